@@ -1,0 +1,14 @@
+//! A small controller runtime on top of kube's client. It knows nothing of machines.
+//!
+//! Nothing here is global: clock, randomness, metrics and tasks are values that are handed in, so that a test can run twenty
+//! clusters side by side and a simulation can restart one.
+
+pub mod clock;
+pub mod key;
+pub mod random;
+pub mod tasks;
+
+pub use clock::Clock;
+pub use key::Key;
+pub use random::Random;
+pub use tasks::Tasks;
