@@ -3,12 +3,16 @@
 //! Nothing here is global: clock, randomness, metrics and tasks are values that are handed in, so that a test can run twenty
 //! clusters side by side and a simulation can restart one.
 
+pub mod bucket;
 pub mod clock;
 pub mod key;
+pub mod metrics;
 pub mod random;
 pub mod tasks;
 
+pub use bucket::TokenBucket;
 pub use clock::Clock;
 pub use key::Key;
+pub use metrics::Metrics;
 pub use random::Random;
 pub use tasks::Tasks;

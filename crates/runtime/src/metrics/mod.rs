@@ -1,0 +1,221 @@
+//! What the process says about itself in numbers.
+//!
+//! One [`Metrics`] value is made by whoever owns a set of controllers and handed down; there is no process-wide registry, so
+//! that twenty clusters in one test do not add up to one nonsense figure. Families whose names others already scrape
+//! (`mcm_workqueue_*`, `rest_client_*`) keep names, labels and buckets exactly; what is new to Millwright starts with
+//! `millwright_`.
+//!
+//! Some gauges are only worth computing when someone looks: those are refreshed by the hooks of [`Metrics::before_scrape`].
+
+mod cache;
+mod events;
+mod queue;
+mod rest;
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus::core::Collector;
+use prometheus::{Encoder, Opts, Registry, TextEncoder};
+
+pub use cache::CacheMetrics;
+pub use events::{EventFate, EventMetrics};
+pub use queue::{QueueMetrics, QueueRecorder};
+pub use rest::{RestCall, RestMetrics};
+
+type Hooks = Arc<Mutex<Vec<Box<dyn FnMut() -> Hook + Send>>>>;
+
+/// Whether a hook wants to be asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// Ask again at the next scrape.
+    Keep,
+    /// What it described is gone.
+    Remove,
+}
+
+/// A metric that could not be set up or shown.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// Two metrics want the same name, or a name is not one.
+    #[error("failed to register a metric")]
+    Register(#[source] prometheus::Error),
+    /// The text form could not be written.
+    #[error("failed to write the metrics as text")]
+    Encode(#[source] prometheus::Error),
+}
+
+/// The registry of one set of controllers, with the families of the runtime. Cheap to clone; clones share the numbers.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Registry,
+    hooks: Hooks,
+    /// Work queues.
+    pub queues: QueueMetrics,
+    /// Requests to API servers.
+    pub rest: RestMetrics,
+    /// Caches of watched kinds.
+    pub caches: CacheMetrics,
+    /// Kubernetes Events.
+    pub events: EventMetrics,
+}
+
+impl Metrics {
+    /// A registry with the runtime's families, all at zero.
+    pub fn new() -> Result<Self, MetricsError> {
+        let registry = Registry::new();
+        Ok(Self {
+            hooks: Hooks::default(),
+            queues: QueueMetrics::register(&registry)?,
+            rest: RestMetrics::register(&registry)?,
+            caches: CacheMetrics::register(&registry)?,
+            events: EventMetrics::register(&registry)?,
+            registry,
+        })
+    }
+
+    /// Adds a family of somebody else's.
+    pub fn register(&self, collector: impl Collector + 'static) -> Result<(), MetricsError> {
+        self.registry.register(Box::new(collector)).map_err(MetricsError::Register)
+    }
+
+    /// Adds the `process_*` family (memory, CPU, file descriptors). For the binary only: it reads files of the system.
+    #[cfg(target_os = "linux")]
+    pub fn register_process(&self) -> Result<(), MetricsError> {
+        self.register(prometheus::process_collector::ProcessCollector::for_self())
+    }
+
+    /// Runs `refresh` before each scrape, for gauges that are computed when someone looks.
+    pub fn before_scrape(&self, refresh: impl FnMut() -> Hook + Send + 'static) {
+        self.hooks.lock().push(Box::new(refresh));
+    }
+
+    /// Everything in the text format (version 0.0.4) of Prometheus.
+    pub fn encode(&self) -> Result<String, MetricsError> {
+        self.hooks.lock().retain_mut(|refresh| refresh() == Hook::Keep);
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text).map_err(MetricsError::Encode)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// Registers `metric` and hands it back: the registry holds a clone that shares the numbers.
+fn registered<M: Collector + Clone + 'static>(
+    registry: &Registry,
+    metric: Result<M, prometheus::Error>,
+) -> Result<M, MetricsError> {
+    let metric = metric.map_err(MetricsError::Register)?;
+    registry.register(Box::new(metric.clone())).map_err(MetricsError::Register)?;
+    Ok(metric)
+}
+
+fn opts(name: &str, help: &str) -> Opts {
+    Opts::new(name, help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Touches every family once, so that each shows a series.
+    fn touched() -> Metrics {
+        let metrics = Metrics::new().unwrap();
+        metrics.queues.recorder("machine").added(1);
+        metrics.rest.record(&RestCall {
+            method: "GET",
+            host: "api:443",
+            url: "https://api:443/api/v1/nodes",
+            code: Some(200),
+            latency: Duration::from_millis(3),
+        });
+        metrics.caches.touch("nodes");
+        metrics.events.count(EventFate::Created);
+        metrics
+    }
+
+    #[test]
+    fn names_labels_and_types_that_others_scrape_do_not_change() {
+        let text = touched().encode().unwrap();
+        let families: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        assert_eq!(
+            families,
+            [
+                "mcm_workqueue_adds_total counter",
+                "mcm_workqueue_depth gauge",
+                "mcm_workqueue_longest_running_processor_seconds gauge",
+                "mcm_workqueue_queue_duration_seconds histogram",
+                "mcm_workqueue_retries_total counter",
+                "mcm_workqueue_unfinished_work_seconds gauge",
+                "mcm_workqueue_work_duration_seconds histogram",
+                "millwright_cache_lists_total counter",
+                "millwright_cache_objects gauge",
+                "millwright_cache_regressions_total counter",
+                "millwright_cache_trouble_total counter",
+                "millwright_cache_undecodable gauge",
+                "millwright_cache_watches_total counter",
+                "millwright_events_total counter",
+                "millwright_workqueue_panics_total counter",
+                "rest_client_request_latency_seconds histogram",
+                "rest_client_requests_total counter",
+            ]
+        );
+        assert!(text.contains("mcm_workqueue_depth{name=\"machine\"} 1\n"), "{text}");
+        assert!(text.contains("rest_client_requests_total{code=\"200\",host=\"api:443\",method=\"GET\"} 1\n"));
+        assert!(text.contains(
+            "rest_client_request_latency_seconds_bucket{url=\"https://api:443/api/v1/nodes\",verb=\"GET\",le=\"0.004\"} 1\n"
+        ));
+    }
+
+    #[test]
+    fn buckets_are_those_dashboards_were_drawn_with() {
+        let text = touched().encode().unwrap();
+        let bounds = |family: &str| -> Vec<f64> {
+            text.lines()
+                .filter(|line| line.starts_with(&format!("{family}_bucket")))
+                .filter_map(|line| line.split("le=\"").nth(1)?.split('"').next()?.parse().ok())
+                .filter(|bound: &f64| bound.is_finite())
+                .collect()
+        };
+        let same = |family: &str, start: f64, factor: f64| {
+            let seen = bounds(family);
+            assert_eq!(seen.len(), 10, "{family}: {seen:?}");
+            for (n, bound) in (0i32..).zip(&seen) {
+                let wanted = start * factor.powi(n);
+                assert!((bound / wanted - 1.0).abs() < 1e-9, "{family}: {bound} instead of {wanted}");
+            }
+        };
+        same("rest_client_request_latency_seconds", 0.001, 2.0);
+        same("mcm_workqueue_queue_duration_seconds", 1e-8, 10.0);
+        same("mcm_workqueue_work_duration_seconds", 1e-8, 10.0);
+    }
+
+    #[test]
+    fn a_gauge_computed_on_demand_is_fresh_at_each_scrape_until_its_subject_is_gone() {
+        let metrics = Metrics::new().unwrap();
+        let gauge = prometheus::IntGauge::new("looks", "how often someone looked").unwrap();
+        metrics.register(gauge.clone()).unwrap();
+        metrics.before_scrape(move || {
+            gauge.inc();
+            if gauge.get() == 2 { Hook::Remove } else { Hook::Keep }
+        });
+        let looks = |text: String| text.lines().any(|line| line == "looks 2");
+        assert!(!looks(metrics.encode().unwrap()));
+        assert!(looks(metrics.encode().unwrap()));
+        assert!(looks(metrics.encode().unwrap()));
+    }
+
+    #[test]
+    fn two_sets_of_controllers_do_not_share_numbers() {
+        let (one, other) = (touched(), Metrics::new().unwrap());
+        assert!(one.encode().unwrap().contains("rest_client_requests_total{"));
+        assert!(!other.encode().unwrap().contains("rest_client_requests_total{"));
+    }
+}
