@@ -1,1 +1,4 @@
 //! Placeholder.
+
+pub mod patch;
+pub mod selector;
