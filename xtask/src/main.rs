@@ -1,2 +1,45 @@
-//! Placeholder.
-fn main() {}
+//! Chores of the repository: `cargo xtask <chore>`. Each one is a file; none of them is needed to build or run Millwright.
+
+mod behaviours;
+mod bench;
+mod crds;
+mod purity;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Chores of the Millwright repository")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Check that decisions stay pure: nothing under `plan` may pull in tokio, hyper or a Kubernetes client.
+    Purity,
+    /// Check that every test named in docs/behaviours.md exists and is not ignored.
+    Behaviours,
+    /// Write the CustomResourceDefinitions to deploy/crds.
+    Crds {
+        /// Only compare; fail when a file is out of date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Measure, in release mode, and compare with the budgets.
+    Bench {
+        /// What to measure.
+        #[arg(value_enum)]
+        subject: bench::Subject,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().chore {
+        Chore::Purity => purity::check(),
+        Chore::Behaviours => behaviours::check(),
+        Chore::Crds { check } => crds::write(if check { crds::Mode::Check } else { crds::Mode::Write }),
+        Chore::Bench { subject } => bench::run(subject),
+    }
+}

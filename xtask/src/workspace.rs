@@ -1,0 +1,37 @@
+//! Where the repository is, and how to call cargo in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, bail};
+
+/// The repository's root. Known at compile time, because xtask is never installed elsewhere.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// Runs cargo, showing what it prints.
+pub(crate) fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
+    let status =
+        command(arguments).status().with_context(|| format!("failed to start cargo {}", arguments.join(" ")))?;
+    if !status.success() {
+        bail!("cargo {} failed with {status}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Runs cargo and gives back what it printed.
+pub(crate) fn cargo_output(arguments: &[&str]) -> anyhow::Result<String> {
+    let Output { status, stdout, stderr } =
+        command(arguments).output().with_context(|| format!("failed to start cargo {}", arguments.join(" ")))?;
+    if !status.success() {
+        bail!("cargo {} failed with {status}:\n{}", arguments.join(" "), String::from_utf8_lossy(&stderr));
+    }
+    String::from_utf8(stdout).context("cargo printed something that is not UTF-8")
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(arguments).current_dir(root());
+    cargo
+}
