@@ -7,6 +7,7 @@ pub mod bucket;
 pub mod clock;
 pub mod key;
 pub mod metrics;
+pub mod queue;
 pub mod random;
 pub mod tasks;
 
@@ -14,5 +15,6 @@ pub use bucket::TokenBucket;
 pub use clock::Clock;
 pub use key::Key;
 pub use metrics::Metrics;
+pub use queue::{Outcome, Queue};
 pub use random::Random;
 pub use tasks::Tasks;
