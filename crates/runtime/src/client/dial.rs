@@ -1,0 +1,200 @@
+//! Opening one connection: name, address, TLS.
+//!
+//! Done by hand rather than by hyper's connector for one reason: an operator whose controller does not start needs to know
+//! which of the steps failed, and a boxed "client error (Connect)" does not say.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+
+/// A stream of bytes to an API server.
+pub(crate) trait Io: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static {}
+impl<T: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static> Io for T {}
+
+/// What is spoken on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// A connection on which nothing has been said yet.
+pub(crate) struct Dialed {
+    pub(crate) io: Box<dyn Io>,
+    pub(crate) protocol: Protocol,
+}
+
+/// Opens connections to one API server. A trait, so that tests count and fail them without sockets.
+pub(crate) trait Dial: Send + Sync + 'static {
+    fn dial(&self) -> BoxFuture<'static, Result<Dialed, DialError>>;
+}
+
+/// A step of opening a connection that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// The server's name has no address.
+    #[error("failed to find the address of {host}")]
+    Resolve {
+        /// The name that was asked for.
+        host: String,
+        /// What the resolver said.
+        #[source]
+        source: io::Error,
+    },
+    /// Nobody answers at the address.
+    #[error("failed to connect to {server}")]
+    Connect {
+        /// Host and port.
+        server: String,
+        /// What the last address tried said.
+        #[source]
+        source: io::Error,
+    },
+    /// TLS could not be agreed on.
+    #[error("failed to agree on TLS with {server}")]
+    Tls {
+        /// Host and port.
+        server: String,
+        /// What TLS said; a `rustls::Error` inside if it was about certificates.
+        #[source]
+        source: io::Error,
+    },
+    /// The peer accepts connections and says nothing.
+    #[error("failed to open a connection to {server} within {}", super::trouble::readable(*after))]
+    Timeout {
+        /// Host and port.
+        server: String,
+        /// How long it had.
+        after: Duration,
+    },
+    /// The peer does not speak HTTP.
+    #[error("failed to begin to speak HTTP")]
+    Handshake(#[source] hyper::Error),
+    /// The connection was given up before it was open, because its client is gone.
+    #[error("failed to open a connection: its client is gone")]
+    Abandoned,
+}
+
+impl DialError {
+    /// One sentence for people, with what to look at.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Resolve { host, source } => {
+                format!("the name {host} of the API server has no address ({source}): check the server's name and DNS")
+            }
+            Self::Connect { server, source } => {
+                format!("nobody answers at {server} ({source}): check the server's address and that it is running")
+            }
+            Self::Tls { server, source } => tls_sentence(server, source),
+            Self::Timeout { server, after } => {
+                let after = super::trouble::readable(*after);
+                format!(
+                    "{server} did not complete a connection within {after}: check the address, firewalls and network policies"
+                )
+            }
+            Self::Handshake(source) => {
+                format!("the peer does not speak HTTP ({source}): check the server's address and port")
+            }
+            Self::Abandoned => "the client was shut down while it connected".to_owned(),
+        }
+    }
+}
+
+fn tls_sentence(server: &str, source: &io::Error) -> String {
+    use rustls::CertificateError as Wrong;
+    let wrong = match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(wrong)) => wrong,
+        Some(rustls::Error::AlertReceived(alert)) => {
+            return format!("{server} refused our TLS connection ({alert:?}): check the client certificate");
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            return format!(
+                "{server} does not speak TLS: check the port, and that the server's address begins with the right scheme"
+            );
+        }
+        Some(other) => return format!("TLS with {server} failed: {other}"),
+        None => return format!("{server} broke off the TLS handshake ({source}): check the server's address and port"),
+    };
+    match wrong {
+        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => format!(
+            "the certificate of {server} is for another name: use a name it was issued for, or set tls-server-name"
+        ),
+        Wrong::UnknownIssuer | Wrong::BadSignature => format!(
+            "the certificate of {server} was not issued by the configured certificate authority: check certificate-authority(-data), it may have been rotated"
+        ),
+        Wrong::Expired | Wrong::ExpiredContext { .. } => format!("the certificate of {server} has expired: renew it"),
+        Wrong::NotValidYet | Wrong::NotValidYetContext { .. } => {
+            format!("the certificate of {server} is not valid yet: check the clocks of both machines")
+        }
+        other => format!("the certificate of {server} is not acceptable: {other}"),
+    }
+}
+
+/// Opens TCP connections, with TLS if the server's address asks for it.
+pub(crate) struct TcpDial {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) tls: Option<(TlsConnector, ServerName<'static>)>,
+    pub(crate) timeout: Duration,
+}
+
+impl Dial for TcpDial {
+    fn dial(&self) -> BoxFuture<'static, Result<Dialed, DialError>> {
+        let server = format!("{}:{}", self.host, self.port);
+        let (host, port, tls, timeout) = (self.host.clone(), self.port, self.tls.clone(), self.timeout);
+        Box::pin(async move {
+            let until = Instant::now() + timeout;
+            let too_slow = || DialError::Timeout { server: server.clone(), after: timeout };
+            let opening = async {
+                let tcp = connect(&host, port, &server, until).await?;
+                match tls {
+                    None => Ok(Dialed { io: Box::new(TokioIo::new(tcp)), protocol: Protocol::Http1 }),
+                    Some((connector, name)) => {
+                        let stream = connector
+                            .connect(name, tcp)
+                            .await
+                            .map_err(|source| DialError::Tls { server: server.clone(), source })?;
+                        let protocol = match stream.get_ref().1.alpn_protocol() {
+                            Some(b"h2") => Protocol::Http2,
+                            _ => Protocol::Http1,
+                        };
+                        Ok(Dialed { io: Box::new(TokioIo::new(stream)), protocol })
+                    }
+                }
+            };
+            timeout_at(until, opening).await.unwrap_or_else(|_| Err(too_slow()))
+        })
+    }
+}
+
+/// Tries the addresses of a name one after the other. Each has a share of the time, so that one that swallows packets
+/// (an IPv6 address without a route, say) leaves time for the next.
+async fn connect(host: &str, port: u16, server: &str, until: Instant) -> Result<TcpStream, DialError> {
+    let plain = host.trim_start_matches('[').trim_end_matches(']');
+    let resolved = tokio::net::lookup_host((plain, port)).await;
+    let addresses: Vec<SocketAddr> =
+        resolved.map_err(|source| DialError::Resolve { host: host.to_owned(), source })?.collect();
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    for address in addresses {
+        let share = until.saturating_duration_since(Instant::now()) / left.max(1);
+        left = left.saturating_sub(1);
+        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                // Requests are small and wait for their answers: Nagle's algorithm would only delay them.
+                stream.set_nodelay(true).ok();
+                return Ok(stream);
+            }
+            Ok(Err(source)) => last = source,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(DialError::Connect { server: server.to_owned(), source: last })
+}

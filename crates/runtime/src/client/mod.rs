@@ -1,0 +1,51 @@
+//! From a kubeconfig to clients of an API server that behave.
+//!
+//! kube's own client speaks HTTP/1.1 (a connection for every watch and every request in flight), repeats requests that
+//! were answered with 429 on its own, waits for an answer without end and knows no rate limit. Each of these is wrong for a
+//! controller, so only its upper half is used: [`kube::Client`] over a stack of ours.
+//!
+//! ```text
+//! kube::Client ─► stack: bucket, user agent, deadline, metrics ─► credentials ─► lanes ─► dial: TCP, TLS
+//!                                                              └► any tower service (in_process)
+//! ```
+//!
+//! A connection is one API server as one kubeconfig describes it; each [`ClientSpec`] makes one client of it, with a rate
+//! limit of its own. Clients of a connection share its lanes (HTTP/2 connections), on which watches and calls never
+//! meet. Errors are read with [`Trouble`].
+
+mod address;
+mod agent;
+#[allow(dead_code, reason = "the lanes that dial land next")]
+mod dial;
+mod failure;
+mod spec;
+mod stack;
+mod trouble;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use kube::client::Body;
+use tower::{BoxError, Service};
+
+pub use agent::UserAgent;
+pub use dial::DialError;
+pub use failure::{Effect, Failure};
+pub use spec::{ClientSpec, LaneUse, Qps, WhenFull};
+pub use trouble::{RetryClass, Trouble};
+
+use crate::metrics::RestMetrics;
+use stack::{ServerName, Stack};
+
+/// A client over any service instead of sockets, under the same rules: for the API server in memory, whose time is the
+/// paused clock's.
+pub fn in_process<S, B>(service: S, namespace: &str, spec: &ClientSpec, metrics: &RestMetrics) -> kube::Client
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let server = ServerName { base: "https://in-process".to_owned(), host: "in-process".to_owned() };
+    kube::Client::new(Stack::new(service, spec, metrics, server), namespace)
+}

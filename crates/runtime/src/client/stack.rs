@@ -1,0 +1,392 @@
+//! The rules every request of a client passes, whatever carries it.
+//!
+//! In this order: a token from the client's bucket, the user agent, the deadline, the recording. The deadline starts when
+//! the token has been taken, because a queue of our own making is no sign of a sick server. It covers the body too: a server
+//! that sends half a list and then falls silent hangs a caller just as well as one that never answers. A watch has to
+//! *begin* in time; after that it may last, and its lanes' keep-alive notices a dead peer.
+//!
+//! There is no retry here. A write that is repeated behind its author's back is a write nobody decided on, and an eviction
+//! that a disruption budget refuses must come back at once, not after minutes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::{CONTENT_LENGTH, HeaderName, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use kube::client::Body;
+use kube::core::Status;
+use kube::core::response::StatusDetails;
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use tower::{BoxError, Service, ServiceExt};
+
+use super::address;
+use super::failure::Failure;
+use super::spec::{ClientSpec, WhenFull};
+use crate::bucket::TokenBucket;
+use crate::metrics::{RestCall, RestMetrics};
+
+/// A service that applies the rules of one client to another service.
+#[derive(Clone)]
+pub(crate) struct Stack<S> {
+    carrier: S,
+    rules: Arc<Rules>,
+}
+
+struct Rules {
+    bucket: Option<TokenBucket>,
+    when_full: WhenFull,
+    deadline: Duration,
+    agent: HeaderValue,
+    metrics: RestMetrics,
+    server: ServerName,
+}
+
+/// The server as metrics name it.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerName {
+    /// Scheme, host, port and path prefix.
+    pub(crate) base: String,
+    /// Host and port.
+    pub(crate) host: String,
+}
+
+impl<S> Stack<S> {
+    pub(crate) fn new(carrier: S, spec: &ClientSpec, metrics: &RestMetrics, server: ServerName) -> Self {
+        let rules = Rules {
+            bucket: spec.limit.map(|limit| TokenBucket::new(limit.qps, limit.burst)),
+            when_full: spec.when_full,
+            deadline: spec.deadline,
+            agent: spec.agent.header(),
+            metrics: metrics.clone(),
+            server,
+        };
+        Self { carrier, rules: Arc::new(rules) }
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Stack<S>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<AnswerBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    // Always ready: kube's client queues in front of us, and one request that waits for its token must not hold up the
+    // queue of those that need none.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (carrier, rules) = (self.carrier.clone(), self.rules.clone());
+        Box::pin(async move { rules.carry(carrier, request).await })
+    }
+}
+
+impl Rules {
+    async fn carry<S, B>(&self, carrier: S, mut request: Request<Body>) -> Result<Response<AnswerBody>, BoxError>
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Send,
+        S::Future: Send,
+        S::Error: Into<BoxError>,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        self.admit().await?;
+        request.headers_mut().insert(USER_AGENT, self.agent.clone());
+        let is_watch = address::is_watch(request.uri());
+        let recorded =
+            Recorded { rules: self, method: request.method().clone(), pattern: address::pattern(request.uri()) };
+
+        let sent = Instant::now();
+        let deadline = Deadline { at: sent + self.deadline, after: self.deadline };
+        let answer = match timeout_at(deadline.at, carrier.oneshot(request)).await {
+            Ok(answer) => answer.map_err(Into::into),
+            Err(_) => Err(deadline.missed().into()),
+        };
+        recorded.record(answer.as_ref().ok().map(|answer| answer.status().as_u16()), sent.elapsed());
+        let answer = answer?.map(|body| body.map_err(Into::into).boxed_unsync());
+
+        let answer = match retry_after(&answer) {
+            Some(seconds) => timeout_at(deadline.at, restate_patience(answer, seconds))
+                .await
+                .map_err(|_| BoxError::from(deadline.missed()))??,
+            None => answer,
+        };
+        let limit = (!is_watch).then_some(deadline);
+        Ok(answer.map(|body| AnswerBody { body, limit: limit.map(|limit| (Box::pin(sleep_until(limit.at)), limit)) }))
+    }
+
+    async fn admit(&self) -> Result<(), Failure> {
+        match (&self.bucket, self.when_full) {
+            (None, _) => Ok(()),
+            (Some(bucket), WhenFull::Wait) => {
+                bucket.take().await;
+                Ok(())
+            }
+            (Some(bucket), WhenFull::Refuse) => bucket.try_take().then_some(()).ok_or(Failure::BucketEmpty),
+        }
+    }
+}
+
+struct Recorded<'a> {
+    rules: &'a Rules,
+    method: http::Method,
+    pattern: String,
+}
+
+impl Recorded<'_> {
+    fn record(&self, code: Option<u16>, latency: Duration) {
+        let url = format!("{}{}", self.rules.server.base, self.pattern);
+        let host = &self.rules.server.host;
+        self.rules.metrics.record(&RestCall { method: self.method.as_str(), host, url: &url, code, latency });
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Deadline {
+    at: Instant,
+    after: Duration,
+}
+
+impl Deadline {
+    fn missed(self) -> Failure {
+        Failure::Deadline { after: self.after }
+    }
+}
+
+/// The server's wish to wait, if it sent one as a header.
+fn retry_after<B>(answer: &Response<B>) -> Option<u32> {
+    const PATIENCE: [StatusCode; 3] =
+        [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
+    let header: HeaderName = RETRY_AFTER;
+    let seconds = answer.headers().get(header)?.to_str().ok()?.trim().parse().ok()?;
+    (PATIENCE.contains(&answer.status()) && seconds > 0).then_some(seconds)
+}
+
+/// Moves the wish to wait from the header into the status object. kube hands on the body of an error and forgets its
+/// headers, and an overloaded API server says how long to stay away in the header only.
+async fn restate_patience(
+    answer: Response<UnsyncBoxBody<Bytes, BoxError>>,
+    seconds: u32,
+) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError> {
+    let (mut head, body) = answer.into_parts();
+    let text = body.collect().await?.to_bytes();
+    let mut status: Status = serde_json::from_slice(&text).unwrap_or_else(|_| {
+        let reason =
+            if head.status == StatusCode::TOO_MANY_REQUESTS { "TooManyRequests" } else { "ServiceUnavailable" };
+        Status::failure(String::from_utf8_lossy(&text).trim(), reason).with_code(head.status.as_u16())
+    });
+    let details = status.details.get_or_insert_with(no_details);
+    if details.retry_after_seconds == 0 {
+        details.retry_after_seconds = seconds;
+    }
+    let text = serde_json::to_vec(&status)?;
+    head.headers.remove(CONTENT_LENGTH);
+    let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
+    Ok(Response::from_parts(head, body))
+}
+
+fn no_details() -> StatusDetails {
+    let nothing = String::new;
+    StatusDetails {
+        name: nothing(),
+        group: nothing(),
+        kind: nothing(),
+        uid: nothing(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    }
+}
+
+/// The body of an answer. It fails when the deadline of its call passes before its end.
+pub(crate) struct AnswerBody {
+    body: UnsyncBoxBody<Bytes, BoxError>,
+    limit: Option<(Pin<Box<Sleep>>, Deadline)>,
+}
+
+impl http_body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        // What has arrived is handed on even if the deadline has just passed.
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        let Some((sleep, deadline)) = &mut self.limit else { return Poll::Pending };
+        std::task::ready!(sleep.as_mut().poll(cx));
+        Poll::Ready(Some(Err(deadline.missed().into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{RetryClass, Trouble, UserAgent, in_process};
+    use crate::metrics::Metrics;
+    use http_body_util::StreamBody;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::{Api, ListParams, WatchParams};
+    use std::convert::Infallible;
+    use std::future::pending;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn spec() -> ClientSpec {
+        ClientSpec::new(UserAgent::new("test", "v0", "none"))
+    }
+
+    fn text(text: &'static str) -> UnsyncBoxBody<Bytes, Infallible> {
+        Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync()
+    }
+
+    /// The beginning of an answer, and then nothing more.
+    fn half(text: &'static str) -> UnsyncBoxBody<Bytes, Infallible> {
+        use futures::StreamExt;
+        let first = futures::stream::iter([Ok(Frame::data(Bytes::from_static(text.as_bytes())))]);
+        StreamBody::new(first.chain(futures::stream::pending())).boxed_unsync()
+    }
+
+    fn config_maps<F, Fut>(spec: &ClientSpec, metrics: &Metrics, answer: F) -> Api<ConfigMap>
+    where
+        F: Fn(Request<Body>) -> Fut + Clone + Send + 'static,
+        Fut: Future<Output = Response<UnsyncBoxBody<Bytes, Infallible>>> + Send + 'static,
+    {
+        let service = tower::service_fn(move |request| {
+            let answer = answer(request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
+        Api::default_namespaced(in_process(service, "ns", spec, &metrics.rest))
+    }
+
+    const EMPTY_LIST: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[]}"#;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_never_answers_is_given_up_at_the_deadline() {
+        let metrics = Metrics::new().unwrap();
+        let api = config_maps(&spec().within(30 * SECOND), &metrics, |_| pending());
+        let start = Instant::now();
+        let trouble = Trouble::from(api.get("a").await.unwrap_err());
+        assert_eq!((start.elapsed(), trouble.class), (30 * SECOND, RetryClass::Transient));
+        let scraped = metrics.encode().unwrap();
+        assert!(scraped.contains(r#"rest_client_requests_total{code="<error>",host="in-process",method="GET"} 1"#));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_list_is_given_up_at_the_deadline_too() {
+        let metrics = Metrics::new().unwrap();
+        let api =
+            config_maps(&spec().within(30 * SECOND), &metrics, |_| async { Response::new(half(r#"{"items":["#)) });
+        let start = Instant::now();
+        let trouble = Trouble::from(api.list(&ListParams::default()).await.unwrap_err());
+        assert_eq!((start.elapsed(), trouble.class), (30 * SECOND, RetryClass::Transient));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_must_begin_in_time_but_may_last() {
+        use futures::{StreamExt, TryStreamExt};
+        let metrics = Metrics::new().unwrap();
+        let silent = config_maps(&spec().within(30 * SECOND), &metrics, |_| async { Response::new(half("")) });
+        let mut watch = silent.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+        assert!(tokio::time::timeout(3600 * SECOND, watch.try_next()).await.is_err(), "a quiet watch was cut off");
+
+        let hung = config_maps(&spec().within(30 * SECOND), &metrics, |_| pending());
+        let start = Instant::now();
+        assert!(hung.watch(&WatchParams::default(), "0").await.is_err());
+        assert_eq!(start.elapsed(), 30 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_bucket_makes_calls_wait_and_the_wait_is_not_held_against_the_server() {
+        let metrics = Metrics::new().unwrap();
+        let spec = spec().limited(1.0, 2).within(SECOND / 2);
+        let api = config_maps(&spec, &metrics, |_| async { Response::new(text(EMPTY_LIST)) });
+        let start = Instant::now();
+        let all = futures::future::join_all((0..5).map(|_| async { api.list(&ListParams::default()).await })).await;
+        assert!(all.iter().all(Result::is_ok));
+        assert_eq!(start.elapsed().as_millis() / 100, 30, "two at once, then one a second");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_may_not_wait_refuses_and_says_so() {
+        let metrics = Metrics::new().unwrap();
+        let spec = spec().limited(1.0, 2).refusing_when_full();
+        let api = config_maps(&spec, &metrics, |_| async { Response::new(text(EMPTY_LIST)) });
+        let mut classes = Vec::new();
+        for _ in 0..3 {
+            classes.push(api.list(&ListParams::default()).await.err().map(|error| Trouble::from(error).class));
+        }
+        assert_eq!(classes, [None, None, Some(RetryClass::Dropped)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_watch_costs_one_token() {
+        let metrics = Metrics::new().unwrap();
+        let api = config_maps(&spec().limited(0.001, 2).refusing_when_full(), &metrics, |request| async move {
+            Response::new(if address::is_watch(request.uri()) { half("") } else { text(EMPTY_LIST) })
+        });
+        let _watch = api.watch(&WatchParams::default(), "0").await.unwrap();
+        assert!(api.list(&ListParams::default()).await.is_ok(), "the watch took more than one token");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_429_comes_back_at_once_and_only_once() {
+        let metrics = Metrics::new().unwrap();
+        let api = config_maps(&spec(), &metrics, |_| async {
+            let busy = Response::builder().status(429).header(RETRY_AFTER, "7");
+            busy.body(text("Too many requests, please try again later.\n")).unwrap()
+        });
+        let start = Instant::now();
+        let trouble = Trouble::from(api.get("a").await.unwrap_err());
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert_eq!(trouble.class, RetryClass::Throttled { after: Some(7 * SECOND) });
+        let scraped = metrics.encode().unwrap();
+        assert!(scraped.contains(r#"rest_client_requests_total{code="429",host="in-process",method="GET"} 1"#));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_eviction_keeps_what_the_server_said_about_it() {
+        let metrics = Metrics::new().unwrap();
+        let said = r#"{"kind":"Status","status":"Failure","code":429,"reason":"TooManyRequests","message":"budget",
+            "details":{"causes":[{"reason":"DisruptionBudget","message":"needs 1"}]}}"#;
+        let api = config_maps(&spec(), &metrics, move |_| async move {
+            Response::builder().status(429).header(RETRY_AFTER, "10").body(text(said)).unwrap()
+        });
+        let Err(kube::Error::Api(status)) = api.get("a").await else { panic!("no status") };
+        let details = status.details.unwrap();
+        assert_eq!((details.retry_after_seconds, details.causes[0].reason.as_str()), (10, "DisruptionBudget"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_are_signed_and_counted_by_pattern() {
+        let metrics = Metrics::new().unwrap();
+        let api = config_maps(&spec(), &metrics, |request| async move {
+            assert!(request.headers()[USER_AGENT].to_str().unwrap().starts_with("test/v0 ("));
+            Response::new(text(EMPTY_LIST))
+        });
+        api.list(&ListParams::default()).await.unwrap();
+        let wanted = r#"url="https://in-process/api/v1/namespaces/%7Bnamespace%7D/configmaps",verb="GET""#;
+        assert!(metrics.encode().unwrap().contains(wanted));
+    }
+}
