@@ -6,14 +6,18 @@
 pub mod bucket;
 pub mod client;
 pub mod clock;
+pub mod expectations;
 pub mod key;
+pub mod logs;
 pub mod metrics;
 pub mod queue;
 pub mod random;
+pub mod signals;
 pub mod tasks;
 
 pub use bucket::TokenBucket;
 pub use clock::Clock;
+pub use expectations::Expectations;
 pub use key::Key;
 pub use metrics::Metrics;
 pub use queue::{Outcome, Queue};
