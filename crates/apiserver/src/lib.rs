@@ -1,4 +1,5 @@
 //! Placeholder.
 
+pub mod faults;
 pub mod patch;
 pub mod selector;
