@@ -4,6 +4,7 @@
 //! clusters side by side and a simulation can restart one.
 
 pub mod bucket;
+pub mod cache;
 pub mod client;
 pub mod clock;
 pub mod expectations;

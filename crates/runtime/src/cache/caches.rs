@@ -1,0 +1,93 @@
+//! All caches of one cluster, as one gate.
+//!
+//! A worker that starts while one kind is still empty sees machines without nodes, or nodes without machines, and acts on
+//! it. So workers wait for *all* caches, and a new leader for all of them to be newer than its election.
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt, join_all};
+
+use super::Cache;
+use super::shared::{Shared, Stopped};
+use super::status::{Status, Trust};
+use super::store::Cached;
+
+/// A group of caches of any kinds. Clones share the members they had when they were made.
+#[derive(Clone, Default)]
+pub struct Caches {
+    members: Vec<Arc<dyn Member>>,
+}
+
+/// A cache whose kind does not matter.
+trait Member: Send + Sync {
+    fn status(&self) -> Status;
+    fn is_synced(&self) -> bool;
+    fn trust(&self) -> Trust;
+    fn synced(&self) -> BoxFuture<'_, Result<(), Stopped>>;
+    fn refresh(&self) -> BoxFuture<'_, Result<(), Stopped>>;
+}
+
+impl<K: Cached> Member for Shared<K> {
+    fn status(&self) -> Status {
+        self.status()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.is_synced()
+    }
+
+    fn trust(&self) -> Trust {
+        self.trust()
+    }
+
+    fn synced(&self) -> BoxFuture<'_, Result<(), Stopped>> {
+        self.synced().boxed()
+    }
+
+    fn refresh(&self) -> BoxFuture<'_, Result<(), Stopped>> {
+        self.refresh().boxed()
+    }
+}
+
+impl Caches {
+    /// A group without members.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a cache a member.
+    pub fn add<K: Cached>(&mut self, cache: &Cache<K>) {
+        self.members.push(cache.shared.clone());
+    }
+
+    /// Returns once every kind has been read completely.
+    pub async fn all_synced(&self) -> Result<(), Stopped> {
+        join_all(self.members.iter().map(|member| member.synced())).await.into_iter().collect()
+    }
+
+    /// Whether every kind has been read completely.
+    pub fn is_synced(&self) -> bool {
+        self.members.iter().all(|member| member.is_synced())
+    }
+
+    /// Reads every kind again with quorum and returns once all of them are at least as new as this call.
+    pub async fn refresh_all(&self) -> Result<(), Stopped> {
+        join_all(self.members.iter().map(|member| member.refresh())).await.into_iter().collect()
+    }
+
+    /// Doubtful if one of them is: decisions combine kinds.
+    pub fn trust(&self) -> Trust {
+        let doubtful = self.members.iter().any(|member| member.trust() == Trust::Doubtful);
+        if doubtful { Trust::Doubtful } else { Trust::Firm }
+    }
+
+    /// What the gate waits for, a sentence for each cache that is not ready; empty if it is open.
+    pub fn waiting_for(&self) -> Vec<String> {
+        self.members.iter().filter_map(|member| member.status().waiting_for()).collect()
+    }
+
+    /// What each of them is doing.
+    pub fn statuses(&self) -> Vec<Status> {
+        self.members.iter().map(|member| member.status()).collect()
+    }
+}

@@ -1,0 +1,161 @@
+//! Declaring a cache, and keeping it fed.
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use super::Cache;
+use super::delta::Delta;
+use super::index::Index;
+use super::outbox::Handler;
+use super::protocol::Protocol;
+use super::settings::{Form, Listing, Reading, Settings};
+use super::shared::Shared;
+use super::source::ApiServer;
+use super::store::{Cached, Quiet, Store};
+use crate::{Clock, Key, Random};
+
+/// A cache that is being declared.
+pub struct CacheBuilder<K: Cached> {
+    settings: Settings,
+    indexes: Vec<Index<K>>,
+    quiet: Option<Quiet<K>>,
+    handlers: Vec<Handler<K>>,
+}
+
+impl<K: Cached> Default for CacheBuilder<K> {
+    fn default() -> Self {
+        Self { settings: Settings::default(), indexes: Vec::new(), quiet: None, handlers: Vec::new() }
+    }
+}
+
+impl<K: Cached> CacheBuilder<K> {
+    /// Holds only this namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.settings.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Holds only objects with these labels.
+    #[must_use]
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.settings.labels = Some(selector.into());
+        self
+    }
+
+    /// Holds only objects with these fields.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.settings.fields = Some(selector.into());
+        self
+    }
+
+    /// Reads only the metadata of each object; `K` must do with that.
+    #[must_use]
+    pub fn metadata_only(mut self) -> Self {
+        self.settings.form = Form::Metadata;
+        self
+    }
+
+    /// Reads whole kinds this way.
+    #[must_use]
+    pub fn listing(mut self, listing: Listing) -> Self {
+        self.settings.listing = listing;
+        self
+    }
+
+    /// Accepts ordinary lists of this freshness.
+    #[must_use]
+    pub fn reading(mut self, reading: Reading) -> Self {
+        self.settings.reading = reading;
+        self
+    }
+
+    /// Changes any other setting.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Keeps this index.
+    #[must_use]
+    pub fn index(mut self, index: Index<K>) -> Self {
+        self.indexes.push(index);
+        self
+    }
+
+    /// Wakes nobody for a change that `quiet` calls uninteresting, such as a heartbeat. The cache itself is kept exact.
+    #[must_use]
+    pub fn quiet(mut self, quiet: Quiet<K>) -> Self {
+        self.quiet = Some(quiet);
+        self
+    }
+
+    /// Tells `handler` of every change. It must only enqueue.
+    #[must_use]
+    pub fn on_delta(mut self, handler: impl Fn(&Key, &Delta<K>) + Send + Sync + 'static) -> Self {
+        self.handlers.push(Box::new(handler));
+        self
+    }
+
+    /// The cache, still empty, and the feed that fills it.
+    pub fn build(self) -> (Cache<K>, Feed<K>) {
+        let store = Store::new(self.indexes, self.quiet);
+        let shared = Arc::new(Shared::new(self.settings.namespace.clone(), store));
+        let feed = Feed { shared: shared.clone(), settings: self.settings, handlers: self.handlers };
+        (Cache { shared }, feed)
+    }
+}
+
+/// Keeps one cache up to date while it runs. Dropping it (or the future of [`Feed::run`]) stops the cache.
+pub struct Feed<K: Cached> {
+    shared: Arc<Shared<K>>,
+    settings: Settings,
+    handlers: Vec<Handler<K>>,
+}
+
+impl<K: Cached> Feed<K> {
+    /// Tells `handler` of every change too. For handlers that look things up in caches that did not exist yet when this
+    /// one was declared.
+    pub fn on_delta(&mut self, handler: impl Fn(&Key, &Delta<K>) + Send + Sync + 'static) {
+        self.handlers.push(Box::new(handler));
+    }
+
+    /// Lists and watches until `stop`. Errors do not end it: it waits, says in [`Cache::status`] what for, and tries again.
+    pub async fn run(self, client: Client, clock: Clock, random: Random, stop: CancellationToken) {
+        let source = ApiServer::new::<K>(client, &self.settings);
+        self.run_on(source, clock, random, stop).await;
+    }
+
+    pub(super) async fn run_on(
+        mut self,
+        source: impl super::source::Source<K>,
+        clock: Clock,
+        random: Random,
+        stop: CancellationToken,
+    ) {
+        self.shared.outbox().open(std::mem::take(&mut self.handlers));
+        let mut protocol = Protocol::new(source, self.shared.clone(), self.settings.clone(), clock, random);
+        let work = async {
+            let mut phase = protocol.beginning();
+            loop {
+                phase = protocol.step(phase).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = work => {}
+        }
+    }
+}
+
+impl<K: Cached> Drop for Feed<K> {
+    fn drop(&mut self) {
+        self.shared.outbox().close();
+        self.shared.stopped();
+    }
+}

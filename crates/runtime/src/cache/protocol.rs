@@ -1,0 +1,382 @@
+//! The conversation with the API server, one step at a time.
+//!
+//! ```text
+//!            ┌──────────── 410, an error in the stream, a version from the past, a refresh ───────────┐
+//!            ▼                                                                                        │
+//!   ┌──► Listing ── all pages ──► Opening ── accepted ──► Watching ── ended, broke off, fell silent ──┤
+//!   │        └───────── streamed list: the same stream goes on ──────►                 (list) or Opening
+//!   └── Waiting ◄── any failure: each cache by itself, longer each time
+//! ```
+//!
+//! [`Protocol::step`] does one thing (one list, one request for a watch, one event, one wait) and says what comes next. The
+//! API server is behind [`Source`], so that tests can play any server, step by step.
+//!
+//! A watch that merely ends is opened again where it was; only what makes the history unusable costs a list. A list is
+//! collected completely before anything is touched.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use super::backoff::Backoff;
+use super::decoded::Decoded;
+use super::settings::{Listing, Reading, Settings};
+use super::shared::Shared;
+use super::source::{Event, Events, ListAsk, Source, Start, Trouble, WatchAsk};
+use super::status::State;
+use super::store::{Cached, Verdict};
+use super::version::Version;
+use crate::{Clock, Key, Random};
+
+/// A watch that ends sooner than this without a word is a server in trouble, not a server that tidies up.
+const TOO_SHORT: Duration = Duration::from_secs(1);
+
+/// What comes next.
+pub(super) enum Phase<K> {
+    /// Read everything.
+    Listing(Reading),
+    /// Ask for every change after this version.
+    Opening(Version),
+    /// Hear them.
+    Watching(Watching<K>),
+    /// Let the server breathe.
+    Waiting { until: Instant, then: Box<Phase<K>> },
+}
+
+pub(super) struct Watching<K> {
+    events: Events<K>,
+    /// The last version the watch has shown; where the next one goes on.
+    at: Version,
+    since: Instant,
+    /// By now the server has ended the watch, or it is dead.
+    until: Instant,
+    heard: bool,
+}
+
+/// Why reading everything did not work.
+enum Unlisted {
+    Trouble(Trouble),
+    /// The server does not know streamed lists.
+    CannotStream(String),
+}
+
+impl From<Trouble> for Unlisted {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
+struct Listed<K> {
+    version: Version,
+    items: Vec<Decoded<K>>,
+    /// The stream that goes on behind a streamed list.
+    stream: Option<Watching<K>>,
+}
+
+pub(super) struct Protocol<K: Cached, S> {
+    source: S,
+    shared: Arc<Shared<K>>,
+    settings: Settings,
+    clock: Clock,
+    random: Random,
+    backoff: Backoff,
+    wanted: watch::Receiver<u64>,
+    /// The trouble that has been logged and is not over yet.
+    said: Option<String>,
+}
+
+impl<K: Cached, S: Source<K>> Protocol<K, S> {
+    pub(super) fn new(source: S, shared: Arc<Shared<K>>, settings: Settings, clock: Clock, random: Random) -> Self {
+        let backoff = Backoff::new(random.fork());
+        let wanted = shared.wanted();
+        Self { source, shared, settings, clock, random, backoff, wanted, said: None }
+    }
+
+    pub(super) fn beginning(&self) -> Phase<K> {
+        Phase::Listing(self.settings.reading)
+    }
+
+    pub(super) async fn step(&mut self, phase: Phase<K>) -> Phase<K> {
+        match phase {
+            Phase::Listing(reading) => self.list(reading).await,
+            Phase::Opening(_) if self.shared.refresh_is_wanted() => Phase::Listing(Reading::Quorum),
+            Phase::Opening(version) => self.open(version).await,
+            Phase::Watching(watching) => self.hear(watching).await,
+            Phase::Waiting { until, then } => {
+                sleep_until(until).await;
+                *then
+            }
+        }
+    }
+
+    async fn list(&mut self, reading: Reading) -> Phase<K> {
+        self.shared.enter(State::Listing);
+        let reading = if self.shared.refresh_is_wanted() { Reading::Quorum } else { reading };
+        // A streamed list without a version is as fresh as one with quorum.
+        let fresh = reading == Reading::Quorum || self.settings.listing == Listing::Streamed;
+        let ticket = fresh.then(|| self.shared.tickets());
+        let collected = match self.settings.listing {
+            Listing::Streamed => self.stream().await,
+            Listing::Paged => self.page_through(reading).await.map_err(Unlisted::from),
+        };
+        let listed = match collected {
+            Ok(listed) => listed,
+            Err(Unlisted::CannotStream(why)) => {
+                tracing::info!(
+                    kind = self.shared.kind(),
+                    why,
+                    "the API server does not stream lists; reading pages instead"
+                );
+                self.settings.listing = Listing::Paged;
+                return Phase::Listing(reading);
+            }
+            Err(Unlisted::Trouble(trouble)) => return self.set_back("list", &trouble, Phase::Listing(reading)),
+        };
+        self.shared.heard(self.clock.now());
+        let Listed { version, items, stream } = listed;
+        match self.shared.change(|store, deltas| store.listed(&version, items, deltas)) {
+            Verdict::Taken => {
+                self.shared.count(|counters| counters.lists += 1);
+                self.shared.listed(ticket);
+                stream.map_or(Phase::Opening(version), Phase::Watching)
+            }
+            Verdict::Regressed => self.doubt(),
+        }
+    }
+
+    /// All pages of a plain list.
+    async fn page_through(&self, reading: Reading) -> Result<Listed<K>, Trouble> {
+        // The API server answers a cached list whole, whatever the limit.
+        let cached = reading == Reading::Cached;
+        let mut limit = (!cached).then_some(self.settings.page);
+        let mut next: Option<String> = None;
+        let mut items = Vec::new();
+        loop {
+            let ask = ListAsk { limit, next: next.take(), cached };
+            let continued = ask.next.is_some();
+            let page = match within(self.settings.page_within, self.source.list(ask)).await {
+                // The rest of this list is no longer to be had; one without pages cannot expire half-way.
+                Err(Trouble::Gone) if continued => {
+                    items.clear();
+                    limit = None;
+                    continue;
+                }
+                page => page?,
+            };
+            if page.nameless > 0 {
+                tracing::error!(kind = self.shared.kind(), count = page.nameless, "list holds things without a name");
+            }
+            self.notice_undecodable(&page.items);
+            items.extend(page.items);
+            match page.next {
+                Some(token) => next = Some(token),
+                None => return Ok(Listed { version: page.version, items, stream: None }),
+            }
+        }
+    }
+
+    /// A list as the beginning of a watch.
+    async fn stream(&self) -> Result<Listed<K>, Unlisted> {
+        let mut watching = match self.request(Start::Everything).await {
+            Ok(watching) => watching,
+            Err(Trouble::Refused(status)) if matches!(status.code, 400 | 422) => {
+                return Err(Unlisted::CannotStream(status.message));
+            }
+            Err(trouble) => return Err(trouble.into()),
+        };
+        let mut collected: BTreeMap<Key, Decoded<K>> = BTreeMap::new();
+        let patience = watching.since + self.settings.stream_within;
+        loop {
+            match timeout_at(patience, watching.events.next()).await {
+                Ok(Some(Ok(Event::Bookmark { version, complete: true }))) => {
+                    let items: Vec<_> = collected.into_values().collect();
+                    self.notice_undecodable(&items);
+                    watching.at = version.clone();
+                    watching.heard = true;
+                    return Ok(Listed { version, items, stream: Some(watching) });
+                }
+                Ok(Some(Ok(Event::Bookmark { .. }))) => {}
+                Ok(Some(Ok(Event::Applied(object)))) => {
+                    collected.insert(object.key(), object);
+                }
+                Ok(Some(Ok(Event::Ended(object)))) => {
+                    collected.remove(&object.key());
+                }
+                Ok(Some(Err(trouble))) => return Err(trouble.into()),
+                Ok(None) => return Err(Trouble::Unreachable("a streamed list broke off".to_owned()).into()),
+                Err(_) => return Err(Unlisted::CannotStream("no end of the initial events was marked".to_owned())),
+            }
+        }
+    }
+
+    async fn open(&mut self, from: Version) -> Phase<K> {
+        match self.request(Start::After(from.clone())).await {
+            Ok(watching) => {
+                self.shared.heard(self.clock.now());
+                Phase::Watching(watching)
+            }
+            Err(Trouble::Gone) => self.expired(),
+            // The kind itself is gone (a deleted CRD): when it is back, its objects are others.
+            Err(trouble) if trouble.code() == Some(404) => {
+                let again = Phase::Listing(self.settings.reading);
+                self.set_back("watch", &trouble, again)
+            }
+            Err(trouble) => self.set_back("watch", &trouble, Phase::Opening(from)),
+        }
+    }
+
+    async fn request(&self, from: Start) -> Result<Watching<K>, Trouble> {
+        let spread = self.settings.watch_at_most.saturating_sub(self.settings.watch_at_least);
+        let lasting = self.settings.watch_at_least + Duration::from_secs(self.random.below(spread.as_secs() + 1));
+        let since = self.clock.instant();
+        let at = match &from {
+            Start::After(version) => version.clone(),
+            Start::Everything => Version::default(),
+        };
+        let events = within(self.settings.open_within, self.source.watch(WatchAsk { from, lasting })).await?;
+        self.shared.count(|counters| counters.watches += 1);
+        Ok(Watching { events, at, since, until: since + lasting + self.settings.watch_grace, heard: false })
+    }
+
+    /// Waits for one event.
+    async fn hear(&mut self, mut watching: Watching<K>) -> Phase<K> {
+        self.shared.enter(State::Watching);
+        if self.shared.refresh_is_wanted() {
+            return Phase::Listing(Reading::Quorum);
+        }
+        let heard = tokio::select! {
+            biased;
+            _ = self.wanted.changed() => return Phase::Watching(watching),
+            heard = timeout_at(watching.until, watching.events.next()) => heard,
+        };
+        let event = match heard {
+            Ok(Some(Ok(event))) => event,
+            Ok(Some(Err(Trouble::Gone))) => return self.expired(),
+            Ok(Some(Err(trouble @ Trouble::Unreachable(_)))) => {
+                return self.set_back("watch", &trouble, Phase::Opening(watching.at));
+            }
+            // An error in the stream, or an event we cannot read: what was lost is unknown.
+            Ok(Some(Err(trouble))) => {
+                let again = Phase::Listing(self.settings.reading);
+                return self.set_back("watch", &trouble, again);
+            }
+            Ok(None) => return self.go_on_after(&watching),
+            Err(_) => {
+                self.shared.count(|counters| counters.stalls += 1);
+                return self.go_on_after(&watching);
+            }
+        };
+        watching.heard = true;
+        self.recovered();
+        match self.take(event) {
+            (Verdict::Taken, version) => {
+                if !version.as_str().is_empty() {
+                    watching.at = version;
+                }
+                Phase::Watching(watching)
+            }
+            (Verdict::Regressed, _) => self.doubt(),
+        }
+    }
+
+    fn take(&self, event: Event<K>) -> (Verdict, Version) {
+        match event {
+            Event::Applied(object) => {
+                self.notice_undecodable(std::slice::from_ref(&object));
+                self.shared.count(|counters| counters.events += 1);
+                let version = Version::new(object.version());
+                (self.shared.change(|store, deltas| store.applied(object, deltas)), version)
+            }
+            Event::Ended(object) => {
+                self.shared.count(|counters| counters.events += 1);
+                let version = Version::new(object.version());
+                (self.shared.change(|store, deltas| store.ended(object, deltas)), version)
+            }
+            Event::Bookmark { version, .. } => {
+                self.shared.count(|counters| counters.bookmarks += 1);
+                (self.shared.change(|store, _| store.passed(&version)), version)
+            }
+        }
+    }
+
+    /// The watch is over without anything being wrong with it: the next one begins where it ended.
+    fn go_on_after(&mut self, watching: &Watching<K>) -> Phase<K> {
+        let next = Phase::Opening(watching.at.clone());
+        if watching.heard || self.clock.instant() >= watching.since + TOO_SHORT {
+            self.recovered();
+            return next;
+        }
+        let wait = self.backoff.after_surprise();
+        self.wait(wait, "the API server ends each watch at once".to_owned(), next)
+    }
+
+    fn expired(&mut self) -> Phase<K> {
+        self.shared.count(|counters| counters.expirations += 1);
+        let wait = self.backoff.after_surprise();
+        let again = Phase::Listing(self.settings.reading);
+        self.wait(wait, Trouble::Gone.to_string(), again)
+    }
+
+    fn doubt(&mut self) -> Phase<K> {
+        tracing::warn!(
+            kind = self.shared.kind(),
+            "the API server shows an older state than before; nothing destructive until everything has been read again"
+        );
+        self.shared.doubted();
+        self.shared.count(|counters| counters.regressions += 1);
+        let wait = self.backoff.after_surprise();
+        // What streamed lists promise after a restore is not worth finding out.
+        self.settings.listing = Listing::Paged;
+        self.wait(wait, "the API server shows an older state than before".to_owned(), Phase::Listing(Reading::Quorum))
+    }
+
+    fn set_back(&mut self, what: &str, trouble: &Trouble, then: Phase<K>) -> Phase<K> {
+        self.shared.count(|counters| counters.failures += 1);
+        let why = format!("failed to {what}: {trouble}");
+        // A missing permission stays missing for hours; it is said when it begins, and again when it changes.
+        if self.said.as_ref() == Some(&why) {
+            tracing::debug!(kind = self.shared.kind(), why, "still waiting for the API server");
+        } else {
+            tracing::warn!(kind = self.shared.kind(), why, "waiting for the API server");
+            self.said = Some(why.clone());
+        }
+        let wait = self.backoff.after_failure().max(trouble.retry_after());
+        self.wait(wait, why, then)
+    }
+
+    fn recovered(&mut self) {
+        self.shared.heard(self.clock.now());
+        self.backoff.reset();
+        if self.said.take().is_some() {
+            tracing::info!(kind = self.shared.kind(), "the API server answers again");
+        }
+    }
+
+    fn wait(&self, wait: Duration, why: String, then: Phase<K>) -> Phase<K> {
+        if wait.is_zero() {
+            return then;
+        }
+        let now = self.clock.now();
+        let until = jiff::SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
+        self.shared.enter(State::WaitingToRetry { why, until: until.unwrap_or(now) });
+        Phase::Waiting { until: self.clock.instant() + wait, then: Box::new(then) }
+    }
+
+    fn notice_undecodable(&self, shown: &[Decoded<K>]) {
+        for object in shown {
+            if let Decoded::Undecodable(remains) = object {
+                self.shared.count(|counters| counters.undecodable += 1);
+                let key = remains.key();
+                tracing::warn!(kind = self.shared.kind(), %key, error = remains.error, "object cannot be decoded");
+            }
+        }
+    }
+}
+
+async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+    timeout(limit, answer).await.unwrap_or(Err(Trouble::Late(limit)))
+}

@@ -1,0 +1,183 @@
+//! What a cache, its feed and its group have in common.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use tokio::sync::watch;
+
+use super::outbox::Outbox;
+use super::status::{Counters, State, Status, Trust};
+use super::store::{Cached, Deltas, Store};
+
+/// The feed was stopped before what was waited for could happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the cache of {kind} was stopped")]
+pub struct Stopped {
+    kind: String,
+}
+
+pub(super) struct Shared<K: Cached> {
+    kind: String,
+    namespace: Option<String>,
+    store: RwLock<Store<K>>,
+    outbox: Arc<Outbox<K>>,
+    activity: Mutex<Activity>,
+    progress: watch::Sender<Progress>,
+    /// How many refreshes were asked for so far.
+    wanted: watch::Sender<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Activity {
+    state: State,
+    last_heard: Option<Timestamp>,
+    counters: Counters,
+}
+
+/// The milestones others wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    synced: bool,
+    /// The last refresh that a quorum list begun after it has answered.
+    refreshed: u64,
+    trust: Trust,
+    stopped: bool,
+}
+
+impl<K: Cached> Shared<K> {
+    pub(super) fn new(namespace: Option<String>, store: Store<K>) -> Self {
+        Self {
+            kind: K::plural(&()).into_owned(),
+            namespace,
+            store: RwLock::new(store),
+            outbox: Arc::new(Outbox::new()),
+            activity: Mutex::default(),
+            progress: watch::Sender::default(),
+            wanted: watch::Sender::default(),
+        }
+    }
+
+    pub(super) fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    pub(super) fn covers(&self, namespace: Option<&str>) -> bool {
+        self.namespace.is_none() || self.namespace.as_deref() == namespace
+    }
+
+    pub(super) fn store(&self) -> RwLockReadGuard<'_, Store<K>> {
+        self.store.read()
+    }
+
+    pub(super) fn outbox(&self) -> &Outbox<K> {
+        &self.outbox
+    }
+
+    /// Changes the store and tells the handlers, in that order and with the store unlocked in between.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Store<K>, &mut Deltas<K>) -> R) -> R {
+        let mut deltas = Deltas::new();
+        let result = {
+            let mut store = self.store.write();
+            let result = change(&mut store, &mut deltas);
+            if !deltas.is_empty() {
+                self.outbox.put(deltas);
+            }
+            result
+        };
+        self.outbox.deliver();
+        result
+    }
+
+    pub(super) async fn refresh(&self) -> Result<(), Stopped> {
+        let mut ticket = 0;
+        self.wanted.send_modify(|wanted| {
+            *wanted += 1;
+            ticket = *wanted;
+        });
+        self.reached(|progress| progress.refreshed >= ticket).await
+    }
+
+    pub(super) async fn synced(&self) -> Result<(), Stopped> {
+        self.reached(|progress| progress.synced).await
+    }
+
+    async fn reached(&self, milestone: impl Fn(&Progress) -> bool) -> Result<(), Stopped> {
+        let mut progress = self.progress.subscribe();
+        let there = progress.wait_for(|progress| milestone(progress) || progress.stopped).await;
+        match there {
+            Ok(progress) if milestone(&progress) => Ok(()),
+            Ok(_) | Err(_) => Err(Stopped { kind: self.kind.clone() }),
+        }
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        self.progress.borrow().synced
+    }
+
+    pub(super) fn trust(&self) -> Trust {
+        self.progress.borrow().trust
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let (objects, undecodable) = {
+            let store = self.store();
+            (store.len(), store.undecodable_count())
+        };
+        let activity = self.activity.lock().clone();
+        Status {
+            kind: self.kind.clone(),
+            state: activity.state,
+            synced: self.is_synced(),
+            trust: self.trust(),
+            last_heard: activity.last_heard,
+            objects,
+            undecodable,
+            counters: activity.counters,
+        }
+    }
+
+    pub(super) fn wanted(&self) -> watch::Receiver<u64> {
+        self.wanted.subscribe()
+    }
+
+    /// Whether someone waits for a refresh that has not been answered.
+    pub(super) fn refresh_is_wanted(&self) -> bool {
+        *self.wanted.borrow() > self.progress.borrow().refreshed
+    }
+
+    /// The refreshes asked for up to now: a quorum list that begins now answers them.
+    pub(super) fn tickets(&self) -> u64 {
+        *self.wanted.borrow()
+    }
+
+    /// A list has been taken over; it answers the refreshes up to `ticket`.
+    pub(super) fn listed(&self, ticket: Option<u64>) {
+        self.progress.send_modify(|progress| {
+            progress.synced = true;
+            progress.trust = Trust::Firm;
+            progress.refreshed = progress.refreshed.max(ticket.unwrap_or(0));
+        });
+    }
+
+    pub(super) fn doubted(&self) {
+        self.progress.send_modify(|progress| progress.trust = Trust::Doubtful);
+    }
+
+    pub(super) fn stopped(&self) {
+        self.enter(State::Stopped);
+        self.progress.send_modify(|progress| progress.stopped = true);
+    }
+
+    pub(super) fn enter(&self, state: State) {
+        self.activity.lock().state = state;
+    }
+
+    pub(super) fn heard(&self, now: Timestamp) {
+        self.activity.lock().last_heard = Some(now);
+    }
+
+    pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
+        count(&mut self.activity.lock().counters);
+    }
+}

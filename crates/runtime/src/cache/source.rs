@@ -1,0 +1,303 @@
+//! Where lists and watches come from: two questions to the API server, and the answers as data.
+//!
+//! kube's own typed calls are not used because one undecodable object fails a whole page there, and because they log the
+//! text they could not read, which may be a Secret. Here each object is decoded by itself out of the raw text.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures::io::{AsyncBufReadExt, AsyncReadExt};
+use futures::stream::{self, BoxStream, StreamExt};
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
+use kube::Client;
+use kube::api::{ListParams, Request, WatchParams};
+use kube::core::Status;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::decoded::Decoded;
+use super::settings::{Form, Settings};
+use super::store::Cached;
+use super::version::Version;
+
+/// One page, please.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ListAsk {
+    /// At most this many; all if `None`.
+    pub(super) limit: Option<u32>,
+    /// Go on where the last page ended.
+    pub(super) next: Option<String>,
+    /// Any version will do.
+    pub(super) cached: bool,
+}
+
+/// One page.
+#[derive(Debug)]
+pub(super) struct Page<K> {
+    pub(super) version: Version,
+    pub(super) next: Option<String>,
+    pub(super) items: Vec<Decoded<K>>,
+    /// Things that did not even have a name.
+    pub(super) nameless: usize,
+}
+
+/// Every change from here on, please.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WatchAsk {
+    pub(super) from: Start,
+    /// The server should end the watch after this time.
+    pub(super) lasting: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// After this version.
+    After(Version),
+    /// With everything there is, and a mark where that ends.
+    Everything,
+}
+
+/// What a watch says.
+#[derive(Debug)]
+pub(super) enum Event<K> {
+    Applied(Decoded<K>),
+    Ended(Decoded<K>),
+    /// Everything up to here has been sent; `complete` also ends the initial events.
+    Bookmark {
+        version: Version,
+        complete: bool,
+    },
+}
+
+/// Why a question was not answered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    /// The version to go on from is no longer (or not yet) in the server's history.
+    #[error("the API server no longer has the requested history")]
+    Gone,
+    /// The server said no.
+    #[error("the API server answered {} {}: {}", .0.code, .0.reason, .0.message)]
+    Refused(Box<Status>),
+    /// There was no answer, or it broke off.
+    #[error("the API server could not be reached: {0}")]
+    Unreachable(String),
+    /// There was an answer we do not understand; `0` says how far we got, not what it was.
+    #[error("the API server's answer could not be read: {0}")]
+    Garbled(String),
+    /// There was no answer in time.
+    #[error("the API server did not answer within {} s", .0.as_secs())]
+    Late(Duration),
+}
+
+impl Trouble {
+    pub(super) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused(status) => Some(status.code),
+            Self::Gone => Some(410),
+            Self::Unreachable(_) | Self::Garbled(_) | Self::Late(_) => None,
+        }
+    }
+
+    /// How long the server asks to be left alone.
+    pub(super) fn retry_after(&self) -> Duration {
+        let Self::Refused(status) = self else { return Duration::ZERO };
+        let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        Duration::from_secs(u64::from(seconds))
+    }
+
+    fn from_status(status: Box<Status>) -> Self {
+        let too_large = |status: &Status| {
+            let causes = status.details.iter().flat_map(|details| &details.causes);
+            causes.into_iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
+        };
+        if status.code == 410 || too_large(&status) { Self::Gone } else { Self::Refused(status) }
+    }
+}
+
+impl From<kube::Error> for Trouble {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::from_status(status),
+            other => Self::Unreachable(chain(&other)),
+        }
+    }
+}
+
+/// The error and its causes on one line, without repeating what a cause already says.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+pub(super) type Events<K> = BoxStream<'static, Result<Event<K>, Trouble>>;
+
+/// The I/O of a cache; scripted in tests.
+pub(super) trait Source<K>: Send + Sync {
+    fn list(&self, ask: ListAsk) -> impl Future<Output = Result<Page<K>, Trouble>> + Send;
+    fn watch(&self, ask: WatchAsk) -> impl Future<Output = Result<Events<K>, Trouble>> + Send;
+}
+
+/// The API server behind a client.
+pub(super) struct ApiServer {
+    client: Client,
+    request: Request,
+    labels: Option<String>,
+    fields: Option<String>,
+    form: Form,
+}
+
+impl ApiServer {
+    pub(super) fn new<K: Cached>(client: Client, settings: &Settings) -> Self {
+        Self {
+            client,
+            request: Request::new(K::url_path(&(), settings.namespace.as_deref())),
+            labels: settings.labels.clone(),
+            fields: settings.fields.clone(),
+            form: settings.form,
+        }
+    }
+
+    fn accept(&self, whole: &'static str, metadata: &'static str) -> HeaderValue {
+        HeaderValue::from_static(match self.form {
+            Form::Whole => whole,
+            Form::Metadata => metadata,
+        })
+    }
+}
+
+impl<K: Cached> Source<K> for ApiServer {
+    async fn list(&self, ask: ListAsk) -> Result<Page<K>, Trouble> {
+        let params = ListParams {
+            label_selector: self.labels.clone(),
+            field_selector: self.fields.clone(),
+            limit: ask.limit,
+            continue_token: ask.next,
+            resource_version: ask.cached.then(|| "0".to_owned()),
+            ..ListParams::default()
+        };
+        let mut request = self.request.list(&params).map_err(kube::Error::BuildRequest)?;
+        let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        request.headers_mut().insert(ACCEPT, self.accept("application/json", metadata));
+        let mut body = Box::pin(self.client.request_stream(request).await?);
+        let mut text = Vec::new();
+        body.read_to_end(&mut text).await.map_err(|error| Trouble::Unreachable(chain(&error)))?;
+        read_page(&text)
+    }
+
+    async fn watch(&self, ask: WatchAsk) -> Result<Events<K>, Trouble> {
+        let params = WatchParams {
+            label_selector: self.labels.clone(),
+            field_selector: self.fields.clone(),
+            timeout: Some(u32::try_from(ask.lasting.as_secs()).unwrap_or(u32::MAX)),
+            bookmarks: true,
+            send_initial_events: ask.from == Start::Everything,
+        };
+        let from = match &ask.from {
+            Start::After(version) => version.as_str(),
+            Start::Everything => "",
+        };
+        let mut request = self.request.watch(&params, from).map_err(kube::Error::BuildRequest)?;
+        let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        request.headers_mut().insert(ACCEPT, self.accept("application/json", metadata));
+        // Servers from 1.37 on compress watches one event at a time, and tower-http reads only the first of them.
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let body = Box::pin(self.client.request_stream(request).await?);
+        let lines = stream::unfold((body, Vec::new()), |(mut body, mut line)| async move {
+            line.clear();
+            match body.read_until(b'\n', &mut line).await {
+                Ok(0) => None,
+                // A line that breaks off is the end of the stream, not an event.
+                Ok(_) => match read_line(&line) {
+                    Err(_) if line.last() != Some(&b'\n') => None,
+                    read => Some((read, (body, line))),
+                },
+                Err(error) => Some((Err(Trouble::Unreachable(chain(&error))), (body, line))),
+            }
+        });
+        Ok(lines.boxed())
+    }
+}
+
+#[derive(Deserialize)]
+struct PageText<'a> {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMeta {
+    resource_version: String,
+    r#continue: Option<String>,
+}
+
+fn read_page<K: Cached>(text: &[u8]) -> Result<Page<K>, Trouble> {
+    let page: PageText<'_> = serde_json::from_slice(text).map_err(|error| garbled("a list", &error))?;
+    if page.metadata.resource_version.is_empty() {
+        // Whatever this is, taking it for an empty list would make every object vanish.
+        return Err(Trouble::Garbled("a list without a resourceVersion".to_owned()));
+    }
+    let raw = page.items.unwrap_or_default();
+    let items: Vec<_> = raw.iter().filter_map(|item| Decoded::read(item.get())).collect();
+    Ok(Page {
+        version: Version::new(page.metadata.resource_version),
+        next: page.metadata.r#continue.filter(|token| !token.is_empty()),
+        nameless: raw.len() - items.len(),
+        items,
+    })
+}
+
+#[derive(Deserialize)]
+struct LineText<'a> {
+    r#type: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct BookmarkText {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta {
+    resource_version: String,
+    annotations: Option<std::collections::BTreeMap<String, String>>,
+}
+
+fn read_line<K: Cached>(line: &[u8]) -> Result<Event<K>, Trouble> {
+    let event: LineText<'_> = serde_json::from_slice(line).map_err(|error| garbled("an event", &error))?;
+    let object = || {
+        Decoded::read(event.object.get())
+            .ok_or_else(|| Trouble::Garbled("an event about an object without a name".to_owned()))
+    };
+    match event.r#type {
+        "ADDED" | "MODIFIED" => Ok(Event::Applied(object()?)),
+        "DELETED" => Ok(Event::Ended(object()?)),
+        "BOOKMARK" => {
+            let mark: BookmarkText =
+                serde_json::from_str(event.object.get()).map_err(|error| garbled("a bookmark", &error))?;
+            let annotations = mark.metadata.annotations.unwrap_or_default();
+            let complete = annotations.get("k8s.io/initial-events-end").is_some_and(|value| value == "true");
+            Ok(Event::Bookmark { version: Version::new(mark.metadata.resource_version), complete })
+        }
+        "ERROR" => Err(serde_json::from_str::<Status>(event.object.get())
+            .map_or_else(|error| garbled("an error", &error), |status| Trouble::from_status(Box::new(status)))),
+        other => Err(Trouble::Garbled(format!("an event of the unknown type {other:?}"))),
+    }
+}
+
+fn garbled(what: &str, error: &serde_json::Error) -> Trouble {
+    Trouble::Garbled(format!("{what} broke at line {} column {}", error.line(), error.column()))
+}

@@ -1,0 +1,362 @@
+//! The objects of one kind, and the rules by which lists, events and our own writes change them.
+//!
+//! Three sources speak about the same objects and overtake each other: lists (all at once, possibly old), the watch (in
+//! order, but late) and the answers to our writes (new, but only ours). The rules, all by resourceVersion within the kind:
+//!
+//! - the answer to our write is taken at once if it is newer, and nothing older than it undoes it ([`floors`](super::floors));
+//! - the watch moves forward only. An event or a list from before what was already shown means that the API server has
+//!   lost history (a restored etcd): nothing is taken from it, all floors are forgotten, and the next quorum list is taken
+//!   whatever its version;
+//! - what a list no longer contains has *vanished*, unless we wrote it after the list was made.
+//!
+//! No clock, no I/O: every rule has its table of cases in the tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use super::decoded::{Decoded, Lookup, Remains, key_of};
+use super::delta::{Delta, Removal};
+use super::floors::{Floors, Ruling};
+use super::index::{Catalogue, Index};
+use super::version::{Version, number};
+use crate::Key;
+
+/// An object as a cache can hold one.
+pub trait Cached: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static {}
+
+impl<K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static> Cached for K {}
+
+/// Tells that nobody needs to be woken for the difference between two states of an object.
+pub type Quiet<K> = fn(&K, &K) -> bool;
+
+/// Changes in the order in which they happened.
+pub(super) type Deltas<K> = Vec<(Key, Delta<K>)>;
+
+/// What was made of something the API server showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It has been taken into account.
+    Taken,
+    /// It is from before what was already shown. Nothing was taken; the cache is in doubt until a quorum list.
+    Regressed,
+}
+
+pub(super) struct Store<K> {
+    held: BTreeMap<Key, Held<K>>,
+    catalogues: Vec<Catalogue<K>>,
+    floors: Floors,
+    /// How far lists and the watch have come. Our own writes do not count: they say nothing about the other objects.
+    position: Option<u64>,
+    doubt: Doubt,
+    quiet: Option<Quiet<K>>,
+    undecodable: usize,
+    namespaces: BTreeSet<Arc<str>>,
+}
+
+enum Held<K> {
+    Whole(Arc<K>),
+    Undecodable(Arc<Remains>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    No,
+    /// The versions we hold may be from a history that no longer exists: they are not compared with anything.
+    Yes,
+}
+
+impl<K: Cached> Held<K> {
+    fn uid(&self) -> &str {
+        match self {
+            Self::Whole(object) => object.meta().uid.as_deref().unwrap_or_default(),
+            Self::Undecodable(remains) => &remains.uid,
+        }
+    }
+
+    fn version(&self) -> &str {
+        match self {
+            Self::Whole(object) => object.meta().resource_version.as_deref().unwrap_or_default(),
+            Self::Undecodable(remains) => &remains.resource_version,
+        }
+    }
+
+    fn is_same_as(&self, other: &Decoded<K>) -> bool {
+        !self.version().is_empty() && self.version() == other.version() && self.uid() == other.uid()
+    }
+}
+
+impl<K: Cached> Store<K> {
+    pub(super) fn new(indexes: Vec<Index<K>>, quiet: Option<Quiet<K>>) -> Self {
+        Self {
+            held: BTreeMap::new(),
+            catalogues: indexes.into_iter().map(Catalogue::new).collect(),
+            floors: Floors::default(),
+            position: None,
+            doubt: Doubt::No,
+            quiet,
+            undecodable: 0,
+            namespaces: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn look_up(&self, key: &Key) -> Lookup<K> {
+        match self.held.get(key) {
+            None => Lookup::Absent,
+            Some(Held::Whole(object)) => Lookup::Present(object.clone()),
+            Some(Held::Undecodable(remains)) => Lookup::Undecodable(remains.clone()),
+        }
+    }
+
+    /// All that can be read, in the order of their keys.
+    pub(super) fn whole(&self) -> impl Iterator<Item = &Arc<K>> {
+        self.held.values().filter_map(|held| match held {
+            Held::Whole(object) => Some(object),
+            Held::Undecodable(_) => None,
+        })
+    }
+
+    pub(super) fn undecodable(&self) -> impl Iterator<Item = &Arc<Remains>> {
+        self.held.values().filter_map(|held| match held {
+            Held::Undecodable(remains) => Some(remains),
+            Held::Whole(_) => None,
+        })
+    }
+
+    pub(super) fn find(&self, index: &Index<K>, value: &str) -> Vec<Arc<K>> {
+        let Some(catalogue) = self.catalogues.iter().find(|catalogue| catalogue.is_for(index)) else {
+            // An index nobody declared is slow, not empty: an empty answer could cost a machine.
+            return self.whole().filter(|object| index.covers(object, value)).cloned().collect();
+        };
+        let whole = |key| match self.held.get(key) {
+            Some(Held::Whole(object)) => Some(object.clone()),
+            Some(Held::Undecodable(_)) | None => None,
+        };
+        catalogue.keys(value).filter_map(whole).collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    pub(super) fn undecodable_count(&self) -> usize {
+        self.undecodable
+    }
+
+    /// The watch showed this object, new or changed.
+    pub(super) fn applied(&mut self, shown: Decoded<K>, deltas: &mut Deltas<K>) -> Verdict {
+        let at = number(shown.version());
+        if self.advance(at) == Verdict::Regressed {
+            return Verdict::Regressed;
+        }
+        let key = shown.key();
+        if self.floors.judge(&key, shown.uid(), at) == Ruling::Fair {
+            self.floors.reached(&key);
+            self.take(key, shown, deltas);
+        }
+        Verdict::Taken
+    }
+
+    /// The watch showed the end of this object.
+    pub(super) fn ended(&mut self, last: Decoded<K>, deltas: &mut Deltas<K>) -> Verdict {
+        let at = number(last.version());
+        if self.advance(at) == Verdict::Regressed {
+            return Verdict::Regressed;
+        }
+        let key = last.key();
+        let held_is_another = self.held.get(&key).is_some_and(|held| held.uid() != last.uid());
+        if held_is_another && self.floors.judge(&key, last.uid(), at) == Ruling::Stale {
+            return Verdict::Taken; // we have made it anew since
+        }
+        self.floors.reached(&key);
+        if held_is_another {
+            self.remove(&key, None, Removal::Deleted, deltas);
+        } else {
+            self.remove(&key, Some(last), Removal::Deleted, deltas);
+        }
+        Verdict::Taken
+    }
+
+    /// The watch has shown everything up to here.
+    pub(super) fn passed(&mut self, version: &Version) -> Verdict {
+        let at = version.number();
+        let verdict = self.advance(at);
+        if let (Verdict::Taken, Some(at)) = (verdict, at) {
+            self.floors.passed(at);
+        }
+        verdict
+    }
+
+    /// A complete list replaces everything at once. A list that is older than what was already shown is not taken, unless
+    /// it is the one that settles the doubt this causes.
+    pub(super) fn listed(
+        &mut self,
+        version: &Version,
+        items: impl IntoIterator<Item = Decoded<K>>,
+        deltas: &mut Deltas<K>,
+    ) -> Verdict {
+        let at = version.number();
+        if self.advance(at) == Verdict::Regressed {
+            return Verdict::Regressed;
+        }
+        let mut fresh: BTreeMap<Key, Decoded<K>> = items.into_iter().map(|item| (item.key(), item)).collect();
+        let uids: BTreeMap<Key, Box<str>> = if self.floors.is_empty() {
+            BTreeMap::new()
+        } else {
+            fresh.iter().map(|(key, item)| (key.clone(), item.uid().into())).collect()
+        };
+
+        fresh.retain(|key, item| !self.floors.outlast(key, at) && !self.floors.buried(key, item.uid()));
+        let gone: Vec<Key> =
+            self.held.keys().filter(|key| !fresh.contains_key(key) && !self.floors.outlast(key, at)).cloned().collect();
+        for key in gone {
+            self.remove(&key, None, Removal::Vanished, deltas);
+        }
+        for (key, item) in fresh {
+            self.take(key, item, deltas);
+        }
+        self.floors.listed(at, |key, uid| uids.get(key).is_some_and(|listed| **listed == *uid));
+        self.position = at;
+        self.doubt = Doubt::No;
+        Verdict::Taken
+    }
+
+    /// The answer to a write of ours.
+    pub(super) fn wrote(&mut self, object: K, deltas: &mut Deltas<K>) {
+        let (key, meta) = (key_of(object.meta()), object.meta());
+        let Some(at) = meta.resource_version.as_deref().and_then(number) else {
+            return; // nothing tells whether the watch is already further; it will show the write
+        };
+        let uid = meta.uid.as_deref().unwrap_or_default().to_owned();
+        if is_its_end(meta) {
+            return self.deleted(&key, &uid, deltas);
+        }
+        let overtaken = match (self.doubt, self.held.get(&key)) {
+            (Doubt::Yes, _) => false,
+            (Doubt::No, Some(held)) => number(held.version()).is_none_or(|held| held >= at),
+            // The watch has been there and it is no longer: someone deleted it before our answer arrived.
+            (Doubt::No, None) => self.position.is_some_and(|position| position >= at),
+        };
+        if overtaken || self.floors.judge(&key, &uid, Some(at)) == Ruling::Stale {
+            return;
+        }
+        self.floors.written(&key, &uid, at);
+        self.take(key, Decoded::Whole(object), deltas);
+    }
+
+    /// A delete of ours removed this object.
+    pub(super) fn deleted(&mut self, key: &Key, uid: &str, deltas: &mut Deltas<K>) {
+        let Some(held) = self.held.get(key).filter(|held| held.uid() == uid) else {
+            return; // the watch has been faster, or another one of that name is already there
+        };
+        match number(held.version()) {
+            Some(at) => self.floors.deleted(key, uid, at),
+            None => self.floors.reached(key),
+        }
+        self.remove(key, None, Removal::Deleted, deltas);
+    }
+
+    fn advance(&mut self, at: Option<u64>) -> Verdict {
+        let Some(at) = at else { return Verdict::Taken };
+        if self.position.is_some_and(|position| at < position) {
+            self.floors.forget();
+            self.position = None;
+            self.doubt = Doubt::Yes;
+            return Verdict::Regressed;
+        }
+        self.position = Some(at);
+        Verdict::Taken
+    }
+
+    fn take(&mut self, key: Key, fresh: Decoded<K>, deltas: &mut Deltas<K>) {
+        let known = self.held.get_key_value(&key);
+        // In doubt the same version may be of another history.
+        if self.doubt == Doubt::No && known.is_some_and(|(_, held)| held.is_same_as(&fresh)) {
+            return; // our own write coming back, or an object a relist found unchanged
+        }
+        let key = match known {
+            Some((known, _)) => known.clone(),
+            None => self.share_namespace(key),
+        };
+        let fresh = match fresh {
+            Decoded::Whole(object) => Held::Whole(Arc::new(object)),
+            Decoded::Undecodable(remains) => Held::Undecodable(Arc::new(remains)),
+        };
+        self.enter(&key, &fresh);
+        let (now, old) = match fresh {
+            Held::Whole(object) => {
+                (Lookup::Present(object.clone()), self.held.insert(key.clone(), Held::Whole(object)))
+            }
+            Held::Undecodable(remains) => {
+                (Lookup::Undecodable(remains.clone()), self.held.insert(key.clone(), Held::Undecodable(remains)))
+            }
+        };
+        let delta = match (old, now) {
+            (_, Lookup::Absent) => return,
+            (None, Lookup::Present(new)) => Delta::Added(new),
+            (Some(Held::Whole(old)), Lookup::Present(new)) if self.quiet.is_some_and(|quiet| quiet(&old, &new)) => {
+                return;
+            }
+            (Some(Held::Whole(old)), Lookup::Present(new)) => Delta::Changed { old, new },
+            (Some(Held::Undecodable(was)), Lookup::Present(new)) => Delta::Mended { was, new },
+            (Some(Held::Whole(old)), Lookup::Undecodable(remains)) => Delta::Undecodable { old: Some(old), remains },
+            (_, Lookup::Undecodable(remains)) => Delta::Undecodable { old: None, remains },
+        };
+        deltas.push((key, delta));
+    }
+
+    /// Removes what is held under `key`. `told` is its last state if someone sent it along.
+    fn remove(&mut self, key: &Key, told: Option<Decoded<K>>, how: Removal, deltas: &mut Deltas<K>) {
+        self.withdraw(key);
+        let Some((key, held)) = self.held.remove_entry(key) else { return };
+        let delta = match held {
+            Held::Whole(held) => {
+                let last = match told {
+                    Some(Decoded::Whole(told)) => Arc::new(told),
+                    Some(Decoded::Undecodable(_)) | None => held,
+                };
+                Delta::Removed { last, how }
+            }
+            Held::Undecodable(last) => {
+                self.undecodable -= 1;
+                Delta::RemovedUndecodable { last, how }
+            }
+        };
+        deltas.push((key, delta));
+    }
+
+    fn enter(&mut self, key: &Key, fresh: &Held<K>) {
+        self.withdraw(key);
+        if matches!(self.held.get(key), Some(Held::Undecodable(_))) {
+            self.undecodable -= 1;
+        }
+        match fresh {
+            Held::Whole(object) => self.catalogues.iter_mut().for_each(|catalogue| catalogue.enter(key, object)),
+            Held::Undecodable(_) => self.undecodable += 1,
+        }
+    }
+
+    fn withdraw(&mut self, key: &Key) {
+        if let Some(Held::Whole(object)) = self.held.get(key) {
+            self.catalogues.iter_mut().for_each(|catalogue| catalogue.withdraw(key, object));
+        }
+    }
+
+    /// Ten thousand objects of one namespace hold its name once.
+    fn share_namespace(&mut self, key: Key) -> Key {
+        if let Some(namespace) = self.namespaces.get(&key.namespace) {
+            return Key { namespace: namespace.clone(), name: key.name };
+        }
+        self.namespaces.insert(key.namespace.clone());
+        key
+    }
+}
+
+/// Whether this answer shows the end of the object: an update that took away its last finalizer is a deletion.
+fn is_its_end(meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> bool {
+    meta.deletion_timestamp.is_some()
+        && meta.deletion_grace_period_seconds == Some(0)
+        && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
+}
