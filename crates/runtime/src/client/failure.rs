@@ -14,17 +14,14 @@ pub enum Failure {
     /// No connection could be opened. Requests that waited for the same connection share the cause.
     #[error("failed to open a connection to the API server")]
     Dial(#[source] Arc<DialError>),
-    /// The credentials of this connection could not be read or renewed.
-    #[error("failed to put credentials on the request")]
-    Credentials(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Connections closed again and again before the request could be written.
     #[error("failed to send the request: the API server closed {attempts} connections in a row")]
     Unsent {
         /// How many connections were tried.
         attempts: u32,
-        /// Why the last one refused it.
+        /// Why the last one refused it, unless it was gone before it could.
         #[source]
-        source: hyper::Error,
+        source: Option<hyper::Error>,
     },
     /// The connection broke after the request was written.
     #[error("failed to receive an answer: the connection was lost")]
@@ -53,7 +50,7 @@ impl Failure {
     /// Whether the API server may have acted on the request.
     pub fn effect(&self) -> Effect {
         match self {
-            Self::Dial(_) | Self::Credentials(_) | Self::Unsent { .. } | Self::BucketEmpty => Effect::None,
+            Self::Dial(_) | Self::Unsent { .. } | Self::BucketEmpty => Effect::None,
             Self::Lost(_) | Self::Deadline { .. } => Effect::Unknown,
         }
     }

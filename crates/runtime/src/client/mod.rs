@@ -9,17 +9,24 @@
 //!                                                              └► any tower service (in_process)
 //! ```
 //!
-//! A connection is one API server as one kubeconfig describes it; each [`ClientSpec`] makes one client of it, with a rate
+//! A [`Connection`] is one API server as one kubeconfig describes it; each [`ClientSpec`] makes one client of it, with a rate
 //! limit of its own. Clients of a connection share its lanes (HTTP/2 connections), on which watches and calls never
 //! meet. Errors are read with [`Trouble`].
 
 mod address;
 mod agent;
-#[allow(dead_code, reason = "the lanes that dial land next")]
+mod config_error;
+mod connection;
+mod credentials;
 mod dial;
 mod failure;
+mod kubeconfig;
+mod lane;
+mod lanes;
+mod reread;
 mod spec;
 mod stack;
+mod tls;
 mod trouble;
 
 use bytes::Bytes;
@@ -28,9 +35,14 @@ use kube::client::Body;
 use tower::{BoxError, Service};
 
 pub use agent::UserAgent;
+pub use config_error::{ConfigError, ConfigProblem};
+pub use connection::Connection;
 pub use dial::DialError;
 pub use failure::{Effect, Failure};
+pub use kubeconfig::{InCluster, Source};
+pub use reread::FileError;
 pub use spec::{ClientSpec, LaneUse, Qps, WhenFull};
+pub use tls::TlsError;
 pub use trouble::{RetryClass, Trouble};
 
 use crate::metrics::RestMetrics;

@@ -121,6 +121,9 @@ impl Trouble {
             kube::Error::Auth(why) => {
                 Self { class: RetryClass::Unauthorized, sentence: format!("no credentials for the API server: {why}") }
             }
+            kube::Error::Service(why) if why.is::<kube::client::AuthError>() => {
+                Self { class: RetryClass::Unauthorized, sentence: format!("no credentials for the API server: {why}") }
+            }
             other => Self {
                 class: RetryClass::Transient,
                 sentence: format!("the connection to the API server failed: {}", innermost(other)),
@@ -131,13 +134,11 @@ impl Trouble {
     fn of_failure(failure: &Failure) -> Self {
         let class = match failure {
             Failure::Dial(_) | Failure::Unsent { .. } => RetryClass::Unreachable,
-            Failure::Credentials(_) => RetryClass::Unauthorized,
             Failure::BucketEmpty => RetryClass::Dropped,
             Failure::Lost(_) | Failure::Deadline { .. } => RetryClass::Transient,
         };
         let sentence = match failure {
             Failure::Dial(why) => why.sentence(),
-            Failure::Credentials(why) => format!("no credentials for the API server: {why}"),
             Failure::Unsent { .. } | Failure::Lost(_) => {
                 format!("the connection to the API server was lost: {}", innermost(failure))
             }

@@ -1,0 +1,207 @@
+//! One HTTP connection: the beginning, the driving, the sending.
+//!
+//! HTTP/2 carries many streams at once and is probed with pings, so that a peer that vanished without a word is noticed in
+//! three quarters of a minute rather than when a watch should have ended. HTTP/1.1 carries one exchange at a time; it is there
+//! for proxies that speak nothing else.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, poll_fn};
+use http::header::HOST;
+use http::{HeaderValue, Request, Response};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::Body;
+use tower::BoxError;
+
+use super::dial::{DialError, Dialed, Protocol};
+use super::failure::Failure;
+
+/// The most streams we put on one connection. API servers allow a hundred (some proxies fewer, see [`open`]); beyond that
+/// a request would wait silently inside HTTP/2 until another one ends, which a watch does not.
+pub(crate) const MOST_STREAMS: usize = 80;
+
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_PATIENCE: Duration = Duration::from_secs(15);
+
+/// What a lane carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    /// Streams that stay.
+    Watches,
+    /// Everything that is asked and answered.
+    Calls,
+}
+
+impl Traffic {
+    /// How much a stream and a connection may send before we have read it. A watcher that is slow to read must not use up
+    /// its neighbours' share of the connection, so eighty stuck watches together just fill it; calls are read at once and get
+    /// room for a page of a list.
+    fn windows(self) -> (u32, u32) {
+        match self {
+            Self::Watches => (64 << 10, 80 * (64 << 10)),
+            Self::Calls => (1 << 20, 16 << 20),
+        }
+    }
+}
+
+/// The sending end of an open connection.
+#[derive(Clone)]
+pub(crate) enum Sender {
+    Http2(http2::SendRequest<Body>),
+    /// In a lock because it cannot be cloned; the one stream that such a lane has room for is alone with it.
+    Http1(Arc<tokio::sync::Mutex<http1::SendRequest<Body>>>),
+}
+
+/// A request that got no answer on this connection.
+pub(crate) enum Undelivered {
+    /// It was never written, so it may go over another connection.
+    Returned(Box<Request<Body>>, hyper::Error),
+    /// It was written, and what became of it is unknown.
+    Lost(hyper::Error),
+}
+
+/// Begins to speak HTTP. Gives the sending end and the future that drives the connection; `room` is kept at the number of
+/// streams it may carry, which the peer may lower at any time.
+pub(crate) async fn open(
+    dialed: Dialed,
+    traffic: Traffic,
+    room: Arc<AtomicUsize>,
+) -> Result<(Sender, BoxFuture<'static, ()>), DialError> {
+    match dialed.protocol {
+        Protocol::Http2 => {
+            let (stream_window, connection_window) = traffic.windows();
+            let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .keep_alive_interval(PING_EVERY)
+                .keep_alive_timeout(PING_PATIENCE)
+                .keep_alive_while_idle(true)
+                .initial_stream_window_size(stream_window)
+                .initial_connection_window_size(connection_window)
+                .handshake(dialed.io)
+                .await
+                .map_err(DialError::Handshake)?;
+            room.store(MOST_STREAMS, Ordering::Relaxed);
+            let mut connection = Box::pin(connection);
+            let drive = poll_fn(move |cx| {
+                let ended = connection.as_mut().poll(cx).map(log_end);
+                // A fifth is left free: streams we have ended may still count at the other side.
+                let allowed = connection.current_max_send_streams();
+                room.store((allowed - allowed / 5).clamp(1, MOST_STREAMS), Ordering::Relaxed);
+                ended
+            });
+            Ok((Sender::Http2(sender), Box::pin(drive)))
+        }
+        Protocol::Http1 => {
+            let (sender, connection) =
+                http1::Builder::new().handshake(dialed.io).await.map_err(DialError::Handshake)?;
+            room.store(1, Ordering::Relaxed);
+            let drive = async move { log_end(connection.await) };
+            Ok((Sender::Http1(Arc::new(tokio::sync::Mutex::new(sender))), Box::pin(drive)))
+        }
+    }
+}
+
+fn log_end(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection to the API server ended");
+    }
+}
+
+impl Sender {
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::Http2(sender) => sender.is_closed(),
+            Self::Http1(sender) => sender.try_lock().is_ok_and(|sender| sender.is_closed()),
+        }
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        match self {
+            Self::Http2(_) => Protocol::Http2,
+            Self::Http1(_) => Protocol::Http1,
+        }
+    }
+
+    /// Sends a request with an absolute address.
+    pub(crate) async fn send(self, request: Request<Body>) -> Result<Response<Incoming>, Undelivered> {
+        match self {
+            Self::Http2(mut sender) => sender.try_send_request(request).await.map_err(undelivered),
+            Self::Http1(sender) => {
+                let mut sender = sender.lock().await;
+                if let Err(error) = sender.ready().await {
+                    return Err(Undelivered::Returned(Box::new(request), error));
+                }
+                let absolute = request.uri().clone();
+                let sent = sender.try_send_request(in_origin_form(request)).await;
+                sent.map_err(|error| match undelivered(error) {
+                    Undelivered::Returned(mut request, error) => {
+                        *request.uri_mut() = absolute;
+                        Undelivered::Returned(request, error)
+                    }
+                    lost @ Undelivered::Lost(_) => lost,
+                })
+            }
+        }
+    }
+}
+
+fn undelivered(mut error: TrySendError<Request<Body>>) -> Undelivered {
+    match error.take_message() {
+        Some(request) => Undelivered::Returned(Box::new(request), error.into_error()),
+        None => Undelivered::Lost(error.into_error()),
+    }
+}
+
+/// HTTP/1.1 names the server in a header and the path in the request line; HTTP/2 takes both from the address.
+fn in_origin_form(mut request: Request<Body>) -> Request<Body> {
+    let host = request.uri().authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+    if let Some(host) = host {
+        request.headers_mut().insert(HOST, host);
+    }
+    let path = request.uri().path_and_query().cloned();
+    *request.uri_mut() = path.map_or_else(http::Uri::default, http::Uri::from);
+    request
+}
+
+/// The body of an answer, which holds on to its place on the lane (`S`) until its end.
+pub(crate) struct LaneBody<S> {
+    body: Incoming,
+    slot: Option<S>,
+}
+
+impl<S> LaneBody<S> {
+    pub(crate) fn new(body: Incoming, slot: S) -> Self {
+        use http_body::Body as _;
+        let slot = (!body.is_end_stream()).then_some(slot);
+        Self { body, slot }
+    }
+}
+
+impl<S: Unpin> http_body::Body for LaneBody<S> {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if self.body.is_end_stream() || !matches!(frame, Some(Ok(_))) {
+            self.slot = None;
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(|error| Failure::Lost(error).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,337 @@
+//! Connections, and who shares them.
+//!
+//! Two rules. Watches and calls never share a connection: a burst of watch events must not delay a write, nor a large
+//! list starve a watch. And no connection carries more than eighty streams: API servers stop at a hundred, and a request
+//! beyond that does not fail, it waits without a word, for ever if all hundred are watches. So a further connection is opened
+//! first, and closed again when it has been idle for a while; the last one of each traffic stays, so that the next write does
+//! not pay for a handshake.
+//!
+//! A stream counts from the moment its request asks for a connection until its answer has been read to the end or dropped.
+//! Whoever finds a connection being opened waits for that one instead of opening another, and shares its failure. A request
+//! that an existing connection gives back unwritten (the server closed it a moment ago) goes over the next one; it never
+//! left, so this repeats nothing.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use hyper::rt::Executor;
+use hyper_util::rt::TokioExecutor;
+use kube::client::Body;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+use tower::{BoxError, Service};
+
+use super::address;
+use super::dial::{Dial, DialError, Protocol};
+use super::failure::Failure;
+use super::lane::{self, LaneBody, MOST_STREAMS, Sender, Traffic, Undelivered};
+
+/// How long an extra connection may be idle.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// How often a request may be handed back unwritten before we call the server unreachable.
+const ATTEMPTS: u32 = 3;
+
+/// The connections to one API server. Cheap to clone; clones share them. When the last clone and the last body are gone,
+/// so are the connections.
+#[derive(Clone)]
+pub(crate) struct Lanes {
+    pool: Arc<Pool>,
+}
+
+struct Pool {
+    dial: Arc<dyn Dial>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    watches: Vec<Lane>,
+    calls: Vec<Lane>,
+    /// What the server was last found to speak: it decides how many may wait for one connection that is being opened.
+    spoken: Option<Protocol>,
+    next: u64,
+}
+
+struct Lane {
+    id: u64,
+    streams: usize,
+    room: Arc<AtomicUsize>,
+    phase: Phase,
+    idle_since: Option<Instant>,
+    /// Rung when the last stream has ended.
+    rested: Arc<Notify>,
+}
+
+enum Phase {
+    Opening(watch::Receiver<Outcome>),
+    Open(Sender),
+}
+
+/// How the opening of a lane went, once it is known.
+type Outcome = Option<Result<(), Arc<DialError>>>;
+
+/// A place on a lane, held until dropped.
+pub(crate) struct Slot {
+    pool: Arc<Pool>,
+    traffic: Traffic,
+    id: u64,
+    /// How many were there before.
+    place: usize,
+}
+
+enum Claim {
+    Ready(Slot, Sender),
+    Wait(Slot, watch::Receiver<Outcome>),
+}
+
+impl Lanes {
+    pub(crate) fn new(dial: Arc<dyn Dial>) -> Self {
+        Self { pool: Arc::new(Pool { dial, state: Mutex::default() }) }
+    }
+
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<LaneBody<Slot>>, Failure> {
+        let traffic = if address::is_watch(request.uri()) { Traffic::Watches } else { Traffic::Calls };
+        let mut refusal = None;
+        for _ in 0..ATTEMPTS {
+            let Some((slot, sender)) = self.find(traffic).await? else { continue };
+            match sender.send(request).await {
+                Ok(answer) => return Ok(answer.map(|body| LaneBody::new(body, slot))),
+                Err(Undelivered::Lost(why)) => return Err(Failure::Lost(why)),
+                Err(Undelivered::Returned(returned, why)) => {
+                    self.pool.remove(traffic, slot.id);
+                    request = *returned;
+                    refusal = Some(why);
+                }
+            }
+        }
+        Err(Failure::Unsent { attempts: ATTEMPTS, source: refusal })
+    }
+
+    /// A place on an open connection, or nothing if the connection was gone again by the time it was open.
+    async fn find(&self, traffic: Traffic) -> Result<Option<(Slot, Sender)>, Failure> {
+        loop {
+            let (slot, mut opening) = match self.pool.claim(traffic) {
+                Claim::Ready(slot, sender) => return Ok(Some((slot, sender))),
+                Claim::Wait(slot, opening) => (slot, opening),
+            };
+            let outcome = opening.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
+            match outcome {
+                Ok(Some(Err(why))) => return Err(Failure::Dial(why)),
+                Ok(_) => {}
+                Err(_) => return Err(Failure::Dial(Arc::new(DialError::Abandoned))),
+            }
+            match self.pool.sender(traffic, slot.id) {
+                None => return Ok(None),
+                // Eighty waited for what turned out to speak HTTP/1.1: the first one has it, the others look again.
+                Some((_, room)) if slot.place >= room => {}
+                Some((sender, _)) => return Ok(Some((slot, sender))),
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// Takes a place on the oldest lane that has one, so that the younger ones fall idle; or on a new lane.
+    fn claim(self: &Arc<Self>, traffic: Traffic) -> Claim {
+        let mut state = self.state.lock();
+        let room_while_opening = if state.spoken == Some(Protocol::Http1) { 1 } else { MOST_STREAMS };
+        let lanes = state.lanes(traffic);
+        lanes.retain(|lane| !lane.is_closed());
+        if let Some(lane) = lanes.iter_mut().find(|lane| lane.streams < lane.room.load(Ordering::Relaxed)) {
+            let slot = lane.take(self, traffic);
+            return match &lane.phase {
+                Phase::Open(sender) => Claim::Ready(slot, sender.clone()),
+                Phase::Opening(outcome) => Claim::Wait(slot, outcome.clone()),
+            };
+        }
+        let (tell, outcome) = watch::channel(None);
+        let mut lane = Lane {
+            id: state.next,
+            streams: 0,
+            room: Arc::new(AtomicUsize::new(room_while_opening)),
+            phase: Phase::Opening(outcome.clone()),
+            idle_since: None,
+            rested: Arc::new(Notify::new()),
+        };
+        let slot = lane.take(self, traffic);
+        let life = LaneLife {
+            pool: Arc::downgrade(self),
+            traffic,
+            id: lane.id,
+            room: lane.room.clone(),
+            rested: lane.rested.clone(),
+        };
+        state.next += 1;
+        state.lanes(traffic).push(lane);
+        // hyper drives connections on its executor; so do we. The task ends with its connection, and the connection when
+        // the pool has let go of its sending end.
+        TokioExecutor::new().execute(life.run(self.dial.clone(), tell));
+        Claim::Wait(slot, outcome)
+    }
+
+    fn sender(&self, traffic: Traffic, id: u64) -> Option<(Sender, usize)> {
+        let mut state = self.state.lock();
+        let lane = state.lanes(traffic).iter().find(|lane| lane.id == id)?;
+        match &lane.phase {
+            Phase::Open(sender) => Some((sender.clone(), lane.room.load(Ordering::Relaxed))),
+            Phase::Opening(_) => None,
+        }
+    }
+
+    fn opened(&self, traffic: Traffic, id: u64, sender: Sender) {
+        let mut state = self.state.lock();
+        state.spoken = Some(sender.protocol());
+        if let Some(lane) = state.lanes(traffic).iter_mut().find(|lane| lane.id == id) {
+            lane.phase = Phase::Open(sender);
+        }
+    }
+
+    fn release(&self, traffic: Traffic, id: u64) {
+        let mut state = self.state.lock();
+        let Some(lane) = state.lanes(traffic).iter_mut().find(|lane| lane.id == id) else { return };
+        lane.streams = lane.streams.saturating_sub(1);
+        if lane.streams == 0 {
+            lane.idle_since = Some(Instant::now());
+            lane.rested.notify_one();
+        }
+    }
+
+    fn remove(&self, traffic: Traffic, id: u64) {
+        self.state.lock().lanes(traffic).retain(|lane| lane.id != id);
+    }
+
+    /// Removes a lane that has been idle for long enough and is not the last one; else says when to ask again.
+    fn retire(&self, traffic: Traffic, id: u64) -> Rest {
+        let mut state = self.state.lock();
+        let lanes = state.lanes(traffic);
+        let last = lanes.len() == 1;
+        let Some(lane) = lanes.iter().find(|lane| lane.id == id) else { return Rest::Retired };
+        match lane.idle_since.map(|since| since + IDLE) {
+            Some(until) if until > Instant::now() => Rest::Until(until),
+            Some(_) if !last => {
+                lanes.retain(|lane| lane.id != id);
+                Rest::Retired
+            }
+            _ => Rest::Needed,
+        }
+    }
+}
+
+/// Whether a lane may go.
+enum Rest {
+    /// It carries streams, or it is the last one.
+    Needed,
+    /// It is idle, but not for long enough.
+    Until(Instant),
+    /// It is out of the pool.
+    Retired,
+}
+
+impl State {
+    fn lanes(&mut self, traffic: Traffic) -> &mut Vec<Lane> {
+        match traffic {
+            Traffic::Watches => &mut self.watches,
+            Traffic::Calls => &mut self.calls,
+        }
+    }
+}
+
+impl Lane {
+    fn take(&mut self, pool: &Arc<Pool>, traffic: Traffic) -> Slot {
+        let place = self.streams;
+        self.streams += 1;
+        self.idle_since = None;
+        Slot { pool: pool.clone(), traffic, id: self.id, place }
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(&self.phase, Phase::Open(sender) if sender.is_closed())
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.pool.release(self.traffic, self.id);
+    }
+}
+
+/// The life of one lane, in a task of its own: a request that is given up must not take the connection with it.
+struct LaneLife {
+    pool: Weak<Pool>,
+    traffic: Traffic,
+    id: u64,
+    room: Arc<AtomicUsize>,
+    rested: Arc<Notify>,
+}
+
+impl LaneLife {
+    async fn run(self, dial: Arc<dyn Dial>, tell: watch::Sender<Outcome>) {
+        let opened = match dial.dial().await {
+            Ok(dialed) => lane::open(dialed, self.traffic, self.room.clone()).await,
+            Err(why) => Err(why),
+        };
+        match opened {
+            Err(why) => {
+                // Out of the pool before the word is out: whoever hears it and asks again must find a new lane.
+                self.leave();
+                tell.send_replace(Some(Err(Arc::new(why))));
+            }
+            Ok((sender, mut drive)) => {
+                let Some(pool) = self.pool.upgrade() else { return };
+                pool.opened(self.traffic, self.id, sender);
+                drop(pool);
+                tell.send_replace(Some(Ok(())));
+                drop(tell);
+                tokio::select! {
+                    biased;
+                    () = &mut drive => {}
+                    () = self.rest() => drive.await,
+                }
+                self.leave();
+            }
+        }
+    }
+
+    async fn rest(&self) {
+        loop {
+            let Some(pool) = self.pool.upgrade() else { return };
+            let rest = pool.retire(self.traffic, self.id);
+            drop(pool);
+            match rest {
+                Rest::Needed => self.rested.notified().await,
+                Rest::Until(until) => sleep_until(until).await,
+                Rest::Retired => return,
+            }
+        }
+    }
+
+    fn leave(&self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.remove(self.traffic, self.id);
+        }
+    }
+}
+
+impl Service<Request<Body>> for Lanes {
+    type Response = Response<LaneBody<Slot>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let lanes = self.clone();
+        Box::pin(async move { lanes.send(request).await.map_err(BoxError::from) })
+    }
+}
+
+#[cfg(test)]
+mod tests;
