@@ -2,4 +2,5 @@
 
 pub mod faults;
 pub mod patch;
+pub mod schema;
 pub mod selector;
