@@ -1,6 +1,38 @@
-//! Placeholder.
+//! A Kubernetes API server in memory.
+//!
+//! It serves the demo, the tests and the simulation: a real client talks to it, in the same process as a [tower] service or on
+//! loopback over TLS, and cannot tell it from the real thing in anything that we rely on. It must be *right*, not big: what it
+//! does, it does as the reference does; what it does not do, it refuses with a sentence.
+//!
+//! Nothing in it is left to chance. Time comes from a closure, names from a seed, and every request is one step under one
+//! lock, so the same requests in the same order give the same cluster. Under tokio's paused clock a day passes in
+//! milliseconds.
 
+mod address;
+mod catalog;
+mod decode;
+mod discovery;
+mod failure;
 pub mod faults;
+mod kinds;
+pub mod ledger;
+pub mod loopback;
+mod meta;
+mod names;
 pub mod patch;
-pub mod schema;
+mod query;
+mod render;
+mod resource;
 pub mod selector;
+mod server;
+mod service;
+mod state;
+mod store;
+mod validate;
+mod verbs;
+mod watch;
+
+pub use failure::{Cause, Failure};
+pub use server::{Now, Options, Server};
+pub use service::{Body, BoxError, ConnectionBroken, Service};
+pub use store::Compacted;

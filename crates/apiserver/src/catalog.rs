@@ -1,0 +1,45 @@
+//! The kinds that are served: those built in and those that definitions in the cluster add.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::kinds::{self, definitions};
+use crate::resource::Resource;
+use crate::store::Store;
+
+/// All kinds, in all served versions.
+#[derive(Clone, Debug)]
+pub(crate) struct Catalog {
+    built_in: Vec<Arc<Resource>>,
+    custom: Vec<Arc<Resource>>,
+}
+
+impl Catalog {
+    /// The built-in kinds.
+    pub(crate) fn built_in() -> Self {
+        Self { built_in: kinds::built_in().into_iter().map(Arc::new).collect(), custom: Vec::new() }
+    }
+
+    /// Reads the definitions in the store anew.
+    pub(crate) fn refresh(&mut self, store: &Store) {
+        let definitions = store.view(definitions::STORED_AS, store.revision(), None, None).unwrap_or_default();
+        let serves = |definition: &Value| definitions::resources(definition);
+        self.custom = definitions.iter().flat_map(|(_, definition)| serves(definition)).map(Arc::new).collect();
+    }
+
+    /// Every kind, built-in ones first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.built_in.iter().chain(&self.custom)
+    }
+
+    /// The kind behind a path.
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.all().find(|r| r.plural == plural && r.version == version && r.group == group)
+    }
+
+    /// A kind in any of its versions, by the name under which it is stored.
+    pub(crate) fn stored_as(&self, qualified: &str) -> Option<&Arc<Resource>> {
+        self.all().find(|r| r.qualified() == qualified)
+    }
+}

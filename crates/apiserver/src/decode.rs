@@ -1,0 +1,168 @@
+//! From the bytes of a request to an object that the rest of the server can rely on.
+//!
+//! After this, an object is a JSON object with a `metadata` object whose fields have the right types, and it says of what kind
+//! it is. Nothing else is promised; whether its content makes sense is for [`crate::validate`] and the kind's own rules.
+
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+use crate::meta;
+use crate::resource::Resource;
+
+const TEXTS: &[&str] =
+    &["name", "generateName", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"];
+const NUMBERS: &[&str] = &["generation", "deletionGracePeriodSeconds"];
+const TEXT_MAPS: &[&str] = &["labels", "annotations"];
+
+/// Reads the body of a create or update.
+pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Value, Failure> {
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        let text = format!("error decoding request body as JSON: {error}");
+        Failure::bad_request(text)
+    })?;
+    shaped(resource, value)
+}
+
+/// Checks the shape of an object, from a body or from a patch, and completes its type where the reference would.
+pub(crate) fn shaped(resource: &Resource, value: Value) -> Result<Value, Failure> {
+    let Value::Object(mut object) = value else {
+        return Err(Failure::bad_request(format!(
+            "json: cannot unmarshal {} into Go value of type {}.{}",
+            type_name(&value),
+            resource.version,
+            resource.kind
+        )));
+    };
+    check_type(resource, &mut object)?;
+    if object.get("metadata").is_none_or(Value::is_null) {
+        object.insert("metadata".to_owned(), Value::Object(Map::new()));
+    }
+    let mut value = Value::Object(object);
+    if let Some((field, found, wanted)) = misshapen(&value) {
+        return Err(Failure::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: json: cannot unmarshal {found} into Go struct field \
+             ObjectMeta.{field} of type {wanted}",
+            resource.kind, resource.version, resource.kind
+        )));
+    }
+    meta::tidy(&mut value);
+    Ok(value)
+}
+
+fn check_type(resource: &Resource, object: &mut Map<String, Value>) -> Result<(), Failure> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    // Built-in kinds are decoded into a type that is known from the path; custom ones have to say what they are.
+    if resource.custom && kind.is_empty() {
+        return Err(Failure::bad_request("Object 'Kind' is missing in the body of the request"));
+    }
+    let expected = resource.api_version();
+    if !api_version.is_empty() && api_version != expected || resource.custom && api_version.is_empty() {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if !kind.is_empty() && kind != resource.kind {
+        return Err(Failure::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {}: the kind in the data does not match the expected kind",
+            resource.version, resource.kind
+        )));
+    }
+    object.insert("kind".to_owned(), Value::from(resource.kind.clone()));
+    object.insert("apiVersion".to_owned(), Value::from(expected));
+    Ok(())
+}
+
+/// The first metadata field of a wrong type: its path, what was found, what was wanted.
+fn misshapen(object: &Value) -> Option<(String, &'static str, &'static str)> {
+    let metadata = object.get("metadata")?;
+    let Some(metadata) = metadata.as_object() else {
+        return Some(("metadata".to_owned(), type_name(metadata), "v1.ObjectMeta"));
+    };
+    let present = |field: &&str| metadata.get(*field).is_some_and(|v| !v.is_null());
+    let wrong = |field: &str, value: &Value, wanted| Some((format!("metadata.{field}"), type_name(value), wanted));
+    for field in TEXTS.iter().filter(|f| present(f)) {
+        match metadata.get(*field) {
+            Some(Value::String(_)) | None => {}
+            Some(other) => return wrong(field, other, "string"),
+        }
+    }
+    for field in NUMBERS.iter().filter(|f| present(f)) {
+        match metadata.get(*field) {
+            Some(number) if number.is_i64() => {}
+            None => {}
+            Some(other) => return wrong(field, other, "int64"),
+        }
+    }
+    for field in TEXT_MAPS.iter().filter(|f| present(f)) {
+        match metadata.get(*field) {
+            Some(Value::Object(map)) => {
+                if let Some(value) = map.values().find(|v| !v.is_string() && !v.is_null()) {
+                    return wrong(field, value, "string");
+                }
+            }
+            None => {}
+            Some(other) => return wrong(field, other, "map[string]string"),
+        }
+    }
+    match metadata.get("finalizers") {
+        None | Some(Value::Null) => {}
+        Some(Value::Array(list)) if list.iter().all(Value::is_string) => {}
+        Some(other) => return wrong("finalizers", other, "[]string"),
+    }
+    match metadata.get("ownerReferences") {
+        None | Some(Value::Null) => None,
+        Some(Value::Array(list)) if list.iter().all(Value::is_object) => None,
+        Some(other) => wrong("ownerReferences", other, "[]v1.OwnerReference"),
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn config_maps() -> Resource {
+        Resource::built_in("", "v1", "ConfigMap", "configmaps")
+    }
+
+    #[test]
+    fn a_built_in_object_need_not_say_what_it_is() {
+        let object = object(&config_maps(), br#"{"metadata":{"name":"a"}}"#).unwrap();
+        assert_eq!(object["kind"], "ConfigMap");
+        assert_eq!(object["apiVersion"], "v1");
+    }
+
+    #[rstest]
+    #[case("[]", "cannot unmarshal array")]
+    #[case("{", "error decoding")]
+    #[case(r#"{"kind":"Secret"}"#, "Secret in version \"v1\" cannot be handled as a ConfigMap")]
+    #[case(r#"{"apiVersion":"v2"}"#, "the API version in the data (v2)")]
+    #[case(r#"{"metadata":3}"#, "ObjectMeta.metadata of type v1.ObjectMeta")]
+    #[case(r#"{"metadata":{"labels":{"a":1}}}"#, "ObjectMeta.metadata.labels of type string")]
+    #[case(r#"{"metadata":{"name":1}}"#, "ObjectMeta.metadata.name of type string")]
+    #[case(r#"{"metadata":{"finalizers":["a",1]}}"#, "ObjectMeta.metadata.finalizers of type []string")]
+    fn a_body_of_the_wrong_shape_is_a_bad_request(#[case] body: &str, #[case] says: &str) {
+        let refusal = object(&config_maps(), body.as_bytes()).unwrap_err();
+        assert_eq!(refusal.code.as_u16(), 400);
+        assert!(refusal.message.contains(says), "{}", refusal.message);
+    }
+
+    #[test]
+    fn metadata_nobody_knows_is_dropped() {
+        let object =
+            object(&config_maps(), br#"{"metadata":{"name":"a","managedFields":[{}],"selfLink":"x"}}"#).unwrap();
+        assert_eq!(object["metadata"], serde_json::json!({"name": "a"}));
+    }
+}

@@ -1,0 +1,56 @@
+//! Nodes.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::failure::Cause;
+use crate::names;
+use crate::resource::Rules;
+
+/// What is special about nodes. Other than pods they keep the status they are created with: the kubelet registers itself that
+/// way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nodes;
+
+const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+impl Rules for Nodes {
+    fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = taints(object);
+        let provider_id =
+            |node: &Value| node.pointer("/spec/providerID").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(had) = old.map(provider_id)
+            && !had.is_empty()
+            && had != provider_id(object)
+        {
+            let rule = "node updates may not change providerID except from \"\" to valid";
+            causes.push(Cause::forbidden("spec.providerID", rule));
+        }
+        causes
+    }
+}
+
+fn taints(node: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut seen = BTreeSet::new();
+    let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+    for (index, taint) in taints.into_iter().flatten().enumerate() {
+        let text = |field: &str| taint.get(field).and_then(Value::as_str).unwrap_or_default();
+        let path = format!("spec.taints[{index}]");
+        let (key, effect) = (text("key"), text("effect"));
+        for complaint in names::qualified_complaints(key) {
+            causes.push(Cause::invalid(format!("{path}.key"), key, &complaint));
+        }
+        if effect.is_empty() {
+            causes.push(Cause::required(format!("{path}.effect"), ""));
+        } else if !EFFECTS.contains(&effect) {
+            causes.push(Cause::unsupported(format!("{path}.effect"), effect, EFFECTS));
+        }
+        if !seen.insert((key, effect)) {
+            let message = format!("Duplicate value: {taint}");
+            causes.push(Cause { field: path, reason: "FieldValueDuplicate".to_owned(), message });
+        }
+    }
+    causes
+}

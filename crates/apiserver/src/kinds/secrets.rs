@@ -1,0 +1,77 @@
+//! Secrets and ConfigMaps.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::failure::Cause;
+use crate::resource::Rules;
+
+/// What is special about secrets: text that is given in the clear is stored encoded, and the type never changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Secrets;
+
+impl Rules for Secrets {
+    fn complete_new(&self, object: &mut Value, _now: Timestamp) {
+        encode_text(object);
+    }
+
+    fn complete_changed(&self, object: &mut Value, _old: &Value, _now: Timestamp) {
+        encode_text(object);
+    }
+
+    fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if let Some(old) = old
+            && old.get("type") != object.get("type")
+        {
+            let value = object.get("type").cloned().unwrap_or_default();
+            causes.push(Cause::invalid("type", value, "field is immutable"));
+        }
+        for (key, value) in object.get("data").and_then(Value::as_object).into_iter().flatten() {
+            // The value itself is not repeated: it is a secret.
+            if value.as_str().is_none_or(|text| STANDARD.decode(text).is_err()) {
+                causes.push(Cause::invalid(format!("data[{key}]"), "<redacted>", "must be base64 encoded"));
+            }
+        }
+        causes.extend(frozen(object, old));
+        causes
+    }
+}
+
+fn encode_text(secret: &mut Value) {
+    let Some(secret) = secret.as_object_mut() else { return };
+    let kind = secret.entry("type").or_insert(Value::Null);
+    if kind.as_str().unwrap_or_default().is_empty() {
+        *kind = json!("Opaque");
+    }
+    let Some(Value::Object(text)) = secret.remove("stringData") else { return };
+    let data = secret.entry("data").or_insert(Value::Null);
+    if data.is_null() {
+        *data = json!({});
+    }
+    if let Some(data) = data.as_object_mut() {
+        for (key, value) in text {
+            data.insert(key, Value::from(STANDARD.encode(value.as_str().unwrap_or_default())));
+        }
+    }
+}
+
+/// What is special about config maps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConfigMaps;
+
+impl Rules for ConfigMaps {
+    fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        frozen(object, old)
+    }
+}
+
+/// Both kinds can be frozen for good.
+fn frozen(object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let Some(old) = old.filter(|old| old.get("immutable") == Some(&Value::Bool(true))) else { return Vec::new() };
+    let rule = "field is immutable when `immutable` is set";
+    let changed = ["immutable", "data", "binaryData"].into_iter().filter(|field| object.get(field) != old.get(field));
+    changed.map(|field| Cause::forbidden(field, rule)).collect()
+}

@@ -1,0 +1,241 @@
+//! A kind, as data.
+//!
+//! The verbs are written once, for every kind; what makes a Pod different from a Lease stands here as values, and where values
+//! do not do, in its [`Rules`]. A new built-in kind is a few lines in [`crate::kinds`]; a custom resource is the same struct,
+//! filled in from its definition.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::failure::Cause;
+use crate::selector::FieldPaths;
+
+/// Whether objects of a kind live in namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// One name space for the whole cluster.
+    Cluster,
+    /// Names are unique within a namespace.
+    Namespaced,
+}
+
+/// Who keeps `metadata.generation`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generation {
+    /// The kind has none.
+    Absent,
+    /// It starts at 1 and grows when anything but metadata and status changes.
+    FollowsSpec,
+}
+
+/// What a write to the `status` subresource may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusWrites {
+    /// The kind has no such subresource: status is a field like any other.
+    NoSubresource,
+    /// Only `status`, as for custom resources.
+    StatusOnly,
+    /// `status`, and also labels, annotations and the like, as for most built-in kinds.
+    StatusAndMetadata,
+}
+
+/// Whether an update may leave out the resourceVersion and so overwrite whatever is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlindUpdate {
+    /// It may.
+    Allowed,
+    /// It is refused.
+    Refused,
+}
+
+/// What a PUT to a name that does not exist does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PutOfMissing {
+    /// It is refused with 404.
+    Refused,
+    /// It creates the object.
+    Creates,
+}
+
+/// What the answer to a deletion that took effect at once contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeleteAnswer {
+    /// A `Status` that says who is gone.
+    Status,
+    /// The last state of the object.
+    Object,
+}
+
+/// What names look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameRule {
+    /// Lower-case words with dashes and dots, up to 253 characters.
+    Subdomain,
+    /// A single word without dots, up to 63 characters.
+    Label,
+}
+
+/// What one kind does differently from all others. Every method has the behaviour of the plain case as its default.
+pub(crate) trait Rules: Send + Sync + fmt::Debug {
+    /// Completes a new object: defaults, and fields that users cannot set.
+    fn complete_new(&self, _object: &mut Value, _now: Timestamp) {}
+
+    /// Completes a changed object.
+    fn complete_changed(&self, _object: &mut Value, _old: &Value, _now: Timestamp) {}
+
+    /// What is wrong with an object; `old` is the stored one if there is one.
+    fn validate(&self, _object: &Value, _old: Option<&Value>) -> Vec<Cause> {
+        Vec::new()
+    }
+
+    /// For how many seconds a deleted object stays to wind down, for kinds that have such a period.
+    fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// Marks an object whose deletion has begun.
+    fn mark_deleting(&self, _object: &mut Value) {}
+
+    /// Whether anything but finalizers in the metadata keeps a deleted object.
+    fn is_held(&self, _object: &Value) -> bool {
+        false
+    }
+}
+
+/// The plain case.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain;
+
+impl Rules for Plain {}
+
+/// A kind the server knows, in one of its versions.
+#[derive(Clone, Debug)]
+pub(crate) struct Resource {
+    /// Empty for the core group.
+    pub(crate) group: String,
+    /// Like `v1`.
+    pub(crate) version: String,
+    /// Like `Machine`.
+    pub(crate) kind: String,
+    /// Like `MachineList`.
+    pub(crate) list_kind: String,
+    /// Like `machines`.
+    pub(crate) plural: String,
+    /// Like `machine`.
+    pub(crate) singular: String,
+    /// What people type, like `mc`.
+    pub(crate) short_names: Vec<String>,
+    /// Groups that people ask for together, like `all`.
+    pub(crate) categories: Vec<String>,
+    /// Cluster or namespace.
+    pub(crate) scope: Scope,
+    /// Who keeps the generation.
+    pub(crate) generation: Generation,
+    /// What the status subresource may write.
+    pub(crate) status: StatusWrites,
+    /// Whether the resourceVersion may be left out of an update.
+    pub(crate) blind_update: BlindUpdate,
+    /// What a PUT to a missing name does.
+    pub(crate) put_of_missing: PutOfMissing,
+    /// What a deletion answers.
+    pub(crate) delete_answer: DeleteAnswer,
+    /// What names look like.
+    pub(crate) names: NameRule,
+    /// Field selectors it understands.
+    pub(crate) fields: FieldPaths,
+    /// Its further subresources, as they stand in paths.
+    pub(crate) subresources: Vec<String>,
+    /// What it does differently.
+    pub(crate) rules: Arc<dyn Rules>,
+    /// Whether it came from a definition in the cluster.
+    pub(crate) custom: bool,
+}
+
+impl Resource {
+    /// A built-in, namespaced kind with plain behaviour, to be refined by the methods below.
+    pub(crate) fn built_in(group: &str, version: &str, kind: &str, plural: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            list_kind: format!("{kind}List"),
+            plural: plural.to_owned(),
+            singular: kind.to_lowercase(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            scope: Scope::Namespaced,
+            generation: Generation::Absent,
+            status: StatusWrites::NoSubresource,
+            blind_update: BlindUpdate::Allowed,
+            put_of_missing: PutOfMissing::Refused,
+            delete_answer: DeleteAnswer::Status,
+            names: NameRule::Subdomain,
+            fields: FieldPaths::of_built_in(group, plural),
+            subresources: Vec::new(),
+            rules: Arc::new(Plain),
+            custom: false,
+        }
+    }
+
+    /// The same for the whole cluster.
+    #[must_use]
+    pub(crate) fn cluster(mut self) -> Self {
+        self.scope = Scope::Cluster;
+        self
+    }
+
+    /// With short names.
+    #[must_use]
+    pub(crate) fn short(mut self, names: &[&str]) -> Self {
+        self.short_names = names.iter().map(|&n| n.to_owned()).collect();
+        self
+    }
+
+    /// With a status subresource that also takes metadata.
+    #[must_use]
+    pub(crate) fn with_status(mut self) -> Self {
+        self.status = StatusWrites::StatusAndMetadata;
+        self
+    }
+
+    /// With a generation.
+    #[must_use]
+    pub(crate) fn with_generation(mut self) -> Self {
+        self.generation = Generation::FollowsSpec;
+        self
+    }
+
+    /// With rules of its own.
+    #[must_use]
+    pub(crate) fn ruled_by(mut self, rules: impl Rules + 'static) -> Self {
+        self.rules = Arc::new(rules);
+        self
+    }
+
+    /// The name without the version under which its objects are stored and named in messages: `machines.machine.sapcloud.io`.
+    pub(crate) fn qualified(&self) -> String {
+        qualify(&self.plural, &self.group)
+    }
+
+    /// The kind with its group: `Machine.machine.sapcloud.io`.
+    pub(crate) fn qualified_kind(&self) -> String {
+        qualify(&self.kind, &self.group)
+    }
+
+    /// Group and version as they stand in objects: `v1`, `machine.sapcloud.io/v1alpha1`.
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Whether objects live in namespaces.
+    pub(crate) fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+}
+
+fn qualify(name: &str, group: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+}

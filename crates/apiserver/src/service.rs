@@ -1,0 +1,337 @@
+//! The server as a tower service: one HTTP request in, one answer out.
+//!
+//! The work itself is a step under the lock and takes no time. What takes time is around it: reading the body, a delay that a
+//! fault asks for, and the stream of a watch.
+
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use futures::future::BoxFuture;
+use futures::stream;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, request};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::address::Address;
+use crate::discovery;
+use crate::failure::Failure;
+use crate::faults::{Outcome, Refusal, RequestInfo, Staleness, Verb};
+use crate::ledger::{Entry, Tally};
+use crate::patch::PatchKind;
+use crate::query::Query;
+use crate::render::{self, Form};
+use crate::server::Server;
+use crate::state::State;
+use crate::verbs::read::{List, Seen};
+use crate::verbs::{Call, Part, create, delete, read, update};
+use crate::watch::{self, Watch};
+
+/// The largest body that is read.
+const LARGEST_BODY: usize = 3 * 1024 * 1024;
+
+/// The connection broke, before or instead of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("connection reset by peer")]
+pub struct ConnectionBroken;
+
+/// The body of an answer; that of a watch goes on until the watch ends.
+pub type Body = UnsyncBoxBody<Bytes, ConnectionBroken>;
+
+/// A boxed error, as tower and hyper use it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Who has to say who he is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guard {
+    Nobody,
+    Everybody,
+}
+
+/// A face of the server. Clones are the same face.
+#[derive(Clone, Debug)]
+pub struct Service {
+    server: Server,
+    guard: Guard,
+}
+
+impl Service {
+    pub(crate) fn trusting(server: Server) -> Self {
+        Self { server, guard: Guard::Nobody }
+    }
+
+    pub(crate) fn guarded(server: Server) -> Self {
+        Self { server, guard: Guard::Everybody }
+    }
+}
+
+impl<B> tower::Service<Request<B>> for Service
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = ConnectionBroken;
+    type Future = BoxFuture<'static, Result<Response<Body>, ConnectionBroken>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let body = Limited::new(body, LARGEST_BODY).collect().await.map(http_body_util::Collected::to_bytes);
+            let outcome = service.answer(&head, body.map_err(|_| Failure::too_large())).await;
+            service.record(&head, &outcome);
+            outcome
+        })
+    }
+}
+
+impl Service {
+    async fn answer(
+        &self,
+        head: &request::Parts,
+        body: Result<Bytes, Failure>,
+    ) -> Result<Response<Body>, ConnectionBroken> {
+        if self.guard == Guard::Everybody && !self.knows(&head.headers) {
+            return Ok(refused(&Failure::unauthorized()));
+        }
+        let path = head.uri.path();
+        if matches!(path, "/healthz" | "/readyz" | "/livez") {
+            return Ok(plain(StatusCode::OK, "ok"));
+        }
+        let Some(address) = Address::parse(path) else { return Ok(self.about_the_server(path)) };
+        let query = Query::parse(head.uri.query().unwrap_or_default());
+        let Some(verb) = address.verb(&head.method, &query) else {
+            return Ok(refused(&Failure::method_not_allowed()));
+        };
+        let shared = &self.server.shared;
+        let info = RequestInfo {
+            verb,
+            resource: &address.plural,
+            namespace: address.namespace.as_deref().unwrap_or_default(),
+            name: address.name.as_deref().unwrap_or_default(),
+            subresource: address.subresource.as_deref().unwrap_or_default(),
+            user_agent: header(&head.headers, &USER_AGENT),
+        };
+        let decision = shared.faults.decide(&info, (shared.now)());
+        if !decision.delay.is_zero() {
+            tokio::time::sleep(decision.delay).await;
+        }
+        if decision.outcome == Outcome::Disconnected {
+            return Err(ConnectionBroken);
+        }
+        let response = self.carry_out(&address, verb, &query, &head.headers, body, decision.outcome);
+        if decision.outcome == Outcome::AnswerLost {
+            return Err(ConnectionBroken);
+        }
+        Ok(response.unwrap_or_else(|failure| refused(&failure)))
+    }
+
+    fn carry_out(
+        &self,
+        address: &Address,
+        verb: Verb,
+        query: &Query,
+        headers: &HeaderMap,
+        body: Result<Bytes, Failure>,
+        outcome: Outcome,
+    ) -> Result<Response<Body>, Failure> {
+        let shared = &self.server.shared;
+        let form = Form::accepted(headers)?;
+        let body = body?;
+        let mut state = shared.state.lock();
+        let found = state.catalog.find(&address.group, &address.version, &address.plural).cloned();
+        let resource = found.ok_or_else(Failure::unknown_path)?;
+        let part = Part::of(&resource, address.subresource.as_deref()).ok_or_else(Failure::unknown_path)?;
+        let name = address.name.clone();
+        let call = Call {
+            namespace: address.namespace.clone(),
+            name,
+            part,
+            query: query.clone(),
+            now: (shared.now)(),
+            resource,
+        };
+        let resource = &call.resource;
+        check_scope(&call, verb)?;
+        if let Outcome::Refused(refusal) = outcome {
+            return Err(refusal_of(refusal, &call, &state));
+        }
+        let one = |answer: crate::verbs::Answer| json(answer.code, render::object(resource, form, &answer.object));
+        let seen = seen(outcome, &state, &call);
+        match (verb, part) {
+            (Verb::Get, _) => read::get(&state, &call, seen).map(one),
+            (Verb::List, Part::Whole) => {
+                let list = read::list(&state, &call, seen)?;
+                drop(state);
+                Ok(json(StatusCode::OK, render::list(resource, form, &list)))
+            }
+            (Verb::Watch, Part::Whole) => {
+                let request = watch::Request::open(&mut state, &call, form, shared.shortest_watch)?;
+                drop(state);
+                Ok(self.stream(request, outcome))
+            }
+            (Verb::Create, Part::Whole) => {
+                check_json(headers)?;
+                create::create(&mut state, &call, &body).map(one)
+            }
+            (Verb::Update, _) => {
+                check_json(headers)?;
+                update::update(&mut state, &call, &body).map(one)
+            }
+            (Verb::Patch, _) => {
+                let kind = patch_kind(headers)?;
+                update::patch(&mut state, &call, kind, &body).map(one)
+            }
+            (Verb::Delete, Part::Whole) => {
+                let options = delete::Options::parse(&call, &body)?;
+                delete::delete(&mut state, &call, &options).map(one)
+            }
+            (Verb::DeleteCollection, Part::Whole) => {
+                let options = delete::Options::parse(&call, &body)?;
+                let items = delete::delete_collection(&mut state, &call, &options)?;
+                let list = List { items, revision: state.store.revision(), next: None, remaining: None };
+                Ok(json(StatusCode::OK, render::list(resource, form, &list)))
+            }
+            _ => Err(Failure::method_not_allowed()),
+        }
+    }
+
+    fn stream(&self, request: watch::Request, outcome: Outcome) -> Response<Body> {
+        let fault = match outcome {
+            Outcome::Watch { fault, after } => Some((fault, after)),
+            _ => None,
+        };
+        let watch = Watch::new(self.server.shared.clone(), request, fault);
+        let pieces = stream::unfold(watch, |mut watch| async move {
+            let piece = watch.next().await?;
+            Some((piece.map(Frame::data).map_err(|_| ConnectionBroken), watch))
+        });
+        respond(StatusCode::OK, "application/json", StreamBody::new(pieces).boxed_unsync())
+    }
+
+    fn about_the_server(&self, path: &str) -> Response<Body> {
+        let state = self.server.shared.state.lock();
+        match discovery::document(&state.catalog, path) {
+            Some(document) => json(StatusCode::OK, document.to_string().into()),
+            None => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
+        }
+    }
+
+    fn knows(&self, headers: &HeaderMap) -> bool {
+        let token = header(headers, &AUTHORIZATION).strip_prefix("Bearer ").unwrap_or_default();
+        self.server.shared.tokens.lock().contains_key(token)
+    }
+
+    fn record(&self, head: &request::Parts, outcome: &Result<Response<Body>, ConnectionBroken>) {
+        let query = Query::parse(head.uri.query().unwrap_or_default());
+        let address = Address::parse(head.uri.path());
+        let verb = address.as_ref().and_then(|a| a.verb(&head.method, &query));
+        let verb = verb.map_or_else(|| head.method.as_str().to_lowercase(), |v| v.as_str().to_owned());
+        let resource = match &address {
+            None => head.uri.path().to_owned(),
+            Some(Address { plural, subresource: None, .. }) => plural.clone(),
+            Some(Address { plural, subresource: Some(part), .. }) => format!("{plural}/{part}"),
+        };
+        let code = outcome.as_ref().map_or(0, |response| response.status().as_u16());
+        let user_agent = header(&head.headers, &USER_AGENT).to_owned();
+        let (namespace, name) = address.map(|a| (a.namespace, a.name)).unwrap_or_default();
+        let entry = Entry {
+            at: (self.server.shared.now)(),
+            tally: Tally { user_agent, verb, resource, code },
+            namespace: namespace.unwrap_or_default(),
+            name: name.unwrap_or_default(),
+        };
+        self.server.shared.ledger.lock().record(entry);
+    }
+}
+
+/// Objects of the cluster are not asked for in a namespace, and one object of a namespaced kind not without.
+fn check_scope(call: &Call, verb: Verb) -> Result<(), Failure> {
+    let placed = call.namespace.is_some();
+    match (call.resource.is_namespaced(), placed) {
+        (false, true) => Err(Failure::unknown_path()),
+        (true, false) if call.name.is_some() || verb == Verb::Create => Err(Failure::unknown_path()),
+        _ => Ok(()),
+    }
+}
+
+fn seen(outcome: Outcome, state: &State, call: &Call) -> Seen {
+    let Outcome::Stale(staleness) = outcome else { return Seen::Now };
+    let now = state.store.revision();
+    Seen::AsOf(match staleness {
+        Staleness::Revisions(count) => now.saturating_sub(count),
+        Staleness::Age(age) => {
+            let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
+            let then = call.now.checked_sub(age).unwrap_or(Timestamp::MIN);
+            state.store.revision_at(&call.resource.qualified(), then)
+        }
+    })
+}
+
+fn refusal_of(refusal: Refusal, call: &Call, state: &State) -> Failure {
+    let name = call.name.as_deref().unwrap_or_default();
+    match refusal {
+        Refusal::Conflict => Failure::modified(&call.resource, name),
+        Refusal::TooManyRequests { retry_after } => Failure::too_many_requests(retry_after),
+        Refusal::InternalError => Failure::internal("etcdserver: request timed out"),
+        Refusal::Unavailable => {
+            Failure::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "apiserver not ready")
+        }
+        Refusal::Gone => {
+            let wanted = call.query.text("resourceVersion").unwrap_or("0");
+            Failure::expired(format!("too old resource version: {wanted} ({})", state.store.revision()))
+        }
+    }
+}
+
+fn check_json(headers: &HeaderMap) -> Result<(), Failure> {
+    let media_type = header(headers, &CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+    match media_type {
+        "" | "application/json" => Ok(()),
+        _ => Err(Failure::unsupported_media_type("application/json")),
+    }
+}
+
+fn patch_kind(headers: &HeaderMap) -> Result<PatchKind, Failure> {
+    PatchKind::of_content_type(header(headers, &CONTENT_TYPE))
+        .ok_or_else(|| Failure::unsupported_media_type("application/json-patch+json, application/merge-patch+json"))
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {
+    headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+}
+
+fn refused(failure: &Failure) -> Response<Body> {
+    let mut response = json(failure.code, failure.to_status().to_string().into());
+    if let Some(seconds) = failure.retry_after() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn json(code: StatusCode, body: Bytes) -> Response<Body> {
+    respond(code, "application/json", whole(body))
+}
+
+fn plain(code: StatusCode, text: &'static str) -> Response<Body> {
+    respond(code, "text/plain; charset=utf-8", whole(Bytes::from_static(text.as_bytes())))
+}
+
+fn whole(body: Bytes) -> Body {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn respond(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

@@ -1,0 +1,245 @@
+//! The state of the cluster and how it came about.
+//!
+//! Every write takes the next number of one counter, the resourceVersion, and is remembered with what was there before and
+//! after. That one log serves everything that needs the past: a watch reads it forward from where the client left off, a list
+//! that is read in pages rewinds it to the moment of the first page, a stale answer or a restored backup rewinds it further.
+//! The log is bounded for each kind; what fell off its end is *compacted*, and whoever asks for it has to begin anew.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::meta;
+
+/// Namespace (empty for cluster-scoped kinds) and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// Comes first, so that a namespace is one stretch of the map.
+    pub(crate) namespace: Arc<str>,
+    /// The name.
+    pub(crate) name: Arc<str>,
+}
+
+impl Key {
+    /// A key of these parts.
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// One write.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    /// The number of the write.
+    pub(crate) revision: u64,
+    /// When it happened.
+    pub(crate) at: Timestamp,
+    /// Whom it is about.
+    pub(crate) key: Key,
+    /// The object before, if it existed.
+    pub(crate) before: Option<Arc<Value>>,
+    /// The object after; for a removal its last state under the new revision.
+    pub(crate) after: Arc<Value>,
+    /// What happened.
+    pub(crate) kind: ChangeKind,
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    /// The object exists afterwards.
+    Put,
+    /// The object is gone afterwards.
+    Removed,
+}
+
+/// The past that was asked for is no longer known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too old resource version: {wanted} ({oldest})")]
+pub struct Compacted {
+    /// What was asked for.
+    pub wanted: u64,
+    /// The oldest state that is still known.
+    pub oldest: u64,
+}
+
+#[derive(Debug, Default)]
+struct Drawer {
+    live: BTreeMap<Key, Arc<Value>>,
+    log: VecDeque<Change>,
+    compacted: u64,
+    changed: Arc<Notify>,
+}
+
+/// All objects of all kinds. Kinds are told apart by their qualified names.
+#[derive(Debug)]
+pub(crate) struct Store {
+    revision: u64,
+    epoch: u64,
+    history: usize,
+    drawers: BTreeMap<String, Drawer>,
+}
+
+impl Store {
+    /// An empty store that remembers this many writes per kind.
+    pub(crate) fn new(history: usize) -> Self {
+        Self { revision: 1, epoch: 0, history, drawers: BTreeMap::new() }
+    }
+
+    /// The number of the last write.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Grows when the past is rewritten by [`Store::restore`]; watches of an older epoch have to end.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// One object as it is now.
+    pub(crate) fn get(&self, kind: &str, key: &Key) -> Option<&Arc<Value>> {
+        self.drawers.get(kind)?.live.get(key)
+    }
+
+    /// Writes an object and returns it as it is stored, with its new resourceVersion.
+    pub(crate) fn put(&mut self, kind: &str, key: Key, mut object: Value, at: Timestamp) -> Arc<Value> {
+        self.revision += 1;
+        meta::set(&mut object, "resourceVersion", self.revision.to_string());
+        let after = Arc::new(object);
+        let drawer = Self::drawer(&mut self.drawers, kind);
+        let before = drawer.live.insert(key.clone(), after.clone());
+        let change = Change { revision: self.revision, at, key, before, after: after.clone(), kind: ChangeKind::Put };
+        drawer.record(change, self.history);
+        after
+    }
+
+    /// Removes an object and returns its last state under the revision of the removal; nothing if it does not exist.
+    pub(crate) fn remove(&mut self, kind: &str, key: &Key, at: Timestamp) -> Option<Arc<Value>> {
+        let drawer = self.drawers.get_mut(kind)?;
+        let before = drawer.live.remove(key)?;
+        self.revision += 1;
+        let mut last = before.as_ref().clone();
+        meta::set(&mut last, "resourceVersion", self.revision.to_string());
+        let after = Arc::new(last);
+        let change = Change {
+            revision: self.revision,
+            at,
+            key: key.clone(),
+            before: Some(before),
+            after: after.clone(),
+            kind: ChangeKind::Removed,
+        };
+        drawer.record(change, self.history);
+        Some(after)
+    }
+
+    /// The objects of a kind as they were at a revision, in order, beginning after `after`; one namespace or all.
+    pub(crate) fn view<'a>(
+        &'a self,
+        kind: &str,
+        revision: u64,
+        namespace: Option<&str>,
+        after: Option<&Key>,
+    ) -> Result<Vec<(&'a Key, &'a Arc<Value>)>, Compacted> {
+        let Some(drawer) = self.drawers.get(kind) else { return Ok(Vec::new()) };
+        if revision < drawer.compacted {
+            return Err(Compacted { wanted: revision, oldest: drawer.compacted });
+        }
+        let first = Key::new(namespace.unwrap_or_default(), "");
+        let from = match after {
+            Some(after) if *after >= first => Bound::Excluded(after),
+            _ => Bound::Included(&first),
+        };
+        let wanted = |key: &Key| namespace.is_none_or(|n| *key.namespace == *n);
+        let live = drawer.live.range((from, Bound::Unbounded)).take_while(|(key, _)| wanted(key));
+        if drawer.log.back().is_none_or(|last| last.revision <= revision) {
+            return Ok(live.collect());
+        }
+        let mut view: BTreeMap<&Key, &Arc<Value>> = live.collect();
+        for change in drawer.log.iter().rev().take_while(|c| c.revision > revision) {
+            let in_range = wanted(&change.key) && after.is_none_or(|a| change.key > *a);
+            match &change.before {
+                Some(before) if in_range => drop(view.insert(&change.key, before)),
+                _ => drop(view.remove(&change.key)),
+            }
+        }
+        Ok(view.into_iter().collect())
+    }
+
+    /// The writes to a kind after a revision, oldest first.
+    pub(crate) fn changes_after(&self, kind: &str, revision: u64) -> Result<impl Iterator<Item = &Change>, Compacted> {
+        let drawer = self.drawers.get(kind);
+        let compacted = drawer.map_or(0, |s| s.compacted);
+        if revision < compacted {
+            return Err(Compacted { wanted: revision, oldest: compacted });
+        }
+        Ok(drawer.into_iter().flat_map(move |s| {
+            let start = s.log.partition_point(|c| c.revision <= revision);
+            s.log.range(start..)
+        }))
+    }
+
+    /// The revision that a reader who lags behind until `at` would see: that of the last write up to then.
+    pub(crate) fn revision_at(&self, kind: &str, at: Timestamp) -> u64 {
+        let Some(drawer) = self.drawers.get(kind) else { return self.revision };
+        let seen = drawer.log.iter().rev().find(|c| c.at <= at).map_or(drawer.compacted, |c| c.revision);
+        seen.max(drawer.compacted)
+    }
+
+    /// Wakes those who wait for writes to a kind. Waiting has to begin before looking, or a write in between is missed.
+    pub(crate) fn changed(&mut self, kind: &str) -> Arc<Notify> {
+        Self::drawer(&mut self.drawers, kind).changed.clone()
+    }
+
+    /// Forgets how states up to and including this revision came about.
+    pub(crate) fn compact(&mut self, revision: u64) {
+        for drawer in self.drawers.values_mut() {
+            while drawer.log.front().is_some_and(|c| c.revision <= revision) {
+                drawer.log.pop_front();
+            }
+            drawer.compacted = drawer.compacted.max(revision.min(self.revision));
+            drawer.changed.notify_waiters();
+        }
+    }
+
+    /// Puts the state of an earlier revision back, as an administrator does with a backup: later writes never happened, and
+    /// their numbers will be given out again.
+    pub(crate) fn restore(&mut self, revision: u64) -> Result<(), Compacted> {
+        let oldest = self.drawers.values().map(|s| s.compacted).max().unwrap_or_default();
+        if revision < oldest {
+            return Err(Compacted { wanted: revision, oldest });
+        }
+        for drawer in self.drawers.values_mut() {
+            while let Some(change) = drawer.log.pop_back_if(|c| c.revision > revision) {
+                match change.before {
+                    Some(before) => drawer.live.insert(change.key, before),
+                    None => drawer.live.remove(&change.key),
+                };
+            }
+            drawer.changed.notify_waiters();
+        }
+        self.revision = self.revision.min(revision);
+        self.epoch += 1;
+        Ok(())
+    }
+
+    fn drawer<'a>(drawers: &'a mut BTreeMap<String, Drawer>, kind: &str) -> &'a mut Drawer {
+        drawers.entry(kind.to_owned()).or_default()
+    }
+}
+
+impl Drawer {
+    fn record(&mut self, change: Change, history: usize) {
+        self.log.push_back(change);
+        while self.log.len() > history {
+            if let Some(oldest) = self.log.pop_front() {
+                self.compacted = oldest.revision;
+            }
+        }
+        self.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,127 @@
+//! What the server does. Each verb is a function from the state and a call to an answer; none of them waits.
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod read;
+pub(crate) mod update;
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::query::Query;
+use crate::resource::{Resource, StatusWrites};
+use crate::selector::{Fields, Labels};
+use crate::state::Effect;
+use crate::store::Key;
+
+/// A request that is known to be about objects of a kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// The kind.
+    pub(crate) resource: Arc<Resource>,
+    /// The namespace, if the path has one.
+    pub(crate) namespace: Option<String>,
+    /// The object, if the path names one.
+    pub(crate) name: Option<String>,
+    /// The part of the object.
+    pub(crate) part: Part,
+    /// The parameters.
+    pub(crate) query: Query,
+    /// When it arrived.
+    pub(crate) now: Timestamp,
+}
+
+/// The part of an object that a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The object itself.
+    Whole,
+    /// Its status.
+    Status,
+    /// The finalizers in a namespace's spec.
+    Finalize,
+}
+
+impl Part {
+    /// The part behind a subresource in a path, if the kind has it.
+    pub(crate) fn of(resource: &Resource, subresource: Option<&str>) -> Option<Self> {
+        match subresource {
+            None => Some(Self::Whole),
+            Some("status") if resource.status != StatusWrites::NoSubresource => Some(Self::Status),
+            Some("finalize") if resource.subresources.iter().any(|s| s == "finalize") => Some(Self::Finalize),
+            Some(_) => None,
+        }
+    }
+}
+
+/// One object, and with which code it is answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// 200, or 201 for a new object.
+    pub(crate) code: StatusCode,
+    /// The object, or a `Status`.
+    pub(crate) object: Arc<Value>,
+}
+
+impl Answer {
+    fn ok(object: Arc<Value>) -> Self {
+        Self { code: StatusCode::OK, object }
+    }
+}
+
+/// Which objects a list, watch or deletion of a collection is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    /// One namespace, or all.
+    pub(crate) namespace: Option<String>,
+    /// By labels.
+    pub(crate) labels: Labels,
+    /// By fields.
+    pub(crate) fields: Fields,
+    /// One object only, when the path names it.
+    pub(crate) name: Option<String>,
+}
+
+impl Selection {
+    /// The selection of a call.
+    pub(crate) fn of(call: &Call) -> Result<Self, Failure> {
+        let bad = |error: &dyn std::fmt::Display| Failure::bad_request(error.to_string());
+        let labels = Labels::parse(call.query.text("labelSelector").unwrap_or_default()).map_err(|e| bad(&e))?;
+        let fields = call.query.text("fieldSelector").unwrap_or_default();
+        let fields = Fields::parse(fields, &call.resource.fields).map_err(|e| bad(&e))?;
+        Ok(Self { namespace: call.namespace.clone(), labels, fields, name: call.name.clone() })
+    }
+
+    /// Whether an object of the right namespace belongs to it.
+    pub(crate) fn matches(&self, key: &Key, object: &Value) -> bool {
+        self.name.as_ref().is_none_or(|name| *key.name == **name)
+            && self.labels.matches(object)
+            && self.fields.matches(object)
+    }
+
+    /// Whether an object of this key could belong to it.
+    pub(crate) fn covers(&self, key: &Key) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| *key.namespace == **namespace)
+    }
+
+    /// Whether it leaves nothing out.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.name.is_none() && self.labels.is_everything() && self.fields.is_everything()
+    }
+}
+
+impl Call {
+    /// The key of the object in the path; only for paths that name one.
+    pub(crate) fn key(&self) -> Key {
+        Key::new(self.namespace.as_deref().unwrap_or_default(), self.name.as_deref().unwrap_or_default())
+    }
+
+    /// Whether what is asked takes effect.
+    pub(crate) fn effect(&self) -> Effect {
+        if self.query.is_dry_run() { Effect::DryRun } else { Effect::Real }
+    }
+}

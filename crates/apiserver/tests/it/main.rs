@@ -1,0 +1,17 @@
+//! The server, as a real client sees it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may die of what it did not expect, and clippy does not see that helpers are part of one"
+)]
+
+mod cluster;
+mod deletion;
+
+mod network;
+mod reads;
+mod watches;
+mod writes;

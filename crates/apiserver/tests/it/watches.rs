@@ -1,0 +1,147 @@
+//! Watches.
+
+use std::time::Duration;
+
+use futures::{Stream, StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, Patch, PatchParams, WatchEvent, WatchParams};
+use serde_json::json;
+
+use crate::cluster::{config_maps, create_many, server, server_with};
+
+/// The next event in short: `+a`, `~a`, `-a`, `bookmark`, `410`.
+async fn next(events: &mut (impl Stream<Item = Result<WatchEvent<ConfigMap>, kube::Error>> + Unpin)) -> String {
+    match tokio::time::timeout(Duration::from_mins(10), events.next()).await {
+        Err(_) => "silence".to_owned(),
+        Ok(None) => "end".to_owned(),
+        Ok(Some(Err(error))) => format!("broken: {error}"),
+        Ok(Some(Ok(event))) => match event {
+            WatchEvent::Added(object) => format!("+{}", object.metadata.name.unwrap()),
+            WatchEvent::Modified(object) => format!("~{}", object.metadata.name.unwrap()),
+            WatchEvent::Deleted(object) => format!("-{}", object.metadata.name.unwrap()),
+            WatchEvent::Bookmark(bookmark) => format!("bookmark {}", bookmark.metadata.annotations.len()),
+            WatchEvent::Error(status) => status.code.to_string(),
+        },
+    }
+}
+
+fn quiet() -> WatchParams {
+    WatchParams { bookmarks: false, ..WatchParams::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_where_the_list_ended() {
+    let server = server();
+    let api = config_maps(&server);
+    create_many(&api, ["a".to_owned()]).await;
+    let from = server.revision().to_string();
+    create_many(&api, ["b".to_owned()]).await;
+    let mut events = api.watch(&quiet(), &from).await.unwrap().boxed();
+    assert_eq!(next(&mut events).await, "+b");
+    let patch = Patch::Merge(json!({ "data": { "x": "y" } }));
+    api.patch("a", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(next(&mut events).await, "~a");
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(next(&mut events).await, "-a");
+    assert_eq!(server.open_watches(), 1);
+    drop(events);
+    assert_eq!(server.open_watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_stops_matching_is_gone_for_the_watcher() {
+    let server = server();
+    let api = config_maps(&server);
+    create_many(&api, ["a".to_owned()]).await;
+    let from = server.revision().to_string();
+    let mut events = api.watch(&quiet().labels("on=yes"), &from).await.unwrap().boxed();
+    for (value, expected) in [(json!("yes"), "+a"), (json!("no"), "-a")] {
+        let patch = Patch::Merge(json!({ "metadata": { "labels": { "on": value } } }));
+        api.patch("a", &PatchParams::default(), &patch).await.unwrap();
+        assert_eq!(next(&mut events).await, expected);
+    }
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(next(&mut events).await, "end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_carries_a_version_of_its_own() {
+    let server = server();
+    let api = config_maps(&server);
+    create_many(&api, ["a".to_owned()]).await;
+    let from = server.revision();
+    let events = api.watch(&quiet(), &from.to_string()).await.unwrap();
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    let event = events.boxed().try_next().await.unwrap().unwrap();
+    let WatchEvent::Deleted(last) = event else { panic!("{event:?}") };
+    assert_eq!(last.metadata.resource_version, Some((from + 1).to_string()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_zero_begins_with_what_is_there() {
+    let api = config_maps(&server());
+    create_many(&api, ["a".to_owned(), "b".to_owned()]).await;
+    let mut events = api.watch(&quiet(), "0").await.unwrap().boxed();
+    assert_eq!(next(&mut events).await, "+a");
+    assert_eq!(next(&mut events).await, "+b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_says_when_it_is_complete() {
+    let api = config_maps(&server());
+    create_many(&api, ["a".to_owned()]).await;
+    let mut events = api.watch(&WatchParams::default().initial_events(), "0").await.unwrap().boxed();
+    assert_eq!(next(&mut events).await, "+a");
+    assert_eq!(next(&mut events).await, "bookmark 1");
+    create_many(&api, ["b".to_owned()]).await;
+    assert_eq!(next(&mut events).await, "+b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_come_every_minute_and_carry_the_present() {
+    let server = server();
+    let api = config_maps(&server);
+    let from = server.revision().to_string();
+    let events = api.watch(&WatchParams::default(), &from).await.unwrap();
+    server.insert(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "elsewhere" } })).unwrap();
+    let started = tokio::time::Instant::now();
+    let event = events.boxed().try_next().await.unwrap().unwrap();
+    let WatchEvent::Bookmark(bookmark) = event else { panic!("{event:?}") };
+    assert_eq!(bookmark.metadata.resource_version, server.revision().to_string());
+    assert_eq!(started.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_when_its_time_is_over() {
+    let api = config_maps(&server());
+    let started = tokio::time::Instant::now();
+    let mut events = api.watch(&quiet().timeout(100), "1").await.unwrap().boxed();
+    assert_eq!(next(&mut events).await, "end");
+    assert_eq!(started.elapsed().as_secs(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_before_the_compaction_is_told_to_begin_anew() {
+    let server = server_with(|options| options.history = 2);
+    let api = config_maps(&server);
+    let from = server.revision().to_string();
+    create_many(&api, (0..5).map(|i| format!("m{i}"))).await;
+    let mut events = api.watch(&quiet(), &from).await.unwrap().boxed();
+    assert_eq!(next(&mut events).await, "410");
+    assert_eq!(next(&mut events).await, "end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_backup_ends_watches_and_gives_numbers_out_again() {
+    let server = server();
+    let api = config_maps(&server);
+    create_many(&api, ["a".to_owned()]).await;
+    let backup = server.revision();
+    create_many(&api, ["b".to_owned()]).await;
+    let mut events = api.watch(&quiet(), &server.revision().to_string()).await.unwrap().boxed();
+    server.restore(backup).unwrap();
+    assert_eq!(next(&mut events).await, "end");
+    assert!(api.get_opt("b").await.unwrap().is_none());
+    create_many(&api, ["c".to_owned()]).await;
+    assert_eq!(server.revision(), backup + 1);
+}
