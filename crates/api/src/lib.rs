@@ -1,1 +1,61 @@
-//! Placeholder.
+//! The Machine API: kinds, names, codes, durations, validation, lean views.
+//!
+//! Everything that crosses a border of the program is defined here once: the four kinds of the group `machine.sapcloud.io`,
+//! every well-known string ([`names`]), what a driver may answer ([`Code`]), and as much of Kubernetes' own kinds as we look
+//! at ([`view`]). The form on the wire is the reference's; its quirks end at this border. Reading is liberal: nulls, missing
+//! and unknown keys, odd durations and words never hide an object. Writing is faithful: what we did not change goes back as
+//! it came.
+//!
+//! No clock, no client, no I/O: decisions (`plan`) are made of these types and stay pure.
+
+mod code;
+mod condition;
+pub mod deletion;
+mod duration;
+mod ids;
+mod int_or_string;
+mod kind;
+mod machine;
+mod machine_class;
+mod machine_deployment;
+mod machine_set;
+mod metadata;
+pub mod names;
+mod operation;
+mod quantity;
+pub mod record;
+mod selector;
+mod spec_duration;
+mod template;
+mod time;
+pub mod view;
+mod vocabulary;
+pub mod wire;
+
+pub use code::{Code, CodedText};
+pub use condition::{MachineDeploymentCondition, MachineSetCondition, NodeCondition};
+pub use duration::{DurationError, GoDuration};
+pub use ids::{MachineName, NodeName, ProviderId, Uid};
+pub use int_or_string::{IntOrString, Rounding};
+pub use machine::{CurrentStatus, Machine, MachineStatus, NodeAddress};
+pub use machine_class::{ClassNodeTemplate, MachineClass, SecretRef};
+pub use machine_deployment::{
+    InPlaceUpdate, MachineDeployment, MachineDeploymentSpec, MachineDeploymentStatus, MachineDeploymentStrategy,
+    RollbackConfig, RollingUpdate, UpdateLimits,
+};
+pub use machine_set::{MachineSet, MachineSetSpec, MachineSetStatus};
+pub use metadata::{Object, OwnerExtras, OwnerReference};
+pub use operation::{LastOperation, MachineSummary};
+pub use quantity::Quantity;
+pub use selector::{LabelSelector, Requirement, SelectorError};
+pub use spec_duration::SpecDuration;
+pub use template::{
+    ClassSpec, ConfigMapNodeConfigSource, MachineConfiguration, MachineSpec, MachineTemplateSpec, NodeConfigSource,
+    NodeSpec, NodeTemplateSpec, Taint, TemplateMeta,
+};
+pub use time::Time;
+pub use view::{SecretContent, SecretData, SecretView};
+pub use vocabulary::{
+    ConditionStatus, MachinePhase, OperationState, OperationType, OrchestrationType, PodPhase, PreserveValue,
+    StrategyType, TaintEffect, UpdateResult,
+};

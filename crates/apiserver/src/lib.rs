@@ -23,6 +23,7 @@ pub mod patch;
 mod query;
 mod render;
 mod resource;
+pub mod schema;
 pub mod selector;
 mod server;
 mod service;

@@ -56,15 +56,19 @@ impl Floors {
         if stale { Ruling::Stale } else { Ruling::Fair }
     }
 
+    /// Whether the end of an object may be taken over. Its own end is final; that of a predecessor of the same name is
+    /// old news to whoever knows its successor.
+    pub(super) fn judge_end(&self, key: &Key, uid: &str, at: Option<u64>) -> Ruling {
+        match self.0.get(key) {
+            Some(floor) if *floor.uid != *uid => self.judge(key, uid, at),
+            Some(_) | None => Ruling::Fair,
+        }
+    }
+
     /// Whether our own write keeps the object as we know it although a list of this version says otherwise.
     pub(super) fn outlast(&self, key: &Key, list: Option<u64>) -> bool {
         let (Some(floor), Some(list)) = (self.0.get(key), list) else { return false };
         floor.what == What::Written && floor.at > list
-    }
-
-    /// Whether this is an object we have deleted: no list brings it back.
-    pub(super) fn buried(&self, key: &Key, uid: &str) -> bool {
-        self.0.get(key).is_some_and(|floor| floor.what == What::Deleted && *floor.uid == *uid)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -380,3 +380,6 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
 async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
     timeout(limit, answer).await.unwrap_or(Err(Trouble::Late(limit)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -301,3 +301,6 @@ fn read_line<K: Cached>(line: &[u8]) -> Result<Event<K>, Trouble> {
 fn garbled(what: &str, error: &serde_json::Error) -> Trouble {
     Trouble::Garbled(format!("{what} broke at line {} column {}", error.line(), error.column()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -166,15 +166,10 @@ impl<K: Cached> Store<K> {
             return Verdict::Regressed;
         }
         let key = last.key();
-        let held_is_another = self.held.get(&key).is_some_and(|held| held.uid() != last.uid());
-        if held_is_another && self.floors.judge(&key, last.uid(), at) == Ruling::Stale {
-            return Verdict::Taken; // we have made it anew since
-        }
-        self.floors.reached(&key);
-        if held_is_another {
-            self.remove(&key, None, Removal::Deleted, deltas);
-        } else {
-            self.remove(&key, Some(last), Removal::Deleted, deltas);
+        if self.floors.judge_end(&key, last.uid(), at) == Ruling::Fair {
+            self.floors.reached(&key);
+            let told = self.held.get(&key).is_some_and(|held| held.uid() == last.uid()).then_some(last);
+            self.remove(&key, told, Removal::Deleted, deltas);
         }
         Verdict::Taken
     }
@@ -208,7 +203,10 @@ impl<K: Cached> Store<K> {
             fresh.iter().map(|(key, item)| (key.clone(), item.uid().into())).collect()
         };
 
-        fresh.retain(|key, item| !self.floors.outlast(key, at) && !self.floors.buried(key, item.uid()));
+        fresh.retain(|key, item| {
+            let ruling = self.floors.judge(key, item.uid(), number(item.version()));
+            ruling == Ruling::Fair && !self.floors.outlast(key, at)
+        });
         let gone: Vec<Key> =
             self.held.keys().filter(|key| !fresh.contains_key(key) && !self.floors.outlast(key, at)).cloned().collect();
         for key in gone {
@@ -360,3 +358,6 @@ fn is_its_end(meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta)
         && meta.deletion_grace_period_seconds == Some(0)
         && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_LENGTH, HeaderName, RETRY_AFTER, USER_AGENT};
+use http::header::{CONTENT_LENGTH, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -119,11 +119,13 @@ impl Rules {
         recorded.record(answer.as_ref().ok().map(|answer| answer.status().as_u16()), sent.elapsed());
         let answer = answer?.map(|body| body.map_err(Into::into).boxed_unsync());
 
-        let answer = match retry_after(&answer) {
-            Some(seconds) => timeout_at(deadline.at, restate_patience(answer, seconds))
-                .await
-                .map_err(|_| BoxError::from(deadline.missed()))??,
-            None => answer,
+        let answer = if answer.status().is_client_error() || answer.status().is_server_error() {
+            match timeout_at(deadline.at, restate_error(answer)).await {
+                Ok(restated) => restated?,
+                Err(_) => return Err(deadline.missed().into()),
+            }
+        } else {
+            answer
         };
         let limit = (!is_watch).then_some(deadline);
         Ok(answer.map(|body| AnswerBody { body, limit: limit.map(|limit| (Box::pin(sleep_until(limit.at)), limit)) }))
@@ -168,30 +170,30 @@ impl Deadline {
 }
 
 /// The server's wish to wait, if it sent one as a header.
-fn retry_after<B>(answer: &Response<B>) -> Option<u32> {
+fn retry_after(head: &http::response::Parts) -> u32 {
     const PATIENCE: [StatusCode; 3] =
         [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
-    let header: HeaderName = RETRY_AFTER;
-    let seconds = answer.headers().get(header)?.to_str().ok()?.trim().parse().ok()?;
-    (PATIENCE.contains(&answer.status()) && seconds > 0).then_some(seconds)
+    let seconds = head.headers.get(RETRY_AFTER).and_then(|seconds| seconds.to_str().ok()?.trim().parse().ok());
+    if PATIENCE.contains(&head.status) { seconds.unwrap_or(0) } else { 0 }
 }
 
-/// Moves the wish to wait from the header into the status object. kube hands on the body of an error and forgets its
-/// headers, and an overloaded API server says how long to stay away in the header only.
-async fn restate_patience(
+/// Puts what the head of an error says into its status object. kube hands on the body and forgets the head: an overloaded
+/// API server says only there how long to stay away, and a proxy's own JSON would become an error without a code.
+async fn restate_error(
     answer: Response<UnsyncBoxBody<Bytes, BoxError>>,
-    seconds: u32,
 ) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError> {
     let (mut head, body) = answer.into_parts();
     let text = body.collect().await?.to_bytes();
-    let mut status: Status = serde_json::from_slice(&text).unwrap_or_else(|_| {
-        let reason =
-            if head.status == StatusCode::TOO_MANY_REQUESTS { "TooManyRequests" } else { "ServiceUnavailable" };
-        Status::failure(String::from_utf8_lossy(&text).trim(), reason).with_code(head.status.as_u16())
-    });
-    let details = status.details.get_or_insert_with(no_details);
-    if details.retry_after_seconds == 0 {
-        details.retry_after_seconds = seconds;
+    let code = head.status.as_u16();
+    let mut status: Status = serde_json::from_slice(&text)
+        .unwrap_or_else(|_| Status::failure(String::from_utf8_lossy(&text).trim(), "").with_code(code));
+    if status.code == 0 {
+        status.code = code;
+    }
+    let seconds = retry_after(&head);
+    if seconds > 0 {
+        let details = status.details.get_or_insert_with(no_details);
+        details.retry_after_seconds = details.retry_after_seconds.max(seconds);
     }
     let text = serde_json::to_vec(&status)?;
     head.headers.remove(CONTENT_LENGTH);
@@ -248,6 +250,7 @@ mod tests {
     use http_body_util::StreamBody;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::api::{Api, ListParams, WatchParams};
+    use rstest::rstest;
     use std::convert::Infallible;
     use std::future::pending;
 
@@ -376,6 +379,19 @@ mod tests {
         let Err(kube::Error::Api(status)) = api.get("a").await else { panic!("no status") };
         let details = status.details.unwrap();
         assert_eq!((details.retry_after_seconds, details.causes[0].reason.as_str()), (10, "DisruptionBudget"));
+    }
+
+    #[rstest]
+    #[case("{}")]
+    #[case(r#"{"error":"denied by proxy"}"#)]
+    #[case("<html>no</html>")]
+    #[tokio::test(start_paused = true)]
+    async fn an_error_in_words_of_a_proxy_keeps_its_code(#[case] said: &'static str) {
+        let metrics = Metrics::new().unwrap();
+        let api = config_maps(&spec(), &metrics, move |_| async move {
+            Response::builder().status(401).body(text(said)).unwrap()
+        });
+        assert_eq!(Trouble::from(api.get("a").await.unwrap_err()).class, RetryClass::Unauthorized);
     }
 
     #[tokio::test(start_paused = true)]

@@ -153,7 +153,11 @@ impl Trouble {
     /// Reads the status object that the API server answers errors with.
     pub fn of_status(status: &Status) -> Self {
         let class = class_of(status);
-        let said = if status.message.is_empty() { status.reason.as_str() } else { status.message.trim() };
+        let said = match (status.message.trim(), status.reason.as_str()) {
+            ("", "") => "it gave no reason",
+            ("", reason) => reason,
+            (message, _) => message,
+        };
         let code = status.code;
         let sentence = match class {
             RetryClass::Conflict => format!("somebody else changed the object first: {said}"),

@@ -1,0 +1,110 @@
+//! The steps of a machine's deletion, as they are written down.
+//!
+//! A deletion takes minutes and must survive a restart, of us or of the reference, which may take over in the middle. Its
+//! progress is the text of `status.lastOperation.description`: the text ends with the marker of the *next* step. In code the
+//! step is this enum; the text is made from it and read into it at the edge, and nowhere else.
+
+use crate::names::steps;
+use crate::{Machine, MachinePhase};
+
+/// What comes next in a deletion. In the order in which the steps follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// Find out which node the machine became.
+    GetVmStatus,
+    /// Cordon and drain the node.
+    Drain,
+    /// Delete the node's VolumeAttachments; only after a forced drain.
+    DeleteVolumeAttachments,
+    /// Have the driver delete the VM.
+    DeleteVm,
+    /// Delete the Node object.
+    DeleteNode,
+    /// Let the Machine go.
+    RemoveFinalizer,
+}
+
+impl Step {
+    /// All steps, in the order in which their markers are looked for.
+    pub const ALL: [Self; 6] = [
+        Self::GetVmStatus,
+        Self::Drain,
+        Self::DeleteVolumeAttachments,
+        Self::DeleteVm,
+        Self::DeleteNode,
+        Self::RemoveFinalizer,
+    ];
+
+    /// The text that stands for the step.
+    pub const fn marker(self) -> &'static str {
+        match self {
+            Self::GetVmStatus => steps::GET_VM_STATUS,
+            Self::Drain => steps::DRAIN,
+            Self::DeleteVolumeAttachments => steps::DELETE_VOLUME_ATTACHMENTS,
+            Self::DeleteVm => steps::DELETE_VM,
+            Self::DeleteNode => steps::DELETE_NODE,
+            Self::RemoveFinalizer => steps::REMOVE_FINALIZER,
+        }
+    }
+
+    /// The step whose marker the description contains; the first in order, should it contain several. `None` means that the
+    /// deletion has to start, or to start again.
+    pub fn from_description(description: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| description.contains(step.marker()))
+    }
+
+    /// The step at which a machine's deletion stands. `None` if it has not begun: a marker counts only once the machine is
+    /// Terminating.
+    pub fn of(machine: &Machine) -> Option<Self> {
+        if *machine.phase() != MachinePhase::Terminating {
+            return None;
+        }
+        Self::from_description(&machine.status.last_operation.description)
+    }
+
+    /// A description that says what happened and ends with what comes next.
+    pub fn describe(self, what_happened: &str) -> String {
+        if what_happened.is_empty() { self.marker().to_owned() } else { format!("{what_happened} {}", self.marker()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("Set machine status to termination. Now, getting VM Status", Some(Step::GetVmStatus))]
+    #[case("VM was not found at provider. Moving forward to node drain. Initiate node drain", Some(Step::Drain))]
+    #[case("Force Drain successful. Delete Volume Attachments", Some(Step::DeleteVolumeAttachments))]
+    #[case("Drain successful. Initiate VM deletion", Some(Step::DeleteVm))]
+    #[case("VM deletion was successful. Initiate node object deletion", Some(Step::DeleteNode))]
+    #[case(
+        "No node object found for \"n\", continuing deletion flow. Initiate machine object finalizer removal",
+        Some(Step::RemoveFinalizer)
+    )]
+    #[case("Deleting machine from cloud provider", None)]
+    #[case("", None)]
+    #[case("initiate node drain", None)]
+    #[case("Initiate VM deletion Initiate node drain", Some(Step::Drain))]
+    fn a_stored_text_leads_to_its_step(#[case] description: &str, #[case] step: Option<Step>) {
+        assert_eq!(Step::from_description(description), step);
+    }
+
+    #[test]
+    fn every_step_is_found_in_its_own_description() {
+        for step in Step::ALL {
+            assert_eq!(Step::from_description(&step.describe("Something happened.")), Some(step));
+            assert_eq!(step.describe(""), step.marker());
+        }
+    }
+
+    #[test]
+    fn a_marker_counts_only_once_the_machine_is_terminating() {
+        let mut machine = Machine::default();
+        machine.status.last_operation.description = Step::DeleteVm.describe("Drain successful.");
+        assert_eq!(Step::of(&machine), None);
+        machine.status.current_status.phase = MachinePhase::Terminating;
+        assert_eq!(Step::of(&machine), Some(Step::DeleteVm));
+    }
+}

@@ -1,0 +1,333 @@
+//! Durations in Go's notation.
+//!
+//! Specs, annotations and flags hold durations as `2h`, `1h30m` or `20m0s`, and descriptions that others read print them the
+//! same way. The notation is Go's own: it knows no days, takes fractions (`1.5h`), both micro signs and a sign in front, and
+//! always prints hours, minutes and seconds together (`2h0m0s`). This is that notation, to the nanosecond.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+const MICROSECOND: u64 = 1_000;
+const MILLISECOND: u64 = 1_000 * MICROSECOND;
+const SECOND: u64 = 1_000 * MILLISECOND;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+
+/// The largest amount a Go duration can hold below zero; above zero it is one less.
+const LIMIT: u64 = 1 << 63;
+
+/// A signed number of nanoseconds, about 292 years at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GoDuration(i64);
+
+/// Why a text is not a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// Empty, or not number-and-unit pairs.
+    #[error("not a duration: expected numbers with units, such as 1h30m")]
+    Malformed,
+    /// A number without a unit, `0` excepted.
+    #[error("a number lacks its unit: one of ns, us, ms, s, m, h")]
+    MissingUnit,
+    /// A unit Go does not know; days are the usual one.
+    #[error("unknown unit: use ns, us, ms, s, m or h")]
+    UnknownUnit,
+    /// More than about 292 years.
+    #[error("too long: at most 2562047h47m16.854775807s")]
+    TooLong,
+}
+
+impl GoDuration {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// From nanoseconds.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// From seconds; the longest duration if there are too many.
+    pub const fn from_secs(secs: i64) -> Self {
+        Self(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// In nanoseconds.
+    pub const fn as_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// Whether it lies below zero.
+    pub const fn is_negative(self) -> bool {
+        self.0 < 0
+    }
+
+    /// As an unsigned duration; a negative one, which means "over at once" wherever we wait, is zero.
+    pub const fn to_std(self) -> Duration {
+        Duration::from_nanos(if self.0 < 0 { 0 } else { self.0.unsigned_abs() })
+    }
+}
+
+impl From<GoDuration> for SignedDuration {
+    fn from(duration: GoDuration) -> Self {
+        Self::from_nanos(duration.0)
+    }
+}
+
+impl From<Duration> for GoDuration {
+    /// The longest Go duration if it does not fit.
+    fn from(duration: Duration) -> Self {
+        Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<SignedDuration> for GoDuration {
+    /// The nearest Go duration if it does not fit.
+    fn from(duration: SignedDuration) -> Self {
+        let limit = if duration.is_negative() { i64::MIN } else { i64::MAX };
+        Self(i64::try_from(duration.as_nanos()).unwrap_or(limit))
+    }
+}
+
+impl FromStr for GoDuration {
+    type Err = DurationError;
+
+    fn from_str(text: &str) -> Result<Self, DurationError> {
+        let (negative, mut rest) = match text.as_bytes().first() {
+            Some(b'-') => (true, text.get(1..).unwrap_or_default()),
+            Some(b'+') => (false, text.get(1..).unwrap_or_default()),
+            _ => (false, text),
+        };
+        if rest == "0" {
+            return Ok(Self::ZERO);
+        }
+        if rest.is_empty() {
+            return Err(DurationError::Malformed);
+        }
+        let mut total: u64 = 0;
+        while !rest.is_empty() {
+            let amount;
+            (amount, rest) = leading_amount(rest)?;
+            total = total.checked_add(amount).filter(|sum| *sum <= LIMIT).ok_or(DurationError::TooLong)?;
+        }
+        match (negative, i64::try_from(total)) {
+            (true, Ok(nanos)) => Ok(Self(-nanos)),
+            (true, Err(_)) => Ok(Self(i64::MIN)),
+            (false, Ok(nanos)) => Ok(Self(nanos)),
+            (false, Err(_)) => Err(DurationError::TooLong),
+        }
+    }
+}
+
+/// Takes one number with its unit off the front: the nanoseconds and what follows.
+fn leading_amount(text: &str) -> Result<(u64, &str), DurationError> {
+    let (whole, rest) = split_digits(text);
+    let (fraction, rest) = match rest.strip_prefix('.') {
+        Some(rest) => split_digits(rest),
+        None => ("", rest),
+    };
+    if whole.is_empty() && fraction.is_empty() {
+        return Err(DurationError::Malformed);
+    }
+    let end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
+    let (unit, rest) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    let unit = match unit {
+        "" => return Err(DurationError::MissingUnit),
+        "ns" => 1,
+        "us" | "\u{b5}s" | "\u{3bc}s" => MICROSECOND, // the micro sign and the Greek letter look alike
+        "ms" => MILLISECOND,
+        "s" => SECOND,
+        "m" => MINUTE,
+        "h" => HOUR,
+        _ => return Err(DurationError::UnknownUnit),
+    };
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| DurationError::TooLong)? };
+    let nanos = whole.checked_mul(unit).and_then(|n| n.checked_add(part_of(unit, fraction)));
+    match nanos {
+        Some(nanos) if nanos <= LIMIT => Ok((nanos, rest)),
+        _ => Err(DurationError::TooLong),
+    }
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at_checked(end).unwrap_or((text, ""))
+}
+
+/// The nanoseconds of a decimal fraction of a unit, calculated as Go does, in floating point, so that both round alike.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "Go calculates this very expression in floating point, and its result fits: a fraction of an hour is below 2^53 ns"
+)]
+fn part_of(unit: u64, digits: &str) -> u64 {
+    let (mut value, mut scale) = (0_u64, 1.0_f64);
+    for digit in digits.bytes() {
+        // Go stops at the first digit that no longer fits.
+        let next = value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit - b'0')));
+        match next {
+            Some(next) if value <= (LIMIT - 1) / 10 && next <= LIMIT => value = next,
+            _ => break,
+        }
+        scale *= 10.0;
+    }
+    if value == 0 { 0 } else { (value as f64 * (unit as f64 / scale)) as u64 }
+}
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.0.unsigned_abs();
+        if self.0 < 0 {
+            f.write_str("-")?;
+        }
+        match total {
+            0 => f.write_str("0s"),
+            1..MICROSECOND => write!(f, "{total}ns"),
+            MICROSECOND..MILLISECOND => decimal(f, total, MICROSECOND, "\u{b5}s"),
+            MILLISECOND..SECOND => decimal(f, total, MILLISECOND, "ms"),
+            _ => {
+                if total >= HOUR {
+                    write!(f, "{}h", total / HOUR)?;
+                }
+                if total >= MINUTE {
+                    write!(f, "{}m", total % HOUR / MINUTE)?;
+                }
+                decimal(f, total % MINUTE, SECOND, "s")
+            }
+        }
+    }
+}
+
+/// A number of units with as many decimals as it needs.
+fn decimal(f: &mut fmt::Formatter<'_>, nanos: u64, unit: u64, name: &str) -> fmt::Result {
+    write!(f, "{}", nanos / unit)?;
+    let width = unit.ilog10() as usize;
+    let fraction = format!("{:0width$}", nanos % unit);
+    let fraction = fraction.trim_end_matches('0');
+    if !fraction.is_empty() {
+        write!(f, ".{fraction}")?;
+    }
+    f.write_str(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("0", 0)]
+    #[case("+0", 0)]
+    #[case("-0", 0)]
+    #[case("0s", 0)]
+    #[case("5s", 5_000_000_000)]
+    #[case("30m", 1_800_000_000_000)]
+    #[case("1478s", 1_478_000_000_000)]
+    #[case("-5s", -5_000_000_000)]
+    #[case("+5s", 5_000_000_000)]
+    #[case("5.0s", 5_000_000_000)]
+    #[case("5.6s", 5_600_000_000)]
+    #[case("5.s", 5_000_000_000)]
+    #[case(".5s", 500_000_000)]
+    #[case("1.0040s", 1_004_000_000)]
+    #[case("10ns", 10)]
+    #[case("12us", 12_000)]
+    #[case("12\u{b5}s", 12_000)]
+    #[case("12\u{3bc}s", 12_000)]
+    #[case("13ms", 13_000_000)]
+    #[case("3h30m", 12_600_000_000_000)]
+    #[case("10.5s4m", 250_500_000_000)]
+    #[case("-2m3.4s", -123_400_000_000)]
+    #[case("1h2m3s4ms5us6ns", 3_723_004_005_006)]
+    #[case("39h9m14.425s", 140_954_425_000_000)]
+    #[case("9007199254.740993ms", 9_007_199_254_740_993)]
+    #[case("9223372036854775807ns", i64::MAX)]
+    #[case("-9223372036854775808ns", i64::MIN)]
+    #[case("-9223372036854775.808us", i64::MIN)]
+    #[case("0.3333333333333333333h", 1_200_000_000_000)]
+    #[case("0.100000000000000000000h", 360_000_000_000)]
+    #[case("0.830103483285477580700h", 2_988_372_539_827)]
+    fn go_reads_it_so(#[case] text: &str, #[case] nanos: i64) {
+        assert_eq!(text.parse(), Ok(GoDuration::from_nanos(nanos)));
+    }
+
+    #[rstest]
+    #[case("", DurationError::Malformed)]
+    #[case("-", DurationError::Malformed)]
+    #[case("s", DurationError::Malformed)]
+    #[case(".", DurationError::Malformed)]
+    #[case("-.", DurationError::Malformed)]
+    #[case(".s", DurationError::Malformed)]
+    #[case("+.s", DurationError::Malformed)]
+    #[case(" 5s", DurationError::Malformed)]
+    #[case("--5s", DurationError::Malformed)]
+    #[case("5s ", DurationError::UnknownUnit)]
+    #[case("3", DurationError::MissingUnit)]
+    #[case("00", DurationError::MissingUnit)]
+    #[case("1.5", DurationError::MissingUnit)]
+    #[case("1d", DurationError::UnknownUnit)]
+    #[case("5S", DurationError::UnknownUnit)]
+    #[case("1h-5m", DurationError::UnknownUnit)]
+    #[case("9223372036854775808ns", DurationError::TooLong)]
+    #[case("-9223372036854775809ns", DurationError::TooLong)]
+    #[case("9223372036854775.808us", DurationError::TooLong)]
+    #[case("3000000h", DurationError::TooLong)]
+    #[case("99999999999999999999s", DurationError::TooLong)]
+    #[case("-9223372036854775808ns1ns", DurationError::TooLong)]
+    fn go_refuses_it(#[case] text: &str, #[case] why: DurationError) {
+        assert_eq!(text.parse::<GoDuration>(), Err(why));
+    }
+
+    #[rstest]
+    #[case(0, "0s")]
+    #[case(1, "1ns")]
+    #[case(1_100, "1.1\u{b5}s")]
+    #[case(2_200_000, "2.2ms")]
+    #[case(3_300_000_000, "3.3s")]
+    #[case(245_000_000_000, "4m5s")]
+    #[case(245_001_000_000, "4m5.001s")]
+    #[case(18_367_001_000_000, "5h6m7.001s")]
+    #[case(480_000_000_001, "8m0.000000001s")]
+    #[case(7_200_000_000_000, "2h0m0s")]
+    #[case(1_200_000_000_000, "20m0s")]
+    #[case(90_000_000_000, "1m30s")]
+    #[case(-1, "-1ns")]
+    #[case(i64::MAX, "2562047h47m16.854775807s")]
+    #[case(i64::MIN, "-2562047h47m16.854775808s")]
+    fn go_prints_it_so(#[case] nanos: i64, #[case] text: &str) {
+        assert_eq!(GoDuration::from_nanos(nanos).to_string(), text);
+    }
+
+    #[test]
+    fn other_durations_convert_and_saturate() {
+        assert_eq!(GoDuration::from(Duration::from_secs(90)).to_string(), "1m30s");
+        assert_eq!(GoDuration::from(Duration::MAX), GoDuration::from_nanos(i64::MAX));
+        assert_eq!(GoDuration::from(SignedDuration::MIN), GoDuration::from_nanos(i64::MIN));
+        assert_eq!(GoDuration::from_secs(-3).to_std(), Duration::ZERO);
+        assert_eq!(SignedDuration::from(GoDuration::from_secs(-3)), SignedDuration::from_secs(-3));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_back(nanos in any::<i64>()) {
+            let duration = GoDuration::from_nanos(nanos);
+            prop_assert_eq!(duration.to_string().parse(), Ok(duration));
+        }
+
+        #[test]
+        fn no_text_is_too_odd_to_be_refused(text in any::<String>()) {
+            let _ = text.parse::<GoDuration>();
+        }
+
+        #[test]
+        fn texts_that_almost_are_durations_are_read_or_refused(text in "[-+]?([0-9.]{0,22}(ns|us|\u{b5}s|\u{3bc}s|ms|s|m|h|d)?){0,4}") {
+            if let Ok(duration) = text.parse::<GoDuration>() {
+                prop_assert_eq!(duration.to_string().parse(), Ok(duration));
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Structs with named keys, written once: the struct, its JSON and its schema come from the same lines.
+//!
+//! `record!` takes a struct whose fields name their JSON key and makes from it reading (unknown keys and nulls never fail),
+//! writing (zero values are left out) and the OpenAPI schema, in which the documentation of a field is its description. So a
+//! field cannot be forgotten in any of the three. Beside the fields a record may say
+//!
+//! - `with name: Type`: the keys of another record sit directly among its own;
+//! - `keeps extra`: keys we do not know are carried along and written back, for elements of lists that must be rewritten
+//!   whole, where dropping a key would undo someone else's work;
+//! - `as shape`: how its schema deviates from a plain object ([`shape`]).
+//!
+//! A field may add marks in parentheses ([`mark`]): `(required)`, `(atomic)`, `(set)`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::{Map, Value, json};
+
+/// What `record!` makes of a struct; its keys one by one, so that one record can sit inside another.
+pub trait Record: Default {
+    /// Takes the value if the key is one of this record's; false, with the value unread, if it is not.
+    fn read_key<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error>;
+
+    /// Writes all keys that are not absent.
+    fn write_keys<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
+
+    /// Whether nothing would be written.
+    fn is_void(&self) -> bool;
+
+    /// Adds the schema of each key.
+    fn describe(schema: &mut ObjectSchema);
+
+    /// What the record is, in the words of its documentation.
+    fn about() -> String;
+}
+
+/// Keys found in an object that we do not know, with their values. Costs one empty pointer when there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(
+    clippy::box_collection,
+    reason = "nearly always empty, in structs held by the hundred thousand: one pointer instead of three"
+)]
+pub struct Extra(Option<Box<BTreeMap<String, Value>>>);
+
+impl Extra {
+    /// The value of an unknown key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.0.as_ref()?.get(key)
+    }
+
+    /// All unknown keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.0.iter().flat_map(|map| map.iter())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Carries one more key along. A null is the same as no key, as everywhere.
+    pub fn insert(&mut self, key: impl Into<String>, value: Value) {
+        if !value.is_null() {
+            self.0.get_or_insert_default().insert(key.into(), value);
+        }
+    }
+
+    pub(crate) fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
+        let value = map.next_value::<Value>()?;
+        self.insert(key, value);
+        Ok(true)
+    }
+
+    pub(crate) fn write_keys<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        self.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
+    }
+}
+
+/// An object's key, borrowed from the input where that is possible.
+#[derive(serde::Deserialize)]
+pub(crate) struct Key<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+/// Reads a record from an object; null is the empty record.
+pub(crate) fn read<'de, R: Record, D: Deserializer<'de>>(from: D) -> Result<R, D::Error> {
+    struct Keys<R>(PhantomData<R>);
+    impl<'de, R: Record> Visitor<'de> for Keys<R> {
+        type Value = R;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object or null")
+        }
+        fn visit_none<E>(self) -> Result<R, E> {
+            Ok(R::default())
+        }
+        fn visit_unit<E>(self) -> Result<R, E> {
+            Ok(R::default())
+        }
+        fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<R, D::Error> {
+            from.deserialize_map(self)
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<R, A::Error> {
+            let mut record = R::default();
+            while let Some(Key(key)) = map.next_key()? {
+                if !record.read_key(&key, &mut map)? {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            Ok(record)
+        }
+    }
+    from.deserialize_option(Keys(PhantomData))
+}
+
+/// Writes a record as an object.
+pub(crate) fn write<R: Record, S: Serializer>(record: &R, to: S) -> Result<S::Ok, S::Error> {
+    let mut map = to.serialize_map(None)?;
+    record.write_keys(&mut map)?;
+    map.end()
+}
+
+/// The schema of an object under construction.
+#[derive(Debug, Default)]
+pub struct ObjectSchema {
+    properties: Map<String, Value>,
+    required: Vec<String>,
+}
+
+impl ObjectSchema {
+    /// Adds one property.
+    pub fn add(
+        &mut self,
+        key: &str,
+        description: &[&str],
+        mut schema: Value,
+        marks: &[fn(&mut Self, &str, &mut Value)],
+    ) {
+        for mark in marks {
+            mark(self, key, &mut schema);
+        }
+        if let Value::Object(fields) = &mut schema {
+            fields.insert("description".into(), prose(description).into());
+        }
+        self.properties.insert(key.into(), schema);
+    }
+
+    /// The finished schema.
+    pub fn finish(mut self) -> Value {
+        let mut schema = Map::from_iter([("type".to_owned(), json!("object"))]);
+        if !self.properties.is_empty() {
+            schema.insert("properties".into(), self.properties.into());
+        }
+        if !self.required.is_empty() {
+            self.required.sort_unstable();
+            schema.insert("required".into(), self.required.into());
+        }
+        schema.into()
+    }
+}
+
+/// The schema of a record.
+pub(crate) fn schema<R: Record>() -> Value {
+    let mut schema = ObjectSchema::default();
+    R::describe(&mut schema);
+    schema.finish()
+}
+
+/// Joins the lines of a doc comment into one paragraph.
+pub(crate) fn prose(lines: &[&str]) -> String {
+    let words = lines.iter().flat_map(|line| line.split_whitespace());
+    words.collect::<Vec<_>>().join(" ").replace(['`', '[', ']'], "")
+}
+
+/// What a field may add to its schema.
+pub mod mark {
+    use super::{ObjectSchema, Value};
+
+    fn set(schema: &mut Value, key: &str, value: &str) {
+        if let Value::Object(fields) = schema {
+            fields.insert(key.into(), value.into());
+        }
+    }
+
+    /// The API server rejects an object without this key.
+    pub fn required(object: &mut ObjectSchema, key: &str, _: &mut Value) {
+        object.required.push(key.into());
+    }
+
+    /// A list that is replaced as a whole when applied.
+    pub fn atomic(_: &mut ObjectSchema, _: &str, schema: &mut Value) {
+        set(schema, "x-kubernetes-list-type", "atomic");
+    }
+
+    /// A list without repetitions.
+    pub fn set_list(_: &mut ObjectSchema, _: &str, schema: &mut Value) {
+        set(schema, "x-kubernetes-list-type", "set");
+    }
+}
+
+/// How the schema of a record may deviate from a plain object.
+pub mod shape {
+    use super::{Value, json};
+
+    /// Any object, kept as it is: the API server neither checks nor prunes it.
+    pub fn opaque(schema: &mut Value) {
+        *schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    }
+
+    /// Known keys are checked, others are kept.
+    pub fn open(schema: &mut Value) {
+        if let Value::Object(fields) = schema {
+            fields.insert("x-kubernetes-preserve-unknown-fields".into(), true.into());
+        }
+    }
+
+    /// A map that is replaced as a whole when applied.
+    pub fn atomic(schema: &mut Value) {
+        if let Value::Object(fields) = schema {
+            fields.insert("x-kubernetes-map-type".into(), "atomic".into());
+        }
+    }
+}
+
+/// See the module.
+macro_rules! record {
+    (
+        $(#[doc = $about:literal])*
+        pub struct $Name:ident $(with $inner:ident : $Inner:ty)? $(, keeps $extra:ident)? $(, as $shape:ident)? {
+            $(
+                $(#[doc = $text:literal])*
+                pub $field:ident : $Type:ty = $key:literal $( ( $($mark:ident),+ ) )?,
+            )*
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct $Name {
+            $(
+                $(#[doc = $text])*
+                pub $field: $Type,
+            )*
+            $(
+                /// A group of its own in code; its keys sit directly among the others on the wire.
+                pub $inner: $Inner,
+            )?
+            $(
+                /// Keys of a newer API than ours, carried along.
+                pub $extra: $crate::record::Extra,
+            )?
+        }
+
+        $crate::record::record_impl! {
+            $Name, [$($about),*], [$($inner: $Inner)?], [$($extra)?], [$($shape)?],
+            $( { $field, $Type, $key, [$($text),*], [$($($mark),+)?] } )*
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $Name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                $crate::record::read(from)
+            }
+        }
+
+        impl ::serde::Serialize for $Name {
+            fn serialize<S: ::serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                $crate::record::write(self, to)
+            }
+        }
+
+        impl $crate::wire::Wire for $Name {
+            fn read<'de, D: ::serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                $crate::record::read(from)
+            }
+            fn write<S: ::serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                $crate::record::write(self, to)
+            }
+            fn is_absent(&self) -> bool {
+                $crate::record::Record::is_void(self)
+            }
+            fn schema() -> ::serde_json::Value {
+                #[allow(unused_mut, reason = "most records have the plain shape")]
+                let mut schema = $crate::record::schema::<$Name>();
+                $($crate::record::shape::$shape(&mut schema);)?
+                schema
+            }
+        }
+    };
+}
+
+/// The part of `record!` that `kind!` shares.
+macro_rules! record_impl {
+    (
+        $Name:ident, [$($about:literal),*], [$($inner:ident : $Inner:ty)?], [$($extra:ident)?], [$($shape:ident)?],
+        $( { $field:ident, $Type:ty, $key:literal, [$($text:literal),*], [$($mark:ident),*] } )*
+    ) => {
+        impl $crate::record::Record for $Name {
+            #[allow(unused_variables, reason = "a record may have no keys of its own")]
+            fn read_key<'de, A: ::serde::de::MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
+                let known = match key {
+                    $( $key => { self.$field = map.next_value_seed($crate::wire::Read::new())?; true } )*
+                    _ => false,
+                };
+                $( let known = known || $crate::record::Record::read_key(&mut self.$inner, key, map)?; )?
+                $( let known = known || self.$extra.read(key, map)?; )?
+                Ok(known)
+            }
+
+            #[allow(unused_variables, reason = "a record may have no keys of its own")]
+            fn write_keys<M: ::serde::ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+                $(
+                    if !$crate::wire::Wire::is_absent(&self.$field) {
+                        map.serialize_entry($key, &$crate::wire::Write(&self.$field))?;
+                    }
+                )*
+                $( $crate::record::Record::write_keys(&self.$inner, map)?; )?
+                $( self.$extra.write_keys(map)?; )?
+                Ok(())
+            }
+
+            fn is_void(&self) -> bool {
+                true
+                    $( && $crate::wire::Wire::is_absent(&self.$field) )*
+                    $( && $crate::record::Record::is_void(&self.$inner) )?
+                    $( && self.$extra.is_empty() )?
+            }
+
+            #[allow(unused_variables, reason = "a record may have no keys of its own")]
+            fn describe(schema: &mut $crate::record::ObjectSchema) {
+                $(
+                    schema.add(
+                        $key,
+                        &[$($text),*],
+                        <$Type as $crate::wire::Wire>::schema(),
+                        &[$($crate::record::mark::$mark),*],
+                    );
+                )*
+                $( <$Inner as $crate::record::Record>::describe(schema); )?
+            }
+
+            fn about() -> String {
+                $crate::record::prose(&[$($about),*])
+            }
+        }
+    };
+}
+
+pub(crate) use {record, record_impl};

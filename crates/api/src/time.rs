@@ -1,0 +1,149 @@
+//! Points in time as objects hold them: whole seconds of UTC.
+//!
+//! Go writes object times without fractions. A value that kept its nanoseconds in memory would differ from itself after one
+//! trip through the API server, and a plan that compares the two would never come to rest. So the fraction is dropped when a
+//! time is made, not when it is written.
+
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde::ser::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::wire::Wire;
+
+/// A second of UTC.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(i64);
+
+impl Time {
+    /// As a timestamp, to calculate with.
+    pub fn timestamp(self) -> Timestamp {
+        Timestamp::from_second(self.0).unwrap_or(if self.0 < 0 { Timestamp::MIN } else { Timestamp::MAX })
+    }
+
+    /// How long before `now` it was; negative if it lies ahead.
+    pub fn age(self, now: Timestamp) -> SignedDuration {
+        now.duration_since(self.timestamp())
+    }
+
+    /// This much later (or earlier), at most at the end of time.
+    #[must_use]
+    pub fn plus(self, duration: SignedDuration) -> Self {
+        self.timestamp()
+            .checked_add(duration)
+            .map_or(if duration.is_negative() { Timestamp::MIN } else { Timestamp::MAX }.into(), Into::into)
+    }
+
+    /// Go's default rendering, as it appears in descriptions and messages: `2025-01-31 12:00:00 +0000 UTC`.
+    pub fn to_go_string(self) -> String {
+        self.timestamp().strftime("%Y-%m-%d %H:%M:%S +0000 UTC").to_string()
+    }
+}
+
+impl From<Timestamp> for Time {
+    fn from(time: Timestamp) -> Self {
+        Self(time.as_second() - i64::from(time.subsec_nanosecond() < 0))
+    }
+}
+
+impl From<&meta::Time> for Time {
+    fn from(time: &meta::Time) -> Self {
+        time.0.into()
+    }
+}
+
+impl From<Time> for meta::Time {
+    fn from(time: Time) -> Self {
+        Self(time.timestamp())
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.timestamp().strftime("%Y-%m-%dT%H:%M:%SZ"))
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::str::FromStr for Time {
+    type Err = jiff::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse::<Timestamp>().map(Into::into)
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Wire for Time {
+    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::deserialize(from)
+    }
+
+    // The schema lets only date-times in, but its idea of them is wider than Go's. One that cannot be read says as little as
+    // none, and must not hide the object.
+    fn read_present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Self>, D::Error> {
+        Ok(String::deserialize(from)?.parse().ok())
+    }
+
+    fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.serialize(to)
+    }
+
+    fn is_absent(&self) -> bool {
+        false
+    }
+
+    fn schema() -> Value {
+        json!({"type": "string", "format": "date-time"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_equals_itself_after_a_trip_over_the_wire() {
+        let now: Time = "2026-01-31T12:00:00.987654321Z".parse::<Timestamp>().unwrap().into();
+        let there = serde_json::to_string(&now).unwrap();
+        assert_eq!(there, r#""2026-01-31T12:00:00Z""#);
+        assert_eq!(serde_json::from_str::<Time>(&there).unwrap(), now);
+    }
+
+    #[test]
+    fn other_zones_are_read_and_utc_is_written() {
+        assert_eq!("2026-01-31T13:00:00+01:00".parse::<Time>().unwrap().to_string(), "2026-01-31T12:00:00Z");
+    }
+
+    #[test]
+    fn messages_show_times_the_way_go_prints_them() {
+        assert_eq!("2025-01-31T12:00:00Z".parse::<Time>().unwrap().to_go_string(), "2025-01-31 12:00:00 +0000 UTC");
+    }
+
+    #[test]
+    fn ages_and_sums_saturate_instead_of_failing() {
+        let time: Time = "2025-01-31T12:00:00Z".parse().unwrap();
+        assert_eq!(time.age("2025-01-31T12:01:00Z".parse().unwrap()), SignedDuration::from_secs(60));
+        assert_eq!(time.plus(SignedDuration::MAX).timestamp().as_second(), Timestamp::MAX.as_second());
+        assert_eq!(time.plus(SignedDuration::from_secs(3)).to_string(), "2025-01-31T12:00:03Z");
+    }
+}

@@ -1,0 +1,154 @@
+//! Secrets: metadata of all, data of those a class refers to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Value, json};
+
+use crate::kind::kind;
+use crate::metadata::Annotations;
+use crate::wire::Wire;
+
+kind! {
+    /// A Secret of which we only need to know that it is there and who holds on to it.
+    pub struct SecretView: "Secret", "secrets", group "", version "v1", NamespaceResourceScope,
+        annotations (Annotations::Only(&[]))
+    {
+    }
+}
+
+kind! {
+    /// A Secret with its data, read when a class refers to it.
+    pub struct SecretContent: "Secret", "secrets", group "", version "v1", NamespaceResourceScope,
+        annotations (Annotations::Only(&[]))
+    {
+        /// What is in it.
+        pub data: SecretData = "data",
+    }
+}
+
+/// What is in a Secret. Its values never appear in debug output, logs or errors.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SecretData(BTreeMap<String, Vec<u8>>);
+
+impl SecretData {
+    /// The bytes under a key.
+    pub fn get(&self, key: &str) -> Option<&[u8]> {
+        self.0.get(key).map(Vec::as_slice)
+    }
+
+    /// The text under a key; `None` also if it is not UTF-8.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        std::str::from_utf8(self.get(key)?).ok()
+    }
+
+    /// The keys, which are no secret.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Puts bytes under a key.
+    pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Vec<u8>>) {
+        self.0.insert(key.into(), value.into());
+    }
+
+    /// What a driver gets: the data of a class' `secretRef`, overlaid by that of its `credentialsSecretRef`. A Secret that
+    /// does not exist counts as empty.
+    #[must_use]
+    pub fn of_class(secret: Option<&Self>, credentials: Option<&Self>) -> Self {
+        let entries = secret.into_iter().chain(credentials).flat_map(|data| &data.0);
+        Self(entries.map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+}
+
+impl<K: Into<String>, V: Into<Vec<u8>>> FromIterator<(K, V)> for SecretData {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        Self(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+    }
+}
+
+impl fmt::Debug for SecretData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hidden = self.0.keys().map(|key| (key, format_args!("***")));
+        f.debug_map().entries(hidden).finish()
+    }
+}
+
+impl Serialize for SecretData {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, &STANDARD.encode(value))?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretData {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let encoded = BTreeMap::<String, String>::read(from)?;
+        let decode = |(key, value): (String, String)| match STANDARD.decode(value) {
+            Ok(bytes) => Ok((key, bytes)),
+            // Neither the value nor the decoder's complaint, which quotes a byte of it.
+            Err(_) => Err(D::Error::custom(format_args!("failed to decode the value of key {key:?} from base64"))),
+        };
+        encoded.into_iter().map(decode).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Wire for SecretData {
+    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::deserialize(from)
+    }
+    fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.serialize(to)
+    }
+    fn is_absent(&self) -> bool {
+        self.0.is_empty()
+    }
+    fn schema() -> Value {
+        json!({"type": "object", "additionalProperties": {"type": "string", "format": "byte"}})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_shows_keys_and_no_values() {
+        let secret: SecretContent =
+            serde_json::from_value(json!({"metadata": {"name": "s"}, "data": {"password": "aHVudGVyMg=="}})).unwrap();
+        assert_eq!(secret.data.text("password"), Some("hunter2"));
+        let shown = format!("{secret:?} {secret:#?}");
+        assert!(shown.contains("password"));
+        assert!(!shown.contains("hunter2") && !shown.contains("aHVudGVy") && !shown.contains("104"));
+    }
+
+    #[test]
+    fn an_undecodable_value_is_not_quoted_in_the_error() {
+        let error =
+            serde_json::from_value::<SecretContent>(json!({"data": {"k": "hunter2!!"}})).unwrap_err().to_string();
+        assert!(error.contains("\"k\"") && !error.contains("hunter2"));
+    }
+
+    #[test]
+    fn credentials_win_over_the_class_secret_key_by_key() {
+        let secret = SecretData::from_iter([("userData", "u"), ("token", "old")]);
+        let credentials = SecretData::from_iter([("token", "new")]);
+        let merged = SecretData::of_class(Some(&secret), Some(&credentials));
+        assert_eq!((merged.text("userData"), merged.text("token")), (Some("u"), Some("new")));
+        assert_eq!(SecretData::of_class(None, None), SecretData::default());
+    }
+
+    #[test]
+    fn the_metadata_view_holds_no_data() {
+        let view: SecretView =
+            serde_json::from_value(json!({"metadata": {"name": "s"}, "data": {"k": "aA=="}})).unwrap();
+        assert_eq!(serde_json::to_value(&view).unwrap().get("data"), None);
+    }
+}

@@ -1,0 +1,478 @@
+use std::collections::VecDeque;
+
+use futures::stream;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::Status as ApiStatus;
+use parking_lot::Mutex;
+
+use super::super::decoded::Remains;
+use super::super::source::Page;
+use super::super::status::{Counters, Trust};
+use super::super::{Cache, CacheBuilder, Delta, Removal};
+use super::*;
+use crate::Tasks;
+
+/// One answer of the server we play.
+enum Answer {
+    Page(Result<Page<ConfigMap>, Trouble>),
+    Watch(Result<Vec<Result<Event<ConfigMap>, Trouble>>, Trouble>, After),
+}
+
+/// What a watch does when it has said everything.
+#[derive(Clone, Copy)]
+enum After {
+    End,
+    Silence,
+}
+
+/// A server that answers from a script and says nothing more when it is at its end.
+#[derive(Clone, Default)]
+struct Script {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Script {
+    fn of(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), ..Self::default() }
+    }
+
+    fn add(&self, answer: Answer) {
+        self.answers.lock().push_back(answer);
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().clone()
+    }
+}
+
+impl Source<ConfigMap> for Script {
+    async fn list(&self, ask: ListAsk) -> Result<Page<ConfigMap>, Trouble> {
+        let limit = ask.limit.map_or("all".to_owned(), |limit| limit.to_string());
+        let next = ask.next.map(|token| format!(" from {token}")).unwrap_or_default();
+        self.asked.lock().push(format!("list {limit}{next}{}", if ask.cached { " cached" } else { "" }));
+        let answer = self.answers.lock().pop_front();
+        match answer {
+            Some(Answer::Page(page)) => page,
+            Some(Answer::Watch(..)) => panic!("the script expected a watch"),
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn watch(&self, ask: WatchAsk) -> Result<Events<ConfigMap>, Trouble> {
+        self.asked.lock().push(match ask.from {
+            Start::After(version) => format!("watch {}", version.as_str()),
+            Start::Everything => "watch everything".to_owned(),
+        });
+        let answer = self.answers.lock().pop_front();
+        match answer {
+            Some(Answer::Watch(events, after)) => {
+                let events = stream::iter(events?);
+                Ok(match after {
+                    After::End => events.boxed(),
+                    After::Silence => events.chain(stream::pending()).boxed(),
+                })
+            }
+            Some(Answer::Page(_)) => panic!("the script expected a list"),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn map(name: &str, version: u64) -> Decoded<ConfigMap> {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(name.to_owned());
+    map.metadata.uid = Some(format!("uid-{name}"));
+    map.metadata.resource_version = Some(version.to_string());
+    Decoded::Whole(map)
+}
+
+fn page(version: u64, next: Option<&str>, items: Vec<Decoded<ConfigMap>>) -> Answer {
+    let version = Version::new(version.to_string());
+    Answer::Page(Ok(Page { version, next: next.map(str::to_owned), items, nameless: 0 }))
+}
+
+fn watch(events: Vec<Event<ConfigMap>>, after: After) -> Answer {
+    Answer::Watch(Ok(events.into_iter().map(Ok).collect()), after)
+}
+
+fn bookmark(version: u64) -> Event<ConfigMap> {
+    Event::Bookmark { version: Version::new(version.to_string()), complete: false }
+}
+
+fn complete(version: u64) -> Event<ConfigMap> {
+    Event::Bookmark { version: Version::new(version.to_string()), complete: true }
+}
+
+fn refused(code: u16, message: &str) -> Trouble {
+    Trouble::Refused(Box::new(ApiStatus::failure(message, "Reason").with_code(code)))
+}
+
+/// A cache fed from a script, and what its handlers saw.
+struct Stage {
+    cache: Cache<ConfigMap>,
+    script: Script,
+    seen: Arc<Mutex<Vec<String>>>,
+    tasks: Tasks,
+}
+
+impl Stage {
+    fn new(script: Script) -> Self {
+        Self::with(script, Cache::builder())
+    }
+
+    fn with(script: Script, builder: CacheBuilder<ConfigMap>) -> Self {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = seen.clone();
+        let (cache, feed) = builder
+            .on_delta(move |key, delta| {
+                log.lock().push(match delta {
+                    Delta::Added(_) => format!("+{key}"),
+                    Delta::Changed { .. } | Delta::Mended { .. } => format!("~{key}"),
+                    Delta::Removed { how: Removal::Deleted, .. } => format!("-{key}"),
+                    Delta::Removed { how: Removal::Vanished, .. } => format!("?{key}"),
+                    Delta::Undecodable { .. } | Delta::RemovedUndecodable { .. } => format!("!{key}"),
+                });
+            })
+            .build();
+        let tasks = Tasks::new();
+        let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
+        tasks.spawn("feed", feed.run_on(script.clone(), clock, Random::seeded(7), tasks.stopping()));
+        Self { cache, script, seen, tasks }
+    }
+
+    /// Lets everything happen that can happen in this time.
+    async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    async fn settle(&self) {
+        self.pass(Duration::from_millis(1)).await;
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.cache.list().iter().filter_map(|map| map.metadata.name.clone()).collect()
+    }
+
+    fn counters(&self) -> Counters {
+        self.cache.status().counters
+    }
+
+    fn seen(&self) -> Vec<String> {
+        std::mem::take(&mut self.seen.lock())
+    }
+}
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_read_page_by_page_and_watched_from_its_version() {
+    let stage = Stage::new(Script::of([
+        page(10, Some("t1"), vec![map("a", 1)]),
+        page(10, None, vec![map("b", 2)]),
+        watch(vec![Event::Applied(map("c", 11)), Event::Ended(map("a", 12))], After::Silence),
+    ]));
+    assert!(!stage.cache.is_synced());
+    stage.settle().await;
+    assert_eq!(stage.script.asked(), ["list 500", "list 500 from t1", "watch 10"]);
+    assert_eq!(stage.seen(), ["+a", "+b", "+c", "-a"]);
+    assert_eq!(stage.names(), ["b", "c"]);
+    assert_eq!(stage.cache.status().state, State::Watching);
+    assert_eq!(stage.cache.synced().await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_expires_half_way_is_read_again_in_one_piece() {
+    let stage = Stage::new(Script::of([
+        page(10, Some("t1"), vec![map("gone-by-now", 1)]),
+        Answer::Page(Err(Trouble::Gone)),
+        page(20, None, vec![map("a", 15)]),
+    ]));
+    stage.settle().await;
+    assert_eq!(stage.script.asked(), ["list 500", "list 500 from t1", "list all", "watch 20"]);
+    assert_eq!(stage.names(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_list_changes_nothing() {
+    let stage = Stage::new(Script::of([
+        page(10, None, vec![map("a", 1)]),
+        Answer::Watch(Ok(vec![Err(Trouble::Gone)]), After::End),
+        page(20, Some("t1"), vec![map("b", 2)]),
+        Answer::Page(Err(refused(500, "broken"))),
+    ]));
+    stage.settle().await;
+    assert_eq!(stage.names(), ["a"]);
+    assert_eq!(stage.seen(), ["+a"]);
+    let waiting = stage.cache.status().state;
+    assert!(matches!(&waiting, State::WaitingToRetry { why, .. } if why.contains("500") && why.contains("broken")));
+    assert!(stage.cache.is_synced(), "once synced, a cache stays usable while it is being read again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_goes_on_where_it_was_without_a_list() {
+    let stage = Stage::new(Script::of([
+        page(10, None, vec![]),
+        watch(vec![Event::Applied(map("a", 11))], After::End),
+        watch(vec![Event::Applied(map("b", 12))], After::Silence),
+    ]));
+    stage.settle().await;
+    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "watch 11"]);
+    assert_eq!(stage.names(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_off_goes_on_where_it_was_after_a_pause() {
+    let broken = Err(Trouble::Unreachable("connection reset".to_owned()));
+    let stage = Stage::new(Script::of([
+        page(10, None, vec![]),
+        Answer::Watch(Ok(vec![Ok(Event::Applied(map("a", 11))), broken]), After::End),
+    ]));
+    stage.settle().await;
+    assert_eq!(stage.script.asked(), ["list 500", "watch 10"]);
+    stage.pass(Duration::from_secs(2)).await;
+    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "watch 11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_moves_the_place_to_go_on_from() {
+    let stage = Stage::new(Script::of([page(10, None, vec![]), watch(vec![bookmark(50)], After::End)]));
+    stage.settle().await;
+    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "watch 50"]);
+    assert_eq!(stage.counters().bookmarks, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_version_costs_a_list_and_what_is_missing_has_vanished() {
+    let stage = Stage::new(Script::of([
+        page(10, None, vec![map("a", 1), map("b", 2)]),
+        Answer::Watch(Err(Trouble::Gone), After::End),
+        page(20, None, vec![map("b", 2), map("c", 15)]),
+    ]));
+    stage.settle().await;
+    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 500", "watch 20"]);
+    assert_eq!(stage.seen(), ["+a", "+b", "?a", "+c"]);
+    assert_eq!(stage.counters().expirations, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_in_the_stream_costs_a_list_after_a_pause() {
+    let stage = Stage::new(Script::of([
+        page(10, None, vec![]),
+        Answer::Watch(Ok(vec![Err(refused(500, "storage"))]), After::Silence),
+    ]));
+    stage.settle().await;
+    assert_eq!(stage.script.asked().len(), 2);
+    stage.pass(Duration::from_secs(2)).await;
+    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 500"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_the_server_forgot_is_given_up_and_opened_again() {
+    let stage = Stage::new(Script::of([page(10, None, vec![]), watch(vec![], After::Silence)]));
+    stage.pass(MINUTE).await;
+    assert_eq!(stage.script.asked().len(), 2);
+    stage.pass(2 * MINUTE).await;
+    assert_eq!(stage.script.asked()[..3], ["list 500", "watch 10", "watch 10"]);
+    assert_eq!(stage.counters().stalls, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_every_watch_at_once_is_not_hammered() {
+    let ends = std::iter::repeat_with(|| watch(vec![], After::End)).take(1000);
+    let stage = Stage::new(Script::of(std::iter::once(page(10, None, vec![])).chain(ends)));
+    stage.pass(10 * MINUTE).await;
+    let asked = stage.script.asked().len();
+    assert!((15..50).contains(&asked), "{asked} requests in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_history_is_always_gone_is_not_hammered() {
+    let cycle = || [page(10, None, vec![]), Answer::Watch(Err(Trouble::Gone), After::End)];
+    let stage = Stage::new(Script::of(std::iter::repeat_with(cycle).take(500).flatten()));
+    stage.pass(10 * MINUTE).await;
+    let asked = stage.script.asked().len();
+    assert!((20..100).contains(&asked), "{asked} requests in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_is_taken_at_its_mark_and_the_stream_goes_on() {
+    let builder = Cache::builder().listing(Listing::Streamed);
+    let events = vec![
+        Event::Applied(map("a", 1)),
+        bookmark(5),
+        Event::Applied(map("b", 7)),
+        complete(10),
+        Event::Applied(map("c", 11)),
+    ];
+    let stage = Stage::with(Script::of([watch(events, After::End)]), builder);
+    stage.settle().await;
+    assert_eq!(stage.script.asked(), ["watch everything", "watch 11"]);
+    assert_eq!(stage.seen(), ["+a", "+b", "+c"]);
+    assert_eq!((stage.counters().lists, stage.counters().events), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_streamed_lists_is_read_in_pages_from_then_on() {
+    for code in [400, 422] {
+        let builder = Cache::builder().listing(Listing::Streamed);
+        let no = Answer::Watch(Err(refused(code, "sendInitialEvents is forbidden")), After::End);
+        let gone = Answer::Watch(Err(Trouble::Gone), After::End);
+        let stage = Stage::with(Script::of([no, page(10, None, vec![]), gone, page(20, None, vec![])]), builder);
+        stage.settle().await;
+        assert_eq!(stage.script.asked(), ["watch everything", "list 500", "watch 10", "list 500", "watch 20"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_streamed_lists_is_found_out_by_the_missing_mark() {
+    let builder = Cache::builder().listing(Listing::Streamed);
+    let unmarked = watch(vec![Event::Applied(map("a", 1))], After::Silence);
+    let stage = Stage::with(Script::of([unmarked, page(10, None, vec![map("a", 1)])]), builder);
+    stage.settle().await;
+    assert!(!stage.cache.is_synced() && stage.names().is_empty(), "without the mark it is half a list");
+    stage.pass(MINUTE).await;
+    assert_eq!(stage.script.asked()[..3], ["watch everything", "list 500", "watch 10"]);
+    assert!(stage.cache.is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_from_the_past_is_doubted_until_a_quorum_list() {
+    let builder = Cache::builder().reading(Reading::Cached);
+    let script = Script::of([
+        page(100, None, vec![map("a", 90), map("b", 50)]),
+        Answer::Watch(Err(Trouble::Gone), After::End),
+        page(40, None, vec![map("a", 30)]),
+    ]);
+    let stage = Stage::with(script, builder);
+    stage.settle().await;
+    assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Doubtful, 1));
+    assert_eq!(stage.names(), ["a", "b"], "nothing is believed yet");
+    assert!(stage.cache.status().waiting_for().unwrap().contains("older"));
+    stage.script.add(page(41, None, vec![map("a", 30)]));
+    stage.pass(2 * Duration::from_secs(1)).await;
+    assert_eq!(stage.script.asked(), ["list all cached", "watch 100", "list all cached", "list 500", "watch 41"]);
+    assert_eq!((stage.cache.trust(), stage.names()), (Trust::Firm, vec!["a".to_owned()]));
+    assert_eq!(stage.seen(), ["+a", "+b", "?b", "~a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_the_past_is_doubted_too() {
+    let stage = Stage::new(Script::of([
+        page(100, None, vec![]),
+        watch(vec![Event::Applied(map("a", 30))], After::Silence),
+        page(31, None, vec![map("a", 30)]),
+    ]));
+    stage.pass(Duration::from_secs(2)).await;
+    assert_eq!(stage.script.asked(), ["list 500", "watch 100", "list 500", "watch 31"]);
+    assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Firm, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_list_does_not_undo_our_write_and_is_no_regression() {
+    let script = Script::of([page(10, None, vec![map("a", 1)])]);
+    let stage = Stage::with(script, Cache::builder().reading(Reading::Cached));
+    stage.settle().await;
+    let Decoded::Whole(mine) = map("mine", 30) else { panic!() };
+    stage.cache.wrote(mine);
+    stage.script.add(Answer::Watch(Err(Trouble::Gone), After::End));
+    stage.script.add(page(20, None, vec![map("a", 1)]));
+    stage.script.add(watch(vec![Event::Applied(map("mine", 30))], After::Silence));
+    stage.pass(2 * MINUTE).await; // the watch that hangs is given up first
+    assert_eq!(stage.names(), ["a", "mine"]);
+    assert_eq!(stage.seen(), ["+a", "+mine"]);
+    assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Firm, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_is_answered_by_a_quorum_list_that_began_after_it() {
+    let script = Script::of([page(10, None, vec![map("a", 1)]), watch(vec![], After::Silence)]);
+    let stage = Stage::with(script, Cache::builder().reading(Reading::Cached));
+    stage.settle().await;
+    stage.script.add(page(20, None, vec![map("a", 1), map("b", 15)]));
+    assert_eq!(stage.cache.refresh().await, Ok(()));
+    assert_eq!(stage.names(), ["a", "b"]);
+    stage.settle().await;
+    assert_eq!(stage.script.asked(), ["list all cached", "watch 10", "list 500", "watch 20"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_is_not_answered_by_a_list_that_began_before_it() {
+    let stage = Stage::new(Script::default());
+    stage.settle().await; // the first list is under way
+    let cache = stage.cache.clone();
+    let (done, mut is_done) = tokio::sync::oneshot::channel();
+    stage.tasks.spawn("refresh", async move {
+        cache.refresh().await.unwrap();
+        done.send(()).unwrap();
+    });
+    stage.pass(2 * MINUTE).await;
+    stage.script.add(page(10, None, vec![]));
+    stage.script.add(page(11, None, vec![]));
+    stage.pass(5 * MINUTE).await;
+    assert!(is_done.try_recv().is_ok());
+    // The hanging first list ran into its deadline; the one that answered began after the refresh was asked for.
+    assert_eq!(stage.script.asked()[..2], ["list 500", "list 500"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_stopped_cache_is_told() {
+    let stage = Stage::new(Script::default());
+    stage.settle().await;
+    stage.tasks.stop();
+    assert_eq!(stage.cache.synced().await.unwrap_err().to_string(), "the cache of configmaps was stopped");
+    assert!(stage.cache.refresh().await.is_err());
+    assert_eq!(stage.cache.status().state, State::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_counted_each_time_and_waits_longer_each_time() {
+    let no = || Answer::Page(Err(refused(403, "configmaps is forbidden")));
+    let stage = Stage::new(Script::of(std::iter::repeat_with(no).take(100)));
+    stage.pass(10 * MINUTE).await;
+    let failures = stage.counters().failures;
+    assert!((15..30).contains(&failures), "{failures} tries in ten minutes");
+    let waiting = stage.cache.status().waiting_for().unwrap();
+    assert!(waiting.contains("403") && waiting.contains("configmaps is forbidden"), "{waiting}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_time_gets_it() {
+    let text = r#"{"code":429,"message":"slow down","details":{"retryAfterSeconds":40}}"#;
+    let status: ApiStatus = serde_json::from_str(text).unwrap();
+    let stage = Stage::new(Script::of([Answer::Page(Err(Trouble::Refused(Box::new(status))))]));
+    stage.pass(Duration::from_secs(39)).await;
+    assert_eq!(stage.script.asked().len(), 1);
+    stage.pass(Duration::from_secs(2)).await;
+    assert_eq!(stage.script.asked().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_disappeared_is_listed_when_it_is_back() {
+    let missing = Answer::Watch(Err(refused(404, "the server could not find the requested resource")), After::End);
+    let stage = Stage::new(Script::of([page(10, None, vec![map("a", 1)]), missing, page(20, None, vec![])]));
+    stage.pass(Duration::from_secs(2)).await;
+    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 500", "watch 20"]);
+    assert_eq!(stage.seen(), ["+a", "?a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_hangs_is_given_up() {
+    let stage = Stage::new(Script::default());
+    stage.pass(2 * MINUTE).await;
+    assert!(stage.script.asked().len() >= 2);
+    assert!(stage.counters().failures >= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn undecodable_objects_are_counted_and_present() {
+    let remains = Remains { name: "a".to_owned(), resource_version: "1".to_owned(), ..Remains::default() };
+    let stage = Stage::new(Script::of([
+        page(10, None, vec![Decoded::Undecodable(remains)]),
+        watch(vec![Event::Applied(map("a", 11))], After::Silence),
+    ]));
+    stage.settle().await;
+    assert_eq!(stage.seen(), ["!a", "~a"]);
+    assert_eq!((stage.counters().undecodable, stage.cache.status().undecodable, stage.cache.len()), (1, 0, 1));
+}

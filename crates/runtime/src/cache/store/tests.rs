@@ -1,0 +1,541 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use proptest::prelude::*;
+
+use super::*;
+
+const BY_COLOUR: Index<ConfigMap> =
+    Index::new("by-colour", |map| map.data.iter().filter_map(|data| data.get("colour").cloned()).collect());
+const UNDECLARED: Index<ConfigMap> =
+    Index::new("undeclared", |map| map.data.iter().filter_map(|data| data.get("colour").cloned()).collect());
+
+/// Changes in `beat` alone are heartbeats.
+fn only_beats(old: &ConfigMap, new: &ConfigMap) -> bool {
+    let rest = |map: &ConfigMap| {
+        let mut data = map.data.clone().unwrap_or_default();
+        data.remove("beat");
+        data
+    };
+    rest(old) == rest(new)
+}
+
+fn store() -> Store<ConfigMap> {
+    Store::new(vec![BY_COLOUR], None)
+}
+
+fn map(name: &str, uid: &str, version: u64) -> ConfigMap {
+    coloured(name, uid, version, "grey")
+}
+
+fn coloured(name: &str, uid: &str, version: u64, colour: &str) -> ConfigMap {
+    let mut map = ConfigMap { data: Some([("colour".to_owned(), colour.to_owned())].into()), ..ConfigMap::default() };
+    map.metadata.name = Some(name.to_owned());
+    map.metadata.uid = Some(uid.to_owned());
+    map.metadata.resource_version = Some(version.to_string());
+    map
+}
+
+fn broken(name: &str, uid: &str, version: u64) -> Decoded<ConfigMap> {
+    Decoded::Undecodable(Remains {
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        resource_version: version.to_string(),
+        ..Remains::default()
+    })
+}
+
+fn key(name: &str) -> Key {
+    Key::cluster(name)
+}
+
+/// What a delta says, as a word a test can compare.
+fn said(deltas: Deltas<ConfigMap>) -> Vec<String> {
+    let version = |map: &ConfigMap| map.metadata.resource_version.clone().unwrap_or_default();
+    deltas
+        .into_iter()
+        .map(|(key, delta)| match delta {
+            Delta::Added(new) => format!("{key} added {}", version(&new)),
+            Delta::Changed { old, new } => format!("{key} changed {}->{}", version(&old), version(&new)),
+            Delta::Removed { last, how } => format!("{key} {how:?} {}", version(&last)),
+            Delta::Undecodable { old, .. } => format!("{key} undecodable, before: {}", old.is_some()),
+            Delta::Mended { new, .. } => format!("{key} mended {}", version(&new)),
+            Delta::RemovedUndecodable { how, .. } => format!("{key} undecodable {how:?}"),
+        })
+        .collect()
+}
+
+fn list(store: &mut Store<ConfigMap>, version: u64, items: Vec<ConfigMap>) -> (Verdict, Vec<String>) {
+    let mut deltas = Vec::new();
+    let items = items.into_iter().map(Decoded::Whole);
+    let verdict = store.listed(&Version::new(version.to_string()), items, &mut deltas);
+    (verdict, said(deltas))
+}
+
+fn apply(store: &mut Store<ConfigMap>, map: ConfigMap) -> (Verdict, Vec<String>) {
+    let mut deltas = Vec::new();
+    let verdict = store.applied(Decoded::Whole(map), &mut deltas);
+    (verdict, said(deltas))
+}
+
+fn end(store: &mut Store<ConfigMap>, map: ConfigMap) -> Vec<String> {
+    let mut deltas = Vec::new();
+    store.ended(Decoded::Whole(map), &mut deltas);
+    said(deltas)
+}
+
+fn write(store: &mut Store<ConfigMap>, map: ConfigMap) -> Vec<String> {
+    let mut deltas = Vec::new();
+    store.wrote(map, &mut deltas);
+    said(deltas)
+}
+
+fn delete(store: &mut Store<ConfigMap>, name: &str, uid: &str) -> Vec<String> {
+    let mut deltas = Vec::new();
+    store.deleted(&key(name), uid, &mut deltas);
+    said(deltas)
+}
+
+/// The version held under a name.
+fn held(store: &Store<ConfigMap>, name: &str) -> Option<u64> {
+    match store.look_up(&key(name)) {
+        Lookup::Present(map) => number(map.metadata.resource_version.as_deref().unwrap()),
+        Lookup::Absent | Lookup::Undecodable(_) => None,
+    }
+}
+
+#[test]
+fn our_write_is_there_at_once_and_its_echo_wakes_nobody() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "ua", 5)]);
+    assert_eq!(write(&mut store, map("a", "ua", 11)), ["a changed 5->11"]);
+    assert_eq!(write(&mut store, map("b", "ub", 12)), ["b added 12"]);
+    assert_eq!(apply(&mut store, map("a", "ua", 11)), (Verdict::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("b", "ub", 12)), (Verdict::Taken, vec![]));
+    assert!(store.floors.is_empty(), "a floor that was reached is not kept");
+}
+
+#[test]
+fn an_event_older_than_our_write_does_not_undo_it() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "ua", 5)]);
+    write(&mut store, map("a", "ua", 13));
+    assert_eq!(apply(&mut store, map("a", "ua", 12)), (Verdict::Taken, vec![]));
+    assert_eq!(held(&store, "a"), Some(13));
+    assert_eq!(apply(&mut store, map("a", "ua", 14)).1, ["a changed 13->14"]);
+}
+
+#[test]
+fn an_answer_older_than_what_the_watch_has_shown_is_ignored() {
+    let mut store = store();
+    list(&mut store, 10, vec![]);
+    apply(&mut store, map("a", "ua", 12));
+    assert!(write(&mut store, map("a", "ua", 11)).is_empty());
+    assert_eq!(held(&store, "a"), Some(12));
+}
+
+#[test]
+fn a_list_older_than_our_write_does_not_undo_it() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "ua", 5)]);
+    write(&mut store, map("a", "ua", 20));
+    write(&mut store, map("new", "un", 21));
+    assert_eq!(list(&mut store, 15, vec![map("a", "ua", 5)]), (Verdict::Taken, vec![]));
+    assert_eq!((held(&store, "a"), held(&store, "new")), (Some(20), Some(21)));
+    assert_eq!(list(&mut store, 30, vec![map("a", "ua", 22)]).1, ["new Vanished 21", "a changed 20->22"]);
+}
+
+#[test]
+fn what_a_relist_no_longer_finds_has_vanished() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "ua", 5), map("b", "ub", 6)]);
+    assert_eq!(list(&mut store, 20, vec![map("b", "ub", 6)]), (Verdict::Taken, vec!["a Vanished 5".to_owned()]));
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn a_watched_deletion_tells_the_state_it_was_sent_with() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "ua", 5)]);
+    assert_eq!(end(&mut store, map("a", "ua", 12)), ["a Deleted 12"]);
+    assert_eq!(end(&mut store, map("a", "ua", 12)), [""; 0]);
+}
+
+#[test]
+fn our_delete_is_not_undone_by_an_older_event_or_list() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "ua", 5)]);
+    assert_eq!(delete(&mut store, "a", "ua"), ["a Deleted 5"]);
+    assert_eq!(apply(&mut store, map("a", "ua", 11)), (Verdict::Taken, vec![]));
+    assert_eq!(list(&mut store, 12, vec![map("a", "ua", 11)]), (Verdict::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("a", "ua", 13)), (Verdict::Taken, vec![]));
+    assert_eq!(end(&mut store, map("a", "ua", 14)), [""; 0]);
+    assert_eq!(apply(&mut store, map("a", "another", 15)).1, ["a added 15"]);
+    assert!(store.floors.is_empty());
+}
+
+#[test]
+fn a_list_from_before_its_creation_does_not_forget_that_we_deleted_it() {
+    let mut store = store();
+    list(&mut store, 10, vec![]);
+    write(&mut store, map("a", "ua", 20));
+    delete(&mut store, "a", "ua");
+    list(&mut store, 15, vec![]);
+    assert_eq!(apply(&mut store, map("a", "ua", 20)), (Verdict::Taken, vec![]));
+    list(&mut store, 25, vec![]);
+    assert!(store.floors.is_empty(), "a later list without it settles it");
+}
+
+#[test]
+fn deleting_what_is_another_one_by_now_does_nothing() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "new", 5)]);
+    assert_eq!(delete(&mut store, "a", "old"), [""; 0]);
+    assert_eq!(held(&store, "a"), Some(5));
+}
+
+#[test]
+fn an_answer_that_comes_after_the_deletion_was_watched_does_not_bring_it_back() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "ua", 5)]);
+    end(&mut store, map("a", "ua", 12));
+    assert_eq!(write(&mut store, map("a", "ua", 11)), [""; 0]);
+    assert_eq!(held(&store, "a"), None);
+}
+
+#[test]
+fn the_late_end_of_a_predecessor_does_not_take_what_we_made_under_its_name() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "old", 5)]);
+    write(&mut store, map("a", "new", 13));
+    assert_eq!(end(&mut store, map("a", "old", 12)), [""; 0]);
+    assert_eq!(held(&store, "a"), Some(13));
+}
+
+#[test]
+fn the_late_end_of_a_predecessor_does_not_forget_that_we_deleted_its_successor() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "old", 5)]);
+    write(&mut store, map("a", "new", 16));
+    delete(&mut store, "a", "new");
+    end(&mut store, map("a", "old", 13));
+    assert_eq!(apply(&mut store, map("a", "new", 14)), (Verdict::Taken, vec![]));
+}
+
+#[test]
+fn a_list_with_a_predecessor_of_what_we_deleted_does_not_bring_that_one_back_either() {
+    let mut store = store();
+    list(&mut store, 10, vec![]);
+    write(&mut store, map("a", "new", 16));
+    delete(&mut store, "a", "new");
+    assert_eq!(list(&mut store, 12, vec![map("a", "old", 11)]), (Verdict::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("a", "new", 16)), (Verdict::Taken, vec![]));
+}
+
+#[test]
+fn taking_the_last_finalizer_away_is_a_deletion() {
+    let mut store = store();
+    let mut leaving = map("a", "ua", 11);
+    leaving.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    leaving.metadata.deletion_grace_period_seconds = Some(0);
+    leaving.metadata.finalizers = Some(vec!["ours".to_owned()]);
+    list(&mut store, 11, vec![leaving.clone()]);
+    leaving.metadata.resource_version = Some("12".to_owned());
+    assert_eq!(write(&mut store, leaving.clone()), ["a changed 11->12"]);
+    leaving.metadata.finalizers = None;
+    leaving.metadata.resource_version = Some("13".to_owned());
+    assert_eq!(write(&mut store, leaving), ["a Deleted 12"]);
+}
+
+#[test]
+fn a_list_older_than_what_was_shown_is_not_believed_and_the_next_one_is() {
+    let mut store = store();
+    list(&mut store, 100, vec![map("a", "ua", 90), map("b", "ub", 50)]);
+    write(&mut store, map("mine", "um", 110));
+    assert_eq!(list(&mut store, 40, vec![map("a", "ua", 30)]), (Verdict::Regressed, vec![]));
+    assert_eq!(store.len(), 3, "nothing was taken from it");
+    assert!(store.floors.is_empty(), "floors of a lost history protect nothing");
+    let (verdict, deltas) = list(&mut store, 40, vec![map("a", "ua", 30)]);
+    assert_eq!(verdict, Verdict::Taken);
+    assert_eq!(deltas, ["b Vanished 50", "mine Vanished 110", "a changed 90->30"]);
+    assert_eq!(apply(&mut store, map("a", "ua", 41)).0, Verdict::Taken, "the new history counts from where it is");
+}
+
+#[test]
+fn in_doubt_our_new_writes_count_and_old_versions_do_not() {
+    let mut store = store();
+    list(&mut store, 100, vec![map("a", "ua", 90)]);
+    list(&mut store, 40, vec![]);
+    assert_eq!(write(&mut store, map("a", "ua", 50)), ["a changed 90->50"]);
+    list(&mut store, 45, vec![map("a", "ua", 30)]);
+    assert_eq!(held(&store, "a"), Some(50), "the settling list is older than this write");
+}
+
+#[test]
+fn after_a_regression_the_same_version_may_be_another_state() {
+    let mut store = store();
+    list(&mut store, 100, vec![coloured("a", "ua", 60, "red")]);
+    list(&mut store, 70, vec![]);
+    list(&mut store, 70, vec![coloured("a", "ua", 60, "blue")]);
+    assert_eq!(store.find(&BY_COLOUR, "blue").len(), 1);
+}
+
+#[test]
+fn a_watch_that_goes_back_is_not_believed() {
+    let mut store = store();
+    list(&mut store, 100, vec![map("a", "ua", 90)]);
+    assert_eq!(apply(&mut store, map("a", "ua", 95)), (Verdict::Regressed, vec![]));
+    assert_eq!(held(&store, "a"), Some(90));
+}
+
+#[test]
+fn a_bookmark_ends_the_floors_it_has_passed() {
+    let mut store = store();
+    list(&mut store, 10, vec![]);
+    write(&mut store, map("a", "ua", 11));
+    assert_eq!(store.passed(&Version::new("20")), Verdict::Taken);
+    assert!(store.floors.is_empty());
+    assert_eq!(store.passed(&Version::new("19")), Verdict::Regressed);
+}
+
+#[test]
+fn without_numbers_the_watch_wins() {
+    let mut store = store();
+    let odd = |version: &str| {
+        let mut map = map("a", "ua", 0);
+        map.metadata.resource_version = Some(version.to_owned());
+        map
+    };
+    store.listed(&Version::new("x"), [Decoded::Whole(odd("p"))], &mut Vec::new());
+    assert_eq!(write(&mut store, odd("z")), [""; 0]);
+    assert_eq!(apply(&mut store, odd("b")).1, ["a changed p->b"]);
+    assert_eq!(delete(&mut store, "a", "ua"), ["a Deleted b"]);
+    assert_eq!(apply(&mut store, odd("c")).1, ["a added c"]);
+}
+
+#[test]
+fn what_cannot_be_decoded_counts_as_present_until_it_is_mended_or_gone() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "ua", 5)]);
+    let mut deltas = Vec::new();
+    store.applied(broken("a", "ua", 11), &mut deltas);
+    store.applied(broken("b", "ub", 12), &mut deltas);
+    assert_eq!(said(deltas), ["a undecodable, before: true", "b undecodable, before: false"]);
+    assert_eq!((store.len(), store.undecodable_count(), store.whole().count()), (2, 2, 0));
+    assert!(matches!(store.look_up(&key("a")), Lookup::Undecodable(_)));
+    assert!(store.find(&BY_COLOUR, "grey").is_empty(), "nobody plans on it");
+    assert_eq!(apply(&mut store, map("a", "ua", 13)).1, ["a mended 13"]);
+    assert_eq!((store.undecodable_count(), store.find(&BY_COLOUR, "grey").len()), (1, 1));
+    assert_eq!(list(&mut store, 20, vec![map("a", "ua", 13)]).1, ["b undecodable Vanished"]);
+    assert_eq!(store.undecodable_count(), 0);
+}
+
+#[test]
+fn an_undecodable_object_in_a_list_has_not_vanished() {
+    let mut store = store();
+    list(&mut store, 10, vec![map("a", "ua", 5)]);
+    let mut deltas = Vec::new();
+    store.listed(&Version::new("20"), [broken("a", "ua", 15)], &mut deltas);
+    assert_eq!(said(deltas), ["a undecodable, before: true"]);
+}
+
+#[test]
+fn a_heartbeat_changes_the_cache_and_wakes_nobody() {
+    let mut store = Store::new(vec![], Some(only_beats as Quiet<ConfigMap>));
+    let beat = |version: u64| {
+        let mut map = map("a", "ua", version);
+        map.data.get_or_insert_default().insert("beat".to_owned(), version.to_string());
+        map
+    };
+    list(&mut store, 10, vec![beat(5)]);
+    assert_eq!(apply(&mut store, beat(11)), (Verdict::Taken, vec![]));
+    assert_eq!(held(&store, "a"), Some(11));
+    assert_eq!(apply(&mut store, coloured("a", "ua", 12, "red")).1, ["a changed 11->12"]);
+}
+
+#[test]
+fn an_index_answers_in_the_order_of_keys_and_follows_changes() {
+    let mut store = store();
+    let red = |name: &str, version| coloured(name, name, version, "red");
+    list(&mut store, 10, vec![red("c", 1), red("a", 2), coloured("b", "b", 3, "redder")]);
+    let names = |store: &Store<ConfigMap>, index: &Index<ConfigMap>, colour: &str| -> Vec<String> {
+        store.find(index, colour).iter().filter_map(|map| map.metadata.name.clone()).collect()
+    };
+    assert_eq!(names(&store, &BY_COLOUR, "red"), ["a", "c"]);
+    assert_eq!(names(&store, &UNDECLARED, "red"), ["a", "c"], "an index nobody declared is slow, not empty");
+    apply(&mut store, coloured("a", "a", 11, "redder"));
+    end(&mut store, red("c", 12));
+    assert_eq!(names(&store, &BY_COLOUR, "red"), [""; 0]);
+    assert_eq!(names(&store, &BY_COLOUR, "redder"), ["a", "b"]);
+}
+
+#[test]
+fn namespaces_are_held_once() {
+    let mut store = store();
+    let spaced = |name: &str, version| {
+        let mut map = map(name, name, version);
+        map.metadata.namespace = Some("ns".to_owned());
+        map
+    };
+    list(&mut store, 10, vec![spaced("a", 1), spaced("b", 2)]);
+    let namespaces: Vec<_> = store.held.keys().map(|key| key.namespace.clone()).collect();
+    assert!(Arc::ptr_eq(&namespaces[0], &namespaces[1]));
+}
+
+/// A server with a history, and a cache that hears of it late and from several sides.
+#[derive(Default)]
+struct World {
+    version: u64,
+    now: BTreeMap<String, ConfigMap>,
+    /// Everything that happened: the object, and whether that was its end.
+    history: Vec<(u64, ConfigMap, bool)>,
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    /// Somebody writes it, and makes it if it is not there.
+    Write {
+        name: u8,
+        who: Who,
+    },
+    Delete {
+        name: u8,
+        who: Who,
+    },
+    /// The oldest answer that is still on its way to us arrives.
+    Answer,
+    /// The watch delivers so many events.
+    Hear(u8),
+    /// A list this many versions old, but not older than what was shown.
+    List(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Others,
+    Us,
+    /// We, and the answer is slower than the watch may be.
+    UsSlowly,
+}
+
+impl World {
+    fn write(&mut self, name: &str) -> ConfigMap {
+        self.version += 1;
+        let known = self.now.get(name).and_then(|map| map.metadata.uid.clone());
+        let uid = known.unwrap_or_else(|| format!("born-at-{}", self.version));
+        let colour = if self.version.is_multiple_of(2) { "red" } else { "blue" };
+        let map = coloured(name, &uid, self.version, colour);
+        self.now.insert(name.to_owned(), map.clone());
+        self.history.push((self.version, map.clone(), false));
+        map
+    }
+
+    fn delete(&mut self, name: &str) -> Option<ConfigMap> {
+        let mut map = self.now.remove(name)?;
+        self.version += 1;
+        map.metadata.resource_version = Some(self.version.to_string());
+        self.history.push((self.version, map.clone(), true));
+        Some(map)
+    }
+
+    fn at(&self, version: u64) -> Vec<ConfigMap> {
+        let mut then = BTreeMap::new();
+        for (_, map, ended) in self.history.iter().filter(|(at, ..)| *at <= version) {
+            let name = map.metadata.name.clone();
+            if *ended {
+                then.remove(&name)
+            } else {
+                then.insert(name, map.clone())
+            };
+        }
+        then.into_values().collect()
+    }
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let who = || prop_oneof![2 => Just(Who::Others), 1 => Just(Who::Us), 1 => Just(Who::UsSlowly)];
+    let one = prop_oneof![
+        4 => (0u8..3, who()).prop_map(|(name, who)| Move::Write { name, who }),
+        2 => (0u8..3, who()).prop_map(|(name, who)| Move::Delete { name, who }),
+        2 => Just(Move::Answer),
+        3 => (1u8..4).prop_map(Move::Hear),
+        1 => (0u8..6).prop_map(Move::List),
+    ];
+    prop::collection::vec(one, 1..60)
+}
+
+proptest! {
+    #[test]
+    fn whatever_overtakes_whatever_our_writes_stand_and_the_cache_ends_up_right(moves in moves()) {
+        let (mut world, mut store) = (World::default(), store());
+        let mut position = 0;
+        let mut ours: BTreeMap<String, u64> = BTreeMap::new();
+        list(&mut store, 0, vec![]);
+        let hear = |world: &World, store: &mut Store<ConfigMap>, position: &mut u64, events: usize| {
+            let next = world.history.iter().filter(|(at, ..)| at > position).take(events).cloned().collect::<Vec<_>>();
+            for (at, map, ended) in next {
+                *position = at;
+                if ended { end(store, map); } else { assert_eq!(apply(store, map).0, Verdict::Taken); }
+            }
+        };
+        let mut answers: VecDeque<(String, ConfigMap, bool)> = VecDeque::new();
+        for step in moves {
+            let mut arrived = Vec::new();
+            match step {
+                Move::Write { name, who } => {
+                    let name = format!("o{name}");
+                    let answer = (name.clone(), world.write(&name), false);
+                    match who {
+                        Who::Others => {}
+                        Who::Us => arrived.push(answer),
+                        Who::UsSlowly => answers.push_back(answer),
+                    }
+                }
+                Move::Delete { name, who } => {
+                    let name = format!("o{name}");
+                    let answer = world.delete(&name).map(|answer| (name, answer, true));
+                    match who {
+                        Who::Others => {}
+                        Who::Us => arrived.extend(answer),
+                        Who::UsSlowly => answers.extend(answer),
+                    }
+                }
+                Move::Answer => arrived.extend(answers.pop_front()),
+                Move::Hear(events) => hear(&world, &mut store, &mut position, usize::from(events)),
+                Move::List(age) => {
+                    position = position.max(world.version.saturating_sub(u64::from(age)));
+                    let items = world.at(position);
+                    prop_assert_eq!(list(&mut store, position, items).0, Verdict::Taken);
+                }
+            }
+            for (name, answer, ended) in arrived {
+                if ended {
+                    delete(&mut store, &name, answer.metadata.uid.as_deref().unwrap());
+                } else {
+                    let at = number(answer.metadata.resource_version.as_deref().unwrap()).unwrap();
+                    let newest = ours.entry(name).or_default();
+                    *newest = at.max(*newest);
+                    write(&mut store, answer);
+                }
+            }
+            for (name, at) in &ours {
+                let deleted_since = world.history.iter().any(|(when, map, ended)| {
+                    *ended && when > at && map.metadata.name.as_ref() == Some(name)
+                });
+                match held(&store, name) {
+                    Some(version) => prop_assert!(version >= *at, "{} went back to {} after our write {}", name, version, at),
+                    None => prop_assert!(deleted_since, "{} is missing although we wrote it at {}", name, at),
+                }
+            }
+        }
+        hear(&world, &mut store, &mut position, usize::MAX);
+        let cached: Vec<ConfigMap> = store.whole().map(|map| ConfigMap::clone(map)).collect();
+        let real: Vec<ConfigMap> = world.now.values().cloned().collect();
+        prop_assert_eq!(cached, real);
+        prop_assert!(store.floors.is_empty(), "floors are left behind");
+        for colour in ["red", "blue"] {
+            prop_assert_eq!(store.find(&BY_COLOUR, colour), store.find(&UNDECLARED, colour));
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Waiting for an API server that serves what we need, and saying what is missing.
+//!
+//! At a start the server may be down, the token stale, the CustomResourceDefinitions not yet installed. Ending the process
+//! would turn each of these into a crash loop whose reason is one restart away from being lost; waiting in silence is
+//! worse. So we wait, and say what for: at once when it changes, then every half minute.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::Resource;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::connection::Connection;
+use super::trouble::{RetryClass, Trouble};
+use crate::random::Random;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const REMIND_EVERY: Duration = Duration::from_secs(30);
+
+/// A kind that must be served.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequiredKind {
+    /// `v1`, or group and version: `apps/v1`.
+    pub api_version: String,
+    /// The name in addresses: `nodes`.
+    pub plural: String,
+}
+
+impl RequiredKind {
+    /// The kind of a type.
+    pub fn of<K: Resource<DynamicType = ()>>() -> Self {
+        Self { api_version: K::api_version(&()).into_owned(), plural: K::plural(&()).into_owned() }
+    }
+}
+
+impl fmt::Display for RequiredKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.plural, self.api_version)
+    }
+}
+
+/// An API server as people know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its address.
+    pub server: String,
+    /// Where the connection was described.
+    pub described_by: String,
+    /// The file the token comes from, if it comes from one.
+    pub token_file: Option<PathBuf>,
+}
+
+impl Place {
+    /// The API server that runs in this process.
+    pub fn in_process() -> Self {
+        Self { server: "in this process".to_owned(), described_by: "this process".to_owned(), token_file: None }
+    }
+}
+
+impl From<&Connection> for Place {
+    fn from(connection: &Connection) -> Self {
+        Self {
+            server: connection.server().to_owned(),
+            described_by: connection.source().to_string(),
+            token_file: connection.token_file().cloned(),
+        }
+    }
+}
+
+/// What we wait for. Each prints as one sentence that says where to look.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    /// No connection, or no sensible answer.
+    #[error("waiting for the API server {} of {}: {why}", place.server, place.described_by)]
+    Unreachable {
+        /// Which server.
+        place: Place,
+        /// What went wrong, with what to look at.
+        why: String,
+    },
+    /// It does not know us.
+    #[error("waiting for the API server {} to accept the credentials of {} (401): {}", place.server, place.described_by, renew(place))]
+    Unauthorized {
+        /// Which server.
+        place: Place,
+    },
+    /// It knows us, and does not let us see what it serves.
+    #[error("waiting for the API server {} to let the user of {} read {path} (403): bind it to the ClusterRole system:discovery", place.server, place.described_by)]
+    Forbidden {
+        /// Which server.
+        place: Place,
+        /// What we may not read.
+        path: String,
+    },
+    /// It does not serve kinds that we need.
+    #[error("waiting for the API server {} of {} to serve {}: install the CustomResourceDefinitions", place.server, place.described_by, listed(kinds))]
+    KindsMissing {
+        /// Which server.
+        place: Place,
+        /// All that are missing.
+        kinds: Vec<RequiredKind>,
+    },
+}
+
+fn renew(place: &Place) -> String {
+    match &place.token_file {
+        Some(file) => format!("the token in {} may have expired, renew it", file.display()),
+        None => "they may have expired, renew them".to_owned(),
+    }
+}
+
+fn listed(kinds: &[RequiredKind]) -> String {
+    kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// How waiting ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// The server serves everything that is required.
+    Ready,
+    /// We were asked to stop first.
+    Stopped,
+}
+
+/// Looks once: is the server there, does it know us, does it serve all of `required`?
+pub async fn check_ready(client: &kube::Client, place: &Place, required: &[RequiredKind]) -> Result<(), Obstacle> {
+    let mut groups: BTreeMap<&str, Vec<&RequiredKind>> = BTreeMap::new();
+    for kind in required {
+        groups.entry(&kind.api_version).or_default().push(kind);
+    }
+    if groups.is_empty() {
+        let answer = client.apiserver_version().await;
+        return answer.map(drop).map_err(|error| obstacle(place, "/version", &error));
+    }
+    let mut missing = Vec::new();
+    for (api_version, kinds) in groups {
+        let (path, served) = if api_version.contains('/') {
+            (format!("/apis/{api_version}"), client.list_api_group_resources(api_version).await)
+        } else {
+            (format!("/api/{api_version}"), client.list_core_api_resources(api_version).await)
+        };
+        let served = match served {
+            Ok(served) => served.resources,
+            // A group that nobody has installed yet.
+            Err(error) if Trouble::of(&error).class == RetryClass::NotFound => Vec::new(),
+            Err(error) => return Err(obstacle(place, &path, &error)),
+        };
+        let is_served = |kind: &RequiredKind| served.iter().any(|resource| resource.name == kind.plural);
+        missing.extend(kinds.into_iter().filter(|kind| !is_served(kind)).cloned());
+    }
+    if missing.is_empty() { Ok(()) } else { Err(Obstacle::KindsMissing { place: place.clone(), kinds: missing }) }
+}
+
+fn obstacle(place: &Place, path: &str, error: &kube::Error) -> Obstacle {
+    let (place, trouble) = (place.clone(), Trouble::of(error));
+    match trouble.class {
+        RetryClass::Unauthorized => Obstacle::Unauthorized { place },
+        RetryClass::Forbidden => Obstacle::Forbidden { place, path: path.to_owned() },
+        _ => Obstacle::Unreachable { place, why: trouble.to_string() },
+    }
+}
+
+/// Waits until [`check_ready`] has nothing to complain about. What is in the way goes to `report`: at once when it
+/// changes, then at most every half minute.
+pub async fn wait_until_ready(
+    client: &kube::Client,
+    place: &Place,
+    required: &[RequiredKind],
+    random: &Random,
+    stop: &CancellationToken,
+    mut report: impl FnMut(&Obstacle),
+) -> Waited {
+    let mut pause = FIRST_PAUSE;
+    let mut said: Option<(Obstacle, Instant)> = None;
+    loop {
+        let checked = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Waited::Stopped,
+            checked = check_ready(client, place, required) => checked,
+        };
+        let Err(obstacle) = checked else { return Waited::Ready };
+        let known = said.as_ref().is_some_and(|(last, at)| *last == obstacle && at.elapsed() < REMIND_EVERY);
+        if !known {
+            report(&obstacle);
+            said = Some((obstacle, Instant::now()));
+        }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Waited::Stopped,
+            () = sleep(random.stretched(pause, 0.5)) => {}
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Metrics;
+    use crate::client::{ClientSpec, UserAgent, in_process};
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::core::v1::Node;
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    const NODES: &str = r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"nodes","singularName":"node","namespaced":false,"kind":"Node","verbs":["get"]}]}"#;
+    const APPS: &str = r#"{"kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"name":"deployments","singularName":"","namespaced":true,"kind":"Deployment","verbs":["get"]}]}"#;
+
+    /// A server whose answer depends on the time and the path.
+    fn client(answer: impl Fn(Duration, &str) -> (u16, &'static str) + Clone + Send + 'static) -> kube::Client {
+        let start = Instant::now();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (code, text) = answer(start.elapsed(), request.uri().path());
+            async move {
+                let body = Full::new(Bytes::from_static(text.as_bytes()));
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        let spec = ClientSpec::new(UserAgent::new("test", "v0", "none"));
+        in_process(service, "ns", &spec, &Metrics::new().unwrap().rest)
+    }
+
+    fn place() -> Place {
+        let token_file = Some(PathBuf::from("/var/run/token"));
+        Place {
+            server: "https://api".to_owned(),
+            described_by: "the kubeconfig /k (--target-kubeconfig)".to_owned(),
+            token_file,
+        }
+    }
+
+    fn required() -> [RequiredKind; 2] {
+        [RequiredKind::of::<Node>(), RequiredKind::of::<Deployment>()]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_says_what_it_waits_for_once_per_change_and_then_now_and_then() {
+        let client = client(|elapsed, path| match (elapsed.as_secs(), path) {
+            (0..100, _) => (401, "{}"),
+            (100..120, _) => (403, "{}"),
+            (120..200, "/apis/apps/v1") => (404, "404 page not found"),
+            (200.., "/apis/apps/v1") => (200, APPS),
+            _ => (200, NODES),
+        });
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let start = Instant::now();
+        let waited = wait_until_ready(
+            &client,
+            &place(),
+            &required(),
+            &Random::seeded(1),
+            &CancellationToken::new(),
+            |obstacle| said.lock().push(obstacle.to_string()),
+        )
+        .await;
+        assert_eq!(waited, Waited::Ready);
+        assert!((200..220).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+        let mut said = said.lock().clone();
+        let times = said.len();
+        said.dedup();
+        assert_eq!(
+            said,
+            [
+                "waiting for the API server https://api to accept the credentials of the kubeconfig /k (--target-kubeconfig) \
+                 (401): the token in /var/run/token may have expired, renew it",
+                "waiting for the API server https://api to let the user of the kubeconfig /k (--target-kubeconfig) read \
+                 /apis/apps/v1 (403): bind it to the ClusterRole system:discovery",
+                "waiting for the API server https://api of the kubeconfig /k (--target-kubeconfig) to serve deployments \
+                 (apps/v1): install the CustomResourceDefinitions",
+            ]
+        );
+        assert!((5..=8).contains(&times), "one per change and one per half minute, not {times}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_fails_is_told_from_one_that_lacks_a_kind() {
+        let client = client(|_, _| (503, "the server is starting"));
+        let obstacle = check_ready(&client, &place(), &required()).await.unwrap_err();
+        assert_eq!(
+            obstacle.to_string(),
+            "waiting for the API server https://api of the kubeconfig /k (--target-kubeconfig): \
+             the API server failed (503): the server is starting"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_missing_kinds_are_named_at_once() {
+        let client = client(|_, _| (404, "404 page not found"));
+        let Err(Obstacle::KindsMissing { kinds, .. }) = check_ready(&client, &place(), &required()).await else {
+            panic!("nothing is missing")
+        };
+        assert_eq!(kinds.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wish_to_stop_ends_the_wait_at_once() {
+        let client = client(|_, _| (500, ""));
+        let stop = CancellationToken::new();
+        let start = Instant::now();
+        let (place, required, random) = (place(), required(), Random::seeded(1));
+        let waiting = wait_until_ready(&client, &place, &required, &random, &stop, |_| {});
+        let stopping = async {
+            sleep(Duration::from_secs(25)).await;
+            stop.cancel();
+        };
+        assert_eq!(tokio::join!(waiting, stopping).0, Waited::Stopped);
+        assert_eq!(start.elapsed(), Duration::from_secs(25));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_of_which_nothing_is_required_only_has_to_answer() {
+        let version = r#"{"major":"1","minor":"36","gitVersion":"v1.36.0","gitCommit":"","gitTreeState":"","buildDate":"","goVersion":"","compiler":"","platform":""}"#;
+        let client = client(move |_, path| if path == "/version" { (200, version) } else { (404, "") });
+        assert_eq!(check_ready(&client, &Place::in_process(), &[]).await, Ok(()));
+    }
+}
