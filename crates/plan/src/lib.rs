@@ -1,1 +1,16 @@
-//! Placeholder.
+//! Every decision Millwright takes, as pure functions.
+//!
+//! A planner is given everything it may look at and answers with what to do and why, as plain data. It has no clock, no
+//! client, no log and no way to wait; time comes in as a value. So a decision can be tested as a table, replayed from what was
+//! seen, and explained to a person from the same value that the controller acts on.
+//!
+//! Planners never fail: bad input is a [`Reason`](machine::Reason) and a status to write, not an error.
+
+pub mod lookup;
+pub mod machine;
+pub mod policy;
+pub mod wake;
+
+pub use lookup::Lookup;
+pub use policy::Policy;
+pub use wake::{Awaited, Wake};

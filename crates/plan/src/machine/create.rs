@@ -1,0 +1,165 @@
+//! From nothing to a VM that is written down and waited for.
+//!
+//! The order is what makes it safe: ask, create, write down, initialize, wait. A crash between *create* and *write down* is
+//! found by asking again; nothing is created on a guess. A machine that has failed for good makes no further VM: it waits to be
+//! replaced.
+
+use api::names::{annotations, events};
+use api::{Code, CodedText, MachinePhase, Object};
+
+use super::vm::{Call, Failure, Initialized, Vm, VmKnowledge};
+use super::{
+    Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone, facts, refusal,
+};
+use crate::{Awaited, Lookup, Wake};
+
+/// Whether the machine has no VM that is known to be waited for.
+pub(super) fn is_due(facts: &Facts<'_>) -> bool {
+    match facts.phase {
+        MachinePhase::New | MachinePhase::CrashLoopBackOff => true,
+        MachinePhase::Failed => false,
+        _ => facts.provider_id.is_none(),
+    }
+}
+
+pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    let class_name = seen.machine.spec.class.name.clone();
+    match seen.class {
+        Lookup::Absent => return refusal(seen, Reason::NoClass(class_name), "MachineClassNotFound", Awaited::Class),
+        Lookup::Undecodable => {
+            return refusal(seen, Reason::UnreadableClass(class_name), "MachineClassUnreadable", Awaited::Class);
+        }
+        Lookup::Present(_) => {}
+    }
+    match seen.secret {
+        SecretState::Unusable(why) => {
+            return refusal(seen, Reason::NoSecret(why.clone()), "SecretUnusable", Awaited::Secret);
+        }
+        SecretState::Fetching => {
+            let at = facts::later(seen.now, seen.policy.short_retry);
+            return Plan::wait(
+                Wake::By { awaited: Awaited::Secret, at },
+                Reason::NoSecret("its Secret is being read".into()),
+            );
+        }
+        SecretState::Ready => {}
+    }
+    match seen.vm {
+        VmKnowledge::Calling { call, until } => {
+            Plan::wait(Wake::By { awaited: Awaited::DriverAnswer, at: *until }, Reason::CallUnderWay(*call))
+        }
+        VmKnowledge::Unasked | VmKnowledge::Gone => ask(),
+        VmKnowledge::Absent => create_or_trust(seen, facts),
+        VmKnowledge::Known(vm) => carry_on(seen, facts, vm),
+        VmKnowledge::Failed(failure) => back_off(seen, failure),
+    }
+}
+
+fn ask() -> Plan {
+    Plan::of(vec![Step::Driver(Call::Status)], Wake::On(Awaited::DriverAnswer), Reason::AskFirst)
+}
+
+/// The cloud shows no VM. If one was written down it is trusted all the same: clouds show new VMs late, and a second one would be
+/// worse than a machine that fails to join.
+fn create_or_trust(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    match facts.provider_id {
+        None => Plan::of(vec![Step::Driver(Call::Create)], Wake::On(Awaited::DriverAnswer), Reason::NoVm),
+        Some(id) => {
+            let node_name = facts.node_name.unwrap_or_default().into();
+            carry_on(
+                seen,
+                facts,
+                &Vm { provider_id: id.into(), node_name, addresses: Vec::new(), initialized: Initialized::Yes },
+            )
+        }
+    }
+}
+
+/// The VM exists: write it down, initialize it, then wait for its node.
+fn carry_on(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
+    let joins = matches!(seen.target, Target::Cluster { .. });
+    if vm.provider_id.is_empty() || (joins && vm.node_name.is_empty()) {
+        let failure = Failure {
+            call: Call::Create,
+            code: Code::Internal,
+            text: CodedText {
+                code: Code::Internal,
+                message: "the driver answered without a provider id or a node name",
+            }
+            .to_string(),
+            last_known_state: None,
+            at: seen.now,
+        };
+        let mut plan = back_off(seen, &failure);
+        plan.because = Reason::NamelessVm;
+        return plan;
+    }
+    if let Some(patch) = to_write_down(seen, facts, vm, joins) {
+        let notice = Notice {
+            tone: Tone::Normal,
+            reason: events::ours::VM_CREATED,
+            message: format!("VM {} exists; its node will be {:?}", vm.provider_id, vm.node_name),
+        };
+        return Plan::of(
+            vec![Step::Patch(patch), Step::Tell(notice)],
+            Wake::Again,
+            Reason::VmFound(vm.provider_id.to_string()),
+        );
+    }
+    if vm.initialized == Initialized::NotYet {
+        return Plan::of(
+            vec![Step::Driver(Call::Initialize)],
+            Wake::On(Awaited::DriverAnswer),
+            Reason::VmNotInitialized,
+        );
+    }
+    let write = if joins {
+        StatusWrite::pending(seen.machine, seen.now)
+    } else {
+        StatusWrite::available(seen.machine, vm, seen.now)
+    };
+    Plan::of(vec![Step::Status(write)], Wake::Again, Reason::VmRuns)
+}
+
+/// Link to the node, default priority and provider id, in one write; nothing if all of them are there.
+fn to_write_down(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm, joins: bool) -> Option<MachinePatch> {
+    let has_priority = seen.machine.annotation(annotations::PRIORITY).is_some_and(|p| !p.is_empty());
+    let patch = MachinePatch {
+        finalizers: None,
+        node_label: (joins && facts.node_name.is_none()).then(|| vm.node_name.clone()),
+        priority: (!has_priority).then(|| annotations::PRIORITY_DEFAULT.to_owned()),
+        provider_id: facts.provider_id.is_none().then(|| vm.provider_id.clone()),
+    };
+    (patch != MachinePatch::default()).then_some(patch)
+}
+
+/// A call failed: say so, and try again after a while that depends on what went wrong.
+fn back_off(seen: &Observed<'_>, failure: &Failure) -> Plan {
+    let at = facts::later(failure.at, delay(seen, failure.code));
+    if at <= seen.now {
+        return ask();
+    }
+    let because = Reason::CallFailed { call: failure.call, code: failure.code };
+    let write = StatusWrite::creation_failed(seen.machine, failure, seen.policy, seen.now);
+    let mut steps = Vec::new();
+    if write.is_news(seen.machine, seen.policy, seen.now) {
+        steps.push(Step::Status(write));
+        steps.push(Step::Tell(Notice {
+            tone: Tone::Warning,
+            reason: events::ours::DRIVER_ERROR,
+            message: format!("{because}: {}", failure.text),
+        }));
+    }
+    Plan::of(steps, Wake::By { awaited: Awaited::Retry, at }, because)
+}
+
+fn delay(seen: &Observed<'_>, code: Code) -> std::time::Duration {
+    match code {
+        Code::ResourceExhausted if seen.policy.exhausted_retry.is_zero() => seen.policy.long_retry,
+        Code::ResourceExhausted => seen.policy.exhausted_retry,
+        Code::Unknown | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable | Code::Canceled => {
+            seen.policy.short_retry
+        }
+        _ => seen.policy.medium_retry,
+    }
+}

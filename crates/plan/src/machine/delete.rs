@@ -1,0 +1,199 @@
+//! From a machine that must go to nothing left of it.
+//!
+//! The text in `status.lastOperation.description` says how far a deletion has come, because the reference keeps its state there:
+//! a deletion begun by one is finished by the other. Only two of its texts must be written by us: *terminating*, so that nobody
+//! counts on the machine, and *VM deletion*, so that nobody drains a node whose VM is already going. The other steps can be seen
+//! from the world itself (the VM is gone, the node is gone) and are taken at once.
+//!
+//! Emptying the node is not built yet. Until it is, a node that carries pods anybody would miss is not deleted: the machine
+//! stays where it is and says which pods.
+
+use api::deletion::Step as Stage;
+use api::names::{descriptions, events, finalizers};
+use api::{Code, MachinePhase, Object};
+
+use super::vm::{Call, Failure, VmKnowledge};
+use super::{
+    Facts, MachinePatch, NodePatch, Notice, Observed, Plan, PodsOnNode, Reason, SecretState, StatusWrite, Step, Target,
+    Tone, facts, refusal,
+};
+use crate::{Awaited, Lookup, Wake};
+
+pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    if facts.without_our_finalizer().is_none() {
+        return Plan::wait(Wake::On(Awaited::Change), Reason::NotOurs);
+    }
+    if let VmKnowledge::Calling { call, until } = seen.vm {
+        return Plan::wait(Wake::By { awaited: Awaited::DriverAnswer, at: *until }, Reason::CallUnderWay(*call));
+    }
+    let Some(stage) = stage(seen, facts) else {
+        let write = StatusWrite::deleting(seen.machine, Stage::GetVmStatus, "", seen.now);
+        let notice =
+            Notice { tone: Tone::Normal, reason: events::ours::TERMINATING, message: "deletion begins".into() };
+        return Plan::of(vec![Step::Status(write), Step::Tell(notice)], Wake::Again, Reason::DeletionAsked);
+    };
+    match stage {
+        Stage::GetVmStatus | Stage::Drain => clear_node(seen, facts),
+        Stage::DeleteVolumeAttachments | Stage::DeleteVm => delete_vm(seen),
+        Stage::DeleteNode => delete_node(seen, facts),
+        Stage::RemoveFinalizer => let_go(facts),
+    }
+}
+
+/// How far the deletion has come: what the text says, moved on by what the cloud has said since. `None` = it has not begun.
+fn stage(seen: &Observed<'_>, facts: &Facts<'_>) -> Option<Stage> {
+    if *facts.phase != MachinePhase::Terminating {
+        return None;
+    }
+    let written = Stage::from_description(&seen.machine.status.last_operation.description)?;
+    let vm_gone = *seen.vm == VmKnowledge::Gone;
+    Some(if vm_gone && matches!(written, Stage::DeleteVolumeAttachments | Stage::DeleteVm) {
+        Stage::DeleteNode
+    } else {
+        written
+    })
+}
+
+/// Nobody whom anybody would miss may be on the node when its VM goes.
+fn clear_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    let node = match seen.target {
+        Target::None => return begin_vm_deletion(seen, descriptions::NO_TARGET_CLUSTER),
+        Target::Cluster { node, pods } => (node, pods),
+    };
+    let name = match (node.0, facts.node_name) {
+        (Lookup::Present(node), _) => node.name().to_owned(),
+        (_, Some(label)) => label.to_owned(),
+        (Lookup::Absent | Lookup::Undecodable, None) => return begin_vm_deletion(seen, descriptions::NO_NODE_NAME),
+    };
+    match node.1 {
+        PodsOnNode::NotLooked => Plan::of(vec![Step::LookAtPods { node: name }], Wake::Again, Reason::PodsUnknown),
+        PodsOnNode::Clear => begin_vm_deletion(seen, descriptions::DRAINED),
+        PodsOnNode::Blocking { pods, at } => {
+            let next = facts::later(*at, seen.policy.pods_recheck);
+            if next <= seen.now {
+                return Plan::of(vec![Step::LookAtPods { node: name }], Wake::Again, Reason::PodsUnknown);
+            }
+            let because = Reason::PodsInTheWay(pods.clone());
+            let write = StatusWrite::deleting(seen.machine, Stage::Drain, &format!("{because}."), seen.now);
+            let mut steps = Vec::new();
+            if write.is_news(seen.machine, seen.policy, seen.now) {
+                steps.push(Step::Status(write));
+                steps.push(Step::Tell(Notice {
+                    tone: Tone::Warning,
+                    reason: "DrainBlocked",
+                    message: because.to_string(),
+                }));
+            }
+            Plan::of(steps, Wake::By { awaited: Awaited::Pods, at: next }, because)
+        }
+    }
+}
+
+/// From here on the node is not touched again until the VM is gone, whoever carries on.
+fn begin_vm_deletion(seen: &Observed<'_>, why: &str) -> Plan {
+    let write = StatusWrite::deleting(seen.machine, Stage::DeleteVm, why, seen.now);
+    Plan::of(vec![Step::Status(write)], Wake::Again, Reason::ReadyToDeleteVm)
+}
+
+fn delete_vm(seen: &Observed<'_>) -> Plan {
+    let class_name = seen.machine.spec.class.name.clone();
+    match seen.class {
+        Lookup::Absent => return stuck(seen, Reason::NoClass(class_name), Awaited::Class),
+        Lookup::Undecodable => return stuck(seen, Reason::UnreadableClass(class_name), Awaited::Class),
+        Lookup::Present(_) => {}
+    }
+    if *seen.secret == SecretState::Fetching {
+        let at = facts::later(seen.now, seen.policy.short_retry);
+        return Plan::wait(
+            Wake::By { awaited: Awaited::Secret, at },
+            Reason::NoSecret("its Secret is being read".into()),
+        );
+    }
+    match seen.vm {
+        VmKnowledge::Failed(failure) if failure.call == Call::Delete => retry_later(seen, failure),
+        _ => call_delete(),
+    }
+}
+
+fn call_delete() -> Plan {
+    Plan::of(vec![Step::Driver(Call::Delete)], Wake::On(Awaited::DriverAnswer), Reason::ReadyToDeleteVm)
+}
+
+fn retry_later(seen: &Observed<'_>, failure: &Failure) -> Plan {
+    let (delay, outlook) = match failure.code {
+        Code::Unknown | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable | Code::Canceled => {
+            (seen.policy.short_retry, descriptions::VM_DELETION_RETRY)
+        }
+        _ => (seen.policy.long_retry, descriptions::VM_DELETION_ABORT),
+    };
+    let at = facts::later(failure.at, delay);
+    if at <= seen.now {
+        return call_delete();
+    }
+    let because = Reason::CallFailed { call: failure.call, code: failure.code };
+    let text = format!("{}{}{outlook}", descriptions::VM_DELETION_FAILED, failure.text);
+    let write = StatusWrite::deletion_failed(
+        seen.machine,
+        Stage::DeleteVm,
+        &text,
+        failure.last_known_state.as_deref(),
+        seen.now,
+    );
+    let mut steps = Vec::new();
+    if write.is_news(seen.machine, seen.policy, seen.now) {
+        steps.push(Step::Status(write));
+        steps.push(Step::Tell(Notice {
+            tone: Tone::Warning,
+            reason: events::ours::DRIVER_ERROR,
+            message: format!("{because}: {}", failure.text),
+        }));
+    }
+    Plan::of(steps, Wake::By { awaited: Awaited::Retry, at }, because)
+}
+
+/// Our finalizer leaves the node first, and with the node's uid as guard: a new node of the same name is somebody else's.
+fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    let Target::Cluster { node: Lookup::Present(node), .. } = seen.target else {
+        return let_go(facts);
+    };
+    let name = node.name().to_owned();
+    let uid = node.uid();
+    let held = node.metadata.finalizers.as_deref().unwrap_or_default();
+    let mut steps = Vec::new();
+    if held.iter().any(|f| f == finalizers::NODE) {
+        steps.push(Step::PatchNode(NodePatch {
+            name: name.clone(),
+            uid: uid.clone(),
+            resource_version: node.resource_version().to_owned(),
+            machine_label: None,
+            finalizers: Some(held.iter().filter(|f| *f != finalizers::NODE).cloned().collect()),
+        }));
+    }
+    if !node.is_deleting() {
+        steps.push(Step::DeleteNode { name: name.clone(), uid });
+    }
+    if steps.is_empty() {
+        // Someone else's finalizer holds the node. It is no longer ours to wait for: the machine may go.
+        return let_go(facts);
+    }
+    Plan::of(steps, Wake::Again, Reason::NodeLeft(name))
+}
+
+fn let_go(facts: &Facts<'_>) -> Plan {
+    let patch = MachinePatch { finalizers: facts.without_our_finalizer(), ..MachinePatch::default() };
+    let notice = Notice { tone: Tone::Normal, reason: events::ours::GONE, message: Reason::NothingLeft.to_string() };
+    Plan::of(vec![Step::Tell(notice), Step::Patch(patch)], Wake::On(Awaited::Change), Reason::NothingLeft)
+}
+
+/// The VM cannot be deleted for want of its class; the text keeps its place in the deletion.
+fn stuck(seen: &Observed<'_>, because: Reason, awaited: Awaited) -> Plan {
+    let write = StatusWrite::deletion_failed(seen.machine, Stage::DeleteVm, &format!("{because}."), None, seen.now);
+    let mut plan = refusal(seen, because, "DeletionBlocked", awaited);
+    plan.steps.retain(|step| matches!(step, Step::Tell(_)));
+    if write.is_news(seen.machine, seen.policy, seen.now) {
+        plan.steps.insert(0, Step::Status(write));
+    } else {
+        plan.steps.clear();
+    }
+    plan
+}

@@ -1,0 +1,90 @@
+//! The few things about a Machine that every part of its plan asks.
+
+use std::time::Duration;
+
+use api::names::{annotations, finalizers, labels};
+use api::{GoDuration, Machine, MachinePhase, Object, SpecDuration};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::Policy;
+
+/// A Machine, read once.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Someone asked for its deletion.
+    pub deleting: bool,
+    /// The node its label names.
+    pub node_name: Option<&'a str>,
+    /// The VM that was written down for it.
+    pub provider_id: Option<&'a str>,
+    /// Where it stands.
+    pub phase: &'a MachinePhase,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    finalizers: &'a [String],
+}
+
+impl<'a> Facts<'a> {
+    /// Reads a Machine.
+    pub fn of(machine: &'a Machine) -> Self {
+        Self {
+            name: machine.name(),
+            deleting: machine.is_deleting(),
+            node_name: present(machine.label(labels::NODE)),
+            provider_id: present(Some(machine.spec.provider_id.as_str())),
+            phase: machine.phase(),
+            created: machine.created_at(),
+            finalizers: machine.metadata.finalizers.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// The finalizer list with ours in it, if it is missing. Sorted, as the reference writes it.
+    pub fn with_our_finalizer(&self) -> Option<Vec<String>> {
+        if self.holds_our_finalizer() {
+            return None;
+        }
+        let mut list = self.finalizers.to_vec();
+        list.push(finalizers::MACHINE.to_owned());
+        list.sort_unstable();
+        Some(list)
+    }
+
+    /// The finalizer list without ours, if it is there.
+    pub fn without_our_finalizer(&self) -> Option<Vec<String>> {
+        self.holds_our_finalizer()
+            .then(|| self.finalizers.iter().filter(|f| *f != finalizers::MACHINE).cloned().collect())
+    }
+
+    fn holds_our_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|f| f == finalizers::MACHINE)
+    }
+}
+
+/// How long this machine may take to join: the annotation wins over the spec, the spec over the flag.
+pub(super) fn creation_timeout(machine: &Machine, policy: &Policy) -> Duration {
+    machine
+        .annotation(annotations::EFFECTIVE_CREATION_TIMEOUT)
+        .and_then(|text| text.parse().ok())
+        .or_else(|| machine.spec.configuration.creation_timeout.as_ref().and_then(SpecDuration::usable))
+        .map_or(policy.creation_timeout, GoDuration::to_std)
+}
+
+/// Condition types that make this machine's node unhealthy unless `False`.
+pub(super) fn node_conditions<'a>(machine: &'a Machine, policy: &'a Policy) -> Vec<&'a str> {
+    match present(machine.spec.configuration.node_conditions.as_deref()) {
+        Some(list) => list.split(',').collect(),
+        None => policy.node_conditions.iter().map(String::as_str).collect(),
+    }
+}
+
+/// `now` plus a duration, held at the end of time instead of failing.
+pub(super) fn later(now: Timestamp, by: Duration) -> Timestamp {
+    SignedDuration::try_from(by).ok().and_then(|d| now.checked_add(d).ok()).unwrap_or(Timestamp::MAX)
+}
+
+/// A string that counts only if it says something: in this API an empty one and a missing one mean the same.
+fn present(text: Option<&str>) -> Option<&str> {
+    text.filter(|t| !t.is_empty())
+}

@@ -1,0 +1,115 @@
+//! What to do next with one machine, and why.
+//!
+//! A machine's life is a straight road: a VM is made, it is written down, its node joins; later the node is emptied, the VM
+//! goes, the node goes, the machine goes. What makes it hard is that anything can happen between two steps: the process dies,
+//! an answer is lost, the object is deleted half-way, the cloud is asked twice. So nothing here remembers what it did last.
+//! Each pass looks at everything afresh and answers with the next steps; whatever was already done is seen, not recalled, and
+//! planning a machine that needs nothing gives an empty plan.
+//!
+//! A plan holds at most one driver call, always as its last step: its outcome must be seen before anything follows from it.
+
+mod create;
+mod delete;
+mod facts;
+mod join;
+mod pods;
+mod reason;
+mod status;
+mod step;
+mod vm;
+
+use api::view::NodeView;
+use api::{Machine, MachineClass};
+use jiff::Timestamp;
+
+use crate::{Awaited, Lookup, Policy, Wake};
+
+pub use facts::Facts;
+pub use pods::{PodsOnNode, pods_in_the_way};
+pub use reason::Reason;
+pub use status::StatusWrite;
+pub use step::{MachinePatch, NodePatch, Notice, Plan, Step, Tone};
+pub use vm::{Call, Failure, Initialized, Vm, VmKnowledge};
+
+/// Everything the decision may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// The machine itself.
+    pub machine: &'a Machine,
+    /// The class it names.
+    pub class: Lookup<&'a MachineClass>,
+    /// Whether the class's secret can be used.
+    pub secret: &'a SecretState,
+    /// Its place in the target cluster, if there is one.
+    pub target: Target<'a>,
+    /// What the cloud last said of its VM.
+    pub vm: &'a VmKnowledge,
+    /// Limits and periods.
+    pub policy: &'a Policy,
+    /// The time of the decision.
+    pub now: Timestamp,
+}
+
+/// The cluster that the machine's node joins.
+#[derive(Clone, Copy, Debug)]
+pub enum Target<'a> {
+    /// Millwright runs without one: machines are made and deleted, nothing joins.
+    None,
+    /// There is one.
+    Cluster {
+        /// The node of this machine: the one its label names, else the one that names the machine.
+        node: Lookup<&'a NodeView>,
+        /// The pods on that node, as far as anyone has looked.
+        pods: &'a PodsOnNode,
+    },
+}
+
+/// Whether the data that the driver needs is at hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretState {
+    /// Merged and complete.
+    Ready,
+    /// It was asked for and will come.
+    Fetching,
+    /// It cannot be used; the sentence says why and names the fix.
+    Unusable(String),
+}
+
+/// Decides what to do next with a machine.
+#[must_use]
+pub fn plan(seen: &Observed<'_>) -> Plan {
+    let facts = Facts::of(seen.machine);
+    if facts.deleting {
+        return delete::plan(seen, &facts);
+    }
+    if let Some(finalizers) = facts.with_our_finalizer() {
+        let patch = MachinePatch { finalizers: Some(finalizers), ..MachinePatch::default() };
+        return Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::FinalizerFirst);
+    }
+    if let Some(text) = invalid(seen.machine) {
+        return refusal(seen, Reason::Invalid(text), api::names::events::ours::INVALID, Awaited::Change);
+    }
+    if create::is_due(&facts) {
+        return create::plan(seen, &facts);
+    }
+    join::plan(seen, &facts)
+}
+
+/// The input is at fault: say so once, in the status and as an Event, and wait for it to be mended.
+fn refusal(seen: &Observed<'_>, because: Reason, event: &'static str, awaited: Awaited) -> Plan {
+    let write = StatusWrite::refused(&because.to_string(), seen.now);
+    let mut steps = Vec::new();
+    if write.is_news(seen.machine, seen.policy, seen.now) {
+        steps.push(Step::Status(write));
+        steps.push(Step::Tell(Notice { tone: Tone::Warning, reason: event, message: because.to_string() }));
+    }
+    let wake = Wake::By { awaited, at: facts::later(seen.now, seen.policy.long_retry) };
+    Plan::of(steps, wake, because)
+}
+
+#[cfg(test)]
+mod tests;
+
+fn invalid(machine: &Machine) -> Option<String> {
+    machine.spec.class.name.is_empty().then(|| "spec.class.name: Required value: Name is required".to_owned())
+}

@@ -1,0 +1,141 @@
+//! Why a machine's plan is what it is.
+//!
+//! The log line, the Event, the status text and `explain` all come from this one value, so they cannot contradict each other.
+
+use std::fmt;
+
+use api::Code;
+use jiff::Timestamp;
+
+use super::vm::Call;
+
+/// The reason of a plan, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Our finalizer comes before anything costs money.
+    FinalizerFirst,
+    /// The spec cannot be acted on.
+    Invalid(String),
+    /// The class it names does not exist.
+    NoClass(String),
+    /// The class it names cannot be read.
+    UnreadableClass(String),
+    /// The class's secret cannot be used.
+    NoSecret(String),
+    /// Nothing is known of a VM, and an earlier attempt may have left one.
+    AskFirst,
+    /// The cloud has no VM for it.
+    NoVm,
+    /// A driver call is under way.
+    CallUnderWay(Call),
+    /// A driver call failed.
+    CallFailed {
+        /// Which one.
+        call: Call,
+        /// How.
+        code: Code,
+    },
+    /// The driver answered without naming the VM or its node.
+    NamelessVm,
+    /// The VM exists and is written down before anything else happens.
+    VmFound(String),
+    /// The VM exists but is not ready to be waited for.
+    VmNotInitialized,
+    /// The VM runs; now its node has to come.
+    VmRuns,
+    /// The node has not registered yet.
+    NodeNotThere(String),
+    /// The node has registered but is not healthy.
+    NodeNotHealthy(String),
+    /// The node's critical components have not started yet.
+    CriticalComponentsNotReady,
+    /// The node is healthy.
+    Joined,
+    /// The node did not come in time.
+    JoinTimedOut,
+    /// The node is marked as ours, so that its deletion is noticed.
+    MarkNode,
+    /// The node's conditions changed.
+    ConditionsChanged,
+    /// It has failed and waits to be replaced.
+    AwaitsReplacement,
+    /// Everything is as it should be.
+    Converged,
+    /// Someone deleted it.
+    DeletionAsked,
+    /// Pods that would be killed are still on its node.
+    PodsInTheWay(Vec<String>),
+    /// Nobody has looked yet which pods are on its node.
+    PodsUnknown,
+    /// Nothing is in the way of deleting the VM.
+    ReadyToDeleteVm,
+    /// The VM is gone; its node object goes next.
+    NodeLeft(String),
+    /// VM and node are gone.
+    NothingLeft,
+    /// It is being deleted, and someone else's finalizer still holds it.
+    NotOurs,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FinalizerFirst => f.write_str("it must not vanish while its VM exists"),
+            Self::Invalid(what) => write!(f, "its spec cannot be acted on: {what}"),
+            Self::NoClass(name) => write!(f, "MachineClass {name:?} does not exist"),
+            Self::UnreadableClass(name) => write!(f, "MachineClass {name:?} exists but cannot be read"),
+            Self::NoSecret(why) => f.write_str(why),
+            Self::AskFirst => f.write_str("an earlier attempt may have left a VM, so the cloud is asked first"),
+            Self::NoVm => f.write_str("the cloud has no VM for it"),
+            Self::CallUnderWay(call) => write!(f, "the call to {} its VM has not been answered yet", call.verb()),
+            Self::CallFailed { call, code } => write!(f, "the call to {} its VM failed with {code}", call.verb()),
+            Self::NamelessVm => f.write_str("the driver answered without naming the VM or its node"),
+            Self::VmFound(id) => write!(f, "its VM is {id}, which is written down before anything else happens"),
+            Self::VmNotInitialized => f.write_str("its VM exists but is not initialized"),
+            Self::VmRuns => f.write_str("its VM runs; now its node has to come"),
+            Self::NodeNotThere(name) => write!(f, "node {name:?} has not registered yet"),
+            Self::NodeNotHealthy(why) => write!(f, "its node is not healthy: {why}"),
+            Self::CriticalComponentsNotReady => f.write_str("the critical components of its node have not started yet"),
+            Self::Joined => f.write_str("its node is healthy"),
+            Self::JoinTimedOut => f.write_str("its node did not join in time"),
+            Self::MarkNode => f.write_str("its node must be known as ours, so that its deletion is noticed"),
+            Self::ConditionsChanged => f.write_str("the conditions of its node changed"),
+            Self::AwaitsReplacement => f.write_str("it has failed and waits to be replaced"),
+            Self::Converged => f.write_str("everything is as it should be"),
+            Self::DeletionAsked => f.write_str("someone deleted it"),
+            Self::PodsInTheWay(pods) => write!(f, "{} pods are still on its node: {}", pods.len(), listed(pods)),
+            Self::PodsUnknown => f.write_str("the pods on its node must be looked at before the VM may go"),
+            Self::ReadyToDeleteVm => f.write_str("nothing is in the way of deleting its VM"),
+            Self::NodeLeft(name) => write!(f, "its VM is gone, but node {name:?} is still registered"),
+            Self::NothingLeft => f.write_str("its VM and its node are gone"),
+            Self::NotOurs => f.write_str("our part of its deletion is done; another finalizer holds it"),
+        }
+    }
+}
+
+/// The first few names; a node can carry a hundred pods and a status text must stay readable.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    let rest = names.len().saturating_sub(SHOWN);
+    if rest == 0 { shown.join(", ") } else { format!("{} and {rest} more", shown.join(", ")) }
+}
+
+/// Seconds between two times as Go prints a duration, for the status texts.
+pub(crate) fn elapsed(from: Timestamp, to: Timestamp) -> api::GoDuration {
+    api::GoDuration::from_nanos(to.as_second().saturating_sub(from.as_second()).saturating_mul(1_000_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowded_node_is_told_in_one_line() {
+        let pods = (0..7).map(|i| format!("ns/p{i}")).collect();
+        assert_eq!(
+            Reason::PodsInTheWay(pods).to_string(),
+            "7 pods are still on its node: ns/p0, ns/p1, ns/p2, ns/p3, ns/p4 and 2 more"
+        );
+    }
+}

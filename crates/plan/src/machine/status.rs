@@ -1,0 +1,271 @@
+//! The status of a Machine, as it is written.
+//!
+//! A write replaces `lastOperation` and `currentStatus` whole, absent keys as `null`, so that nothing of an older operation (an
+//! error code, an expiry) stays behind by accident. What must be kept is copied on purpose.
+//!
+//! The texts are read by other products; those of the reference are kept to the letter.
+
+use std::fmt;
+
+use api::deletion::Step as Stage;
+use api::names::conditions::in_place;
+use api::names::{descriptions, steps};
+use api::view::NodeView;
+use api::{
+    CurrentStatus, LastOperation, Machine, MachinePhase, NodeAddress, NodeCondition, Object, OperationState,
+    OperationType, Time,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::facts;
+use super::reason::elapsed;
+use super::vm::{Call, Failure, Vm};
+use crate::Policy;
+
+/// The parts of a status to write; `None` leaves a part alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StatusWrite {
+    /// What happened last.
+    pub last_operation: Option<LastOperation>,
+    /// Where the machine stands.
+    pub current_status: Option<CurrentStatus>,
+    /// The node's conditions.
+    pub conditions: Option<Vec<NodeCondition>>,
+    /// The driver's note to itself; an empty one removes it.
+    pub last_known_state: Option<String>,
+    /// Where the VM can be reached.
+    pub addresses: Option<Vec<NodeAddress>>,
+}
+
+impl StatusWrite {
+    /// The VM runs and its node has to come.
+    pub(super) fn pending(machine: &Machine, now: Timestamp) -> Self {
+        Self::change(
+            machine,
+            MachinePhase::Pending,
+            OperationType::Create,
+            OperationState::Processing,
+            descriptions::CREATING.to_owned(),
+            now,
+        )
+    }
+
+    /// The VM runs and nothing has to join.
+    pub(super) fn available(machine: &Machine, vm: &Vm, now: Timestamp) -> Self {
+        let text = descriptions::CREATED.to_owned();
+        let mut addresses: Vec<NodeAddress> = machine.status.addresses.iter().chain(&vm.addresses).cloned().collect();
+        if !vm.node_name.is_empty() {
+            addresses.push(NodeAddress { kind: "Hostname".into(), address: vm.node_name.to_string() });
+        }
+        addresses.sort_by_key(|a| format!("{}{}", a.kind, a.address));
+        addresses.dedup();
+        let write = Self::change(
+            machine,
+            MachinePhase::Available,
+            OperationType::Create,
+            OperationState::Successful,
+            text,
+            now,
+        );
+        Self { addresses: Some(addresses), ..write }
+    }
+
+    /// The node is healthy.
+    pub(super) fn joined(machine: &Machine, node: Option<&NodeView>, now: Timestamp) -> Self {
+        let name = machine.name();
+        let created = machine.created_at().unwrap_or(now);
+        let text = format!("Machine {name} successfully joined the cluster in {}", elapsed(created, now));
+        let write =
+            Self::change(machine, MachinePhase::Running, OperationType::Create, OperationState::Successful, text, now);
+        Self { conditions: node.map(|n| n.status.conditions.clone()), ..write }
+    }
+
+    /// The node did not come in time.
+    pub(super) fn join_timed_out(machine: &Machine, policy: &Policy, now: Timestamp) -> Self {
+        let name = machine.name();
+        let patience = api::GoDuration::from(facts::creation_timeout(machine, policy));
+        let text = format!("Machine {name} failed to join the cluster in {patience} minutes.");
+        let kind = machine.status.last_operation.kind.clone();
+        Self::change(machine, MachinePhase::Failed, kind, OperationState::Failed, text, now)
+    }
+
+    /// A call on the way to a VM failed.
+    pub(super) fn creation_failed(machine: &Machine, failure: &Failure, policy: &Policy, now: Timestamp) -> Self {
+        let text = match failure.call {
+            Call::Initialize => {
+                format!("{}{}. {}", descriptions::INITIALIZE_FAILED, failure.text, steps::INITIALIZE_VM)
+            }
+            _ => format!("{}{}", descriptions::CREATE_FAILED, failure.text),
+        };
+        let created = machine.created_at().unwrap_or(now);
+        let too_late = facts::later(created, facts::creation_timeout(machine, policy)) < now;
+        let phase = if too_late { MachinePhase::Failed } else { MachinePhase::CrashLoopBackOff };
+        let mut write = Self::change(machine, phase, OperationType::Create, OperationState::Failed, text, now);
+        if let Some(operation) = &mut write.last_operation {
+            operation.error_code = failure.code.to_string();
+        }
+        write.last_known_state.clone_from(&failure.last_known_state);
+        write
+    }
+
+    /// The input cannot be acted on. The phase stays: nothing has happened to the machine.
+    pub(super) fn refused(why: &str, now: Timestamp) -> Self {
+        let operation = operation(OperationType::Create, OperationState::Failed, why.to_owned(), now);
+        Self { last_operation: Some(operation), ..Self::default() }
+    }
+
+    /// The deletion goes on at `stage`.
+    pub(super) fn deleting(machine: &Machine, stage: Stage, what_happened: &str, now: Timestamp) -> Self {
+        let text = stage.describe(what_happened);
+        if machine.status.current_status.phase == MachinePhase::Terminating {
+            let operation = operation(OperationType::Delete, OperationState::Processing, text, now);
+            return Self { last_operation: Some(operation), ..Self::default() };
+        }
+        let mut write = Self::change(
+            machine,
+            MachinePhase::Terminating,
+            OperationType::Delete,
+            OperationState::Processing,
+            text,
+            now,
+        );
+        if let Some(current) = &mut write.current_status {
+            current.preserve_expiry_time = None; // deleting a machine ends its preservation
+        }
+        write
+    }
+
+    /// The deletion is held up at `stage`.
+    pub(super) fn deletion_failed(
+        machine: &Machine,
+        stage: Stage,
+        what_happened: &str,
+        last_known: Option<&str>,
+        now: Timestamp,
+    ) -> Self {
+        let mut write = Self::deleting(machine, stage, what_happened, now);
+        if let Some(operation) = &mut write.last_operation {
+            operation.state = OperationState::Failed;
+        }
+        write.last_known_state = last_known.map(str::to_owned);
+        write
+    }
+
+    /// The node's conditions, and nothing else.
+    pub(super) fn conditions(node: &NodeView) -> Self {
+        Self { conditions: Some(node.status.conditions.clone()), ..Self::default() }
+    }
+
+    /// Whether the copy on the machine is out of date. Heartbeats and messages do not count, or every heartbeat would be a write.
+    pub(super) fn conditions_differ(machine: &Machine, node: &NodeView) -> bool {
+        let gist = |list: &[NodeCondition]| {
+            let mut gist: Vec<_> = list
+                .iter()
+                .map(|c| (c.kind.clone(), c.status.clone(), (&*c.kind == in_place::TYPE).then(|| c.reason.clone())))
+                .collect();
+            gist.sort();
+            gist
+        };
+        gist(&machine.status.conditions) != gist(&node.status.conditions)
+    }
+
+    /// The text of the operation, for the Event that tells it.
+    pub(super) fn description(&self) -> &str {
+        self.last_operation.as_ref().map_or("", |o| &o.description)
+    }
+
+    /// Whether writing this tells anything that the object does not say already. The same failure (step, phase, state and code)
+    /// is written again only after a while, whatever its text: provider texts carry request ids.
+    pub(super) fn is_news(&self, machine: &Machine, policy: &Policy, now: Timestamp) -> bool {
+        let Some(new) = &self.last_operation else { return true };
+        let old = &machine.status.last_operation;
+        let same_operation = old.kind == new.kind
+            && old.state == new.state
+            && old.error_code == new.error_code
+            && Stage::from_description(&old.description) == Stage::from_description(&new.description);
+        let same_phase = self.current_status.as_ref().is_none_or(|c| c.phase == machine.status.current_status.phase);
+        if !(same_operation && same_phase) {
+            return true;
+        }
+        // Without a code the text is the only thing that tells two failures apart, and it is ours: it changes when the matter does.
+        let ours = new.error_code.is_empty()
+            && old.description != new.description
+            && !new.description.contains("machine codes error");
+        let due = old.last_update_time.is_none_or(|t| facts::later(t.timestamp(), policy.repeat_after) <= now);
+        ours || due
+    }
+
+    /// The body of a merge patch on the status subresource, guarded by the version the decision was based on.
+    pub fn to_patch(&self, machine: &Machine) -> Value {
+        let mut status = serde_json::Map::new();
+        if let Some(operation) = &self.last_operation {
+            status.insert(
+                "lastOperation".into(),
+                whole(operation, &["description", "errorCode", "lastUpdateTime", "state", "type"]),
+            );
+        }
+        if let Some(current) = &self.current_status {
+            status.insert(
+                "currentStatus".into(),
+                whole(current, &["lastUpdateTime", "phase", "preserveExpiryTime", "timeoutActive"]),
+            );
+        }
+        if let Some(conditions) = &self.conditions {
+            status.insert("conditions".into(), serde_json::to_value(conditions).unwrap_or(Value::Null));
+        }
+        if let Some(state) = &self.last_known_state {
+            status.insert("lastKnownState".into(), if state.is_empty() { Value::Null } else { json!(state) });
+        }
+        if let Some(addresses) = &self.addresses {
+            status.insert("addresses".into(), serde_json::to_value(addresses).unwrap_or(Value::Null));
+        }
+        json!({ "metadata": { "uid": machine.metadata.uid, "resourceVersion": machine.metadata.resource_version }, "status": status })
+    }
+
+    fn change(
+        machine: &Machine,
+        phase: MachinePhase,
+        kind: OperationType,
+        state: OperationState,
+        text: String,
+        now: Timestamp,
+    ) -> Self {
+        let current = CurrentStatus {
+            timeout_active: phase == MachinePhase::Pending,
+            phase,
+            last_update_time: Some(Time::from(now)),
+            preserve_expiry_time: machine.status.current_status.preserve_expiry_time,
+        };
+        Self {
+            last_operation: Some(operation(kind, state, text, now)),
+            current_status: Some(current),
+            ..Self::default()
+        }
+    }
+}
+
+impl fmt::Display for StatusWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.current_status, &self.last_operation) {
+            (Some(current), _) => write!(f, "set its phase to {}", current.phase),
+            (None, Some(operation)) => write!(f, "note: {}", operation.description),
+            (None, None) => f.write_str("copy the conditions of its node"),
+        }
+    }
+}
+
+fn operation(kind: OperationType, state: OperationState, description: String, now: Timestamp) -> LastOperation {
+    LastOperation { description, error_code: String::new(), last_update_time: Some(Time::from(now)), state, kind }
+}
+
+/// The object with every key present, `null` where it has no value.
+fn whole<T: serde::Serialize>(part: &T, keys: &[&str]) -> Value {
+    let mut value = serde_json::to_value(part).unwrap_or_else(|_| json!({}));
+    if let Some(object) = value.as_object_mut() {
+        for key in keys {
+            object.entry(*key).or_insert(Value::Null);
+        }
+    }
+    value
+}

@@ -1,0 +1,189 @@
+//! From nothing to a VM that is waited for.
+
+use std::time::Duration;
+
+use api::{Code, MachinePhase};
+use rstest::rstest;
+use serde_json::json;
+
+use super::super::*;
+use super::world::World;
+
+#[test]
+fn a_machine_comes_up_in_this_order() {
+    let mut world = World::new();
+    world.settle();
+    assert_eq!(
+        world.diary,
+        [
+            "add our finalizer",
+            "ask the cloud to look up its VM",
+            "ask the cloud to create its VM",
+            "write down its VM vm:///m-1",
+            "tell: VMCreated",
+            "ask the cloud to initialize its VM",
+            "set its phase to Pending",
+        ]
+    );
+    assert_eq!(world.plan().because, Reason::NodeNotThere("node-1".into()));
+}
+
+#[test]
+fn a_vm_left_by_a_lost_answer_is_adopted_and_not_made_twice() {
+    let mut world = World::new();
+    world.vms = 1; // an earlier process created it and died before it could write it down
+    world.settle();
+    assert_eq!(world.created, 0);
+    assert_eq!(world.machine().spec.provider_id, "vm:///m-1");
+    assert_eq!(*world.machine().phase(), MachinePhase::Pending);
+}
+
+#[test]
+fn without_a_target_cluster_a_machine_is_available_once_its_vm_runs() {
+    let mut world = World::new();
+    world.joins = false;
+    world.settle();
+    assert_eq!(*world.machine().phase(), MachinePhase::Available);
+    let addresses: Vec<_> =
+        world.machine().status.addresses.iter().map(|a| format!("{}={}", a.kind, a.address)).collect();
+    assert_eq!(addresses, ["Hostname=node-1"]);
+    assert_eq!(world.plan().because, Reason::Converged);
+}
+
+#[test]
+fn a_failed_machine_makes_no_further_vm() {
+    let mut world = World::new().with_status("Failed", "");
+    world.settle();
+    assert_eq!(world.created, 0);
+    assert_eq!(world.diary, ["add our finalizer"]);
+}
+
+#[test]
+fn a_priority_someone_set_is_left_alone() {
+    let mut world = World::new();
+    world.edit(|m| m["metadata"]["annotations"] = json!({ (api::names::annotations::PRIORITY): "1" }));
+    world.settle();
+    assert_eq!(world.machine().metadata.annotations.as_ref().unwrap()[api::names::annotations::PRIORITY], "1");
+}
+
+#[rstest]
+#[case(Code::ResourceExhausted, 600)]
+#[case(Code::Unknown, 5)]
+#[case(Code::DeadlineExceeded, 5)]
+#[case(Code::Aborted, 5)]
+#[case(Code::Unavailable, 5)]
+#[case(Code::InvalidArgument, 180)]
+#[case(Code::PermissionDenied, 180)]
+#[case(Code::Internal, 180)]
+fn a_failed_creation_is_tried_again_after_a_while_that_depends_on_the_code(#[case] code: Code, #[case] seconds: u64) {
+    let mut world = World::new();
+    world.failures = vec![code, Code::NotFound];
+    world.settle();
+    assert_eq!(*world.machine().phase(), MachinePhase::CrashLoopBackOff);
+    assert_eq!(world.machine().status.last_operation.error_code, code.to_string());
+    let text = &world.machine().status.last_operation.description;
+    assert_eq!(*text, format!("Cloud provider message - machine codes error: code = [{code}] message = [no luck]"));
+    let at = super::super::facts::later(world.now, Duration::from_secs(seconds));
+    assert_eq!(world.plan().wake, Wake::By { awaited: Awaited::Retry, at });
+
+    world.now = at;
+    world.settle();
+    assert_eq!(*world.machine().phase(), MachinePhase::Pending);
+    assert!(world.machine().status.last_operation.error_code.is_empty(), "an old error code must not stay");
+}
+
+#[test]
+fn after_a_failure_the_cloud_is_asked_before_anything_is_created_again() {
+    let mut world = World::new();
+    world.failures = vec![Code::DeadlineExceeded, Code::NotFound];
+    world.settle();
+    world.diary.clear();
+    world.wait(Duration::from_secs(5));
+    world.pass();
+    assert_eq!(world.diary, ["ask the cloud to look up its VM"]);
+}
+
+#[test]
+fn a_failure_past_the_creation_timeout_is_final() {
+    let mut world = World::new();
+    world.failures = vec![Code::Internal, Code::NotFound];
+    world.wait(Duration::from_secs(20 * 60 + 1));
+    world.settle();
+    assert_eq!(*world.machine().phase(), MachinePhase::Failed);
+    assert_eq!(world.plan().because, Reason::AwaitsReplacement);
+}
+
+#[test]
+fn the_same_failure_is_written_again_only_after_half_an_hour() {
+    let mut world = World::new();
+    world.policy.creation_timeout = Duration::from_hours(24);
+    let mut writes = 0;
+    for _ in 0..100 {
+        world.failures = vec![Code::Unavailable];
+        world.diary.clear();
+        world.settle();
+        writes += world.diary.iter().filter(|step| step.starts_with("set its phase")).count();
+        world.wait(Duration::from_secs(30));
+    }
+    assert_eq!(writes, 2, "50 minutes of the same failure: once at the beginning, once after 30 minutes");
+}
+
+#[rstest]
+#[case::absent(Lookup::Absent, "MachineClass \"c\" does not exist")]
+#[case::unreadable(Lookup::Undecodable, "MachineClass \"c\" exists but cannot be read")]
+fn without_its_class_a_machine_says_so_and_waits_for_it(
+    #[case] class: Lookup<api::MachineClass>,
+    #[case] sentence: &str,
+) {
+    let mut world = World::new();
+    let good = std::mem::replace(&mut world.class, class);
+    world.settle();
+    assert_eq!(world.machine().status.last_operation.description, sentence);
+    assert_eq!(
+        world.told,
+        [if sentence.ends_with("exist") { "MachineClassNotFound" } else { "MachineClassUnreadable" }]
+    );
+    assert!(matches!(world.plan().wake, Wake::By { awaited: Awaited::Class, .. }));
+    assert_eq!(world.created, 0);
+
+    world.class = good;
+    world.settle();
+    assert_eq!(*world.machine().phase(), MachinePhase::Pending);
+}
+
+#[test]
+fn an_invalid_spec_is_told_with_its_field_and_waits_for_a_change() {
+    let mut world = World::new();
+    world.edit(|m| m["spec"]["class"]["name"] = json!(""));
+    world.settle();
+    assert!(world.machine().status.last_operation.description.contains("spec.class.name: Required value"));
+    assert_eq!(world.told, ["Invalid"]);
+    assert_eq!(world.created, 0);
+}
+
+#[test]
+fn while_a_call_is_under_way_nothing_is_planned() {
+    let mut world = World::new();
+    world.pass();
+    let until = super::super::facts::later(world.now, Duration::from_mins(1));
+    world.vm = VmKnowledge::Calling { call: Call::Create, until };
+    let plan = world.plan();
+    assert!(plan.steps.is_empty());
+    assert_eq!(plan.wake, Wake::By { awaited: Awaited::DriverAnswer, at: until });
+}
+
+#[test]
+fn a_vm_without_a_name_is_an_error_and_not_written_down() {
+    let mut world = World::new();
+    world.pass();
+    world.vm = VmKnowledge::Known(Vm {
+        provider_id: "p".into(),
+        node_name: "".into(),
+        addresses: vec![],
+        initialized: Initialized::Yes,
+    });
+    assert_eq!(world.plan().because, Reason::NamelessVm);
+    world.pass();
+    assert!(world.machine().spec.provider_id.is_empty());
+    assert_eq!(world.machine().status.last_operation.error_code, "Internal");
+}

@@ -1,0 +1,168 @@
+//! From a machine that must go to nothing left of it.
+
+use std::time::Duration;
+
+use api::{Code, MachinePhase};
+use rstest::rstest;
+use serde_json::json;
+
+use super::super::*;
+use super::world::World;
+
+fn running() -> World {
+    let mut world = World::new();
+    world.settle();
+    world.register("True");
+    world.settle();
+    world.diary.clear();
+    world.told.clear();
+    world
+}
+
+#[test]
+fn a_machine_goes_in_this_order_and_leaves_nothing() {
+    let mut world = running();
+    world.delete();
+    world.settle();
+    assert_eq!(
+        world.diary,
+        [
+            "set its phase to Terminating",
+            "tell: Terminating",
+            "look which pods are on node \"node-1\"",
+            "note: Drain successful. Initiate VM deletion",
+            "ask the cloud to delete its VM",
+            "let go of node \"node-1\"",
+            "delete node \"node-1\"",
+            "tell: Gone",
+            "remove our finalizer",
+        ]
+    );
+    assert!(world.machine.is_none() && world.node.is_none());
+    assert_eq!(world.vms, 0);
+}
+
+#[test]
+fn a_machine_that_never_had_a_vm_goes_too() {
+    let mut world = World::new();
+    world.pass();
+    world.delete();
+    world.settle();
+    assert!(world.machine.is_none());
+    assert_eq!(world.created, 0);
+}
+
+#[test]
+fn a_machine_that_is_deleted_before_we_saw_it_is_left_to_others() {
+    let mut world = World::new();
+    world.edit(|m| m["metadata"]["finalizers"] = json!(["someone/else"]));
+    world.delete();
+    let plan = world.plan();
+    assert!(plan.steps.is_empty(), "the API server refuses new finalizers, and there is no VM to care for");
+    assert_eq!(plan.because, Reason::NotOurs);
+}
+
+#[test]
+fn a_node_with_pods_that_anybody_would_miss_keeps_its_vm() {
+    let mut world = running();
+    world.pods_there = vec!["shop/web-1".into()];
+    world.delete();
+    world.settle();
+    assert_eq!(world.vms, 1);
+    let said = &world.machine().status.last_operation.description;
+    assert_eq!(said, "1 pods are still on its node: shop/web-1. Initiate node drain");
+    let Wake::By { awaited: Awaited::Pods, at } = world.plan().wake else { panic!("it must look again") };
+
+    world.pods_there.clear();
+    world.now = at;
+    world.settle();
+    assert!(world.machine.is_none());
+    assert_eq!(world.vms, 0);
+}
+
+#[rstest]
+#[case::marked("Set machine status to termination. Now, getting VM Status", &["look which pods are on node \"node-1\""])]
+#[case::by_the_manager("Deleting machine from cloud provider", &["note: Set machine status to termination. Now, getting VM Status"])]
+#[case::draining("Drain failed due to - boom. Will retry in next sync. Initiate node drain", &["look which pods are on node \"node-1\""])]
+#[case::attachments("Force Drain successful. Delete Volume Attachments", &["ask the cloud to delete its VM"])]
+#[case::vm("Drain successful. Initiate VM deletion", &["ask the cloud to delete its VM"])]
+#[case::node("VM deletion was successful. Initiate node object deletion", &["let go of node \"node-1\"", "delete node \"node-1\""])]
+#[case::last("Deletion of Node Object \"n\" is successful. Initiate machine object finalizer removal", &["tell: Gone", "remove our finalizer"])]
+fn a_deletion_begun_by_the_reference_is_finished_from_its_text(#[case] text: &str, #[case] next: &[&str]) {
+    let mut world = running();
+    world.delete();
+    world.vm = VmKnowledge::Unasked;
+    world.edit(|m| {
+        m["status"]["currentStatus"]["phase"] = json!("Terminating");
+        m["status"]["lastOperation"] = json!({ "description": text, "state": "Processing", "type": "Delete" });
+    });
+    world.pass();
+    assert_eq!(world.diary.iter().filter(|s| !s.starts_with("tell: Term")).collect::<Vec<_>>(), next);
+    world.settle();
+    assert!(world.machine.is_none());
+}
+
+#[rstest]
+#[case(Code::Unavailable, 5, ". However, will re-try in the next resync. ")]
+#[case(Code::PermissionDenied, 600, ". Aborting operation. ")]
+fn a_vm_that_cannot_be_deleted_is_told_and_tried_again(#[case] code: Code, #[case] seconds: u64, #[case] words: &str) {
+    let mut world = running();
+    world.delete();
+    world.failures = vec![code];
+    world.settle();
+    let operation = &world.machine().status.last_operation;
+    assert!(operation.description.ends_with(&format!("{words}Initiate VM deletion")), "{}", operation.description);
+    assert!(operation.error_code.is_empty());
+    let at = super::super::facts::later(world.now, Duration::from_secs(seconds));
+    assert_eq!(world.plan().wake, Wake::By { awaited: Awaited::Retry, at });
+    world.now = at;
+    world.settle();
+    assert!(world.machine.is_none());
+}
+
+#[test]
+fn a_vm_that_is_already_gone_counts_as_deleted() {
+    let mut world = running();
+    world.delete();
+    world.failures = vec![Code::NotFound];
+    world.settle();
+    assert!(world.machine.is_none());
+}
+
+#[test]
+fn without_its_class_the_vm_cannot_be_deleted_and_the_machine_says_so() {
+    let mut world = running();
+    let class = std::mem::replace(&mut world.class, Lookup::Absent);
+    world.delete();
+    world.settle();
+    assert_eq!(
+        world.machine().status.last_operation.description,
+        "MachineClass \"c\" does not exist. Initiate VM deletion"
+    );
+    assert_eq!(*world.machine().phase(), MachinePhase::Terminating);
+    world.class = class;
+    world.settle();
+    assert!(world.machine.is_none());
+}
+
+#[test]
+fn a_creation_under_way_is_waited_for_before_the_deletion_begins() {
+    let mut world = World::new();
+    world.pass();
+    world.delete();
+    let until = super::super::facts::later(world.now, Duration::from_mins(1));
+    world.vm = VmKnowledge::Calling { call: Call::Create, until };
+    assert!(world.plan().steps.is_empty());
+}
+
+#[test]
+fn a_node_held_by_someone_else_does_not_hold_the_machine() {
+    let mut world = running();
+    world.delete();
+    let mut node = serde_json::to_value(world.node.as_ref().unwrap()).unwrap();
+    node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:10Z");
+    node["metadata"]["finalizers"] = json!(["someone/else"]);
+    world.node = Some(super::world::read(node));
+    world.settle();
+    assert!(world.machine.is_none());
+}

@@ -1,0 +1,122 @@
+//! From a VM that runs to a node that has joined.
+
+use std::time::Duration;
+
+use api::names::finalizers;
+use api::{MachinePhase, Object};
+use serde_json::json;
+
+use super::super::*;
+use super::world::{World, read};
+
+fn pending() -> World {
+    let mut world = World::new();
+    world.settle();
+    world.diary.clear();
+    world.told.clear();
+    world
+}
+
+#[test]
+fn a_healthy_node_makes_the_machine_run_and_is_marked_as_ours() {
+    let mut world = pending();
+    world.wait(Duration::from_secs(42));
+    world.register("True");
+    world.settle();
+    assert_eq!(world.diary, ["mark node \"node-1\" as its own", "set its phase to Running", "tell: Joined"]);
+    assert_eq!(world.machine().status.last_operation.description, "Machine m-1 successfully joined the cluster in 42s");
+    let node = world.node.as_ref().unwrap();
+    assert_eq!(node.metadata.finalizers.as_deref().unwrap(), [finalizers::NODE, "someone/else"]);
+    assert_eq!(node.label(api::names::labels::MACHINE_NAME), Some("m-1"));
+}
+
+#[test]
+fn a_node_that_is_not_ready_is_waited_for() {
+    let mut world = pending();
+    world.register("False");
+    world.settle();
+    assert_eq!(*world.machine().phase(), MachinePhase::Pending);
+    assert_eq!(world.plan().because, Reason::NodeNotHealthy("Ready is False".into()));
+    assert_eq!(world.machine().status.conditions.len(), 1, "the machine shows what its node says");
+}
+
+#[test]
+fn a_node_whose_critical_components_have_not_started_is_waited_for() {
+    let mut world = pending();
+    world.register("True");
+    let mut node = serde_json::to_value(world.node.as_ref().unwrap()).unwrap();
+    node["spec"] =
+        json!({ "taints": [{ "key": "node.gardener.cloud/critical-components-not-ready", "effect": "NoSchedule" }] });
+    world.node = Some(read(node));
+    world.settle();
+    assert_eq!(*world.machine().phase(), MachinePhase::Pending);
+    assert_eq!(world.plan().because, Reason::CriticalComponentsNotReady);
+}
+
+#[test]
+fn a_node_that_does_not_come_in_time_makes_the_machine_failed() {
+    let mut world = pending();
+    world.wait(Duration::from_mins(20));
+    assert!(world.plan().steps.is_empty(), "at the very instant there is still time");
+    let Wake::By { awaited: Awaited::Node, at } = world.plan().wake else { panic!("it must wake itself") };
+    world.now = at;
+    world.settle();
+    assert_eq!(*world.machine().phase(), MachinePhase::Failed);
+    assert_eq!(
+        world.machine().status.last_operation.description,
+        "Machine m-1 failed to join the cluster in 20m0s minutes."
+    );
+    assert_eq!(world.told, ["GivenUp"]);
+}
+
+#[test]
+fn the_machines_own_patience_beats_the_flag_and_its_annotation_beats_both() {
+    let mut world = pending();
+    world.edit(|m| m["spec"]["creationTimeout"] = json!("5m"));
+    world.wait(Duration::from_secs(301));
+    assert_eq!(world.plan().because, Reason::JoinTimedOut);
+    world.edit(|m| m["metadata"]["annotations"][api::names::annotations::EFFECTIVE_CREATION_TIMEOUT] = json!("1h"));
+    assert_eq!(world.plan().because, Reason::NodeNotThere("node-1".into()));
+    world.edit(|m| m["metadata"]["annotations"][api::names::annotations::EFFECTIVE_CREATION_TIMEOUT] = json!("soon"));
+    assert_eq!(world.plan().because, Reason::JoinTimedOut, "an annotation that is no duration is ignored");
+}
+
+#[test]
+fn a_running_machine_needs_nothing_and_a_heartbeat_changes_that_not() {
+    let mut world = pending();
+    world.register("True");
+    world.settle();
+    let mut node = serde_json::to_value(world.node.as_ref().unwrap()).unwrap();
+    node["status"]["conditions"][0]["lastHeartbeatTime"] = json!("2026-01-01T00:10:00Z");
+    node["status"]["conditions"][0]["message"] = json!("still here");
+    world.node = Some(read(node));
+    let plan = world.plan();
+    assert!(plan.steps.is_empty());
+    assert_eq!(plan.because, Reason::Converged);
+}
+
+#[test]
+fn a_new_condition_is_copied() {
+    let mut world = pending();
+    world.register("True");
+    world.settle();
+    let mut node = serde_json::to_value(world.node.as_ref().unwrap()).unwrap();
+    node["status"]["conditions"] =
+        json!([{ "type": "Ready", "status": "True" }, { "type": "DiskPressure", "status": "False", "later": 1 }]);
+    world.node = Some(read(node));
+    world.diary.clear();
+    world.settle();
+    assert_eq!(world.diary, ["copy the conditions of its node"]);
+    let written = serde_json::to_value(&world.machine().status.conditions).unwrap();
+    assert_eq!(written[1]["later"], 1, "a key of a newer API survives the copy");
+}
+
+#[test]
+fn a_node_that_is_being_deleted_gets_no_new_finalizer() {
+    let mut world = pending();
+    world.register("True");
+    let mut node = serde_json::to_value(world.node.as_ref().unwrap()).unwrap();
+    node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:10Z");
+    world.node = Some(read(node));
+    assert!(!world.plan().steps.iter().any(|step| matches!(step, Step::PatchNode(_))));
+}

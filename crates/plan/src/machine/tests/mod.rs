@@ -1,0 +1,7 @@
+//! The machine planner against tables, and against a toy world in which its steps are carried out.
+
+mod creation;
+mod deletion;
+mod joining;
+mod promises;
+mod world;

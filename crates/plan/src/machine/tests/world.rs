@@ -1,0 +1,238 @@
+//! A world small enough to hold in one hand: one machine, one cloud, one node, and a clock that the test turns.
+
+use std::time::Duration;
+
+use api::view::NodeView;
+use api::{Code, Machine, MachineClass, Object};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::super::*;
+
+pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
+
+/// One machine and everything around it.
+pub(super) struct World {
+    pub(super) machine: Option<Machine>,
+    pub(super) class: Lookup<MachineClass>,
+    pub(super) secret: SecretState,
+    pub(super) node: Option<NodeView>,
+    pub(super) pods: PodsOnNode,
+    /// Who is really on the node.
+    pub(super) pods_there: Vec<String>,
+    pub(super) joins: bool,
+    /// What the process remembers.
+    pub(super) vm: VmKnowledge,
+    /// How many VMs really exist.
+    pub(super) vms: usize,
+    pub(super) created: usize,
+    /// What the next driver calls answer instead of doing anything.
+    pub(super) failures: Vec<Code>,
+    pub(super) policy: Policy,
+    pub(super) now: Timestamp,
+    pub(super) diary: Vec<String>,
+    pub(super) told: Vec<&'static str>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let machine = json!({
+            "metadata": { "name": "m-1", "namespace": "ns", "uid": "u-1", "resourceVersion": "1", "creationTimestamp": BEGIN },
+            "spec": { "class": { "kind": "MachineClass", "name": "c" } },
+        });
+        Self {
+            machine: Some(read(machine)),
+            class: Lookup::Present(read(json!({ "metadata": { "name": "c", "namespace": "ns" }, "providerSpec": {} }))),
+            secret: SecretState::Ready,
+            node: None,
+            pods: PodsOnNode::NotLooked,
+            pods_there: Vec::new(),
+            joins: true,
+            vm: VmKnowledge::Unasked,
+            vms: 0,
+            created: 0,
+            failures: Vec::new(),
+            policy: Policy::default(),
+            now: BEGIN.parse().unwrap(),
+            diary: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    pub(super) fn machine(&self) -> &Machine {
+        self.machine.as_ref().expect("the machine is there")
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        let target = if self.joins {
+            Target::Cluster { node: self.node.as_ref().map_or(Lookup::Absent, Lookup::Present), pods: &self.pods }
+        } else {
+            Target::None
+        };
+        plan(&Observed {
+            machine: self.machine(),
+            class: self.class.as_ref(),
+            secret: &self.secret,
+            target,
+            vm: &self.vm,
+            policy: &self.policy,
+            now: self.now,
+        })
+    }
+
+    /// Changes the machine as a user or another controller would.
+    pub(super) fn edit(&mut self, change: impl FnOnce(&mut Value)) {
+        let mut value = serde_json::to_value(self.machine()).unwrap();
+        change(&mut value);
+        self.machine = Some(read(value));
+    }
+
+    pub(super) fn delete(&mut self) {
+        self.edit(|m| m["metadata"]["deletionTimestamp"] = json!("2026-01-01T01:00:00Z"));
+    }
+
+    pub(super) fn with_status(mut self, phase: &str, description: &str) -> Self {
+        self.edit(|m| {
+            m["status"] =
+                json!({ "currentStatus": { "phase": phase }, "lastOperation": { "description": description } });
+        });
+        self
+    }
+
+    /// The node registers.
+    pub(super) fn register(&mut self, ready: &str) {
+        self.node = Some(read(json!({
+            "metadata": { "name": "node-1", "uid": "n-1", "resourceVersion": "1", "finalizers": ["someone/else"] },
+            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+        })));
+    }
+
+    pub(super) fn wait(&mut self, by: Duration) {
+        self.now = super::super::facts::later(self.now, by);
+    }
+
+    /// Plans and carries out; false once there was nothing to do.
+    pub(super) fn pass(&mut self) -> bool {
+        if self.machine.is_none() {
+            return false;
+        }
+        let plan = self.plan();
+        for step in &plan.steps {
+            self.diary.push(step.to_string());
+            self.carry_out(step);
+        }
+        !plan.steps.is_empty()
+    }
+
+    /// Passes until nothing is left to do.
+    pub(super) fn settle(&mut self) -> &[String] {
+        for _ in 0..50 {
+            if !self.pass() {
+                return &self.diary;
+            }
+        }
+        panic!("it never comes to rest: {:#?}", self.diary);
+    }
+
+    fn carry_out(&mut self, step: &Step) {
+        match step {
+            Step::Patch(MachinePatch { finalizers, node_label, priority, provider_id }) => {
+                let gone = finalizers.as_ref().is_some_and(Vec::is_empty) && self.machine().is_deleting();
+                self.edit(|m| {
+                    if let Some(list) = finalizers {
+                        m["metadata"]["finalizers"] = json!(list);
+                    }
+                    if let Some(node) = node_label {
+                        m["metadata"]["labels"]["node"] = json!(node);
+                    }
+                    if let Some(priority) = priority {
+                        m["metadata"]["annotations"][api::names::annotations::PRIORITY] = json!(priority);
+                    }
+                    if let Some(id) = provider_id {
+                        m["spec"]["providerID"] = json!(id);
+                    }
+                });
+                if gone {
+                    self.machine = None;
+                }
+            }
+            Step::Status(write) => {
+                let patch = write.to_patch(self.machine());
+                self.edit(|m| merge(&mut m["status"], &patch["status"]));
+            }
+            Step::PatchNode(patch) => {
+                let mut node = serde_json::to_value(self.node.as_ref().unwrap()).unwrap();
+                if let Some(machine) = &patch.machine_label {
+                    node["metadata"]["labels"][api::names::labels::MACHINE_NAME] = json!(machine);
+                }
+                if let Some(list) = &patch.finalizers {
+                    node["metadata"]["finalizers"] = json!(list);
+                }
+                self.node = Some(read(node));
+            }
+            Step::DeleteNode { .. } => self.node = None,
+            Step::LookAtPods { .. } => {
+                let pods = self.pods_there.clone();
+                self.pods =
+                    if pods.is_empty() { PodsOnNode::Clear } else { PodsOnNode::Blocking { pods, at: self.now } };
+            }
+            Step::Driver(call) => self.vm = self.answer(*call),
+            Step::Tell(notice) => self.told.push(notice.reason),
+        }
+    }
+
+    fn answer(&mut self, call: Call) -> VmKnowledge {
+        let known = |initialized| {
+            VmKnowledge::Known(Vm {
+                provider_id: "vm:///m-1".into(),
+                node_name: "node-1".into(),
+                addresses: vec![],
+                initialized,
+            })
+        };
+        let failure = |code: Code| Failure {
+            call,
+            code,
+            text: api::CodedText { code, message: "no luck" }.to_string(),
+            last_known_state: None,
+            at: self.now,
+        };
+        if let Some(code) = self.failures.pop() {
+            return VmKnowledge::after_failure(failure(code), None, None);
+        }
+        match call {
+            Call::Status if self.vms == 0 => VmKnowledge::after_failure(failure(Code::NotFound), None, None),
+            Call::Status | Call::Initialize => known(Initialized::Yes),
+            Call::Create => {
+                self.vms += 1;
+                self.created += 1;
+                known(Initialized::NotYet)
+            }
+            Call::Delete => {
+                self.vms = 0;
+                VmKnowledge::Gone
+            }
+        }
+    }
+}
+
+pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("a readable object")
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *into = patch.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            into.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(&mut into[key], value);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What this process knows of a machine's VM.
+//!
+//! The cloud is the only one who knows whether a VM exists, and asking costs a call. So each answer is remembered, in memory
+//! only: after a restart, a lost lease or a call whose answer never came, nothing is known and the cloud is asked again
+//! *before* anything is created. That order is what keeps one machine from becoming two.
+
+use api::{Code, NodeAddress, NodeName, ProviderId};
+use jiff::Timestamp;
+
+/// What the driver last said about one machine's VM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum VmKnowledge {
+    /// Nothing: nobody has asked, or the last answer was lost.
+    #[default]
+    Unasked,
+    /// A call is under way. Nothing is planned on this VM until it ends.
+    Calling {
+        /// Which one.
+        call: Call,
+        /// When it is given up.
+        until: Timestamp,
+    },
+    /// The cloud has no such VM, or its driver cannot tell.
+    Absent,
+    /// The VM exists.
+    Known(Vm),
+    /// The last call failed.
+    Failed(Failure),
+    /// The VM was deleted, with all that hung on it.
+    Gone,
+}
+
+/// A VM as the driver described it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vm {
+    /// The cloud's name for it, as its Node will show in `spec.providerID`.
+    pub provider_id: ProviderId,
+    /// The name under which its kubelet registers.
+    pub node_name: NodeName,
+    /// Where it can be reached, for machines without a target cluster.
+    pub addresses: Vec<NodeAddress>,
+    /// Whether the steps after its creation were taken.
+    pub initialized: Initialized,
+}
+
+/// Whether a VM is ready to be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Initialized {
+    /// Nothing is left to do.
+    Yes,
+    /// The driver has to be asked to initialize it.
+    NotYet,
+}
+
+/// A driver call about one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Call {
+    /// Does the VM exist?
+    Status,
+    /// Make it.
+    Create,
+    /// Finish what comes after making it.
+    Initialize,
+    /// Remove it.
+    Delete,
+}
+
+impl Call {
+    /// How people call it.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::Status => "look up",
+            Self::Create => "create",
+            Self::Initialize => "initialize",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// A call that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which one.
+    pub call: Call,
+    /// What went wrong, as a class.
+    pub code: Code,
+    /// The error in the text form that other products parse.
+    pub text: String,
+    /// The driver's note to itself, if the failed call left one.
+    pub last_known_state: Option<String>,
+    /// When it failed.
+    pub at: Timestamp,
+}
+
+impl VmKnowledge {
+    /// What a failed call teaches. Some failures are answers: a VM that is not found is known to be absent.
+    #[must_use]
+    pub fn after_failure(failure: Failure, found: Option<Vm>, before: Option<Vm>) -> Self {
+        match (failure.call, failure.code) {
+            (Call::Status, Code::NotFound | Code::Unimplemented) => Self::Absent,
+            (Call::Status, Code::Uninitialized) => match found {
+                Some(vm) => Self::Known(Vm { initialized: Initialized::NotYet, ..vm }),
+                // The contract demands the VM with this code; without it there is nothing to go on with.
+                None => Self::Failed(Failure { code: Code::Internal, ..failure }),
+            },
+            (Call::Initialize, Code::Unimplemented) => match before {
+                Some(vm) => Self::Known(Vm { initialized: Initialized::Yes, ..vm }),
+                None => Self::Unasked,
+            },
+            (Call::Delete, Code::NotFound) => Self::Gone,
+            _ => Self::Failed(failure),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(call: Call, code: Code) -> Failure {
+        Failure { call, code, text: "boom".into(), last_known_state: None, at: Timestamp::UNIX_EPOCH }
+    }
+
+    fn vm() -> Vm {
+        Vm { provider_id: "p".into(), node_name: "n".into(), addresses: vec![], initialized: Initialized::Yes }
+    }
+
+    #[test]
+    fn not_found_is_an_answer_to_a_question_and_to_a_deletion_but_not_to_a_creation() {
+        assert_eq!(VmKnowledge::after_failure(failure(Call::Status, Code::NotFound), None, None), VmKnowledge::Absent);
+        assert_eq!(VmKnowledge::after_failure(failure(Call::Delete, Code::NotFound), None, None), VmKnowledge::Gone);
+        assert!(matches!(
+            VmKnowledge::after_failure(failure(Call::Create, Code::NotFound), None, None),
+            VmKnowledge::Failed(_)
+        ));
+    }
+
+    #[test]
+    fn an_uninitialized_vm_is_known_only_if_the_driver_says_which_one() {
+        let known = VmKnowledge::after_failure(failure(Call::Status, Code::Uninitialized), Some(vm()), None);
+        assert_eq!(known, VmKnowledge::Known(Vm { initialized: Initialized::NotYet, ..vm() }));
+        let VmKnowledge::Failed(f) = VmKnowledge::after_failure(failure(Call::Status, Code::Uninitialized), None, None)
+        else {
+            panic!("expected a failure")
+        };
+        assert_eq!(f.code, Code::Internal);
+    }
+
+    #[test]
+    fn a_driver_without_initialization_has_nothing_to_initialize() {
+        let before = Vm { initialized: Initialized::NotYet, ..vm() };
+        let known = VmKnowledge::after_failure(failure(Call::Initialize, Code::Unimplemented), None, Some(before));
+        assert_eq!(known, VmKnowledge::Known(vm()));
+    }
+}

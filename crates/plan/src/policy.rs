@@ -1,0 +1,46 @@
+//! Every duration a decision depends on, in one value.
+//!
+//! Flags set them, a Machine's own spec may override some, and a test that runs on a real API server scales them down to
+//! seconds. A constant in the middle of a planner could do none of that.
+
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// The limits and periods of the machine controller. Defaults are the reference's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How long a machine may take from its creation to a joined node (`--machine-creation-timeout`).
+    pub creation_timeout: Duration,
+    /// Node condition types that make a node unhealthy unless `False` (`--node-conditions`).
+    pub node_conditions: Vec<String>,
+    /// Until a transient failure is tried again.
+    pub short_retry: Duration,
+    /// Until a failure that needs someone's attention is tried again.
+    pub medium_retry: Duration,
+    /// Until something that is probably broken for good is looked at again.
+    pub long_retry: Duration,
+    /// Until a create that ran into a quota is tried again (`--resource-exhausted-retry`).
+    pub exhausted_retry: Duration,
+    /// A failure that repeats is written again only after this long: provider texts differ in every request id.
+    pub repeat_after: Duration,
+    /// Until the pods that hold up a deletion are looked at again.
+    pub pods_recheck: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            creation_timeout: 20 * MINUTE,
+            node_conditions: ["KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"]
+                .map(str::to_owned)
+                .to_vec(),
+            short_retry: Duration::from_secs(5),
+            medium_retry: 3 * MINUTE,
+            long_retry: 10 * MINUTE,
+            exhausted_retry: 10 * MINUTE,
+            repeat_after: 30 * MINUTE,
+            pods_recheck: Duration::from_secs(20),
+        }
+    }
+}

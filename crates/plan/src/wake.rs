@@ -1,0 +1,57 @@
+//! What a plan waits for.
+//!
+//! A wait without a wake-up is a hang, and a wait without a deadline is one the day an event is lost. So a plan says both: what
+//! will wake it, and when it is looked at again at the latest.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+/// When the object is planned again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// At once: what was just done makes the next step possible.
+    Again,
+    /// When this happens. Nothing is under way, so there is nothing to time out.
+    On(Awaited),
+    /// When this happens, or at this time, whichever is first.
+    By {
+        /// The event that is hoped for.
+        awaited: Awaited,
+        /// The latest time to look again.
+        at: Timestamp,
+    },
+}
+
+/// The event that ends a wait. Each of them reaches the queue by itself: see `controllers` for the wiring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Awaited {
+    /// Someone changes the object.
+    Change,
+    /// The MachineClass appears, or can be read again.
+    Class,
+    /// The Secret appears or changes.
+    Secret,
+    /// A driver call that is under way ends.
+    DriverAnswer,
+    /// A failed call may be tried again; only time brings this about.
+    Retry,
+    /// The Node registers, or becomes healthy.
+    Node,
+    /// The pods that hold up a deletion leave.
+    Pods,
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Change => "a change of the object",
+            Self::Class => "its MachineClass",
+            Self::Secret => "its Secret",
+            Self::DriverAnswer => "the cloud's answer",
+            Self::Retry => "the next attempt",
+            Self::Node => "its Node",
+            Self::Pods => "the pods on its Node",
+        })
+    }
+}
