@@ -1,0 +1,278 @@
+//! The cases themselves: what is asked, and what the contract says to it.
+
+use std::time::Duration;
+
+use api::{Code, MachineName};
+use tokio_util::sync::CancellationToken;
+
+use super::probe::{Broken, Outcome, Probe, answered, ensure, refused};
+use super::{Arranged, Bench, Case, Verdict};
+use crate::{Call, DriverError, Found, Method, RetryClass};
+
+/// The name most cases use.
+const NAME: &str = "pool-a-7d9fc-x2x5q";
+
+const CANNOT_ARRANGE: Verdict = Verdict::Skipped("the bench cannot arrange it");
+
+pub(super) async fn run(case: Case, bench: &dyn Bench) -> Outcome {
+    let probe = &Probe::new(bench);
+    match case {
+        Case::AMachineLivesAndDies => lives_and_dies(probe).await,
+        Case::CreatingTwiceMakesOneVm => created_twice(probe).await,
+        Case::CreatingAtOnceMakesOneVm => created_at_once(probe).await,
+        Case::AnInterruptedCreateIsRepeatedAsOneVm => create_interrupted(probe).await,
+        Case::AStubIsEnoughToDelete => deleted_by_stub(probe).await,
+        Case::ANameIsEnoughToDelete => deleted_by_name(probe).await,
+        Case::DeletingOneMachineLeavesTheOthers => others_left_alone(probe).await,
+        Case::ListIgnoresForeignVms => foreign_vms_ignored(probe).await,
+        Case::SeveralVmsAreOutOfRange => several_vms(probe).await,
+        Case::AnotherProvidersClassIsRefused => {
+            let mut class = probe.class();
+            class.provider = "another-provider".into();
+            every_call_refuses(&probe.with_class(class), Code::InvalidArgument).await
+        }
+        Case::AnUndecodableSpecIsRefused => {
+            let mut class = probe.class();
+            class.provider_spec = bench.undecodable_spec();
+            every_call_refuses(&probe.with_class(class), Code::InvalidArgument).await
+        }
+        Case::AFullQuotaIsResourceExhausted => full_quota(probe).await,
+        Case::TheDeadlineIsHonoured => deadline(probe).await,
+        Case::CancellationIsHonoured => cancellation(probe).await,
+        Case::CapabilitiesTellTheTruth => capabilities(probe).await,
+        Case::AnUninitializedVmIsShown => uninitialized(probe).await,
+        Case::ErrorsReadBackFromTheirText => errors_read_back(probe).await,
+    }
+}
+
+async fn lives_and_dies(probe: &Probe<'_>) -> Outcome {
+    if probe.offers(Method::Status) {
+        refused("status before create", probe.status(&probe.stub(NAME, None)).await, Code::NotFound)?;
+    }
+    let made = probe.create_whole(NAME).await?;
+    let id = made.provider_id.as_str();
+
+    if probe.offers(Method::Status) {
+        // By name alone as well: a crash may have come between the creation and the record of the provider id.
+        for request in [probe.stub(NAME, Some(id)), probe.stub(NAME, None)] {
+            let found = probe.status(&request).await.map_err(|e| Broken(format!("status after create failed: {e}")))?;
+            same_vm(&Found::from(made.clone()), &found)?;
+        }
+    }
+    if probe.offers(Method::List) {
+        let listed = probe.list().await?;
+        let named = listed.get(&made.provider_id).map(MachineName::as_str);
+        ensure(named == Some(NAME), || format!("list shows {id} as {named:?} instead of {NAME}"))?;
+    }
+
+    probe.delete(&probe.stub(NAME, Some(id))).await?;
+    probe.is_gone(NAME, id).await?;
+    probe.delete(&probe.stub(NAME, Some(id))).await?;
+    Ok(Verdict::Held)
+}
+
+async fn created_twice(probe: &Probe<'_>) -> Outcome {
+    let first = probe.create(NAME).await?;
+    let second = probe.create(NAME).await?;
+    same_vm(&first.into(), &second.into())?;
+    probe.has_one_vm(NAME).await?;
+    Ok(Verdict::Held)
+}
+
+async fn created_at_once(probe: &Probe<'_>) -> Outcome {
+    let (call, request) = (Call::default(), probe.stub(NAME, None));
+    let (one, two) = tokio::join!(probe.driver.create(&call, &request), probe.driver.create(&call, &request));
+    match (one, two) {
+        (Ok(one), Ok(two)) => same_vm(&one.into(), &two.into())?,
+        // The loser of a race may ask to be called again, but not claim that someone else's VM is in the way.
+        (Ok(_), Err(error)) | (Err(error), Ok(_)) => {
+            ensure(error.retry_class() == RetryClass::Transient, || {
+                format!("the second create at once failed: {error}")
+            })?;
+        }
+        (Err(error), Err(_)) => return Err(Broken(format!("two creates at once both failed: {error}"))),
+    }
+    probe.has_one_vm(NAME).await?;
+    Ok(Verdict::Held)
+}
+
+async fn create_interrupted(probe: &Probe<'_>) -> Outcome {
+    let (call, request) = (Call::default(), probe.stub(NAME, None));
+    // Whether the first attempt finished does not matter: the process that made it is gone.
+    let _unheard = tokio::time::timeout(Duration::from_millis(1), probe.driver.create(&call, &request)).await;
+    probe.create(NAME).await?;
+    probe.has_one_vm(NAME).await?;
+    Ok(Verdict::Held)
+}
+
+async fn deleted_by_stub(probe: &Probe<'_>) -> Outcome {
+    let made = probe.create_whole(NAME).await?;
+    let id = made.provider_id.as_str();
+    probe.delete(&probe.stub(NAME, Some(id))).await?;
+    probe.is_gone(NAME, id).await?;
+    Ok(Verdict::Held)
+}
+
+async fn deleted_by_name(probe: &Probe<'_>) -> Outcome {
+    let made = probe.create(NAME).await?;
+    probe.delete(&probe.stub(NAME, None)).await?;
+    probe.is_gone(NAME, made.provider_id.as_str()).await?;
+    Ok(Verdict::Held)
+}
+
+async fn others_left_alone(probe: &Probe<'_>) -> Outcome {
+    const NEIGHBOUR: &str = "pool-a-7d9fc-x2x5";
+    let made = probe.create_whole(NAME).await?;
+    let neighbour = probe.create_whole(NEIGHBOUR).await?;
+    ensure(made.provider_id != neighbour.provider_id, || "two machines were given the same VM".into())?;
+    probe.delete(&probe.stub(NEIGHBOUR, None)).await?;
+    probe.is_gone(NEIGHBOUR, neighbour.provider_id.as_str()).await?;
+    probe.has_one_vm(NAME).await?;
+    Ok(Verdict::Held)
+}
+
+async fn foreign_vms_ignored(probe: &Probe<'_>) -> Outcome {
+    if !probe.offers(Method::List) {
+        return Ok(Verdict::Skipped("the driver does not offer list"));
+    }
+    if probe.bench.plant_foreign_vms().await == Arranged::NotPossible {
+        return Ok(CANNOT_ARRANGE);
+    }
+    let made = probe.create(NAME).await?;
+    let listed = probe.list().await?;
+    let foreign: Vec<_> = listed.keys().filter(|id| **id != made.provider_id).collect();
+    ensure(foreign.is_empty(), || format!("list shows VMs of others: {foreign:?}"))?;
+    probe.has_one_vm(NAME).await?;
+    Ok(Verdict::Held)
+}
+
+async fn several_vms(probe: &Probe<'_>) -> Outcome {
+    if !probe.offers(Method::Status) {
+        return Ok(Verdict::Skipped("the driver does not offer status"));
+    }
+    probe.create_whole(NAME).await?;
+    if probe.bench.plant_double(NAME).await == Arranged::NotPossible {
+        return Ok(CANNOT_ARRANGE);
+    }
+    refused("status with two VMs", probe.status(&probe.stub(NAME, None)).await, Code::OutOfRange)?;
+    Ok(Verdict::Held)
+}
+
+async fn every_call_refuses(probe: &Probe<'_>, code: Code) -> Outcome {
+    for method in [Method::Create, Method::Status, Method::List, Method::Delete] {
+        if probe.offers(method) {
+            let answer = probe.call(method, &Call::default(), &probe.stub(NAME, None)).await;
+            refused(method.operation(), answer, code)?;
+        }
+    }
+    Ok(Verdict::Held)
+}
+
+async fn full_quota(probe: &Probe<'_>) -> Outcome {
+    if probe.bench.exhaust_quota().await == Arranged::NotPossible {
+        return Ok(CANNOT_ARRANGE);
+    }
+    let answer = probe.driver.create(&Call::default(), &probe.stub(NAME, None)).await;
+    refused("create without room", answer, Code::ResourceExhausted)?;
+    Ok(Verdict::Held)
+}
+
+/// The calls that reach the cloud; translating volume ids does not.
+fn reaching(probe: &Probe<'_>) -> impl Iterator<Item = Method> {
+    Method::ALL.into_iter().filter(|method| *method != Method::VolumeIds && probe.offers(*method))
+}
+
+async fn deadline(probe: &Probe<'_>) -> Outcome {
+    let made = probe.create(NAME).await?;
+    let request = probe.stub(NAME, Some(made.provider_id.as_str()));
+    if probe.bench.stall().await == Arranged::NotPossible {
+        return Ok(CANNOT_ARRANGE);
+    }
+    for method in reaching(probe) {
+        let call = Call::within(Duration::from_millis(200));
+        let answer = answered(method.operation(), probe.call(method, &call, &request)).await?;
+        refused(method.operation(), answer, Code::DeadlineExceeded)?;
+    }
+    Ok(Verdict::Held)
+}
+
+async fn cancellation(probe: &Probe<'_>) -> Outcome {
+    let made = probe.create(NAME).await?;
+    let request = probe.stub(NAME, Some(made.provider_id.as_str()));
+    if probe.bench.stall().await == Arranged::NotPossible {
+        return Ok(CANNOT_ARRANGE);
+    }
+    for method in reaching(probe) {
+        let token = CancellationToken::new();
+        let call = Call::default().canceled_by(token.clone());
+        let cancel = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            token.cancel();
+        };
+        let (answer, ()) = tokio::join!(answered(method.operation(), probe.call(method, &call, &request)), cancel);
+        refused(method.operation(), answer?, Code::Canceled)?;
+    }
+    Ok(Verdict::Held)
+}
+
+async fn capabilities(probe: &Probe<'_>) -> Outcome {
+    for method in Method::ALL {
+        let unimplemented = match probe.call(method, &Call::default(), &probe.stub(NAME, None)).await {
+            Ok(()) => false,
+            Err(error) => error.code() == Code::Unimplemented,
+        };
+        let operation = method.operation();
+        match (probe.offers(method), unimplemented) {
+            (true, true) => return Err(Broken(format!("{operation} is offered but not implemented"))),
+            (false, false) => return Err(Broken(format!("{operation} is not offered, yet it answers"))),
+            (true, false) | (false, true) => {}
+        }
+    }
+    Ok(Verdict::Held)
+}
+
+async fn uninitialized(probe: &Probe<'_>) -> Outcome {
+    if !probe.offers(Method::Initialize) || !probe.offers(Method::Status) {
+        return Ok(Verdict::Skipped("the driver does not offer both initialize and status"));
+    }
+    let made = probe.create(NAME).await?;
+    let request = probe.stub(NAME, Some(made.provider_id.as_str()));
+    if let Err(error) = probe.status(&request).await {
+        ensure(error.code() == Code::Uninitialized, || format!("status before initialising failed: {error}"))?;
+        let found = error.found().ok_or_else(|| Broken("Uninitialized does not carry the VM".into()))?;
+        same_vm(&made.into(), found)?;
+    }
+    for attempt in ["the first", "a repeated"] {
+        let done = probe.driver.initialize(&Call::default(), &request).await;
+        done.map_err(|e| Broken(format!("{attempt} initialize failed: {e}")))?;
+    }
+    probe.status(&request).await.map_err(|e| Broken(format!("status after initialising failed: {e}")))?;
+    Ok(Verdict::Held)
+}
+
+async fn errors_read_back(probe: &Probe<'_>) -> Outcome {
+    let mut class = probe.class();
+    class.provider = "another-provider".into();
+    let elsewhere = probe.with_class(class);
+    for method in Method::ALL {
+        for asked in [probe, &elsewhere] {
+            if let Err(error) = asked.call(method, &Call::default(), &asked.stub("no-such-machine", None)).await {
+                let read = DriverError::from_text(&error.to_string());
+                let read = read.map_err(|e| Broken(format!("{}: {e}: {error}", method.operation())))?;
+                ensure(read.code() == error.code() && read.message() == error.message(), || {
+                    format!("{}: {error} reads back as {read}", method.operation())
+                })?;
+            }
+        }
+    }
+    Ok(Verdict::Held)
+}
+
+fn same_vm(made: &Found, found: &Found) -> Result<(), Broken> {
+    ensure(made.provider_id == found.provider_id, || {
+        format!("the VM was made as {:?} and found as {:?}", made.provider_id, found.provider_id)
+    })?;
+    ensure(made.node_name == found.node_name, || {
+        format!("the node name was {:?} when made and {:?} when found", made.node_name, found.node_name)
+    })
+}
