@@ -1,0 +1,222 @@
+//! Which VMs there are, and who may have another.
+//!
+//! The cloud's truth, as plain data: every question brings the instant it is asked at. Readers may be told to look at the
+//! past (`lag`), writers always see the present; that is what makes a lagging cloud dangerous to whoever creates first and
+//! asks later.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{MachineName, NodeName, ProviderId};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::spec::{NodeNaming, Spec};
+use crate::vm::{Initialized, Leaving, Power, State, UserData, Vm, VmId};
+
+/// What the cloud does when a machine that has a VM asks for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Doubles {
+    /// It is given the VM it has, as a driver must.
+    #[default]
+    Prevented,
+    /// It is given another one, so that a caller who creates twice is found out.
+    Allowed,
+}
+
+/// How many VMs there may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quotas {
+    /// In the whole cloud, whoever made them.
+    pub total: Option<usize>,
+    /// Of a class, by `namespace/name`; beside what its `providerSpec` says.
+    pub per_class: BTreeMap<String, usize>,
+}
+
+/// A VM that someone wants.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) machine: Option<MachineName>,
+    pub(crate) class: String,
+    pub(crate) spec: Arc<Spec>,
+    pub(crate) user_data: UserData,
+    pub(crate) initialized: Initialized,
+}
+
+/// Why an order was not filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    QuotaOfCloud(usize),
+    QuotaOfClass(usize),
+    StillDeleting(VmId),
+    MadeDifferently(VmId),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    vms: BTreeMap<VmId, Vm>,
+    made: u32,
+    pub(crate) quotas: Quotas,
+}
+
+impl Ledger {
+    /// No VMs yet, and these limits.
+    pub(crate) fn with(quotas: Quotas) -> Self {
+        Self { quotas, ..Self::default() }
+    }
+
+    /// Makes a VM at this instant, or finds the one the machine has.
+    pub(crate) fn fill(
+        &mut self,
+        order: Order,
+        doubles: Doubles,
+        dice: &mut fastrand::Rng,
+        (now, at): (Instant, Timestamp),
+    ) -> Result<&Vm, Refusal> {
+        let held = match (&order.machine, doubles) {
+            (Some(machine), Doubles::Prevented) => self.held(&order.spec.cluster, machine.as_str(), now),
+            _ => None,
+        };
+        let id = match held {
+            Some(vm) if vm.leaving.is_some() => return Err(Refusal::StillDeleting(vm.id.clone())),
+            Some(vm) if !alike(&vm.spec, &order.spec) => return Err(Refusal::MadeDifferently(vm.id.clone())),
+            Some(vm) => vm.id.clone(),
+            None => {
+                self.check_quotas(&order, now)?;
+                self.unused_id(dice)
+            }
+        };
+        Ok(self.vms.entry(id.clone()).or_insert_with(|| {
+            self.made += 1;
+            order.make(id, self.made, now, at)
+        }))
+    }
+
+    fn held(&self, cluster: &str, machine: &str, now: Instant) -> Option<&Vm> {
+        self.vms.values().find(|vm| vm.belongs_to(cluster, machine) && vm.state(now) != State::Gone)
+    }
+
+    fn check_quotas(&self, order: &Order, now: Instant) -> Result<(), Refusal> {
+        let total = self.present(now).count();
+        if let Some(limit) = self.quotas.total.filter(|limit| total >= *limit) {
+            return Err(Refusal::QuotaOfCloud(limit));
+        }
+        let of_class = self.present(now).filter(|vm| vm.class == order.class).count();
+        let limits = [order.spec.quota, self.quotas.per_class.get(&order.class).copied()];
+        match limits.into_iter().flatten().min() {
+            Some(limit) if of_class >= limit => Err(Refusal::QuotaOfClass(limit)),
+            _ => Ok(()),
+        }
+    }
+
+    fn unused_id(&self, dice: &mut fastrand::Rng) -> VmId {
+        loop {
+            let id = VmId(format!("vm-{:08x}", dice.u32(..)).into());
+            if !self.vms.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Begins to delete every VM that matches, and tells when each will be gone.
+    pub(crate) fn delete(
+        &mut self,
+        cluster: &str,
+        wanted: &Wanted<'_>,
+        (now, at): (Instant, Timestamp),
+    ) -> Vec<(VmId, Instant)> {
+        let matching = self.vms.values_mut().filter(|vm| vm.state(now) != State::Gone && wanted.is(vm, cluster));
+        let leave = |vm: &mut Vm| {
+            let leaving = vm.leaving.get_or_insert(Leaving { since: now, gone: now + vm.spec.delete_latency });
+            vm.deleted_at.get_or_insert(at);
+            (vm.id.clone(), leaving.gone)
+        };
+        matching.map(leave).collect()
+    }
+
+    /// The VMs that match, as a reader sees them who is `lag` behind.
+    pub(crate) fn seen<'a>(
+        &'a self,
+        cluster: &'a str,
+        wanted: &'a Wanted<'a>,
+        now: Instant,
+        lag: Duration,
+    ) -> impl Iterator<Item = &'a Vm> {
+        self.vms.values().filter(move |vm| wanted.is(vm, cluster) && vm.is_seen(now, lag))
+    }
+
+    /// Every VM that is not gone.
+    pub(crate) fn present(&self, now: Instant) -> impl Iterator<Item = &Vm> {
+        self.vms.values().filter(move |vm| vm.state(now) != State::Gone)
+    }
+
+    /// The VM of this name, also when it is gone and only laggards still see it.
+    pub(crate) fn get(&self, id: &VmId) -> Option<&Vm> {
+        self.vms.get(id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: &VmId) -> Option<&mut Vm> {
+        self.vms.get_mut(id)
+    }
+
+    /// Forgets the VMs that not even a reader this far behind can see.
+    pub(crate) fn forget_gone(&mut self, now: Instant, lag: Duration) {
+        self.vms.retain(|_, vm| vm.leaving.is_none_or(|leaving| leaving.gone.max(leaving.since + lag) > now));
+    }
+}
+
+/// Which VMs of a cluster a question is about.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted<'a> {
+    /// The one with this provider id.
+    Id(&'a str),
+    /// Those of this machine.
+    Machine(&'a str),
+    /// Those of any machine.
+    All,
+}
+
+impl Wanted<'_> {
+    fn is(&self, vm: &Vm, cluster: &str) -> bool {
+        vm.spec.cluster == cluster
+            && match self {
+                Self::Id(id) => vm.provider_id.as_str() == *id,
+                Self::Machine(machine) => vm.belongs_to(cluster, machine),
+                Self::All => vm.machine.is_some(),
+            }
+    }
+}
+
+impl Order {
+    fn make(self, id: VmId, number: u32, now: Instant, at: Timestamp) -> Vm {
+        let [_, a, b, c] = number.to_be_bytes();
+        let node_name = match (self.spec.node_name, &self.machine) {
+            (NodeNaming::Machine, Some(machine)) => machine.as_str(),
+            _ => id.as_str(),
+        };
+        Vm {
+            provider_id: ProviderId::from(format!("virtual:///{}/{id}", self.spec.cluster)),
+            node_name: NodeName::from(node_name.to_owned()),
+            address: format!("10.{a}.{b}.{c}"),
+            machine: self.machine,
+            class: self.class,
+            created_at: at,
+            deleted_at: None,
+            boots: 1,
+            power: Power::On,
+            initialized: self.initialized,
+            user_data: self.user_data,
+            born: now,
+            up: now + self.spec.boot_latency,
+            leaving: None,
+            spec: self.spec,
+            id,
+        }
+    }
+}
+
+/// Whether a VM made from one spec will do for the other: the properties that cannot be changed on a running VM.
+fn alike(one: &Spec, other: &Spec) -> bool {
+    (&one.region, &one.zone, &one.instance_type) == (&other.region, &other.zone, &other.instance_type)
+}

@@ -1,0 +1,97 @@
+//! What lies on the desks of the kubelets: the pods of each node, and a bell for each VM.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::pods::{PodKey, PodSeen};
+use crate::vm::VmId;
+
+/// All desks. A bell that rings while nobody waits is heard by the next who does.
+#[derive(Debug, Default)]
+pub(super) struct Desks(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    bells: BTreeMap<VmId, Arc<Notify>>,
+    // Usually one; two when a machine was given two VMs and both register under its name.
+    kubelets: BTreeMap<String, BTreeSet<VmId>>,
+    pods: PodsByNode,
+}
+
+/// The pods that are bound to nodes.
+pub(super) type PodsByNode = BTreeMap<String, BTreeMap<PodKey, PodSeen>>;
+
+impl Desks {
+    /// Sits a kubelet down; the bell that wakes it.
+    pub(super) fn open(&self, vm: &VmId, node: &str) -> Arc<Notify> {
+        let mut inner = self.0.lock();
+        inner.kubelets.entry(node.to_owned()).or_default().insert(vm.clone());
+        inner.bells.entry(vm.clone()).or_default().clone()
+    }
+
+    /// Clears a kubelet's desk.
+    pub(super) fn close(&self, vm: &VmId, node: &str) {
+        let mut inner = self.0.lock();
+        inner.bells.remove(vm);
+        if let Some(vms) = inner.kubelets.get_mut(node) {
+            vms.remove(vm);
+            if vms.is_empty() {
+                inner.kubelets.remove(node);
+            }
+        }
+    }
+
+    pub(super) fn wake(&self, vm: &VmId) {
+        if let Some(bell) = self.0.lock().bells.get(vm) {
+            bell.notify_one();
+        }
+    }
+
+    pub(super) fn wake_all(&self) {
+        self.0.lock().bells.values().for_each(|bell| bell.notify_one());
+    }
+
+    /// The pods bound to a node.
+    pub(super) fn pods(&self, node: &str) -> BTreeMap<PodKey, PodSeen> {
+        self.0.lock().pods.get(node).cloned().unwrap_or_default()
+    }
+
+    /// Lays a pod on the desk of its node, made from what lay there before.
+    pub(super) fn put(&self, node: &str, key: PodKey, seen: impl FnOnce(Option<&PodSeen>) -> PodSeen) {
+        let mut inner = self.0.lock();
+        let pods = inner.pods.entry(node.to_owned()).or_default();
+        let pod = seen(pods.get(&key));
+        pods.insert(key, pod);
+        inner.ring(node);
+    }
+
+    pub(super) fn remove(&self, node: &str, key: &PodKey) {
+        let mut inner = self.0.lock();
+        if let Some(pods) = inner.pods.get_mut(node) {
+            pods.remove(key);
+            if pods.is_empty() {
+                inner.pods.remove(node);
+            }
+        }
+        inner.ring(node);
+    }
+
+    /// Keeps only these pods: the others vanished while nobody was watching.
+    pub(super) fn retain(&self, there: &BTreeSet<(String, PodKey)>) {
+        let mut inner = self.0.lock();
+        inner.pods.retain(|node, pods| {
+            pods.retain(|key, _| there.contains(&(node.clone(), key.clone())));
+            !pods.is_empty()
+        });
+    }
+}
+
+impl Inner {
+    fn ring(&self, node: &str) {
+        let vms = self.kubelets.get(node).into_iter().flatten();
+        vms.filter_map(|vm| self.bells.get(vm)).for_each(|bell| bell.notify_one());
+    }
+}

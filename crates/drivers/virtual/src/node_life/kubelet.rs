@@ -1,0 +1,219 @@
+//! One kubelet: the life of one node, from the VM that boots to the silence after it.
+//!
+//! It works in passes. Each pass looks at the VM and at the clock, does whatever is due, and computes the next instant at
+//! which something will be; between passes it sleeps until then, or until its bell rings. What fails is due again after a
+//! wait that doubles. Nothing is remembered that a restarted kubelet would miss.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::desk::Desks;
+use super::object::Word;
+use super::pods::{Chore, Done};
+use super::writes::{WriteError, Writes};
+use super::{Monitor, NodeLife};
+use crate::cloud::VirtualCloud;
+use crate::vm::{State, Vm, VmId};
+
+pub(super) struct Kubelet<'a> {
+    cloud: &'a VirtualCloud,
+    writes: &'a Writes,
+    desks: &'a Desks,
+    life: &'a NodeLife,
+    bell: Arc<Notify>,
+    id: VmId,
+    node: String,
+    dice: fastrand::Rng,
+    registered: Option<Registered>,
+    done: Done,
+    failures: u32,
+}
+
+/// A node that this kubelet has registered.
+struct Registered {
+    uid: String,
+    boots: u32,
+    lease_due: Instant,
+    status_due: Instant,
+    last_renewal: Instant,
+    heard: Standing,
+}
+
+/// How the cluster thinks of the node, as far as we had a part in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// The kubelet spoke last.
+    Heard,
+    /// The VM has fallen silent.
+    Silent,
+    /// The monitor has said so.
+    GivenUp,
+}
+
+/// What a pass came to.
+enum Next {
+    /// Something is due at this instant.
+    At(Instant),
+    /// Nothing is due until the bell rings.
+    Bell,
+    /// The VM is gone and everything has been said.
+    Finished,
+}
+
+impl<'a> Kubelet<'a> {
+    pub(super) fn new(
+        cloud: &'a VirtualCloud,
+        writes: &'a Writes,
+        desks: &'a Desks,
+        vm: &Vm,
+        dice: fastrand::Rng,
+    ) -> Self {
+        let node = vm.node_name.as_str().to_owned();
+        Self {
+            bell: desks.open(&vm.id, &node),
+            life: &cloud.shared.config.node_life,
+            id: vm.id.clone(),
+            registered: None,
+            done: Done::default(),
+            failures: 0,
+            cloud,
+            writes,
+            desks,
+            node,
+            dice,
+        }
+    }
+
+    /// Lives until the VM is gone; its id, so that the desk can be given to another.
+    pub(super) async fn live(mut self) -> VmId {
+        loop {
+            let next = match self.pass().await {
+                Ok(next) => {
+                    self.failures = 0;
+                    next
+                }
+                Err(error) => Next::At(self.try_again_after(&error)),
+            };
+            let bell = self.bell.clone();
+            match next {
+                Next::At(due) => tokio::select! {
+                    biased;
+                    () = bell.notified() => {}
+                    () = tokio::time::sleep_until(due) => {}
+                },
+                Next::Bell => bell.notified().await,
+                Next::Finished => {
+                    self.desks.close(&self.id, &self.node);
+                    return self.id;
+                }
+            }
+        }
+    }
+
+    async fn pass(&mut self) -> Result<Next, WriteError> {
+        let now = Instant::now();
+        let Some(vm) = self.cloud.vm(&self.id) else {
+            return Ok(self.mind_silence(now).await?.unwrap_or(Next::Finished));
+        };
+        let joins = vm.joins().filter(|_| matches!(vm.state(now), State::Booting | State::Running));
+        match joins {
+            Some(joins) if joins <= now => self.work(&vm, now).await,
+            _ => {
+                // Off, hung, leaving or not up yet: silence, until the kubelet starts or the VM is gone.
+                let silence = self.mind_silence(now).await?;
+                let gone = vm.leaving.map(|leaving| leaving.gone);
+                let minded = silence.and_then(|next| if let Next::At(due) = next { Some(due) } else { None });
+                Ok([joins, gone, minded].into_iter().flatten().min().map_or(Next::Bell, Next::At))
+            }
+        }
+    }
+
+    /// Everything a kubelet does while its VM is up.
+    async fn work(&mut self, vm: &Vm, now: Instant) -> Result<Next, WriteError> {
+        let word = Word::of(vm);
+        let at = self.cloud.time().1;
+        if self.registered.as_ref().is_none_or(|known| known.boots != vm.boots) {
+            let uid = self.writes.register(vm, word, at).await?;
+            tracing::debug!(node = self.node, vm = %vm.id, "node registered");
+            self.registered = Some(Registered {
+                uid,
+                boots: vm.boots,
+                lease_due: now,
+                status_due: now + self.jittered(self.life.status_period),
+                last_renewal: now,
+                heard: Standing::Heard,
+            });
+        }
+        let (lease_period, status_period) =
+            (self.jittered(self.life.lease_period), self.jittered(self.life.status_period));
+        let Some(known) = self.registered.as_mut() else { return Ok(Next::Bell) };
+        // After a silence the others may have given the node up: speak at once.
+        let overdue = known.heard != Standing::Heard || known.last_renewal + self.life.lease_duration <= now;
+        if overdue || known.status_due <= now {
+            self.writes.say(&self.node, word, at).await?;
+            (known.status_due, known.heard) = (now + status_period, Standing::Heard);
+            if overdue {
+                known.lease_due = now;
+            }
+        }
+        if known.lease_due <= now {
+            self.writes.renew(&self.node, &known.uid, self.life.lease_duration, at).await?;
+            (known.lease_due, known.last_renewal) = (now + lease_period, now);
+        }
+        let due = known.lease_due.min(known.status_due);
+        let pods_due = self.mind_pods(vm, now).await?;
+        Ok(Next::At(pods_due.map_or(due, |pods| pods.min(due))))
+    }
+
+    /// Starts and removes the pods whose time has come; when the next one's will.
+    async fn mind_pods(&mut self, vm: &Vm, now: Instant) -> Result<Option<Instant>, WriteError> {
+        let pods = self.desks.pods(&self.node);
+        let mut failed = None;
+        for (due, chore, key, pod) in self.done.left(&pods) {
+            if due > now {
+                return failed.map_or(Ok(Some(due)), Err);
+            }
+            let outcome = match chore {
+                Chore::Start => self.writes.start(key, pod, vm, self.cloud.time().1).await,
+                Chore::Remove => self.writes.remove(key, pod).await,
+            };
+            // One pod that cannot be written must not keep the others from ending.
+            match outcome {
+                Ok(()) => self.done.note(&pod.uid, chore),
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(None), Err)
+    }
+
+    /// What the monitor does about a node that has fallen silent; none if it has nothing (more) to do.
+    async fn mind_silence(&mut self, now: Instant) -> Result<Option<Next>, WriteError> {
+        let Some(known) = self.registered.as_mut().filter(|known| known.heard != Standing::GivenUp) else {
+            return Ok(None);
+        };
+        known.heard = Standing::Silent;
+        let Monitor::Grace(grace) = self.life.monitor else { return Ok(None) };
+        if now < known.last_renewal + grace {
+            return Ok(Some(Next::At(known.last_renewal + grace)));
+        }
+        self.writes.say(&self.node, Word::Unknown, self.cloud.time().1).await?;
+        known.heard = Standing::GivenUp;
+        Ok(None)
+    }
+
+    /// A period, a little longer each time by chance, so that nodes that began together do not stay in step.
+    fn jittered(&mut self, period: Duration) -> Duration {
+        period.mul_f64(1.0 + 0.04 * self.dice.f64())
+    }
+
+    fn try_again_after(&mut self, error: &WriteError) -> Instant {
+        let wait = self.life.retry.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.life.lease_period);
+        self.failures = self.failures.saturating_add(1);
+        let wait = wait.mul_f64(0.5 + self.dice.f64() / 2.0);
+        tracing::debug!(node = self.node, ?error, ?wait, "a kubelet's request failed; trying again");
+        Instant::now() + wait
+    }
+}

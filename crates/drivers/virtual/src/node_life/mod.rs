@@ -1,0 +1,130 @@
+//! What kubelets do: nodes register, stay alive, run pods, and fall silent with their VMs.
+//!
+//! A VM that is up gets a [kubelet](kubelet); it writes the Node, renews the Lease and takes care of the pods bound to it. A
+//! VM that dies or hangs simply stops doing so: saying that a node is `Unknown` is somebody else's part, in a cluster the
+//! node-lifecycle controller's. Where there is none (in memory), the [`Monitor`] plays it.
+//!
+//! Nothing polls. A change in the cloud wakes the kubelet of that VM, an event of a pod wakes the kubelet of its node, and
+//! each kubelet knows the next instant at which it has something to do.
+
+mod desk;
+mod kubelet;
+mod object;
+mod pods;
+mod writes;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use tokio_util::sync::CancellationToken;
+
+use crate::cloud::VirtualCloud;
+use crate::journal::News;
+use crate::spec::Join;
+use crate::vm::Vm;
+use desk::Desks;
+use kubelet::Kubelet;
+use writes::Writes;
+
+pub use pods::RUNDOWN_ANNOTATION;
+
+/// How nodes live. The defaults are the kubelet's.
+#[derive(Clone, Debug)]
+pub struct NodeLife {
+    /// How often a lease is renewed.
+    pub lease_period: Duration,
+    /// For how long a lease says it is good.
+    pub lease_duration: Duration,
+    /// How often a status is written that has not changed.
+    pub status_period: Duration,
+    /// Who notices that a node has fallen silent.
+    pub monitor: Monitor,
+    /// How long a pod takes to start.
+    pub pod_start: Duration,
+    /// How long a pod takes to end once it is told to, at most its grace period; [`RUNDOWN_ANNOTATION`] says otherwise for a pod.
+    pub pod_rundown: Duration,
+    /// How many writes may be under way at once, over all nodes.
+    pub writes_at_once: usize,
+    /// How long one request may take.
+    pub request_timeout: Duration,
+    /// The first wait after a failed request; it doubles up to the lease period.
+    pub retry: Duration,
+}
+
+/// Who notices that a node has fallen silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Monitor {
+    /// Someone else: there is a real controller manager.
+    Absent,
+    /// We do, and set its conditions to `Unknown` once its lease has not been renewed for this long.
+    Grace(Duration),
+}
+
+impl Default for NodeLife {
+    fn default() -> Self {
+        Self {
+            lease_period: Duration::from_secs(10),
+            lease_duration: Duration::from_secs(40),
+            status_period: Duration::from_mins(5),
+            monitor: Monitor::Grace(Duration::from_secs(40)),
+            pod_start: Duration::from_millis(100),
+            pod_rundown: Duration::from_millis(500),
+            writes_at_once: 32,
+            request_timeout: Duration::from_secs(10),
+            retry: Duration::from_millis(200),
+        }
+    }
+}
+
+impl VirtualCloud {
+    /// Plays the kubelets of all VMs towards this API server, until `stop`. Run it once per cloud, beside the controllers; it
+    /// can be stopped and run again, and then goes on with what it finds.
+    pub async fn run_nodes(&self, client: kube::Client, stop: CancellationToken) {
+        let life = &self.shared.config.node_life;
+        let writes = Writes::new(client, life);
+        let desks = Desks::default();
+        let mut dice = self.look(|sky| sky.dice.fork());
+        let pods_dice = dice.fork();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = pods::follow(&writes, &desks, life, pods_dice, &self.shared.now) => {}
+            () = self.keep_kubelets(&writes, &desks, &mut dice) => {}
+        }
+    }
+
+    /// Starts a kubelet for every VM that will ever join, and wakes it when something is done to its VM.
+    async fn keep_kubelets(&self, writes: &Writes, desks: &Desks, dice: &mut fastrand::Rng) {
+        let mut changes = self.changes();
+        let mut at_work = BTreeSet::new();
+        let mut kubelets = FuturesUnordered::new();
+        let mut place = 0;
+        let mut news = News::Everything;
+        loop {
+            let told_of = match news {
+                News::Of(vms) => vms,
+                News::Everything => {
+                    desks.wake_all();
+                    self.vms().into_iter().map(|vm| vm.id).collect()
+                }
+            };
+            for id in told_of {
+                desks.wake(&id);
+                let starting = |vm: &Vm| vm.spec.join != Join::Never && !at_work.contains(&vm.id);
+                if let Some(vm) = self.vm(&id).filter(starting) {
+                    kubelets.push(Kubelet::new(self, writes, desks, &vm, dice.fork()).live());
+                    at_work.insert(id);
+                }
+            }
+            tokio::select! {
+                biased;
+                told = changes.changed() => if told.is_err() { return },
+                Some(finished) = kubelets.next() => { at_work.remove(&finished); }
+            }
+            changes.borrow_and_update();
+            (news, place) = self.look(|sky| (sky.journal.since(place), sky.journal.end()));
+        }
+    }
+}

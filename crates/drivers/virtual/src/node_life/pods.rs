@@ -1,0 +1,263 @@
+//! The pods of a node: what is to be done with each, and when.
+//!
+//! A pod that is bound to a node is started by its kubelet, and one that is told to go runs down within its grace period and
+//! is then removed. Volumes are the seam that is left open here: a kubelet mounts before it starts a pod and unmounts before
+//! it removes one, so attaching and detaching will sit at [`Chore::Start`] and [`Chore::Remove`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::WatchEvent;
+use tokio::time::Instant;
+
+use super::NodeLife;
+use super::desk::Desks;
+use super::writes::{WriteError, Writes};
+use crate::cloud::Now;
+
+/// On a pod: how long it takes to end, as a Go duration. A pod that outlasts its grace period is ended by it.
+pub const RUNDOWN_ANNOTATION: &str = "virtual.millwright.dev/rundown";
+
+/// Namespace and name of a pod.
+pub(super) type PodKey = (String, String);
+
+/// A pod, as its kubelet sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PodSeen {
+    pub(super) uid: String,
+    pub(super) containers: Vec<Container>,
+    stage: Stage,
+}
+
+/// What a pod's status says of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Container {
+    pub(super) name: String,
+    pub(super) image: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting { starts: Instant },
+    Running,
+    Finished,
+    Ending { ends: Instant },
+}
+
+/// Something to do for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Chore {
+    /// Report it as running.
+    Start,
+    /// Remove it: its containers have ended.
+    Remove,
+}
+
+impl PodSeen {
+    /// What a pod looks like now, given how it looked before.
+    fn see(pod: &Pod, before: Option<&Self>, life: &NodeLife, (now, at): (Instant, Timestamp)) -> Self {
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        let before = before.filter(|before| before.uid == uid).map(|before| before.stage);
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+        let finished = matches!(phase, "Succeeded" | "Failed");
+        let stage = match &pod.metadata.deletion_timestamp {
+            Some(_) if finished => Stage::Ending { ends: now },
+            Some(deadline) => {
+                let grace = Duration::try_from(deadline.0.duration_since(at)).unwrap_or_default();
+                let ends = now + rundown(pod, life).min(grace);
+                match before {
+                    // A second deletion may shorten the end that was set, never put it off.
+                    Some(Stage::Ending { ends: sooner }) => Stage::Ending { ends: sooner.min(ends) },
+                    _ => Stage::Ending { ends },
+                }
+            }
+            None if finished => Stage::Finished,
+            None if phase == "Running" => Stage::Running,
+            None => match before {
+                Some(waiting @ Stage::Waiting { .. }) => waiting,
+                _ => Stage::Waiting { starts: now + life.pod_start },
+            },
+        };
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        let container = |c: &k8s_openapi::api::core::v1::Container| Container {
+            name: c.name.clone(),
+            image: c.image.clone().unwrap_or_default(),
+        };
+        Self { uid, containers: containers.map(container).collect(), stage }
+    }
+
+    /// What comes next for it, and when.
+    pub(super) fn next(&self) -> Option<(Instant, Chore)> {
+        match self.stage {
+            Stage::Waiting { starts } => Some((starts, Chore::Start)),
+            Stage::Ending { ends } => Some((ends, Chore::Remove)),
+            Stage::Running | Stage::Finished => None,
+        }
+    }
+}
+
+fn rundown(pod: &Pod, life: &NodeLife) -> Duration {
+    let annotated = pod.metadata.annotations.as_ref().and_then(|all| all.get(RUNDOWN_ANNOTATION));
+    let asked = annotated.and_then(|text| text.parse::<api::GoDuration>().ok());
+    asked.map_or(life.pod_rundown, api::GoDuration::to_std)
+}
+
+/// Keeps the desks up to date with the pods of the cluster. Ends only with the process: what fails is tried again, later and
+/// later.
+pub(super) async fn follow(writes: &Writes, desks: &Desks, life: &NodeLife, mut dice: fastrand::Rng, now: &Now) {
+    let mut wait = life.retry;
+    loop {
+        let begun = Instant::now();
+        let ended = list_and_watch(writes, desks, life, now).await;
+        // A watch that lasted was a good one: the next begins at once and with fresh patience.
+        wait = if begun.elapsed() > life.lease_period { life.retry } else { (wait * 2).min(life.lease_period) };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "the watch of pods ended; listing them again");
+        }
+        tokio::time::sleep(wait.mul_f64(0.5 + dice.f64() / 2.0)).await;
+    }
+}
+
+async fn list_and_watch(writes: &Writes, desks: &Desks, life: &NodeLife, now: &Now) -> Result<(), WriteError> {
+    let put = |pod: &Pod| {
+        let (node, key) = place(pod)?;
+        let time = (Instant::now(), now());
+        desks.put(&node, key.clone(), |before| PodSeen::see(pod, before, life, time));
+        Some((node, key))
+    };
+    let (pods, version) = writes.list_pods().await?;
+    let there: BTreeSet<_> = pods.iter().filter_map(put).collect();
+    desks.retain(&there);
+    let mut events = writes.watch_pods(&version).await?;
+    while let Some(event) = events.next().await {
+        match event.map_err(WriteError::from)? {
+            WatchEvent::Added(pod) | WatchEvent::Modified(pod) => drop(put(&pod)),
+            WatchEvent::Deleted(pod) => {
+                if let Some((node, key)) = place(&pod) {
+                    desks.remove(&node, &key);
+                }
+            }
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Error(status) => return Err(WriteError::from(kube::Error::Api(status))),
+        }
+    }
+    Ok(())
+}
+
+/// The node a pod is bound to, and its key there.
+fn place(pod: &Pod) -> Option<(String, PodKey)> {
+    let node = pod.spec.as_ref()?.node_name.clone().filter(|node| !node.is_empty())?;
+    Some((node, (pod.metadata.namespace.clone().unwrap_or_default(), pod.metadata.name.clone()?)))
+}
+
+/// What has been done for which pod, so that nothing is done twice while the watch has not caught up.
+#[derive(Debug, Default)]
+pub(super) struct Done(BTreeMap<String, Chore>);
+
+impl Done {
+    pub(super) fn note(&mut self, uid: &str, chore: Chore) {
+        self.0.insert(uid.to_owned(), chore);
+    }
+
+    /// What is left to do, soonest first.
+    pub(super) fn left<'a>(
+        &mut self,
+        pods: &'a BTreeMap<PodKey, PodSeen>,
+    ) -> Vec<(Instant, Chore, &'a PodKey, &'a PodSeen)> {
+        let there: BTreeSet<&str> = pods.values().map(|pod| pod.uid.as_str()).collect();
+        self.0.retain(|uid, _| there.contains(uid.as_str()));
+        let chores = pods.iter().filter_map(|(key, pod)| pod.next().map(|(at, chore)| (at, chore, key, pod)));
+        let mut left: Vec<_> =
+            chores.filter(|(_, chore, _, pod)| self.0.get(&pod.uid).is_none_or(|done| done < chore)).collect();
+        left.sort_by_key(|(at, _, key, _)| (*at, (*key).clone()));
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn pod(patch: serde_json::Value) -> Pod {
+        let mut pod = json!({ "metadata": { "uid": "u" }, "spec": { "containers": [{ "name": "c" }] } });
+        json_merge(&mut pod, patch);
+        serde_json::from_value(pod).unwrap()
+    }
+
+    fn json_merge(into: &mut serde_json::Value, patch: serde_json::Value) {
+        match patch {
+            serde_json::Value::Object(fields) => {
+                for (key, value) in fields {
+                    json_merge(&mut into[&key], value);
+                }
+            }
+            value => *into = value,
+        }
+    }
+
+    fn life() -> NodeLife {
+        NodeLife { pod_start: SECOND, pod_rundown: 5 * SECOND, ..NodeLife::default() }
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_pod_starts_after_its_start_time_however_often_it_is_seen() {
+        let now = Instant::now();
+        let first = PodSeen::see(&pod(json!({})), None, &life(), (now, Timestamp::UNIX_EPOCH));
+        let again = PodSeen::see(&pod(json!({})), Some(&first), &life(), (now + SECOND / 2, Timestamp::UNIX_EPOCH));
+        assert_eq!(again.next(), Some((now + SECOND, Chore::Start)));
+        let running = pod(json!({ "status": { "phase": "Running" } }));
+        assert_eq!(PodSeen::see(&running, Some(&again), &life(), (now, Timestamp::UNIX_EPOCH)).next(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_ends_after_its_rundown_but_not_after_its_grace() {
+        let now = Instant::now();
+        let told = at("2026-01-01T00:00:00Z");
+        let ends = |deadline: &str, rundown: Option<&str>| {
+            let annotations = rundown.map(|text| json!({ RUNDOWN_ANNOTATION: text }));
+            let metadata = json!({ "deletionTimestamp": deadline, "annotations": annotations });
+            PodSeen::see(&pod(json!({ "metadata": metadata })), None, &life(), (now, told)).next()
+        };
+        assert_eq!(ends("2026-01-01T00:00:30Z", None), Some((now + 5 * SECOND, Chore::Remove)));
+        assert_eq!(ends("2026-01-01T00:00:30Z", Some("20s")), Some((now + 20 * SECOND, Chore::Remove)));
+        assert_eq!(ends("2026-01-01T00:00:30Z", Some("1h")), Some((now + 30 * SECOND, Chore::Remove)));
+        assert_eq!(ends("2025-01-01T00:00:30Z", None), Some((now, Chore::Remove)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_deletion_shortens_the_end_and_never_puts_it_off() {
+        let now = Instant::now();
+        let told = at("2026-01-01T00:00:00Z");
+        let dying = |deadline: &str| pod(json!({ "metadata": { "deletionTimestamp": deadline } }));
+        let first = PodSeen::see(&dying("2026-01-01T00:00:30Z"), None, &life(), (now, told));
+        let later = PodSeen::see(&dying("2026-01-01T00:00:30Z"), Some(&first), &life(), (now + SECOND, told));
+        assert_eq!(later.next(), first.next());
+        let sooner = PodSeen::see(&dying("2026-01-01T00:00:01Z"), Some(&first), &life(), (now, told));
+        assert_eq!(sooner.next(), Some((now + SECOND, Chore::Remove)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_done_is_not_done_again_but_a_started_pod_can_still_be_removed() {
+        let now = Instant::now();
+        let mut done = Done::default();
+        let key = ("default".to_owned(), "p".to_owned());
+        let waiting = PodSeen::see(&pod(json!({})), None, &life(), (now, Timestamp::UNIX_EPOCH));
+        let pods = BTreeMap::from([(key.clone(), waiting)]);
+        assert_eq!(done.left(&pods).len(), 1);
+        done.note("u", Chore::Start);
+        assert!(done.left(&pods).is_empty());
+        let dying = pod(json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
+        let pods = BTreeMap::from([(key, PodSeen::see(&dying, None, &life(), (now, Timestamp::UNIX_EPOCH)))]);
+        assert_eq!(done.left(&pods).len(), 1);
+    }
+}

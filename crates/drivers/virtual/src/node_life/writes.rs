@@ -1,0 +1,219 @@
+//! The requests kubelets make, each within a time limit and not too many at once.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryFutureExt};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions, WatchEvent,
+    WatchParams,
+};
+use kube::core::ApiResource;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::NodeLife;
+use super::object::{self, LEASE_NAMESPACE, Word};
+use super::pods::{PodKey, PodSeen};
+use crate::vm::Vm;
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WriteError {
+    #[error("failed to hear from the API server")]
+    Api(#[from] kube::Error),
+    #[error("failed to hear from the API server in time")]
+    Late,
+    #[error("failed to take part: the gate for requests is closed")]
+    Closed,
+    #[error("failed to write a status without running into other writers")]
+    Crowded,
+}
+
+impl WriteError {
+    fn status(&self) -> Option<&kube::core::Status> {
+        match self {
+            Self::Api(kube::Error::Api(status)) => Some(status),
+            _ => None,
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.status().is_some_and(kube::core::Status::is_not_found)
+    }
+
+    fn is_taken(&self) -> bool {
+        self.status().is_some_and(kube::core::Status::is_already_exists)
+    }
+
+    fn is_conflict(&self) -> bool {
+        self.status().is_some_and(kube::core::Status::is_conflict)
+    }
+}
+
+/// The API server, as kubelets use it.
+pub(super) struct Writes {
+    nodes: Api<DynamicObject>,
+    leases: Api<DynamicObject>,
+    client: kube::Client,
+    gate: Semaphore,
+    timeout: Duration,
+}
+
+/// Whether a word about a node found the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It is written.
+    Written,
+    /// There is no such node.
+    NoSuchNode,
+}
+
+impl Writes {
+    pub(super) fn new(client: kube::Client, life: &NodeLife) -> Self {
+        Self {
+            nodes: Api::all_with(client.clone(), &ApiResource::erase::<Node>(&())),
+            leases: Api::namespaced_with(client.clone(), LEASE_NAMESPACE, &ApiResource::erase::<Lease>(&())),
+            client,
+            gate: Semaphore::new(life.writes_at_once.max(1)),
+            timeout: life.request_timeout,
+        }
+    }
+
+    /// One request, when it is its turn and within the time limit.
+    async fn send<T>(&self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, WriteError> {
+        let _turn = self.gate.acquire().await.map_err(|_| WriteError::Closed)?;
+        tokio::time::timeout(self.timeout, request.map_err(WriteError::Api)).await.map_err(|_| WriteError::Late)?
+    }
+
+    /// Registers a node with its status; the uid it is known by. A node of that name is taken over, as a kubelet does that
+    /// starts again: its labels are brought up to date, what others set stays.
+    pub(super) async fn register(&self, vm: &Vm, word: Word, at: Timestamp) -> Result<String, WriteError> {
+        let name = vm.node_name.as_str();
+        let wanted = decoded(object::node(vm, word, at))?;
+        let node = match self.send(self.nodes.create(&PostParams::default(), &wanted)).await {
+            Ok(node) => node,
+            Err(error) if error.is_taken() => {
+                let node = self.send(self.nodes.get(name)).await?;
+                let known = node.data.pointer("/spec/providerID").filter(|id| *id != "");
+                let provider_id = known.cloned().unwrap_or_else(|| vm.provider_id.as_str().into());
+                let patch = json!({
+                    "metadata": { "labels": object::labels(vm) },
+                    "spec": { "providerID": provider_id },
+                });
+                self.send(self.nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?
+            }
+            Err(error) => return Err(error),
+        };
+        // Some servers keep the status of a Node that is created, some want it said separately.
+        let boot = format!("{}-{}", vm.id, vm.boots);
+        if node.data.pointer("/status/nodeInfo/bootID").is_none_or(|id| *id != boot) {
+            let status = object::status(vm, listed(&node.data, "/status/conditions"), word, at);
+            let patch = json!({ "metadata": { "resourceVersion": node.metadata.resource_version }, "status": status });
+            self.send(self.nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?;
+        }
+        Ok(node.metadata.uid.unwrap_or_default())
+    }
+
+    /// Writes what is said of a node into its conditions, beside those of others. The list is rewritten whole, so it is read
+    /// first and the write is bound to what was read.
+    pub(super) async fn say(&self, node: &str, word: Word, at: Timestamp) -> Result<Heard, WriteError> {
+        for _ in 0..5 {
+            let present = match self.send(self.nodes.get(node)).await {
+                Ok(present) => present,
+                Err(error) if error.is_gone() => return Ok(Heard::NoSuchNode),
+                Err(error) => return Err(error),
+            };
+            let conditions = object::conditions(listed(&present.data, "/status/conditions"), word, at);
+            let patch = json!({
+                "metadata": { "uid": present.metadata.uid, "resourceVersion": present.metadata.resource_version },
+                "status": { "conditions": conditions },
+            });
+            match self.send(self.nodes.patch_status(node, &PatchParams::default(), &Patch::Merge(patch))).await {
+                Ok(_) => return Ok(Heard::Written),
+                Err(error) if error.is_gone() => return Ok(Heard::NoSuchNode),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(WriteError::Crowded)
+    }
+
+    /// Renews a node's lease, or takes one out.
+    pub(super) async fn renew(
+        &self,
+        node: &str,
+        uid: &str,
+        duration: Duration,
+        at: Timestamp,
+    ) -> Result<(), WriteError> {
+        let renewal = object::renewal(node, at);
+        match self.send(self.leases.patch(node, &PatchParams::default(), &Patch::Merge(renewal))).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_gone() => {
+                let lease = decoded(object::lease(node, uid, duration, at))?;
+                self.send(self.leases.create(&PostParams::default(), &lease)).await.map(drop)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reports a pod as running. A pod that is gone or was replaced by another is none of our business any more.
+    pub(super) async fn start(
+        &self,
+        (namespace, name): &PodKey,
+        pod: &PodSeen,
+        vm: &Vm,
+        at: Timestamp,
+    ) -> Result<(), WriteError> {
+        let status = object::running(&pod.uid, &pod.containers, &vm.address, at);
+        let pods = self.pods(namespace);
+        settled(self.send(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status))).await)
+    }
+
+    /// Removes a pod whose containers have ended.
+    pub(super) async fn remove(&self, (namespace, name): &PodKey, pod: &PodSeen) -> Result<(), WriteError> {
+        let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
+        let at_once = DeleteParams::default().grace_period(0).preconditions(preconditions);
+        settled(self.send(self.pods(namespace).delete(name, &at_once)).await)
+    }
+
+    fn pods(&self, namespace: &str) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    pub(super) async fn list_pods(&self) -> Result<(Vec<Pod>, String), WriteError> {
+        let pods = self.send(Api::<Pod>::all(self.client.clone()).list(&ListParams::default())).await?;
+        Ok((pods.items, pods.metadata.resource_version.unwrap_or_default()))
+    }
+
+    /// Not through the gate: a watch stays open.
+    pub(super) async fn watch_pods(
+        &self,
+        version: &str,
+    ) -> Result<BoxStream<'static, Result<WatchEvent<Pod>, kube::Error>>, WriteError> {
+        let pods = Api::<Pod>::all(self.client.clone());
+        let opened = tokio::time::timeout(self.timeout, pods.watch(&WatchParams::default(), version)).await;
+        Ok(opened.map_err(|_| WriteError::Late)??.boxed())
+    }
+}
+
+fn settled<T>(answer: Result<T, WriteError>) -> Result<(), WriteError> {
+    match answer {
+        Err(error) if error.is_gone() || error.is_conflict() => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+fn listed<'a>(data: &'a Value, path: &str) -> &'a [Value] {
+    data.pointer(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn decoded<T: DeserializeOwned>(object: Value) -> Result<T, WriteError> {
+    serde_json::from_value(object).map_err(|error| WriteError::Api(kube::Error::SerdeError(error)))
+}

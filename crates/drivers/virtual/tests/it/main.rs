@@ -1,0 +1,36 @@
+//! The virtual cloud, seen from outside.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may fail; its words are not tests in themselves to clippy"
+)]
+
+mod bench;
+mod faults;
+mod lag;
+mod lives;
+mod nodes;
+
+use bench::Ground;
+use driver::conformance;
+use driver::{Capabilities, Support};
+use virtual_cloud::Config;
+
+#[tokio::test(start_paused = true)]
+async fn the_driver_keeps_the_contract() {
+    for initialize in [Support::Offered, Support::NotOffered] {
+        let capabilities = Capabilities { initialize, ..Capabilities::ALL };
+        let report = conformance::run(|| Ground::new(Config { capabilities, ..Config::default() })).await;
+        assert!(report.passed(), "{report}");
+        let moot = usize::from(initialize == Support::NotOffered);
+        assert_eq!(report.skipped().len(), moot, "{report}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_without_optional_calls_keeps_the_contract_too() {
+    let config = Config { capabilities: Capabilities::MINIMAL, ..Config::default() };
+    let report = conformance::run(|| Ground::new(config.clone())).await;
+    assert!(report.passed(), "{report}");
+}

@@ -1,0 +1,1 @@
+//! Node life, against the API server in memory.
