@@ -1,0 +1,268 @@
+//! The flags of each program, and where its files are.
+//!
+//! As close to a production set-up as one machine allows: TLS everywhere, RBAC and the node authorizer on, service-account
+//! credentials per controller, no anonymous shortcuts. Not as in production: one etcd that does not wait for the disk, no
+//! leader election (there is one of each, and a lease would delay the start), loopback only.
+
+use std::path::{Path, PathBuf};
+
+use crate::options::{Options, Presence};
+use crate::program::Program;
+
+/// The files of one control plane, all under one folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The folder; removed with the control plane.
+    pub home: PathBuf,
+    /// Who listens where.
+    pub ports: Ports,
+}
+
+/// Who listens where, on the loopback address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// etcd, for the API server.
+    pub etcd: u16,
+    /// etcd, for other members; there are none, but it insists.
+    pub etcd_peer: u16,
+    /// The API server.
+    pub api_server: u16,
+    /// The controllers' health and metrics.
+    pub controller_manager: u16,
+    /// The scheduler's health and metrics.
+    pub scheduler: u16,
+}
+
+impl Ports {
+    /// Where a program answers questions about its health.
+    pub fn of(self, program: Program) -> Option<u16> {
+        match program {
+            Program::Etcd => Some(self.etcd),
+            Program::ApiServer => Some(self.api_server),
+            Program::ControllerManager => Some(self.controller_manager),
+            Program::Scheduler => Some(self.scheduler),
+            Program::Kubectl => None,
+        }
+    }
+}
+
+impl Layout {
+    /// What a program printed.
+    pub fn log(&self, program: Program) -> PathBuf {
+        self.home.join("logs").join(format!("{program}.log"))
+    }
+
+    /// A certificate or key.
+    pub fn pki(&self, name: &str) -> PathBuf {
+        self.home.join("pki").join(name)
+    }
+
+    /// Everything that etcd keeps. Copy it or put it back only while etcd does not run.
+    pub fn etcd_data(&self) -> PathBuf {
+        self.home.join("etcd")
+    }
+
+    /// How a program, or the administrator, reaches the API server.
+    pub fn kubeconfig(&self, whose: &str) -> PathBuf {
+        self.home.join(format!("{whose}.kubeconfig"))
+    }
+
+    /// The address of the API server.
+    pub fn server(&self) -> String {
+        format!("https://127.0.0.1:{}", self.ports.api_server)
+    }
+}
+
+/// The command line of `program`, without its name.
+pub fn arguments(program: Program, layout: &Layout, options: &Options) -> Vec<String> {
+    let mut arguments = match program {
+        Program::Etcd => etcd(layout),
+        Program::ApiServer => api_server(layout, options.controller_manager),
+        Program::ControllerManager => controller_manager(layout),
+        Program::Scheduler => scheduler(layout),
+        Program::Kubectl => vec![flag("kubeconfig", &layout.kubeconfig("admin"))],
+    };
+    let takes_gates = matches!(program, Program::ApiServer | Program::ControllerManager | Program::Scheduler);
+    if takes_gates && !options.feature_gates.is_empty() {
+        let gates: Vec<String> = options.feature_gates.iter().map(|(gate, on)| format!("{gate}={on}")).collect();
+        arguments.push(format!("--feature-gates={}", gates.join(",")));
+    }
+    arguments.extend(options.extra_arguments.get(&program).into_iter().flatten().cloned());
+    arguments
+}
+
+fn etcd(layout: &Layout) -> Vec<String> {
+    let client = format!("https://127.0.0.1:{}", layout.ports.etcd);
+    let peer = format!("https://127.0.0.1:{}", layout.ports.etcd_peer);
+    let (certificate, key, authority) = (layout.pki("etcd.crt"), layout.pki("etcd.key"), layout.pki("etcd-ca.crt"));
+    vec![
+        "--name=etcd".to_owned(),
+        flag("data-dir", &layout.etcd_data()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=etcd={peer}"),
+        flag("cert-file", &certificate),
+        flag("key-file", &key),
+        flag("trusted-ca-file", &authority),
+        "--client-cert-auth=true".to_owned(),
+        flag("peer-cert-file", &certificate),
+        flag("peer-key-file", &key),
+        flag("peer-trusted-ca-file", &authority),
+        "--peer-client-cert-auth=true".to_owned(),
+        "--socket-reuse-port=true".to_owned(),
+        // What a power cut would lose, nobody will miss; waiting for the disk would cost most of every write.
+        "--unsafe-no-fsync=true".to_owned(),
+    ]
+}
+
+fn api_server(layout: &Layout, controllers: Presence) -> Vec<String> {
+    let mut arguments = serving(layout, Program::ApiServer, layout.ports.api_server);
+    arguments.extend([
+        format!("--etcd-servers=https://127.0.0.1:{}", layout.ports.etcd),
+        flag("etcd-cafile", &layout.pki("etcd-ca.crt")),
+        flag("etcd-certfile", &layout.pki("etcd-client.crt")),
+        flag("etcd-keyfile", &layout.pki("etcd-client.key")),
+        flag("client-ca-file", &layout.pki("ca.crt")),
+        "--authorization-mode=Node,RBAC".to_owned(),
+        "--enable-admission-plugins=NodeRestriction".to_owned(),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        flag("service-account-key-file", &layout.pki("tokens.pub")),
+        flag("service-account-signing-key-file", &layout.pki("tokens.key")),
+        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        // No Endpoints may point to a loopback address, so there is nothing to write for the service `kubernetes`.
+        "--endpoint-reconciler-type=none".to_owned(),
+        "--allow-privileged=true".to_owned(),
+    ]);
+    if controllers == Presence::Without {
+        arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
+    }
+    arguments
+}
+
+fn controller_manager(layout: &Layout) -> Vec<String> {
+    let mut arguments = serving(layout, Program::ControllerManager, layout.ports.controller_manager);
+    arguments.extend([
+        flag("kubeconfig", &layout.kubeconfig(Program::ControllerManager.name())),
+        "--leader-elect=false".to_owned(),
+        "--use-service-account-credentials=true".to_owned(),
+        flag("service-account-private-key-file", &layout.pki("tokens.key")),
+        flag("root-ca-file", &layout.pki("ca.crt")),
+        flag("cluster-signing-cert-file", &layout.pki("ca.crt")),
+        flag("cluster-signing-key-file", &layout.pki("ca.key")),
+        flag("flex-volume-plugin-dir", &layout.home.join("volume-plugins")),
+    ]);
+    arguments
+}
+
+fn scheduler(layout: &Layout) -> Vec<String> {
+    let mut arguments = serving(layout, Program::Scheduler, layout.ports.scheduler);
+    arguments
+        .extend([flag("kubeconfig", &layout.kubeconfig(Program::Scheduler.name())), "--leader-elect=false".to_owned()]);
+    arguments
+}
+
+/// Where and as whom a program of Kubernetes listens; the same words for all three.
+fn serving(layout: &Layout, program: Program, port: u16) -> Vec<String> {
+    vec![
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--secure-port={port}"),
+        "--permit-port-sharing=true".to_owned(),
+        flag("tls-cert-file", &layout.pki(&format!("{program}.crt"))),
+        flag("tls-private-key-file", &layout.pki(&format!("{program}.key"))),
+    ]
+}
+
+fn flag(name: &str, path: &Path) -> String {
+    format!("--{name}={}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::{Binaries, Cache};
+    use crate::recipe::Recipe;
+    use rstest::rstest;
+
+    fn layout() -> Layout {
+        let ports = Ports { etcd: 1, etcd_peer: 2, api_server: 3, controller_manager: 4, scheduler: 5 };
+        Layout { home: "/home".into(), ports }
+    }
+
+    fn options() -> Options {
+        let recipe = Recipe::of_this_repository().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join(recipe.digest())).unwrap();
+        Options::new(Binaries::find(&Cache::at(folder.path()), &recipe).unwrap())
+    }
+
+    fn line(program: Program, options: &Options) -> String {
+        arguments(program, &layout(), options).join(" ")
+    }
+
+    #[rstest]
+    #[case(Program::Etcd)]
+    #[case(Program::ApiServer)]
+    #[case(Program::ControllerManager)]
+    #[case(Program::Scheduler)]
+    fn everything_listens_on_loopback_and_shares_its_reserved_port(#[case] program: Program) {
+        let line = line(program, &options());
+        let port = layout().ports.of(program).unwrap();
+        if program == Program::Etcd {
+            assert!(line.contains("--listen-client-urls=https://127.0.0.1:1 "), "{line}");
+            assert!(line.contains("--listen-peer-urls=https://127.0.0.1:2 "), "{line}");
+            assert!(line.contains("--socket-reuse-port=true"), "{line}");
+        } else {
+            let expected = format!("--bind-address=127.0.0.1 --secure-port={port} --permit-port-sharing=true");
+            assert!(line.contains(&expected), "{line}");
+        }
+        assert!(!line.contains("0.0.0.0:") && !line.contains("http://"), "{line}");
+    }
+
+    #[test]
+    fn the_api_server_asks_rbac_and_etcd_asks_for_certificates() {
+        assert!(line(Program::ApiServer, &options()).contains("--authorization-mode=Node,RBAC"));
+        let etcd = line(Program::Etcd, &options());
+        assert!(etcd.contains("--client-cert-auth=true") && etcd.contains("--peer-client-cert-auth=true"), "{etcd}");
+        assert!(etcd.contains("--unsafe-no-fsync=true"), "{etcd}");
+    }
+
+    #[test]
+    fn without_controllers_pods_need_no_service_account() {
+        let disabled = "--disable-admission-plugins=ServiceAccount";
+        assert!(!line(Program::ApiServer, &options()).contains(disabled));
+        let alone = options().api_server_only();
+        assert!(line(Program::ApiServer, &alone).contains(disabled));
+        assert_eq!(alone.programs(), [Program::Etcd, Program::ApiServer]);
+    }
+
+    #[test]
+    fn feature_gates_reach_the_three_that_know_them_and_no_other() {
+        let mut options = options();
+        options.feature_gates.insert("WatchList".to_owned(), false);
+        options.feature_gates.insert("A".to_owned(), true);
+        for program in [Program::ApiServer, Program::ControllerManager, Program::Scheduler] {
+            assert!(line(program, &options).ends_with("--feature-gates=A=true,WatchList=false"));
+        }
+        assert!(!line(Program::Etcd, &options).contains("feature-gates"));
+    }
+
+    #[test]
+    fn an_extra_flag_comes_last_so_that_it_wins() {
+        let options = options().with_argument(Program::ControllerManager, "--node-monitor-grace-period=4s");
+        assert!(line(Program::ControllerManager, &options).ends_with(" --node-monitor-grace-period=4s"));
+        assert!(!line(Program::ApiServer, &options).contains("grace-period"));
+    }
+
+    #[test]
+    fn every_file_is_under_the_folder_that_is_removed() {
+        for program in [Program::Etcd, Program::ApiServer, Program::ControllerManager, Program::Scheduler] {
+            for argument in arguments(program, &layout(), &options()) {
+                let value = argument.split_once('=').map_or("", |(_, value)| value);
+                assert!(!value.starts_with('/') || value.starts_with("/home/"), "{argument}");
+            }
+        }
+    }
+}

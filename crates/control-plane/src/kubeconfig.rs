@@ -1,0 +1,77 @@
+//! A kubeconfig with everything inside, so that it can be moved, copied or handed over as text.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::authority::Identity;
+
+/// How to reach an API server, and as whom. The text holds a private key, so `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Kubeconfig {
+    server: String,
+    text: String,
+}
+
+impl Kubeconfig {
+    /// For the holder of `identity`, at `server`, which proves itself to `authority`.
+    pub(crate) fn new(server: &str, authority: &str, identity: &Identity) -> Self {
+        let encode = |pem: &str| STANDARD.encode(pem);
+        let text = format!(
+            "apiVersion: v1\n\
+             kind: Config\n\
+             clusters:\n\
+             - name: millwright\n\
+             \x20 cluster:\n\
+             \x20   server: {server}\n\
+             \x20   certificate-authority-data: {}\n\
+             users:\n\
+             - name: millwright\n\
+             \x20 user:\n\
+             \x20   client-certificate-data: {}\n\
+             \x20   client-key-data: {}\n\
+             contexts:\n\
+             - name: millwright\n\
+             \x20 context:\n\
+             \x20   cluster: millwright\n\
+             \x20   user: millwright\n\
+             \x20   namespace: default\n\
+             current-context: millwright\n",
+            encode(authority),
+            encode(&identity.certificate),
+            encode(&identity.key),
+        );
+        Self { server: server.to_owned(), text }
+    }
+
+    /// The file's content, as YAML.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The API server's address.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+}
+
+impl fmt::Debug for Kubeconfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kubeconfig").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_holds_everything_and_debug_output_does_not() {
+        let identity = Identity { certificate: "CERT".to_owned(), key: "KEY".to_owned() };
+        let config = Kubeconfig::new("https://127.0.0.1:6443", "CA", &identity);
+        let expected = "    server: https://127.0.0.1:6443\n    certificate-authority-data: Q0E=\nusers:\n- name: millwright\n  user:\n    client-certificate-data: Q0VSVA==\n    client-key-data: S0VZ\n";
+        assert!(config.text().contains(expected), "{}", config.text());
+        assert_eq!(format!("{config:?}"), "Kubeconfig { server: \"https://127.0.0.1:6443\", .. }");
+    }
+}

@@ -1,0 +1,51 @@
+//! The five programs, under the names that others know them by.
+
+use std::fmt;
+
+/// One program of the control plane, or the tool that talks to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Program {
+    /// The store behind the API server.
+    Etcd,
+    /// The API server.
+    ApiServer,
+    /// Garbage collection, node life cycle, volumes, service accounts and the other controllers of Kubernetes.
+    ControllerManager,
+    /// Binds pods to nodes.
+    Scheduler,
+    /// The command line; compiled with the others so that its version fits, never started as a server.
+    Kubectl,
+}
+
+impl Program {
+    /// All of them, smallest build first: whoever watches a first build sees an early success.
+    pub const ALL: [Self; 5] = [Self::Etcd, Self::Kubectl, Self::Scheduler, Self::ControllerManager, Self::ApiServer];
+
+    /// Its file name, which is also the name of its log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kubectl => "kubectl",
+        }
+    }
+
+    /// The Go package that holds its `main`.
+    pub fn package(self) -> &'static str {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3",
+            Self::ApiServer => "k8s.io/kubernetes/cmd/kube-apiserver",
+            Self::ControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
+            Self::Scheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
+            Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+        }
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

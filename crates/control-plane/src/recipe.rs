@@ -1,0 +1,151 @@
+//! What is compiled: a folder with `go.mod` and `go.sum`.
+//!
+//! The two files name every version and every checksum that goes into the programs, so a digest of them names the programs:
+//! a fresh clone finds what another one compiled, and a changed version never runs an old program.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The pinned versions of one control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    folder: PathBuf,
+    digest: String,
+    go: String,
+    kubernetes: String,
+}
+
+/// Why a recipe cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecipeError {
+    /// One of the two files is missing or unreadable.
+    #[error("failed to read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// `go.mod` lacks a line that the build needs.
+    #[error("failed to find {what} in {path}")]
+    Incomplete {
+        /// The missing line, in words.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Recipe {
+    /// The recipe of the repository this crate was compiled in.
+    pub fn of_this_repository() -> Result<Self, RecipeError> {
+        Self::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/control-plane"))
+    }
+
+    /// The recipe in `folder`.
+    pub fn read(folder: &Path) -> Result<Self, RecipeError> {
+        let read = |name: &str| {
+            let path = folder.join(name);
+            fs::read_to_string(&path).map_err(|source| RecipeError::Read { path, source })
+        };
+        let (go_mod, go_sum) = (read("go.mod")?, read("go.sum")?);
+        let missing = |what| RecipeError::Incomplete { what, path: folder.join("go.mod") };
+        Ok(Self {
+            folder: folder.to_owned(),
+            digest: digest(&go_mod, &go_sum),
+            go: word_after(&go_mod, "go").ok_or_else(|| missing("a `go` line"))?,
+            kubernetes: word_after(&go_mod, "k8s.io/kubernetes")
+                .ok_or_else(|| missing("the version of k8s.io/kubernetes"))?,
+        })
+    }
+
+    /// Where `go` is to be run.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Names the programs that come out: equal for equal `go.mod` and `go.sum`.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The oldest Go that can compile it, such as `1.26.0`.
+    pub fn go(&self) -> &str {
+        &self.go
+    }
+
+    /// The version that the API server will report, such as `v1.36.3`.
+    pub fn kubernetes(&self) -> &str {
+        &self.kubernetes
+    }
+}
+
+/// 128 bits are plenty to tell recipes apart, and short enough to read in a path.
+fn digest(go_mod: &str, go_sum: &str) -> String {
+    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+    for part in [go_mod, go_sum] {
+        // The length keeps a line that moves from one file to the other from going unnoticed.
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part.as_bytes());
+    }
+    context.finish().as_ref().iter().take(16).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
+        text
+    })
+}
+
+/// The word behind `first` on the line that begins with it, inside or outside of a `require (…)` block.
+fn word_after(text: &str, first: &str) -> Option<String> {
+    text.lines()
+        .map(|line| line.trim_start().trim_start_matches("require "))
+        .map(str::split_whitespace)
+        .find_map(|mut words| if words.next() == Some(first) { words.next().map(str::to_owned) } else { None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GO_MOD: &str = "module x\n\ngo 1.26.0\n\ntool (\n\tk8s.io/kubernetes/cmd/kubectl\n)\n\nrequire (\n\tk8s.io/kubernetes v1.36.3 // indirect\n)\n";
+
+    fn folder(go_mod: &str, go_sum: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("go.mod"), go_mod).unwrap();
+        fs::write(folder.path().join("go.sum"), go_sum).unwrap();
+        folder
+    }
+
+    #[test]
+    fn the_versions_are_those_of_go_mod() {
+        let recipe = Recipe::read(folder(GO_MOD, "").path()).unwrap();
+        assert_eq!((recipe.go(), recipe.kubernetes()), ("1.26.0", "v1.36.3"));
+    }
+
+    #[test]
+    fn a_change_of_either_file_names_other_programs() {
+        let digest = |m: &str, s: &str| Recipe::read(folder(m, s).path()).unwrap().digest().to_owned();
+        let first = digest(GO_MOD, "a\n");
+        assert_eq!(first, digest(GO_MOD, "a\n"));
+        assert_ne!(first, digest(GO_MOD, "b\n"));
+        assert_ne!(first, digest(&format!("{GO_MOD}\n"), "a\n"));
+        assert_ne!(digest(&format!("{GO_MOD}a\n"), ""), first, "a line that moved between the files");
+    }
+
+    #[test]
+    fn a_recipe_without_kubernetes_says_what_it_misses() {
+        let error = Recipe::read(folder("go 1.26.0\n", "").path()).unwrap_err();
+        assert!(error.to_string().starts_with("failed to find the version of k8s.io/kubernetes in "), "{error}");
+    }
+
+    #[test]
+    fn the_committed_recipe_names_every_program_we_compile() {
+        let recipe = Recipe::of_this_repository().unwrap();
+        let go_mod = fs::read_to_string(recipe.folder().join("go.mod")).unwrap();
+        for program in crate::Program::ALL {
+            assert!(go_mod.lines().any(|line| line.trim() == program.package()), "{program} is not a tool of go.mod");
+        }
+    }
+}
