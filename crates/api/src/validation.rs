@@ -1,0 +1,237 @@
+//! What makes an object unusable, said in the words of the field.
+//!
+//! The API server checks types only. Whether a spec makes sense is decided here, before anything is planned for it; an object
+//! with errors is not acted upon, and the errors are its condition, its Event and its log line. The rules, their order and
+//! their texts are the reference's. A few are ours, marked so below, for inputs that the reference crashes on or cannot read.
+//!
+//! A Machine that is being deleted is not to be validated: its VM must go, whatever its spec says. A class is checked when a
+//! machine uses it.
+
+use std::fmt;
+
+use crate::{
+    IntOrString, LabelSelector, Machine, MachineClass, MachineConfiguration, MachineDeployment, MachineSet,
+    MachineSpec, MachineTemplateSpec, OrchestrationType, Rounding, SecretData, SpecDuration, StrategyType,
+    UpdateLimits, names,
+};
+
+/// One thing that is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Where: `spec.strategy.type`.
+    pub path: String,
+    /// In which way.
+    pub kind: ErrorKind,
+    /// Why, or what to do about it.
+    pub detail: String,
+}
+
+/// In which way a field is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// It is missing, or as good as missing.
+    Required,
+    /// It holds this, which means nothing.
+    Invalid(String),
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            ErrorKind::Required => write!(f, "{}: Required value: {}", self.path, self.detail),
+            ErrorKind::Invalid(value) => write!(f, "{}: Invalid value: {value:?}: {}", self.path, self.detail),
+        }
+    }
+}
+
+/// All errors of an object as one text: the only one as it is, several as `[a, b]`.
+pub fn joined(errors: &[FieldError]) -> String {
+    let mut texts: Vec<String> = Vec::with_capacity(errors.len());
+    for error in errors {
+        let text = error.to_string();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
+/// What is wrong with a Machine.
+#[must_use]
+pub fn machine(machine: &Machine) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    errors.check_machine_spec("spec", &machine.spec);
+    errors.0
+}
+
+/// What is wrong with a MachineSet.
+#[must_use]
+pub fn machine_set(set: &MachineSet) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    errors.check_replicas(set.spec.replicas);
+    errors.check_selector(set.spec.selector.as_ref(), &set.spec.template);
+    errors.check_machine_spec("spec.template.spec", &set.spec.template.spec);
+    errors.0
+}
+
+/// What is wrong with a MachineDeployment.
+#[must_use]
+pub fn machine_deployment(deployment: &MachineDeployment) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    errors.check_replicas(deployment.spec.replicas);
+    errors.check_strategy(deployment);
+    errors.check_selector(deployment.spec.selector.as_ref(), &deployment.spec.template);
+    errors.check_machine_spec("spec.template.spec", &deployment.spec.template.spec);
+    errors.0
+}
+
+/// What is wrong with a MachineClass. Only its node template is ours to judge; the rest is the driver's.
+#[must_use]
+pub fn machine_class(class: &MachineClass) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    if let Some(template) = &class.node_template {
+        for resource in ["cpu", "gpu", "memory"] {
+            if !template.capacity.contains_key(resource) {
+                errors.require(format!("nodeTemplate.capacity.{resource}"), "capacity must name cpu, gpu and memory");
+            }
+        }
+        let texts = [("instanceType", &template.instance_type), ("region", &template.region), ("zone", &template.zone)];
+        for (field, text) in texts {
+            if text.is_empty() {
+                errors.require(format!("nodeTemplate.{field}"), &format!("{field} must not be empty"));
+            }
+        }
+    }
+    errors.0
+}
+
+/// A class' Secrets hold no user data, so no VM can be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("userdata field not found in secret for machine {machine:?}")]
+pub struct MissingUserData {
+    /// The machine that wants a VM.
+    pub machine: String,
+}
+
+/// The user data for a machine's VM. Needed to create one, and for nothing else.
+pub fn user_data<'a>(secret: &'a SecretData, machine: &str) -> Result<&'a [u8], MissingUserData> {
+    secret.get(names::secrets::USER_DATA).ok_or_else(|| MissingUserData { machine: machine.to_owned() })
+}
+
+#[derive(Default)]
+struct Errors(Vec<FieldError>);
+
+impl Errors {
+    fn require(&mut self, path: impl Into<String>, detail: &str) {
+        self.0.push(FieldError { path: path.into(), kind: ErrorKind::Required, detail: detail.to_owned() });
+    }
+
+    fn reject(&mut self, path: impl Into<String>, value: &str, detail: &str) {
+        let kind = ErrorKind::Invalid(value.to_owned());
+        self.0.push(FieldError { path: path.into(), kind, detail: detail.to_owned() });
+    }
+
+    fn check_replicas(&mut self, replicas: i32) {
+        if replicas < 0 {
+            self.require("spec.replicas", "Replicas has to be a whole number");
+        }
+    }
+
+    fn check_machine_spec(&mut self, path: &str, spec: &MachineSpec) {
+        if spec.class.kind.is_empty() {
+            self.require(format!("{path}.class.kind"), "Kind is required");
+        }
+        if spec.class.name.is_empty() {
+            self.require(format!("{path}.class.name"), "Name is required");
+        }
+        self.check_durations(path, &spec.configuration);
+    }
+
+    /// Ours: the reference cannot read such an object, nor any other of its kind beside it.
+    fn check_durations(&mut self, path: &str, configuration: &MachineConfiguration) {
+        let fields = [
+            ("drainTimeout", &configuration.drain_timeout),
+            ("healthTimeout", &configuration.health_timeout),
+            ("creationTimeout", &configuration.creation_timeout),
+            ("inPlaceUpdateTimeout", &configuration.in_place_update_timeout),
+            ("machinePreserveTimeout", &configuration.machine_preserve_timeout),
+        ];
+        for (field, duration) in fields {
+            if let Some(odd) = duration.as_ref().and_then(SpecDuration::odd) {
+                self.reject(format!("{path}.{field}"), odd, "must be a Go duration such as 20m or 1h30m");
+            }
+        }
+    }
+
+    fn check_strategy(&mut self, deployment: &MachineDeployment) {
+        let (strategy, replicas) = (&deployment.spec.strategy, deployment.spec.replicas);
+        match &strategy.kind {
+            StrategyType::Recreate => {}
+            StrategyType::RollingUpdate => match &strategy.rolling_update {
+                Some(update) => self.check_limits("spec.strategy.rollingUpdate", &update.limits, replicas),
+                None => self.require(
+                    "spec.strategy.rollingUpdate",
+                    "RollingUpdate parameter cannot be nil for rolling update strategy",
+                ),
+            },
+            StrategyType::InPlaceUpdate => match &strategy.in_place_update {
+                Some(update) => {
+                    self.check_limits("spec.strategy.inPlaceUpdate", &update.limits, replicas);
+                    if !matches!(update.orchestration_type, OrchestrationType::Auto | OrchestrationType::Manual) {
+                        self.reject(
+                            "spec.strategy.inPlaceUpdate.orchestrationType",
+                            update.orchestration_type.as_str(),
+                            "orchestrationType must be either Auto or Manual",
+                        );
+                    }
+                }
+                None => self.require(
+                    "spec.strategy.inPlaceUpdate",
+                    "InPlaceUpdate parameter cannot be nil for in-place update strategy",
+                ),
+            },
+            unknown @ (StrategyType::Unset | StrategyType::Other(_)) => self.reject(
+                "spec.strategy.type",
+                unknown.as_str(),
+                "strategy type must be one of [InPlaceUpdate Recreate RollingUpdate]",
+            ),
+        }
+    }
+
+    fn check_limits(&mut self, path: &str, limits: &UpdateLimits, replicas: i32) {
+        let usable = |limit: &Option<IntOrString>| {
+            limit.as_ref().is_some_and(|limit| limit.scaled(replicas, Rounding::Up).is_some())
+        };
+        if !usable(&limits.max_unavailable) {
+            self.require(format!("{path}.maxUnavailable"), "unable to convert maxUnavailable to int32");
+        }
+        if !usable(&limits.max_surge) {
+            self.require(format!("{path}.maxSurge"), "unable to convert maxSurge to int32");
+        }
+    }
+
+    fn check_selector(&mut self, selector: Option<&LabelSelector>, template: &MachineTemplateSpec) {
+        let Some(selector) = selector else {
+            // Ours: the reference crashes.
+            self.require("spec.selector", "a selector is required; it must match spec.template.metadata.labels");
+            return;
+        };
+        let label = |key: &String| template.metadata.labels.as_ref().and_then(|labels| labels.get(key));
+        // A missing label and an empty one are the same here, as in the reference.
+        let matches = |(key, value): (&String, &String)| label(key).map_or("", String::as_str) == value;
+        if !selector.match_labels.iter().all(matches) {
+            self.require("spec.selector.matchLabels", "is not matching with spec.template.metadata.labels");
+        }
+        // Ours: the reference fails later, at each use of the selector.
+        for (index, requirement) in selector.match_expressions.iter().enumerate() {
+            let alone = LabelSelector { match_expressions: vec![requirement.clone()], ..Default::default() };
+            if let Err(error) = alone.matches(None) {
+                let path = format!("spec.selector.matchExpressions[{index}].operator");
+                self.reject(path, &requirement.operator, &error.to_string());
+            }
+        }
+    }
+}

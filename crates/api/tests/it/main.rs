@@ -1,0 +1,8 @@
+//! What the crate promises to those outside it.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+
+// The name under which every other crate knows it.
+extern crate millwright_api as api;
+
+mod crds;
+mod validation;

@@ -1,0 +1,180 @@
+//! Each rule of validation, with the text users see.
+
+use api::validation::{joined, machine, machine_class, machine_deployment, machine_set, user_data};
+use api::{Machine, MachineClass, MachineDeployment, MachineSet, SecretData};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+/// Sets one value in an otherwise valid object; null removes it.
+fn with(mut object: Value, path: &str, value: Value) -> Value {
+    let (parent, key) = path.rsplit_once('/').unwrap();
+    let parent = object.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+    if value.is_null() {
+        parent.remove(key);
+    } else {
+        parent.insert(key.into(), value);
+    }
+    object
+}
+
+fn a_template() -> Value {
+    json!({"metadata": {"labels": {"name": "md"}}, "spec": {"class": {"kind": "MachineClass", "name": "c"}}})
+}
+
+fn a_set() -> Value {
+    json!({"spec": {"replicas": 3, "selector": {"matchLabels": {"name": "md"}}, "template": a_template()}})
+}
+
+fn a_deployment() -> Value {
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "25%"}});
+    with(a_set(), "/spec/strategy", strategy)
+}
+
+fn texts(errors: &[api::validation::FieldError]) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn valid_objects_have_no_errors() {
+    let m: Machine = serde_json::from_value(a_template()).unwrap();
+    assert_eq!(texts(&machine(&m)), [""; 0]);
+    assert_eq!(texts(&machine_set(&serde_json::from_value(a_set()).unwrap())), [""; 0]);
+    assert_eq!(texts(&machine_deployment(&serde_json::from_value(a_deployment()).unwrap())), [""; 0]);
+    let recreate = with(a_deployment(), "/spec/strategy", json!({"type": "Recreate"}));
+    assert_eq!(texts(&machine_deployment(&serde_json::from_value(recreate).unwrap())), [""; 0]);
+    let in_place = json!({"type": "InPlaceUpdate",
+        "inPlaceUpdate": {"maxSurge": 0, "maxUnavailable": 0, "orchestrationType": "Manual"}});
+    let in_place = with(a_deployment(), "/spec/strategy", in_place);
+    assert_eq!(texts(&machine_deployment(&serde_json::from_value(in_place).unwrap())), [""; 0]);
+}
+
+#[rstest]
+#[case("/spec/class/kind", json!(null), "spec.class.kind: Required value: Kind is required")]
+#[case("/spec/class/name", json!(""), "spec.class.name: Required value: Name is required")]
+#[case("/spec/drainTimeout", json!("soon"),
+    "spec.drainTimeout: Invalid value: \"soon\": must be a Go duration such as 20m or 1h30m")]
+#[case("/spec/healthTimeout", json!("1d"),
+    "spec.healthTimeout: Invalid value: \"1d\": must be a Go duration such as 20m or 1h30m")]
+#[case("/spec/creationTimeout", json!(""),
+    "spec.creationTimeout: Invalid value: \"\": must be a Go duration such as 20m or 1h30m")]
+#[case("/spec/inPlaceUpdateTimeout", json!("20"),
+    "spec.inPlaceUpdateTimeout: Invalid value: \"20\": must be a Go duration such as 20m or 1h30m")]
+#[case("/spec/machinePreserveTimeout", json!("x"),
+    "spec.machinePreserveTimeout: Invalid value: \"x\": must be a Go duration such as 20m or 1h30m")]
+fn a_machine_s_fault_is_named(#[case] path: &str, #[case] value: Value, #[case] text: &str) {
+    let m: Machine = serde_json::from_value(with(a_template(), path, value)).unwrap();
+    assert_eq!(texts(&machine(&m)), [text]);
+}
+
+#[rstest]
+#[case("/spec/replicas", json!(-1), "spec.replicas: Required value: Replicas has to be a whole number")]
+#[case("/spec/selector/matchLabels", json!({"name": "other", "more": "x"}),
+    "spec.selector.matchLabels: Required value: is not matching with spec.template.metadata.labels")]
+#[case("/spec/template/metadata", json!({}),
+    "spec.selector.matchLabels: Required value: is not matching with spec.template.metadata.labels")]
+#[case("/spec/template/spec/class/kind", json!(null), "spec.template.spec.class.kind: Required value: Kind is required")]
+#[case("/spec/template/spec/class/name", json!(null), "spec.template.spec.class.name: Required value: Name is required")]
+#[case("/spec/selector", json!(null),
+    "spec.selector: Required value: a selector is required; it must match spec.template.metadata.labels")]
+#[case("/spec/selector/matchExpressions", json!([{"key": "a", "operator": "Near", "values": ["b"]}]),
+    "spec.selector.matchExpressions[0].operator: Invalid value: \"Near\": \"Near\" is not a valid label selector operator")]
+#[case("/spec/template/spec/drainTimeout", json!("soon"),
+    "spec.template.spec.drainTimeout: Invalid value: \"soon\": must be a Go duration such as 20m or 1h30m")]
+fn a_set_s_fault_is_named_and_so_is_a_deployment_s(#[case] path: &str, #[case] value: Value, #[case] text: &str) {
+    let set: MachineSet = serde_json::from_value(with(a_set(), path, value.clone())).unwrap();
+    assert_eq!(texts(&machine_set(&set)), [text]);
+    let deployment: MachineDeployment = serde_json::from_value(with(a_deployment(), path, value)).unwrap();
+    assert_eq!(texts(&machine_deployment(&deployment)), [text]);
+}
+
+#[rstest]
+#[case("/spec/strategy/type", json!(null),
+    "spec.strategy.type: Invalid value: \"\": strategy type must be one of [InPlaceUpdate Recreate RollingUpdate]")]
+#[case("/spec/strategy/type", json!("Rolling"),
+    "spec.strategy.type: Invalid value: \"Rolling\": strategy type must be one of [InPlaceUpdate Recreate RollingUpdate]")]
+#[case("/spec/strategy/rollingUpdate", json!(null),
+    "spec.strategy.rollingUpdate: Required value: RollingUpdate parameter cannot be nil for rolling update strategy")]
+#[case("/spec/strategy/type", json!("InPlaceUpdate"),
+    "spec.strategy.inPlaceUpdate: Required value: InPlaceUpdate parameter cannot be nil for in-place update strategy")]
+#[case("/spec/strategy/rollingUpdate/maxUnavailable", json!("5"),
+    "spec.strategy.rollingUpdate.maxUnavailable: Required value: unable to convert maxUnavailable to int32")]
+#[case("/spec/strategy/rollingUpdate/maxSurge", json!(null),
+    "spec.strategy.rollingUpdate.maxSurge: Required value: unable to convert maxSurge to int32")]
+#[case("/spec/strategy/rollingUpdate/maxSurge", json!(3_000_000_000_i64),
+    "spec.strategy.rollingUpdate.maxSurge: Required value: unable to convert maxSurge to int32")]
+fn a_strategy_s_fault_is_named(#[case] path: &str, #[case] value: Value, #[case] text: &str) {
+    let deployment: MachineDeployment = serde_json::from_value(with(a_deployment(), path, value)).unwrap();
+    assert_eq!(texts(&machine_deployment(&deployment)), [text]);
+}
+
+#[test]
+fn an_in_place_strategy_needs_limits_and_someone_who_chooses() {
+    let strategy = json!({"type": "InPlaceUpdate", "inPlaceUpdate": {"orchestrationType": "auto"}});
+    let deployment: MachineDeployment =
+        serde_json::from_value(with(a_deployment(), "/spec/strategy", strategy)).unwrap();
+    assert_eq!(
+        texts(&machine_deployment(&deployment)),
+        [
+            "spec.strategy.inPlaceUpdate.maxUnavailable: Required value: unable to convert maxUnavailable to int32",
+            "spec.strategy.inPlaceUpdate.maxSurge: Required value: unable to convert maxSurge to int32",
+            "spec.strategy.inPlaceUpdate.orchestrationType: Invalid value: \"auto\": orchestrationType must be either Auto or Manual",
+        ]
+    );
+}
+
+#[test]
+fn several_faults_come_in_the_reference_s_order_and_form() {
+    let deployment = json!({"spec": {
+        "replicas": -1, "strategy": {"type": "X"}, "selector": {"matchLabels": {"a": "b"}}, "template": {},
+    }});
+    let deployment: MachineDeployment = serde_json::from_value(deployment).unwrap();
+    assert_eq!(
+        joined(&machine_deployment(&deployment)),
+        "[spec.replicas: Required value: Replicas has to be a whole number, \
+         spec.strategy.type: Invalid value: \"X\": strategy type must be one of [InPlaceUpdate Recreate RollingUpdate], \
+         spec.selector.matchLabels: Required value: is not matching with spec.template.metadata.labels, \
+         spec.template.spec.class.kind: Required value: Kind is required, \
+         spec.template.spec.class.name: Required value: Name is required]"
+    );
+    let mut one = machine_deployment(&deployment);
+    one.truncate(1);
+    assert_eq!(joined(&one), "spec.replicas: Required value: Replicas has to be a whole number");
+}
+
+#[test]
+fn what_the_reference_lets_pass_we_let_pass() {
+    let odd = [
+        ("/spec/strategy/rollingUpdate", json!({"maxSurge": 0, "maxUnavailable": 0})),
+        ("/spec/strategy/rollingUpdate", json!({"maxSurge": -1, "maxUnavailable": "-5%"})),
+        ("/spec/selector", json!({})),
+        ("/spec/selector/matchLabels", json!({"gone": ""})),
+    ];
+    for (path, value) in odd {
+        let deployment = with(a_deployment(), path, value);
+        assert_eq!(texts(&machine_deployment(&serde_json::from_value(deployment).unwrap())), [""; 0], "{path}");
+    }
+}
+
+#[test]
+fn a_class_with_half_a_node_template_is_refused() {
+    let class: MachineClass = serde_json::from_value(json!({"providerSpec": {}})).unwrap();
+    assert_eq!(texts(&machine_class(&class)), [""; 0], "no node template is fine");
+    let class: MachineClass =
+        serde_json::from_value(json!({"nodeTemplate": {"capacity": {"cpu": 4}, "instanceType": "m", "zone": "z"}}))
+            .unwrap();
+    assert_eq!(
+        texts(&machine_class(&class)),
+        [
+            "nodeTemplate.capacity.gpu: Required value: capacity must name cpu, gpu and memory",
+            "nodeTemplate.capacity.memory: Required value: capacity must name cpu, gpu and memory",
+            "nodeTemplate.region: Required value: region must not be empty",
+        ]
+    );
+}
+
+#[test]
+fn a_vm_needs_user_data_even_if_empty() {
+    assert_eq!(user_data(&SecretData::from_iter([("userData", "")]), "m"), Ok(&b""[..]));
+    let error = user_data(&SecretData::from_iter([("userdata", "x")]), "m").unwrap_err();
+    assert_eq!(error.to_string(), "userdata field not found in secret for machine \"m\"");
+}
