@@ -1,0 +1,217 @@
+//! The client stack over real sockets: TLS, HTTP/2, lanes, deadlines, credentials that change.
+
+mod server;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures::future::join_all;
+use futures::{StreamExt, TryStreamExt};
+use http::Version;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{PostParams, WatchEvent, WatchParams};
+use rstest::rstest;
+use runtime::Metrics;
+use runtime::client::{ClientSpec, Connection, RetryClass, Trouble, UserAgent};
+use server::{Behaviour, Server, authority, connection, issued_by, kubeconfig};
+use tokio::net::TcpListener;
+
+/// Long enough for a crowded machine; nothing here waits for it to pass.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn spec() -> ClientSpec {
+    ClientSpec::new(UserAgent::new("test", "v0", "none")).within(PATIENCE)
+}
+
+fn config_maps(connection: &Connection, spec: &ClientSpec) -> Api<ConfigMap> {
+    Api::default_namespaced(connection.client(spec, &Metrics::new().unwrap().rest))
+}
+
+async fn class_of_get(api: &Api<ConfigMap>) -> Result<(), RetryClass> {
+    api.get("a").await.map(drop).map_err(|error| Trouble::from(error).class)
+}
+
+#[tokio::test]
+async fn two_hundred_watches_take_three_http2_connections_and_writes_have_their_own() {
+    let server = Server::start(Behaviour::default()).await;
+    let connection = server.connection("token: t");
+    let api = config_maps(&connection, &spec());
+    let watches = join_all((0..200).map(|_| async {
+        let mut watch = api.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+        let first = watch.try_next().await.unwrap();
+        assert!(matches!(first, Some(WatchEvent::Bookmark(_))), "the watch did not begin");
+        watch
+    }))
+    .await;
+    let object = ConfigMap {
+        metadata: kube::api::ObjectMeta { name: Some("a".to_owned()), ..Default::default() },
+        ..Default::default()
+    };
+    let writes = join_all((0..40).map(|_| async { api.create(&PostParams::default(), &object).await })).await;
+    assert!(writes.iter().all(Result::is_ok));
+
+    let seen = server.seen();
+    assert!(seen.iter().all(|seen| seen.version == Some(Version::HTTP_2)), "{seen:?}");
+    assert!(seen.iter().all(|seen| seen.most <= 80), "{seen:?}");
+    assert!(seen.iter().all(|seen| seen.watches == 0 || seen.calls == 0), "a write rode with watches: {seen:?}");
+    let with_watches = seen.iter().filter(|seen| seen.watches > 0).count();
+    assert_eq!((with_watches, seen.len()), (3, 4), "{seen:?}");
+    drop(watches);
+}
+
+#[tokio::test]
+async fn a_client_on_its_own_lanes_shares_no_connection() {
+    let server = Server::start(Behaviour::default()).await;
+    let connection = server.connection("token: t");
+    let (shared, own) = (config_maps(&connection, &spec()), config_maps(&connection, &spec().on_own_lanes()));
+    shared.get("a").await.unwrap();
+    own.get("a").await.unwrap();
+    shared.get("a").await.unwrap();
+    assert_eq!(server.seen().iter().map(|seen| seen.calls).collect::<Vec<_>>(), [2, 1]);
+}
+
+#[tokio::test]
+async fn a_server_that_only_speaks_http1_is_served_too() {
+    let server = Server::start(Behaviour { protocols: &[b"http/1.1"], ..Behaviour::default() }).await;
+    let api = config_maps(&server.connection("token: t"), &spec());
+    let _watch = api.watch(&WatchParams::default(), "0").await.unwrap();
+    for _ in 0..3 {
+        api.get("a").await.unwrap();
+    }
+    let seen = server.seen();
+    assert!(seen.iter().all(|seen| seen.version == Some(Version::HTTP_11)), "{seen:?}");
+    assert_eq!(seen.len(), 2, "one for the watch, one for all calls: {seen:?}");
+}
+
+#[tokio::test]
+async fn a_get_that_hangs_ends_at_its_deadline_and_its_stream_with_it() {
+    let server = Server::start(Behaviour::default()).await;
+    let api = config_maps(&server.connection("token: t"), &spec().within(Duration::from_millis(300)));
+    let trouble = Trouble::from(api.get("hang").await.unwrap_err());
+    assert_eq!(trouble.to_string(), "the API server did not answer completely within 300 ms");
+    let stream_ended = async {
+        while server.seen().iter().any(|seen| seen.now > 0) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, stream_ended).await.expect("the server still works on an answer nobody waits for");
+}
+
+#[tokio::test]
+async fn a_renewed_token_is_on_the_next_request_without_a_restart() {
+    let server = Server::start(Behaviour { token: Some("old".to_owned()), ..Behaviour::default() }).await;
+    server.file("token", "old\n");
+    let api = config_maps(&server.connection("tokenFile: token"), &spec());
+    assert_eq!(class_of_get(&api).await, Ok(()));
+    *server.token.lock() = Some("new".to_owned());
+    assert_eq!(class_of_get(&api).await, Err(RetryClass::Unauthorized));
+    server.file("token", "new\n");
+    assert_eq!(class_of_get(&api).await, Ok(()));
+}
+
+#[rstest]
+#[case("token: right", Ok(()))]
+#[case("token: wrong", Err(RetryClass::Unauthorized))]
+#[case("", Err(RetryClass::Unauthorized))]
+#[tokio::test]
+async fn a_token_in_the_kubeconfig_is_presented(#[case] user: &str, #[case] expected: Result<(), RetryClass>) {
+    let server = Server::start(Behaviour { token: Some("right".to_owned()), ..Behaviour::default() }).await;
+    assert_eq!(class_of_get(&config_maps(&server.connection(user), &spec())).await, expected);
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_presented_and_followed_when_its_files_change() {
+    let server = Server::start(Behaviour { wants_certificate: true, ..Behaviour::default() }).await;
+    let write = |(certificate, key): (String, String)| {
+        server.file("c.crt", &certificate);
+        server.file("c.key", &key);
+    };
+    write(issued_by(&authority(), "a stranger"));
+    let api = config_maps(&server.connection("client-certificate: c.crt, client-key: c.key"), &spec());
+    assert!(api.get("a").await.is_err(), "a stranger's certificate was accepted");
+    write(issued_by(&server.authority, "a friend"));
+    assert_eq!(class_of_get(&api).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_rotated_certificate_authority_is_followed() {
+    let server = Server::start(Behaviour::default()).await;
+    let path = server.kubeconfig("token: t");
+    server.file("ca.crt", &authority().pem());
+    let api = config_maps(&connection(&path), &spec());
+    let trouble = Trouble::from(api.get("a").await.unwrap_err());
+    assert_eq!(trouble.class, RetryClass::Unreachable);
+    assert_eq!(
+        trouble.to_string(),
+        format!(
+            "the certificate of localhost:{} was not issued by the configured certificate authority: \
+             check certificate-authority(-data), it may have been rotated",
+            server.address.port()
+        )
+    );
+    server.file("ca.crt", &server.authority.pem());
+    assert_eq!(class_of_get(&api).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_is_told_from_one_of_another_authority() {
+    let server = Server::start(Behaviour::default()).await;
+    server.kubeconfig("token: t");
+    let path = server.kubeconfig_for(&format!("https://127.0.0.1:{}", server.address.port()), "token: t");
+    let trouble = Trouble::from(config_maps(&connection(&path), &spec()).get("a").await.unwrap_err());
+    assert_eq!(
+        trouble.to_string(),
+        format!(
+            "the certificate of 127.0.0.1:{} is for another name: use a name it was issued for, or set tls-server-name",
+            server.address.port()
+        )
+    );
+}
+
+/// The sentence about a server at this address.
+async fn sentence(server: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("ca.crt"), authority().pem()).unwrap();
+    let path: PathBuf = kubeconfig(dir.path(), server, "token: t");
+    let trouble = Trouble::from(config_maps(&connection(&path), &spec()).get("a").await.unwrap_err());
+    assert_eq!(trouble.class, RetryClass::Unreachable, "{trouble}");
+    trouble.to_string()
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    assert_eq!(
+        sentence(&format!("https://{address}")).await,
+        format!(
+            "nobody answers at {address} (Connection refused (os error 111)): check the server's address and that it is running"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_name_without_an_address_is_named() {
+    // Too long to be asked for, so that the test does not depend on anyone's DNS.
+    let name = "a".repeat(64);
+    let sentence = sentence(&format!("http://{name}")).await;
+    assert!(sentence.starts_with(&format!("the name {name} of the API server has no address (")), "{sentence}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_tls_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tasks = runtime::Tasks::new();
+    let _stop = tasks.stop_on_drop();
+    tasks.spawn("plain", async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.writable().await.unwrap();
+        stream.try_write(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        std::future::pending::<()>().await;
+    });
+    let sentence = sentence(&format!("https://{address}")).await;
+    assert!(sentence.starts_with(&format!("{address} does not speak TLS: check the port")), "{sentence}");
+}
