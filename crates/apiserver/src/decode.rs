@@ -46,6 +46,10 @@ pub(crate) fn shaped(resource: &Resource, value: Value) -> Result<Value, Failure
         )));
     }
     meta::tidy(&mut value);
+    // Typed kinds have no nulls: a field that is null is not there. What custom ones do with them is up to their schemas.
+    if !resource.custom {
+        drop_nulls(&mut value);
+    }
     Ok(value)
 }
 
@@ -114,6 +118,17 @@ fn misshapen(object: &Value) -> Option<(String, &'static str, &'static str)> {
         None | Some(Value::Null) => None,
         Some(Value::Array(list)) if list.iter().all(Value::is_object) => None,
         Some(other) => wrong("ownerReferences", other, "[]v1.OwnerReference"),
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
     }
 }
 

@@ -7,47 +7,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::resource::Resource;
-
-/// One field that was found wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
-    /// The path of the field, like `spec.replicas`; empty when no single field is to blame.
-    pub field: String,
-    /// The machine-readable kind of the complaint, like `FieldValueInvalid`.
-    pub reason: String,
-    /// The complaint without the path, like `Invalid value: 3: must be less than 2`.
-    pub message: String,
-}
-
-impl Cause {
-    /// A value that breaks a rule. `value` is printed as the reference prints it: quoted when it is text.
-    pub(crate) fn invalid(field: impl Into<String>, value: impl Into<Value>, rule: &str) -> Self {
-        let message = format!("Invalid value: {}: {rule}", value.into());
-        Self { field: field.into(), reason: "FieldValueInvalid".to_owned(), message }
-    }
-
-    /// A value that is missing.
-    pub(crate) fn required(field: impl Into<String>, rule: &str) -> Self {
-        let message = if rule.is_empty() { "Required value".to_owned() } else { format!("Required value: {rule}") };
-        Self { field: field.into(), reason: "FieldValueRequired".to_owned(), message }
-    }
-
-    /// A change or a field that is not allowed here.
-    pub(crate) fn forbidden(field: impl Into<String>, rule: &str) -> Self {
-        Self { field: field.into(), reason: "FieldValueForbidden".to_owned(), message: format!("Forbidden: {rule}") }
-    }
-
-    /// A value outside of a fixed set.
-    pub(crate) fn unsupported(field: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> Self {
-        let known = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
-        let message = format!("Unsupported value: {}: supported values: {known}", value.into());
-        Self { field: field.into(), reason: "FieldValueNotSupported".to_owned(), message }
-    }
-
-    fn sentence(&self) -> String {
-        if self.field.is_empty() { self.message.clone() } else { format!("{}: {}", self.field, self.message) }
-    }
-}
+use crate::schema::Cause;
 
 /// A request that was refused, in the form of a `Status`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -126,7 +86,12 @@ impl Failure {
             reason: "FieldValueInvalid".to_owned(),
             message: "Invalid value: 0x0: must be specified for an update".to_owned(),
         };
-        Self::invalid_as(&resource.qualified(), &resource.group, &resource.plural, name, &[cause])
+        Self::invalid_as(resource.qualified(), &resource.group, &resource.plural, name, &[cause])
+    }
+
+    /// A patch that names fields nobody knows, from a client that wants to be told. The reference names no kind here.
+    pub(crate) fn strict_patch(patch: &str, why: &str) -> Self {
+        Self::invalid_as("", "", "", "", &[Cause::invalid("patch", &Value::from(patch), why)])
     }
 
     /// Query parameters break rules.
@@ -135,7 +100,7 @@ impl Failure {
     }
 
     fn invalid_as(what: &str, group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
-        let sentences: Vec<String> = causes.iter().map(Cause::sentence).collect();
+        let sentences: Vec<String> = causes.iter().map(sentence).collect();
         let why = match sentences.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -156,7 +121,11 @@ impl Failure {
 
     /// A rule that is not about one field forbids this.
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str, causes: &[Cause]) -> Self {
-        let subject = if name.is_empty() { resource.qualified() } else { format!("{} {name:?}", resource.qualified()) };
+        let subject = if name.is_empty() {
+            resource.qualified().to_owned()
+        } else {
+            format!("{} {name:?}", resource.qualified())
+        };
         let mut details = about(resource, name);
         if let (Some(details), false) = (details.as_object_mut(), causes.is_empty()) {
             details.insert("causes".to_owned(), causes.iter().map(cause_value).collect());
@@ -260,11 +229,13 @@ impl Failure {
             "metadata": metadata,
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code.as_u16(),
         });
-        if let (Some(details), Some(status)) = (&self.details, status.as_object_mut()) {
-            status.insert("details".to_owned(), details.clone());
+        if let Some(status) = status.as_object_mut() {
+            status.extend(self.details.iter().map(|details| ("details".to_owned(), details.clone())));
+            if !self.reason.is_empty() {
+                status.insert("reason".to_owned(), json!(self.reason));
+            }
         }
         status
     }
@@ -283,6 +254,10 @@ fn add_group(details: &mut Value, resource: &Resource) {
     if let (Some(details), false) = (details.as_object_mut(), resource.group.is_empty()) {
         details.insert("group".to_owned(), json!(resource.group));
     }
+}
+
+fn sentence(cause: &Cause) -> String {
+    if cause.field.is_empty() { cause.message.clone() } else { format!("{}: {}", cause.field, cause.message) }
 }
 
 fn cause_value(cause: &Cause) -> Value {

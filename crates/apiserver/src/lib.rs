@@ -33,7 +33,8 @@ mod validate;
 mod verbs;
 mod watch;
 
-pub use failure::{Cause, Failure};
+pub use failure::Failure;
+pub use schema::Cause;
 pub use server::{Now, Options, Server};
 pub use service::{Body, BoxError, ConnectionBroken, Service};
 pub use store::Compacted;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::failure::{Cause, Failure};
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::schema::Cause;
 
 /// The parameters by name, decoded. Later ones win; empty ones are as good as missing.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +64,7 @@ impl Query {
                 "ListOptions",
                 &[Cause::invalid(
                     "resourceVersion",
-                    text,
+                    &Value::from(text),
                     &format!("strconv.ParseUint: parsing {text:?}: invalid syntax"),
                 )],
             )
@@ -79,7 +82,11 @@ impl Query {
             Some("NotOlderThan") => Some(VersionMatch::NotOlderThan),
             Some("Exact") => Some(VersionMatch::Exact),
             Some(other) => {
-                return refuse(Cause::unsupported("resourceVersionMatch", other, &["Exact", "NotOlderThan", ""]));
+                return refuse(Cause::unsupported(
+                    "resourceVersionMatch",
+                    &Value::from(other),
+                    &["Exact", "NotOlderThan", ""].map(Value::from),
+                ));
             }
         };
         match (watch, initial, wanted) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::failure::Cause;
+use crate::schema::Cause;
 use crate::selector::FieldPaths;
 
 /// Whether objects of a kind live in namespaces.
@@ -80,6 +80,12 @@ pub(crate) enum NameRule {
 
 /// What one kind does differently from all others. Every method has the behaviour of the plain case as its default.
 pub(crate) trait Rules: Send + Sync + fmt::Debug {
+    /// Removes what the kind does not know and returns the paths of it. Built-in kinds keep everything: their types are not
+    /// known here, and nothing of ours sends them fields that do not exist.
+    fn prune(&self, _object: &mut Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Completes a new object: defaults, and fields that users cannot set.
     fn complete_new(&self, _object: &mut Value, _now: Timestamp) {}
 
@@ -114,6 +120,8 @@ impl Rules for Plain {}
 /// A kind the server knows, in one of its versions.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
+    /// Plural and group; see [`Resource::qualified`].
+    pub(crate) qualified: String,
     /// Empty for the core group.
     pub(crate) group: String,
     /// Like `v1`.
@@ -158,6 +166,7 @@ impl Resource {
     /// A built-in, namespaced kind with plain behaviour, to be refined by the methods below.
     pub(crate) fn built_in(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         Self {
+            qualified: qualify(plural, group),
             group: group.to_owned(),
             version: version.to_owned(),
             kind: kind.to_owned(),
@@ -216,8 +225,8 @@ impl Resource {
     }
 
     /// The name without the version under which its objects are stored and named in messages: `machines.machine.sapcloud.io`.
-    pub(crate) fn qualified(&self) -> String {
-        qualify(&self.plural, &self.group)
+    pub(crate) fn qualified(&self) -> &str {
+        &self.qualified
     }
 
     /// The kind with its group: `Machine.machine.sapcloud.io`.
@@ -236,6 +245,7 @@ impl Resource {
     }
 }
 
-fn qualify(name: &str, group: &str) -> String {
+/// A name with its group, as people write it.
+pub(crate) fn qualify(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
 use futures::stream;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, request};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -26,7 +26,7 @@ use crate::render::{self, Form};
 use crate::server::Server;
 use crate::state::State;
 use crate::verbs::read::{List, Seen};
-use crate::verbs::{Call, Part, create, delete, read, update};
+use crate::verbs::{Answer, Call, Part, create, delete, read, update};
 use crate::watch::{self, Watch};
 
 /// The largest body that is read.
@@ -112,11 +112,12 @@ impl Service {
             return Ok(refused(&Failure::method_not_allowed()));
         };
         let shared = &self.server.shared;
+        let new_name = new_name(verb, body.as_deref().unwrap_or_default());
         let info = RequestInfo {
             verb,
             resource: &address.plural,
             namespace: address.namespace.as_deref().unwrap_or_default(),
-            name: address.name.as_deref().unwrap_or_default(),
+            name: address.name.as_deref().or(new_name.as_deref()).unwrap_or_default(),
             subresource: address.subresource.as_deref().unwrap_or_default(),
             user_agent: header(&head.headers, &USER_AGENT),
         };
@@ -164,7 +165,14 @@ impl Service {
         if let Outcome::Refused(refusal) = outcome {
             return Err(refusal_of(refusal, &call, &state));
         }
-        let one = |answer: crate::verbs::Answer| json(answer.code, render::object(resource, form, &answer.object));
+        let one = |answer: Answer| {
+            let mut response = json(answer.code, render::object(resource, form, &answer.object));
+            for warning in &answer.warnings {
+                let header = HeaderValue::from_str(&format!("299 - {warning:?}"));
+                response.headers_mut().extend(header.ok().map(|value| (WARNING, value)));
+            }
+            response
+        };
         let seen = seen(outcome, &state, &call);
         match (verb, part) {
             (Verb::Get, _) => read::get(&state, &call, seen).map(one),
@@ -253,6 +261,20 @@ impl Service {
     }
 }
 
+/// The name in the body of a create, so that a fault can be meant for one object before it exists.
+fn new_name(verb: Verb, body: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        metadata: Name,
+    }
+    #[derive(serde::Deserialize)]
+    struct Name {
+        name: String,
+    }
+    let named = (verb == Verb::Create).then(|| serde_json::from_slice::<Named>(body).ok())?;
+    named.map(|named| named.metadata.name)
+}
+
 /// Objects of the cluster are not asked for in a namespace, and one object of a namespaced kind not without.
 fn check_scope(call: &Call, verb: Verb) -> Result<(), Failure> {
     let placed = call.namespace.is_some();
@@ -267,11 +289,11 @@ fn seen(outcome: Outcome, state: &State, call: &Call) -> Seen {
     let Outcome::Stale(staleness) = outcome else { return Seen::Now };
     let now = state.store.revision();
     Seen::AsOf(match staleness {
-        Staleness::Revisions(count) => now.saturating_sub(count),
+        Staleness::Revisions(count) => state.store.revision_back(call.resource.qualified(), now.saturating_sub(count)),
         Staleness::Age(age) => {
             let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
             let then = call.now.checked_sub(age).unwrap_or(Timestamp::MIN);
-            state.store.revision_at(&call.resource.qualified(), then)
+            state.store.revision_at(call.resource.qualified(), then)
         }
     })
 }

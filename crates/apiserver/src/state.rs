@@ -38,7 +38,7 @@ impl State {
 
     /// One object.
     pub(crate) fn get(&self, resource: &Resource, key: &Key) -> Option<&Arc<Value>> {
-        self.store.get(&resource.qualified(), key)
+        self.store.get(resource.qualified(), key)
     }
 
     /// A new uid.
@@ -69,7 +69,7 @@ impl State {
             return Arc::new(object);
         }
         let kind = resource.qualified();
-        let stored = self.store.put(&kind, key, object, now);
+        let stored = self.store.put(kind, key, object, now);
         if kind == definitions::STORED_AS {
             self.catalog.refresh(&self.store);
         }
@@ -86,9 +86,9 @@ impl State {
     ) -> Option<Arc<Value>> {
         let kind = resource.qualified();
         if effect == Effect::DryRun {
-            return self.store.get(&kind, key).cloned();
+            return self.store.get(kind, key).cloned();
         }
-        let removed = self.store.remove(&kind, key, now);
+        let removed = self.store.remove(kind, key, now);
         if kind == definitions::STORED_AS {
             let orphans = self.store.view(&key.name, self.store.revision(), None, None).unwrap_or_default();
             let orphans: Vec<Key> = orphans.into_iter().map(|(key, _)| key.clone()).collect();

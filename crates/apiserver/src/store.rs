@@ -190,6 +190,11 @@ impl Store {
         seen.max(drawer.compacted)
     }
 
+    /// This revision, or the oldest one at which the state of a kind is still known.
+    pub(crate) fn revision_back(&self, kind: &str, revision: u64) -> u64 {
+        revision.max(self.drawers.get(kind).map_or(0, |drawer| drawer.compacted))
+    }
+
     /// Wakes those who wait for writes to a kind. Waiting has to begin before looking, or a write in between is missed.
     pub(crate) fn changed(&mut self, kind: &str) -> Arc<Notify> {
         Self::drawer(&mut self.drawers, kind).changed.clone()

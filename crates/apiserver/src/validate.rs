@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use crate::failure::Cause;
 use crate::meta;
 use crate::names;
 use crate::resource::Resource;
+use crate::schema::Cause;
 
-const MOST_ANNOTATION_BYTES: usize = 256 * 1024;
+const MOST_ANNOTATION_BYTES: u64 = 256 * 1024;
 /// Fields that no update changes, in the order in which they are complained about.
 const IMMUTABLE: &[&str] =
     &["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
@@ -20,7 +20,7 @@ pub(crate) fn new_metadata(resource: &Resource, object: &Value) -> Vec<Cause> {
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
     } else {
         let complaints = names::complaints(resource.names, name);
-        causes.extend(complaints.iter().map(|c| Cause::invalid("metadata.name", name, c)));
+        causes.extend(complaints.iter().map(|c| Cause::invalid("metadata.name", &Value::from(name), c)));
     }
     causes.extend(any_metadata(object));
     causes
@@ -44,7 +44,7 @@ pub(crate) fn changed_metadata(object: &Value, old: &Value) -> Vec<Cause> {
         let value = meta::get(object, field);
         if value != meta::get(old, field) {
             let value = value.cloned().unwrap_or(Value::Null);
-            causes.push(Cause::invalid(format!("metadata.{field}"), value, "field is immutable"));
+            causes.push(Cause::invalid(format!("metadata.{field}"), &value, "field is immutable"));
         }
     }
     causes.extend(any_metadata(object));
@@ -54,25 +54,27 @@ pub(crate) fn changed_metadata(object: &Value, old: &Value) -> Vec<Cause> {
 fn any_metadata(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (key, value) in pairs(object, "labels") {
-        causes.extend(names::qualified_complaints(key).iter().map(|c| Cause::invalid("metadata.labels", key, c)));
-        causes.extend(names::label_value_complaints(value).iter().map(|c| Cause::invalid("metadata.labels", value, c)));
+        causes.extend(
+            names::qualified_complaints(key).iter().map(|c| Cause::invalid("metadata.labels", &Value::from(key), c)),
+        );
+        causes.extend(
+            names::label_value_complaints(value)
+                .iter()
+                .map(|c| Cause::invalid("metadata.labels", &Value::from(value), c)),
+        );
     }
     let mut size = 0;
     for (key, value) in pairs(object, "annotations") {
         let complaints = names::qualified_complaints(&key.to_lowercase());
-        causes.extend(complaints.iter().map(|c| Cause::invalid("metadata.annotations", key, c)));
-        size += key.len() + value.len();
+        causes.extend(complaints.iter().map(|c| Cause::invalid("metadata.annotations", &Value::from(key), c)));
+        size += (key.len() + value.len()) as u64;
     }
     if size > MOST_ANNOTATION_BYTES {
-        causes.push(Cause {
-            field: "metadata.annotations".to_owned(),
-            reason: "FieldValueTooLong".to_owned(),
-            message: format!("Too long: may not be more than {MOST_ANNOTATION_BYTES} bytes"),
-        });
+        causes.push(Cause::too_long("metadata.annotations", MOST_ANNOTATION_BYTES));
     }
     for finalizer in meta::finalizers(object) {
         let complaints = names::qualified_complaints(finalizer);
-        causes.extend(complaints.iter().map(|c| Cause::invalid("metadata.finalizers", finalizer, c)));
+        causes.extend(complaints.iter().map(|c| Cause::invalid("metadata.finalizers", &Value::from(finalizer), c)));
     }
     causes.extend(owner_references(object));
     causes
@@ -98,7 +100,7 @@ fn owner_references(object: &Value) -> Vec<Cause> {
         ];
         for (field, rule) in rules {
             if text(field).is_empty() {
-                causes.push(Cause::invalid(format!("{path}[{index}].{field}"), "", rule));
+                causes.push(Cause::invalid(format!("{path}[{index}].{field}"), &Value::from(""), rule));
             }
         }
         if owner.get("controller").and_then(Value::as_bool) == Some(true) {
@@ -110,7 +112,7 @@ fn owner_references(object: &Value) -> Vec<Cause> {
             "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
         );
         let owners = owners.cloned().unwrap_or_default();
-        causes.push(Cause::invalid("metadata.ownerReferences", Value::Array(owners), &rule));
+        causes.push(Cause::invalid("metadata.ownerReferences", &Value::Array(owners), &rule));
     }
     causes
 }

@@ -65,7 +65,7 @@ impl Request {
         // Without a version, or with version 0, a watch begins with what is there; that was so before it could be asked for.
         let begins_with_state = send_initial.unwrap_or(wanted == 0);
         let (cursor, initial) = if begins_with_state {
-            let view = state.store.view(&kind, current, selection.namespace.as_deref(), None).unwrap_or_default();
+            let view = state.store.view(kind, current, selection.namespace.as_deref(), None).unwrap_or_default();
             let matching = view.into_iter().filter(|(key, object)| selection.matches(key, object));
             (current, matching.map(|(_, object)| object.clone()).collect())
         } else {
@@ -79,7 +79,7 @@ impl Request {
         let asks_for_end = send_initial == Some(true) && bookmarks;
         Ok(Self {
             epoch: state.store.epoch(),
-            changed: state.store.changed(&kind),
+            changed: state.store.changed(kind),
             resource: call.resource.clone(),
             selection,
             form,
@@ -167,7 +167,7 @@ impl Watch {
         });
         shared.open_watches.fetch_add(1, Ordering::Relaxed);
         Self {
-            kind: request.resource.qualified(),
+            kind: request.resource.qualified().to_owned(),
             api_version: request.resource.api_version(),
             deadline: now + request.timeout,
             next_bookmark: now + shared.bookmark_every.min(request.timeout),

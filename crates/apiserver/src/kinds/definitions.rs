@@ -5,11 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::failure::Cause;
 use crate::meta;
 use crate::resource::{
-    BlindUpdate, DeleteAnswer, Generation, NameRule, PutOfMissing, Resource, Rules, Scope, StatusWrites,
+    BlindUpdate, DeleteAnswer, Generation, NameRule, PutOfMissing, Resource, Rules, Scope, StatusWrites, qualify,
 };
+use crate::schema::{Cause, Schema};
 use crate::selector::FieldPaths;
 
 /// The name under which definitions are stored.
@@ -56,13 +56,22 @@ impl Rules for Definitions {
         let expected = format!("{}.{}", text("/spec/names/plural"), text("/spec/group"));
         if meta::name(object) != expected {
             let rule = "must be spec.names.plural+\".\"+spec.group";
-            causes.push(Cause::invalid("metadata.name", meta::name(object), rule));
+            causes.push(Cause::invalid("metadata.name", &Value::from(meta::name(object)), rule));
         }
         let storage = versions(object).filter(|v| v.get("storage") == Some(&Value::Bool(true))).count();
         if storage != 1 {
             let rule = "must have exactly one version marked as storage version";
             let found = object.pointer("/spec/versions").cloned().unwrap_or_default();
-            causes.push(Cause::invalid("spec.versions", found, rule));
+            causes.push(Cause::invalid("spec.versions", &found, rule));
+        }
+        for (index, version) in versions(object).enumerate() {
+            match version.pointer("/schema/openAPIV3Schema") {
+                None => {
+                    let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
+                    causes.push(Cause::required(path, "schemas are required"));
+                }
+                Some(schema) => causes.extend(Schema::compile(schema).err().unwrap_or_default()),
+            }
         }
         causes
     }
@@ -91,10 +100,12 @@ fn resource(definition: &Value, version: &Value) -> Option<Resource> {
         let list = definition.pointer(path).and_then(Value::as_array);
         list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
     };
+    let schema = Schema::compile(version.pointer("/schema/openAPIV3Schema")?).ok()?;
     let selectable = version.get("selectableFields").and_then(Value::as_array);
     let selectable = selectable.into_iter().flatten().filter_map(|f| f.get("jsonPath").and_then(Value::as_str));
     let with_status = version.pointer("/subresources/status").is_some_and(Value::is_object);
     Some(Resource {
+        qualified: qualify(&text("/spec/names/plural"), &text("/spec/group")),
         group: text("/spec/group"),
         version: version.get("name").and_then(Value::as_str)?.to_owned(),
         kind: text("/spec/names/kind"),
@@ -112,7 +123,31 @@ fn resource(definition: &Value, version: &Value) -> Option<Resource> {
         names: NameRule::Subdomain,
         fields: FieldPaths::of_custom(selectable),
         subresources: Vec::new(),
-        rules: Arc::new(crate::resource::Plain),
+        rules: Arc::new(Custom { schema }),
         custom: true,
     })
+}
+
+/// What is special about custom resources: all that is known of them is their schema.
+#[derive(Debug)]
+struct Custom {
+    schema: Schema,
+}
+
+impl Rules for Custom {
+    fn prune(&self, object: &mut Value) -> Vec<String> {
+        self.schema.prune(object)
+    }
+
+    fn complete_new(&self, object: &mut Value, _now: Timestamp) {
+        self.schema.default(object);
+    }
+
+    fn complete_changed(&self, object: &mut Value, _old: &Value, _now: Timestamp) {
+        self.schema.default(object);
+    }
+
+    fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        self.schema.validate(object, old)
+    }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::failure::Cause;
 use crate::meta;
 use crate::resource::Rules;
+use crate::schema::Cause;
 
 /// What is special about events.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl Rules for Events {
         if filed == expected {
             Vec::new()
         } else {
-            vec![Cause::invalid("involvedObject.namespace", about, "does not match event.namespace")]
+            vec![Cause::invalid("involvedObject.namespace", &Value::from(about), "does not match event.namespace")]
         }
     }
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::failure::Cause;
 use crate::names;
 use crate::resource::Rules;
+use crate::schema::Cause;
 
 /// What is special about nodes. Other than pods they keep the status they are created with: the kubelet registers itself that
 /// way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nodes;
 
-const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 impl Rules for Nodes {
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -40,16 +40,15 @@ fn taints(node: &Value) -> Vec<Cause> {
         let path = format!("spec.taints[{index}]");
         let (key, effect) = (text("key"), text("effect"));
         for complaint in names::qualified_complaints(key) {
-            causes.push(Cause::invalid(format!("{path}.key"), key, &complaint));
+            causes.push(Cause::invalid(format!("{path}.key"), &Value::from(key), &complaint));
         }
         if effect.is_empty() {
             causes.push(Cause::required(format!("{path}.effect"), ""));
         } else if !EFFECTS.contains(&effect) {
-            causes.push(Cause::unsupported(format!("{path}.effect"), effect, EFFECTS));
+            causes.push(Cause::unsupported(format!("{path}.effect"), &Value::from(effect), &EFFECTS.map(Value::from)));
         }
         if !seen.insert((key, effect)) {
-            let message = format!("Duplicate value: {taint}");
-            causes.push(Cause { field: path, reason: "FieldValueDuplicate".to_owned(), message });
+            causes.push(Cause::duplicate(path, taint));
         }
     }
     causes

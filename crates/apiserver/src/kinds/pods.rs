@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::failure::Cause;
 use crate::resource::Rules;
+use crate::schema::Cause;
 
 /// What is special about pods.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::failure::Cause;
 use crate::resource::Rules;
+use crate::schema::Cause;
 
 /// What is special about secrets: text that is given in the clear is stored encoded, and the type never changes.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +27,16 @@ impl Rules for Secrets {
             && old.get("type") != object.get("type")
         {
             let value = object.get("type").cloned().unwrap_or_default();
-            causes.push(Cause::invalid("type", value, "field is immutable"));
+            causes.push(Cause::invalid("type", &value, "field is immutable"));
         }
         for (key, value) in object.get("data").and_then(Value::as_object).into_iter().flatten() {
             // The value itself is not repeated: it is a secret.
             if value.as_str().is_none_or(|text| STANDARD.decode(text).is_err()) {
-                causes.push(Cause::invalid(format!("data[{key}]"), "<redacted>", "must be base64 encoded"));
+                causes.push(Cause::invalid(
+                    format!("data[{key}]"),
+                    &Value::from("<redacted>"),
+                    "must be base64 encoded",
+                ));
             }
         }
         causes.extend(frozen(object, old));

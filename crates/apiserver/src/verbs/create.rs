@@ -5,9 +5,10 @@ use serde_json::Value;
 
 use super::{Answer, Call};
 use crate::decode;
-use crate::failure::{Cause, Failure};
+use crate::failure::Failure;
 use crate::meta;
 use crate::resource::{Generation, StatusWrites};
+use crate::schema::Cause;
 use crate::state::State;
 use crate::store::Key;
 use crate::validate;
@@ -17,11 +18,13 @@ const DRAWS: usize = 8;
 
 /// Creates an object from the body of a request.
 pub(crate) fn create(state: &mut State, call: &Call, body: &[u8]) -> Result<Answer, Failure> {
-    let object = decode::object(&call.resource, body)?;
+    let mut object = decode::object(&call.resource, body)?;
+    let warnings = call.prune(&mut object).map_err(|why| call.not_handled(&why))?;
     if !meta::version(&object).is_empty() {
-        return Err(Failure::internal("resourceVersion should not be set on objects to be created"));
+        let text = "resourceVersion should not be set on objects to be created";
+        return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));
     }
-    admit(state, call, object)
+    admit(state, call, object).map(|answer| answer.warning(warnings))
 }
 
 /// Creates an object that was already decoded.
@@ -62,7 +65,7 @@ pub(super) fn admit(state: &mut State, call: &Call, mut object: Value) -> Result
         return Err(Failure::already_exists(resource, &name));
     }
     let stored = state.put(resource, key, object, call.now, call.effect());
-    Ok(Answer { code: StatusCode::CREATED, object: stored })
+    Ok(Answer::new(StatusCode::CREATED, stored))
 }
 
 /// The namespace of the path is the namespace of the object.

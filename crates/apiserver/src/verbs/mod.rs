@@ -65,11 +65,22 @@ pub(crate) struct Answer {
     pub(crate) code: StatusCode,
     /// The object, or a `Status`.
     pub(crate) object: Arc<Value>,
+    /// What the client should know although it got what it asked for.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Answer {
+    fn new(code: StatusCode, object: Arc<Value>) -> Self {
+        Self { code, object, warnings: Vec::new() }
+    }
+
     fn ok(object: Arc<Value>) -> Self {
-        Self { code: StatusCode::OK, object }
+        Self::new(StatusCode::OK, object)
+    }
+
+    fn warning(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
     }
 }
 
@@ -118,6 +129,24 @@ impl Call {
     /// The key of the object in the path; only for paths that name one.
     pub(crate) fn key(&self) -> Key {
         Key::new(self.namespace.as_deref().unwrap_or_default(), self.name.as_deref().unwrap_or_default())
+    }
+
+    /// Drops the fields nobody knows from an object. What is said about them is a warning, or for a strict client the reason
+    /// to refuse.
+    fn prune(&self, object: &mut Value) -> Result<Vec<String>, String> {
+        let unknown = self.resource.rules.prune(object);
+        let sentences: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+        match self.query.text("fieldValidation") {
+            Some("Strict") if !sentences.is_empty() => Err(format!("strict decoding error: {}", sentences.join(", "))),
+            Some("Ignore") => Ok(Vec::new()),
+            _ => Ok(sentences),
+        }
+    }
+
+    /// The refusal of a body that cannot be an object of this kind.
+    fn not_handled(&self, why: &str) -> Failure {
+        let Resource { kind, version, .. } = self.resource.as_ref();
+        Failure::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     }
 
     /// Whether what is asked takes effect.

@@ -56,7 +56,7 @@ pub(crate) fn get(state: &State, call: &Call, seen: Seen) -> Result<Answer, Fail
         Seen::Now => state.get(&call.resource, &key).cloned().map(Answer::ok).ok_or_else(missing),
         Seen::AsOf(revision) => {
             let kind = call.resource.qualified();
-            let view = state.store.view(&kind, revision, Some(&key.namespace), None).unwrap_or_default();
+            let view = state.store.view(kind, revision, Some(&key.namespace), None).unwrap_or_default();
             let found = view.into_iter().find(|(k, _)| **k == key);
             found.map(|(_, object)| Answer::ok(object.clone())).ok_or_else(missing)
         }
@@ -71,12 +71,10 @@ pub(crate) fn list(state: &State, call: &Call, seen: Seen) -> Result<List, Failu
     let Start { revision, after } = start(call, current, limit.is_some())?;
     let kind = call.resource.qualified();
     let view =
-        state.store.view(&kind, revision, selection.namespace.as_deref(), after.as_ref()).map_err(
-            |_| match &after {
-                Some(after) => Failure::list_expired(Token::at(-1, after).encode()),
-                None => Failure::expired("The resourceVersion for the provided list is too old."),
-            },
-        )?;
+        state.store.view(kind, revision, selection.namespace.as_deref(), after.as_ref()).map_err(|_| match &after {
+            Some(after) => Failure::list_expired(Token::at(-1, after).encode()),
+            None => Failure::expired("The resourceVersion for the provided list is too old."),
+        })?;
     let mut matching = view.into_iter().filter(|(key, object)| selection.matches(key, object));
     let page: Vec<(&Key, &Arc<Value>)> = matching.by_ref().take(limit.unwrap_or(usize::MAX)).collect();
     let remaining = matching.count();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Answer, Call, Part, create};
 use crate::decode;
@@ -19,6 +19,7 @@ use crate::validate;
 pub(crate) fn update(state: &mut State, call: &Call, body: &[u8]) -> Result<Answer, Failure> {
     let resource = &call.resource;
     let mut object = decode::object(resource, body)?;
+    let warnings = call.prune(&mut object).map_err(|why| call.not_handled(&why))?;
     let key = call.key();
     let name = meta::name(&object);
     if name.is_empty() {
@@ -43,7 +44,7 @@ pub(crate) fn update(state: &mut State, call: &Call, body: &[u8]) -> Result<Answ
         );
         return Err(Failure::conflict(resource, &key.name, &why));
     }
-    replace(state, call, &key, &old, object)
+    replace(state, call, &key, &old, object).map(|answer| answer.warning(warnings))
 }
 
 /// Changes some fields of the stored object.
@@ -58,8 +59,10 @@ pub(crate) fn patch(state: &mut State, call: &Call, kind: PatchKind, body: &[u8]
         Failure::new(code, error.reason(), error.to_string())
     })?;
     let mut object = decode::shaped(resource, patched)?;
+    let strict = |why: String| Failure::strict_patch(&String::from_utf8_lossy(body), &why);
+    let warnings = call.prune(&mut object).map_err(strict)?;
     check_namespace(call, &mut object)?;
-    replace(state, call, &key, &old, object)
+    replace(state, call, &key, &old, object).map(|answer| answer.warning(warnings))
 }
 
 fn check_namespace(call: &Call, object: &mut Value) -> Result<(), Failure> {
@@ -166,13 +169,14 @@ fn follow_generation(resource: &Resource, object: &mut Value, old: &Value) {
     if resource.generation == Generation::Absent {
         return;
     }
-    let status_counts = resource.status == StatusWrites::NoSubresource;
-    let meant = |object: &Value| -> Map<String, Value> {
-        let fields = object.as_object().into_iter().flatten();
-        let counted = fields.filter(|(field, _)| *field != "metadata" && (status_counts || *field != "status"));
-        counted.map(|(field, value)| (field.clone(), value.clone())).collect()
-    };
-    if meant(object) != meant(old) {
+    let ignored = if resource.status == StatusWrites::NoSubresource { "metadata" } else { "status" };
+    if !meant(object, ignored).eq(meant(old, ignored)) {
         meta::set(object, "generation", meta::generation(old) + 1);
     }
+}
+
+/// The fields that say what the object is meant to be.
+fn meant<'a>(object: &'a Value, ignored: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(move |(field, _)| *field != "metadata" && *field != ignored)
 }

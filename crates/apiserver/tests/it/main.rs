@@ -11,7 +11,9 @@
 mod cluster;
 mod deletion;
 
+mod kinds;
 mod network;
 mod reads;
+mod trouble;
 mod watches;
 mod writes;
