@@ -9,6 +9,7 @@
 )]
 
 mod cluster;
+mod conformance;
 mod deletion;
 
 mod kinds;
