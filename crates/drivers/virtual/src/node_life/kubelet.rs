@@ -39,7 +39,15 @@ struct Registered {
     lease_due: Instant,
     status_due: Instant,
     last_renewal: Instant,
+    lease: Lease,
     heard: Standing,
+}
+
+/// Whether this kubelet has a lease since it registered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lease {
+    Wanted,
+    Held,
 }
 
 /// How the cluster thinks of the node, as far as we had a part in it.
@@ -144,6 +152,7 @@ impl<'a> Kubelet<'a> {
                 lease_due: now,
                 status_due: now + self.jittered(self.life.status_period),
                 last_renewal: now,
+                lease: Lease::Wanted,
                 heard: Standing::Heard,
             });
         }
@@ -160,8 +169,12 @@ impl<'a> Kubelet<'a> {
             }
         }
         if known.lease_due <= now {
-            self.writes.renew(&self.node, &known.uid, self.life.lease_duration, at).await?;
-            (known.lease_due, known.last_renewal) = (now + lease_period, now);
+            let duration = self.life.lease_duration;
+            match known.lease {
+                Lease::Wanted => self.writes.take_out(&self.node, &known.uid, duration, at).await?,
+                Lease::Held => self.writes.renew(&self.node, &known.uid, duration, at).await?,
+            }
+            (known.lease_due, known.last_renewal, known.lease) = (now + lease_period, now, Lease::Held);
         }
         let due = known.lease_due.min(known.status_due);
         let pods_due = self.mind_pods(vm, now).await?;

@@ -161,7 +161,7 @@ pub(super) fn lease(node: &str, node_uid: &str, duration: Duration, at: Timestam
         "metadata": {
             "name": node,
             "namespace": LEASE_NAMESPACE,
-            "ownerReferences": [{ "apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid }],
+            "ownerReferences": owners(node, node_uid),
         },
         "spec": {
             "holderIdentity": node,
@@ -173,6 +173,18 @@ pub(super) fn lease(node: &str, node_uid: &str, duration: Duration, at: Timestam
 
 /// Where nodes keep their leases.
 pub(super) const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+fn owners(node: &str, uid: &str) -> Value {
+    json!([{ "apiVersion": "v1", "kind": "Node", "name": node, "uid": uid }])
+}
+
+/// A renewal of a lease that another node of this name took out, as a merge patch.
+pub(super) fn takeover(node: &str, node_uid: &str, at: Timestamp) -> Value {
+    json!({
+        "metadata": { "ownerReferences": owners(node, node_uid) },
+        "spec": { "holderIdentity": node, "renewTime": micros(at) },
+    })
+}
 
 /// A renewal, as a merge patch.
 pub(super) fn renewal(node: &str, at: Timestamp) -> Value {

@@ -21,6 +21,9 @@ use crate::cloud::Now;
 /// On a pod: how long it takes to end, as a Go duration. A pod that outlasts its grace period is ended by it.
 pub const RUNDOWN_ANNOTATION: &str = "virtual.millwright.dev/rundown";
 
+/// How long a watch may be silent. A server ends a healthy one before that, so a longer silence is a dead connection.
+const WATCH_PATIENCE: Duration = Duration::from_mins(5);
+
 /// Namespace and name of a pod.
 pub(super) type PodKey = (String, String);
 
@@ -132,7 +135,7 @@ async fn list_and_watch(writes: &Writes, desks: &Desks, life: &NodeLife, now: &N
     let there: BTreeSet<_> = pods.iter().filter_map(put).collect();
     desks.retain(&there);
     let mut events = writes.watch_pods(&version).await?;
-    while let Some(event) = events.next().await {
+    while let Some(event) = tokio::time::timeout(WATCH_PATIENCE, events.next()).await.map_err(|_| WriteError::Late)? {
         match event.map_err(WriteError::from)? {
             WatchEvent::Added(pod) | WatchEvent::Modified(pod) => drop(put(&pod)),
             WatchEvent::Deleted(pod) => {

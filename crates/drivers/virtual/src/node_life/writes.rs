@@ -144,7 +144,24 @@ impl Writes {
         Err(WriteError::Crowded)
     }
 
-    /// Renews a node's lease, or takes one out.
+    /// Takes out the lease of a node that has just registered, or goes on with the one that is there.
+    pub(super) async fn take_out(
+        &self,
+        node: &str,
+        uid: &str,
+        duration: Duration,
+        at: Timestamp,
+    ) -> Result<(), WriteError> {
+        let lease = decoded(object::lease(node, uid, duration, at))?;
+        match self.send(self.leases.create(&PostParams::default(), &lease)).await {
+            Ok(_) => Ok(()),
+            // An older node's lease: it must become this node's, or it goes when that node's remains are collected.
+            Err(error) if error.is_taken() => self.patch_lease(node, object::takeover(node, uid, at)).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Renews a node's lease; one that was deleted is taken out again.
     pub(super) async fn renew(
         &self,
         node: &str,
@@ -152,15 +169,14 @@ impl Writes {
         duration: Duration,
         at: Timestamp,
     ) -> Result<(), WriteError> {
-        let renewal = object::renewal(node, at);
-        match self.send(self.leases.patch(node, &PatchParams::default(), &Patch::Merge(renewal))).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.is_gone() => {
-                let lease = decoded(object::lease(node, uid, duration, at))?;
-                self.send(self.leases.create(&PostParams::default(), &lease)).await.map(drop)
-            }
-            Err(error) => Err(error),
+        match self.patch_lease(node, object::renewal(node, at)).await {
+            Err(error) if error.is_gone() => self.take_out(node, uid, duration, at).await,
+            other => other,
         }
+    }
+
+    async fn patch_lease(&self, node: &str, patch: Value) -> Result<(), WriteError> {
+        self.send(self.leases.patch(node, &PatchParams::default(), &Patch::Merge(patch))).await.map(drop)
     }
 
     /// Reports a pod as running. A pod that is gone or was replaced by another is none of our business any more.
