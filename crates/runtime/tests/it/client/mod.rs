@@ -1,5 +1,6 @@
 //! The client stack over real sockets: TLS, HTTP/2, lanes, deadlines, credentials that change.
 
+mod in_memory;
 mod server;
 
 use std::path::PathBuf;
