@@ -158,19 +158,13 @@ impl<'a> Parser<'a> {
         };
         check_key(key)?;
         let test = match self.peek() {
-            Token::End | Token::Symbol(",") => {
-                if absent {
-                    Test::Absent
-                } else {
-                    Test::Exists
-                }
-            }
+            _ if absent => Test::Absent,
+            Token::End | Token::Symbol(",") => Test::Exists,
             _ => self.comparison(key)?,
         };
         Ok(Requirement { key: key.to_owned(), test })
     }
 
-    /// The real server drops a `!` before a comparison as well: `!a=b` means `a=b`.
     fn comparison(&mut self, key: &str) -> Result<Test, SelectorError> {
         match self.take() {
             Token::Word("in") => Ok(Test::In(self.set(key)?)),
@@ -224,7 +218,8 @@ impl<'a> Parser<'a> {
                     value
                 }
                 Token::Symbol("," | ")") => "",
-                other => return Err(expected(other, "',', ')' or identifier")),
+                other if values.is_empty() => return Err(expected(other, "',', ')' or identifier")),
+                other => return Err(expected(other, "',', or identifier")),
             };
             values.insert(value.to_owned());
             match self.take() {
@@ -313,6 +308,10 @@ mod tests {
         "pool in ()",
         "unable to parse requirement: values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
     )]
+    #[case("pool in (", "unable to parse requirement: found '', expected: ',', ')' or identifier")]
+    #[case("pool in (a,", "unable to parse requirement: found '', expected: ',', or identifier")]
+    #[case("pool in (a b)", "unable to parse requirement: found 'b', expected: ',' or ')'")]
+    #[case("!pool=a", "found '=', expected: ',' or 'end of string'")]
     #[case("!", "unable to parse requirement: found '', expected: identifier")]
     #[case(
         "cores>many",

@@ -13,6 +13,7 @@ mod conformance;
 mod deletion;
 
 mod kinds;
+mod machines;
 mod network;
 mod reads;
 mod trouble;
