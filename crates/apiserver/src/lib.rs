@@ -22,6 +22,7 @@ mod names;
 pub mod patch;
 mod query;
 mod render;
+mod reply;
 mod resource;
 pub mod schema;
 pub mod selector;
@@ -34,7 +35,8 @@ mod verbs;
 mod watch;
 
 pub use failure::Failure;
+pub use reply::{Body, ConnectionBroken};
 pub use schema::Cause;
 pub use server::{Now, Options, Server};
-pub use service::{Body, BoxError, ConnectionBroken, Service};
-pub use store::Compacted;
+pub use service::{BoxError, Service};
+pub use store::{Change, ChangeKind, Compacted, Key};

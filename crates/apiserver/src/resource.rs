@@ -80,6 +80,11 @@ pub(crate) enum NameRule {
 
 /// What one kind does differently from all others. Every method has the behaviour of the plain case as its default.
 pub(crate) trait Rules: Send + Sync + fmt::Debug {
+    /// Why a body cannot be read as an object of this kind at all.
+    fn undecodable(&self, _object: &Value) -> Option<String> {
+        None
+    }
+
     /// Removes what the kind does not know and returns the paths of it. Built-in kinds keep everything: their types are not
     /// known here, and nothing of ours sends them fields that do not exist.
     fn prune(&self, _object: &mut Value) -> Vec<String> {

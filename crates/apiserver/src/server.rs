@@ -16,7 +16,7 @@ use crate::ledger::{Entry, Ledger, Tally};
 use crate::query::Query;
 use crate::service::Service;
 use crate::state::State;
-use crate::store::{Compacted, Key};
+use crate::store::{Change, Compacted, Key};
 use crate::verbs::{Call, Part, create};
 
 /// Tells the time.
@@ -149,6 +149,12 @@ impl Server {
     /// One object of a kind, by its qualified name; the namespace is empty for cluster-scoped kinds.
     pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.shared.state.lock().store.get(kind, &Key::new(namespace, name)).cloned()
+    }
+
+    /// What happened to a kind after a revision, oldest first: for tests that look at every step and not only at the end.
+    pub fn changes(&self, kind: &str, after: u64) -> Result<Vec<Change>, Compacted> {
+        let state = self.shared.state.lock();
+        Ok(state.store.changes_after(kind, after)?.cloned().collect())
     }
 
     /// The number of the last write.

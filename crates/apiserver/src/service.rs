@@ -7,12 +7,9 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
-use futures::stream;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, request};
-use http_body::Frame;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, Request, Response, StatusCode, request};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::address::Address;
@@ -23,6 +20,7 @@ use crate::ledger::{Entry, Tally};
 use crate::patch::PatchKind;
 use crate::query::Query;
 use crate::render::{self, Form};
+use crate::reply::{self, Body, ConnectionBroken};
 use crate::server::Server;
 use crate::state::State;
 use crate::verbs::read::{List, Seen};
@@ -31,14 +29,6 @@ use crate::watch::{self, Watch};
 
 /// The largest body that is read.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
-
-/// The connection broke, before or instead of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("connection reset by peer")]
-pub struct ConnectionBroken;
-
-/// The body of an answer; that of a watch goes on until the watch ends.
-pub type Body = UnsyncBoxBody<Bytes, ConnectionBroken>;
 
 /// A boxed error, as tower and hyper use it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -86,7 +76,11 @@ where
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body = Limited::new(body, LARGEST_BODY).collect().await.map(http_body_util::Collected::to_bytes);
-            let outcome = service.answer(&head, body.map_err(|_| Failure::too_large())).await;
+            let body = match body {
+                Err(error) if !error.is::<LengthLimitError>() => return Err(ConnectionBroken),
+                body => body.map_err(|_| Failure::too_large()),
+            };
+            let outcome = service.answer(&head, body).await;
             service.record(&head, &outcome);
             outcome
         })
@@ -100,16 +94,16 @@ impl Service {
         body: Result<Bytes, Failure>,
     ) -> Result<Response<Body>, ConnectionBroken> {
         if self.guard == Guard::Everybody && !self.knows(&head.headers) {
-            return Ok(refused(&Failure::unauthorized()));
+            return Ok(reply::refused(&Failure::unauthorized()));
         }
         let path = head.uri.path();
         if matches!(path, "/healthz" | "/readyz" | "/livez") {
-            return Ok(plain(StatusCode::OK, "ok"));
+            return Ok(reply::plain(StatusCode::OK, "ok"));
         }
         let Some(address) = Address::parse(path) else { return Ok(self.about_the_server(path)) };
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let Some(verb) = address.verb(&head.method, &query) else {
-            return Ok(refused(&Failure::method_not_allowed()));
+            return Ok(reply::refused(&Failure::method_not_allowed()));
         };
         let shared = &self.server.shared;
         let new_name = new_name(verb, body.as_deref().unwrap_or_default());
@@ -132,7 +126,7 @@ impl Service {
         if decision.outcome == Outcome::AnswerLost {
             return Err(ConnectionBroken);
         }
-        Ok(response.unwrap_or_else(|failure| refused(&failure)))
+        Ok(response.unwrap_or_else(|failure| reply::refused(&failure)))
     }
 
     fn carry_out(
@@ -148,8 +142,11 @@ impl Service {
         let form = Form::accepted(headers)?;
         let body = body?;
         let mut state = shared.state.lock();
-        let found = state.catalog.find(&address.group, &address.version, &address.plural).cloned();
-        let resource = found.ok_or_else(Failure::unknown_path)?;
+        let Some(resource) = state.catalog.find(&address.group, &address.version, &address.plural).cloned() else {
+            // A whole group that nobody serves is not even answered by the part that speaks in `Status` objects.
+            let known = state.catalog.all().any(|r| r.group == address.group && r.version == address.version);
+            return if known { Err(Failure::unknown_path()) } else { Ok(reply::page_not_found()) };
+        };
         let part = Part::of(&resource, address.subresource.as_deref()).ok_or_else(Failure::unknown_path)?;
         let name = address.name.clone();
         let call = Call {
@@ -165,21 +162,14 @@ impl Service {
         if let Outcome::Refused(refusal) = outcome {
             return Err(refusal_of(refusal, &call, &state));
         }
-        let one = |answer: Answer| {
-            let mut response = json(answer.code, render::object(resource, form, &answer.object));
-            for warning in &answer.warnings {
-                let header = HeaderValue::from_str(&format!("299 - {warning:?}"));
-                response.headers_mut().extend(header.ok().map(|value| (WARNING, value)));
-            }
-            response
-        };
+        let one = |answer: Answer| reply::object(resource, form, &answer);
         let seen = seen(outcome, &state, &call);
         match (verb, part) {
             (Verb::Get, _) => read::get(&state, &call, seen).map(one),
             (Verb::List, Part::Whole) => {
                 let list = read::list(&state, &call, seen)?;
                 drop(state);
-                Ok(json(StatusCode::OK, render::list(resource, form, &list)))
+                Ok(reply::json(StatusCode::OK, render::list(resource, form, &list)))
             }
             (Verb::Watch, Part::Whole) => {
                 let request = watch::Request::open(&mut state, &call, form, shared.shortest_watch)?;
@@ -206,7 +196,7 @@ impl Service {
                 let options = delete::Options::parse(&call, &body)?;
                 let items = delete::delete_collection(&mut state, &call, &options)?;
                 let list = List { items, revision: state.store.revision(), next: None, remaining: None };
-                Ok(json(StatusCode::OK, render::list(resource, form, &list)))
+                Ok(reply::json(StatusCode::OK, render::list(resource, form, &list)))
             }
             _ => Err(Failure::method_not_allowed()),
         }
@@ -217,19 +207,14 @@ impl Service {
             Outcome::Watch { fault, after } => Some((fault, after)),
             _ => None,
         };
-        let watch = Watch::new(self.server.shared.clone(), request, fault);
-        let pieces = stream::unfold(watch, |mut watch| async move {
-            let piece = watch.next().await?;
-            Some((piece.map(Frame::data).map_err(|_| ConnectionBroken), watch))
-        });
-        respond(StatusCode::OK, "application/json", StreamBody::new(pieces).boxed_unsync())
+        reply::events(Watch::new(self.server.shared.clone(), request, fault))
     }
 
     fn about_the_server(&self, path: &str) -> Response<Body> {
         let state = self.server.shared.state.lock();
         match discovery::document(&state.catalog, path) {
-            Some(document) => json(StatusCode::OK, document.to_string().into()),
-            None => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
+            Some(document) => reply::json(StatusCode::OK, document.to_string().into()),
+            None => reply::page_not_found(),
         }
     }
 
@@ -329,31 +314,4 @@ fn patch_kind(headers: &HeaderMap) -> Result<PatchKind, Failure> {
 
 fn header<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {
     headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
-}
-
-fn refused(failure: &Failure) -> Response<Body> {
-    let mut response = json(failure.code, failure.to_status().to_string().into());
-    if let Some(seconds) = failure.retry_after() {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    response
-}
-
-fn json(code: StatusCode, body: Bytes) -> Response<Body> {
-    respond(code, "application/json", whole(body))
-}
-
-fn plain(code: StatusCode, text: &'static str) -> Response<Body> {
-    respond(code, "text/plain; charset=utf-8", whole(Bytes::from_static(text.as_bytes())))
-}
-
-fn whole(body: Bytes) -> Body {
-    Full::new(body).map_err(|never| match never {}).boxed_unsync()
-}
-
-fn respond(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
 }

@@ -96,6 +96,7 @@ impl State {
                 self.store.remove(&key.name, &orphan, now);
             }
             self.catalog.refresh(&self.store);
+            self.store.wake(&key.name);
         }
         removed
     }

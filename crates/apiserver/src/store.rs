@@ -17,40 +17,40 @@ use crate::meta;
 
 /// Namespace (empty for cluster-scoped kinds) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub struct Key {
     /// Comes first, so that a namespace is one stretch of the map.
-    pub(crate) namespace: Arc<str>,
+    pub namespace: Arc<str>,
     /// The name.
-    pub(crate) name: Arc<str>,
+    pub name: Arc<str>,
 }
 
 impl Key {
     /// A key of these parts.
-    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+    pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 }
 
 /// One write.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
+pub struct Change {
     /// The number of the write.
-    pub(crate) revision: u64,
+    pub revision: u64,
     /// When it happened.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
     /// Whom it is about.
-    pub(crate) key: Key,
+    pub key: Key,
     /// The object before, if it existed.
-    pub(crate) before: Option<Arc<Value>>,
+    pub before: Option<Arc<Value>>,
     /// The object after; for a removal its last state under the new revision.
-    pub(crate) after: Arc<Value>,
+    pub after: Arc<Value>,
     /// What happened.
-    pub(crate) kind: ChangeKind,
+    pub kind: ChangeKind,
 }
 
 /// What a write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChangeKind {
+pub enum ChangeKind {
     /// The object exists afterwards.
     Put,
     /// The object is gone afterwards.
@@ -193,6 +193,13 @@ impl Store {
     /// This revision, or the oldest one at which the state of a kind is still known.
     pub(crate) fn revision_back(&self, kind: &str, revision: u64) -> u64 {
         revision.max(self.drawers.get(kind).map_or(0, |drawer| drawer.compacted))
+    }
+
+    /// Makes those who wait for a kind look again, although nothing was written.
+    pub(crate) fn wake(&self, kind: &str) {
+        if let Some(drawer) = self.drawers.get(kind) {
+            drawer.changed.notify_waiters();
+        }
     }
 
     /// Wakes those who wait for writes to a kind. Waiting has to begin before looking, or a write in between is missed.

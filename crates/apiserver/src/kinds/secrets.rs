@@ -13,6 +13,13 @@ use crate::schema::Cause;
 pub(super) struct Secrets;
 
 impl Rules for Secrets {
+    fn undecodable(&self, object: &Value) -> Option<String> {
+        let mut data = object.get("data").and_then(Value::as_object).into_iter().flatten();
+        // Neither the value nor the place of the bad byte is told: it is a secret.
+        let bad = data.any(|(_, value)| value.as_str().is_none_or(|text| STANDARD.decode(text).is_err()));
+        bad.then(|| "illegal base64 data".to_owned())
+    }
+
     fn complete_new(&self, object: &mut Value, _now: Timestamp) {
         encode_text(object);
     }
@@ -28,16 +35,6 @@ impl Rules for Secrets {
         {
             let value = object.get("type").cloned().unwrap_or_default();
             causes.push(Cause::invalid("type", &value, "field is immutable"));
-        }
-        for (key, value) in object.get("data").and_then(Value::as_object).into_iter().flatten() {
-            // The value itself is not repeated: it is a secret.
-            if value.as_str().is_none_or(|text| STANDARD.decode(text).is_err()) {
-                causes.push(Cause::invalid(
-                    format!("data[{key}]"),
-                    &Value::from("<redacted>"),
-                    "must be base64 encoded",
-                ));
-            }
         }
         causes.extend(frozen(object, old));
         causes

@@ -19,6 +19,7 @@ const DRAWS: usize = 8;
 /// Creates an object from the body of a request.
 pub(crate) fn create(state: &mut State, call: &Call, body: &[u8]) -> Result<Answer, Failure> {
     let mut object = decode::object(&call.resource, body)?;
+    call.check_readable(&object)?;
     let warnings = call.prune(&mut object).map_err(|why| call.not_handled(&why))?;
     if !meta::version(&object).is_empty() {
         let text = "resourceVersion should not be set on objects to be created";

@@ -19,6 +19,7 @@ use crate::validate;
 pub(crate) fn update(state: &mut State, call: &Call, body: &[u8]) -> Result<Answer, Failure> {
     let resource = &call.resource;
     let mut object = decode::object(resource, body)?;
+    call.check_readable(&object)?;
     let warnings = call.prune(&mut object).map_err(|why| call.not_handled(&why))?;
     let key = call.key();
     let name = meta::name(&object);
@@ -54,15 +55,25 @@ pub(crate) fn patch(state: &mut State, call: &Call, kind: PatchKind, body: &[u8]
     let Some(old) = state.get(resource, &key).cloned() else {
         return Err(Failure::not_found(resource, &key.name));
     };
-    let patched = patch::apply(kind, &old, body).map_err(|error| {
+    let shown = in_version(resource, old.as_ref().clone());
+    let patched = patch::apply(kind, &shown, body).map_err(|error| {
         let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
         Failure::new(code, error.reason(), error.to_string())
     })?;
     let mut object = decode::shaped(resource, patched)?;
+    call.check_readable(&object)?;
     let strict = |why: String| Failure::strict_patch(&String::from_utf8_lossy(body), &why);
     let warnings = call.prune(&mut object).map_err(strict)?;
     check_namespace(call, &mut object)?;
     replace(state, call, &key, &old, object).map(|answer| answer.warning(warnings))
+}
+
+/// An object as it is served in a version, whichever it was written in.
+fn in_version(resource: &Resource, mut object: Value) -> Value {
+    if let Some(object) = object.as_object_mut() {
+        object.insert("apiVersion".to_owned(), Value::from(resource.api_version()));
+    }
+    object
 }
 
 fn check_namespace(call: &Call, object: &mut Value) -> Result<(), Failure> {
@@ -178,5 +189,5 @@ fn follow_generation(resource: &Resource, object: &mut Value, old: &Value) {
 /// The fields that say what the object is meant to be.
 fn meant<'a>(object: &'a Value, ignored: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     let fields = object.as_object().into_iter().flatten();
-    fields.filter(move |(field, _)| *field != "metadata" && *field != ignored)
+    fields.filter(move |(field, _)| *field != "metadata" && *field != "apiVersion" && *field != ignored)
 }

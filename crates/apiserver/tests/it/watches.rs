@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, WatchEvent, WatchParams};
 use serde_json::json;
 
-use crate::cluster::{config_maps, create_many, server, server_with};
+use crate::cluster::{client, config_maps, create_many, server, server_with, widgets};
 
 /// The next event in short: `+a`, `~a`, `-a`, `bookmark`, `410`.
 async fn next(events: &mut (impl Stream<Item = Result<WatchEvent<ConfigMap>, kube::Error>> + Unpin)) -> String {
@@ -144,4 +146,52 @@ async fn a_restored_backup_ends_watches_and_gives_numbers_out_again() {
     assert!(api.get_opt("b").await.unwrap().is_none());
     create_many(&api, ["c".to_owned()]).await;
     assert_eq!(server.revision(), backup + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_can_be_watched_without_their_data() {
+    let server = server();
+    let api: Api<Secret> = Api::default_namespaced(client(&server));
+    let events = api.watch_metadata(&quiet(), "0").await.unwrap();
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s", "namespace": "default" }, "stringData": { "a": "b" } });
+    server.insert(&secret).unwrap();
+    let event = events.boxed().try_next().await.unwrap().unwrap();
+    let WatchEvent::Added(partial) = event else { panic!("{event:?}") };
+    assert_eq!(partial.metadata.name.as_deref(), Some("s"));
+    assert_eq!(partial.types.unwrap().kind, "PartialObjectMetadata");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watches_of_a_kind_end_with_its_definition() {
+    let server = server();
+    let api = widgets(&server);
+    let mut events = api.watch(&quiet(), "0").await.unwrap().boxed();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client(&server));
+    definitions.delete("widgets.test.io", &DeleteParams::default()).await.unwrap();
+    let started = tokio::time::Instant::now();
+    assert!(events.next().await.is_none());
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_the_future_is_silent_until_the_future_has_come() {
+    let server = server();
+    let api = config_maps(&server);
+    let future = server.revision() + 2;
+    let mut events = api.watch(&quiet(), &future.to_string()).await.unwrap().boxed();
+    create_many(&api, ["a", "b", "c"].map(str::to_owned)).await;
+    assert_eq!(next(&mut events).await, "+c");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_that_is_slower_than_history_is_told_to_begin_anew() {
+    let server = server_with(|options| options.history = 3);
+    let api = config_maps(&server);
+    let mut events = api.watch(&quiet(), &server.revision().to_string()).await.unwrap().boxed();
+    create_many(&api, (0..3).map(|i| format!("m{i}"))).await;
+    assert_eq!(next(&mut events).await, "+m0");
+    create_many(&api, (3..9).map(|i| format!("m{i}"))).await;
+    assert_eq!(next(&mut events).await, "+m1");
+    assert_eq!(next(&mut events).await, "+m2");
+    assert_eq!(next(&mut events).await, "410");
 }
