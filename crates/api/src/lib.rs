@@ -28,6 +28,7 @@ mod operation;
 mod quantity;
 pub mod record;
 mod selector;
+mod small_map;
 mod spec_duration;
 mod template;
 mod time;
@@ -53,6 +54,7 @@ pub use metadata::{Object, OwnerExtras, OwnerReference};
 pub use operation::{LastOperation, MachineSummary};
 pub use quantity::Quantity;
 pub use selector::{LabelSelector, Requirement, SelectorError};
+pub use small_map::{SmallMap, TextMap};
 pub use spec_duration::SpecDuration;
 pub use template::{
     ClassSpec, ConfigMapNodeConfigSource, MachineConfiguration, MachineSpec, MachineTemplateSpec, NodeConfigSource,

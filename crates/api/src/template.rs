@@ -1,10 +1,8 @@
 //! What a machine is made from: its class, the node it is to become, and how patient we are with it.
 
-use std::collections::BTreeMap;
-
 use crate::record::record;
 use crate::time::Time;
-use crate::{ProviderId, SpecDuration, TaintEffect};
+use crate::{ProviderId, SpecDuration, TaintEffect, TextMap};
 
 record! {
     /// Which class of machine it is.
@@ -23,9 +21,9 @@ record! {
     /// that are used everything else in it is carried along as it is.
     pub struct TemplateMeta, keeps extra, as opaque {
         /// Labels of what is made from the template.
-        pub labels: Option<BTreeMap<String, String>> = "labels",
+        pub labels: Option<TextMap> = "labels",
         /// Annotations of what is made from the template.
-        pub annotations: Option<BTreeMap<String, String>> = "annotations",
+        pub annotations: Option<TextMap> = "annotations",
         /// Finalizers of what is made from the template.
         pub finalizers: Option<Vec<String>> = "finalizers",
     }

@@ -5,6 +5,7 @@
 //! time is made, not when it is written.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
@@ -15,13 +16,23 @@ use serde_json::{Value, json};
 use crate::wire::Wire;
 
 /// A second of UTC.
+///
+/// Conditions are held by the hundred thousand and have two optional times each, so an absent time must not cost a word of
+/// its own: the seconds are kept with their sign bit flipped, which keeps their order and is zero for no time there is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(i64);
+pub struct Time(NonZeroU64);
 
 impl Time {
+    const SIGN: u64 = 1 << 63;
+
+    fn from_second(second: i64) -> Self {
+        Self(NonZeroU64::new(second.cast_unsigned() ^ Self::SIGN).unwrap_or(NonZeroU64::MIN))
+    }
+
     /// As a timestamp, to calculate with.
     pub fn timestamp(self) -> Timestamp {
-        Timestamp::from_second(self.0).unwrap_or(if self.0 < 0 { Timestamp::MIN } else { Timestamp::MAX })
+        let second = (self.0.get() ^ Self::SIGN).cast_signed();
+        Timestamp::from_second(second).unwrap_or(if second < 0 { Timestamp::MIN } else { Timestamp::MAX })
     }
 
     /// How long before `now` it was; negative if it lies ahead.
@@ -45,7 +56,7 @@ impl Time {
 
 impl From<Timestamp> for Time {
     fn from(time: Timestamp) -> Self {
-        Self(time.as_second() - i64::from(time.subsec_nanosecond() < 0))
+        Self::from_second(time.as_second() - i64::from(time.subsec_nanosecond() < 0))
     }
 }
 
@@ -127,6 +138,16 @@ mod tests {
         let there = serde_json::to_string(&now).unwrap();
         assert_eq!(there, r#""2026-01-31T12:00:00Z""#);
         assert_eq!(serde_json::from_str::<Time>(&there).unwrap(), now);
+    }
+
+    #[test]
+    fn an_absent_time_costs_nothing_and_the_order_is_that_of_time() {
+        assert_eq!(size_of::<Option<Time>>(), 8);
+        let times = ["1969-12-31T23:59:59.5Z", "1970-01-01T00:00:00Z", "2026-01-01T00:00:00Z"];
+        let times = times.map(|text| text.parse::<Time>().unwrap());
+        assert!(times.is_sorted());
+        assert_eq!(times[0].to_string(), "1969-12-31T23:59:59Z");
+        assert_eq!(Time::from(Timestamp::MIN).timestamp(), Timestamp::MIN);
     }
 
     #[test]

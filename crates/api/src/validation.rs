@@ -219,9 +219,9 @@ impl Errors {
             self.require("spec.selector", "a selector is required; it must match spec.template.metadata.labels");
             return;
         };
-        let label = |key: &String| template.metadata.labels.as_ref().and_then(|labels| labels.get(key));
+        let label = |key: &String| template.metadata.labels.as_ref().and_then(|labels| labels.text(key));
         // A missing label and an empty one are the same here, as in the reference.
-        let matches = |(key, value): (&String, &String)| label(key).map_or("", String::as_str) == value;
+        let matches = |(key, value): (&String, &String)| label(key).unwrap_or_default() == value;
         if !selector.match_labels.iter().all(matches) {
             self.require("spec.selector.matchLabels", "is not matching with spec.template.metadata.labels");
         }

@@ -1,11 +1,9 @@
 //! Nodes, without their images, addresses and managed fields.
 
-use std::collections::BTreeMap;
-
 use crate::kind::kind;
 use crate::metadata::Annotations;
 use crate::record::record;
-use crate::{ConditionStatus, NodeCondition, ProviderId, Quantity, Taint};
+use crate::{ConditionStatus, NodeCondition, ProviderId, Quantity, SmallMap, Taint};
 
 kind! {
     /// A Node as our decisions see it.
@@ -35,7 +33,7 @@ record! {
         /// Its conditions, those of others too.
         pub conditions: Vec<NodeCondition> = "conditions",
         /// What it has of each resource.
-        pub capacity: BTreeMap<String, Quantity> = "capacity",
+        pub capacity: SmallMap<Quantity> = "capacity",
         /// Volumes attached to it, as the attaching controller knows.
         pub volumes_attached: Vec<AttachedVolume> = "volumesAttached",
         /// Volumes its kubelet has mounted or is about to.

@@ -5,4 +5,6 @@
 extern crate millwright_api as api;
 
 mod crds;
+mod memory;
 mod validation;
+mod wire;
