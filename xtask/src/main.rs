@@ -2,7 +2,9 @@
 
 mod behaviours;
 mod bench;
+mod control_plane;
 mod crds;
+mod e2e;
 mod purity;
 mod workspace;
 
@@ -33,6 +35,15 @@ enum Chore {
         #[arg(value_enum)]
         subject: bench::Subject,
     },
+    /// A real Kubernetes control plane on this machine: etcd, API server, controllers, scheduler and kubectl.
+    #[command(subcommand)]
+    ControlPlane(control_plane::Chore),
+    /// Run an end-to-end suite on the real control plane.
+    E2e {
+        /// Which one.
+        #[arg(value_enum, required = true)]
+        suites: Vec<e2e::Suite>,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -41,5 +52,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Behaviours => behaviours::check(),
         Chore::Crds { check } => crds::write(if check { crds::Mode::Check } else { crds::Mode::Write }),
         Chore::Bench { subject } => bench::run(subject),
+        Chore::ControlPlane(chore) => control_plane::run(chore),
+        Chore::E2e { suites } => e2e::run(&suites),
     }
 }

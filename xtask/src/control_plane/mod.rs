@@ -1,0 +1,269 @@
+//! `cargo xtask control-plane build|start|stop|status`: a real Kubernetes control plane on this machine, for end-to-end suites
+//! and for hands that want to try something. The work is done by the crate `control_plane`; here are the commands.
+
+mod hold;
+mod registry;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ::control_plane::compile::{Compiler, Progress};
+use ::control_plane::{Binaries, Cache, Options, Presence, Program, Recipe};
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
+
+pub(crate) use registry::{Name, Registry};
+
+/// What to do with a control plane.
+#[derive(Subcommand)]
+pub(crate) enum Chore {
+    /// Compile the programs, unless somebody did; the first time takes about ten minutes.
+    Build(Build),
+    /// Start a control plane and leave it running.
+    Start(Start),
+    /// Stop a control plane and remove all it wrote.
+    Stop {
+        /// Which one.
+        #[arg(long, default_value = "default")]
+        name: Name,
+        /// Stop every one.
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+    },
+    /// Show what runs.
+    Status,
+}
+
+/// How to compile.
+#[derive(Args, Clone)]
+pub(crate) struct Build {
+    /// How many packages to compile at once; all cores if not said.
+    #[arg(long)]
+    jobs: Option<u16>,
+}
+
+/// What to start.
+#[derive(Args)]
+pub(crate) struct Start {
+    /// Several may run side by side under different names.
+    #[arg(long, default_value = "default")]
+    name: Name,
+    /// Leave a program out; may be given twice.
+    #[arg(long, value_enum)]
+    without: Vec<Companion>,
+    /// A feature gate of Kubernetes, such as WatchList=false; may be given more than once.
+    #[arg(long, value_parser = feature_gate)]
+    feature_gate: Vec<(String, bool)>,
+    /// How many seconds it may take until all is ready.
+    #[arg(long, default_value_t = 120)]
+    patience: u64,
+    /// Stay, and stop it when this command ends in whatever way.
+    #[arg(long)]
+    foreground: bool,
+}
+
+/// A program that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Companion {
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+}
+
+/// Does it.
+pub(crate) fn run(chore: Chore) -> anyhow::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
+    runtime.block_on(async {
+        match chore {
+            Chore::Build(build) => report_build(&compiled(&build).await?),
+            Chore::Start(start) => self::start(start).await?,
+            Chore::Stop { all: true, .. } => {
+                for name in registry()?.names()? {
+                    stop(&name).await?;
+                }
+            }
+            Chore::Stop { name, all: false } => stop(&name).await?,
+            Chore::Status => status().await?,
+        }
+        Ok(())
+    })
+}
+
+/// The programs, compiled if need be, with progress for the person who waits.
+#[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
+pub(crate) async fn compiled(build: &Build) -> anyhow::Result<Binaries> {
+    let (recipe, cache) = (Recipe::of_this_repository()?, Cache::of_this_user()?);
+    let compiler = Compiler { jobs: build.jobs, ..Compiler::default() };
+    let tell = |progress| eprintln!("control-plane: {}", sentence(&progress));
+    Ok(compiler.compile(&recipe, &cache, tell).await?)
+}
+
+impl Build {
+    /// With Go's own choice of parallelism.
+    pub(crate) fn by_default() -> Self {
+        Self { jobs: None }
+    }
+}
+
+fn sentence(progress: &Progress) -> String {
+    let all = Program::ALL.len();
+    match progress {
+        Progress::WaitingForAnother => "somebody else is compiling the same programs; waiting for theirs".to_owned(),
+        Progress::Begun { program, place: 1 } => {
+            format!(
+                "compiling {program} (1 of {all}); a first build of all takes about ten minutes and 3 GB of Go caches"
+            )
+        }
+        Progress::Begun { program, place } => format!("compiling {program} ({place} of {all})"),
+        Progress::Moving { program, elapsed, steps } => {
+            format!("{program}: {steps} packages after {} s", elapsed.as_secs())
+        }
+        Progress::Finished { program, elapsed } => format!("{program} is ready after {} s", elapsed.as_secs()),
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+fn report_build(binaries: &Binaries) {
+    println!("{}", binaries.folder().display());
+}
+
+/// Where running control planes are known by name.
+pub(crate) fn registry() -> anyhow::Result<Registry> {
+    Registry::open(&Cache::of_this_user()?)
+}
+
+async fn start(start: Start) -> anyhow::Result<()> {
+    let binaries = compiled(&Build::by_default()).await?;
+    if start.foreground {
+        return hold::hold(&registry()?, &start.name, start.options(binaries)).await;
+    }
+    start_detached(&start)
+}
+
+/// Starts this program again in the foreground, in a process group of its own so that Ctrl-C passes it by, and waits until it
+/// says that all is ready.
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+fn start_detached(start: &Start) -> anyhow::Result<()> {
+    let mut holder = Command::new(std::env::current_exe().context("failed to find this program")?)
+        .args(start.foreground_arguments())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .context("failed to start the process that holds the control plane")?;
+    let mut said = String::new();
+    if let Some(stdout) = holder.stdout.take() {
+        BufReader::new(stdout).read_line(&mut said).context("failed to listen to the holder")?;
+    }
+    if said.is_empty() {
+        let mut complaint = String::new();
+        if let Some(mut stderr) = holder.stderr.take() {
+            stderr.read_to_string(&mut complaint).context("failed to listen to the holder")?;
+        }
+        bail!("failed to start the control plane: {}", complaint.trim_start_matches("Error: ").trim_end());
+    }
+    print!("{said}");
+    Ok(())
+}
+
+impl Start {
+    fn foreground_arguments(&self) -> Vec<String> {
+        let mut arguments: Vec<String> =
+            ["control-plane", "start", "--foreground", "--name"].map(str::to_owned).to_vec();
+        arguments.push(self.name.to_string());
+        for companion in &self.without {
+            let name = companion.to_possible_value().map(|value| value.get_name().to_owned());
+            arguments.extend(["--without".to_owned(), name.unwrap_or_default()]);
+        }
+        for (gate, on) in &self.feature_gate {
+            arguments.push(format!("--feature-gate={gate}={on}"));
+        }
+        arguments.push(format!("--patience={}", self.patience));
+        arguments
+    }
+
+    fn options(&self, binaries: Binaries) -> Options {
+        let presence = |companion| if self.without.contains(&companion) { Presence::Without } else { Presence::With };
+        Options {
+            controller_manager: presence(Companion::ControllerManager),
+            scheduler: presence(Companion::Scheduler),
+            feature_gates: self.feature_gate.iter().cloned().collect::<BTreeMap<_, _>>(),
+            patience: Duration::from_secs(self.patience),
+            ..Options::new(binaries)
+        }
+    }
+}
+
+fn feature_gate(text: &str) -> Result<(String, bool), String> {
+    let parsed = text.split_once('=').and_then(|(gate, on)| Some((gate.to_owned(), on.parse().ok()?)));
+    parsed.filter(|(gate, _)| !gate.is_empty()).ok_or_else(|| "expected Name=true or Name=false".to_owned())
+}
+
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+async fn stop(name: &Name) -> anyhow::Result<()> {
+    match registry()?.ask(name, "stop").await? {
+        Some(_) => println!("{name} is stopped, and nothing of it is left"),
+        None => println!("{name} does not run"),
+    }
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+async fn status() -> anyhow::Result<()> {
+    let registry = registry()?;
+    let mut any = false;
+    for name in registry.names()? {
+        if let Some(answer) = registry.ask(&name, "status").await? {
+            any = true;
+            println!("{name}\n  {}", answer.trim_end().replace('\n', "\n  "));
+        }
+    }
+    if !any {
+        println!("no control plane runs");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        chore: Chore,
+    }
+
+    fn start(line: &str) -> Start {
+        let Ok(Line { chore: Chore::Start(start) }) = Line::try_parse_from(line.split(' ')) else {
+            panic!("not a start: {line}")
+        };
+        start
+    }
+
+    #[test]
+    fn what_the_holder_is_told_is_what_we_were_told() {
+        let line = "x start --name a --without scheduler --feature-gate WatchList=false --patience 7";
+        let arguments = start(line).foreground_arguments();
+        assert_eq!(arguments.first().map(String::as_str), Some("control-plane"));
+        let again = start(&arguments.join(" "));
+        assert!(again.foreground);
+        assert_eq!(again.name.to_string(), "a");
+        assert_eq!(again.without, [Companion::Scheduler]);
+        assert_eq!(again.feature_gate, [("WatchList".to_owned(), false)]);
+        assert_eq!(again.patience, 7);
+    }
+
+    #[test]
+    fn a_gate_that_is_neither_on_nor_off_is_refused() {
+        assert!(Line::try_parse_from(["x", "start", "--feature-gate", "WatchList"]).is_err());
+        assert!(Line::try_parse_from(["x", "start", "--feature-gate", "=true"]).is_err());
+    }
+}

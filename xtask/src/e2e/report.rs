@@ -1,0 +1,97 @@
+//! What a suite showed, case by case.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::workspace::root;
+
+/// The cases of one suite, in the order in which they ran.
+#[derive(Debug)]
+pub(crate) struct Report {
+    suite: &'static str,
+    cases: Vec<Case>,
+}
+
+#[derive(Debug)]
+struct Case {
+    sentence: &'static str,
+    millis: u128,
+    complaint: Option<String>,
+}
+
+impl Report {
+    /// Of a suite that has not begun.
+    pub(crate) fn of(suite: &'static str) -> Self {
+        Self { suite, cases: Vec::new() }
+    }
+
+    /// Runs a case, notes how it went, and gives back what it made for later cases to use.
+    #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+    pub(crate) async fn case<T>(
+        &mut self,
+        sentence: &'static str,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> Option<T> {
+        let begin = Instant::now();
+        let outcome = work.await;
+        let millis = begin.elapsed().as_millis();
+        let complaint = outcome.as_ref().err().map(|error| format!("{error:#}"));
+        match &complaint {
+            None => println!("ok      {sentence} ({millis} ms)"),
+            Some(complaint) => println!("FAILED  {sentence} ({millis} ms): {complaint}"),
+        }
+        self.cases.push(Case { sentence, millis, complaint });
+        outcome.ok()
+    }
+
+    /// How many cases failed.
+    pub(crate) fn failed(&self) -> usize {
+        self.cases.iter().filter(|case| case.complaint.is_some()).count()
+    }
+
+    /// Prints the last line and writes the file.
+    #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+    pub(crate) fn conclude(&self) -> anyhow::Result<()> {
+        self.write(&root().join("target/e2e"))?;
+        println!("{}: {} passed, {} failed, 0 skipped", self.suite, self.cases.len() - self.failed(), self.failed());
+        Ok(())
+    }
+
+    fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        let cases: Vec<_> = self
+            .cases
+            .iter()
+            .map(|case| json!({ "case": case.sentence, "millis": case.millis, "failure": case.complaint }))
+            .collect();
+        let passed = self.cases.len() - self.failed();
+        let summary = json!({
+            "suite": self.suite, "passed": passed, "failed": self.failed(), "skipped": 0, "cases": cases,
+        });
+        fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        let path = folder.join(format!("{}.json", self.suite));
+        fs::write(&path, format!("{summary:#}\n")).with_context(|| format!("failed to write {}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failed_case_is_counted_and_its_reason_is_in_the_file() {
+        let mut report = Report::of("suite");
+        assert_eq!(report.case("one works", async { Ok(7) }).await, Some(7));
+        let reason = Err::<(), _>(anyhow::anyhow!("inner").context("outer"));
+        assert_eq!(report.case("one does not", async { reason }).await, None);
+        let folder = tempfile::tempdir().unwrap();
+        report.write(folder.path()).unwrap();
+        let text = fs::read_to_string(folder.path().join("suite.json")).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&read["passed"], &read["failed"]), (&json!(1), &json!(1)));
+        assert_eq!(read["cases"][1]["failure"], "outer: inner");
+    }
+}
