@@ -212,8 +212,9 @@ impl Watch {
             }
             if now >= self.next_bookmark {
                 self.next_bookmark = now + self.shared.bookmark_every;
-                if self.request.bookmarks {
-                    let revision = self.request.cursor;
+                let revision = self.request.cursor;
+                // A client that is ahead of a restored server hears nothing until the server has caught up.
+                if self.request.bookmarks && revision <= self.shared.state.lock().store.revision() {
                     return Some(Ok(self.lines(&[Event::Bookmark { revision, initial_events_end: false }])));
                 }
             }

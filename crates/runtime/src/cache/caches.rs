@@ -25,6 +25,7 @@ trait Member: Send + Sync {
     fn trust(&self) -> Trust;
     fn synced(&self) -> BoxFuture<'_, Result<(), Stopped>>;
     fn refresh(&self) -> BoxFuture<'_, Result<(), Stopped>>;
+    fn firm(&self) -> BoxFuture<'_, Result<(), Stopped>>;
 }
 
 impl<K: Cached> Member for Shared<K> {
@@ -46,6 +47,10 @@ impl<K: Cached> Member for Shared<K> {
 
     fn refresh(&self) -> BoxFuture<'_, Result<(), Stopped>> {
         self.refresh().boxed()
+    }
+
+    fn firm(&self) -> BoxFuture<'_, Result<(), Stopped>> {
+        self.firm().boxed()
     }
 }
 
@@ -79,6 +84,11 @@ impl Caches {
     pub fn trust(&self) -> Trust {
         let doubtful = self.members.iter().any(|member| member.trust() == Trust::Doubtful);
         if doubtful { Trust::Doubtful } else { Trust::Firm }
+    }
+
+    /// Returns once none of them is in doubt, for work that was put off because one was.
+    pub async fn all_firm(&self) -> Result<(), Stopped> {
+        join_all(self.members.iter().map(|member| member.firm())).await.into_iter().collect()
     }
 
     /// What the gate waits for, a sentence for each cache that is not ready; empty if it is open.

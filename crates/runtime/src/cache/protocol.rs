@@ -4,7 +4,7 @@
 //!            ┌──────────── 410, an error in the stream, a version from the past, a refresh ───────────┐
 //!            ▼                                                                                        │
 //!   ┌──► Listing ── all pages ──► Opening ── accepted ──► Watching ── ended, broke off, fell silent ──┤
-//!   │        └───────── streamed list: the same stream goes on ──────►                 (list) or Opening
+//!   │        └───────── streamed list: the same stream goes on ──────►    (list) or Opening or Probing
 //!   └── Waiting ◄── any failure: each cache by itself, longer each time
 //! ```
 //!
@@ -43,6 +43,8 @@ pub(super) enum Phase<K> {
     Opening(Version),
     /// Hear them.
     Watching(Watching<K>),
+    /// A watch from this version was silent to its end: does the server still know that version?
+    Probing(Version),
     /// Let the server breathe.
     Waiting { until: Instant, then: Box<Phase<K>> },
 }
@@ -106,6 +108,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
             Phase::Opening(_) if self.shared.refresh_is_wanted() => Phase::Listing(Reading::Quorum),
             Phase::Opening(version) => self.open(version).await,
             Phase::Watching(watching) => self.hear(watching).await,
+            Phase::Probing(version) => self.probe(version).await,
             Phase::Waiting { until, then } => {
                 sleep_until(until).await;
                 *then
@@ -115,7 +118,6 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
 
     async fn list(&mut self, reading: Reading) -> Phase<K> {
         self.shared.enter(State::Listing);
-        let reading = if self.shared.refresh_is_wanted() { Reading::Quorum } else { reading };
         // A streamed list without a version is as fresh as one with quorum.
         let fresh = reading == Reading::Quorum || self.settings.listing == Listing::Streamed;
         let ticket = fresh.then(|| self.shared.tickets());
@@ -138,10 +140,9 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
         };
         self.shared.heard(self.clock.now());
         let Listed { version, items, stream } = listed;
-        match self.shared.change(|store, deltas| store.listed(&version, items, deltas)) {
+        match self.shared.list(&version, items, ticket) {
             Verdict::Taken => {
                 self.shared.count(|counters| counters.lists += 1);
-                self.shared.listed(ticket);
                 stream.map_or(Phase::Opening(version), Phase::Watching)
             }
             Verdict::Regressed => self.doubt(),
@@ -264,10 +265,10 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
                 let again = Phase::Listing(self.settings.reading);
                 return self.set_back("watch", &trouble, again);
             }
-            Ok(None) => return self.go_on_after(&watching),
+            Ok(None) => return self.go_on_after(watching),
             Err(_) => {
                 self.shared.count(|counters| counters.stalls += 1);
-                return self.go_on_after(&watching);
+                return self.go_on_after(watching);
             }
         };
         watching.heard = true;
@@ -304,14 +305,34 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
     }
 
     /// The watch is over without anything being wrong with it: the next one begins where it ended.
-    fn go_on_after(&mut self, watching: &Watching<K>) -> Phase<K> {
-        let next = Phase::Opening(watching.at.clone());
-        if watching.heard || self.clock.instant() >= watching.since + TOO_SHORT {
-            self.recovered();
-            return next;
+    fn go_on_after(&mut self, watching: Watching<K>) -> Phase<K> {
+        let Watching { at, since, heard, .. } = watching;
+        if heard {
+            return Phase::Opening(at);
+        }
+        if self.clock.instant() >= since + TOO_SHORT {
+            self.backoff.reset();
+            return Phase::Probing(at);
         }
         let wait = self.backoff.after_surprise();
-        self.wait(wait, "the API server ends each watch at once".to_owned(), next)
+        self.wait(wait, "the API server ends each watch at once".to_owned(), Phase::Opening(at))
+    }
+
+    /// Asks for the version of the smallest list. Healthy servers send a bookmark before a watch ends; one whose etcd was
+    /// restored accepts a watch from a version it has not reached yet and says nothing until it has, while we would take
+    /// the silence for peace.
+    async fn probe(&mut self, at: Version) -> Phase<K> {
+        let ask = ListAsk { limit: Some(1), next: None, cached: false };
+        let page = match within(self.settings.page_within, self.source.list(ask)).await {
+            Ok(page) => page,
+            Err(trouble) => return self.set_back("list", &trouble, Phase::Probing(at)),
+        };
+        self.recovered();
+        let is_from_the_past = page.version.number().zip(at.number()).is_some_and(|(now, then)| now < then);
+        if is_from_the_past && self.shared.change(|store, _| store.passed(&page.version)) == Verdict::Regressed {
+            return self.doubt();
+        }
+        Phase::Opening(at)
     }
 
     fn expired(&mut self) -> Phase<K> {

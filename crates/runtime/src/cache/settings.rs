@@ -20,6 +20,7 @@ pub struct Settings {
     /// Objects per page of a plain list.
     pub page: u32,
     /// The shortest time after which the server is asked to end a watch; bounds how long a dead connection goes unseen.
+    /// Longer than the minute between bookmarks: a watch that ends without one has to prove itself by a small list.
     pub watch_at_least: Duration,
     /// The longest; drawn at random in between, so that watches do not all end together.
     pub watch_at_most: Duration,
@@ -73,7 +74,7 @@ impl Default for Settings {
             listing: Listing::default(),
             reading: Reading::default(),
             page: 500,
-            watch_at_least: Duration::from_mins(1),
+            watch_at_least: Duration::from_secs(70),
             watch_at_most: Duration::from_mins(2),
             watch_grace: Duration::from_secs(10),
             open_within: Duration::from_secs(30),

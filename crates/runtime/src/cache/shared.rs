@@ -1,14 +1,14 @@
 //! What a cache, its feed and its group have in common.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
+use super::decoded::Decoded;
 use super::outbox::Outbox;
 use super::status::{Counters, State, Status, Trust};
-use super::store::{Cached, Deltas, Store};
+use super::store::{Cached, Deltas, Store, Verdict};
+use super::version::Version;
 
 /// The feed was stopped before what was waited for could happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +21,7 @@ pub(super) struct Shared<K: Cached> {
     kind: String,
     namespace: Option<String>,
     store: RwLock<Store<K>>,
-    outbox: Arc<Outbox<K>>,
+    outbox: Outbox<K>,
     activity: Mutex<Activity>,
     progress: watch::Sender<Progress>,
     /// How many refreshes were asked for so far.
@@ -51,7 +51,7 @@ impl<K: Cached> Shared<K> {
             kind: K::plural(&()).into_owned(),
             namespace,
             store: RwLock::new(store),
-            outbox: Arc::new(Outbox::new()),
+            outbox: Outbox::new(),
             activity: Mutex::default(),
             progress: watch::Sender::default(),
             wanted: watch::Sender::default(),
@@ -76,16 +76,39 @@ impl<K: Cached> Shared<K> {
 
     /// Changes the store and tells the handlers, in that order and with the store unlocked in between.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut Store<K>, &mut Deltas<K>) -> R) -> R {
-        let mut deltas = Deltas::new();
-        let result = {
-            let mut store = self.store.write();
-            let result = change(&mut store, &mut deltas);
-            if !deltas.is_empty() {
-                self.outbox.put(deltas);
-            }
-            result
-        };
+        let result = self.change_silently(change);
         self.outbox.deliver();
+        result
+    }
+
+    /// Takes a complete list over; it answers the refreshes up to `ticket`. Whoever is woken by it finds the cache synced
+    /// and trusted again.
+    pub(super) fn list(
+        &self,
+        version: &Version,
+        items: impl IntoIterator<Item = Decoded<K>>,
+        ticket: Option<u64>,
+    ) -> Verdict {
+        let verdict = self.change_silently(|store, deltas| store.listed(version, items, deltas));
+        self.progress.send_modify(|progress| match verdict {
+            Verdict::Taken => {
+                progress.synced = true;
+                progress.trust = Trust::Firm;
+                progress.refreshed = progress.refreshed.max(ticket.unwrap_or(0));
+            }
+            Verdict::Regressed => progress.trust = Trust::Doubtful,
+        });
+        self.outbox.deliver();
+        verdict
+    }
+
+    fn change_silently<R>(&self, change: impl FnOnce(&mut Store<K>, &mut Deltas<K>) -> R) -> R {
+        let mut deltas = Deltas::new();
+        let mut store = self.store.write();
+        let result = change(&mut store, &mut deltas);
+        if !deltas.is_empty() {
+            self.outbox.put(deltas);
+        }
         result
     }
 
@@ -100,6 +123,10 @@ impl<K: Cached> Shared<K> {
 
     pub(super) async fn synced(&self) -> Result<(), Stopped> {
         self.reached(|progress| progress.synced).await
+    }
+
+    pub(super) async fn firm(&self) -> Result<(), Stopped> {
+        self.reached(|progress| progress.trust == Trust::Firm).await
     }
 
     async fn reached(&self, milestone: impl Fn(&Progress) -> bool) -> Result<(), Stopped> {
@@ -149,15 +176,6 @@ impl<K: Cached> Shared<K> {
     /// The refreshes asked for up to now: a quorum list that begins now answers them.
     pub(super) fn tickets(&self) -> u64 {
         *self.wanted.borrow()
-    }
-
-    /// A list has been taken over; it answers the refreshes up to `ticket`.
-    pub(super) fn listed(&self, ticket: Option<u64>) {
-        self.progress.send_modify(|progress| {
-            progress.synced = true;
-            progress.trust = Trust::Firm;
-            progress.refreshed = progress.refreshed.max(ticket.unwrap_or(0));
-        });
     }
 
     pub(super) fn doubted(&self) {

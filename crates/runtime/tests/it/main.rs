@@ -10,4 +10,5 @@
 // Under the name the rest of the workspace knows it by.
 extern crate millwright_runtime as runtime;
 
+mod cache;
 mod client;

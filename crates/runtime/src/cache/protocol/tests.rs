@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::super::decoded::Remains;
 use super::super::source::Page;
 use super::super::status::{Counters, Trust};
-use super::super::{Cache, CacheBuilder, Delta, Removal};
+use super::super::{Cache, CacheBuilder, Caches, Delta, Removal};
 use super::*;
 use crate::Tasks;
 
@@ -270,12 +270,38 @@ async fn an_error_in_the_stream_costs_a_list_after_a_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_the_server_forgot_is_given_up_and_opened_again() {
-    let stage = Stage::new(Script::of([page(10, None, vec![]), watch(vec![], After::Silence)]));
+    let stage = Stage::new(Script::of([
+        page(10, None, vec![map("a", 5)]),
+        watch(vec![], After::Silence),
+        page(20, Some("more"), vec![]),
+    ]));
     stage.pass(MINUTE).await;
     assert_eq!(stage.script.asked().len(), 2);
     stage.pass(2 * MINUTE).await;
+    assert_eq!(stage.script.asked()[..4], ["list 500", "watch 10", "list 1", "watch 10"]);
+    assert_eq!((stage.counters().stalls, stage.counters().lists, stage.names().len()), (1, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_was_silent_because_the_server_went_back_is_found_out() {
+    let stage = Stage::new(Script::of([
+        page(100, None, vec![map("a", 90)]),
+        watch(vec![], After::Silence),
+        page(40, None, vec![map("a", 30)]),
+        page(40, None, vec![map("a", 30)]),
+    ]));
+    stage.pass(3 * MINUTE).await;
+    assert_eq!(stage.script.asked()[..5], ["list 500", "watch 100", "list 1", "list 500", "watch 40"]);
+    assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Firm, 1));
+    assert_eq!(stage.seen(), ["+a", "~a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_with_a_bookmark_needs_no_proof() {
+    let spoken = || watch(vec![bookmark(10)], After::Silence);
+    let stage = Stage::new(Script::of([page(10, None, vec![]), spoken(), spoken()]));
+    stage.pass(3 * MINUTE).await;
     assert_eq!(stage.script.asked()[..3], ["list 500", "watch 10", "watch 10"]);
-    assert_eq!(stage.counters().stalls, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -350,9 +376,13 @@ async fn a_list_from_the_past_is_doubted_until_a_quorum_list() {
     assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Doubtful, 1));
     assert_eq!(stage.names(), ["a", "b"], "nothing is believed yet");
     assert!(stage.cache.status().waiting_for().unwrap().contains("older"));
+    let mut caches = Caches::new();
+    caches.add(&stage.cache);
+    assert_eq!(caches.trust(), Trust::Doubtful);
     stage.script.add(page(41, None, vec![map("a", 30)]));
     stage.pass(2 * Duration::from_secs(1)).await;
     assert_eq!(stage.script.asked(), ["list all cached", "watch 100", "list all cached", "list 500", "watch 41"]);
+    assert_eq!(caches.all_firm().await, Ok(()));
     assert_eq!((stage.cache.trust(), stage.names()), (Trust::Firm, vec!["a".to_owned()]));
     assert_eq!(stage.seen(), ["+a", "+b", "?b", "~a"]);
 }
@@ -379,7 +409,7 @@ async fn a_stale_list_does_not_undo_our_write_and_is_no_regression() {
     stage.script.add(Answer::Watch(Err(Trouble::Gone), After::End));
     stage.script.add(page(20, None, vec![map("a", 1)]));
     stage.script.add(watch(vec![Event::Applied(map("mine", 30))], After::Silence));
-    stage.pass(2 * MINUTE).await; // the watch that hangs is given up first
+    stage.pass(MINUTE).await; // the watch that is never accepted is given up first
     assert_eq!(stage.names(), ["a", "mine"]);
     assert_eq!(stage.seen(), ["+a", "+mine"]);
     assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Firm, 0));

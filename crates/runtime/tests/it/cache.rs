@@ -1,0 +1,386 @@
+//! Caches on the in-memory API server, under the paused clock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::faults::{After, Staleness, Verb};
+use apiserver::{Options, Server};
+use http_body_util::{BodyExt, Full};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use runtime::cache::{Cache, CacheBuilder, Cached, Caches, Delta, Listing, Reading, Removal, State, Trust};
+use runtime::{Clock, Key, Random, Tasks};
+use serde_json::json;
+
+/// A server, a client and the tasks of one test.
+struct World {
+    server: Server,
+    client: Client,
+    clock: Clock,
+    tasks: Tasks,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+        let now = clock.clone();
+        let server = Server::new(Options::new(Arc::new(move || now.now()), 7));
+        let client = Client::new(server.service(), "default");
+        Self { server, client, clock, tasks: Tasks::new() }
+    }
+
+    fn feed<K: Cached>(&self, builder: CacheBuilder<K>) -> Cache<K> {
+        self.feed_by(self.client.clone(), builder)
+    }
+
+    fn feed_by<K: Cached>(&self, client: Client, builder: CacheBuilder<K>) -> Cache<K> {
+        let (cache, feed) = builder.build();
+        self.tasks.spawn("feed", feed.run(client, self.clock.clone(), Random::seeded(3), self.tasks.stopping()));
+        cache
+    }
+
+    /// A cache of ConfigMaps that has been read, and what its handlers saw since.
+    async fn maps(&self, builder: CacheBuilder<ConfigMap>) -> (Cache<ConfigMap>, Log) {
+        let log = Log::default();
+        let cache = self.feed(builder.namespace("default").on_delta(log.writer()));
+        cache.synced().await.unwrap();
+        log.read();
+        (cache, log)
+    }
+
+    fn api(&self) -> Api<ConfigMap> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    async fn create(&self, name: &str) -> ConfigMap {
+        self.api().create(&PostParams::default(), &config_map(name)).await.unwrap()
+    }
+
+    async fn touch(&self, name: &str, value: &str) -> ConfigMap {
+        let patch = Patch::Merge(json!({ "data": { "key": value } }));
+        self.api().patch(name, &PatchParams::default(), &patch).await.unwrap()
+    }
+
+    async fn delete(&self, name: &str) {
+        self.api().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    fn requests(&self, verb: &str, resource: &str) -> u64 {
+        let counts = self.server.request_counts();
+        let of = |tally: &&apiserver::ledger::Tally| tally.verb == verb && tally.resource == resource;
+        counts.keys().filter(of).map(|tally| counts[tally]).sum()
+    }
+}
+
+/// What handlers saw.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn writer<K>(&self) -> impl Fn(&Key, &Delta<K>) + Send + Sync + 'static {
+        let log = self.0.clone();
+        move |key, delta| {
+            let name = &key.name;
+            log.lock().push(match delta {
+                Delta::Added(_) => format!("added {name}"),
+                Delta::Changed { .. } => format!("changed {name}"),
+                Delta::Mended { .. } => format!("mended {name}"),
+                Delta::Undecodable { .. } => format!("undecodable {name}"),
+                Delta::Removed { how: Removal::Deleted, .. } => format!("deleted {name}"),
+                Delta::Removed { how: Removal::Vanished, .. } => format!("vanished {name}"),
+                Delta::RemovedUndecodable { .. } => format!("removed undecodable {name}"),
+            });
+        }
+    }
+
+    fn read(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({ "metadata": { "name": name }, "data": { "key": "value" } })).unwrap()
+}
+
+fn names(cache: &Cache<ConfigMap>) -> Vec<String> {
+    cache.list().iter().filter_map(|map| map.metadata.name.clone()).collect()
+}
+
+fn key(name: &str) -> Key {
+    Key::new("default", name)
+}
+
+/// Lets everything happen that needs no time.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+}
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_follows_what_others_do() {
+    let world = World::new();
+    world.create("a").await;
+    let (cache, log) = world.maps(Cache::builder()).await;
+    assert_eq!(names(&cache), ["a"]);
+    world.create("b").await;
+    world.touch("a", "new").await;
+    world.delete("b").await;
+    settle().await;
+    assert_eq!(log.read(), ["added b", "changed a", "deleted b"]);
+    assert_eq!(cache.get(&key("a")).unwrap().data.as_ref().unwrap()["key"], "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_list_is_read_in_pages_that_fit_together() {
+    let world = World::new();
+    for n in 0..25 {
+        world.create(&format!("m{n:02}")).await;
+    }
+    let (cache, _) = world.maps(Cache::builder().with(|settings| settings.page = 10)).await;
+    assert_eq!(cache.len(), 25);
+    assert_eq!(world.requests("list", "configmaps"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_write_is_there_before_the_watch_shows_it_and_is_told_once() {
+    let world = World::new();
+    world.create("a").await;
+    world.server.faults().on(Verb::Watch).of("configmaps").once().stall_watch(After::Events(0));
+    let (cache, log) = world.maps(Cache::builder()).await;
+    cache.wrote(world.touch("a", "ours").await);
+    cache.wrote(world.create("b").await);
+    assert_eq!(cache.get(&key("a")).unwrap().data.as_ref().unwrap()["key"], "ours");
+    assert_eq!(names(&cache), ["a", "b"]);
+    let uid = cache.get(&key("b")).unwrap().metadata.uid.clone().unwrap();
+    world.delete("b").await;
+    cache.deleted(&key("b"), &uid);
+    assert_eq!(names(&cache), ["a"]);
+    tokio::time::sleep(3 * MINUTE).await; // the stalled watch is given up; the next one shows it all again
+    assert_eq!(log.read(), ["changed a", "added b", "deleted b"]);
+    assert_eq!(names(&cache), ["a"]);
+    let counters = cache.status().counters;
+    assert_eq!((counters.stalls, counters.lists), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_list_does_not_undo_our_write() {
+    let world = World::new();
+    world.create("a").await;
+    let watch = world.server.faults().on(Verb::Watch).of("configmaps").stall_watch(After::Events(0));
+    let (cache, log) = world.maps(Cache::builder()).await;
+    cache.wrote(world.create("ours").await);
+    world.server.faults().on(Verb::List).of("configmaps").once().be_stale(Staleness::Revisions(1));
+    let refreshed = cache.refresh().await;
+    assert_eq!((refreshed, names(&cache)), (Ok(()), vec!["a".to_owned(), "ours".to_owned()]));
+    assert_eq!((cache.trust(), log.read()), (Trust::Firm, vec!["added ours".to_owned()]));
+    world.server.faults().withdraw(watch);
+    tokio::time::sleep(3 * MINUTE).await;
+    assert_eq!((names(&cache).len(), log.read().len()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_while_the_history_was_lost_has_vanished() {
+    let world = World::new();
+    for name in ["a", "b"] {
+        world.create(name).await;
+    }
+    world.server.faults().on(Verb::Watch).of("configmaps").once().stall_watch(After::Events(0));
+    let (cache, log) = world.maps(Cache::builder()).await;
+    world.delete("a").await;
+    world.create("c").await;
+    world.server.compact(world.server.revision());
+    tokio::time::sleep(3 * MINUTE).await;
+    assert_eq!(log.read(), ["vanished a", "added c"]);
+    assert_eq!((names(&cache), cache.status().counters.expirations), (vec!["b".to_owned(), "c".to_owned()], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_watch_is_opened_again_without_a_list_and_misses_nothing() {
+    let world = World::new();
+    world.server.faults().on(Verb::Watch).of("configmaps").times(5).drop_watch(After::Events(1));
+    let (cache, log) = world.maps(Cache::builder()).await;
+    for n in 0..10 {
+        world.create(&format!("m{n}")).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    assert_eq!((cache.len(), log.read().len()), (10, 10));
+    assert_eq!(world.requests("list", "configmaps"), 1);
+    assert_eq!(cache.status().counters.failures, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_keep_a_quiet_watch_from_expiring() {
+    let world = World::new();
+    let (cache, _) = world.maps(Cache::builder()).await;
+    let pods: Api<Pod> = Api::default_namespaced(world.client.clone());
+    for n in 0..60 {
+        let pod = json!({ "metadata": { "name": format!("p{n}") }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        tokio::time::sleep(MINUTE).await;
+        world.server.compact(world.server.revision().saturating_sub(5));
+    }
+    let counters = cache.status().counters;
+    assert_eq!((world.requests("list", "configmaps"), counters.expirations), (1, 0));
+    assert!(counters.bookmarks > 0 && counters.watches >= 30, "{counters:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
+    let world = World::new();
+    world.create("before").await;
+    let backup = world.server.revision();
+    for name in ["lost-1", "lost-2"] {
+        world.create(name).await;
+    }
+    let log = Log::default();
+    let trusts = Arc::new(Mutex::new(Vec::new()));
+    let (cache, mut feed) = Cache::<ConfigMap>::builder().namespace("default").on_delta(log.writer()).build();
+    let (seen, looking) = (trusts.clone(), cache.clone());
+    feed.on_delta(move |_, delta| {
+        if let Delta::Removed { .. } = delta {
+            seen.lock().push(looking.trust());
+        }
+    });
+    let stopping = world.tasks.stopping();
+    world.tasks.spawn("feed", feed.run(world.client.clone(), world.clock.clone(), Random::seeded(3), stopping));
+    cache.synced().await.unwrap();
+    log.read();
+    world.server.restore(backup).unwrap();
+    tokio::time::sleep(5 * MINUTE).await;
+    assert_eq!(names(&cache), ["before"]);
+    assert_eq!((cache.trust(), cache.status().counters.regressions), (Trust::Firm, 1));
+    let removed: Vec<_> = log.read().into_iter().filter(|line| line.starts_with("vanished")).collect();
+    assert_eq!(removed, ["vanished lost-1", "vanished lost-2"]);
+    assert_eq!(*trusts.lock(), [Trust::Firm; 2], "whoever is woken by the new list may rely on it");
+    world.create("after").await;
+    settle().await;
+    assert_eq!(names(&cache), ["after", "before"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_ends_up_as_a_plain_one_does() {
+    let world = World::new();
+    for name in ["a", "b"] {
+        world.create(name).await;
+    }
+    let (cache, log) = world.maps(Cache::builder().listing(Listing::Streamed)).await;
+    assert_eq!(names(&cache), ["a", "b"]);
+    world.create("c").await;
+    settle().await;
+    assert_eq!((log.read(), world.requests("list", "configmaps")), (vec!["added c".to_owned()], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_sees_everything_written_before_it_asked() {
+    let world = World::new();
+    world.server.faults().on(Verb::Watch).of("configmaps").stall_watch(After::Events(0));
+    let (maps, _) = world.maps(Cache::builder().reading(Reading::Cached)).await;
+    let pods: Cache<Pod> = world.feed(Cache::builder());
+    let mut caches = Caches::new();
+    caches.add(&maps);
+    caches.add(&pods);
+    caches.all_synced().await.unwrap();
+    world.create("written-by-the-last-leader").await;
+    settle().await;
+    assert!(maps.is_empty(), "the watch is stalled");
+    caches.refresh_all().await.unwrap();
+    assert_eq!(names(&maps), ["written-by-the-last-leader"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
+    let world = World::new();
+    let allowed = Arc::new(Mutex::new(false));
+    let (rule, server) = (allowed.clone(), world.server.service());
+    let picky = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let refused = request.uri().path().ends_with("/secrets") && !*rule.lock();
+        let mut server = server.clone();
+        async move {
+            if !refused {
+                let answer = tower::Service::call(&mut server, request).await.map_err(tower::BoxError::from)?;
+                return Ok::<_, tower::BoxError>(answer.map(|body| body.map_err(tower::BoxError::from).boxed_unsync()));
+            }
+            let status =
+                json!({ "kind": "Status", "code": 403, "reason": "Forbidden", "message": "secrets is forbidden" });
+            let body = Full::new(bytes::Bytes::from(status.to_string())).map_err(|never| match never {});
+            Ok(http::Response::builder().status(403).body(body.boxed_unsync())?)
+        }
+    });
+    let client = Client::new(picky, "default");
+    let log = Log::default();
+    let maps: Cache<ConfigMap> = world.feed_by(client.clone(), Cache::builder().on_delta(log.writer()));
+    let secrets: Cache<Secret> = world.feed_by(client, Cache::builder().metadata_only());
+    let mut caches = Caches::new();
+    caches.add(&maps);
+    caches.add(&secrets);
+    for n in 0..20 {
+        tokio::time::sleep(Duration::from_secs(37)).await;
+        world.create(&format!("m{n}")).await;
+        settle().await;
+        assert_eq!(log.read(), [format!("added m{n}")], "no event waits for the kind that is refused");
+    }
+    assert!(!caches.is_synced());
+    let waiting = caches.waiting_for();
+    assert!(waiting.len() == 1 && waiting[0].starts_with("secrets: ") && waiting[0].contains("403"), "{waiting:?}");
+    assert!(matches!(secrets.status().state, State::WaitingToRetry { .. }));
+    *allowed.lock() = true;
+    caches.all_synced().await.unwrap();
+    assert_eq!(caches.waiting_for(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_keeps_everything_else_out() {
+    let world = World::new();
+    let pods: Api<Pod> = Api::default_namespaced(world.client.clone());
+    for (name, node) in [("here", "n1"), ("there", "n2")] {
+        let pod = json!({ "metadata": { "name": name }, "spec": { "nodeName": node, "containers": [{ "name": "c", "image": "i" }] } });
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+    let cache: Cache<Pod> = world.feed(Cache::builder().fields("spec.nodeName=n1"));
+    cache.synced().await.unwrap();
+    assert_eq!((cache.len(), pods.list(&ListParams::default()).await.unwrap().items.len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_leave_their_data_at_the_server() {
+    let world = World::new();
+    let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
+    let secret = json!({ "metadata": { "name": "s" }, "stringData": { "password": "hunter2" } });
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    // Decoded as bare metadata: the kind on the wire is PartialObjectMetadata, whatever it is the metadata of.
+    let cache: Cache<kube::core::PartialObjectMeta<Secret>> = world.feed(Cache::builder().metadata_only());
+    cache.synced().await.unwrap();
+    let held = cache.get(&key("s")).unwrap();
+    assert_eq!(held.types.as_ref().unwrap().kind, "PartialObjectMetadata");
+    assert_eq!(cache.status().undecodable, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_makes_the_same_requests() {
+    async fn course() -> Vec<String> {
+        let world = World::new();
+        world.server.faults().on(Verb::READS).of("configmaps").with_probability(0.4).fail();
+        let cache: Cache<ConfigMap> = world.feed(Cache::builder());
+        let _pods: Cache<Pod> = world.feed(Cache::builder().listing(Listing::Streamed));
+        for n in 0..20 {
+            world.create(&format!("m{n}")).await;
+            tokio::time::sleep(Duration::from_secs(31)).await;
+        }
+        tokio::time::sleep(10 * MINUTE).await;
+        assert_eq!(cache.len(), 20);
+        let line = |entry: &apiserver::ledger::Entry| format!("{} {} {}", entry.at, entry.tally.verb, entry.tally.code);
+        world.server.requests().iter().map(line).collect()
+    }
+    let (first, second) = (course().await, course().await);
+    let mut tally: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in &first {
+        *tally.entry(line.split(' ').nth(1).unwrap()).or_default() += 1;
+    }
+    assert!(tally["watch"] > 10, "{tally:?}");
+    assert_eq!(first, second);
+}
