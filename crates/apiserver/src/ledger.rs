@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::Timestamp;
 
 /// How many requests the log keeps; the counters keep all.
-const LOG_LENGTH: usize = 100_000;
+const LOG_LENGTH: usize = 20_000;
 
 /// What requests are counted by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -39,4 +39,4 @@ pub use reply::{Body, ConnectionBroken};
 pub use schema::Cause;
 pub use server::{Now, Options, Server};
 pub use service::{BoxError, Service};
-pub use store::{Change, ChangeKind, Compacted, Key};
+pub use store::{Change, ChangeKind, Compacted, History, Key};

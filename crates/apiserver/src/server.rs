@@ -16,7 +16,7 @@ use crate::ledger::{Entry, Ledger, Tally};
 use crate::query::Query;
 use crate::service::Service;
 use crate::state::State;
-use crate::store::{Change, Compacted, Key};
+use crate::store::{Change, Compacted, History, Key};
 use crate::verbs::{Call, Part, create};
 
 /// Tells the time.
@@ -29,8 +29,8 @@ pub struct Options {
     pub now: Now,
     /// Where uids and generated names come from; the same seed and requests give the same objects.
     pub seed: u64,
-    /// How many writes per kind are remembered for watches, pages and stale reads.
-    pub history: usize,
+    /// How much is remembered for watches, pages, stale reads and restored backups.
+    pub history: History,
     /// How often a watch that asked for bookmarks gets one.
     pub bookmark_every: Duration,
     /// How long a watch lasts at least when the client does not say; at most twice that.
@@ -43,7 +43,7 @@ impl Options {
         Self {
             now,
             seed,
-            history: 50_000,
+            history: History { writes: 20_000, age: Duration::from_mins(10) },
             bookmark_every: Duration::from_mins(1),
             shortest_watch: Duration::from_mins(30),
         }
@@ -187,7 +187,7 @@ impl Server {
         self.shared.ledger.lock().counts()
     }
 
-    /// The requests themselves, oldest first; the newest hundred thousand.
+    /// The requests themselves, oldest first; the newest twenty thousand.
     pub fn requests(&self) -> Vec<Entry> {
         self.shared.ledger.lock().log()
     }

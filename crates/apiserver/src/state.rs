@@ -9,7 +9,7 @@ use crate::catalog::Catalog;
 use crate::kinds::definitions;
 use crate::names;
 use crate::resource::Resource;
-use crate::store::{Key, Store};
+use crate::store::{History, Key, Store};
 
 /// Objects, the kinds they are of, and the source of names.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) enum Effect {
 
 impl State {
     /// An empty cluster.
-    pub(crate) fn new(seed: u64, history: usize) -> Self {
+    pub(crate) fn new(seed: u64, history: History) -> Self {
         Self { store: Store::new(history), catalog: Catalog::built_in(), random: Rng::with_seed(seed) }
     }
 

@@ -3,13 +3,15 @@
 //! Every write takes the next number of one counter, the resourceVersion, and is remembered with what was there before and
 //! after. That one log serves everything that needs the past: a watch reads it forward from where the client left off, a list
 //! that is read in pages rewinds it to the moment of the first page, a stale answer or a restored backup rewinds it further.
-//! The log is bounded for each kind; what fell off its end is *compacted*, and whoever asks for it has to begin anew.
+//! The log is bounded for each kind, in length and in age; what fell off its end is *compacted*, and whoever asks for it has to
+//! begin anew.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -75,18 +77,27 @@ struct Drawer {
     changed: Arc<Notify>,
 }
 
+/// How much of the past is kept, for each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    /// This many writes at most.
+    pub writes: usize,
+    /// Writes this old are forgotten with the next write to their kind. A day of heartbeats would fill the memory otherwise.
+    pub age: Duration,
+}
+
 /// All objects of all kinds. Kinds are told apart by their qualified names.
 #[derive(Debug)]
 pub(crate) struct Store {
     revision: u64,
     epoch: u64,
-    history: usize,
+    history: History,
     drawers: BTreeMap<String, Drawer>,
 }
 
 impl Store {
-    /// An empty store that remembers this many writes per kind.
-    pub(crate) fn new(history: usize) -> Self {
+    /// An empty store.
+    pub(crate) fn new(history: History) -> Self {
         Self { revision: 1, epoch: 0, history, drawers: BTreeMap::new() }
     }
 
@@ -245,13 +256,121 @@ impl Store {
 }
 
 impl Drawer {
-    fn record(&mut self, change: Change, history: usize) {
+    fn record(&mut self, change: Change, history: History) {
+        let age = SignedDuration::try_from(history.age).unwrap_or(SignedDuration::MAX);
+        let forgotten = change.at.checked_sub(age).unwrap_or(Timestamp::MIN);
         self.log.push_back(change);
-        while self.log.len() > history {
-            if let Some(oldest) = self.log.pop_front() {
-                self.compacted = oldest.revision;
-            }
+        let mut excess = self.log.len().saturating_sub(history.writes);
+        while let Some(oldest) = self.log.pop_front_if(|oldest| excess > 0 || oldest.at < forgotten) {
+            self.compacted = oldest.revision;
+            excess = excess.saturating_sub(1);
         }
         self.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const KIND: &str = "things";
+
+    /// A write to one of a few names in one of two namespaces.
+    #[derive(Clone, Debug)]
+    enum Write {
+        Put(u8),
+        Remove(u8),
+    }
+
+    fn key(name: u8) -> Key {
+        Key::new(if name.is_multiple_of(2) { "even" } else { "odd" }, &format!("n{name}"))
+    }
+
+    fn writes() -> impl Strategy<Value = Vec<Write>> {
+        let write = prop_oneof![3 => (0u8..6).prop_map(Write::Put), 1 => (0u8..6).prop_map(Write::Remove)];
+        prop::collection::vec(write, 1..40)
+    }
+
+    type Snapshot = Vec<(Key, Arc<Value>)>;
+
+    fn snapshot(store: &Store, revision: u64) -> Result<Snapshot, Compacted> {
+        let view = store.view(KIND, revision, None, None)?;
+        Ok(view.into_iter().map(|(key, object)| (key.clone(), object.clone())).collect())
+    }
+
+    /// Carries out the writes and notes the state after each revision.
+    fn lived(writes: &[Write], history: usize) -> (Store, BTreeMap<u64, Snapshot>) {
+        let mut store = Store::new(History { writes: history, age: Duration::MAX });
+        let mut states = BTreeMap::from([(store.revision(), Vec::new())]);
+        for write in writes {
+            match write {
+                Write::Put(name) => drop(store.put(KIND, key(*name), json!({ "metadata": {} }), Timestamp::UNIX_EPOCH)),
+                Write::Remove(name) => drop(store.remove(KIND, &key(*name), Timestamp::UNIX_EPOCH)),
+            }
+            let now = snapshot(&store, store.revision()).unwrap();
+            states.insert(store.revision(), now);
+        }
+        (store, states)
+    }
+
+    proptest! {
+        #[test]
+        fn every_state_in_history_can_be_seen_again_and_older_ones_are_refused(writes in writes(), history in 1usize..20) {
+            let (store, states) = lived(&writes, history);
+            let oldest = store.drawers.get(KIND).map_or(0, |drawer| drawer.compacted);
+            for (revision, state) in &states {
+                match snapshot(&store, *revision) {
+                    Ok(seen) => prop_assert_eq!(&seen, state),
+                    Err(compacted) => prop_assert!(compacted.wanted < oldest),
+                }
+            }
+        }
+
+        #[test]
+        fn a_page_begins_after_the_last_one_also_in_the_past(writes in writes(), at in any::<prop::sample::Index>(), after in 0u8..6) {
+            let (store, states) = lived(&writes, 100);
+            let (revision, state) = states.iter().nth(at.index(states.len())).unwrap();
+            for namespace in [None, Some("even"), Some("odd")] {
+                let page = store.view(KIND, *revision, namespace, Some(&key(after))).unwrap();
+                let page: Vec<&Key> = page.into_iter().map(|(key, _)| key).collect();
+                let wanted = |k: &&Key| **k > key(after) && namespace.is_none_or(|n| *k.namespace == *n);
+                let expected: Vec<&Key> = state.iter().map(|(key, _)| key).filter(wanted).collect();
+                prop_assert_eq!(page, expected);
+            }
+        }
+
+        #[test]
+        fn a_restored_state_is_the_state_of_then(writes in writes(), at in any::<prop::sample::Index>()) {
+            let (mut store, states) = lived(&writes, 100);
+            let (revision, state) = states.iter().nth(at.index(states.len())).unwrap();
+            store.restore(*revision).unwrap();
+            prop_assert_eq!(store.revision(), *revision);
+            prop_assert_eq!(&snapshot(&store, *revision).unwrap(), state);
+            prop_assert_eq!(store.changes_after(KIND, *revision).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
+    fn old_writes_are_forgotten_with_the_next_one() {
+        let mut store = Store::new(History { writes: 100, age: Duration::from_mins(10) });
+        let mut write_at = |minute| {
+            let at = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute);
+            store.put(KIND, key(0), json!({ "metadata": {} }), at);
+            store.changes_after(KIND, 1).map(Iterator::count)
+        };
+        assert_eq!(write_at(0), Ok(1));
+        assert_eq!(write_at(10), Ok(2));
+        assert_eq!(write_at(11), Err(Compacted { wanted: 1, oldest: 2 }));
+    }
+
+    #[test]
+    fn what_was_compacted_cannot_be_restored() {
+        let (mut store, _) = lived(&[Write::Put(0), Write::Put(1)], 100);
+        store.compact(store.revision());
+        assert!(store.restore(1).is_err());
+        assert_eq!(store.get(KIND, &key(1)).map(|o| meta::version(o).to_owned()), Some("3".to_owned()));
     }
 }

@@ -313,3 +313,57 @@ fn seen_by(selection: &Selection, change: &Change) -> Option<Event> {
         (Some(before), None) => Some(Event::Deleted { last: before.clone(), revision: change.revision }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::meta;
+    use crate::selector::{FieldPaths, Fields, Labels};
+    use crate::store::{History, Key, Store};
+
+    proptest! {
+        /// The promise of list and watch: whoever lists once and follows the events has what a list would show now.
+        #[test]
+        fn events_turn_an_old_list_into_the_present_one(
+            writes in prop::collection::vec((0u8..4, prop::option::of(any::<bool>())), 1..40),
+            from in any::<prop::sample::Index>(),
+        ) {
+            let mut store = Store::new(History { writes: 100, age: Duration::MAX });
+            for (name, label) in writes {
+                let key = Key::new("", &format!("n{name}"));
+                match label {
+                    Some(on) => drop(store.put("things", key, json!({ "metadata": { "labels": { "on": on.to_string() } } }), Timestamp::UNIX_EPOCH)),
+                    None => drop(store.remove("things", &key, Timestamp::UNIX_EPOCH)),
+                }
+            }
+            let fields = Fields::parse("", &FieldPaths::metadata()).unwrap();
+            let selection = Selection { namespace: None, labels: Labels::parse("on=true").unwrap(), fields, name: None };
+            let list = |revision| -> BTreeMap<Key, Arc<Value>> {
+                let view = store.view("things", revision, None, None).unwrap();
+                view.into_iter().filter(|(k, o)| selection.matches(k, o)).map(|(k, o)| (k.clone(), o.clone())).collect()
+            };
+            let from = 1 + from.index(usize::try_from(store.revision()).unwrap()) as u64;
+            let mut followed = list(from);
+            for change in store.changes_after("things", from).unwrap() {
+                let known = followed.contains_key(&change.key);
+                match seen_by(&selection, change) {
+                    None => {}
+                    Some(Event::Added(object)) => prop_assert!(followed.insert(change.key.clone(), object).is_none()),
+                    Some(Event::Modified(object)) => prop_assert!(followed.insert(change.key.clone(), object).is_some()),
+                    Some(Event::Deleted { last, .. }) => {
+                        prop_assert!(known && meta::get(&last, "labels").is_some());
+                        followed.remove(&change.key);
+                    }
+                    Some(other) => prop_assert!(false, "{other:?}"),
+                }
+            }
+            prop_assert_eq!(followed, list(store.revision()));
+        }
+    }
+}

@@ -24,7 +24,10 @@ pub(crate) fn update(state: &mut State, call: &Call, body: &[u8]) -> Result<Answ
     let key = call.key();
     let name = meta::name(&object);
     if name.is_empty() {
-        return Err(Failure::bad_request("name is required"));
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            key.name
+        )));
     }
     if *name != *key.name {
         let text = format!("the name of the object ({name}) does not match the name on the URL ({})", key.name);

@@ -64,7 +64,7 @@ async fn a_list_at_an_exact_version_shows_the_past() {
 
 #[tokio::test(start_paused = true)]
 async fn history_is_bounded() {
-    let server = server_with(|options| options.history = 3);
+    let server = server_with(|options| options.history.writes = 3);
     let api = config_maps(&server);
     let then = server.revision().to_string();
     create_many(&api, (0..5).map(|i| format!("m{i}"))).await;

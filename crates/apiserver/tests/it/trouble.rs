@@ -114,3 +114,23 @@ async fn a_refused_watch_is_an_answer_and_not_an_event() {
     let (code, reason, _) = refusal(result.map(|_| ()));
     assert_eq!((code, reason.as_str()), (410, "Expired"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_same_storm_leaves_the_same_wreck() {
+    async fn weathered() -> String {
+        let server = server();
+        server.faults().brew(0.5);
+        let api = config_maps(&server);
+        for turn in 0..40 {
+            let name = format!("m{}", turn % 5);
+            let _created = api.create(&PostParams::default(), &config_map(&name)).await;
+            let _listed = api.list(&ListParams::default()).await;
+            if turn % 3 == 0 {
+                let _deleted = api.delete(&name, &DeleteParams::default()).await;
+            }
+        }
+        assert!(!server.faults().fired().is_empty());
+        format!("{:?} {:?}", server.objects("configmaps"), server.requests())
+    }
+    assert_eq!(weathered().await, weathered().await);
+}

@@ -124,7 +124,7 @@ async fn a_watch_ends_when_its_time_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_before_the_compaction_is_told_to_begin_anew() {
-    let server = server_with(|options| options.history = 2);
+    let server = server_with(|options| options.history.writes = 2);
     let api = config_maps(&server);
     let from = server.revision().to_string();
     create_many(&api, (0..5).map(|i| format!("m{i}"))).await;
@@ -185,7 +185,7 @@ async fn a_watch_from_the_future_is_silent_until_the_future_has_come() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_is_slower_than_history_is_told_to_begin_anew() {
-    let server = server_with(|options| options.history = 3);
+    let server = server_with(|options| options.history.writes = 3);
     let api = config_maps(&server);
     let mut events = api.watch(&quiet(), &server.revision().to_string()).await.unwrap().boxed();
     create_many(&api, (0..3).map(|i| format!("m{i}"))).await;
