@@ -220,3 +220,75 @@ impl Order {
 fn alike(one: &Spec, other: &Spec) -> bool {
     (&one.region, &one.zone, &one.instance_type) == (&other.region, &other.zone, &other.instance_type)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const LAG: Duration = Duration::from_secs(5);
+
+    fn order(machine: &str) -> Order {
+        let spec = Spec { delete_latency: 2 * SECOND, ..Spec::default() };
+        Order {
+            machine: Some(machine.into()),
+            class: "ns/class".into(),
+            spec: Arc::new(spec),
+            user_data: UserData::default(),
+            initialized: Initialized::Yes,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_vm_is_remembered_until_the_last_laggard_has_seen_it_go() {
+        let (start, mut dice) = (Instant::now(), fastrand::Rng::with_seed(1));
+        let mut ledger = Ledger::default();
+        let at = Timestamp::UNIX_EPOCH;
+        let id = ledger.fill(order("m"), Doubles::Prevented, &mut dice, (start, at)).unwrap().id.clone();
+        ledger.delete("default", &Wanted::Machine("m"), (start, at));
+        ledger.forget_gone(start + 4 * SECOND, LAG);
+        assert!(ledger.get(&id).is_some());
+        ledger.forget_gone(start + 5 * SECOND, LAG);
+        assert!(ledger.get(&id).is_none());
+    }
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        Create(u8),
+        Delete(u8),
+        Wait(u8),
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let act =
+            prop_oneof![(0u8..4).prop_map(Act::Create), (0u8..4).prop_map(Act::Delete), (0u8..4).prop_map(Act::Wait)];
+        prop::collection::vec(act, 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn one_machine_has_one_vm_and_the_quota_holds_whatever_happens(acts in acts(), quota in 1usize..4) {
+            let (mut now, mut dice) = (Instant::now(), fastrand::Rng::with_seed(1));
+            let mut ledger = Ledger::with(Quotas { total: Some(quota), ..Quotas::default() });
+            let at = Timestamp::UNIX_EPOCH;
+            for act in acts {
+                match act {
+                    Act::Create(machine) => drop(
+                        ledger.fill(order(&machine.to_string()), Doubles::Prevented, &mut dice, (now, at)).cloned(),
+                    ),
+                    Act::Delete(machine) => drop(ledger.delete("default", &Wanted::Machine(&machine.to_string()), (now, at))),
+                    Act::Wait(seconds) => now += u32::from(seconds) * SECOND,
+                }
+                ledger.forget_gone(now, LAG);
+                let machines: Vec<_> = ledger.present(now).map(|vm| vm.machine.clone()).collect();
+                let distinct: std::collections::BTreeSet<_> = machines.iter().collect();
+                prop_assert_eq!(machines.len(), distinct.len());
+                prop_assert!(machines.len() <= quota);
+                // A reader without lag sees exactly the VMs that are not on their way out.
+                let staying = ledger.present(now).filter(|vm| vm.leaving.is_none()).count();
+                prop_assert_eq!(ledger.seen("default", &Wanted::All, now, Duration::ZERO).count(), staying);
+            }
+        }
+    }
+}

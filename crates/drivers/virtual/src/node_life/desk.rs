@@ -95,3 +95,34 @@ impl Inner {
         vms.filter_map(|vm| self.bells.get(vm)).for_each(|bell| bell.notify_one());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node_life::NodeLife;
+    use jiff::Timestamp;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_vanished_unseen_leaves_the_desk() {
+        let desks = Desks::default();
+        let time = (Instant::now(), Timestamp::UNIX_EPOCH);
+        let pod = PodSeen::see(&k8s_openapi::api::core::v1::Pod::default(), None, &NodeLife::default(), time);
+        let key = |name: &str| ("default".to_owned(), name.to_owned());
+        for name in ["stays", "vanished"] {
+            desks.put("n", key(name), |_| pod.clone());
+        }
+        desks.retain(&BTreeSet::from([("n".to_owned(), key("stays"))]));
+        assert_eq!(desks.pods("n").into_keys().collect::<Vec<_>>(), [key("stays")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn both_vms_that_share_a_node_name_hear_of_its_pods() {
+        let desks = Desks::default();
+        let bells = ["a", "b"].map(|vm| desks.open(&VmId(vm.into()), "n"));
+        desks.remove("n", &("default".to_owned(), "p".to_owned()));
+        for bell in bells {
+            bell.notified().await; // would wait for ever
+        }
+    }
+}

@@ -61,7 +61,7 @@ pub(super) enum Chore {
 
 impl PodSeen {
     /// What a pod looks like now, given how it looked before.
-    fn see(pod: &Pod, before: Option<&Self>, life: &NodeLife, (now, at): (Instant, Timestamp)) -> Self {
+    pub(super) fn see(pod: &Pod, before: Option<&Self>, life: &NodeLife, (now, at): (Instant, Timestamp)) -> Self {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let before = before.filter(|before| before.uid == uid).map(|before| before.stage);
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();

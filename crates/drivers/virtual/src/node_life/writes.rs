@@ -233,3 +233,20 @@ fn listed<'a>(data: &'a Value, path: &str) -> &'a [Value] {
 fn decoded<T: DeserializeOwned>(object: Value) -> Result<T, WriteError> {
     serde_json::from_value(object).map_err(|error| WriteError::Api(kube::Error::SerdeError(error)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("NotFound", 404, true)]
+    #[case("Conflict", 409, true)]
+    #[case("InternalError", 500, false)]
+    #[case("Forbidden", 403, false)]
+    fn a_pod_that_is_gone_or_replaced_is_settled(#[case] reason: &str, #[case] code: u16, #[case] done: bool) {
+        let status = kube::core::Status { reason: reason.into(), code, ..kube::core::Status::default() };
+        let answer: Result<(), _> = Err(WriteError::Api(kube::Error::Api(Box::new(status))));
+        assert_eq!(settled(answer).is_ok(), done);
+    }
+}

@@ -259,3 +259,44 @@ async fn two_hundred_nodes_join_at_once_and_stay() {
     world.pass(60).await;
     assert!((0..200).all(|i| world.ready(&format!("m{i}")) == "True"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_makes_the_same_requests_in_the_same_order() {
+    let day = || async {
+        let world = World::new(json!({}), NodeLife::default());
+        world.server.faults().on(Verb::WRITES).with_probability(0.2).fail();
+        for i in 0..20 {
+            world.ground.create(&format!("m{i}")).await.unwrap();
+        }
+        world.pass(30).await;
+        for i in [3, 7] {
+            world.ground.cloud.kill(&world.vm(&format!("m{i}")).id);
+        }
+        world.bind("p", "m5", &json!({}));
+        world.pass(300).await;
+        world.server.requests()
+    };
+    let (one, two) = (day().await, day().await);
+    assert!(one.len() > 500, "{} requests", one.len());
+    assert!(one == two, "two days with the same seed differ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_went_while_nobody_watched_is_forgotten() {
+    let world = World::new(json!({}), NodeLife::default());
+    world.server.faults().on(Verb::Watch).of("pods").once().drop_watch(After::Time(100 * SECOND));
+    world.server.faults().on(Verb::List).of("pods").skipping(1).times(6).be_unavailable();
+    let vm = world.join("m").await;
+    world.bind("p", "m", &json!({}));
+    world.pass(1).await;
+    world.ground.cloud.hang(&vm.id); // so that the kubelet cannot act on what it knows
+    world.delete_pod("p").await;
+    world.pass(98).await;
+    world.force_delete_pod("p").await;
+    world.pass(60).await;
+    world.server.forget_requests();
+    world.ground.cloud.revive(&vm.id);
+    world.pass(5).await;
+    assert_eq!(world.ready("m"), "True");
+    assert_eq!(world.requests("delete", "pods"), 0);
+}

@@ -109,6 +109,12 @@ impl World {
         pods.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
+    /// Removes a pod at once, as an impatient user does.
+    pub(crate) async fn force_delete_pod(&self, name: &str) {
+        let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
+        pods.delete(name, &DeleteParams::default().grace_period(0)).await.unwrap();
+    }
+
     /// Changes a node as someone else would.
     pub(crate) async fn patch_node(&self, name: &str, patch: Value) {
         let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.client.clone());
