@@ -7,6 +7,7 @@ pub mod bucket;
 pub mod cache;
 pub mod client;
 pub mod clock;
+pub mod events;
 pub mod expectations;
 pub mod key;
 pub mod lease;
@@ -19,6 +20,7 @@ pub mod tasks;
 
 pub use bucket::TokenBucket;
 pub use clock::Clock;
+pub use events::EventSink;
 pub use expectations::Expectations;
 pub use key::Key;
 pub use lease::Leadership;

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::watch;
@@ -13,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::leadership::{Leadership, Loss, Standing};
 use super::record::{Candidate, Identity, Move, Seen};
 use super::timing::{CANDIDATE_JITTER, HOLDER_JITTER, Timing, TimingError};
+use crate::client::Trouble;
+use crate::events::{EventSink, Notice, Severity};
 use crate::{Clock, Random};
 
 /// Everything an election needs to know.
@@ -32,6 +35,8 @@ pub struct Candidacy {
     pub clock: Clock,
     /// For pauses.
     pub random: Random,
+    /// Where "became leader" and "stopped leading" are told.
+    pub events: Option<EventSink>,
 }
 
 /// Stands for election, holds the lease while it can, gives it back at the end.
@@ -40,6 +45,7 @@ pub struct Elector {
     candidate: Candidate,
     clock: Clock,
     random: Random,
+    events: Option<EventSink>,
     standing: watch::Sender<Standing>,
     seen: Option<Seen>,
     /// The record as our last successful write left it. `None` after anything else: then it has to be read first.
@@ -88,7 +94,7 @@ enum AttemptError {
 impl Elector {
     /// A candidate and the handle to its leadership. Nothing happens before [`Elector::run`].
     pub fn new(candidacy: Candidacy) -> Result<(Self, Leadership), TimingError> {
-        let Candidacy { client, namespace, name, identity, timing, clock, random } = candidacy;
+        let Candidacy { client, namespace, name, identity, timing, clock, random, events } = candidacy;
         timing.validate()?;
         let (standing, receiver) = watch::channel(Standing::Candidate { holder: None });
         let leadership = Leadership::guarded(clock.clone(), receiver);
@@ -96,6 +102,7 @@ impl Elector {
             api: Api::namespaced(client, &namespace),
             candidate: Candidate { namespace, name, identity, timing },
             random: random.fork(),
+            events,
             clock,
             standing,
             seen: None,
@@ -128,6 +135,7 @@ impl Elector {
         let before = self.standing.send_replace(Standing::Over(loss.clone()));
         if let Standing::Leading { .. } = before {
             tracing::warn!(lease = self.candidate.name, identity = %self.candidate.identity, why = ?loss, "stopped leading");
+            self.tell("stopped leading");
             if ended == Ended::Stopped {
                 self.give_back().await;
             }
@@ -162,6 +170,7 @@ impl Elector {
     /// Renews until that fails for too long, and returns how it ended.
     async fn hold(&mut self, mut sent: Instant) -> Loss {
         tracing::info!(lease = self.candidate.name, identity = %self.candidate.identity, "became leader");
+        self.tell("became leader");
         loop {
             let until = self.deadline(sent);
             self.standing.send_replace(Standing::Leading { until });
@@ -269,6 +278,25 @@ impl Elector {
         tokio::time::timeout(limit, call).await.map_err(|_| AttemptError::Timeout(limit))
     }
 
+    /// In the words of client-go, which people search for.
+    fn tell(&self, what: &str) {
+        let Some(events) = &self.events else { return };
+        let uid = self.held.as_ref().and_then(|lease| lease.metadata.uid.clone());
+        events.emit(Notice {
+            about: ObjectReference {
+                api_version: Some("coordination.k8s.io/v1".to_owned()),
+                kind: Some("Lease".to_owned()),
+                namespace: Some(self.candidate.namespace.clone()),
+                name: Some(self.candidate.name.clone()),
+                uid,
+                ..ObjectReference::default()
+            },
+            severity: Severity::Normal,
+            reason: "LeaderElection".into(),
+            message: format!("{} {what}", self.candidate.identity),
+        });
+    }
+
     fn complain(&self, error: &AttemptError) {
         let lease = &self.candidate.name;
         match error {
@@ -279,7 +307,7 @@ impl Elector {
                 tracing::error!(lease, code = status.code, reason = status.message, "may not use the lease");
             }
             AttemptError::Read(source) | AttemptError::Write(source) => {
-                tracing::warn!(lease, %source, "{error}");
+                tracing::warn!(lease, why = %Trouble::of(source), "{error}");
             }
             AttemptError::Timeout(_) => tracing::warn!(lease, "{error}"),
         }

@@ -25,6 +25,8 @@ pub enum EventFate {
     RateLimited,
     /// The API server would not take it.
     Refused,
+    /// It could not be written after several tries.
+    Unreachable,
     /// The process ended before it was written.
     Unsent,
 }
@@ -39,6 +41,7 @@ impl EventFate {
             Self::Spam => "dropped_spam",
             Self::RateLimited => "dropped_rate_limited",
             Self::Refused => "dropped_refused",
+            Self::Unreachable => "dropped_unreachable",
             Self::Unsent => "dropped_unsent",
         }
     }

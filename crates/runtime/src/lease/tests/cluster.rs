@@ -105,6 +105,7 @@ impl Cluster {
             timing: Timing::default(),
             clock: self.clock.clone(),
             random: self.random.fork(),
+            events: None,
         })
         .unwrap();
         let (pause, stop, ended) = (Pause::default(), CancellationToken::new(), Arc::new(Mutex::new(None)));
