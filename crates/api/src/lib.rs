@@ -12,6 +12,7 @@ mod code;
 mod condition;
 pub mod crd;
 pub mod deletion;
+pub mod descriptions;
 mod duration;
 mod equality;
 mod ids;

@@ -1,5 +1,5 @@
 //! Texts of `status.lastOperation.description` and parts of them. People read them, and some programs match them; those of a
-//! deletion are followed by a marker of [`steps`](super::steps).
+//! deletion are followed by a marker of [`steps`](super::steps). Whole texts are made by [`descriptions`](crate::descriptions).
 
 /// Creation: the VM exists, its Node is awaited.
 pub const CREATING: &str = "Creating machine on cloud provider";

@@ -30,6 +30,82 @@ pub mod reference {
     pub const LEADER_ELECTION: &str = "LeaderElection";
 }
 
+/// Messages of the reference's Events, for those whose form others know.
+pub mod messages {
+    /// With [`SUCCESSFUL_CREATE`](super::reference::SUCCESSFUL_CREATE).
+    pub fn created(machine: &str) -> String {
+        format!("Created Machine: {machine}")
+    }
+
+    /// With [`FAILED_CREATE`](super::reference::FAILED_CREATE).
+    pub fn create_failed(error: &str) -> String {
+        format!("Error creating: {error}")
+    }
+
+    /// With [`SUCCESSFUL_DELETE`](super::reference::SUCCESSFUL_DELETE).
+    pub fn deleted(machine: &str) -> String {
+        format!("Deleted machine: {machine}")
+    }
+
+    /// With [`FAILED_DELETE`](super::reference::FAILED_DELETE).
+    pub fn delete_failed(error: &str) -> String {
+        format!("Error deleting: {error}")
+    }
+
+    /// With [`FROZE_MACHINE_SET`](super::reference::FROZE_MACHINE_SET).
+    pub fn froze(set: &str) -> String {
+        format!("SafetyController: Froze MachineSet {set} due to replica overshooting")
+    }
+
+    /// With [`UNFROZE_MACHINE_SET`](super::reference::UNFROZE_MACHINE_SET).
+    pub fn unfroze(set: &str) -> String {
+        format!("SafetyController: Unfroze MachineSet {set}")
+    }
+
+    /// With [`SELECTING_ALL`](super::reference::SELECTING_ALL).
+    pub const SELECTING_ALL: &str = "This deployment is selecting all machines. A non-empty selector is required.";
+
+    /// With [`SCALING_MACHINE_SET`](super::reference::SCALING_MACHINE_SET).
+    pub fn scaled_up(set: &str, replicas: i32) -> String {
+        format!("Scaled up machine set {set} to {replicas}")
+    }
+
+    /// With [`SCALING_MACHINE_SET`](super::reference::SCALING_MACHINE_SET).
+    pub fn scaled_down(set: &str, replicas: i32) -> String {
+        format!("Scaled down machine set {set} to {replicas}")
+    }
+
+    /// With [`MACHINE_SET_CREATE_ERROR`](super::reference::MACHINE_SET_CREATE_ERROR).
+    pub fn set_create_failed(set: &str, error: &str) -> String {
+        format!("Failed to create new machine set {set:?}: {error}")
+    }
+
+    /// With [`ROLLBACK`](super::reference::ROLLBACK).
+    pub fn rolled_back(deployment: &str, revision: i64) -> String {
+        format!("Rolled back deployment {deployment:?} to revision {revision}")
+    }
+
+    /// With [`ROLLBACK_REVISION_NOT_FOUND`](super::reference::ROLLBACK_REVISION_NOT_FOUND), if none was named.
+    pub const NO_LAST_REVISION: &str = "Unable to find last revision.";
+    /// With [`ROLLBACK_REVISION_NOT_FOUND`](super::reference::ROLLBACK_REVISION_NOT_FOUND), if one was named.
+    pub const NO_SUCH_REVISION: &str = "Unable to find the revision to rollback to.";
+
+    /// With [`ROLLBACK_TEMPLATE_UNCHANGED`](super::reference::ROLLBACK_TEMPLATE_UNCHANGED).
+    pub fn rollback_unchanged(deployment: &str) -> String {
+        format!("The rollback revision contains the same template as current deployment {deployment:?}")
+    }
+
+    /// With [`LEADER_ELECTION`](super::reference::LEADER_ELECTION).
+    pub fn became_leader(identity: &str) -> String {
+        format!("{identity} became leader")
+    }
+
+    /// With [`LEADER_ELECTION`](super::reference::LEADER_ELECTION).
+    pub fn stopped_leading(identity: &str) -> String {
+        format!("{identity} stopped leading")
+    }
+}
+
 /// Reasons only we use: what happens to a Machine, and objects that are not acted upon.
 pub mod ours {
     /// On a Machine: its VM exists.
@@ -56,4 +132,29 @@ pub mod components {
     pub const MANAGER: &str = "machine-controller-manager";
     /// The machine controller.
     pub const MACHINE_CONTROLLER: &str = "machine-controller";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::messages;
+
+    #[test]
+    fn messages_are_the_reference_s_to_the_letter() {
+        assert_eq!(messages::created("m"), "Created Machine: m");
+        assert_eq!(messages::deleted("m"), "Deleted machine: m");
+        assert_eq!(messages::create_failed("E"), "Error creating: E");
+        assert_eq!(messages::delete_failed("E"), "Error deleting: E");
+        assert_eq!(messages::froze("s"), "SafetyController: Froze MachineSet s due to replica overshooting");
+        assert_eq!(messages::unfroze("s"), "SafetyController: Unfroze MachineSet s");
+        assert_eq!(messages::scaled_up("s", 3), "Scaled up machine set s to 3");
+        assert_eq!(messages::scaled_down("s", 0), "Scaled down machine set s to 0");
+        assert_eq!(messages::set_create_failed("s", "E"), "Failed to create new machine set \"s\": E");
+        assert_eq!(messages::rolled_back("d", 2), "Rolled back deployment \"d\" to revision 2");
+        assert_eq!(
+            messages::rollback_unchanged("d"),
+            "The rollback revision contains the same template as current deployment \"d\""
+        );
+        assert_eq!(messages::became_leader("host"), "host became leader");
+        assert_eq!(messages::stopped_leading("host"), "host stopped leading");
+    }
 }

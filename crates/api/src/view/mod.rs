@@ -16,5 +16,5 @@ pub use pod::{ClaimVolume, PodView, PodViewSpec, PodViewStatus, PodVolume, Prese
 pub use secret::{SecretContent, SecretData, SecretView};
 pub use volume::{
     AttachmentSource, AttachmentSpec, AttachmentStatus, AzureDisk, ClaimSpec, CsiVolume, DiskById, DiskByName,
-    PersistentVolumeClaimView, PersistentVolumeSpec, PersistentVolumeView, VolumeAttachmentView,
+    FlexVolume, PersistentVolumeClaimView, PersistentVolumeSpec, PersistentVolumeView, VolumeAttachmentView,
 };

@@ -1,9 +1,9 @@
 //! Volumes: from a Pod's claim to the disk, and from the disk to the node it hangs on.
 
-use crate::NodeName;
 use crate::kind::kind;
 use crate::metadata::Annotations;
 use crate::record::record;
+use crate::{NodeName, SmallMap};
 
 kind! {
     /// A PersistentVolumeClaim as a drain sees it.
@@ -46,6 +46,8 @@ record! {
         pub gce_persistent_disk: Option<DiskByName> = "gcePersistentDisk",
         /// A volume of the OpenStack plugin that Kubernetes once had built in.
         pub cinder: Option<DiskById> = "cinder",
+        /// A volume of a plugin on the node, as Alibaba Cloud once had.
+        pub flex_volume: Option<FlexVolume> = "flexVolume",
     }
 }
 
@@ -64,6 +66,16 @@ record! {
     pub struct DiskById {
         /// The id.
         pub volume_id: Box<str> = "volumeID",
+    }
+}
+
+record! {
+    /// A volume of a plugin on the node.
+    pub struct FlexVolume {
+        /// The plugin's name.
+        pub driver: Box<str> = "driver",
+        /// What the plugin is told; the disk's id is among it.
+        pub options: SmallMap<Box<str>> = "options",
     }
 }
 

@@ -220,6 +220,25 @@ fn zero_values_are_left_out_and_set_pointers_are_not() {
 }
 
 #[test]
+fn an_object_is_read_alike_from_a_watch_a_list_and_yaml() {
+    let object = complete(&crd::definitions()[2]);
+    let expected: Machine = serde_json::from_value(object.clone()).unwrap();
+    // The type of an event may come after its object, which is then buffered in between.
+    for event in
+        [json!({"type": "ADDED", "object": object}).to_string(), format!(r#"{{"object":{object},"type":"ADDED"}}"#)]
+    {
+        let event: kube::core::WatchEvent<Machine> = serde_json::from_str(&event).unwrap();
+        assert!(matches!(event, kube::core::WatchEvent::Added(machine) if machine == expected));
+    }
+    let list = json!({"apiVersion": "v1", "kind": "MachineList", "metadata": {}, "items": [object]}).to_string();
+    let list: kube::core::ObjectList<Machine> = serde_json::from_str(&list).unwrap();
+    assert_eq!(list.items, std::slice::from_ref(&expected));
+    let yaml = serde_saphyr::to_string(&object).unwrap();
+    assert_eq!(serde_saphyr::from_str::<Machine>(&yaml).unwrap(), expected);
+    assert_eq!(serde_json::from_slice::<Machine>(object.to_string().as_bytes()).unwrap(), expected);
+}
+
+#[test]
 fn managed_fields_are_never_held() {
     let machine: Machine = serde_json::from_value(json!({
         "metadata": {"name": "m", "managedFields": [{"manager": "x", "fieldsV1": {"f:spec": {}}}], "selfLink": "/x"},
