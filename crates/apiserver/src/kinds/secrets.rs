@@ -36,6 +36,7 @@ impl Rules for Secrets {
             let value = object.get("type").cloned().unwrap_or_default();
             causes.push(Cause::invalid("type", &value, "field is immutable"));
         }
+        causes.extend(wrong_keys(object));
         causes.extend(frozen(object, old));
         causes
     }
@@ -65,8 +66,29 @@ pub(super) struct ConfigMaps;
 
 impl Rules for ConfigMaps {
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        frozen(object, old)
+        let mut causes = wrong_keys(object);
+        causes.extend(frozen(object, old));
+        causes
     }
+}
+
+/// Keys become file names when they are mounted, so not every text will do.
+fn wrong_keys(object: &Value) -> Vec<Cause> {
+    let rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+                'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let fine = |key: &str| {
+        !key.is_empty()
+            && key.len() <= 253
+            && key != "."
+            && !key.starts_with("..")
+            && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    };
+    let keys = ["data", "binaryData"].into_iter().flat_map(|field| {
+        let keys = object.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys);
+        keys.map(move |key| (field, key))
+    });
+    let wrong = keys.filter(|(_, key)| !fine(key));
+    wrong.map(|(field, key)| Cause::invalid(format!("{field}[{key}]"), &Value::from(key.as_str()), rule)).collect()
 }
 
 /// Both kinds can be frozen for good.

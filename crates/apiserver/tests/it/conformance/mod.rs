@@ -7,11 +7,14 @@
 //!
 //! Every case has a namespace of its own, and custom kinds under a group of its own, so that cases can run side by side.
 
+mod builtin;
 mod conflicts;
 mod custom;
+mod discovery;
 mod errors;
 mod finalizers;
 mod generation;
+mod metadata;
 mod paging;
 mod patches;
 mod preconditions;
@@ -19,6 +22,7 @@ mod selectors;
 mod stage;
 mod subresources;
 mod verbs;
+mod versions;
 mod watches;
 
 use std::fmt;
@@ -89,6 +93,10 @@ fn topics() -> Vec<(&'static str, Vec<Case>)> {
         ("subresources", subresources::cases()),
         ("custom kinds", custom::cases()),
         ("error bodies", errors::cases()),
+        ("built-in kinds", builtin::cases()),
+        ("metadata", metadata::cases()),
+        ("versions of reads", versions::cases()),
+        ("discovery", discovery::cases()),
     ]
 }
 

@@ -75,6 +75,13 @@ impl Stage {
         self.call(Method::GET, path, None, "").await
     }
 
+    /// A read of metadata alone.
+    pub(super) async fn get_metadata(&self, path: &str, kind: &str) -> Result<Answer, Difference> {
+        let accept = format!("application/json;as={kind};g=meta.k8s.io;v=v1");
+        let request = Request::builder().uri(path).header("accept", accept).body(Body::empty())?;
+        self.send(request).await
+    }
+
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Answer, Difference> {
         self.call(Method::POST, path, Some(body.to_string()), "application/json").await
     }
@@ -107,7 +114,10 @@ impl Stage {
         if body.is_some() {
             request = request.header("content-type", content_type);
         }
-        let request = request.body(Body::from(body.unwrap_or_default().into_bytes()))?;
+        self.send(request.body(Body::from(body.unwrap_or_default().into_bytes()))?).await
+    }
+
+    async fn send(&self, request: Request<Body>) -> Result<Answer, Difference> {
         let response = self.client.send(request).await?;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await?.to_bytes();
