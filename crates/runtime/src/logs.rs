@@ -65,8 +65,13 @@ impl Verbosity {
     }
 
     fn filter(self) -> Targets {
-        // Targets are crate names; all of ours start with this.
-        Targets::new().with_target("millwright", self.ours()).with_default(self.theirs())
+        Targets::new()
+            // Targets are crate names; all of ours start with this.
+            .with_target("millwright", self.ours())
+            // kube logs an answer that it cannot decode word for word, and the answer may be a Secret. What is worth knowing
+            // about it is in the error that its caller gets.
+            .with_target("kube_client::client", LevelFilter::OFF)
+            .with_default(self.theirs())
     }
 }
 
@@ -152,6 +157,13 @@ mod tests {
     async fn a_line_for_people_is_one_line() {
         let text = written(LogFormat::Text, 0, || tracing::info!(key = "ns/m", "created"));
         assert_eq!(text, "2026-01-01T00:00:00.000Z  INFO millwright_runtime::logs::tests: created key=\"ns/m\"\n");
+    }
+
+    #[test]
+    fn an_answer_of_the_api_server_is_never_written_down() {
+        let say = || tracing::warn!(target: "kube_client::client", "hunter2, expected a string");
+        assert_eq!(written(LogFormat::Text, 0, say), "");
+        assert_eq!(written(LogFormat::Text, 10, say), "");
     }
 
     #[rstest]

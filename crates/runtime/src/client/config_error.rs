@@ -83,8 +83,11 @@ pub enum ConfigProblem {
         missing: &'static str,
     },
     /// The user's credentials cannot be set up, for instance because its exec plugin fails.
-    #[error("failed to set up the user's credentials")]
-    Credentials(#[source] Box<kube::Error>),
+    #[error("failed to set up the user's credentials: {what}")]
+    Credentials {
+        /// What is wrong, without what a plugin printed.
+        what: String,
+    },
     /// The user's exec plugin answers with a client certificate.
     #[error("failed to use the client certificate of an exec plugin")]
     ExecCertificate,
@@ -143,9 +146,7 @@ impl ConfigProblem {
             Self::HalfIdentity { missing } => {
                 format!("has half a client identity; add {missing}, or remove the other half")
             }
-            Self::Credentials(why) => {
-                format!("has credentials that cannot be used ({}); check its user", innermost(why))
-            }
+            Self::Credentials { what } => format!("has credentials that cannot be used ({what}); check its user"),
             Self::ExecCertificate => {
                 "has an exec plugin that answers with a client certificate; use one that answers with a token"
                     .to_owned()

@@ -22,6 +22,7 @@ use super::lanes::{Lanes, Slot};
 use super::spec::{ClientSpec, LaneUse};
 use super::stack::{ServerName, Stack};
 use super::tls;
+use super::trouble::without_output;
 use crate::metrics::RestMetrics;
 
 /// How long opening a connection may take, from the name to the end of the TLS handshake.
@@ -121,7 +122,12 @@ impl Shared {
 
         let mut config = kube::Config::new(settings.server);
         config.default_namespace = settings.namespace;
-        let credentials = |error| ConfigProblem::Credentials(Box::new(error));
+        let credentials = |error: kube::Error| ConfigProblem::Credentials {
+            what: match &error {
+                kube::Error::Auth(why) => without_output(why),
+                _ => "a header that it asks for cannot be sent".to_owned(),
+            },
+        };
         let authority = match settings.login {
             Login::TokenFile(path) => {
                 Authority::TokenFile(Arc::new(TokenFile::open(path).map_err(ConfigProblem::File)?))

@@ -283,6 +283,11 @@ mod tests {
         Api::default_namespaced(in_process(service, "ns", spec, &metrics.rest))
     }
 
+    /// Fails a test that would otherwise hang.
+    async fn ended<T>(call: impl Future<Output = T>) -> T {
+        tokio::time::timeout(3600 * SECOND, call).await.expect("it never ended")
+    }
+
     const EMPTY_LIST: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[]}"#;
 
     #[tokio::test(start_paused = true)]
@@ -290,7 +295,7 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let api = config_maps(&spec().within(30 * SECOND), &metrics, |_| pending());
         let start = Instant::now();
-        let trouble = Trouble::from(api.get("a").await.unwrap_err());
+        let trouble = Trouble::from(ended(api.get("a")).await.unwrap_err());
         assert_eq!((start.elapsed(), trouble.class), (30 * SECOND, RetryClass::Transient));
         let scraped = metrics.encode().unwrap();
         assert!(scraped.contains(r#"rest_client_requests_total{code="<error>",host="in-process",method="GET"} 1"#));
@@ -302,7 +307,7 @@ mod tests {
         let api =
             config_maps(&spec().within(30 * SECOND), &metrics, |_| async { Response::new(half(r#"{"items":["#)) });
         let start = Instant::now();
-        let trouble = Trouble::from(api.list(&ListParams::default()).await.unwrap_err());
+        let trouble = Trouble::from(ended(api.list(&ListParams::default())).await.unwrap_err());
         assert_eq!((start.elapsed(), trouble.class), (30 * SECOND, RetryClass::Transient));
     }
 
@@ -316,7 +321,7 @@ mod tests {
 
         let hung = config_maps(&spec().within(30 * SECOND), &metrics, |_| pending());
         let start = Instant::now();
-        assert!(hung.watch(&WatchParams::default(), "0").await.is_err());
+        assert!(ended(hung.watch(&WatchParams::default(), "0")).await.is_err());
         assert_eq!(start.elapsed(), 30 * SECOND);
     }
 

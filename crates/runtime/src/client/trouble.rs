@@ -8,6 +8,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use kube::client::AuthError;
 use kube::core::Status;
 
 use super::failure::{Effect, Failure};
@@ -118,15 +119,15 @@ impl Trouble {
             kube::Error::HttpError(why) => {
                 Self { class: RetryClass::Invalid, sentence: format!("the request could not be built: {why}") }
             }
-            kube::Error::Auth(why) => {
-                Self { class: RetryClass::Unauthorized, sentence: format!("no credentials for the API server: {why}") }
-            }
-            kube::Error::Service(why) if why.is::<kube::client::AuthError>() => {
-                Self { class: RetryClass::Unauthorized, sentence: format!("no credentials for the API server: {why}") }
-            }
-            other => Self {
-                class: RetryClass::Transient,
-                sentence: format!("the connection to the API server failed: {}", innermost(other)),
+            other => match credentials_error(other) {
+                Some(why) => Self {
+                    class: RetryClass::Unauthorized,
+                    sentence: format!("no credentials for the API server: {}", without_output(why)),
+                },
+                None => Self {
+                    class: RetryClass::Transient,
+                    sentence: format!("the connection to the API server failed: {}", innermost(other)),
+                },
             },
         }
     }
@@ -211,6 +212,26 @@ fn class_of(status: &Status) -> RetryClass {
 fn patience(status: &Status) -> Option<Duration> {
     let seconds = status.details.as_ref()?.retry_after_seconds;
     (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
+}
+
+fn credentials_error(error: &kube::Error) -> Option<&AuthError> {
+    match error {
+        kube::Error::Auth(why) => Some(why),
+        kube::Error::Service(why) => why.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// What went wrong with credentials, without what a plugin printed: it prints tokens.
+pub(crate) fn without_output(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecStart(why) => format!("the exec plugin cannot be started ({why})"),
+        AuthError::AuthExecRun { out, .. } => format!("the exec plugin failed ({})", out.status),
+        AuthError::AuthExecParse(_) => "the exec plugin printed something that is no credential".to_owned(),
+        AuthError::InvalidBasicAuth(_) => "user name or password cannot be put into a header".to_owned(),
+        AuthError::InvalidBearerToken(_) => "the token cannot be put into a header".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// The cause at the bottom of a chain of errors: what a person needs, without the layers that passed it on.

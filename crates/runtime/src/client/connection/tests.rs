@@ -138,7 +138,19 @@ fn a_missing_file_is_named() {
     "missing plugin",
     "token: hunter2",
     "exec: {apiVersion: client.authentication.k8s.io/v1, command: /does/not/exist, interactiveMode: Never}",
-    "has credentials that cannot be used ("
+    "has credentials that cannot be used (the exec plugin cannot be started ("
+)]
+#[case(
+    "failing plugin",
+    "token: hunter2",
+    "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, 'echo hunter2; exit 3'], interactiveMode: Never}",
+    "has credentials that cannot be used (the exec plugin failed (exit status: 3)); check its user"
+)]
+#[case(
+    "chatty plugin",
+    "token: hunter2",
+    "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, args: ['[hunter2'], interactiveMode: Never}",
+    "has credentials that cannot be used (the exec plugin printed something that is no credential); check its user"
 )]
 fn a_wrong_one_gets_its_own_sentence(
     #[case] what: &str,
