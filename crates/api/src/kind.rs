@@ -31,7 +31,7 @@ macro_rules! kind {
         }
 
         $crate::record::record_impl! {
-            $Name, [$($about),*], [], [], [],
+            $Name, [$($about),*], [], [],
             $( { $field, $Type, $key, [$($text),*], [$($($mark),+)?] } )*
         }
 

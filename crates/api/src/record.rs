@@ -9,7 +9,7 @@
 //!   whole, where dropping a key would undo someone else's work;
 //! - `as shape`: how its schema deviates from a plain object ([`shape`]).
 //!
-//! A field may add marks in parentheses ([`mark`]): `(required)`, `(atomic)`, `(set)`.
+//! A field may add marks in parentheses ([`mark`]): `(required)`, `(atomic)`, `(set_list)`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -252,7 +252,7 @@ macro_rules! record {
         }
 
         $crate::record::record_impl! {
-            $Name, [$($about),*], [$($inner: $Inner)?], [$($extra)?], [$($shape)?],
+            $Name, [$($about),*], [$($inner: $Inner)?], [$($extra)?],
             $( { $field, $Type, $key, [$($text),*], [$($($mark),+)?] } )*
         }
 
@@ -291,7 +291,7 @@ macro_rules! record {
 /// The part of `record!` that `kind!` shares.
 macro_rules! record_impl {
     (
-        $Name:ident, [$($about:literal),*], [$($inner:ident : $Inner:ty)?], [$($extra:ident)?], [$($shape:ident)?],
+        $Name:ident, [$($about:literal),*], [$($inner:ident : $Inner:ty)?], [$($extra:ident)?],
         $( { $field:ident, $Type:ty, $key:literal, [$($text:literal),*], [$($mark:ident),*] } )*
     ) => {
         impl $crate::record::Record for $Name {

@@ -1,4 +1,4 @@
-//! Reasons of Events. The reference emits those of [`reference`]; ours beyond them are in [`ours`].
+//! Reasons of Events. The reference emits those of [`mod@reference`]; ours beyond them are in [`ours`].
 
 /// Reasons the reference uses too; operators search for them.
 pub mod reference {

@@ -188,14 +188,12 @@ fn a_null_or_an_unknown_key_anywhere_hides_no_object() {
             let mut changed = object.clone();
             *changed.pointer_mut(path).unwrap() = Value::Null;
             through_its_kind(&changed).unwrap_or_else(|error| panic!("null at {path}: {error}"));
-            if let Some(fields) = changed.pointer_mut(path.rsplit_once('/').unwrap().0).and_then(Value::as_object_mut) {
+            // In a map of texts an object would be another type, not an unknown key.
+            let of_texts = ["labels/", "annotations/", "apacity/", "matchLabels/"].iter().any(|map| path.contains(map));
+            let beside = changed.pointer_mut(path.rsplit_once('/').unwrap().0).and_then(Value::as_object_mut);
+            if let (Some(fields), false) = (beside, of_texts) {
                 fields.insert("keyOfTheFuture".into(), json!({"deep": [1]}));
-                if path.contains("/labels/") || path.contains("/annotations/") || path.contains("irtualCapacity/") {
-                    continue; // a map of texts: there an object would be another type, not an unknown key
-                }
-                if let Err(error) = through_its_kind(&changed) {
-                    assert!(path.contains("matchLabels"), "unknown key beside {path}: {error}");
-                }
+                through_its_kind(&changed).unwrap_or_else(|error| panic!("unknown key beside {path}: {error}"));
             }
             tried += 1;
         }
