@@ -3,7 +3,8 @@
 use api::deletion::Step;
 use api::view::NodeView;
 use api::{
-    Machine, MachineClass, MachineDeployment, MachinePhase, MachineSet, MachineSetSpec, MachineSpec, Object, crd,
+    Machine, MachineClass, MachineDeployment, MachineDeploymentSpec, MachinePhase, MachineSet, MachineSetSpec,
+    MachineSpec, Object, crd,
 };
 use proptest::prelude::*;
 use serde::Serialize;
@@ -211,6 +212,8 @@ fn zero_values_are_left_out_and_set_pointers_are_not() {
     }))
     .unwrap();
     assert_eq!(json!(spec), json!({"selector": {}}), "an empty selector selects all, a missing one is an error");
+    let spec: MachineDeploymentSpec = serde_json::from_value(json!({"rollbackTo": {"revision": 0}})).unwrap();
+    assert_eq!(json!(spec), json!({"rollbackTo": {}}), "the wish to roll back is in its being there");
     let spec: MachineSpec =
         serde_json::from_value(json!({"disableHealthTimeout": false, "maxEvictRetries": 0, "nodeConditions": ""}))
             .unwrap();
