@@ -8,6 +8,8 @@ mod e2e;
 mod purity;
 mod workspace;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -46,8 +48,20 @@ enum Chore {
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().chore {
+/// A sentence for the person who called, whatever RUST_BACKTRACE says: a chore that fails has a reason, not a crash.
+#[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
+fn main() -> ExitCode {
+    match run(Arguments::parse().chore) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> anyhow::Result<()> {
+    match chore {
         Chore::Purity => purity::check(),
         Chore::Behaviours => behaviours::check(),
         Chore::Crds { check } => crds::write(if check { crds::Mode::Check } else { crds::Mode::Write }),

@@ -112,6 +112,9 @@ fn etcd(layout: &Layout) -> Vec<String> {
         flag("peer-trusted-ca-file", &authority),
         "--peer-client-cert-auth=true".to_owned(),
         "--socket-reuse-port=true".to_owned(),
+        // A lone member waits one election before it elects itself; a second of every start by default.
+        "--heartbeat-interval=20".to_owned(),
+        "--election-timeout=200".to_owned(),
         // What a power cut would lose, nobody will miss; waiting for the disk would cost most of every write.
         "--unsafe-no-fsync=true".to_owned(),
     ]
@@ -148,6 +151,10 @@ fn controller_manager(layout: &Layout) -> Vec<String> {
         flag("kubeconfig", &layout.kubeconfig(Program::ControllerManager.name())),
         "--leader-elect=false".to_owned(),
         "--use-service-account-credentials=true".to_owned(),
+        // It begins with a burst of writes, an account and a token for each controller; at the usual 20 a second that is most
+        // of the start.
+        "--kube-api-qps=200".to_owned(),
+        "--kube-api-burst=400".to_owned(),
         flag("service-account-private-key-file", &layout.pki("tokens.key")),
         flag("root-ca-file", &layout.pki("ca.crt")),
         flag("cluster-signing-cert-file", &layout.pki("ca.crt")),

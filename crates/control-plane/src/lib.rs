@@ -32,6 +32,7 @@ pub mod ports;
 pub mod probe;
 pub mod program;
 pub mod recipe;
+pub mod restore;
 
 pub use authority::User;
 pub use cache::{Binaries, Cache};

@@ -29,7 +29,8 @@ const LAST_WORDS: usize = 25;
 /// Between two questions. Short, because a test waits; each question costs a TLS handshake on loopback.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A control plane that runs until it is stopped or dropped, or its process ends.
+/// A control plane that runs until it is stopped or dropped, or its process ends. It is real, so it needs the real clock: under
+/// tokio's paused one its deadlines pass at once.
 #[derive(Debug)]
 pub struct ControlPlane {
     layout: Layout,
@@ -75,6 +76,15 @@ pub enum StartError {
     /// A certificate cannot be made.
     #[error("failed to make its certificates")]
     Authority(#[from] AuthorityError),
+    /// What etcd kept cannot be copied.
+    #[error("failed to copy etcd's data to {path}")]
+    Copy {
+        /// Where to.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// A program cannot be started at all.
     #[error("failed to start a program")]
     Guard(#[from] GuardError),

@@ -166,7 +166,7 @@ fn start_detached(start: &Start) -> anyhow::Result<()> {
         if let Some(mut stderr) = holder.stderr.take() {
             stderr.read_to_string(&mut complaint).context("failed to listen to the holder")?;
         }
-        bail!("failed to start the control plane: {}", complaint.trim_start_matches("Error: ").trim_end());
+        bail!("failed to start the control plane: {}", complaint.trim_start_matches("error: ").trim_end());
     }
     print!("{said}");
     Ok(())
@@ -207,9 +207,13 @@ fn feature_gate(text: &str) -> Result<(String, bool), String> {
 
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 async fn stop(name: &Name) -> anyhow::Result<()> {
-    match registry()?.ask(name, "stop").await? {
-        Some(_) => println!("{name} is stopped, and nothing of it is left"),
-        None => println!("{name} does not run"),
+    let registry = registry()?;
+    if registry.ask(name, "stop").await?.is_some() {
+        println!("{name} is stopped, and nothing of it is left");
+    } else if registry.forget(name)? {
+        println!("{name} does not run");
+    } else {
+        bail!("{name} is just starting; try again when it is ready");
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -51,6 +51,7 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 pub(crate) struct Claim {
     link: PathBuf,
+    path: PathBuf,
     _lock: File,
 }
 
@@ -64,18 +65,36 @@ impl Registry {
 
     /// Takes a name, unless somebody has it.
     pub(crate) fn claim(&self, name: &Name) -> anyhow::Result<Claim> {
+        match self.try_claim(name)? {
+            Some(claim) => Ok(claim),
+            None => bail!("a control plane named {name} runs already, or is just starting"),
+        }
+    }
+
+    fn try_claim(&self, name: &Name) -> anyhow::Result<Option<Claim>> {
         let path = self.folder.join(format!("{name}.lock"));
-        let lock = File::create(&path).with_context(|| format!("failed to open {}", path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!("a control plane named {name} runs already, or is just starting"),
-            Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("failed to lock {}", path.display()));
+        loop {
+            let lock = File::create(&path).with_context(|| format!("failed to open {}", path.display()))?;
+            match lock.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => {
+                    return Err(error).with_context(|| format!("failed to lock {}", path.display()));
+                }
+            }
+            // Who had the name before us may have removed the file between our two calls; then our lock locks nobody out.
+            let ours = lock.metadata().with_context(|| format!("failed to look at {}", path.display()))?.ino();
+            if fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
+                let claim = Claim { link: self.link(name), path, _lock: lock };
+                remove(&claim.link)?; // left by a holder that was killed
+                return Ok(Some(claim));
             }
         }
-        let claim = Claim { link: self.link(name), _lock: lock };
-        claim.unlink()?; // of a holder that was killed
-        Ok(claim)
+    }
+
+    /// Forgets what a killed holder left. False if the name is taken: somebody is just starting under it.
+    pub(crate) fn forget(&self, name: &Name) -> anyhow::Result<bool> {
+        self.try_claim(name)?.map(Claim::release).transpose().map(|released| released.is_some())
     }
 
     /// All names that lead somewhere, or did until their holder was killed.
@@ -129,18 +148,30 @@ impl Claim {
         symlink(home, &self.link).with_context(|| format!("failed to make {}", self.link.display()))
     }
 
-    /// Gives the name back.
+    /// Gives the name back, and tells if that failed.
     pub(crate) fn release(self) -> anyhow::Result<()> {
-        self.unlink()
+        self.clear()
     }
 
-    fn unlink(&self) -> anyhow::Result<()> {
-        match fs::remove_file(&self.link) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("failed to remove {}", self.link.display()))
-            }
-            _ => Ok(()),
+    fn clear(&self) -> anyhow::Result<()> {
+        remove(&self.link)?;
+        remove(&self.path)
+    }
+}
+
+impl Drop for Claim {
+    /// For a start that failed. What stays when this fails too, the next claim of the name removes.
+    fn drop(&mut self) {
+        let _ = self.clear();
+    }
+}
+
+fn remove(path: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("failed to remove {}", path.display()))
         }
+        _ => Ok(()),
     }
 }
 
@@ -174,18 +205,32 @@ mod tests {
         assert!(registry.claim(&name("b")).is_ok(), "another name is free");
         drop(first);
         assert!(registry.claim(&name("a")).is_ok());
+        assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0, "a claim that ended leaves no file");
     }
 
     #[tokio::test]
     async fn a_link_that_a_killed_holder_left_leads_nowhere_and_is_replaced() {
         let (folder, registry) = registry();
-        registry.claim(&name("a")).unwrap().lead_to(&folder.path().join("gone")).unwrap();
+        symlink(folder.path().join("gone"), registry.link(&name("a"))).unwrap();
         assert_eq!(registry.names().unwrap(), [name("a")]);
         assert_eq!(registry.ask(&name("a"), "status").await.unwrap(), None);
         let claim = registry.claim(&name("a")).unwrap();
         claim.lead_to(folder.path()).unwrap();
         assert_eq!(registry.home(&name("a")).as_deref(), Some(folder.path()));
         claim.release().unwrap();
-        assert_eq!(registry.names().unwrap(), []);
+        assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_holder_left_can_be_forgotten_but_not_what_a_living_one_holds() {
+        let (folder, registry) = registry();
+        let living = registry.claim(&name("a")).unwrap();
+        living.lead_to(folder.path()).unwrap();
+        assert!(!registry.forget(&name("a")).unwrap());
+        assert!(registry.home(&name("a")).is_some());
+        drop(living);
+        symlink(folder.path().join("gone"), registry.link(&name("a"))).unwrap();
+        assert!(registry.forget(&name("a")).unwrap());
+        assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0);
     }
 }

@@ -29,6 +29,7 @@ pub(crate) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
         report.case("a user may do what a role allows, and nothing before", rbac(&plane)).await;
         report.case("a pod is bound to a node that became ready", async { schedule(&plane) }).await;
         report.case("etcd that was killed comes back with its data", revive_etcd(&mut plane)).await;
+        report.case("etcd that is put back to an older copy forgets what came later", restore_etcd(&mut plane)).await;
         let second = report.case("a second one runs beside it and shares nothing", beside(&plane, &binaries)).await;
         let homes: Vec<PathBuf> =
             [Some(&plane), second.as_ref()].into_iter().flatten().map(|p| p.layout().home.clone()).collect();
@@ -127,6 +128,21 @@ async fn revive_etcd(plane: &mut ControlPlane) -> anyhow::Result<()> {
             .is_ok_and(|read| *at(&read, "/metadata/name") == "one"))
     })
     .await
+}
+
+async fn restore_etcd(plane: &mut ControlPlane) -> anyhow::Result<()> {
+    let known =
+        |plane: &ControlPlane, name: &str| Ok(json_of(plane, &["get", "configmap", name, "-o", "json"]).is_ok());
+    kubectl(plane, &["create", "configmap", "before"], None)?;
+    let copy = plane.save_etcd().await?;
+    eventually("the API server writes again", || {
+        Ok(kubectl(plane, &["create", "configmap", "after"], None).is_ok() || known(plane, "after")?)
+    })
+    .await?;
+    plane.restore_etcd(&copy).await?;
+    eventually("the older one is there", || known(plane, "before")).await?;
+    ensure!(!known(plane, "after")?, "the newer one is still there");
+    Ok(())
 }
 
 async fn beside(first: &ControlPlane, binaries: &Binaries) -> anyhow::Result<ControlPlane> {
