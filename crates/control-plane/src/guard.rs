@@ -159,23 +159,27 @@ mod tests {
     async fn sleeper(folder: &Path) -> (Guarded, tokio::net::unix::pipe::Receiver) {
         let fifo = folder.join("alive");
         assert!(Command::new("mkfifo").arg(&fifo).status().await.unwrap().success());
-        let alive = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+        let mut alive = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
         let script = format!("exec 9>'{}'; echo up >&9; exec sleep 1000", fifo.display());
         let guarded = Guarded::start(Path::new("sh"), &sh(&script), &folder.join("log")).unwrap();
-        let mut alive = alive;
         alive.readable().await.unwrap();
-        let mut up = [0; 3];
-        alive.read_exact(&mut up).await.unwrap();
+        alive.read_exact(&mut [0; 3]).await.unwrap();
         (guarded, alive)
+    }
+
+    /// Waits until the last writer, the sleeping program, is dead. A guard that forgets to kill must fail a test, not hang it.
+    async fn assert_dies(mut alive: tokio::net::unix::pipe::Receiver) {
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(std::time::Duration::from_mins(1), alive.read_to_end(&mut rest)).await;
+        assert_eq!(ended.expect("the program still lives").unwrap(), 0);
     }
 
     #[tokio::test]
     async fn a_program_dies_when_its_starter_lets_go() {
         let folder = tempfile::tempdir().unwrap();
-        let (guarded, mut alive) = sleeper(folder.path()).await;
+        let (guarded, alive) = sleeper(folder.path()).await;
         drop(guarded);
-        // Ends only when the sleeping program, the last writer, is dead.
-        assert_eq!(alive.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+        assert_dies(alive).await;
     }
 
     #[tokio::test]
@@ -195,7 +199,7 @@ mod tests {
         alive.readable().await.unwrap();
         alive.read_exact(&mut [0; 3]).await.unwrap();
         starter.kill().await.unwrap();
-        assert_eq!(alive.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+        assert_dies(alive).await;
     }
 
     #[tokio::test]
