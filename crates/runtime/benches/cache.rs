@@ -145,10 +145,15 @@ async fn bytes_per_object(report: &mut Report) {
     const MACHINES: Index<Machine> = Index::new("by-owner", |machine| {
         machine.metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect()
     });
-    let node = weigh_canned::<NodeView>(Cache::builder().index(NODES), &node()).await;
-    let machine = weigh_canned::<Machine>(Cache::builder().index(MACHINES), &machine()).await;
-    let secret = weigh_canned::<SecretView>(Cache::builder().metadata_only(), &secret()).await;
-    report.line("bytes per cached Node (16 KB of JSON), one index", node, "B", 12_288.0);
+    let node = weigh_canned::<NodeView>(Cache::builder().index(NODES), &node_json()).await;
+    let machine = weigh_canned::<Machine>(Cache::builder().index(MACHINES), &machine_json()).await;
+    let secret = weigh_canned::<SecretView>(Cache::builder().metadata_only(), &secret_json()).await;
+    println!(
+        "  a Node is {} bytes of JSON here, a Machine {}",
+        node_json().to_string().len(),
+        machine_json().to_string().len()
+    );
+    report.line("bytes per cached Node, one index", node, "B", 12_288.0);
     report.line("bytes per cached Machine, one index", machine, "B", 12_288.0);
     report.line("bytes per cached Node and Machine", node + machine, "B", 12_288.0);
     report.line("bytes per cached Secret (metadata)", secret, "B", 2_048.0);
@@ -198,7 +203,7 @@ async fn pods_elsewhere(report: &mut Report) {
     report.line("30,000 pods elsewhere, all of them together", weigh(cache, tasks).await, "B", 65_536.0);
 }
 
-fn node() -> Value {
+fn node_json() -> Value {
     let condition = |kind: &str, reason: &str| {
         json!({ "type": kind, "status": "False", "reason": reason, "message": format!("kubelet has {reason}"),
             "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z" })
@@ -256,7 +261,7 @@ fn node() -> Value {
     })
 }
 
-fn machine() -> Value {
+fn machine_json() -> Value {
     json!({
         "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine",
         "metadata": {
@@ -287,7 +292,7 @@ fn machine() -> Value {
     })
 }
 
-fn secret() -> Value {
+fn secret_json() -> Value {
     json!({
         "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
         "metadata": { "name": "shoot--project--cluster-worker-z1-@NAME", "namespace": "shoot--project--cluster",

@@ -1,18 +1,21 @@
 //! Caches on the in-memory API server, under the paused clock.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::view::NodeView;
 use apiserver::faults::{After, Staleness, Verb};
 use apiserver::{Options, Server};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use parking_lot::Mutex;
-use runtime::cache::{Cache, CacheBuilder, Cached, Caches, Delta, Listing, Reading, Removal, State, Trust};
+use runtime::cache::{Cache, CacheBuilder, Cached, Caches, Delta, Listing, Lookup, Reading, Removal, State, Trust};
 use runtime::{Clock, Key, Random, Tasks};
 use serde_json::json;
 
@@ -331,6 +334,97 @@ async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
     *allowed.lock() = true;
     caches.all_synced().await.unwrap();
     assert_eq!(caches.waiting_for(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_merely_lives_on_wakes_nobody() {
+    let world = World::new();
+    let status = |beat: &str, ready: &str| json!({ "status": { "conditions": [{ "type": "Ready", "status": ready, "lastHeartbeatTime": beat }] } });
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" } });
+    world.server.insert(&node).unwrap();
+    let log = Log::default();
+    let quiet = Cache::builder().quiet(NodeView::differs_only_in_heartbeats).on_delta(log.writer());
+    let cache: Cache<NodeView> = world.feed(quiet);
+    cache.synced().await.unwrap();
+    let report = async |beat: &str, ready: &str| {
+        let patch = Patch::Merge(status(beat, ready));
+        nodes.patch_status("n", &PatchParams::default(), &patch).await.unwrap();
+        settle().await;
+        log.read()
+    };
+    assert_eq!(report("2026-01-01T00:00:00Z", "True").await, ["added n", "changed n"]);
+    assert_eq!(report("2026-01-01T00:05:00Z", "True").await, [""; 0]);
+    assert_eq!(report("2026-01-01T00:10:00Z", "True").await, [""; 0]);
+    let revision = world.server.revision().to_string();
+    assert_eq!(cache.list()[0].metadata.resource_version, Some(revision), "the cache itself keeps up");
+    assert_eq!(report("2026-01-01T00:15:00Z", "False").await, ["changed n"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_decoded_is_present_and_hides_no_other() {
+    let world = World::new();
+    for name in ["good", "odd"] {
+        world.create(name).await;
+    }
+    world.touch("good", "7").await;
+    let log = Log::default();
+    let cache: Cache<Count> = world.feed(Cache::builder().on_delta(log.writer()));
+    cache.synced().await.unwrap();
+    assert_eq!((cache.len(), cache.list().len()), (2, 1), "it counts, and it is not planned on");
+    assert!(matches!(cache.look_up(&key("odd")), Lookup::Undecodable(_)));
+    assert!(cache.get(&key("odd")).is_none());
+    assert_eq!(log.read(), ["added good", "undecodable odd"]);
+    world.touch("odd", "8").await;
+    world.touch("good", "not a number any more").await;
+    settle().await;
+    assert_eq!(log.read(), ["mended odd", "undecodable good"]);
+    assert_eq!(cache.get(&key("odd")).unwrap().number, 8);
+    assert_eq!(cache.undecodable()[0].name, "good");
+}
+
+/// A ConfigMap that must hold a number.
+#[derive(Debug)]
+struct Count {
+    metadata: ObjectMeta,
+    number: u32,
+}
+
+impl<'de> serde::Deserialize<'de> for Count {
+    fn deserialize<D: serde::Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let map = ConfigMap::deserialize(source)?;
+        let number = map.data.unwrap_or_default()["key"].parse().map_err(serde::de::Error::custom)?;
+        Ok(Self { metadata: map.metadata, number })
+    }
+}
+
+impl kube::Resource for Count {
+    type DynamicType = ();
+    type Scope = k8s_openapi::NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "ConfigMap".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "configmaps".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -467,6 +467,44 @@ async fn a_refusal_is_counted_each_time_and_waits_longer_each_time() {
     assert!(waiting.contains("403") && waiting.contains("configmaps is forbidden"), "{waiting}");
 }
 
+/// What is logged at the level of a warning or above, a line each.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Warnings {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Warnings {
+    fn lines(&self) -> Vec<String> {
+        String::from_utf8(self.0.lock().clone()).unwrap().lines().map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_said_once_until_it_changes() {
+    let warnings = Warnings::default();
+    let writer = warnings.clone();
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false);
+    let _guard = tracing::subscriber::set_default(subscriber.with_writer(move || writer.clone()).finish());
+    let no = |code| move || Answer::Page(Err(refused(code, "no")));
+    let refusals = std::iter::repeat_with(no(403)).take(10).chain(std::iter::repeat_with(no(404)).take(10));
+    let stage =
+        Stage::new(Script::of(refusals.chain([page(10, None, vec![]), watch(vec![bookmark(11)], After::Silence)])));
+    stage.pass(30 * MINUTE).await;
+    let said = warnings.lines();
+    let about = |code: &str| said.iter().filter(|line| line.contains(code)).count();
+    assert_eq!((about("403"), about("404")), (1, 1), "{said:#?}");
+    assert!(stage.cache.is_synced());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_asks_for_time_gets_it() {
     let text = r#"{"code":429,"message":"slow down","details":{"retryAfterSeconds":40}}"#;
