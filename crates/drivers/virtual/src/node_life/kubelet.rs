@@ -124,7 +124,7 @@ impl<'a> Kubelet<'a> {
     async fn pass(&mut self) -> Result<Next, WriteError> {
         let now = Instant::now();
         let Some(vm) = self.cloud.vm(&self.id) else {
-            return Ok(self.mind_silence(now).await?.unwrap_or(Next::Finished));
+            return Ok(self.mind_silence(now).await?.map_or(Next::Finished, Next::At));
         };
         let joins = vm.joins().filter(|_| matches!(vm.state(now), State::Booting | State::Running));
         match joins {
@@ -133,8 +133,7 @@ impl<'a> Kubelet<'a> {
                 // Off, hung, leaving or not up yet: silence, until the kubelet starts or the VM is gone.
                 let silence = self.mind_silence(now).await?;
                 let gone = vm.leaving.map(|leaving| leaving.gone);
-                let minded = silence.and_then(|next| if let Next::At(due) = next { Some(due) } else { None });
-                Ok([joins, gone, minded].into_iter().flatten().min().map_or(Next::Bell, Next::At))
+                Ok([joins, gone, silence].into_iter().flatten().min().map_or(Next::Bell, Next::At))
             }
         }
     }
@@ -202,15 +201,15 @@ impl<'a> Kubelet<'a> {
         failed.map_or(Ok(None), Err)
     }
 
-    /// What the monitor does about a node that has fallen silent; none if it has nothing (more) to do.
-    async fn mind_silence(&mut self, now: Instant) -> Result<Option<Next>, WriteError> {
+    /// What the monitor does about a node that has fallen silent; when it looks again, if it has anything left to do.
+    async fn mind_silence(&mut self, now: Instant) -> Result<Option<Instant>, WriteError> {
         let Some(known) = self.registered.as_mut().filter(|known| known.heard != Standing::GivenUp) else {
             return Ok(None);
         };
         known.heard = Standing::Silent;
         let Monitor::Grace(grace) = self.life.monitor else { return Ok(None) };
         if now < known.last_renewal + grace {
-            return Ok(Some(Next::At(known.last_renewal + grace)));
+            return Ok(Some(known.last_renewal + grace));
         }
         self.writes.say(&self.node, Word::Unknown, self.cloud.time().1).await?;
         known.heard = Standing::GivenUp;

@@ -28,7 +28,7 @@ use desk::Desks;
 use kubelet::Kubelet;
 use writes::Writes;
 
-pub use pods::RUNDOWN_ANNOTATION;
+pub use pods::{READY_ANNOTATION, RUNDOWN_ANNOTATION};
 
 /// How nodes live. The defaults are the kubelet's.
 #[derive(Clone, Debug)]

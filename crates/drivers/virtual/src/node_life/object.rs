@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::pods::Container;
+use super::pods::{Container, PodSeen};
 use crate::spec::Join;
 use crate::vm::Vm;
 
@@ -92,7 +92,7 @@ pub(super) fn status(vm: &Vm, present: &[Value], word: Word, at: Timestamp) -> V
         "conditions": conditions(present, word, at),
         "nodeInfo": {
             "architecture": "amd64",
-            "bootID": format!("{}-{}", vm.id, vm.boots),
+            "bootID": boot_id(vm),
             "containerRuntimeVersion": "virtual://1",
             "kernelVersion": "virtual",
             "kubeProxyVersion": "",
@@ -103,6 +103,17 @@ pub(super) fn status(vm: &Vm, present: &[Value], word: Word, at: Timestamp) -> V
             "systemUUID": vm.id.as_str(),
         },
     })
+}
+
+/// What tells one boot of a VM from the next.
+pub(super) fn boot_id(vm: &Vm) -> String {
+    format!("{}-{}", vm.id, vm.boots)
+}
+
+/// Whether the conditions of a node say this already, whenever it was said.
+pub(super) fn is_said(present: &[Value], word: Word) -> bool {
+    let has = |kind, status| present.iter().any(|condition| condition["type"] == kind && condition["status"] == status);
+    said(word).into_iter().all(|(kind, status, ..)| has(kind, status))
 }
 
 /// The conditions of a node after this word, made from those it has: foreign ones are kept as they are, and a condition whose
@@ -192,24 +203,25 @@ pub(super) fn renewal(node: &str, at: Timestamp) -> Value {
 }
 
 /// The status of a pod that runs, as a merge patch bound to the pod of this uid.
-pub(super) fn running(uid: &str, containers: &[Container], host: &str, at: Timestamp) -> Value {
+pub(super) fn running(pod: &PodSeen, host: &str, at: Timestamp) -> Value {
     let at = seconds(at);
-    let condition = |kind| json!({ "type": kind, "status": "True", "lastTransitionTime": at });
+    let ready = pod.readiness.word();
+    let condition = |(kind, status)| json!({ "type": kind, "status": status, "lastTransitionTime": at });
     let container = |c: &Container| {
         json!({
-            "name": c.name, "image": c.image, "imageID": "", "ready": true, "started": true, "restartCount": 0,
+            "name": c.name, "image": c.image, "imageID": "", "ready": ready == "True", "started": true, "restartCount": 0,
             "state": { "running": { "startedAt": at } },
         })
     };
-    let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"].map(condition);
+    let conditions = [("PodScheduled", "True"), ("Initialized", "True"), ("ContainersReady", ready), ("Ready", ready)];
     json!({
-        "metadata": { "uid": uid },
+        "metadata": { "uid": pod.uid },
         "status": {
             "phase": "Running",
             "startTime": at,
             "hostIP": host,
-            "conditions": conditions,
-            "containerStatuses": containers.iter().map(container).collect::<Vec<_>>(),
+            "conditions": conditions.map(condition),
+            "containerStatuses": pod.containers.iter().map(container).collect::<Vec<_>>(),
         },
     })
 }

@@ -21,6 +21,9 @@ use crate::cloud::Now;
 /// On a pod: how long it takes to end, as a Go duration. A pod that outlasts its grace period is ended by it.
 pub const RUNDOWN_ANNOTATION: &str = "virtual.millwright.dev/rundown";
 
+/// On a pod: `false` for one that runs but is never ready.
+pub const READY_ANNOTATION: &str = "virtual.millwright.dev/ready";
+
 /// How long a watch may be silent. A server ends a healthy one before that, so a longer silence is a dead connection.
 const WATCH_PATIENCE: Duration = Duration::from_mins(5);
 
@@ -32,7 +35,25 @@ pub(super) type PodKey = (String, String);
 pub(super) struct PodSeen {
     pub(super) uid: String,
     pub(super) containers: Vec<Container>,
+    pub(super) readiness: Readiness,
     stage: Stage,
+}
+
+/// Whether a pod that runs serves anyone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Readiness {
+    Ready,
+    NotReady,
+}
+
+impl Readiness {
+    /// As a condition says it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "True",
+            Self::NotReady => "False",
+        }
+    }
 }
 
 /// What a pod's status says of a container.
@@ -66,6 +87,10 @@ impl PodSeen {
         let before = before.filter(|before| before.uid == uid).map(|before| before.stage);
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
         let finished = matches!(phase, "Succeeded" | "Failed");
+        let readiness = match annotation(pod, READY_ANNOTATION) {
+            Some("false") => Readiness::NotReady,
+            _ => Readiness::Ready,
+        };
         let stage = match &pod.metadata.deletion_timestamp {
             Some(_) if finished => Stage::Ending { ends: now },
             Some(deadline) => {
@@ -78,7 +103,8 @@ impl PodSeen {
                 }
             }
             None if finished => Stage::Finished,
-            None if phase == "Running" => Stage::Running,
+            // Whoever gave the node up has said of its pods that they are not ready; the kubelet knows better.
+            None if phase == "Running" && is_said(pod, readiness) => Stage::Running,
             None => match before {
                 Some(waiting @ Stage::Waiting { .. }) => waiting,
                 _ => Stage::Waiting { starts: now + life.pod_start },
@@ -89,7 +115,7 @@ impl PodSeen {
             name: c.name.clone(),
             image: c.image.clone().unwrap_or_default(),
         };
-        Self { uid, containers: containers.map(container).collect(), stage }
+        Self { uid, containers: containers.map(container).collect(), readiness, stage }
     }
 
     /// What comes next for it, and when.
@@ -102,9 +128,17 @@ impl PodSeen {
     }
 }
 
+fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+    pod.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn is_said(pod: &Pod, readiness: Readiness) -> bool {
+    let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+    conditions.filter(|condition| condition.type_ == "Ready").any(|condition| condition.status == readiness.word())
+}
+
 fn rundown(pod: &Pod, life: &NodeLife) -> Duration {
-    let annotated = pod.metadata.annotations.as_ref().and_then(|all| all.get(RUNDOWN_ANNOTATION));
-    let asked = annotated.and_then(|text| text.parse::<api::GoDuration>().ok());
+    let asked = annotation(pod, RUNDOWN_ANNOTATION).and_then(|text| text.parse::<api::GoDuration>().ok());
     asked.map_or(life.pod_rundown, api::GoDuration::to_std)
 }
 
@@ -170,8 +204,10 @@ impl Done {
         &mut self,
         pods: &'a BTreeMap<PodKey, PodSeen>,
     ) -> Vec<(Instant, Chore, &'a PodKey, &'a PodSeen)> {
-        let there: BTreeSet<&str> = pods.values().map(|pod| pod.uid.as_str()).collect();
-        self.0.retain(|uid, _| there.contains(uid.as_str()));
+        // Forgotten once the watch shows it done: if somebody undoes it later, it is to be done again.
+        let under_way: BTreeSet<&str> =
+            pods.values().filter(|pod| pod.next().is_some()).map(|pod| pod.uid.as_str()).collect();
+        self.0.retain(|uid, _| under_way.contains(uid.as_str()));
         let chores = pods.iter().filter_map(|(key, pod)| pod.next().map(|(at, chore)| (at, chore, key, pod)));
         let mut left: Vec<_> =
             chores.filter(|(_, chore, _, pod)| self.0.get(&pod.uid).is_none_or(|done| done < chore)).collect();
@@ -218,7 +254,8 @@ mod tests {
         let first = PodSeen::see(&pod(json!({})), None, &life(), (now, Timestamp::UNIX_EPOCH));
         let again = PodSeen::see(&pod(json!({})), Some(&first), &life(), (now + SECOND / 2, Timestamp::UNIX_EPOCH));
         assert_eq!(again.next(), Some((now + SECOND, Chore::Start)));
-        let running = pod(json!({ "status": { "phase": "Running" } }));
+        let ready = json!([{ "type": "Ready", "status": "True" }]);
+        let running = pod(json!({ "status": { "phase": "Running", "conditions": ready } }));
         assert_eq!(PodSeen::see(&running, Some(&again), &life(), (now, Timestamp::UNIX_EPOCH)).next(), None);
     }
 

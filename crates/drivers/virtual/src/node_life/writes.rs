@@ -110,10 +110,12 @@ impl Writes {
             }
             Err(error) => return Err(error),
         };
-        // Some servers keep the status of a Node that is created, some want it said separately.
-        let boot = format!("{}-{}", vm.id, vm.boots);
-        if node.data.pointer("/status/nodeInfo/bootID").is_none_or(|id| *id != boot) {
-            let status = object::status(vm, listed(&node.data, "/status/conditions"), word, at);
+        // Some servers keep the status of a Node that is created, some want it said separately; and a node that is taken over
+        // may have been given up in the meantime.
+        let present = listed(&node.data, "/status/conditions");
+        let boot = node.data.pointer("/status/nodeInfo/bootID");
+        if boot.is_none_or(|id| *id != object::boot_id(vm)) || !object::is_said(present, word) {
+            let status = object::status(vm, present, word, at);
             let patch = json!({ "metadata": { "resourceVersion": node.metadata.resource_version }, "status": status });
             self.send(self.nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?;
         }
@@ -187,7 +189,7 @@ impl Writes {
         vm: &Vm,
         at: Timestamp,
     ) -> Result<(), WriteError> {
-        let status = object::running(&pod.uid, &pod.containers, &vm.address, at);
+        let status = object::running(pod, &vm.address, at);
         let pods = self.pods(namespace);
         settled(self.send(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status))).await)
     }

@@ -3,7 +3,7 @@
 use apiserver::faults::{After, Verb};
 use serde_json::json;
 use tokio::time::Instant;
-use virtual_cloud::node_life::RUNDOWN_ANNOTATION;
+use virtual_cloud::node_life::{READY_ANNOTATION, RUNDOWN_ANNOTATION};
 use virtual_cloud::{Monitor, NodeLife, State};
 
 use crate::bench::SECOND;
@@ -183,6 +183,26 @@ async fn a_pod_starts_on_its_node_and_ends_within_its_grace() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kubelet_has_the_last_word_on_whether_its_pods_are_ready() {
+    let world = World::new(json!({}), NodeLife::default());
+    let vm = world.join("m").await;
+    world.bind("p", "m", &json!({}));
+    world.bind("never", "m", &json!({ "annotations": { READY_ANNOTATION: "false" } }));
+    world.pass(1).await;
+    assert_eq!((world.pod_ready("p"), world.pod_ready("never")), ("True".into(), "False".into()));
+    assert_eq!(world.pod_phase("never"), "Running");
+
+    world.ground.cloud.hang(&vm.id);
+    world.pass(60).await;
+    world.say_pod_not_ready("p").await; // as the node-lifecycle controller does
+    world.pass(60).await;
+    assert_eq!(world.pod_ready("p"), "False", "a silent kubelet says nothing");
+    world.ground.cloud.revive(&vm.id);
+    world.pass(1).await;
+    assert_eq!(world.pod_ready("p"), "True");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_pods_of_a_dead_vm_stay_until_it_is_back() {
     let world = World::new(json!({}), NodeLife::default());
     let vm = world.join("m").await;
@@ -244,6 +264,18 @@ async fn kubelets_that_were_stopped_go_on_with_what_they_find() {
     assert_eq!((world.ready("m"), world.pod_phase("p")), ("True".into(), "Running".into()));
     assert_eq!(world.requests("patch", "nodes/status"), 0, "the node says already what there is to say");
     assert!(world.requests("patch", "leases") >= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_given_up_while_the_kubelets_were_stopped_is_ready_again_at_once() {
+    let mut world = World::new(json!({}), NodeLife::default());
+    world.join("m").await;
+    world.stop().await;
+    let unknown = json!([{ "type": "Ready", "status": "Unknown" }]);
+    world.patch_node("m", json!({ "status": { "conditions": unknown } })).await;
+    world.start();
+    world.pass(1).await;
+    assert_eq!(world.ready("m"), "True");
 }
 
 #[tokio::test(start_paused = true)]

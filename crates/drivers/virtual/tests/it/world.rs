@@ -104,6 +104,21 @@ impl World {
         self.pod(name).unwrap_or_default()["status"]["phase"].as_str().unwrap_or_default().to_owned()
     }
 
+    /// What a pod's condition says of its being ready; empty when it says nothing.
+    pub(crate) fn pod_ready(&self, name: &str) -> String {
+        let pod = self.pod(name).unwrap_or_default();
+        let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = conditions.iter().find(|condition| condition["type"] == "Ready");
+        found.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_owned()
+    }
+
+    /// Says of a pod what is said of the pods of a node that was given up.
+    pub(crate) async fn say_pod_not_ready(&self, name: &str) {
+        let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
+        let patch = json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
+        pods.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
     pub(crate) async fn delete_pod(&self, name: &str) {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         pods.delete(name, &DeleteParams::default()).await.unwrap();
