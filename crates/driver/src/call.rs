@@ -31,7 +31,10 @@ impl Call {
 
     /// A call that may take this long from now.
     pub fn within(patience: Duration) -> Self {
-        Self::until(Instant::now() + patience, CancellationToken::new())
+        // A patience that no clock can hold is no reason to panic; a year is as good as for ever.
+        let now = Instant::now();
+        let deadline = now.checked_add(patience).unwrap_or(now + Duration::from_hours(24 * 365));
+        Self::until(deadline, CancellationToken::new())
     }
 
     /// The same call, ended early when `canceled` is: by a shutdown, or by a lease that was lost.
@@ -143,6 +146,11 @@ mod tests {
             .await;
         assert_eq!(outcome.unwrap_err().code(), Code::DeadlineExceeded);
         assert!(!begun);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn endless_patience_is_no_panic() {
+        assert!(Call::within(Duration::MAX).remaining() > Duration::from_hours(24 * 300));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! What kubelets do: nodes register, stay alive, run pods, and fall silent with their VMs.
 //!
-//! A VM that is up gets a [kubelet](kubelet); it writes the Node, renews the Lease and takes care of the pods bound to it. A
+//! A VM that is up gets a kubelet; it writes the Node, renews the Lease and takes care of the pods bound to it. A
 //! VM that dies or hangs simply stops doing so: saying that a node is `Unknown` is somebody else's part, in a cluster the
 //! node-lifecycle controller's. Where there is none (in memory), the [`Monitor`] plays it.
 //!
