@@ -17,8 +17,10 @@ const TEXT_MAPS: &[&str] = &["labels", "annotations"];
 /// Reads the body of a create or update.
 pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Value, Failure> {
     let value: Value = serde_json::from_slice(body).map_err(|error| {
-        let text = format!("error decoding request body as JSON: {error}");
-        Failure::bad_request(text)
+        Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {error}",
+            resource.kind
+        ))
     })?;
     shaped(resource, value)
 }
@@ -27,10 +29,10 @@ pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Value, Failure>
 pub(crate) fn shaped(resource: &Resource, value: Value) -> Result<Value, Failure> {
     let Value::Object(mut object) = value else {
         return Err(Failure::bad_request(format!(
-            "json: cannot unmarshal {} into Go value of type {}.{}",
-            type_name(&value),
-            resource.version,
-            resource.kind
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: json: \
+             cannot unmarshal {} into Go value",
+            resource.kind,
+            type_name(&value)
         )));
     };
     check_type(resource, &mut object)?;
@@ -41,8 +43,11 @@ pub(crate) fn shaped(resource: &Resource, value: Value) -> Result<Value, Failure
     if let Some((field, found, wanted)) = misshapen(&value) {
         return Err(Failure::bad_request(format!(
             "{} in version {:?} cannot be handled as a {}: json: cannot unmarshal {found} into Go struct field \
-             ObjectMeta.{field} of type {wanted}",
-            resource.kind, resource.version, resource.kind
+             ObjectMeta.{} of type {wanted}",
+            resource.kind,
+            resource.version,
+            resource.kind,
+            if resource.custom { field.trim_start_matches("metadata.") } else { &field }
         )));
     }
     meta::tidy(&mut value);
@@ -58,18 +63,29 @@ fn check_type(resource: &Resource, object: &mut Map<String, Value>) -> Result<()
     let (kind, api_version) = (text("kind"), text("apiVersion"));
     // Built-in kinds are decoded into a type that is known from the path; custom ones have to say what they are.
     if resource.custom && kind.is_empty() {
-        return Err(Failure::bad_request("Object 'Kind' is missing in the body of the request"));
+        return Err(Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing",
+            resource.kind
+        )));
     }
     let expected = resource.api_version();
-    if !api_version.is_empty() && api_version != expected || resource.custom && api_version.is_empty() {
+    let other_version = !api_version.is_empty() && api_version != expected;
+    let other_kind = !kind.is_empty() && kind != resource.kind;
+    if resource.custom && (other_version || api_version.is_empty()) {
         return Err(Failure::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         )));
     }
-    if !kind.is_empty() && kind != resource.kind {
+    if resource.custom && other_kind {
+        let name = object.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str);
+        return Err(Failure::wrong_kind(resource, &kind, name.unwrap_or_default()));
+    }
+    if other_version || other_kind {
+        let kind = if kind.is_empty() { &resource.kind } else { &kind };
+        let version = api_version.rsplit('/').next().filter(|v| !v.is_empty()).unwrap_or(&resource.version);
         return Err(Failure::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {}: the kind in the data does not match the expected kind",
-            resource.version, resource.kind
+            "{kind} in version {version:?} cannot be handled as a {}: no kind {kind:?} is registered for this path",
+            resource.kind
         )));
     }
     object.insert("kind".to_owned(), Value::from(resource.kind.clone()));
@@ -161,9 +177,9 @@ mod tests {
 
     #[rstest]
     #[case("[]", "cannot unmarshal array")]
-    #[case("{", "error decoding")]
+    #[case("{", "json parse error")]
     #[case(r#"{"kind":"Secret"}"#, "Secret in version \"v1\" cannot be handled as a ConfigMap")]
-    #[case(r#"{"apiVersion":"v2"}"#, "the API version in the data (v2)")]
+    #[case(r#"{"apiVersion":"v2"}"#, "ConfigMap in version \"v2\" cannot be handled as a ConfigMap")]
     #[case(r#"{"metadata":3}"#, "ObjectMeta.metadata of type v1.ObjectMeta")]
     #[case(r#"{"metadata":{"labels":{"a":1}}}"#, "ObjectMeta.metadata.labels of type string")]
     #[case(r#"{"metadata":{"name":1}}"#, "ObjectMeta.metadata.name of type string")]

@@ -30,7 +30,7 @@ impl Failure {
         Self { code, reason, message: message.into(), details: None, continue_token: None }
     }
 
-    fn with_details(mut self, details: Value) -> Self {
+    pub(crate) fn with_details(mut self, details: Value) -> Self {
         self.details = Some(details);
         self
     }
@@ -84,14 +84,26 @@ impl Failure {
         let cause = Cause {
             field: "metadata.resourceVersion".to_owned(),
             reason: "FieldValueInvalid".to_owned(),
-            message: "Invalid value: 0x0: must be specified for an update".to_owned(),
+            message: "Invalid value: 0: must be specified for an update".to_owned(),
         };
         Self::invalid_as(resource.qualified(), &resource.group, &resource.plural, name, &[cause])
     }
 
-    /// A patch that names fields nobody knows, from a client that wants to be told. The reference names no kind here.
-    pub(crate) fn strict_patch(patch: &str, why: &str) -> Self {
-        Self::invalid_as("", "", "", "", &[Cause::invalid("patch", &Value::from(patch), why)])
+    /// A patch whose result cannot be read, or not by a client that is strict about fields nobody knows. The reference names
+    /// no kind here and repeats the whole object; this does not, because it may be secret.
+    pub(crate) fn unreadable_patch(why: &str) -> Self {
+        Self::invalid_as("", "", "", "", &[Cause::invalid("patch", &Value::from("<the patched object>"), why)])
+    }
+
+    /// A resourceVersion that is no number, where the reference does not expect it to be none.
+    pub(crate) fn unexpected(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
+    /// An object of a custom kind that says it is of another.
+    pub(crate) fn wrong_kind(resource: &Resource, kind: &str, name: &str) -> Self {
+        let cause = Cause::invalid("kind", &Value::from(kind), &format!("must be {}", resource.kind));
+        Self::invalid_as(&format!("{kind}.{}", resource.group), &resource.group, kind, name, &[cause])
     }
 
     /// Query parameters break rules.
@@ -106,14 +118,11 @@ impl Failure {
             many => format!("[{}]", many.join(", ")),
         };
         let causes: Vec<Value> = causes.iter().map(cause_value).collect();
-        let mut details = json!({ "kind": kind, "causes": causes });
+        let mut details = json!({ "causes": causes });
         if let Some(details) = details.as_object_mut() {
-            if !name.is_empty() {
-                details.insert("name".to_owned(), json!(name));
-            }
-            if !group.is_empty() {
-                details.insert("group".to_owned(), json!(group));
-            }
+            let named =
+                [("kind", kind), ("name", name), ("group", group)].into_iter().filter(|(_, text)| !text.is_empty());
+            details.extend(named.map(|(field, text)| (field.to_owned(), json!(text))));
         }
         let message = format!("{what} {name:?} is invalid: {why}");
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details(details)
@@ -148,8 +157,8 @@ impl Failure {
 
     /// None of the formats the caller would take can be made.
     pub(crate) fn not_acceptable() -> Self {
-        let message = "only the following media types are accepted: application/json";
-        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json";
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message).with_details(json!({}))
     }
 
     /// The verb does not exist on this resource.
@@ -188,7 +197,7 @@ impl Failure {
 
     /// A read demanded a state that has not been reached.
     pub(crate) fn version_too_large(wanted: u64, current: u64) -> Self {
-        let message = format!("Too large resource version: {wanted}, current: {current}");
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(json!({
             "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
             "retryAfterSeconds": 1,

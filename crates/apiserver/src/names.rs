@@ -33,9 +33,11 @@ pub(crate) fn complaints(rule: NameRule, name: &str) -> Vec<String> {
 fn label_complaints(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     if name.len() > 63 {
-        found.push("must be no more than 63 bytes".to_owned());
+        found.push("must be no more than 63 characters".to_owned());
     }
-    if !is_word(name, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), |c| c == b'-') {
+    if name.contains('.') {
+        found.push("must not contain dots".to_owned());
+    } else if !is_word(name, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), |c| c == b'-') {
         found.push(LABEL.to_owned());
     }
     found
@@ -44,7 +46,7 @@ fn label_complaints(name: &str) -> Vec<String> {
 fn subdomain_complaints(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     if name.len() > 253 {
-        found.push("must be no more than 253 bytes".to_owned());
+        found.push("must be no more than 253 characters".to_owned());
     }
     let word = |part| is_word(part, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), |c| c == b'-');
     if !name.split('.').all(word) {
@@ -70,7 +72,7 @@ pub(crate) fn qualified_complaints(key: &str) -> Vec<String> {
     if name.is_empty() {
         found.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        found.push("name part must be no more than 63 bytes".to_owned());
+        found.push("name part must be no more than 63 characters".to_owned());
     }
     if !is_word(name, |c| c.is_ascii_alphanumeric(), |c| matches!(c, b'-' | b'_' | b'.')) {
         found.push(QUALIFIED.to_owned());
@@ -82,7 +84,7 @@ pub(crate) fn qualified_complaints(key: &str) -> Vec<String> {
 pub(crate) fn label_value_complaints(value: &str) -> Vec<String> {
     let mut found = Vec::new();
     if value.len() > 63 {
-        found.push("must be no more than 63 bytes".to_owned());
+        found.push("must be no more than 63 characters".to_owned());
     }
     if !value.is_empty() && !is_word(value, |c| c.is_ascii_alphanumeric(), |c| matches!(c, b'-' | b'_' | b'.')) {
         found.push(LABEL_VALUE.to_owned());

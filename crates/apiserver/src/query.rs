@@ -56,19 +56,24 @@ impl Query {
         self.text("dryRun") == Some("All")
     }
 
-    /// The resourceVersion as a number, 0 if it is not given.
-    pub(crate) fn version(&self) -> Result<u64, Failure> {
+    /// The resourceVersion as a number, 0 if it is not given; a complaint if it is no number.
+    pub(crate) fn version(&self) -> Result<u64, String> {
         let Some(text) = self.text("resourceVersion") else { return Ok(0) };
-        text.parse().map_err(|_| {
-            Failure::invalid_options(
-                "ListOptions",
-                &[Cause::invalid(
-                    "resourceVersion",
-                    &Value::from(text),
-                    &format!("strconv.ParseUint: parsing {text:?}: invalid syntax"),
-                )],
-            )
-        })
+        let complaint = |_| {
+            format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
+        };
+        text.parse().map_err(complaint)
+    }
+
+    /// Refuses a trial that nobody knows: it must not be taken for the real thing.
+    pub(crate) fn check_dry_run(&self, options: &str) -> Result<(), Failure> {
+        match self.text("dryRun") {
+            None | Some("All") => Ok(()),
+            Some(other) => {
+                let cause = Cause::unsupported("dryRun", &Value::from(vec![other]), &[Value::from("All")]);
+                Err(Failure::invalid_options(options, &[cause]))
+            }
+        }
     }
 
     /// How the resourceVersion is meant, if it is said; refuses combinations that mean nothing.

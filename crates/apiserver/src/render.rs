@@ -116,7 +116,9 @@ impl Serialize for ShownList<'_> {
         };
         let mut metadata = serde_json::json!({ "resourceVersion": self.list.revision.to_string() });
         if let Some(metadata) = metadata.as_object_mut() {
-            metadata.extend(self.list.next.iter().map(|next| ("continue".to_owned(), Value::from(next.clone()))));
+            // Lists of custom resources always have the field, those of built-in ones only when there is more.
+            let next = self.list.next.clone().or_else(|| self.resource.custom.then(String::new));
+            metadata.extend(next.map(|next| ("continue".to_owned(), Value::from(next))));
             metadata.extend(self.list.remaining.map(|n| ("remainingItemCount".to_owned(), Value::from(n))));
         }
         let mut map = serializer.serialize_map(None)?;

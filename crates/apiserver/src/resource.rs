@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::schema::Cause;
@@ -80,7 +81,7 @@ pub(crate) enum NameRule {
 
 /// What one kind does differently from all others. Every method has the behaviour of the plain case as its default.
 pub(crate) trait Rules: Send + Sync + fmt::Debug {
-    /// Why a body cannot be read as an object of this kind at all.
+    /// Why a value cannot be read as an object of this kind, where its type alone does not tell.
     fn undecodable(&self, _object: &Value) -> Option<String> {
         None
     }
@@ -161,6 +162,8 @@ pub(crate) struct Resource {
     pub(crate) fields: FieldPaths,
     /// Its further subresources, as they stand in paths.
     pub(crate) subresources: Vec<String>,
+    /// Whether a value can be read as an object of this kind, as far as its type is known here; if not, why.
+    pub(crate) readable: fn(&Value) -> Result<(), String>,
     /// What it does differently.
     pub(crate) rules: Arc<dyn Rules>,
     /// Whether it came from a definition in the cluster.
@@ -189,6 +192,7 @@ impl Resource {
             names: NameRule::Subdomain,
             fields: FieldPaths::of_built_in(group, plural),
             subresources: Vec::new(),
+            readable: |_| Ok(()),
             rules: Arc::new(Plain),
             custom: false,
         }
@@ -219,6 +223,13 @@ impl Resource {
     #[must_use]
     pub(crate) fn with_generation(mut self) -> Self {
         self.generation = Generation::FollowsSpec;
+        self
+    }
+
+    /// With a type that its objects have to fit.
+    #[must_use]
+    pub(crate) fn typed<T: DeserializeOwned>(mut self) -> Self {
+        self.readable = |object| T::deserialize(object).map(drop).map_err(|error| format!("json: {error}"));
         self
     }
 

@@ -159,6 +159,7 @@ impl Service {
         };
         let resource = &call.resource;
         check_scope(&call, verb)?;
+        check_dry_run(&call, verb)?;
         if let Outcome::Refused(refusal) = outcome {
             return Err(refusal_of(refusal, &call, &state));
         }
@@ -265,8 +266,20 @@ fn check_scope(call: &Call, verb: Verb) -> Result<(), Failure> {
     let placed = call.namespace.is_some();
     match (call.resource.is_namespaced(), placed) {
         (false, true) => Err(Failure::unknown_path()),
-        (true, false) if call.name.is_some() || verb == Verb::Create => Err(Failure::unknown_path()),
+        (true, false) if call.name.is_some() => Err(Failure::unknown_path()),
+        (true, false) if verb == Verb::Create => Err(Failure::method_not_allowed()),
         _ => Ok(()),
+    }
+}
+
+/// What the parameters of a verb are called; only those that can be tried have any.
+fn check_dry_run(call: &Call, verb: Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Create => call.query.check_dry_run("CreateOptions"),
+        Verb::Update => call.query.check_dry_run("UpdateOptions"),
+        Verb::Patch => call.query.check_dry_run("PatchOptions"),
+        Verb::Delete | Verb::DeleteCollection => call.query.check_dry_run("DeleteOptions"),
+        Verb::Get | Verb::List | Verb::Watch => Ok(()),
     }
 }
 

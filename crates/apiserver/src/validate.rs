@@ -8,6 +8,7 @@ use crate::resource::Resource;
 use crate::schema::Cause;
 
 const MOST_ANNOTATION_BYTES: u64 = 256 * 1024;
+const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 /// Fields that no update changes, in the order in which they are complained about.
 const IMMUTABLE: &[&str] =
     &["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
@@ -23,7 +24,18 @@ pub(crate) fn new_metadata(resource: &Resource, object: &Value) -> Vec<Cause> {
         causes.extend(complaints.iter().map(|c| Cause::invalid("metadata.name", &Value::from(name), c)));
     }
     causes.extend(any_metadata(object));
+    if !resource.custom {
+        causes.extend(finalizer_domains(object));
+    }
     causes
+}
+
+/// Built-in kinds insist on finalizers that say whose they are; custom ones do not.
+fn finalizer_domains(object: &Value) -> Vec<Cause> {
+    let rule = "name is neither a standard finalizer name nor is it fully qualified";
+    let unowned = |name: &str| !name.contains('/') && !STANDARD_FINALIZERS.contains(&name);
+    let finalizers = meta::finalizers(object).into_iter().enumerate().filter(|(_, name)| unowned(name));
+    finalizers.map(|(i, name)| Cause::invalid(format!("metadata.finalizers[{i}]"), &Value::from(name), rule)).collect()
 }
 
 /// What is wrong with a change of metadata.
@@ -89,7 +101,7 @@ fn owner_references(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut controllers: Vec<String> = Vec::new();
     let owners = meta::get(object, "ownerReferences").and_then(Value::as_array);
-    for (index, owner) in owners.into_iter().flatten().enumerate() {
+    for owner in owners.into_iter().flatten() {
         let path = "metadata.ownerReferences";
         let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
         let rules = [
@@ -100,7 +112,7 @@ fn owner_references(object: &Value) -> Vec<Cause> {
         ];
         for (field, rule) in rules {
             if text(field).is_empty() {
-                causes.push(Cause::invalid(format!("{path}[{index}].{field}"), &Value::from(""), rule));
+                causes.push(Cause::invalid(format!("{path}.{field}"), &Value::from(""), rule));
             }
         }
         if owner.get("controller").and_then(Value::as_bool) == Some(true) {

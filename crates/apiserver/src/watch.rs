@@ -54,7 +54,7 @@ impl Request {
     pub(crate) fn open(state: &mut State, call: &Call, form: Form, shortest: Duration) -> Result<Self, Failure> {
         let selection = Selection::of(call)?;
         call.query.version_match(true)?;
-        let wanted = call.query.version()?;
+        let wanted = call.query.version().map_err(Failure::unexpected)?;
         let current = state.store.revision();
         let send_initial = call.query.flag("sendInitialEvents");
         let bookmarks = call.query.flag("allowWatchBookmarks") == Some(true);

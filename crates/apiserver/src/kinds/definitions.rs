@@ -82,6 +82,9 @@ fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn complete_names(definition: &mut Value) {
+    if let Some(spec) = definition.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.entry("conversion").or_insert_with(|| json!({ "strategy": "None" }));
+    }
     let Some(names) = definition.pointer_mut("/spec/names").and_then(Value::as_object_mut) else { return };
     let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
     names.entry("singular").or_insert_with(|| Value::from(kind.to_lowercase()));
@@ -123,6 +126,7 @@ fn resource(definition: &Value, version: &Value) -> Option<Resource> {
         names: NameRule::Subdomain,
         fields: FieldPaths::of_custom(selectable),
         subresources: Vec::new(),
+        readable: |_| Ok(()),
         rules: Arc::new(Custom { schema }),
         custom: true,
     })

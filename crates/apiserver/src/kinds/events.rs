@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::times::unreadable_micro_time;
 use crate::meta;
 use crate::resource::Rules;
 use crate::schema::Cause;
@@ -11,6 +12,10 @@ use crate::schema::Cause;
 pub(super) struct Events;
 
 impl Rules for Events {
+    fn undecodable(&self, object: &Value) -> Option<String> {
+        object.get("eventTime").and_then(unreadable_micro_time)
+    }
+
     fn validate(&self, object: &Value, _old: Option<&Value>) -> Vec<Cause> {
         let about = object.pointer("/involvedObject/namespace").and_then(Value::as_str).unwrap_or_default();
         let filed = meta::namespace(object);

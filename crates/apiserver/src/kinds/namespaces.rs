@@ -34,6 +34,7 @@ impl Rules for Namespaces {
     }
 
     fn mark_deleting(&self, object: &mut Value) {
+        meta::unset(object, "deletionGracePeriodSeconds");
         if let Some(object) = object.as_object_mut() {
             object.insert("status".to_owned(), json!({ "phase": "Terminating" }));
         }

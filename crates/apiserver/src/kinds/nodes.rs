@@ -37,7 +37,7 @@ fn taints(node: &Value) -> Vec<Cause> {
     let taints = node.pointer("/spec/taints").and_then(Value::as_array);
     for (index, taint) in taints.into_iter().flatten().enumerate() {
         let text = |field: &str| taint.get(field).and_then(Value::as_str).unwrap_or_default();
-        let path = format!("spec.taints[{index}]");
+        let path = format!("metadata.taints[{index}]");
         let (key, effect) = (text("key"), text("effect"));
         for complaint in names::qualified_complaints(key) {
             causes.push(Cause::invalid(format!("{path}.key"), &Value::from(key), &complaint));
@@ -48,7 +48,15 @@ fn taints(node: &Value) -> Vec<Cause> {
             causes.push(Cause::unsupported(format!("{path}.effect"), &Value::from(effect), &EFFECTS.map(Value::from)));
         }
         if !seen.insert((key, effect)) {
-            causes.push(Cause::duplicate(path, taint));
+            // In the words of the reference, which has its own idea of the path and shows its own type.
+            let shown = format!(
+                "{{\"Key\":{:?},\"Value\":{:?},\"Effect\":{:?},\"TimeAdded\":null}}",
+                key,
+                text("value"),
+                effect
+            );
+            let message = format!("Duplicate value: {shown}: taints must be unique by key and effect pair");
+            causes.push(Cause { field: path, reason: "FieldValueDuplicate".to_owned(), message });
         }
     }
     causes

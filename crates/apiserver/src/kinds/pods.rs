@@ -19,31 +19,12 @@ impl Rules for Pods {
     fn complete_new(&self, object: &mut Value, _now: Timestamp) {
         let Some(pod) = object.as_object_mut() else { return };
         pod.insert("status".to_owned(), json!({ "phase": "Pending", "qosClass": "BestEffort" }));
-        if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
-            fill(
-                spec,
-                json!({
-                    "restartPolicy": "Always",
-                    "terminationGracePeriodSeconds": 30,
-                    "dnsPolicy": "ClusterFirst",
-                    "securityContext": {},
-                    "schedulerName": "default-scheduler",
-                    "enableServiceLinks": true,
-                }),
-            );
-            let containers = spec.get_mut("containers").and_then(Value::as_array_mut);
-            for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
-                fill(
-                    container,
-                    json!({
-                        "imagePullPolicy": "IfNotPresent",
-                        "resources": {},
-                        "terminationMessagePath": "/dev/termination-log",
-                        "terminationMessagePolicy": "File",
-                    }),
-                );
-            }
-        }
+        complete_spec(object);
+    }
+
+    fn complete_changed(&self, object: &mut Value, _old: &Value, _now: Timestamp) {
+        // Defaults belong to reading, so an update that leaves them out changes nothing.
+        complete_spec(object);
     }
 
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -67,6 +48,47 @@ impl Rules for Pods {
         let period = if nothing_runs { 0 } else { requested.or(own).unwrap_or(0) };
         // A negative period means "as short as the kubelet can", which is a second.
         Some(if period < 0 { 1 } else { period })
+    }
+}
+
+fn complete_spec(object: &mut Value) {
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    fill(
+        spec,
+        json!({
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 30,
+            "dnsPolicy": "ClusterFirst",
+            "securityContext": {},
+            "schedulerName": "default-scheduler",
+            "enableServiceLinks": true,
+            "preemptionPolicy": "PreemptLowerPriority",
+            "priority": 0,
+        }),
+    );
+    let containers = spec.get_mut("containers").and_then(Value::as_array_mut);
+    for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+        let pull = if tag(image) == "latest" { "Always" } else { "IfNotPresent" };
+        fill(
+            container,
+            json!({
+                "imagePullPolicy": pull,
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+            }),
+        );
+    }
+}
+
+/// The tag of an image; what is pinned by digest has none, and what says nothing means the latest.
+fn tag(image: &str) -> &str {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    match name.split_once(':') {
+        _ if name.contains('@') => "",
+        Some((_, tag)) => tag,
+        None => "latest",
     }
 }
 

@@ -19,11 +19,10 @@ const DRAWS: usize = 8;
 /// Creates an object from the body of a request.
 pub(crate) fn create(state: &mut State, call: &Call, body: &[u8]) -> Result<Answer, Failure> {
     let mut object = decode::object(&call.resource, body)?;
-    call.check_readable(&object)?;
+    call.check_readable(&object).map_err(|why| call.not_handled(&why))?;
     let warnings = call.prune(&mut object).map_err(|why| call.not_handled(&why))?;
     if !meta::version(&object).is_empty() {
-        let text = "resourceVersion should not be set on objects to be created";
-        return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));
+        return Err(Failure::unexpected("resourceVersion should not be set on objects to be created"));
     }
     admit(state, call, object).map(|answer| answer.warning(warnings))
 }

@@ -10,7 +10,8 @@ use super::{Answer, Call, Selection};
 use crate::failure::Failure;
 use crate::meta;
 use crate::resource::{DeleteAnswer, Resource};
-use crate::state::State;
+use crate::schema::Cause;
+use crate::state::{Effect, State};
 use crate::store::Key;
 
 /// What a deletion may say in its body. The propagation policy is accepted and means nothing yet: there is no garbage
@@ -36,9 +37,14 @@ impl Options {
         let mut options = if body.iter().all(u8::is_ascii_whitespace) {
             Self::default()
         } else {
-            serde_json::from_slice(body)
-                .map_err(|error| Failure::bad_request(format!("error decoding request body as JSON: {error}")))?
+            serde_json::from_slice(body).map_err(|error| {
+                Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+            })?
         };
+        if let Some(other) = options.dry_run.iter().flatten().find(|value| *value != "All") {
+            let cause = Cause::unsupported("dryRun", &json!([other]), &[json!("All")]);
+            return Err(Failure::invalid_options("DeleteOptions", &[cause]));
+        }
         options.grace_period_seconds = options.grace_period_seconds.or(call.query.number("gracePeriodSeconds")?);
         Ok(options)
     }
@@ -90,24 +96,33 @@ fn remove(state: &mut State, call: &Call, key: &Key, options: &Options) -> Resul
     };
     check_preconditions(resource, &old, options)?;
     let mut object = old.as_ref().clone();
-    match time_to_wind_down(resource, &old, options.grace_period_seconds) {
+    let grace = time_to_wind_down(resource, &old, options.grace_period_seconds);
+    let graceful = !matches!(grace, Grace::None);
+    match grace {
         Grace::None => begin(resource, &mut object, call.now, 0),
         Grace::Begin { seconds } => begin(resource, &mut object, call.now, seconds),
         Grace::Shorten { seconds } => shorten(&mut object, seconds),
         Grace::Pending => return Ok(Removal::Begun(old)),
     }
-    let effect = if options.is_dry_run() { crate::state::Effect::DryRun } else { call.effect() };
+    let effect = if options.is_dry_run() { Effect::DryRun } else { call.effect() };
     let stays = meta::deletion_grace(&object).unwrap_or_default() > 0
         || !meta::finalizers(&object).is_empty()
         || resource.rules.is_held(&object);
-    if !stays {
+    if !stays && !graceful {
         let last = state.remove(resource, key, call.now, effect).unwrap_or(old);
         return Ok(Removal::Done(last));
     }
     if object == *old {
         return Ok(Removal::Begun(old));
     }
-    Ok(Removal::Begun(state.put(resource, key.clone(), object, call.now, effect)))
+    let marked = state.put(resource, key.clone(), object, call.now, effect);
+    if stays {
+        return Ok(Removal::Begun(marked));
+    }
+    // Kinds that wind down are marked first even when they get no time for it: watchers see both steps.
+    Ok(Removal::Done(
+        state.remove(resource, key, call.now, effect).filter(|_| effect == Effect::Real).unwrap_or(marked),
+    ))
 }
 
 fn check_preconditions(resource: &Resource, object: &Value, options: &Options) -> Result<(), Failure> {

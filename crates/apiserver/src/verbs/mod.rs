@@ -143,10 +143,10 @@ impl Call {
         }
     }
 
-    /// Refuses an object with values that cannot be read. Other than the reference, which repeats the body of a patch in that
-    /// case, this does not say what they are: they may be secret.
-    fn check_readable(&self, object: &Value) -> Result<(), Failure> {
-        self.resource.rules.undecodable(object).map_or(Ok(()), |why| Err(self.not_handled(&why)))
+    /// Whether all values of an object can be read; if not, why.
+    fn check_readable(&self, object: &Value) -> Result<(), String> {
+        (self.resource.readable)(object)?;
+        self.resource.rules.undecodable(object).map_or(Ok(()), Err)
     }
 
     /// The refusal of a body that cannot be an object of this kind.

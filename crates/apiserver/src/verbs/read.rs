@@ -46,7 +46,7 @@ pub(crate) struct List {
 
 /// Reads one object.
 pub(crate) fn get(state: &State, call: &Call, seen: Seen) -> Result<Answer, Failure> {
-    let (wanted, current) = (call.query.version()?, state.store.revision());
+    let (wanted, current) = (call.query.version().map_err(Failure::unexpected)?, state.store.revision());
     if wanted > current {
         return Err(Failure::version_too_large(wanted, current));
     }
@@ -93,7 +93,8 @@ struct Start {
 }
 
 fn start(call: &Call, current: u64, paged: bool) -> Result<Start, Failure> {
-    let wanted = call.query.version()?;
+    let invalid = |why| Failure::bad_request(format!("invalid resource version: {why}"));
+    let wanted = call.query.version().map_err(invalid)?;
     let how = call.query.version_match(false)?;
     if let Some(token) = call.query.text("continue") {
         if wanted != 0 {
@@ -136,7 +137,8 @@ impl Token {
     }
 
     fn decode(text: &str) -> Result<Self, Failure> {
-        let bad = |why: String| Failure::bad_request(format!("continue key is not valid: {why}"));
+        let bad =
+            |why: String| Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|e| bad(e.to_string()))?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|e| bad(e.to_string()))?;
         if token.v == "meta.k8s.io/v1" {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Answer, Call, Part, create};
 use crate::decode;
@@ -19,21 +19,10 @@ use crate::validate;
 pub(crate) fn update(state: &mut State, call: &Call, body: &[u8]) -> Result<Answer, Failure> {
     let resource = &call.resource;
     let mut object = decode::object(resource, body)?;
-    call.check_readable(&object)?;
+    call.check_readable(&object).map_err(|why| call.not_handled(&why))?;
     let warnings = call.prune(&mut object).map_err(|why| call.not_handled(&why))?;
     let key = call.key();
-    let name = meta::name(&object);
-    if name.is_empty() {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            key.name
-        )));
-    }
-    if *name != *key.name {
-        let text = format!("the name of the object ({name}) does not match the name on the URL ({})", key.name);
-        return Err(Failure::bad_request(text));
-    }
-    check_namespace(call, &mut object)?;
+    check_address(call, &key, &mut object)?;
     let Some(old) = state.get(resource, &key).cloned() else {
         let creates = resource.put_of_missing == PutOfMissing::Creates && call.part == Part::Whole;
         return if creates { create::admit(state, call, object) } else { Err(Failure::not_found(resource, &key.name)) };
@@ -61,13 +50,14 @@ pub(crate) fn patch(state: &mut State, call: &Call, kind: PatchKind, body: &[u8]
     let shown = in_version(resource, old.as_ref().clone());
     let patched = patch::apply(kind, &shown, body).map_err(|error| {
         let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
-        Failure::new(code, error.reason(), error.to_string())
+        let failure = Failure::new(code, error.reason(), error.to_string());
+        if code == StatusCode::UNPROCESSABLE_ENTITY { failure.with_details(json!({})) } else { failure }
     })?;
     let mut object = decode::shaped(resource, patched)?;
-    call.check_readable(&object)?;
-    let strict = |why: String| Failure::strict_patch(&String::from_utf8_lossy(body), &why);
-    let warnings = call.prune(&mut object).map_err(strict)?;
-    check_namespace(call, &mut object)?;
+    let unreadable = |why: String| Failure::unreadable_patch(&why);
+    call.check_readable(&object).map_err(unreadable)?;
+    let warnings = call.prune(&mut object).map_err(unreadable)?;
+    check_address(call, &key, &mut object)?;
     replace(state, call, &key, &old, object).map(|answer| answer.warning(warnings))
 }
 
@@ -79,7 +69,19 @@ fn in_version(resource: &Resource, mut object: Value) -> Value {
     object
 }
 
-fn check_namespace(call: &Call, object: &mut Value) -> Result<(), Failure> {
+/// The object in the body is the object in the path.
+fn check_address(call: &Call, key: &Key, object: &mut Value) -> Result<(), Failure> {
+    let name = meta::name(object);
+    if name.is_empty() {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            key.name
+        )));
+    }
+    if *name != *key.name {
+        let text = format!("the name of the object ({name}) does not match the name on the URL ({})", key.name);
+        return Err(Failure::bad_request(text));
+    }
     let path = call.namespace.as_deref().unwrap_or_default();
     if meta::namespace(object).is_empty() {
         if !path.is_empty() {
@@ -108,7 +110,7 @@ fn replace(state: &mut State, call: &Call, key: &Key, old: &Arc<Value>, mut obje
             object = with_only_status_changed(resource, &object, old);
             resource.rules.complete_changed(&mut object, old, call.now);
         }
-        Part::Finalize => take_field(&mut object, old, "status"),
+        Part::Finalize => object = with_only_finalizers_changed(&object, old),
     }
     follow_generation(resource, &mut object, old);
 
@@ -140,6 +142,9 @@ fn check_version(resource: &Resource, key: &Key, old: &Value, object: &Value) ->
         }
         "" | "0" => Ok(()),
         wanted if wanted == meta::version(old) => Ok(()),
+        wanted if wanted.parse::<u64>().is_err() => {
+            Err(Failure::unexpected(format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax")))
+        }
         _ => Err(Failure::modified(resource, &key.name)),
     }
 }
@@ -174,6 +179,16 @@ fn with_only_status_changed(resource: &Resource, object: &Value, old: &Value) ->
     if resource.status == StatusWrites::StatusAndMetadata {
         take_field(&mut result, object, "metadata");
         meta::copy(&mut result, old, "ownerReferences");
+    }
+    result
+}
+
+fn with_only_finalizers_changed(object: &Value, old: &Value) -> Value {
+    let mut result = old.clone();
+    let finalizers = object.pointer("/spec/finalizers").filter(|f| f.as_array().is_some_and(|f| !f.is_empty()));
+    if let Some(spec) = result.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.remove("finalizers");
+        spec.extend(finalizers.map(|f| ("finalizers".to_owned(), f.clone())));
     }
     result
 }

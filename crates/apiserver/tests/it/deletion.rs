@@ -1,8 +1,9 @@
 //! How objects go.
 
+use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, WatchEvent, WatchParams};
 use serde_json::json;
 
 use crate::cluster::{client, config_map, config_maps, create_many, refusal, server, widget, widgets};
@@ -94,9 +95,14 @@ async fn a_running_pod_gets_its_time_and_only_ever_less() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_runs_nowhere_is_gone_at_once() {
     let api: Api<Pod> = Api::default_namespaced(client(&server()));
-    api.create(&PostParams::default(), &pod(None)).await.unwrap();
-    api.delete("p", &DeleteParams::default()).await.unwrap();
+    let made = api.create(&PostParams::default(), &pod(None)).await.unwrap();
+    let events = api.watch(&WatchParams::default(), &made.metadata.resource_version.unwrap()).await.unwrap();
+    let last = api.delete("p", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert_eq!((last.metadata.deletion_grace_period_seconds, last.metadata.generation), (Some(0), Some(2)));
     assert_eq!(refusal(api.get("p").await).0, 404);
+    // Watchers see that it was marked, then that it is gone.
+    let seen: Vec<_> = events.take(2).try_collect().await.unwrap();
+    assert!(matches!(seen.as_slice(), [WatchEvent::Modified(_), WatchEvent::Deleted(_)]), "{seen:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -172,7 +172,7 @@ async fn a_custom_resource_is_not_overwritten_blindly() {
     assert_eq!(code, 422);
     assert_eq!(
         message,
-        "widgets.test.io \"a\" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
+        "widgets.test.io \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
     );
 }
 
