@@ -86,8 +86,14 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
         let patch = MachinePatch { finalizers: Some(finalizers), ..MachinePatch::default() };
         return Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::FinalizerFirst);
     }
-    if let Some(text) = invalid(seen.machine) {
-        return refusal(seen, Reason::Invalid(text), api::names::events::ours::INVALID, Awaited::Change);
+    let errors = api::validation::machine(seen.machine);
+    if !errors.is_empty() {
+        return refusal(
+            seen,
+            Reason::Invalid(api::validation::joined(&errors)),
+            api::names::events::ours::INVALID,
+            Awaited::Change,
+        );
     }
     if create::is_due(&facts) {
         return create::plan(seen, &facts);
@@ -109,7 +115,3 @@ fn refusal(seen: &Observed<'_>, because: Reason, event: &'static str, awaited: A
 
 #[cfg(test)]
 mod tests;
-
-fn invalid(machine: &Machine) -> Option<String> {
-    machine.spec.class.name.is_empty().then(|| "spec.class.name: Required value: Name is required".to_owned())
-}
