@@ -1,1 +1,18 @@
-//! Placeholder.
+//! Thin shells around the planners: observe, plan, act.
+//!
+//! A shell reads the caches into the planner's input, calls the planner, carries out its steps and turns the outcome into a
+//! wake-up. It holds no opinion: whatever begins with *if the machine* belongs to `plan`.
+
+pub mod cluster;
+pub mod credentials;
+pub mod decision;
+pub mod drivers;
+pub mod gate;
+pub mod indexes;
+pub mod knowledge;
+pub mod machine;
+pub mod wiring;
+
+pub use cluster::Cluster;
+pub use decision::{Decision, Listener};
+pub use drivers::Drivers;

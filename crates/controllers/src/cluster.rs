@@ -1,0 +1,68 @@
+//! Everything that one cluster's controllers need, as one value that is passed down.
+//!
+//! Nothing of this is global. A test runs twenty clusters side by side, a simulation restarts one, and one process may one day
+//! serve hundreds.
+
+use std::sync::Arc;
+
+use api::view::{NodeView, SecretView};
+use api::{Machine, MachineClass};
+use kube::Client;
+use plan::Policy;
+use runtime::cache::{Cache, Caches};
+use runtime::events::EventSink;
+use runtime::lease::Leadership;
+use runtime::queue::Queue;
+use runtime::{Clock, Key, Tasks};
+
+use crate::Listener;
+use crate::credentials::Credentials;
+use crate::gate::Gate;
+use crate::knowledge::Knowledge;
+
+/// The machine controller's world.
+pub struct Cluster {
+    /// The namespace of the control cluster that is looked after.
+    pub namespace: String,
+    /// Writes to the control cluster.
+    pub control: Client,
+    /// The cluster that nodes join, unless Millwright runs without one.
+    pub target: Option<Target>,
+    /// All Machines of the namespace.
+    pub machines: Cache<Machine>,
+    /// All MachineClasses of the namespace.
+    pub classes: Cache<MachineClass>,
+    /// The metadata of all Secrets of the namespace.
+    pub secrets: Cache<SecretView>,
+    /// The data of those that a class names.
+    pub credentials: Credentials,
+    /// All of the above, for the gate that opens when they have synced.
+    pub caches: Caches,
+    /// What the cloud has said of each machine's VM.
+    pub knowledge: Knowledge,
+    /// The way to the drivers.
+    pub gate: Gate,
+    /// Machines to look at.
+    pub queue: Queue<Key>,
+    /// Whether we may act.
+    pub leadership: Leadership,
+    /// Where Events go.
+    pub events: EventSink,
+    /// Limits and periods.
+    pub policy: Arc<Policy>,
+    /// The time.
+    pub clock: Clock,
+    /// The tasks that work for this cluster.
+    pub tasks: Tasks,
+    /// Who is told of every decision; the log in any case.
+    pub listener: Option<Listener>,
+}
+
+/// The cluster that nodes join.
+#[derive(Clone)]
+pub struct Target {
+    /// Reads and writes there.
+    pub client: Client,
+    /// All its Nodes.
+    pub nodes: Cache<NodeView>,
+}

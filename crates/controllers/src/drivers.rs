@@ -1,0 +1,45 @@
+//! Which driver serves which class.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::{Code, MachineClass};
+use driver::{Driver, DriverError};
+
+/// The drivers of this process, by the provider they serve.
+#[derive(Clone, Default)]
+pub struct Drivers {
+    by_provider: BTreeMap<String, Arc<dyn Driver>>,
+    sole: Option<Arc<dyn Driver>>,
+}
+
+impl Drivers {
+    /// No driver at all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Serves classes of this provider.
+    #[must_use]
+    pub fn with(mut self, provider: &str, driver: Arc<dyn Driver>) -> Self {
+        self.by_provider.insert(provider.to_owned(), driver);
+        self
+    }
+
+    /// Serves every class, whatever it calls its provider; that is how the reference runs.
+    #[must_use]
+    pub fn only(driver: Arc<dyn Driver>) -> Self {
+        Self { by_provider: BTreeMap::new(), sole: Some(driver) }
+    }
+
+    /// The driver for a class, or an error that names the fix.
+    pub fn of(&self, class: &MachineClass) -> Result<Arc<dyn Driver>, DriverError> {
+        let found = self.sole.as_ref().or_else(|| self.by_provider.get(&class.provider));
+        found.cloned().ok_or_else(|| {
+            let known: Vec<&str> = self.by_provider.keys().map(String::as_str).collect();
+            let message =
+                format!("provider: no driver serves {:?}; this process has {}", class.provider, known.join(", "));
+            DriverError::new(Code::InvalidArgument, message)
+        })
+    }
+}

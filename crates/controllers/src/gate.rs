@@ -1,0 +1,150 @@
+//! The one way to the drivers.
+//!
+//! A call to a cloud can take minutes, so it never holds a worker: it runs in a task of its own, its machine plans nothing while
+//! it is under way, and its end wakes the machine. The gate bounds how many calls run at once, gives each a deadline, and asks
+//! once more, right before the call leaves, whether we still lead: the wait for a free place may have outlasted the lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::Uid;
+use driver::{Code, Created, DriverError, Found, MachineRequest, Support};
+use jiff::SignedDuration;
+use plan::machine::{Call, Failure, Initialized, Vm, VmKnowledge};
+use runtime::lease::Leadership;
+use runtime::queue::Queue;
+use runtime::{Clock, Key, Tasks};
+use tokio::sync::Semaphore;
+
+use crate::Drivers;
+use crate::knowledge::Knowledge;
+
+/// The way to the drivers of one cluster. Clones are the same gate.
+#[derive(Clone)]
+pub struct Gate {
+    drivers: Drivers,
+    places: Arc<Semaphore>,
+    patience: Duration,
+    knowledge: Knowledge,
+    leadership: Leadership,
+    queue: Queue<Key>,
+    clock: Clock,
+    tasks: Tasks,
+}
+
+/// What a gate is made from.
+pub struct GateParts {
+    /// The drivers behind it.
+    pub drivers: Drivers,
+    /// How many calls may run at once.
+    pub places: usize,
+    /// How long a call may take, waiting for a place included.
+    pub patience: Duration,
+    /// Where answers are kept.
+    pub knowledge: Knowledge,
+    /// Whether we may act.
+    pub leadership: Leadership,
+    /// Whom an answer wakes.
+    pub queue: Queue<Key>,
+    /// The time.
+    pub clock: Clock,
+    /// Who owns the calls.
+    pub tasks: Tasks,
+}
+
+impl Gate {
+    /// A gate with all its places free.
+    pub fn new(parts: GateParts) -> Self {
+        let GateParts { drivers, places, patience, knowledge, leadership, queue, clock, tasks } = parts;
+        Self {
+            drivers,
+            places: Arc::new(Semaphore::new(places.max(1))),
+            patience,
+            knowledge,
+            leadership,
+            queue,
+            clock,
+            tasks,
+        }
+    }
+
+    /// Starts a call about a machine. From this moment until its answer is noted, the machine is known to be *calling*.
+    pub fn begin(&self, key: Key, uid: Uid, call: Call, request: MachineRequest) {
+        let until = SignedDuration::try_from(self.patience).ok().and_then(|d| self.clock.now().checked_add(d).ok());
+        let before = self.knowledge.of(&key, &uid).described;
+        self.knowledge.learn(&key, &uid, VmKnowledge::Calling { call, until: until.unwrap_or(jiff::Timestamp::MAX) });
+        let gate = self.clone();
+        let limits = driver::Call::within(self.patience).canceled_by(self.tasks.stopping());
+        self.tasks.spawn("driver call", async move {
+            let answer = limits.bound(gate.pass(call, &limits, &request)).await;
+            let learned = match answer {
+                Ok(knowledge) => knowledge.into_knowledge(before),
+                Err(error) => gate.failed(call, &error, before),
+            };
+            tracing::debug!(machine = %key, call = call.verb(), ?learned, "the cloud answered");
+            gate.knowledge.learn(&key, &uid, learned);
+            gate.queue.add(key);
+        });
+    }
+
+    async fn pass(&self, call: Call, limits: &driver::Call, request: &MachineRequest) -> Result<Answer, DriverError> {
+        let driver = self.drivers.of(&request.class)?;
+        let Ok(_place) = self.places.acquire().await else {
+            return Err(DriverError::new(Code::Canceled, "the gate was closed"));
+        };
+        if let Err(why) = self.leadership.check() {
+            return Err(DriverError::new(Code::Canceled, why.to_string()));
+        }
+        match call {
+            Call::Status => driver.status(limits, request).await.map(Answer::Found),
+            Call::Create => {
+                let created = driver.create(limits, request).await?;
+                let initialized = match driver.capabilities().initialize {
+                    Support::Offered => Initialized::NotYet,
+                    Support::NotOffered => Initialized::Yes,
+                };
+                Ok(Answer::Created(created, initialized))
+            }
+            Call::Initialize => driver.initialize(limits, request).await.map(|_| Answer::Initialized),
+            Call::Delete => driver.delete(limits, request).await.map(|_| Answer::Deleted),
+        }
+    }
+
+    fn failed(&self, call: Call, error: &DriverError, before: Option<Vm>) -> VmKnowledge {
+        let failure = Failure {
+            call,
+            code: error.code(),
+            text: error.to_string(),
+            last_known_state: error.last_known_state().map(str::to_owned),
+            at: self.clock.now(),
+        };
+        let found = error.found().cloned().map(|found| vm(found, Initialized::NotYet));
+        VmKnowledge::after_failure(failure, found, before)
+    }
+}
+
+/// A call that succeeded.
+enum Answer {
+    Found(Found),
+    Created(Created, Initialized),
+    Initialized,
+    Deleted,
+}
+
+impl Answer {
+    fn into_knowledge(self, before: Option<Vm>) -> VmKnowledge {
+        match self {
+            Self::Found(found) => VmKnowledge::Known(vm(found, Initialized::Yes)),
+            Self::Created(created, initialized) => VmKnowledge::Known(vm(created.into(), initialized)),
+            Self::Initialized => match before {
+                Some(vm) => VmKnowledge::Known(Vm { initialized: Initialized::Yes, ..vm }),
+                None => VmKnowledge::Unasked,
+            },
+            Self::Deleted => VmKnowledge::Gone,
+        }
+    }
+}
+
+fn vm(found: Found, initialized: Initialized) -> Vm {
+    Vm { provider_id: found.provider_id, node_name: found.node_name, addresses: found.addresses, initialized }
+}

@@ -1,0 +1,25 @@
+//! The questions the controllers ask of the caches.
+
+use api::names::labels;
+use api::view::NodeView;
+use api::{Machine, MachineClass, Object};
+use runtime::cache::Index;
+
+/// Machines by the node their label names.
+pub const MACHINES_BY_NODE: Index<Machine> = Index::new("machines-by-node", |machine| label(machine, labels::NODE));
+
+/// Machines by the class they name.
+pub const MACHINES_BY_CLASS: Index<Machine> =
+    Index::new("machines-by-class", |machine| vec![machine.spec.class.name.clone()]);
+
+/// Nodes by the machine their label names.
+pub const NODES_BY_MACHINE: Index<NodeView> = Index::new("nodes-by-machine", |node| label(node, labels::MACHINE_NAME));
+
+/// Classes by the names of the Secrets they use.
+pub const CLASSES_BY_SECRET: Index<MachineClass> = Index::new("classes-by-secret", |class| {
+    [&class.secret_ref, &class.credentials_secret_ref].into_iter().flatten().map(|secret| secret.name.clone()).collect()
+});
+
+fn label(object: &impl Object, key: &str) -> Vec<String> {
+    object.label(key).filter(|value| !value.is_empty()).map(str::to_owned).into_iter().collect()
+}

@@ -1,0 +1,97 @@
+//! What this process has learned of each machine, beyond what objects say.
+//!
+//! Answers of the cloud and the pods seen on a node are kept here between two passes, by uid, so that a machine made anew under
+//! an old name inherits nothing. All of it may be lost at any time: the planner then asks again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::Uid;
+use parking_lot::Mutex;
+use plan::machine::{PodsOnNode, Vm, VmKnowledge};
+use runtime::Key;
+
+/// What is known of each machine. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Knowledge {
+    known: Arc<Mutex<BTreeMap<Key, Known>>>,
+}
+
+/// What is known of one machine.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    uid: Uid,
+    /// What the cloud last said.
+    pub vm: VmKnowledge,
+    /// The VM as it was last described, which outlives a call that is under way.
+    pub described: Option<Vm>,
+    /// Who was seen on its node.
+    pub pods: PodsOnNode,
+}
+
+impl Knowledge {
+    /// What is known of this very machine.
+    pub fn of(&self, key: &Key, uid: &Uid) -> Known {
+        let known = self.known.lock();
+        known
+            .get(key)
+            .filter(|k| k.uid == *uid)
+            .cloned()
+            .unwrap_or_else(|| Known { uid: uid.clone(), ..Known::default() })
+    }
+
+    /// Notes an answer of the cloud.
+    pub fn learn(&self, key: &Key, uid: &Uid, vm: VmKnowledge) {
+        self.change(key, uid, |known| {
+            if let VmKnowledge::Known(vm) = &vm {
+                known.described = Some(vm.clone());
+            }
+            known.vm = vm;
+        });
+    }
+
+    /// Notes who is on the node.
+    pub fn saw_pods(&self, key: &Key, uid: &Uid, pods: PodsOnNode) {
+        self.change(key, uid, |known| known.pods = pods);
+    }
+
+    /// Forgets a machine that is gone.
+    pub fn forget(&self, key: &Key) {
+        self.known.lock().remove(key);
+    }
+
+    /// How many machines anything is known of.
+    pub fn len(&self) -> usize {
+        self.known.lock().len()
+    }
+
+    /// Whether nothing is known of any.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn change(&self, key: &Key, uid: &Uid, change: impl FnOnce(&mut Known)) {
+        let mut all = self.known.lock();
+        let known = all.entry(key.clone()).or_default();
+        if known.uid != *uid {
+            *known = Known { uid: uid.clone(), ..Known::default() };
+        }
+        change(known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_made_anew_under_an_old_name_inherits_nothing() {
+        let knowledge = Knowledge::default();
+        let key = Key::new("ns", "m");
+        knowledge.learn(&key, &"old".into(), VmKnowledge::Absent);
+        assert_eq!(knowledge.of(&key, &"old".into()).vm, VmKnowledge::Absent);
+        assert_eq!(knowledge.of(&key, &"new".into()).vm, VmKnowledge::Unasked);
+        knowledge.learn(&key, &"new".into(), VmKnowledge::Gone);
+        assert_eq!(knowledge.of(&key, &"old".into()).vm, VmKnowledge::Unasked);
+    }
+}

@@ -1,0 +1,212 @@
+//! Carrying out the steps of a machine's plan.
+//!
+//! Before each step the lease is checked once more, and each write carries the uid and version the decision was based on: what
+//! was decided about one state of the world is never done to another. The answer to every write goes into the cache before the
+//! next step, so that the next pass sees it whether or not the watch has caught up.
+
+use std::fmt;
+use std::sync::Arc;
+
+use api::view::{NodeView, PodView};
+use api::{Machine, Object};
+use driver::MachineRequest;
+use either::Either;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Resource};
+use plan::machine::{Call, MachinePatch, NodePatch, Notice, Plan, PodsOnNode, Step, Tone, pods_in_the_way};
+use runtime::Key;
+use runtime::client::{RetryClass, Trouble};
+use runtime::events::Severity;
+use runtime::lease::NotLeading;
+use runtime::queue::Outcome;
+use serde_json::{Value, json};
+
+use super::observe::Seen;
+use crate::Cluster;
+use crate::cluster::Target;
+
+/// Why the rest of a plan was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Stumble {
+    #[error("{0}")]
+    NotLeading(#[from] NotLeading),
+    #[error("failed to {step}: {trouble}")]
+    Api { step: String, trouble: Trouble },
+    #[error("the write to {step} changed nothing, so the API server does not keep what we write")]
+    NothingChanged { step: String },
+    #[error("a step needs {0}, which is not there")]
+    Missing(&'static str),
+}
+
+impl Stumble {
+    /// When to try again: at the server's word where it gave one, else after the queue's own growing pause.
+    pub(super) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Api { trouble: Trouble { class: RetryClass::Throttled { after: Some(after) }, .. }, .. } => {
+                Outcome::Again { after: *after }
+            }
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<(), Stumble> {
+    // Two writes of one plan touch the same object: the second is guarded by what the first one made of it.
+    let mut machine = seen.machine.clone();
+    for step in &plan.steps {
+        cluster.leadership.check()?;
+        match step {
+            Step::Patch(patch) => machine = write(cluster, &machine, &body(patch), Part::Object, step).await?,
+            Step::Status(status) => {
+                machine = write(cluster, &machine, &status.to_patch(&machine), Part::Status, step).await?;
+            }
+            Step::PatchNode(patch) => patch_node(target(cluster)?, patch, step).await?,
+            Step::DeleteNode { name, uid } => delete_node(target(cluster)?, name, uid.as_str(), step).await?,
+            Step::LookAtPods { node } => {
+                let pods = look_at_pods(cluster, target(cluster)?, node, step).await?;
+                cluster.knowledge.saw_pods(key, &machine.uid(), pods);
+            }
+            Step::Driver(call) => call_driver(cluster, key, seen, &machine, *call)?,
+            Step::Tell(notice) => tell(cluster, &machine, notice),
+        }
+    }
+    Ok(())
+}
+
+/// Which part of an object a patch is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Object,
+    Status,
+}
+
+async fn write(
+    cluster: &Cluster,
+    machine: &Arc<Machine>,
+    patch: &Value,
+    part: Part,
+    step: &Step,
+) -> Result<Arc<Machine>, Stumble> {
+    let api: Api<Machine> = Api::namespaced(cluster.control.clone(), machine.namespace());
+    let mut patch = patch.clone();
+    guard(&mut patch, machine.uid().as_str(), machine.resource_version());
+    let (name, parameters, patch) = (machine.name(), PatchParams::default(), Patch::Merge(&patch));
+    let answer = match part {
+        Part::Object => api.patch(name, &parameters, &patch).await,
+        Part::Status => api.patch_status(name, &parameters, &patch).await,
+    };
+    let answer = answer.map_err(|error| stumble(step, &error))?;
+    if answer.resource_version() == machine.resource_version() {
+        return Err(Stumble::NothingChanged { step: step.to_string() });
+    }
+    cluster.machines.wrote(answer.clone());
+    Ok(Arc::new(answer))
+}
+
+fn body(patch: &MachinePatch) -> Value {
+    let MachinePatch { finalizers, node_label, priority, provider_id } = patch;
+    let mut metadata = serde_json::Map::new();
+    let mut body = serde_json::Map::new();
+    if let Some(list) = finalizers {
+        metadata.insert("finalizers".into(), json!(list));
+    }
+    if let Some(node) = node_label {
+        metadata.insert("labels".into(), json!({ api::names::labels::NODE: node }));
+    }
+    if let Some(priority) = priority {
+        metadata.insert("annotations".into(), json!({ api::names::annotations::PRIORITY: priority }));
+    }
+    if let Some(id) = provider_id {
+        body.insert("spec".into(), json!({ "providerID": id }));
+    }
+    body.insert("metadata".into(), Value::Object(metadata));
+    Value::Object(body)
+}
+
+async fn patch_node(target: &Target, patch: &NodePatch, step: &Step) -> Result<(), Stumble> {
+    let NodePatch { name, uid, resource_version, machine_label, finalizers } = patch;
+    let mut metadata = serde_json::Map::new();
+    if let Some(machine) = machine_label {
+        metadata.insert("labels".into(), json!({ api::names::labels::MACHINE_NAME: machine }));
+    }
+    if let Some(list) = finalizers {
+        metadata.insert("finalizers".into(), json!(list));
+    }
+    let mut body = json!({ "metadata": metadata });
+    guard(&mut body, uid.as_str(), resource_version);
+    let api: Api<NodeView> = Api::all(target.client.clone());
+    let answer =
+        api.patch(name, &PatchParams::default(), &Patch::Merge(&body)).await.map_err(|error| stumble(step, &error))?;
+    target.nodes.wrote(answer);
+    Ok(())
+}
+
+async fn delete_node(target: &Target, name: &str, uid: &str, step: &Step) -> Result<(), Stumble> {
+    let parameters = DeleteParams {
+        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    let api: Api<NodeView> = Api::all(target.client.clone());
+    match api.delete(name, &parameters).await {
+        Ok(Either::Left(node)) => target.nodes.wrote(node),
+        Ok(Either::Right(_)) => target.nodes.deleted(&Key::cluster(name), uid),
+        Err(error) => match Trouble::of(&error).class {
+            // Gone, or replaced by another node of that name: either way this one is no more.
+            RetryClass::NotFound | RetryClass::Conflict => target.nodes.deleted(&Key::cluster(name), uid),
+            _ => return Err(stumble(step, &error)),
+        },
+    }
+    Ok(())
+}
+
+async fn look_at_pods(cluster: &Cluster, target: &Target, node: &str, step: &Step) -> Result<PodsOnNode, Stumble> {
+    let api: Api<PodView> = Api::all(target.client.clone());
+    let parameters = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let pods = api.list(&parameters).await.map_err(|error| stumble(step, &error))?;
+    let blocking = pods_in_the_way(&pods.items);
+    Ok(if blocking.is_empty() {
+        PodsOnNode::Clear
+    } else {
+        PodsOnNode::Blocking { pods: blocking, at: cluster.clock.now() }
+    })
+}
+
+fn call_driver(cluster: &Cluster, key: &Key, seen: &Seen, machine: &Arc<Machine>, call: Call) -> Result<(), Stumble> {
+    let plan::Lookup::Present(class) = &seen.class else { return Err(Stumble::Missing("its MachineClass")) };
+    let request = MachineRequest { machine: machine.clone(), class: class.clone(), secret: seen.data.clone() };
+    cluster.gate.begin(key.clone(), machine.uid(), call, request);
+    Ok(())
+}
+
+fn tell(cluster: &Cluster, machine: &Machine, notice: &Notice) {
+    let Notice { tone, reason, message } = notice;
+    let severity = match tone {
+        Tone::Normal => Severity::Normal,
+        Tone::Warning => Severity::Warning,
+    };
+    let about = machine.object_ref(&());
+    cluster.events.emit(runtime::events::Notice {
+        about,
+        severity,
+        reason: (*reason).into(),
+        message: message.clone(),
+    });
+}
+
+/// The very object, in the very state that was decided on.
+fn guard(patch: &mut Value, uid: &str, resource_version: &str) {
+    if let Some(metadata) =
+        patch.as_object_mut().and_then(|p| p.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
+    {
+        metadata.insert("uid".into(), json!(uid));
+        metadata.insert("resourceVersion".into(), json!(resource_version));
+    }
+}
+
+fn target(cluster: &Cluster) -> Result<&Target, Stumble> {
+    cluster.target.as_ref().ok_or(Stumble::Missing("a target cluster"))
+}
+
+fn stumble(step: &impl fmt::Display, error: &kube::Error) -> Stumble {
+    Stumble::Api { step: step.to_string(), trouble: Trouble::of(error) }
+}

@@ -1,0 +1,91 @@
+//! Everything a machine's decision looks at, read at one moment.
+
+use std::sync::Arc;
+
+use api::view::NodeView;
+use api::{Machine, MachineClass, Object, SecretData};
+use jiff::Timestamp;
+use plan::machine::{Observed, PodsOnNode, SecretState, Target};
+use runtime::Key;
+use runtime::cache::Lookup;
+
+use crate::credentials::Unreadable;
+use crate::indexes::NODES_BY_MACHINE;
+use crate::knowledge::Known;
+use crate::{Cluster, cluster};
+
+/// What was seen, kept alive for the planner and for the steps that follow.
+pub(super) struct Seen {
+    pub(super) machine: Arc<Machine>,
+    pub(super) class: plan::Lookup<Arc<MachineClass>>,
+    pub(super) data: Arc<SecretData>,
+    secret: SecretState,
+    node: Option<plan::Lookup<Arc<NodeView>>>,
+    known: Known,
+    now: Timestamp,
+}
+
+pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Result<Seen, Unreadable> {
+    let class = plain(cluster.classes.look_up(&Key::new(machine.namespace(), machine.spec.class.name.as_str())));
+    let data = match &class {
+        plan::Lookup::Present(class) => cluster.credentials.of(class).await?,
+        plan::Lookup::Absent | plan::Lookup::Undecodable => Arc::default(),
+    };
+    let secret = match api::validation::user_data(&data, machine.name()) {
+        Ok(_) => SecretState::Ready,
+        Err(missing) => {
+            let named = class.as_ref().present().and_then(|class| class.secret_ref.as_ref());
+            let fix = match named {
+                Some(secret) => format!("add the key userData to Secret {:?}", secret.name),
+                None => "name a Secret with the key userData in secretRef of its MachineClass".to_owned(),
+            };
+            SecretState::Unusable(format!("{missing}; {fix}"))
+        }
+    };
+    let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
+    let known = cluster.knowledge.of(key, &machine.uid());
+    Ok(Seen { machine, class, data, secret, node, known, now: cluster.clock.now() })
+}
+
+/// The node its label names, else the node that names the machine.
+fn node_of(target: &cluster::Target, machine: &Machine) -> plan::Lookup<Arc<NodeView>> {
+    match machine.node_name() {
+        Some(name) => plain(target.nodes.look_up(&Key::cluster(name.as_str()))),
+        None => target
+            .nodes
+            .find(&NODES_BY_MACHINE, machine.name())
+            .into_iter()
+            .next()
+            .map_or(plan::Lookup::Absent, plan::Lookup::Present),
+    }
+}
+
+fn plain<K>(found: Lookup<K>) -> plan::Lookup<Arc<K>> {
+    match found {
+        Lookup::Absent => plan::Lookup::Absent,
+        Lookup::Present(object) => plan::Lookup::Present(object),
+        Lookup::Undecodable(_) => plan::Lookup::Undecodable,
+    }
+}
+
+impl Seen {
+    /// The planner's view of it.
+    pub(super) fn as_input<'a>(&'a self, cluster: &'a Cluster) -> Observed<'a> {
+        Observed {
+            machine: &self.machine,
+            class: self.class.as_ref().map(|class| &**class),
+            secret: &self.secret,
+            target: match &self.node {
+                None => Target::None,
+                Some(node) => Target::Cluster { node: node.as_ref().map(|node| &**node), pods: self.pods() },
+            },
+            vm: &self.known.vm,
+            policy: &cluster.policy,
+            now: self.now,
+        }
+    }
+
+    fn pods(&self) -> &PodsOnNode {
+        &self.known.pods
+    }
+}

@@ -1,0 +1,254 @@
+//! From clients to a running machine controller.
+//!
+//! Caches are declared together with whom their changes wake; then they are fed, and workers start once all of them have synced
+//! and, for a leader, have been read afresh after it won. Who wakes whom:
+//!
+//! | change | wakes |
+//! | --- | --- |
+//! | a Machine | itself |
+//! | a Node, heartbeats aside | the machine whose label names it, and the machine it names |
+//! | a MachineClass | its machines that still need it: those without a VM, and those being deleted |
+//! | a Secret | the machines of the classes that name it, likewise |
+//! | the end of a driver call | its machine |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::labels;
+use api::view::{NodeView, SecretView};
+use api::{Machine, MachineClass, MachinePhase, Object};
+use kube::Client;
+use plan::Policy;
+use runtime::cache::{Cache, Caches, Feed};
+use runtime::events::EventSink;
+use runtime::lease::Leadership;
+use runtime::metrics::Metrics;
+use runtime::queue::{Queue, RetryPolicy, spawn_workers};
+use runtime::{Clock, Key, Random, Tasks};
+
+use crate::cluster::{Cluster, Target};
+use crate::credentials::Credentials;
+use crate::gate::{Gate, GateParts};
+use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, NODES_BY_MACHINE};
+use crate::knowledge::Knowledge;
+use crate::{Drivers, Listener, machine};
+
+/// What a machine controller is made from.
+pub struct Parts {
+    /// The namespace of the control cluster to look after.
+    pub namespace: String,
+    /// The control cluster: reads and writes of our own kinds and of Secrets.
+    pub control: Client,
+    /// The cluster that nodes join; `None` to run without one.
+    pub target: Option<Client>,
+    /// The drivers at hand.
+    pub drivers: Drivers,
+    /// Whether we may act.
+    pub leadership: Leadership,
+    /// Where Events go.
+    pub events: EventSink,
+    /// Limits and periods.
+    pub policy: Policy,
+    /// How many machines are worked on at once (`--concurrent-syncs`).
+    pub concurrency: usize,
+    /// How many driver calls run at once.
+    pub driver_places: usize,
+    /// Where measurements go.
+    pub metrics: Metrics,
+    /// The time.
+    pub clock: Clock,
+    /// Randomness for jitter.
+    pub random: Random,
+    /// The owner of everything that is started.
+    pub tasks: Tasks,
+    /// Who is told of every decision.
+    pub listener: Option<Listener>,
+}
+
+/// Starts the machine controller. It lists and watches at once, and acts as soon as it leads and has seen everything.
+pub fn start(parts: Parts) -> Arc<Cluster> {
+    let feeder = Feeder { clock: parts.clock.clone(), random: parts.random.clone(), tasks: parts.tasks.clone() };
+    let queue = Queue::new("machine", RetryPolicy::default(), &parts.metrics, &parts.random);
+    let knowledge = Knowledge::default();
+    let mut caches = Caches::new();
+
+    let (machines, machine_feed) = Cache::<Machine>::builder()
+        .namespace(&parts.namespace)
+        .index(MACHINES_BY_NODE)
+        .index(MACHINES_BY_CLASS)
+        .build();
+    let (classes, class_feed) =
+        Cache::<MachineClass>::builder().namespace(&parts.namespace).index(CLASSES_BY_SECRET).build();
+    let (secrets, secret_feed) = Cache::<SecretView>::builder().namespace(&parts.namespace).metadata_only().build();
+    caches.add(&machines);
+    caches.add(&classes);
+    caches.add(&secrets);
+    let credentials = Credentials::new(parts.control.clone(), secrets.clone());
+
+    feeder.feed("machines", waking_itself(machine_feed, &queue), parts.control.clone());
+    feeder.feed("machineclasses", waking_users(class_feed, &queue, &machines), parts.control.clone());
+    feeder.feed(
+        "secrets",
+        waking_users_of_users(secret_feed, &queue, &machines, &classes, &credentials),
+        parts.control.clone(),
+    );
+    let target = parts.target.map(|client| {
+        let (nodes, feed) =
+            Cache::<NodeView>::builder().index(NODES_BY_MACHINE).quiet(NodeView::differs_only_in_heartbeats).build();
+        caches.add(&nodes);
+        feeder.feed("nodes", waking_machines(feed, &queue, &machines, &parts.namespace), client.clone());
+        Target { client, nodes }
+    });
+
+    let gate = Gate::new(GateParts {
+        drivers: parts.drivers,
+        places: parts.driver_places,
+        patience: parts.policy.creation_timeout,
+        knowledge: knowledge.clone(),
+        leadership: parts.leadership.clone(),
+        queue: queue.clone(),
+        clock: parts.clock.clone(),
+        tasks: parts.tasks.clone(),
+    });
+    let cluster = Arc::new(Cluster {
+        namespace: parts.namespace,
+        control: parts.control,
+        target,
+        machines,
+        classes,
+        secrets,
+        credentials,
+        caches,
+        knowledge,
+        gate,
+        queue,
+        leadership: parts.leadership,
+        events: parts.events,
+        policy: Arc::new(parts.policy),
+        clock: parts.clock,
+        tasks: parts.tasks,
+        listener: parts.listener,
+    });
+    cluster.tasks.spawn("machine controller", begin(cluster.clone(), parts.concurrency));
+    cluster
+}
+
+/// Waits until acting is safe, then works until asked to stop.
+async fn begin(cluster: Arc<Cluster>, concurrency: usize) {
+    let ready = async {
+        report_while_waiting(&cluster, cluster.caches.all_synced()).await?;
+        if cluster.leadership.wait_until_leading().await.is_err() {
+            return Ok(false);
+        }
+        // The caches of a standby may lag behind the last writes of the leader before us.
+        cluster.caches.refresh_all().await?;
+        Ok::<_, runtime::cache::Stopped>(true)
+    };
+    let stopping = cluster.tasks.stopping();
+    let ready = tokio::select! {
+        biased;
+        () = stopping.cancelled() => return,
+        ready = ready => ready,
+    };
+    if !matches!(ready, Ok(true)) {
+        return;
+    }
+    tracing::info!(namespace = %cluster.namespace, machines = cluster.machines.len(), "all caches are up to date; beginning to work");
+    let worker = cluster.clone();
+    spawn_workers(&cluster.tasks, cluster.queue.clone(), concurrency, move |key| machine::pass(worker.clone(), key));
+}
+
+/// Says, every half minute, what the start is waiting for: a controller that hangs in silence looks like one that works.
+async fn report_while_waiting<T>(cluster: &Cluster, work: impl Future<Output = T>) -> T {
+    const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = tokio::time::sleep(SAY_AGAIN_AFTER) => {
+                for sentence in cluster.caches.waiting_for() {
+                    tracing::info!("{sentence}");
+                }
+            }
+        }
+    }
+}
+
+/// Runs feeds as tracked tasks, each with randomness of its own.
+struct Feeder {
+    clock: Clock,
+    random: Random,
+    tasks: Tasks,
+}
+
+impl Feeder {
+    fn feed<K: runtime::cache::Cached>(&self, kind: &'static str, feed: Feed<K>, client: Client) {
+        self.tasks.spawn(kind, feed.run(client, self.clock.clone(), self.random.fork(), self.tasks.stopping()));
+    }
+}
+
+fn waking_itself(mut feed: Feed<Machine>, queue: &Queue<Key>) -> Feed<Machine> {
+    let queue = queue.clone();
+    feed.on_delta(move |key, _| queue.add(key.clone()));
+    feed
+}
+
+fn waking_machines(
+    mut feed: Feed<NodeView>,
+    queue: &Queue<Key>,
+    machines: &Cache<Machine>,
+    namespace: &str,
+) -> Feed<NodeView> {
+    let (queue, machines, namespace) = (queue.clone(), machines.clone(), namespace.to_owned());
+    feed.on_delta(move |key, delta| {
+        for machine in machines.find(&MACHINES_BY_NODE, &key.name) {
+            queue.add(Key::new(machine.namespace(), machine.name()));
+        }
+        let named =
+            [delta.before(), delta.now()].into_iter().flatten().filter_map(|node| node.label(labels::MACHINE_NAME));
+        for name in named.filter(|name| !name.is_empty()) {
+            queue.add(Key::new(namespace.as_str(), name));
+        }
+    });
+    feed
+}
+
+fn waking_users(mut feed: Feed<MachineClass>, queue: &Queue<Key>, machines: &Cache<Machine>) -> Feed<MachineClass> {
+    let (queue, machines) = (queue.clone(), machines.clone());
+    feed.on_delta(move |key, _| wake_needy(&queue, &machines, &key.name));
+    feed
+}
+
+fn waking_users_of_users(
+    mut feed: Feed<SecretView>,
+    queue: &Queue<Key>,
+    machines: &Cache<Machine>,
+    classes: &Cache<MachineClass>,
+    credentials: &Credentials,
+) -> Feed<SecretView> {
+    let (queue, machines, classes, credentials) =
+        (queue.clone(), machines.clone(), classes.clone(), credentials.clone());
+    feed.on_delta(move |key, delta| {
+        if delta.now().is_none() {
+            credentials.forget(key);
+        }
+        for class in classes.find(&CLASSES_BY_SECRET, &key.name) {
+            wake_needy(&queue, &machines, class.name());
+        }
+    });
+    feed
+}
+
+/// Wakes the machines of a class that may be waiting for it. Those that run need neither class nor Secret, and waking thousands of
+/// them for every edit would be a storm for nothing.
+fn wake_needy(queue: &Queue<Key>, machines: &Cache<Machine>, class: &str) {
+    for machine in machines.find(&MACHINES_BY_CLASS, class) {
+        let needy = machine.is_deleting()
+            || machine.spec.provider_id.is_empty()
+            || *machine.phase() == MachinePhase::CrashLoopBackOff;
+        if needy {
+            queue.add(Key::new(machine.namespace(), machine.name()));
+        }
+    }
+}

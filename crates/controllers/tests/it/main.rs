@@ -1,0 +1,10 @@
+//! The machine controller on an API server in memory and a virtual cloud, under a clock the test owns.
+//!
+//! Everything is real except time and the cloud: client, caches, queue, planner, driver contract, watches. A virtual hour costs
+//! milliseconds, and the same seed takes the same course.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up must fail where it stands")]
+
+mod mishaps;
+mod thread;
+mod world;

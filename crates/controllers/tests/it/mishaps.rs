@@ -1,0 +1,114 @@
+//! What must hold while processes die, answers are lost and the API server has a bad day. The cloud makes a second VM for
+//! whoever asks twice, so a doubled create shows.
+
+use std::time::Duration;
+
+use api::{Code, MachinePhase};
+use apiserver::faults::Verb;
+use driver::Method;
+use rstest::rstest;
+use runtime::Random;
+use virtual_cloud::{Fault, Script};
+
+use crate::world::{CONTROLLER, World};
+
+const MACHINES: usize = 5;
+
+fn name(n: usize) -> String {
+    format!("m-{n}")
+}
+
+fn never_two(world: &World) {
+    for n in 0..MACHINES {
+        let vms = world.cloud.vms_of(&name(n));
+        assert!(vms.len() <= 1, "{} VMs for {}: {:#?}", vms.len(), name(n), world.cloud.calls());
+    }
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_process_that_dies_again_and_again_makes_one_vm_per_machine(#[values(1, 2, 3, 4, 5, 6, 7, 8)] seed: u64) {
+    let world = World::new(seed);
+    let dice = Random::seeded(seed);
+    for n in 0..MACHINES {
+        world.create(&name(n)).await;
+    }
+    for _ in 0..25 {
+        let process = world.start();
+        tokio::time::sleep(Duration::from_millis(dice.below(5_000))).await;
+        never_two(&world);
+        process.kill().await;
+    }
+    let process = world.start();
+    world.until("all run", |w| (0..MACHINES).all(|n| w.phase(&name(n)) == Some(MachinePhase::Running))).await;
+    never_two(&world);
+
+    for n in 0..MACHINES {
+        world.delete(&name(n)).await;
+    }
+    process.kill().await;
+    for _ in 0..25 {
+        let process = world.start();
+        tokio::time::sleep(Duration::from_millis(dice.below(5_000))).await;
+        process.kill().await;
+    }
+    let _last = world.start();
+    world.until("all are gone", |w| (0..MACHINES).all(|n| w.machine(&name(n)).is_none())).await;
+    assert!(world.cloud.vms().is_empty());
+    assert!(world.server.objects("nodes").is_empty());
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_storm_at_the_api_server_delays_but_breaks_nothing(#[values(1, 2, 3, 4, 5, 6, 7, 8)] seed: u64) {
+    let world = World::new(seed);
+    let faults = world.server.faults().clone();
+    let writes = [Verb::Patch, Verb::Delete, Verb::Get];
+    faults.on(writes).by_agent(CONTROLLER).with_probability(0.15).lose_answer();
+    faults.on(writes).by_agent(CONTROLLER).with_probability(0.1).conflict();
+    faults.on(writes).by_agent(CONTROLLER).with_probability(0.1).throttle(Some(1));
+    faults.on(writes).by_agent(CONTROLLER).with_probability(0.1).fail();
+    let _process = world.start();
+    for n in 0..MACHINES {
+        world.create(&name(n)).await;
+    }
+    world.until("all run", |w| (0..MACHINES).all(|n| w.phase(&name(n)) == Some(MachinePhase::Running))).await;
+    never_two(&world);
+    for n in 0..MACHINES {
+        world.delete(&name(n)).await;
+    }
+    world.until("all are gone", |w| (0..MACHINES).all(|n| w.machine(&name(n)).is_none())).await;
+    assert!(world.cloud.vms().is_empty());
+    assert!(!faults.fired().is_empty(), "the storm must have blown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_whose_answer_is_lost_is_found_and_not_repeated() {
+    let world = World::new(1);
+    world.cloud.inject(Script::next(Method::Create, Fault::LoseAnswer(Code::DeadlineExceeded)));
+    let _process = world.start();
+    world.create("m-0").await;
+    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    assert_eq!(world.cloud.count(Method::Create), 1);
+    never_two(&world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exhausted_quota_is_told_by_its_code_and_left_alone_for_ten_minutes() {
+    let world = World::new(2);
+    world.cloud.set_quotas(virtual_cloud::Quotas { total: Some(1), ..Default::default() });
+    let _process = world.start();
+    world.create("m-0").await;
+    world.until("the first one runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    world.create("m-1").await;
+    world
+        .until("the second one says why not", |w| {
+            w.machine("m-1").is_some_and(|m| m.status.last_operation.error_code == "ResourceExhausted")
+        })
+        .await;
+    let asked = world.cloud.count(Method::Create);
+    tokio::time::sleep(Duration::from_secs(590)).await;
+    assert_eq!(world.cloud.count(Method::Create), asked, "a full cloud is not hammered");
+    world.cloud.set_quotas(virtual_cloud::Quotas::default());
+    world.until("room was made", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+}

@@ -1,0 +1,207 @@
+//! A cluster to test in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{Machine, MachinePhase};
+use apiserver::{Options, Server};
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use millwright_controllers::wiring::{Parts, start};
+use millwright_controllers::{Cluster, Drivers};
+use plan::Policy;
+use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::events::{EventPolicy, EventWriter};
+use runtime::lease::Leadership;
+use runtime::{Clock, Metrics, Random, Tasks};
+use serde_json::{Value, json};
+use virtual_cloud::{Config, Doubles, VirtualCloud};
+
+pub(crate) const NAMESPACE: &str = "pool";
+pub(crate) const CONTROLLER: &str = "machine-controller-under-test";
+
+/// An API server, a cloud, kubelets, and controllers that come and go.
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) cloud: VirtualCloud,
+    pub(crate) clock: Clock,
+    pub(crate) policy: Policy,
+    pub(crate) metrics: Metrics,
+    random: Random,
+    outside: Tasks,
+}
+
+/// A running controller process. Dropping it without [`Process::kill`] leaves it running.
+pub(crate) struct Process {
+    pub(crate) cluster: Arc<Cluster>,
+    tasks: Tasks,
+}
+
+impl Process {
+    /// Ends the process at once, as SIGKILL would: whatever it remembered is lost, whatever it had sent is under way.
+    pub(crate) async fn kill(self) {
+        self.tasks.shut_down(Duration::ZERO).await;
+    }
+}
+
+impl World {
+    /// A world with a class `small` whose machines boot in 30 s and join 10 s later.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self::with_cloud(seed, Config { doubles: Doubles::Allowed, ..Config::default() })
+    }
+
+    pub(crate) fn with_cloud(seed: u64, config: Config) -> Self {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let clock = Clock::starting_at(start);
+        let random = Random::seeded(seed);
+        let now = {
+            let clock = clock.clone();
+            Arc::new(move || clock.now())
+        };
+        let server = Server::new(Options::new(now.clone(), random.number()));
+        for definition in api::crd::definitions() {
+            server.insert(&definition).unwrap();
+        }
+        for object in [
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cloud", "namespace": NAMESPACE },
+                "stringData": { "userData": "#cloud-config" },
+            }),
+            class(
+                "small",
+                &json!({ "createLatency": "2s", "bootLatency": "30s", "deleteLatency": "5s", "join": { "after": "10s" } }),
+            ),
+        ] {
+            server.insert(&object).unwrap();
+        }
+        let world = Self {
+            cloud: VirtualCloud::new(config, now, random.number()),
+            metrics: Metrics::new().unwrap(),
+            policy: Policy::default(),
+            outside: Tasks::new(),
+            server,
+            clock,
+            random,
+        };
+        let (cloud, kubelets, stop) = (world.cloud.clone(), world.client("kubelets"), world.outside.stopping());
+        world.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
+        world
+    }
+
+    pub(crate) fn client(&self, agent: &str) -> kube::Client {
+        let spec = ClientSpec::new(UserAgent::new(agent, "0", "test")).within(Duration::from_secs(20));
+        in_process(self.server.service(), NAMESPACE, &spec, &self.metrics.rest)
+    }
+
+    /// Starts a controller process.
+    pub(crate) fn start(&self) -> Process {
+        self.start_with(Leadership::unguarded())
+    }
+
+    pub(crate) fn start_with(&self, leadership: Leadership) -> Process {
+        let tasks = Tasks::new();
+        let random = self.random.fork();
+        let (writer, events) = EventWriter::new(
+            self.client("events"),
+            "machine-controller",
+            EventPolicy::default(),
+            &self.clock,
+            &random,
+            &self.metrics,
+        );
+        let stop = tasks.stopping();
+        tasks.spawn("events", async move {
+            writer.run(stop).await;
+        });
+        let client = self.client(CONTROLLER);
+        let cluster = start(Parts {
+            namespace: NAMESPACE.into(),
+            control: client.clone(),
+            target: Some(client),
+            drivers: Drivers::new().with("virtual", Arc::new(self.cloud.clone())),
+            leadership,
+            events,
+            policy: self.policy.clone(),
+            concurrency: 10,
+            driver_places: 10,
+            metrics: Metrics::new().unwrap(),
+            clock: self.clock.clone(),
+            random,
+            tasks: tasks.clone(),
+            listener: None,
+        });
+        Process { cluster, tasks }
+    }
+
+    pub(crate) fn machines(&self) -> Api<Machine> {
+        Api::namespaced(self.client("person"), NAMESPACE)
+    }
+
+    pub(crate) async fn create(&self, name: &str) {
+        self.create_of_class(name, "small").await;
+    }
+
+    pub(crate) async fn create_of_class(&self, name: &str, class: &str) {
+        let machine =
+            json!({ "metadata": { "name": name }, "spec": { "class": { "kind": "MachineClass", "name": class } } });
+        let machine = serde_json::from_value(machine).unwrap();
+        self.machines().create(&PostParams::default(), &machine).await.unwrap();
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        self.machines().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// The machine as the API server holds it.
+    pub(crate) fn machine(&self, name: &str) -> Option<Machine> {
+        let object = self.server.object("machines.machine.sapcloud.io", NAMESPACE, name)?;
+        Some(serde_json::from_value((*object).clone()).unwrap())
+    }
+
+    pub(crate) fn phase(&self, name: &str) -> Option<MachinePhase> {
+        self.machine(name).map(|machine| machine.phase().clone())
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Option<Value> {
+        self.server.object("nodes", "", name).map(|object| (*object).clone())
+    }
+
+    /// Waits until something holds, at most an hour of virtual time.
+    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let begin = self.clock.now();
+        while !holds(self) {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let waited = self.clock.now().duration_since(begin);
+            assert!(
+                waited.as_secs() < 3600,
+                "waited an hour in vain until {what}: {:#?}",
+                self.server.objects("machines.machine.sapcloud.io")
+            );
+        }
+    }
+
+    /// Requests of the controller since the log was last cleared, without watches.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.server
+            .requests()
+            .into_iter()
+            .filter(|entry| entry.tally.user_agent.starts_with(CONTROLLER) && entry.tally.verb != "watch")
+            .map(|entry| {
+                format!("{} {} {} -> {}", entry.tally.verb, entry.tally.resource, entry.name, entry.tally.code)
+            })
+            .collect()
+    }
+}
+
+pub(crate) fn class(name: &str, provider_spec: &Value) -> Value {
+    json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1",
+        "kind": "MachineClass",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "provider": "virtual",
+        "providerSpec": provider_spec,
+        "secretRef": { "name": "cloud", "namespace": NAMESPACE },
+    })
+}
