@@ -1,2 +1,46 @@
-//! Placeholder.
-fn main() {}
+//! The `millwright` binary: commands, flags, wiring.
+
+mod cli;
+mod crds;
+mod demo;
+mod run;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Arguments, Command};
+
+/// The system's allocator keeps what a burst of lists once needed; mimalloc gives it back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[allow(clippy::print_stderr, reason = "the last word to the person who called, when there may be no log yet")]
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.command {
+        Command::Demo(options) => demo::run(&options),
+        Command::Crds(options) => crds::run(&options),
+        Command::ApiServer(options) => serve::run(&options),
+        Command::Run(options) => run::run(&options),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("millwright: {}", sentence(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error and what led to it, in one line.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for part in error.chain().map(ToString::to_string) {
+        if !parts.last().is_some_and(|last| last.contains(&part)) {
+            parts.push(part);
+        }
+    }
+    parts.join(": ")
+}

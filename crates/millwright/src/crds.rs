@@ -1,0 +1,25 @@
+//! `millwright crds`: the CustomResourceDefinitions, from the same code that reads the objects.
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use crate::cli::Crds;
+
+#[allow(clippy::print_stdout, reason = "this is what the command is for")]
+pub(crate) fn run(options: &Crds) -> anyhow::Result<ExitCode> {
+    let all = api::crd::all().context("failed to write the definitions as YAML")?;
+    let Some(dir) = &options.dir else {
+        for (_, yaml) in all {
+            println!("---\n{}", yaml.trim_end());
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    fs::create_dir_all(dir).with_context(|| format!("failed to make {}", dir.display()))?;
+    for (file, yaml) in all {
+        let path = dir.join(file);
+        fs::write(&path, yaml).with_context(|| format!("failed to write {}", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

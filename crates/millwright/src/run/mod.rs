@@ -1,0 +1,76 @@
+//! `millwright run`: the machine controller on any API server, with the virtual cloud.
+//!
+//! The start never dies of something that may mend itself: an API server that does not answer, credentials that are refused,
+//! definitions that are not installed are waited for, and the log says what is waited for. What cannot mend itself, a kubeconfig that
+//! is not there or a flag that makes no sense, ends it with one sentence.
+
+mod process;
+mod waiting;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use runtime::client::{Connection, InCluster, Source};
+use runtime::logs::{Verbosity, subscriber};
+use runtime::{Clock, signals};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::Run;
+
+pub(crate) fn run(options: &Run) -> anyhow::Result<ExitCode> {
+    let clock = Clock::system();
+    let log = subscriber(options.log_format, Verbosity(options.verbosity), clock.clone(), std::io::stderr);
+    tracing::subscriber::set_global_default(log).context("failed to set up the log")?;
+    let connections = Connections::load(options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("failed to start the async runtime")?;
+    runtime.block_on(operate(options, &connections, clock))
+}
+
+/// The API servers, as the flags describe them.
+struct Connections {
+    control: Connection,
+    target: Option<Connection>,
+}
+
+impl Connections {
+    fn load(options: &Run) -> anyhow::Result<Self> {
+        let target = match options.target_kubeconfig.as_str() {
+            "none" => None,
+            "" => Some(Connection::load(&in_cluster())?),
+            path => Some(Connection::load(&file(path, "--target-kubeconfig"))?),
+        };
+        let control = match (options.control_kubeconfig.as_str(), &target) {
+            ("", None) => {
+                bail!("--target-kubeconfig=none needs --control-kubeconfig: say which cluster holds the machines")
+            }
+            ("", Some(target)) => target.clone(),
+            ("inClusterConfig", _) => Connection::load(&in_cluster())?,
+            (path, _) => Connection::load(&file(path, "--control-kubeconfig"))?,
+        };
+        Ok(Self { control, target })
+    }
+}
+
+fn file(path: &str, flag: &str) -> Source {
+    Source::Kubeconfig { path: PathBuf::from(path), flag: flag.to_owned() }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the binary is where the environment is read")]
+fn in_cluster() -> Source {
+    let read = |name| std::env::var(name).ok();
+    Source::InCluster(InCluster::new(read("KUBERNETES_SERVICE_HOST"), read("KUBERNETES_SERVICE_PORT")))
+}
+
+async fn operate(options: &Run, connections: &Connections, clock: Clock) -> anyhow::Result<ExitCode> {
+    let stop = CancellationToken::new();
+    let signals = signals::listen()?;
+    tokio::select! {
+        biased;
+        ended = process::work(options, connections, clock, &stop) => ended.map(|()| ExitCode::SUCCESS),
+        again = signals::obey(signals, stop.clone()) => Ok(ExitCode::from(u8::try_from(again.exit_code()).unwrap_or(1))),
+    }
+}

@@ -1,0 +1,175 @@
+//! The life of the process, from the first request to the last.
+//!
+//! What ends it: a signal, a lost lease, or a part of it that died. In every case work ends first and the lease is given back
+//! last: whoever sees it free may act at once. A driver call that is still out keeps the lease until it expires by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use api::names;
+use controllers::Drivers;
+use controllers::wiring::{Parts, start};
+use plan::Policy;
+use runtime::client::{ClientSpec, UserAgent, Waited};
+use runtime::events::{EventPolicy, EventSink, EventWriter};
+use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
+use runtime::{Clock, Metrics, Random, Tasks, lease, tasks};
+use tokio_util::sync::CancellationToken;
+use virtual_cloud::{Config, VirtualCloud};
+
+use super::{Connections, waiting};
+use crate::cli::Run;
+
+/// How long a shutdown waits for work that has begun.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The clients of one process, each with the limits the reference gives it.
+struct Clients {
+    control: kube::Client,
+    target: Option<kube::Client>,
+    leases: kube::Client,
+    events: kube::Client,
+    kubelets: Option<kube::Client>,
+}
+
+impl Clients {
+    fn new(options: &Run, connections: &Connections, metrics: &Metrics) -> Self {
+        let agent = UserAgent::new("millwright", env!("CARGO_PKG_VERSION"), "unknown");
+        let plain = |suffix| ClientSpec::new(agent.with_suffix(suffix));
+        let limited = |suffix| plain(suffix).limited(options.kube_api_qps, options.kube_api_burst);
+        let election = plain("machine-leader-election").on_own_lanes().within(options.leader_elect_renew_deadline);
+        let Connections { control, target } = connections;
+        let to_target = |spec: ClientSpec| target.as_ref().map(|target| target.client(&spec, &metrics.rest));
+        Self {
+            control: control.client(&limited("control-machines"), &metrics.rest),
+            target: to_target(limited("target-core")),
+            leases: control.client(&election, &metrics.rest),
+            events: control.client(&limited("events").refusing_when_full(), &metrics.rest),
+            kubelets: to_target(plain("virtual-kubelets")),
+        }
+    }
+}
+
+/// Works until asked to stop. An error says why it could not go on.
+pub(super) async fn work(
+    options: &Run,
+    connections: &Connections,
+    clock: Clock,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let random = Random::from_entropy();
+    let metrics = Metrics::new().context("failed to set up metrics")?;
+    let clients = Clients::new(options, connections, &metrics);
+    let served = waiting::until_served(connections, &clients.control, clients.target.as_ref(), &random, stop).await;
+    if served == Waited::Stopped {
+        return Ok(());
+    }
+
+    let telling = Tasks::new();
+    let events = tell(&telling, clients.events, &clock, &random, &metrics);
+    let (leadership, elector) = stand(options, clients.leases, &events, &clock, &random)?;
+    let tasks = Tasks::new();
+    let cloud = virtual_cloud(&tasks, clients.kubelets, &clock, &random);
+    start(Parts {
+        namespace: options.namespace.clone(),
+        control: clients.control,
+        target: clients.target,
+        drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud)),
+        leadership,
+        events,
+        policy: Policy { creation_timeout: options.machine_creation_timeout, ..Policy::default() },
+        concurrency: usize::from(options.concurrent_syncs),
+        driver_places: usize::from(options.concurrent_syncs),
+        metrics,
+        clock,
+        random,
+        tasks: tasks.clone(),
+        listener: None,
+    });
+    let outcome = until_the_end(elector, &tasks, stop).await;
+    telling.shut_down(PATIENCE).await;
+    outcome
+}
+
+/// Waits for whatever ends the process, then ends it in order.
+async fn until_the_end(elector: Option<Elector>, tasks: &Tasks, stop: &CancellationToken) -> anyhow::Result<()> {
+    let give_back = CancellationToken::new();
+    let mut election = std::pin::pin!(async {
+        if let Some(elector) = elector {
+            elector.run(give_back.clone()).await
+        } else {
+            give_back.cancelled().await;
+            lease::Ended::Stopped
+        }
+    });
+    let broken = tasks.stopping();
+    let election_ended = tokio::select! {
+        biased;
+        () = stop.cancelled() => None,
+        () = broken.cancelled() => None,
+        ended = &mut election => Some(ended),
+    };
+    let left = tasks.shut_down(PATIENCE).await;
+    if election_ended.is_none() && left == tasks::Ended::Clean {
+        give_back.cancel();
+        election.await;
+    }
+    match election_ended {
+        Some(lease::Ended::Lost(why)) => {
+            bail!("stopped because leadership was lost ({why:?}); another replica takes over")
+        }
+        _ if !stop.is_cancelled() => bail!("stopped because a part of the controller failed; the log says which"),
+        _ => Ok(()),
+    }
+}
+
+fn tell(tasks: &Tasks, client: kube::Client, clock: &Clock, random: &Random, metrics: &Metrics) -> EventSink {
+    let component = names::events::components::MACHINE_CONTROLLER;
+    let (writer, sink) = EventWriter::new(client, component, EventPolicy::default(), clock, random, metrics);
+    let stopping = tasks.stopping();
+    tasks.spawn("events", async move {
+        writer.run(stopping).await;
+    });
+    sink
+}
+
+/// The cloud in this process, with its kubelets if there is a cluster to join. It forgets everything when the process ends.
+fn virtual_cloud(tasks: &Tasks, kubelets: Option<kube::Client>, clock: &Clock, random: &Random) -> VirtualCloud {
+    let now = clock.clone();
+    let cloud = VirtualCloud::new(Config::default(), Arc::new(move || now.now()), random.number());
+    if let Some(client) = kubelets {
+        let (cloud, stopping) = (cloud.clone(), tasks.stopping());
+        tasks.spawn("kubelets", async move { cloud.run_nodes(client, stopping).await });
+    }
+    cloud
+}
+
+/// Stands for election, unless told not to.
+fn stand(
+    options: &Run,
+    client: kube::Client,
+    events: &EventSink,
+    clock: &Clock,
+    random: &Random,
+) -> anyhow::Result<(Leadership, Option<Elector>)> {
+    if !options.leader_elect {
+        return Ok((Leadership::unguarded(), None));
+    }
+    let host = gethostname::gethostname().to_string_lossy().into_owned();
+    let (elector, leadership) = Elector::new(Candidacy {
+        client,
+        namespace: options.namespace.clone(),
+        name: names::MACHINE_CONTROLLER_LEASE.to_owned(),
+        identity: Identity::of_host(&host, random),
+        timing: Timing {
+            lease_duration: options.leader_elect_lease_duration,
+            renew_deadline: options.leader_elect_renew_deadline,
+            retry_period: options.leader_elect_retry_period,
+        },
+        clock: clock.clone(),
+        random: random.clone(),
+        events: Some(events.clone()),
+    })?;
+    Ok((leadership, Some(elector)))
+}

@@ -1,0 +1,47 @@
+//! `millwright api-server`: the embedded API server on loopback, with our CustomResourceDefinitions installed.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use apiserver::loopback;
+use apiserver::{Options, Server};
+use runtime::{Clock, Random, signals};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::ApiServer;
+
+pub(crate) fn run(options: &ApiServer) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("failed to start the async runtime")?;
+    runtime.block_on(serve(options))
+}
+
+#[allow(clippy::print_stdout, reason = "the address is what the caller needs")]
+async fn serve(options: &ApiServer) -> anyhow::Result<ExitCode> {
+    let clock = Clock::system();
+    let server = Server::new(Options::new(Arc::new(move || clock.now()), Random::from_entropy().number()));
+    install_crds(&server)?;
+    let running = loopback::serve(server, loopback::Options { port: options.port }).await?;
+    running.write_kubeconfig(&options.kubeconfig)?;
+    println!("An API server in memory listens on https://{}.", running.address);
+    println!("Its kubeconfig is {}; everything in it is forgotten when it stops.", options.kubeconfig.display());
+    let stop = CancellationToken::new();
+    let signals = signals::listen()?;
+    tokio::select! {
+        signal = signals::obey(signals, stop.clone()) => Ok(ExitCode::from(u8::try_from(signal.exit_code()).unwrap_or(1))),
+        () = async { stop.cancelled().await; running.shutdown().await } => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Installs the four kinds.
+pub(crate) fn install_crds(server: &Server) -> anyhow::Result<()> {
+    for definition in api::crd::definitions() {
+        server
+            .insert(&definition)
+            .map_err(|failure| anyhow!("failed to install a CustomResourceDefinition: {failure:?}"))?;
+    }
+    Ok(())
+}
