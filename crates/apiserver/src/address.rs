@@ -58,8 +58,9 @@ impl Address {
     pub(crate) fn verb(&self, method: &Method, query: &Query) -> Option<Verb> {
         let watching = query.flag("watch") == Some(true);
         match (method.as_str(), self.name.is_some()) {
-            ("GET" | "HEAD", _) if watching => Some(Verb::Watch),
+            // One object is never watched under its own path; the parameter is ignored there.
             ("GET" | "HEAD", true) => Some(Verb::Get),
+            ("GET" | "HEAD", false) if watching => Some(Verb::Watch),
             ("GET" | "HEAD", false) => Some(Verb::List),
             ("POST", false) => Some(Verb::Create),
             ("POST", true) if self.subresource.is_some() => Some(Verb::Create),

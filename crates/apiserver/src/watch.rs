@@ -40,6 +40,7 @@ pub(crate) struct Request {
     bookmarks: bool,
     timeout: Duration,
     changed: Arc<Notify>,
+    refusal: Option<Failure>,
 }
 
 /// Whether the client is told when it has seen what existed at the beginning.
@@ -58,15 +59,14 @@ impl Request {
         let current = state.store.revision();
         let send_initial = call.query.flag("sendInitialEvents");
         let bookmarks = call.query.flag("allowWatchBookmarks") == Some(true);
-        if send_initial == Some(true) && wanted > current {
-            return Err(Failure::version_too_large(wanted, current));
-        }
+        // Too late to refuse: the answer has begun when the reference notices, so it is said as an event.
+        let too_large = send_initial == Some(true) && wanted > current;
         let kind = call.resource.qualified();
         // Without a version, or with version 0, a watch begins with what is there; that was so before it could be asked for.
         let begins_with_state = send_initial.unwrap_or(wanted == 0);
         let (cursor, initial) = if begins_with_state {
             let view = state.store.view(kind, current, selection.namespace.as_deref(), None).unwrap_or_default();
-            let matching = view.into_iter().filter(|(key, object)| selection.matches(key, object));
+            let matching = view.into_iter().filter(|(_, object)| selection.matches(object));
             (current, matching.map(|(_, object)| object.clone()).collect())
         } else {
             (if wanted == 0 { current } else { wanted }, VecDeque::new())
@@ -88,6 +88,7 @@ impl Request {
             end_of_initial: if asks_for_end { EndOfInitial::Pending } else { EndOfInitial::Silent },
             bookmarks,
             timeout,
+            refusal: too_large.then(|| Failure::version_too_large(wanted, current)),
         })
     }
 }
@@ -184,6 +185,9 @@ impl Watch {
         loop {
             if self.over {
                 return None;
+            }
+            if let Some(failure) = self.request.refusal.take() {
+                return Some(Ok(self.end_with(failure)));
             }
             // Listening begins before looking, so that no write falls in between.
             let changed = self.request.changed.clone();
@@ -303,9 +307,8 @@ fn seen_by(selection: &Selection, change: &Change) -> Option<Event> {
     if !selection.covers(&change.key) {
         return None;
     }
-    let matches = |object: &Value| selection.matches(&change.key, object);
-    let before = change.before.as_ref().filter(|object| matches(object));
-    let after = Some(&change.after).filter(|object| change.kind == ChangeKind::Put && matches(object));
+    let before = change.before.as_ref().filter(|object| selection.matches(object));
+    let after = Some(&change.after).filter(|object| change.kind == ChangeKind::Put && selection.matches(object));
     match (before, after) {
         (None, None) => None,
         (None, Some(after)) => Some(Event::Added(after.clone())),
@@ -343,10 +346,10 @@ mod tests {
                 }
             }
             let fields = Fields::parse("", &FieldPaths::metadata()).unwrap();
-            let selection = Selection { namespace: None, labels: Labels::parse("on=true").unwrap(), fields, name: None };
+            let selection = Selection { namespace: None, labels: Labels::parse("on=true").unwrap(), fields };
             let list = |revision| -> BTreeMap<Key, Arc<Value>> {
                 let view = store.view("things", revision, None, None).unwrap();
-                view.into_iter().filter(|(k, o)| selection.matches(k, o)).map(|(k, o)| (k.clone(), o.clone())).collect()
+                view.into_iter().filter(|(_, o)| selection.matches(o)).map(|(k, o)| (k.clone(), o.clone())).collect()
             };
             let from = 1 + from.index(usize::try_from(store.revision()).unwrap()) as u64;
             let mut followed = list(from);

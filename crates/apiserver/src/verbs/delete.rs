@@ -72,7 +72,7 @@ pub(crate) fn delete_collection(state: &mut State, call: &Call, options: &Option
     let selection = Selection::of(call)?;
     let kind = call.resource.qualified();
     let view = state.store.view(kind, state.store.revision(), selection.namespace.as_deref(), None);
-    let chosen = view.unwrap_or_default().into_iter().filter(|(key, object)| selection.matches(key, object));
+    let chosen = view.unwrap_or_default().into_iter().filter(|(_, object)| selection.matches(object));
     let chosen: Vec<(Key, Arc<Value>)> = chosen.map(|(key, object)| (key.clone(), object.clone())).collect();
     let mut deleted = Vec::with_capacity(chosen.len());
     for (key, object) in chosen {

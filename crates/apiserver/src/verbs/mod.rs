@@ -93,8 +93,6 @@ pub(crate) struct Selection {
     pub(crate) labels: Labels,
     /// By fields.
     pub(crate) fields: Fields,
-    /// One object only, when the path names it.
-    pub(crate) name: Option<String>,
 }
 
 impl Selection {
@@ -104,14 +102,12 @@ impl Selection {
         let labels = Labels::parse(call.query.text("labelSelector").unwrap_or_default()).map_err(|e| bad(&e))?;
         let fields = call.query.text("fieldSelector").unwrap_or_default();
         let fields = Fields::parse(fields, &call.resource.fields).map_err(|e| bad(&e))?;
-        Ok(Self { namespace: call.namespace.clone(), labels, fields, name: call.name.clone() })
+        Ok(Self { namespace: call.namespace.clone(), labels, fields })
     }
 
     /// Whether an object of the right namespace belongs to it.
-    pub(crate) fn matches(&self, key: &Key, object: &Value) -> bool {
-        self.name.as_ref().is_none_or(|name| *key.name == **name)
-            && self.labels.matches(object)
-            && self.fields.matches(object)
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        self.labels.matches(object) && self.fields.matches(object)
     }
 
     /// Whether an object of this key could belong to it.
@@ -121,7 +117,7 @@ impl Selection {
 
     /// Whether it leaves nothing out.
     pub(crate) fn is_everything(&self) -> bool {
-        self.name.is_none() && self.labels.is_everything() && self.fields.is_everything()
+        self.labels.is_everything() && self.fields.is_everything()
     }
 }
 

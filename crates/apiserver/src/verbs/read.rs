@@ -75,7 +75,7 @@ pub(crate) fn list(state: &State, call: &Call, seen: Seen) -> Result<List, Failu
             Some(after) => Failure::list_expired(Token::at(-1, after).encode()),
             None => Failure::expired("The resourceVersion for the provided list is too old."),
         })?;
-    let mut matching = view.into_iter().filter(|(key, object)| selection.matches(key, object));
+    let mut matching = view.into_iter().filter(|(_, object)| selection.matches(object));
     let page: Vec<(&Key, &Arc<Value>)> = matching.by_ref().take(limit.unwrap_or(usize::MAX)).collect();
     let remaining = matching.count();
     let last = page.last().map(|(key, _)| *key).filter(|_| remaining > 0);

@@ -195,3 +195,11 @@ async fn a_watcher_that_is_slower_than_history_is_told_to_begin_anew() {
     assert_eq!(next(&mut events).await, "+m2");
     assert_eq!(next(&mut events).await, "410");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_wants_the_future_ends_with_an_error() {
+    let api = config_maps(&server());
+    let mut events = api.watch(&WatchParams::default().initial_events(), "9999").await.unwrap().boxed();
+    assert_eq!(next(&mut events).await, "504");
+    assert_eq!(next(&mut events).await, "end");
+}
