@@ -155,6 +155,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
         let cached = reading == Reading::Cached;
         let mut limit = (!cached).then_some(self.settings.page);
         let mut next: Option<String> = None;
+        let mut first: Option<Version> = None;
         let mut items = Vec::new();
         loop {
             let ask = ListAsk { limit, next: next.take(), cached };
@@ -163,6 +164,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
                 // The rest of this list is no longer to be had; one without pages cannot expire half-way.
                 Err(Trouble::Gone) if continued => {
                     items.clear();
+                    first = None;
                     limit = None;
                     continue;
                 }
@@ -173,9 +175,11 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
             }
             self.notice_undecodable(&page.items);
             items.extend(page.items);
+            // All pages are of one version. Should they not be, events shown twice do no harm, and skipped ones do.
+            let version = first.take().map_or(page.version.clone(), |first| first.older_of(page.version));
             match page.next {
-                Some(token) => next = Some(token),
-                None => return Ok(Listed { version: page.version, items, stream: None }),
+                Some(token) => (next, first) = (Some(token), Some(version)),
+                None => return Ok(Listed { version, items, stream: None }),
             }
         }
     }

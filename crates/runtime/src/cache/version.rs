@@ -23,6 +23,13 @@ impl Version {
     pub fn number(&self) -> Option<u64> {
         number(&self.0)
     }
+
+    /// The older of the two; this one if they cannot be compared.
+    #[must_use]
+    pub fn older_of(self, other: Self) -> Self {
+        let is_older = other.number().zip(self.number()).is_some_and(|(other, this)| other < this);
+        if is_older { other } else { self }
+    }
 }
 
 /// The number in the text of a resourceVersion.

@@ -12,12 +12,12 @@ use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use runtime::cache::{Cache, CacheBuilder, Cached, Caches, Delta, Listing, Lookup, Reading, Removal, State, Trust};
 use runtime::{Clock, Key, Random, Tasks};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A server, a client and the tasks of one test.
 struct World {
@@ -29,9 +29,13 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::seeded(7)
+    }
+
+    fn seeded(seed: u64) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
         let now = clock.clone();
-        let server = Server::new(Options::new(Arc::new(move || now.now()), 7));
+        let server = Server::new(Options::new(Arc::new(move || now.now()), seed));
         let client = Client::new(server.service(), "default");
         Self { server, client, clock, tasks: Tasks::new() }
     }
@@ -477,4 +481,45 @@ async fn the_same_seed_makes_the_same_requests() {
     }
     assert!(tally["watch"] > 10, "{tally:?}");
     assert_eq!(first, second);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_any_storm_the_cache_is_what_the_server_holds() {
+    for seed in 0..10 {
+        let world = World::seeded(seed);
+        let random = Random::seeded(seed);
+        let listing = if seed % 2 == 0 { Listing::Paged } else { Listing::Streamed };
+        let reading = if seed % 3 == 0 { Reading::Cached } else { Reading::Quorum };
+        let small_pages = Cache::builder().listing(listing).reading(reading).with(|settings| settings.page = 3);
+        let cache: Cache<ConfigMap> = world.feed(small_pages);
+        world.server.faults().brew(1.0);
+        for _ in 0..150 {
+            let name = format!("m{}", random.below(8));
+            // Some of these fail, some are carried out without an answer: that is what storms are for.
+            match random.below(3) {
+                0 => drop(
+                    world.api().create(&PostParams::default(), &config_map(&name)).await.map(|map| cache.wrote(map)),
+                ),
+                1 => {
+                    let patch = Patch::Merge(json!({ "data": { "key": random.number().to_string() } }));
+                    drop(world.api().patch(&name, &PatchParams::default(), &patch).await.map(|map| cache.wrote(map)));
+                }
+                _ => {
+                    let Some(uid) = cache.get(&key(&name)).and_then(|map| map.metadata.uid.clone()) else { continue };
+                    let only_this = Preconditions { uid: Some(uid.clone()), resource_version: None };
+                    let params = DeleteParams { preconditions: Some(only_this), ..DeleteParams::default() };
+                    drop(world.api().delete(&name, &params).await.map(|_| cache.deleted(&key(&name), &uid)));
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(random.below(20_000))).await;
+        }
+        world.server.faults().calm();
+        tokio::time::sleep(5 * MINUTE).await;
+        let real: Vec<ConfigMap> = (world.server.objects("configmaps").iter())
+            .map(|object| serde_json::from_value(Value::clone(object)).unwrap())
+            .collect();
+        let cached: Vec<ConfigMap> = cache.list().iter().map(|map| ConfigMap::clone(map)).collect();
+        assert_eq!(cached, real, "seed {seed}");
+        assert_eq!(cache.trust(), Trust::Firm, "seed {seed}");
+    }
 }

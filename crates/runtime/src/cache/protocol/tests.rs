@@ -183,6 +183,15 @@ async fn a_list_is_read_page_by_page_and_watched_from_its_version() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pages_that_do_not_fit_together_are_watched_from_the_oldest() {
+    for (first, second) in [(10, 12), (12, 10)] {
+        let stage = Stage::new(Script::of([page(first, Some("t"), vec![]), page(second, None, vec![])]));
+        stage.settle().await;
+        assert_eq!(stage.script.asked(), ["list 500", "list 500 from t", "watch 10"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_that_expires_half_way_is_read_again_in_one_piece() {
     let stage = Stage::new(Script::of([
         page(10, Some("t1"), vec![map("gone-by-now", 1)]),
