@@ -103,6 +103,11 @@ pub(crate) trait Rules: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
+    /// What is wrong with an object of which only the status was written.
+    fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        self.validate(object, old)
+    }
+
     /// For how many seconds a deleted object stays to wind down, for kinds that have such a period.
     fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
         None

@@ -154,4 +154,8 @@ impl Rules for Custom {
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         self.schema.validate(object, old)
     }
+
+    fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        self.schema.validate_status(object, old)
+    }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::schema::numbers::in_go;
+
 /// What is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
@@ -37,8 +39,7 @@ impl Cause {
             other => format!("{:?}", other.to_string()),
         };
         let supported: Vec<_> = supported.iter().map(quoted).collect();
-        let value = if value.is_null() { "\"null\"".to_owned() } else { shown(value) };
-        let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
+        let message = format!("Unsupported value: {}: supported values: {}", shown(value), supported.join(", "));
         Self::new(field, "FieldValueNotSupported", message)
     }
 
@@ -69,10 +70,11 @@ impl Cause {
     }
 }
 
-/// A value as a complaint shows it: text in quotes, everything else as JSON.
+/// A value as a complaint shows it: text in quotes, fractions as Go writes them, everything else as JSON.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
+        Value::Number(number) if number.is_f64() => number.as_f64().map_or_else(String::new, in_go),
         other => other.to_string(),
     }
 }

@@ -3,13 +3,13 @@
 //! The schema must be *structural*: what an object looks like is said in one place (types, fields, items), and the logical
 //! junctors (`allOf`, `anyOf`, `oneOf`, `not`) only add rules about values. Otherwise nobody could say what to prune.
 
-use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::schema::causes::Cause;
 use crate::schema::complete;
 use crate::schema::formats::{Format, Known};
 use crate::schema::node::{Additional, Bound, Itself, List, Node, Null, Resource, Rules, Span, Type, Unknown};
+use crate::schema::pattern::Pattern;
 use crate::schema::validate::validate;
 
 /// The compiled schema, or everything that is wrong with the definition. `path` is where it stands.
@@ -301,9 +301,9 @@ impl Compiler {
         }
     }
 
-    fn pattern(&mut self, words: &Keywords<'_>) -> Option<Regex> {
+    fn pattern(&mut self, words: &Keywords<'_>) -> Option<Pattern> {
         let given = words.get("pattern")?;
-        match Regex::new(given.as_str().unwrap_or_default()) {
+        match Pattern::compile(given.as_str().unwrap_or_default()) {
             Ok(pattern) => Some(pattern),
             Err(error) => {
                 let why = format!("must be a valid regular expression, but isn't: {error}");

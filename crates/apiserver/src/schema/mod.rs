@@ -15,6 +15,8 @@ mod default;
 mod formats;
 mod lists;
 mod node;
+mod numbers;
+mod pattern;
 mod prune;
 mod validate;
 
@@ -61,6 +63,17 @@ impl Schema {
             causes.extend(duplicates);
         }
         causes
+    }
+
+    /// What is wrong with the status of the object, when nothing else of it was written. The paths in the messages begin at the
+    /// status, as the API server has it.
+    pub fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let (Some(root), Some(status)) = (self.root.properties.get("status"), object.get("status")) else {
+            return Vec::new();
+        };
+        let causes = Self { root: root.clone() }.validate(status, old.and_then(|old| old.get("status")));
+        let within = |field: &str| if field == "<nil>" { "status".to_owned() } else { format!("status.{field}") };
+        causes.into_iter().map(|cause| Cause { field: within(&cause.field), ..cause }).collect()
     }
 }
 

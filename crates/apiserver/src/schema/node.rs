@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
 use serde_json::Value;
 
 use crate::schema::formats::Format;
+use crate::schema::pattern::Pattern;
 
 /// What may stand in one place.
 #[derive(Clone, Debug, Default)]
@@ -116,7 +116,7 @@ pub(super) enum List {
 pub(super) struct Rules {
     pub(super) format: Option<Format>,
     pub(super) enumeration: Vec<Value>,
-    pub(super) pattern: Option<Regex>,
+    pub(super) pattern: Option<Pattern>,
     pub(super) length: Span,
     pub(super) items: Span,
     pub(super) properties: Span,

@@ -3,11 +3,12 @@
 //! The order of the complaints about one value is fixed (type, choices, text, number, list, enumeration, fields), and fields
 //! come in the order of their names, so that the same mistake always reads the same.
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use crate::schema::causes::Cause;
 use crate::schema::lists::identity;
-use crate::schema::node::{Additional, Bound, Itself, List, Node, Null, Resource, Type};
+use crate::schema::node::{Additional, List, Node, Null, Resource, Type};
+use crate::schema::numbers;
 
 /// Everything wrong with `object`. What is wrong but was already so in `old` is not counted.
 pub(super) fn validate(object: &Value, old: Option<&Value>, root: &Node) -> Vec<Cause> {
@@ -22,12 +23,11 @@ fn check(value: &Value, old: Option<&Value>, node: &Node, path: &str) -> Vec<Cau
     }
     match value {
         Value::String(text) => check_text(text, node, path, &mut causes),
-        Value::Number(number) => check_number(number, node, path, &mut causes),
+        Value::Number(number) => causes.extend(numbers::complaints(number, node, path)),
         Value::Array(elements) => check_list(elements, old, node, path, &mut causes),
         Value::Null | Value::Bool(_) | Value::Object(_) => {}
     }
-    let may_be_null = value.is_null() && node.null == Null::Value;
-    if !node.rules.enumeration.is_empty() && !may_be_null && !node.rules.enumeration.iter().any(|e| same(e, value)) {
+    if !node.rules.enumeration.is_empty() && !node.rules.enumeration.iter().any(|e| same(e, value)) {
         causes.push(Cause::unsupported(named(path), value, &node.rules.enumeration));
     }
     if let Value::Object(fields) = value {
@@ -39,9 +39,11 @@ fn check(value: &Value, old: Option<&Value>, node: &Node, path: &str) -> Vec<Cau
     causes
 }
 
-/// Numbers are compared by value: a client may have written 1.0 for 1.
+/// Numbers are compared by value: a client may have written 1.0 for 1. A null is never one of the values, even where the
+/// definition lists it: the API server has it so.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
+        (Value::Null, Value::Null) => false,
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         _ => a == b,
     }
@@ -55,7 +57,7 @@ fn child(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
 
-fn broken(path: &str, value: &Value, rule: &str) -> Cause {
+pub(super) fn broken(path: &str, value: &Value, rule: &str) -> Cause {
     Cause::invalid(named(path), value, &format!("{path} in body {rule}"))
 }
 
@@ -152,51 +154,13 @@ fn check_text(text: &str, node: &Node, path: &str, causes: &mut Vec<Cause>) {
         causes.push(Cause::too_long(named(path), most));
     } else if let Some(least) = rules.length.least.filter(|least| length < *least) {
         causes.push(broken(path, &shown, &format!("should be at least {least} chars long")));
-    } else if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+    } else if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
         causes.push(broken(path, &shown, &format!("should match '{pattern}'")));
     }
     if let Some(format) = rules.format.filter(|format| !format.admits(text)) {
         let rule = format!("{path} in body must be of type {}: {text:?}", format.name());
         causes.push(Cause::of_wrong_type(named(path), text, &rule));
     }
-}
-
-fn check_number(number: &Number, node: &Node, path: &str, causes: &mut Vec<Cause>) {
-    let rules = &node.rules;
-    let Some(value) = number.as_f64() else { return };
-    let shown = Value::Number(number.clone());
-    if let Some(factor) = rules.multiple_of.filter(|factor| !is_multiple(value, *factor)) {
-        causes.push(broken(path, &shown, &format!("should be a multiple of {factor}")));
-    }
-    if let Some(most) = rules.maximum.filter(|most| !within(value, *most)) {
-        let or_equal = or_equal(most.itself);
-        causes.push(broken(path, &shown, &format!("should be less than{or_equal} {}", most.limit)));
-    }
-    if let Some(least) = rules.minimum.filter(|least| !within(-value, Bound { limit: -least.limit, ..*least })) {
-        let or_equal = or_equal(least.itself);
-        causes.push(broken(path, &shown, &format!("should be greater than{or_equal} {}", least.limit)));
-    }
-}
-
-/// Whether the value stays below an upper bound. A lower bound is an upper one for the negated value.
-fn within(value: f64, bound: Bound) -> bool {
-    match bound.itself {
-        Itself::Allowed => value <= bound.limit,
-        Itself::Excluded => value < bound.limit,
-    }
-}
-
-fn or_equal(itself: Itself) -> &'static str {
-    match itself {
-        Itself::Allowed => " or equal to",
-        Itself::Excluded => "",
-    }
-}
-
-/// Divided so that the small one of the two is not the divisor, which would lose digits.
-fn is_multiple(value: f64, factor: f64) -> bool {
-    let times = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
-    (times - times.round()).abs() <= f64::EPSILON * times.abs().max(1.0)
 }
 
 fn check_list(elements: &[Value], old: Option<&Value>, node: &Node, path: &str, causes: &mut Vec<Cause>) {
@@ -244,9 +208,12 @@ fn check_fields(fields: &Map<String, Value>, old: Option<&Value>, node: &Node, p
         causes.push(Cause::required(child(path, name), ""));
     }
     if node.resource == Resource::Embedded {
-        let empty = |name: &&str| fields.get(*name).and_then(Value::as_str).is_none_or(str::is_empty);
-        for name in ["apiVersion", "kind"].into_iter().filter(empty) {
-            causes.push(Cause::required(child(path, name), "must not be empty"));
+        for name in ["apiVersion", "kind"] {
+            match fields.get(name) {
+                None => causes.push(Cause::required(child(path, name), "")),
+                Some(text) if text == "" => causes.push(Cause::invalid(child(path, name), text, "must not be empty")),
+                Some(_) => {}
+            }
         }
     }
 }

@@ -57,9 +57,11 @@ impl FieldPaths {
             .into_iter()
             .fold(own, Self::and)
             .and_flag("spec.hostNetwork")
-            .and_from("spec.host", &["spec.nodeName"]),
+            .and_from("spec.host", &["spec.nodeName"])
+            // Offered, and always empty.
+            .and_from("status.podIPs", &[]),
             ("", "nodes") => own.and_flag("spec.unschedulable"),
-            ("", "namespaces") => own.and("status.phase").and_from("name", &[NAME]),
+            ("", "namespaces") => own.and("status.phase"),
             ("", "secrets") => own.and("type"),
             ("", "events") => [
                 "involvedObject.kind",
@@ -265,6 +267,7 @@ mod tests {
     #[case("spec.nodeName=", false)]
     #[case("spec.host=n-1", true)]
     #[case("status.nominatedNodeName=", true)]
+    #[case("status.podIPs=", true)]
     #[case("spec.hostNetwork=false", true)]
     #[case("spec.hostNetwork=true", false)]
     #[case(",metadata.name=p,", true)]
@@ -299,6 +302,7 @@ mod tests {
 
     #[rstest]
     #[case(FieldPaths::of_built_in("", "pods"), "spec.color=red", "field label not supported: spec.color")]
+    #[case(FieldPaths::of_built_in("", "namespaces"), "name=a", "field label not supported: name")]
     #[case(FieldPaths::of_custom([]), "spec.color=red", "field label not supported: spec.color")]
     #[case(
         FieldPaths::of_built_in("", "configmaps"),

@@ -42,7 +42,7 @@ pub(super) fn check_key(key: &str) -> Result<(), SelectorError> {
     if complaints.is_empty() {
         Ok(())
     } else {
-        Err(SelectorError::new(format!("key: Invalid value: {key:?}: {}", complaints.join("; "))))
+        Err(SelectorError::new(format!("<nil>: Invalid value: {key:?}: {}", complaints.join("; "))))
     }
 }
 

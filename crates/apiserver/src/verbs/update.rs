@@ -115,7 +115,10 @@ fn replace(state: &mut State, call: &Call, key: &Key, old: &Arc<Value>, mut obje
     follow_generation(resource, &mut object, old);
 
     let mut causes = validate::changed_metadata(&object, old);
-    causes.extend(resource.rules.validate(&object, Some(old)));
+    causes.extend(match call.part {
+        Part::Whole | Part::Finalize => resource.rules.validate(&object, Some(old)),
+        Part::Status => resource.rules.validate_status(&object, Some(old)),
+    });
     if !causes.is_empty() {
         return Err(Failure::invalid(resource, &key.name, &causes));
     }

@@ -78,7 +78,7 @@ async fn the_status_of_a_machine_is_written_apart_and_its_times_must_be_times() 
     assert_eq!(written.metadata.generation, Some(1));
     let refused = machines.patch_status("a", &PatchParams::default(), &status("yesterday")).await;
     let (code, _, message) = refusal(refused);
-    let rule = "status.currentStatus.lastUpdateTime in body must be of type date-time: \"yesterday\"";
+    let rule = "status.currentStatus.lastUpdateTime: Invalid value: \"yesterday\": currentStatus.lastUpdateTime in body must be of type date-time: \"yesterday\"";
     assert!(code == 422 && message.contains(rule), "{message}");
 }
 

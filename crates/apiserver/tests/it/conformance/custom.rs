@@ -143,7 +143,10 @@ async fn the_status_is_validated_too(s: Stage) -> Verdict {
     s.make_widget("a", &json!({"name": "a"})).await?;
     let answer = s.patch(&s.widget("a/status"), Patch::Merge, &json!({"status": {"ready": "yes"}})).await?;
     let status = answer.fails(422, "Invalid")?;
-    says(&status["message"], "status.ready in body must be of type integer: \"string\"")
+    says(
+        &status["message"],
+        "status.ready: Invalid value: \"string\": ready in body must be of type integer: \"string\"",
+    )
 }
 
 async fn a_mistake_that_was_there_before_the_schema_forbids_no_other_change(s: Stage) -> Verdict {

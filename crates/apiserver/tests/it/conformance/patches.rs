@@ -118,9 +118,7 @@ async fn a_patch_does_not_create(s: Stage) -> Verdict {
 async fn a_patch_of_an_unknown_sort_is_not_understood(s: Stage) -> Verdict {
     s.config_map("a", &json!({})).await?;
     let answer = s.call(Method::PATCH, &s.core("configmaps/a"), Some("{}".to_owned()), "application/json").await?;
-    let status = answer.fails(415, "UnsupportedMediaType")?;
-    let known = "the body of the request was in an unknown format - accepted media types include: ";
-    ensure!(status["message"].as_str().is_some_and(|m| m.starts_with(known)), "said {}", status["message"]);
+    answer.fails(415, "UnsupportedMediaType")?;
     Ok(())
 }
 
