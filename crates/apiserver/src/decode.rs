@@ -191,6 +191,26 @@ mod tests {
     }
 
     #[test]
+    fn a_null_in_a_built_in_object_is_not_there() {
+        let object =
+            object(&config_maps(), br#"{"metadata":{"name":"a","labels":null},"data":null,"more":[{"x":null}]}"#);
+        let expected =
+            serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "more": [{}]});
+        assert_eq!(object.unwrap(), expected);
+    }
+
+    #[test]
+    fn a_custom_object_has_to_say_what_it_is() {
+        let widgets = Resource { custom: true, ..Resource::built_in("test.io", "v1", "Widget", "widgets") };
+        let refused = |body: &str| object(&widgets, body.as_bytes()).unwrap_err();
+        assert!(refused("{}").message.contains("Object 'Kind' is missing"));
+        assert_eq!(refused(r#"{"kind":"Widget"}"#).code.as_u16(), 400);
+        let other = refused(r#"{"kind":"Gadget","apiVersion":"test.io/v1","metadata":{"name":"a"}}"#);
+        assert_eq!(other.code.as_u16(), 422);
+        assert_eq!(other.message, "Gadget.test.io \"a\" is invalid: kind: Invalid value: \"Gadget\": must be Widget");
+    }
+
+    #[test]
     fn metadata_nobody_knows_is_dropped() {
         let object =
             object(&config_maps(), br#"{"metadata":{"name":"a","managedFields":[{}],"selfLink":"x"}}"#).unwrap();

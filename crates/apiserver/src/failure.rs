@@ -155,6 +155,12 @@ impl Failure {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// The body is in a format that nobody knows.
+    pub(crate) fn unknown_media_type() -> Self {
+        let message = "415: Unsupported Media Type";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message).with_details(json!({}))
+    }
+
     /// None of the formats the caller would take can be made.
     pub(crate) fn not_acceptable() -> Self {
         let message = "406: Not Acceptable\n\nAvailable representations: application/json";

@@ -4,6 +4,11 @@
 //! loopback over TLS, and cannot tell it from the real thing in anything that we rely on. It must be *right*, not big: what it
 //! does, it does as the reference does; what it does not do, it refuses with a sentence.
 //!
+//! Known to differ from the reference, on purpose or until somebody needs it: there are no managed fields; fields that a
+//! built-in kind does not have are kept; of the built-in kinds only Pods are defaulted, and new Nodes get no taint; Events do
+//! not expire; a complaint about metadata is listed once where the reference lists it twice; decoding errors say what was
+//! wrong, but not in Go's words, and never repeat the body; bodies are JSON only.
+//!
 //! Nothing in it is left to chance. Time comes from a closure, names from a seed, and every request is one step under one
 //! lock, so the same requests in the same order give the same cluster. Under tokio's paused clock a day passes in
 //! milliseconds.

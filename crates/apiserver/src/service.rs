@@ -320,9 +320,17 @@ fn check_json(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
+/// Two sorts of patches are known but not spoken yet; they get the list of those that are.
 fn patch_kind(headers: &HeaderMap) -> Result<PatchKind, Failure> {
-    PatchKind::of_content_type(header(headers, &CONTENT_TYPE))
-        .ok_or_else(|| Failure::unsupported_media_type("application/json-patch+json, application/merge-patch+json"))
+    let content_type = header(headers, &CONTENT_TYPE);
+    PatchKind::of_content_type(content_type).ok_or_else(|| {
+        let later = ["application/strategic-merge-patch+json", "application/apply-patch+yaml"];
+        if later.iter().any(|known| content_type.starts_with(known)) {
+            Failure::unsupported_media_type("application/json-patch+json, application/merge-patch+json")
+        } else {
+            Failure::unknown_media_type()
+        }
+    })
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {

@@ -264,3 +264,40 @@ async fn the_same_requests_give_the_same_cluster() {
     }
     assert_eq!(run().await, run().await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_group_that_is_not_served_is_not_found_in_plain_text() {
+    let server = server();
+    let ask = async |path: &str| {
+        let request = http::Request::get(path).body(kube::client::Body::empty()).unwrap();
+        let response = client(&server).send(request).await.unwrap();
+        (response.status().as_u16(), response.headers()["content-type"].to_str().unwrap().to_owned())
+    };
+    assert_eq!(ask("/apis/test.io/v1/widgets").await, (404, "text/plain; charset=utf-8".to_owned()));
+    assert_eq!(ask("/api/v1/widgets").await, (404, "application/json".to_owned()));
+    assert_eq!(ask("/healthz").await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_put_back_without_its_defaults_has_not_changed() {
+    let pods: Api<Pod> = there(client(&server()));
+    let pod: Pod =
+        of(json!({ "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i:1" }] } }));
+    let made = pods.create(&PostParams::default(), &pod).await.unwrap();
+    let again = pods.replace("p", &PostParams::default(), &pod).await.unwrap();
+    assert_eq!(again.metadata.resource_version, made.metadata.resource_version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_built_in_kinds_insist_on_finalizers_with_a_domain() {
+    let server = server();
+    let mut object = config_map("a");
+    object.metadata.finalizers = Some(vec!["mine".to_owned()]);
+    let api: Api<ConfigMap> = there(client(&server));
+    let (code, _, message) = refusal(api.create(&PostParams::default(), &object).await);
+    assert_eq!(code, 422);
+    assert!(message.contains("metadata.finalizers[0]: Invalid value: \"mine\": name is neither"), "{message}");
+    let mut object = widget("a", 1);
+    object.metadata.finalizers = Some(vec!["mine".to_owned()]);
+    widgets(&server).create(&PostParams::default(), &object).await.unwrap();
+}
