@@ -10,6 +10,7 @@ use crate::schema::complete;
 use crate::schema::formats::{Format, Known};
 use crate::schema::node::{Additional, Bound, Itself, List, Node, Null, Resource, Rules, Span, Type, Unknown};
 use crate::schema::pattern::Pattern;
+use crate::schema::prune;
 use crate::schema::validate::validate;
 
 /// The compiled schema, or everything that is wrong with the definition. `path` is where it stands.
@@ -96,7 +97,9 @@ impl Compiler {
         node.list = self.list(&words, &node);
         node.rules = self.rules(&words, &node.types);
         self.check_resource(&words, place, &node);
-        self.check_default(path, &node);
+        if !place.is_nested() {
+            self.check_default(path, &node);
+        }
         node
     }
 
@@ -136,7 +139,11 @@ impl Compiler {
                 let Some(kind) = name.as_str().and_then(Type::named) else {
                     let mut supported = Type::ALL.map(Type::name);
                     supported.sort_unstable();
-                    self.causes.push(Cause::unsupported(at, name, &supported.map(Value::from)));
+                    self.causes.push(Cause::unsupported(at.as_str(), name, &supported.map(Value::from)));
+                    if name == "null" {
+                        let why = "type cannot be set to null, use nullable as an alternative";
+                        self.causes.push(Cause::forbidden(at, why));
+                    }
                     return Vec::new();
                 };
                 if place == Place::Nested {
@@ -144,7 +151,7 @@ impl Compiler {
                 } else if place == Place::Root && kind != Type::Object {
                     self.causes.push(Cause::invalid(at, name, "must be object at the root"));
                 }
-                vec![kind]
+                if int_or_string { vec![Type::Integer, Type::String] } else { vec![kind] }
             }
             None if int_or_string => vec![Type::Integer, Type::String],
             None if unknown == Unknown::Preserved => Vec::new(),
@@ -177,10 +184,7 @@ impl Compiler {
         node.additional = match words.get("additionalProperties") {
             None => Additional::None,
             Some(Value::Bool(true)) => Additional::Anything,
-            Some(Value::Bool(false)) => {
-                self.causes.push(Cause::forbidden(at.as_str(), "additionalProperties cannot be set to false"));
-                Additional::None
-            }
+            Some(Value::Bool(false)) => Additional::Nothing,
             Some(schema) => Additional::Schema(Box::new(self.node(schema, &at, inner))),
         };
         if matches!(node.additional, Additional::None) {
@@ -189,7 +193,7 @@ impl Compiler {
         if place == Place::Root {
             self.causes.push(Cause::forbidden(at.as_str(), "must not be used at the root"));
         }
-        if !node.properties.is_empty() {
+        if !node.properties.is_empty() && !matches!(node.additional, Additional::Anything) {
             self.causes.push(Cause::forbidden(at, "additionalProperties and properties are mutual exclusive"));
         }
     }
@@ -221,20 +225,23 @@ impl Compiler {
                 List::Map(keys.clone())
             }
             Some((other, _)) => {
-                let supported = ["atomic", "map", "set"].map(Value::from);
+                let supported = ["atomic", "set", "map"].map(Value::from);
                 self.causes.push(Cause::unsupported(at.as_str(), other, &supported));
                 List::Atomic
             }
         };
         if words.get("x-kubernetes-list-type").is_some() && node.types != [Type::Array] {
-            let given = Value::from(node.types.first().map_or("", |t| t.name()));
             let why = "must be array if x-kubernetes-list-type is specified";
-            self.causes.push(Cause::invalid(words.at("type"), &given, why));
+            self.causes.push(match node.types.first() {
+                Some(given) => Cause::invalid(words.at("type"), &Value::from(given.name()), why),
+                None => Cause::required(words.at("type"), why),
+            });
         }
         if !keys.is_empty() && !matches!(list, List::Map(_)) {
             let why = "must be map if x-kubernetes-list-map-keys is non-empty";
             self.causes.push(Cause::invalid(at, words.get("x-kubernetes-list-type").unwrap_or(&Value::Null), why));
         }
+        self.check_elements(words, node, &list);
         if let Some(map) =
             words.get("x-kubernetes-map-type").filter(|v| !matches!(v.as_str(), Some("atomic" | "granular")))
         {
@@ -242,6 +249,40 @@ impl Compiler {
             self.causes.push(Cause::unsupported(words.at("x-kubernetes-map-type"), map, &supported));
         }
         list
+    }
+
+    /// What tells elements apart must be comparable, and be there.
+    fn check_elements(&mut self, words: &Keywords<'_>, node: &Node, list: &List) {
+        let Some(items) = &node.items else { return };
+        match list {
+            List::Atomic => {}
+            List::Set => {
+                let marker = match items.types.as_slice() {
+                    [Type::Object] => "x-kubernetes-map-type",
+                    [Type::Array] => "x-kubernetes-list-type",
+                    _ => return,
+                };
+                let given = words.get("items").and_then(|items| items.get(marker)).unwrap_or(&Value::Null);
+                if given != "atomic" {
+                    let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+                    self.causes.push(Cause::invalid(words.at(&format!("items.{marker}")), given, why));
+                }
+            }
+            List::Map(keys) => {
+                for (key, schema) in keys.iter().filter_map(|key| Some((key, items.properties.get(key)?))) {
+                    let at = |keyword: &str| words.at(&format!("items.properties[{key}].{keyword}"));
+                    if let Some(compound) = schema.types.iter().find(|t| matches!(t, Type::Object | Type::Array)) {
+                        let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                        self.causes.push(Cause::invalid(at("type"), &Value::from(compound.name()), why));
+                    }
+                    if schema.default.is_none() && !items.rules.required.contains(key) {
+                        let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a \
+                                   required property";
+                        self.causes.push(Cause::required(at("default"), why));
+                    }
+                }
+            }
+        }
     }
 
     fn rules(&mut self, words: &Keywords<'_>, types: &[Type]) -> Rules {
@@ -380,6 +421,10 @@ impl Compiler {
         let Some(default) = &node.default else { return };
         let within =
             |field: &str| if field == "<nil>" { format!("{path}.default") } else { format!("{path}.default.{field}") };
+        let mut pruned = default.clone();
+        if !prune::prune_part(&mut pruned, node).is_empty() {
+            self.causes.push(Cause::invalid(within("<nil>"), default, "must not have unknown fields"));
+        }
         let causes = validate(default, None, node);
         self.causes.extend(causes.into_iter().map(|c| Cause { field: within(&c.field), ..c }));
     }

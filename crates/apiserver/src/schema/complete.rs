@@ -1,29 +1,16 @@
-//! Completeness: every field that a junctor speaks of must be part of the structure too, or it would be pruned before any rule
-//! has looked at it.
+//! Completeness: a field that a junctor at the root speaks of must be part of the structure too, or it would be pruned before
+//! any rule has looked at it. Junctors further down may speak of what they like; the API server has it so.
 
 use crate::schema::causes::Cause;
-use crate::schema::node::{Additional, Node};
+use crate::schema::node::Node;
 
-/// The fields that only junctors mention, in the structure below `node`, which stands at `at`.
-pub(super) fn gaps(node: &Node, at: &str) -> Vec<Cause> {
+/// The fields that only the junctors of the root mention. It stands at `at`.
+pub(super) fn gaps(root: &Node, at: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    walk(node, at, &mut causes);
+    for (junctor, nested) in junctors(root) {
+        cover(nested, root, at, &format!("{at}.{junctor}"), &mut causes);
+    }
     causes
-}
-
-fn walk(node: &Node, at: &str, causes: &mut Vec<Cause>) {
-    for (junctor, nested) in junctors(node) {
-        cover(nested, node, at, &format!("{at}.{junctor}"), causes);
-    }
-    for (name, field) in &node.properties {
-        walk(field, &format!("{at}.properties[{name}]"), causes);
-    }
-    if let Additional::Schema(schema) = &node.additional {
-        walk(schema, &format!("{at}.additionalProperties"), causes);
-    }
-    if let Some(items) = &node.items {
-        walk(items, &format!("{at}.items"), causes);
-    }
 }
 
 /// Compares what stands below a junctor with the structure it is about.

@@ -22,7 +22,7 @@ fn walk(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
                     (Some(schema), _) if path.is_empty() => walk(field, schema, name, causes),
                     (Some(schema), _) => walk(field, schema, &format!("{path}.{name}"), causes),
                     (None, Additional::Schema(schema)) => walk(field, schema, &format!("{path}[{name}]"), causes),
-                    (None, Additional::None | Additional::Anything) => {}
+                    (None, _) => {}
                 }
             }
         }

@@ -28,7 +28,7 @@ impl Node {
     pub(super) fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(match &self.additional {
             Additional::Schema(schema) => Some(schema),
-            Additional::None | Additional::Anything => None,
+            Additional::None | Additional::Anything | Additional::Nothing => None,
         })
     }
 }
@@ -93,9 +93,12 @@ pub(super) enum Resource {
 /// The fields beside the named ones.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Additional {
+    /// Not spoken of: they are pruned.
     #[default]
     None,
     Anything,
+    /// Refused, not pruned.
+    Nothing,
     Schema(Box<Node>),
 }
 

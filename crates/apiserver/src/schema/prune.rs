@@ -15,6 +15,13 @@ pub(super) fn prune(object: &mut Value, root: &Node) -> Vec<String> {
     pruned
 }
 
+/// Prunes a value that is only part of an object.
+pub(super) fn prune_part(value: &mut Value, node: &Node) -> Vec<String> {
+    let mut pruned = Vec::new();
+    walk(value, Some(node), node.resource, node.unknown, "", &mut pruned);
+    pruned
+}
+
 fn walk(
     value: &mut Value,
     node: Option<&Node>,
@@ -32,7 +39,7 @@ fn walk(
             let known = node.and_then(|n| match (n.properties.get(name), &n.additional) {
                 (Some(schema), _) => Some(Some(schema)),
                 (None, Additional::Schema(schema)) => Some(Some(schema.as_ref())),
-                (None, Additional::Anything) => Some(None),
+                (None, Additional::Anything | Additional::Nothing) => Some(None),
                 (None, Additional::None) => None,
             });
             match (known, unknown) {

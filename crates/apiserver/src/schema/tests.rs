@@ -143,6 +143,15 @@ fn a_fitting_value_is_accepted(#[case] schema: Value, #[case] x: Value) {
     assert_eq!(complaints_about(schema, x), [""; 0]);
 }
 
+#[test]
+fn where_nothing_else_may_be_a_field_more_is_refused_and_not_pruned() {
+    let schema = with_x(json!({"type": "object", "additionalProperties": false}));
+    let mut object = json!({"spec": {"x": {"b": 1}}});
+    assert!(schema.prune(&mut object).is_empty());
+    let said = complaints(&schema.validate(&object, None));
+    assert_eq!(said, [r#"spec.x: Invalid value: "b": spec.x.b in body is a forbidden property"#]);
+}
+
 #[rstest]
 #[case(json!(5), 0)]
 #[case(json!("25%"), 0)]
@@ -175,7 +184,7 @@ fn a_mistake_that_was_there_before_does_not_stop_an_update() {
     let schema = Schema::compile(&with_spec(json!({"type": "object", "properties": {
         "a": {"type": "integer", "maximum": 1},
         "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-            "items": {"type": "object", "properties": {"name": {"type": "string"}, "n": {"type": "integer", "maximum": 1}}}},
+            "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "n": {"type": "integer", "maximum": 1}}}},
     }})));
     let schema = schema.unwrap();
     let old = json!({"spec": {"a": 5, "list": [{"name": "p", "n": 7}]}});
@@ -191,13 +200,13 @@ fn a_set_holds_no_value_twice_and_a_map_no_key_twice() {
     let schema = Schema::compile(&with_spec(json!({"type": "object", "properties": {
         "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type", "name"],
-            "items": {"type": "object", "properties": {"type": {"type": "string"}, "name": {"type": "string"}}}},
+            "items": {"type": "object", "required": ["name"], "properties": {"type": {"type": "string", "default": "t"}, "name": {"type": "string"}}}},
         "any": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}},
     }})));
     let schema = schema.unwrap();
     let object = json!({"spec": {
         "set": ["a", "b", "a", "a"],
-        "map": [{"type": "t", "name": "n"}, {"type": "t"}, {"name": "n", "type": "t"}],
+        "map": [{"type": "t", "name": "n"}, {"type": "t", "name": "o"}, {"name": "n", "type": "t"}],
         "any": ["a", "a"],
     }});
     let causes = schema.validate(&object, None);
@@ -303,14 +312,17 @@ fn defaults_are_filled_in_below_defaults() {
 #[case::no_item_type(with_spec(json!({"type": "array", "items": {}})), "spec.validation.openAPIV3Schema.properties[spec].items.type: Required value: must not be empty for specified array items")]
 #[case::reference(with_spec(json!({"type": "object", "$ref": "x"})), "spec.validation.openAPIV3Schema.properties[spec].$ref: Forbidden: $ref is not supported")]
 #[case::unique_items(with_spec(json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true})), "spec.validation.openAPIV3Schema.properties[spec].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic")]
-#[case::closed(with_spec(json!({"type": "object", "additionalProperties": false})), "spec.validation.openAPIV3Schema.properties[spec].additionalProperties: Forbidden: additionalProperties cannot be set to false")]
-#[case::both(with_spec(json!({"type": "object", "additionalProperties": true, "properties": {"a": {"type": "string"}}})), "spec.validation.openAPIV3Schema.properties[spec].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive")]
+#[case::both(with_spec(json!({"type": "object", "additionalProperties": {"type": "string"}, "properties": {"a": {"type": "string"}}})), "spec.validation.openAPIV3Schema.properties[spec].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive")]
 #[case::nested_type(with_spec(json!({"type": "object", "anyOf": [{"type": "object"}]})), "spec.validation.openAPIV3Schema.properties[spec].anyOf[0].type: Forbidden: must be empty to be structural")]
 #[case::nested_default(with_spec(json!({"type": "object", "not": {"default": {"a": 1}}})), "spec.validation.openAPIV3Schema.properties[spec].not.default: Forbidden: must be undefined to be structural")]
-#[case::incomplete(with_spec(json!({"type": "object", "allOf": [{"properties": {"a": {"minimum": 1}}}]})), "spec.validation.openAPIV3Schema.properties[spec].properties[a]: Required value: because it is defined in spec.validation.openAPIV3Schema.properties[spec].allOf[0].properties[a]")]
+#[case::incomplete(json!({"type": "object", "properties": {"spec": {"type": "object"}}, "allOf": [{"properties": {"a": {"minimum": 1}}}]}), "spec.validation.openAPIV3Schema.properties[a]: Required value: because it is defined in spec.validation.openAPIV3Schema.allOf[0].properties[a]")]
 #[case::cel(with_spec(json!({"type": "object", "x-kubernetes-validations": [{"rule": "true"}]})), "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations: Forbidden: validation rules in CEL are not supported by this server")]
-#[case::list_type(with_spec(json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag"})), r#"spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-list-type: Unsupported value: "bag": supported values: "atomic", "map", "set""#)]
+#[case::list_type(with_spec(json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag"})), r#"spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-list-type: Unsupported value: "bag": supported values: "atomic", "set", "map""#)]
 #[case::map_without_keys(with_spec(json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"})), "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map")]
+#[case::key_that_may_be_missing(with_spec(json!({"type": "array", "items": {"type": "object", "properties": {"n": {"type": "string"}}}, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"]})), "spec.validation.openAPIV3Schema.properties[spec].items.properties[n].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property")]
+#[case::compound_key(with_spec(json!({"type": "array", "items": {"type": "object", "required": ["n"], "properties": {"n": {"type": "object"}}}, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"]})), r#"spec.validation.openAPIV3Schema.properties[spec].items.properties[n].type: Invalid value: "object": must be a scalar type if parent array's x-kubernetes-list-type is map"#)]
+#[case::set_of_objects(with_spec(json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"})), "spec.validation.openAPIV3Schema.properties[spec].items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with x-kubernetes-list-type=set")]
+#[case::default_with_unknown_fields(with_spec(json!({"type": "object", "default": {"b": 1}})), r#"spec.validation.openAPIV3Schema.properties[spec].default: Invalid value: {"b":1}: must not have unknown fields"#)]
 #[case::default_of_wrong_type(with_spec(json!({"type": "integer", "default": "a"})), r#"spec.validation.openAPIV3Schema.properties[spec].default: Invalid value: "string":  in body must be of type integer: "string""#)]
 #[case::metadata(json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}), "spec.validation.openAPIV3Schema.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified")]
 #[case::unchecked_format(with_spec(json!({"type": "string", "format": "isbn"})), r#"spec.validation.openAPIV3Schema.properties[spec].format: Invalid value: "isbn": this format is not supported by this server"#)]

@@ -201,6 +201,11 @@ fn check_fields(fields: &Map<String, Value>, old: Option<&Value>, node: &Node, p
             (Some(schema), _) => schema,
             (None, Additional::Schema(schema)) => schema.as_ref(),
             (None, Additional::None | Additional::Anything) => continue,
+            (None, Additional::Nothing) => {
+                let rule = format!("{path}.{name} in body is a forbidden property");
+                causes.push(Cause::invalid(named(path), &Value::from(name.as_str()), &rule));
+                continue;
+            }
         };
         causes.extend(check(field, old.and_then(|old| old.get(name)), schema, &child(path, name)));
     }
