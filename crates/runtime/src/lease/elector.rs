@@ -50,6 +50,8 @@ pub struct Elector {
     seen: Option<Seen>,
     /// The record as our last successful write left it. `None` after anything else: then it has to be read first.
     held: Option<Lease>,
+    /// What was last complained of.
+    complaint: Option<String>,
 }
 
 /// How an election ended for us.
@@ -107,6 +109,7 @@ impl Elector {
             standing,
             seen: None,
             held: None,
+            complaint: None,
         };
         Ok((elector, leadership))
     }
@@ -175,10 +178,10 @@ impl Elector {
             let until = self.deadline(sent);
             self.standing.send_replace(Standing::Leading { until });
             let renewal = async {
-                let mut last_try = sent;
+                let period = self.candidate.timing.retry_period;
+                let (mut last_try, mut pause, mut next_pause) = (sent, period, period / 8);
                 loop {
-                    let pause = self.random.stretched(self.candidate.timing.retry_period, HOLDER_JITTER);
-                    tokio::time::sleep_until(last_try + pause).await;
+                    tokio::time::sleep_until(last_try + self.random.stretched(pause, HOLDER_JITTER)).await;
                     last_try = self.clock.instant();
                     match self.renew().await {
                         Ok(Renewal::Holding { sent }) => return Ok(sent),
@@ -186,6 +189,9 @@ impl Elector {
                         Ok(Renewal::Unclear) => {}
                         Err(error) => self.complain(&error),
                     }
+                    // The deadline is near and the trouble may be small: soon again, then less often.
+                    pause = next_pause;
+                    next_pause = (pause * 2).min(period);
                 }
             };
             let renewed = tokio::select! {
@@ -248,6 +254,7 @@ impl Elector {
         };
         match written {
             Ok(lease) => {
+                self.complaint = None;
                 self.held = Some(lease);
                 Ok(Progress::Holding { sent })
             }
@@ -297,19 +304,18 @@ impl Elector {
         });
     }
 
-    fn complain(&self, error: &AttemptError) {
+    /// Says what went wrong, once until it changes: a candidate without the right to read would say it every other second.
+    fn complain(&mut self, error: &AttemptError) {
+        let why = match error {
+            AttemptError::Read(source) | AttemptError::Write(source) => Trouble::of(source).to_string(),
+            AttemptError::Timeout(_) => "the API server did not answer".to_owned(),
+        };
         let lease = &self.candidate.name;
-        match error {
-            // Time does not heal these; someone has to grant the right.
-            AttemptError::Read(kube::Error::Api(status)) | AttemptError::Write(kube::Error::Api(status))
-                if matches!(status.code, 401 | 403) =>
-            {
-                tracing::error!(lease, code = status.code, reason = status.message, "may not use the lease");
-            }
-            AttemptError::Read(source) | AttemptError::Write(source) => {
-                tracing::warn!(lease, why = %Trouble::of(source), "{error}");
-            }
-            AttemptError::Timeout(_) => tracing::warn!(lease, "{error}"),
+        if self.complaint.as_ref() == Some(&why) {
+            tracing::debug!(lease, why, "{error}");
+        } else {
+            tracing::warn!(lease, why, "{error}");
+            self.complaint = Some(why);
         }
     }
 }

@@ -12,3 +12,5 @@ extern crate millwright_runtime as runtime;
 
 mod cache;
 mod client;
+mod events;
+mod lease;

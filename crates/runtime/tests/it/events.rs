@@ -1,0 +1,81 @@
+//! Events as they stand on the API server in memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::{Options, Server};
+use k8s_openapi::api::core::v1::{Event, ObjectReference};
+use kube::Api;
+use kube::api::DeleteParams;
+use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::events::{EventPolicy, EventSink, EventWriter, Notice, Severity};
+use runtime::{Clock, Metrics, Random, Tasks};
+
+fn office(tasks: &Tasks) -> (Server, EventSink, Api<Event>) {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    let told = clock.clone();
+    let server = Server::new(Options::new(Arc::new(move || told.now()), 1));
+    let metrics = Metrics::new().unwrap();
+    let spec = ClientSpec::new(UserAgent::new("events", "v1", "test"));
+    let client = in_process(server.service(), "default", &spec, &metrics.rest);
+    let api = Api::namespaced(client.clone(), "default");
+    let (writer, sink) =
+        EventWriter::new(client, "test-controller", EventPolicy::default(), &clock, &Random::seeded(1), &metrics);
+    let stop = tasks.stopping();
+    tasks.spawn("events", async move {
+        writer.run(stop).await;
+    });
+    (server, sink, api)
+}
+
+async fn say(sink: &EventSink, message: &str) {
+    sink.emit(Notice {
+        about: ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("ConfigMap".to_owned()),
+            namespace: Some("default".to_owned()),
+            name: Some("thing".to_owned()),
+            ..ObjectReference::default()
+        },
+        severity: Severity::Warning,
+        reason: "FailedCreate".into(),
+        message: message.to_owned(),
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn repetitions_add_up_in_one_object_and_an_expired_one_comes_back_with_its_count() {
+    let tasks = Tasks::new();
+    let (server, sink, api) = office(&tasks);
+    for _ in 0..3 {
+        say(&sink, "quota exceeded").await;
+    }
+    let events = server.objects("events");
+    assert_eq!(events.len(), 1);
+    assert_eq!((&events[0]["count"], &events[0]["type"]), (&3.into(), &"Warning".into()));
+    assert_eq!(events[0]["firstTimestamp"], "2026-01-01T00:00:00Z");
+    assert_eq!(events[0]["lastTimestamp"], "2026-01-01T00:00:02Z");
+
+    let name = events[0]["metadata"]["name"].as_str().unwrap();
+    api.delete(name, &DeleteParams::default()).await.unwrap();
+    say(&sink, "quota exceeded").await;
+    let events = server.objects("events");
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0]["count"], 4);
+    assert_ne!(events[0]["metadata"]["name"], name);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chatty_object_ends_up_with_eleven_objects_of_which_the_last_shows_the_newest() {
+    let tasks = Tasks::new();
+    let (server, sink, _) = office(&tasks);
+    for i in 0..20 {
+        say(&sink, &format!("error {i}")).await;
+    }
+    let events = server.objects("events");
+    assert_eq!(events.len(), 11);
+    let combined: Vec<_> = events.iter().filter(|event| event["count"] == 10).collect();
+    assert_eq!(combined.len(), 1);
+    assert_eq!(combined[0]["message"], "(combined from similar events): error 19");
+}

@@ -1,0 +1,165 @@
+//! The election on the API server in memory: two candidates, each behind a client of its own, while that server has bad days.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::faults::Verb;
+use apiserver::{Options, Server};
+use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::events::{EventPolicy, EventSink, EventWriter};
+use runtime::lease::{Candidacy, Elector, Identity, Timing};
+use runtime::{Clock, Leadership, Metrics, Random, Tasks};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct World {
+    server: Server,
+    clock: Clock,
+    random: Random,
+    metrics: Metrics,
+    tasks: Tasks,
+}
+
+struct Candidate {
+    leadership: Leadership,
+    stop: CancellationToken,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let told = clock.clone();
+        let server = Server::new(Options::new(Arc::new(move || told.now()), seed));
+        let metrics = Metrics::new().unwrap();
+        Self { server, clock, random: Random::seeded(seed), metrics, tasks: Tasks::new() }
+    }
+
+    fn client(&self, agent: &str) -> kube::Client {
+        let spec = ClientSpec::new(UserAgent::new(agent, "v1", "test"));
+        in_process(self.server.service(), "default", &spec, &self.metrics.rest)
+    }
+
+    fn stand(&self, agent: &str, events: Option<EventSink>) -> Candidate {
+        let (elector, leadership) = Elector::new(Candidacy {
+            client: self.client(agent),
+            namespace: "default".to_owned(),
+            name: "machine-controller".to_owned(),
+            identity: Identity::of_host(agent, &self.random),
+            timing: Timing::default(),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+            events,
+        })
+        .unwrap();
+        let stop = CancellationToken::new();
+        let stopping = stop.clone();
+        self.tasks.spawn("election", async move {
+            elector.run(stopping).await;
+        });
+        Candidate { leadership, stop }
+    }
+
+    fn record(&self) -> Arc<Value> {
+        self.server.object("leases.coordination.k8s.io", "default", "machine-controller").unwrap()
+    }
+}
+
+fn leading(candidates: &[&Candidate]) -> usize {
+    candidates.iter().filter(|candidate| candidate.leadership.check().is_ok()).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_the_server_no_longer_answers_is_followed_by_the_other_never_joined() {
+    let world = World::new(1);
+    let one = world.stand("one", None);
+    one.leadership.wait_until_leading().await.unwrap();
+    let other = world.stand("other", None);
+    tokio::time::sleep(30 * SECOND).await;
+    world.server.faults().on_any().by_agent("one").disconnect();
+    let mut changes = vec![0];
+    for _ in 0..400 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let leader = match (one.leadership.check().is_ok(), other.leadership.check().is_ok()) {
+            (true, true) => panic!("both lead"),
+            (true, false) => 0,
+            (false, false) => 1,
+            (false, true) => 2,
+        };
+        if changes.last() != Some(&leader) {
+            changes.push(leader);
+        }
+    }
+    assert_eq!(changes, [0, 1, 2], "one, then nobody, then the other");
+    let record = world.record();
+    assert_eq!(record["spec"]["leaseTransitions"], 1);
+    assert!(record["spec"]["holderIdentity"].as_str().unwrap().starts_with("other_"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_lost_answers_and_slowness_never_make_two_leaders_nor_take_a_healthy_one_down() {
+    for seed in 0..5 {
+        let world = World::new(seed);
+        let one = world.stand("one", None);
+        one.leadership.wait_until_leading().await.unwrap();
+        let other = world.stand("other", None);
+        let faults = world.server.faults();
+        faults.on(Verb::Update).of("leases").with_probability(0.1).conflict();
+        faults.on(Verb::Update).of("leases").with_probability(0.05).lose_answer();
+        faults.on([Verb::Get, Verb::Update]).of("leases").delay_between(Duration::ZERO, SECOND / 2);
+        for _ in 0..3000 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(leading(&[&one, &other]) <= 1, "seed {seed}: both lead");
+        }
+        assert_eq!(one.leadership.check(), Ok(()), "seed {seed}: lost a lease that could be renewed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orderly_handover_takes_seconds_and_is_told_in_events() {
+    let world = World::new(3);
+    let (writer, sink) = EventWriter::new(
+        world.client("events"),
+        "machine-controller",
+        EventPolicy::default(),
+        &world.clock,
+        &world.random,
+        &world.metrics,
+    );
+    let stop = world.tasks.stopping();
+    world.tasks.spawn("events", async move {
+        writer.run(stop).await;
+    });
+    let one = world.stand("one", Some(sink.clone()));
+    one.leadership.wait_until_leading().await.unwrap();
+    let other = world.stand("other", Some(sink));
+    tokio::time::sleep(30 * SECOND).await;
+    one.stop.cancel();
+    let handover = tokio::time::timeout(5 * SECOND, other.leadership.wait_until_leading()).await;
+    assert_eq!(handover, Ok(Ok(())), "a released lease need not be waited out");
+    tokio::time::sleep(SECOND).await;
+
+    let mut told: Vec<_> = world.server.objects("events");
+    told.sort_by_key(|event| event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap());
+    let messages: Vec<_> =
+        told.iter().map(|event| event["message"].as_str().unwrap().split_once(' ').unwrap().1).collect();
+    assert_eq!(messages, ["became leader", "stopped leading", "became leader"]);
+    let first = &told[0];
+    assert_eq!(first["reason"], "LeaderElection");
+    assert_eq!(first["involvedObject"]["kind"], "Lease");
+    assert_eq!(first["involvedObject"]["uid"], world.record()["metadata"]["uid"]);
+    assert_eq!(first["source"]["component"], "machine-controller");
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewing_costs_one_write_and_no_read() {
+    let world = World::new(4);
+    let one = world.stand("one", None);
+    one.leadership.wait_until_leading().await.unwrap();
+    world.server.forget_requests();
+    tokio::time::sleep(60 * SECOND).await;
+    let verbs: Vec<_> = world.server.requests().iter().map(|request| request.tally.verb.clone()).collect();
+    assert!((25..=30).contains(&verbs.len()), "{} requests in a minute", verbs.len());
+    assert!(verbs.iter().all(|verb| verb == "update"), "{verbs:?}");
+}
