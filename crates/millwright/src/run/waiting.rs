@@ -16,7 +16,7 @@ pub(super) async fn until_served(
     random: &Random,
     stop: &CancellationToken,
 ) -> Waited {
-    let report = |obstacle: &Obstacle| tracing::warn!("waiting: {obstacle}");
+    let report = |obstacle: &Obstacle| tracing::warn!("{obstacle}");
     let kinds = [RequiredKind::of::<Machine>(), RequiredKind::of::<MachineClass>()];
     let place = Place::from(&connections.control);
     if wait_until_ready(control, &place, &kinds, random, stop, report).await == Waited::Stopped {

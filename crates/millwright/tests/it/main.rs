@@ -1,0 +1,13 @@
+//! The binary, as a person or a kubelet starts it: its output, its exit code, its waits, its signals.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "the lints spare tests, but not the functions that tests share"
+)]
+
+mod demo;
+mod program;
+mod serving;
+mod starting;

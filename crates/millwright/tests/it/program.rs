@@ -1,0 +1,78 @@
+//! A run of the binary.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How long a test waits for what must happen. Generous, because nothing here measures speed.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn binary() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_millwright"))
+}
+
+/// Runs to the end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    binary().args(arguments).output().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A run that goes on in the background. It is killed when the test ends.
+pub(crate) struct Program {
+    child: Child,
+    lines: Receiver<String>,
+    said: Vec<String>,
+}
+
+impl Program {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut child = binary().args(arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let (send, lines) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, lines, said: Vec::new() }
+    }
+
+    /// Waits until it says something that contains all of these.
+    pub(crate) fn says(&mut self, words: &[&str]) -> String {
+        loop {
+            let Ok(line) = self.lines.recv_timeout(PATIENCE) else {
+                panic!("it never said {words:?}, only: {:#?}", self.said);
+            };
+            self.said.push(line.clone());
+            if words.iter().all(|word| line.contains(word)) {
+                return line;
+            }
+        }
+    }
+
+    /// Asks it to end, as a kubelet does, and waits until it has.
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(asked.success());
+        self.child.wait().unwrap()
+    }
+
+    /// Ends it without a warning.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,98 @@
+//! A whole life over real sockets: `millwright run` against an API server on loopback.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::{Options, Server, loopback};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::program::Program;
+
+const MACHINES: &str = "machines.machine.sapcloud.io";
+
+fn server() -> Server {
+    let clock = runtime::Clock::system();
+    let server = Server::new(Options::new(Arc::new(move || clock.now()), 1));
+    for definition in api::crd::definitions() {
+        server.insert(&definition).unwrap();
+    }
+    let group = "machine.sapcloud.io/v1alpha1";
+    for object in [
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s", "namespace": "default" }, "stringData": { "userData": "x" } }),
+        json!({
+            "apiVersion": group, "kind": "MachineClass", "metadata": { "name": "c", "namespace": "default" },
+            "provider": "virtual", "providerSpec": { "bootLatency": "100ms", "join": { "after": "100ms" } },
+            "secretRef": { "name": "s", "namespace": "default" },
+        }),
+        json!({
+            "apiVersion": group, "kind": "Machine", "metadata": { "name": "m", "namespace": "default" },
+            "spec": { "class": { "kind": "MachineClass", "name": "c" } },
+        }),
+    ] {
+        server.insert(&object).unwrap();
+    }
+    server
+}
+
+async fn until(server: &Server, what: &str, holds: impl Fn(&Server) -> bool) {
+    for _ in 0..1200 {
+        if holds(server) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("waited a minute in vain until {what}: {:#?}", server.objects(MACHINES));
+}
+
+fn holder(server: &Server) -> Value {
+    server
+        .object("leases.coordination.k8s.io", "default", "machine-controller")
+        .map_or(Value::Null, |lease| lease["spec"]["holderIdentity"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_runs_over_real_connections_and_the_lease_is_given_back_at_the_end() {
+    let folder = TempDir::new().unwrap();
+    let server = server();
+    let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
+    let path = folder.path().join("kubeconfig");
+    running.write_kubeconfig(&path).unwrap();
+    let program = Program::start(&["run", "--target-kubeconfig", &path.to_string_lossy(), "--v=4"]);
+    let runs = |s: &Server| {
+        s.object(MACHINES, "default", "m").is_some_and(|m| m["status"]["currentStatus"]["phase"] == "Running")
+    };
+    until(&server, "the machine runs", runs).await;
+    let held = holder(&server);
+    assert!(held.as_str().is_some_and(|who| who.contains('_')), "host name and something random: {held}");
+
+    assert!(program.terminate().success());
+    assert_eq!(holder(&server).as_str().unwrap_or_default(), "", "whoever comes next need not wait");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_replica_waits_until_the_first_is_gone() {
+    let folder = TempDir::new().unwrap();
+    let server = server();
+    let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
+    let path = folder.path().join("kubeconfig");
+    running.write_kubeconfig(&path).unwrap();
+    let path = path.to_string_lossy().into_owned();
+    let arguments = [
+        "run",
+        "--target-kubeconfig",
+        &path,
+        "--leader-elect-lease-duration=3s",
+        "--leader-elect-renew-deadline=2s",
+        "--leader-elect-retry-period=500ms",
+    ];
+    let mut first = Program::start(&arguments);
+    first.says(&["beginning to work"]);
+    let leader = holder(&server);
+    let mut second = Program::start(&arguments);
+    second.says(&["lease"]);
+    assert_eq!(holder(&server), leader);
+    first.kill();
+    second.says(&["beginning to work"]);
+    assert_ne!(holder(&server), leader);
+}
