@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -141,8 +141,11 @@ async fn a_restored_backup_ends_watches_and_gives_numbers_out_again() {
     let backup = server.revision();
     create_many(&api, ["b".to_owned()]).await;
     let mut events = api.watch(&quiet(), &server.revision().to_string()).await.unwrap().boxed();
+    assert!(events.next().now_or_never().is_none(), "it waits");
     server.restore(backup).unwrap();
+    let restored = tokio::time::Instant::now();
     assert_eq!(next(&mut events).await, "end");
+    assert_eq!(restored.elapsed(), Duration::ZERO);
     assert!(api.get_opt("b").await.unwrap().is_none());
     create_many(&api, ["c".to_owned()]).await;
     assert_eq!(server.revision(), backup + 1);
@@ -166,6 +169,7 @@ async fn the_watches_of_a_kind_end_with_its_definition() {
     let server = server();
     let api = widgets(&server);
     let mut events = api.watch(&quiet(), "0").await.unwrap().boxed();
+    assert!(events.next().now_or_never().is_none(), "it waits");
     let definitions: Api<CustomResourceDefinition> = Api::all(client(&server));
     definitions.delete("widgets.test.io", &DeleteParams::default()).await.unwrap();
     let started = tokio::time::Instant::now();

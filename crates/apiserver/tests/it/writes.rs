@@ -208,3 +208,16 @@ async fn secret_text_is_stored_encoded() {
     assert_eq!(made.string_data, None);
     assert_eq!(made.type_.as_deref(), Some("Opaque"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_belongs_to_the_server_cannot_be_brought_along() {
+    let api = config_maps(&server());
+    let object = serde_json::from_value(json!({ "metadata": {
+        "name": "a", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z",
+        "deletionTimestamp": "2001-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5,
+    } }));
+    let made = api.create(&PostParams::default(), &object.unwrap()).await.unwrap();
+    assert_ne!(made.metadata.uid.as_deref(), Some("mine"));
+    assert_eq!(made.metadata.creation_timestamp.unwrap().0.to_string(), START);
+    assert_eq!((made.metadata.deletion_timestamp, made.metadata.deletion_grace_period_seconds), (None, None));
+}
