@@ -37,7 +37,9 @@ pub(super) fn complaints(number: &Number, node: &Node, path: &str) -> Vec<Cause>
         let Some(bound) = bound else { continue };
         let out_of_range = range.complaint(name, bound.limit, path);
         let native = if whole && out_of_range.is_none() { bound.limit.trunc() } else { bound.limit };
+        // With a limit outside of the range both are taken and shown as fractions.
         let limit = if whole && out_of_range.is_none() { format!("{native}") } else { in_go(native) };
+        let shown = if out_of_range.is_some() { Value::from(value) } else { shown.clone() };
         causes.extend(out_of_range);
         // A lower limit is an upper one for the negated value.
         if !within(value * sign, Bound { limit: native * sign, ..bound }) {

@@ -110,7 +110,7 @@ fn a_status_written_alone_is_spoken_of_alone() {
 }
 
 #[test]
-fn a_failed_junctor_shows_the_nearest_alternative() {
+fn a_failed_junctor_shows_its_first_alternative() {
     let any = json!({"type": "integer", "anyOf": [{"maximum": 1}, {"minimum": 9}]});
     assert_eq!(
         complaints_about(any, json!(5)),

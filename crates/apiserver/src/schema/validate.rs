@@ -39,13 +39,16 @@ fn check(value: &Value, old: Option<&Value>, node: &Node, path: &str) -> Vec<Cau
     causes
 }
 
-/// Numbers are compared by value: a client may have written 1.0 for 1. A null is never one of the values, even where the
-/// definition lists it: the API server has it so.
-fn same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
+/// Whether a value is the one that an enumeration lists. A client may have written 1.0 for 1; the API server also takes 1.5
+/// for it, and never a null, even where the definition lists it.
+fn same(listed: &Value, value: &Value) -> bool {
+    match (listed, value) {
         (Value::Null, Value::Null) => false,
-        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        _ => a == b,
+        (Value::Number(listed), Value::Number(value)) if listed.is_i64() && value.is_f64() => {
+            listed.as_f64() == value.as_f64().map(f64::trunc)
+        }
+        (Value::Number(listed), Value::Number(value)) => listed == value || listed.as_f64() == value.as_f64(),
+        _ => listed == value,
     }
 }
 
@@ -110,13 +113,13 @@ fn wrong_type(value: &Value, node: &Node, path: &str) -> Option<Cause> {
 fn choices(value: &Value, old: Option<&Value>, node: &Node, path: &str, causes: &mut Vec<Cause>) {
     let rules = &node.rules;
     let tried = |nodes: &[Node]| nodes.iter().map(|n| check(value, old, n, path)).collect::<Vec<_>>();
-    // Of several alternatives that all fail, the one that fails least is shown.
-    let nearest = |failures: Vec<Vec<Cause>>| failures.into_iter().min_by_key(Vec::len).unwrap_or_default();
+    // Of several alternatives that all fail, one stands for all.
+    let first = |failures: Vec<Vec<Cause>>| failures.into_iter().next().unwrap_or_default();
 
     let any = tried(&rules.any_of);
     if !any.is_empty() && any.iter().all(|c| !c.is_empty()) {
         causes.push(unmet(path, "must validate at least one schema (anyOf)"));
-        causes.extend(nearest(any));
+        causes.extend(first(any));
     }
 
     let one = tried(&rules.one_of);
@@ -125,7 +128,7 @@ fn choices(value: &Value, old: Option<&Value>, node: &Node, path: &str, causes: 
         _ if one.is_empty() => {}
         0 => {
             causes.push(unmet(path, "must validate one and only one schema (oneOf). Found none valid"));
-            causes.extend(nearest(one));
+            causes.extend(first(one));
         }
         several => {
             let rule = format!("must validate one and only one schema (oneOf). Found {several} valid alternatives");
@@ -190,11 +193,9 @@ fn check_fields(fields: &Map<String, Value>, old: Option<&Value>, node: &Node, p
     let count = fields.len();
     if let Some(least) = node.rules.properties.least.filter(|least| (count as u64) < *least) {
         causes.push(broken(path, &Value::from(count), &format!("should have at least {least} properties")));
-        return;
     }
     if let Some(most) = node.rules.properties.most.filter(|most| (count as u64) > *most) {
         causes.push(Cause::too_many(named(path), count, most));
-        return;
     }
     for (name, field) in fields {
         let schema = match (node.properties.get(name), &node.additional) {

@@ -15,6 +15,7 @@ mod deletion;
 mod kinds;
 mod machines;
 mod network;
+mod observed;
 mod reads;
 mod trouble;
 mod watches;
