@@ -105,16 +105,23 @@ impl FormatTime for WallTime {
     }
 }
 
+/// Somewhere to write that can be read again.
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use parking_lot::Mutex;
-    use rstest::rstest;
+pub(crate) mod page {
     use std::io;
     use std::sync::Arc;
 
+    use parking_lot::Mutex;
+    use tracing_subscriber::fmt::MakeWriter;
+
     #[derive(Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
+    pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Page {
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().clone()).unwrap()
+        }
+    }
 
     impl io::Write for Page {
         fn write(&mut self, text: &[u8]) -> io::Result<usize> {
@@ -134,13 +141,19 @@ mod tests {
             self.clone()
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page::Page;
+    use super::*;
+    use rstest::rstest;
 
     fn written(format: LogFormat, verbosity: i32, say: impl FnOnce()) -> String {
         let page = Page::default();
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         tracing::subscriber::with_default(subscriber(format, Verbosity(verbosity), clock, page.clone()), say);
-        let text = page.0.lock().clone();
-        String::from_utf8(text).unwrap()
+        page.text()
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! The writer against a scripted server: what is sent, and what becomes of it when the server is in a mood.
 
 use super::*;
+use crate::logs::{self, LogFormat, Verbosity};
 use crate::metrics::Metrics;
 use crate::{Random, Tasks};
 use http::{Method, Request, Response};
@@ -189,6 +190,27 @@ async fn a_refusal_is_not_tried_again_and_does_not_stop_the_others() {
     office.settle().await;
     assert_eq!(office.requests().len(), 3);
     assert_eq!((office.count(EventFate::Refused), office.count(EventFate::Created)), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_permission_is_said_once_until_it_has_been_granted_in_between() {
+    let page = crate::logs::page::Page::default();
+    let subscriber = logs::subscriber(LogFormat::Text, Verbosity(0), Clock::system(), page.clone());
+    let _listening = tracing::subscriber::set_default(subscriber);
+    let said = || page.text().matches("may not write Events").count();
+
+    let office = office(&[Mood::Answers(403)], EventPolicy::default());
+    for i in 0..5 {
+        office.sink.emit(notice(&format!("message {i}")));
+    }
+    office.settle().await;
+    assert_eq!((office.count(EventFate::Refused), said()), (5, 1));
+
+    *office.server.script.lock() = vec![Mood::Fine, Mood::Answers(403)];
+    office.sink.emit(notice("granted"));
+    office.sink.emit(notice("and taken away again"));
+    office.settle().await;
+    assert_eq!(said(), 2);
 }
 
 #[tokio::test(start_paused = true)]
