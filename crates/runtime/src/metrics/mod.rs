@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use prometheus::core::Collector;
 use prometheus::{Encoder, Opts, Registry, TextEncoder};
 
+use crate::cache::Caches;
 pub use cache::CacheMetrics;
 pub use events::{EventFate, EventMetrics};
 pub use queue::{QueueMetrics, QueueRecorder};
@@ -91,6 +92,17 @@ impl Metrics {
         self.hooks.lock().push(Box::new(refresh));
     }
 
+    /// Shows these caches at each scrape.
+    pub fn follow_caches(&self, caches: &Caches) {
+        let (shown, caches) = (self.caches.clone(), caches.clone());
+        self.before_scrape(move || {
+            for status in caches.statuses() {
+                shown.show(&status);
+            }
+            Hook::Keep
+        });
+    }
+
     /// Everything in the text format (version 0.0.4) of Prometheus.
     pub fn encode(&self) -> Result<String, MetricsError> {
         self.hooks.lock().retain_mut(|refresh| refresh() == Hook::Keep);
@@ -123,6 +135,7 @@ fn opts(name: &str, help: &str) -> Opts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::{Counters, State, Status, Trust};
     use std::time::Duration;
 
     /// Touches every family once, so that each shows a series.
@@ -136,7 +149,17 @@ mod tests {
             code: Some(200),
             latency: Duration::from_millis(3),
         });
-        metrics.caches.touch("nodes");
+        metrics.follow_caches(&Caches::new());
+        metrics.caches.show(&Status {
+            kind: "nodes".to_owned(),
+            state: State::Watching,
+            synced: true,
+            trust: Trust::Firm,
+            last_heard: None,
+            objects: 1,
+            undecodable: 0,
+            counters: Counters::default(),
+        });
         metrics.events.count(EventFate::Created);
         metrics
     }
@@ -155,10 +178,14 @@ mod tests {
                 "mcm_workqueue_retries_total counter",
                 "mcm_workqueue_unfinished_work_seconds gauge",
                 "mcm_workqueue_work_duration_seconds histogram",
+                "millwright_cache_events_total counter",
+                "millwright_cache_expirations_total counter",
+                "millwright_cache_failures_total counter",
                 "millwright_cache_lists_total counter",
                 "millwright_cache_objects gauge",
                 "millwright_cache_regressions_total counter",
-                "millwright_cache_trouble_total counter",
+                "millwright_cache_stalls_total counter",
+                "millwright_cache_synced gauge",
                 "millwright_cache_undecodable gauge",
                 "millwright_cache_watches_total counter",
                 "millwright_events_total counter",
