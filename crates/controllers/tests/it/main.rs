@@ -6,5 +6,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up must fail where it stands")]
 
 mod mishaps;
+mod replicas;
 mod thread;
 mod world;

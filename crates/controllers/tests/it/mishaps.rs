@@ -112,3 +112,33 @@ async fn an_exhausted_quota_is_told_by_its_code_and_left_alone_for_ten_minutes()
     world.cloud.set_quotas(virtual_cloud::Quotas::default());
     world.until("room was made", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
 }
+
+/// Everything that was asked of the API server, in order, in a run with faults of every kind.
+async fn course(seed: u64) -> Vec<String> {
+    let world = World::new(seed);
+    world.server.faults().on([Verb::Patch, Verb::Delete]).by_agent(CONTROLLER).with_probability(0.2).lose_answer();
+    world.server.faults().on([Verb::Patch, Verb::Delete]).by_agent(CONTROLLER).with_probability(0.1).fail();
+    world.cloud.inject(Script::always(Fault::Fail(Code::Unavailable)).on(Method::Create).with_chance(0.3));
+    let process = world.start();
+    for n in 0..MACHINES {
+        world.create(&name(n)).await;
+    }
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    process.kill().await;
+    let _next = world.start();
+    for n in 0..MACHINES {
+        world.delete(&name(n)).await;
+    }
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    world.server.requests().iter().map(|entry| format!("{entry:?}")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_takes_the_same_course_to_the_last_request() {
+    let (first, again, other) = (course(42).await, course(42).await, course(43).await);
+    for (n, (one, two)) in first.iter().zip(&again).enumerate() {
+        assert_eq!(one, two, "request {n}");
+    }
+    assert_eq!(first.len(), again.len());
+    assert_ne!(first, other);
+}

@@ -13,7 +13,7 @@ use millwright_controllers::{Cluster, Drivers};
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventWriter};
-use runtime::lease::Leadership;
+use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
 use runtime::{Clock, Metrics, Random, Tasks};
 use serde_json::{Value, json};
 use virtual_cloud::{Config, Doubles, VirtualCloud};
@@ -97,11 +97,33 @@ impl World {
 
     /// Starts a controller process.
     pub(crate) fn start(&self) -> Process {
-        self.start_with(Leadership::unguarded())
+        self.start_as(CONTROLLER, Leadership::unguarded(), Tasks::new())
     }
 
-    pub(crate) fn start_with(&self, leadership: Leadership) -> Process {
+    /// Starts a replica that acts only while it holds the lease. Everything it sends carries `agent`, its election too.
+    pub(crate) fn start_replica(&self, agent: &str) -> Process {
+        let random = self.random.fork();
+        let (elector, leadership) = Elector::new(Candidacy {
+            client: self.client(agent),
+            namespace: NAMESPACE.into(),
+            name: "machine-controller".into(),
+            identity: Identity::of_host(agent, &random),
+            timing: Timing::default(),
+            clock: self.clock.clone(),
+            random,
+            events: None,
+        })
+        .unwrap();
         let tasks = Tasks::new();
+        let (stop, group) = (tasks.stopping(), tasks.clone());
+        tasks.spawn("election", async move {
+            elector.run(stop).await;
+            group.stop(); // as the binary does: a process that has lost its lease ends
+        });
+        self.start_as(agent, leadership, tasks)
+    }
+
+    fn start_as(&self, agent: &str, leadership: Leadership, tasks: Tasks) -> Process {
         let random = self.random.fork();
         let (writer, events) = EventWriter::new(
             self.client("events"),
@@ -115,7 +137,7 @@ impl World {
         tasks.spawn("events", async move {
             writer.run(stop).await;
         });
-        let client = self.client(CONTROLLER);
+        let client = self.client(agent);
         let cluster = start(Parts {
             namespace: NAMESPACE.into(),
             control: client.clone(),
