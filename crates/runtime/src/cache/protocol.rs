@@ -35,6 +35,9 @@ use crate::{Clock, Key, Random};
 /// A watch that ends sooner than this without a word is a server in trouble, not a server that tidies up.
 const TOO_SHORT: Duration = Duration::from_secs(1);
 
+/// A server may ask to be left alone, but not for good.
+const LONGEST_REQUESTED_WAIT: Duration = Duration::from_mins(5);
+
 /// What comes next.
 pub(super) enum Phase<K> {
     /// Read everything.
@@ -369,7 +372,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
             tracing::warn!(kind = self.shared.kind(), why, "waiting for the API server");
             self.said = Some(why.clone());
         }
-        let wait = self.backoff.after_failure().max(trouble.retry_after());
+        let wait = self.backoff.after_failure().max(trouble.retry_after().min(LONGEST_REQUESTED_WAIT));
         self.wait(wait, why, then)
     }
 
