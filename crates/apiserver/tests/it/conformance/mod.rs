@@ -5,6 +5,8 @@
 //! compaction, nothing that a real server would not let a client do. So the same list runs on both, and where they differ
 //! ours is wrong.
 //!
+//! The client must not retry on its own: some cases ask for refusals that an eager client would repeat for minutes.
+//!
 //! Every case has a namespace of its own, and custom kinds under a group of its own, so that cases can run side by side.
 
 mod builtin;
