@@ -6,6 +6,7 @@ mod control_plane;
 mod crds;
 mod e2e;
 mod purity;
+mod types;
 mod workspace;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Ask the real API server for the types of the built-in kinds and write them down for the one in memory.
+    Types,
     /// Measure, in release mode, and compare with the budgets.
     Bench {
         /// What to measure.
@@ -65,6 +68,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Purity => purity::check(),
         Chore::Behaviours => behaviours::check(),
         Chore::Crds { check } => crds::write(if check { crds::Mode::Check } else { crds::Mode::Write }),
+        Chore::Types => types::write(),
         Chore::Bench { subject } => bench::run(subject),
         Chore::ControlPlane(chore) => control_plane::run(chore),
         Chore::E2e { suites } => e2e::run(&suites),

@@ -7,18 +7,25 @@ use serde_json::Value;
 use crate::kinds::{self, definitions};
 use crate::resource::Resource;
 use crate::store::Store;
+use crate::types::Types;
 
 /// All kinds, in all served versions.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
     built_in: Vec<Arc<Resource>>,
     custom: Vec<Arc<Resource>>,
+    types: Arc<Types>,
 }
 
 impl Catalog {
     /// The built-in kinds.
     pub(crate) fn built_in() -> Self {
-        Self { built_in: kinds::built_in().into_iter().map(Arc::new).collect(), custom: Vec::new() }
+        let types = Arc::new(Types::built_in());
+        let mut built_in = kinds::built_in();
+        for resource in &mut built_in {
+            resource.kind_type = types.of_kind(&resource.group, &resource.version, &resource.kind);
+        }
+        Self { built_in: built_in.into_iter().map(Arc::new).collect(), custom: Vec::new(), types }
     }
 
     /// Reads the definitions in the store anew.
@@ -31,6 +38,11 @@ impl Catalog {
     /// Every kind, built-in ones first.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.built_in.iter().chain(&self.custom)
+    }
+
+    /// The types of the built-in kinds.
+    pub(crate) fn types(&self) -> &Types {
+        &self.types
     }
 
     /// The kind behind a path.

@@ -39,6 +39,75 @@ pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Value> {
     }
 }
 
+/// The media type under which everything is told at once.
+pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Whether a client would rather be told everything at once.
+pub(crate) fn is_wanted_whole(accept: &str) -> bool {
+    let parts =
+        |media_type: &str| -> Vec<String> { media_type.split(';').map(|part| part.trim().to_owned()).collect() };
+    let wanted = parts(AGGREGATED);
+    accept.split(',').any(|media_type| wanted.iter().all(|part| parts(media_type).contains(part)))
+}
+
+/// All groups with all their resources, in one answer instead of one a group.
+pub(crate) fn aggregated(catalog: &Catalog, path: &str) -> Option<Value> {
+    let groups = match path.trim_matches('/') {
+        "api" => BTreeMap::from([("", vec!["v1"])]),
+        "apis" => groups(catalog),
+        _ => return None,
+    };
+    let version = |group: &str, version: &str| {
+        let list = resources(catalog, group, version)?;
+        let entries = list.get("resources").and_then(Value::as_array)?;
+        Some(json!({ "version": version, "resources": whole(entries, group, version), "freshness": "Current" }))
+    };
+    let items = groups.into_iter().map(|(group, versions)| {
+        let versions: Vec<Value> = versions.into_iter().filter_map(|v| version(group, v)).collect();
+        let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };
+        json!({ "metadata": metadata, "versions": versions })
+    });
+    let items: Vec<Value> = items.collect();
+    Some(
+        json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items }),
+    )
+}
+
+/// The entries of a list, with those of parts inside those of what they are a part of.
+fn whole(entries: &[Value], group: &str, version: &str) -> Vec<Value> {
+    let text = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let kind = |entry: &Value| {
+        let own = |field: &str, otherwise: &str| {
+            Some(text(entry, field)).filter(|t| !t.is_empty()).unwrap_or_else(|| otherwise.to_owned())
+        };
+        json!({ "group": own("group", group), "version": own("version", version), "kind": text(entry, "kind") })
+    };
+    let mut resources: Vec<Value> = Vec::new();
+    for entry in entries {
+        let (name, verbs) = (text(entry, "name"), entry.get("verbs").cloned().unwrap_or_default());
+        let Some((_, part)) = name.split_once('/') else {
+            let scope = if entry.get("namespaced") == Some(&Value::Bool(true)) { "Namespaced" } else { "Cluster" };
+            let mut resource = json!({
+                "resource": name, "responseKind": kind(entry), "scope": scope,
+                "singularResource": text(entry, "singularName"), "verbs": verbs,
+            });
+            if let Some(resource) = resource.as_object_mut() {
+                let lists = ["shortNames", "categories"].into_iter();
+                resource.extend(lists.filter_map(|f| Some((f.to_owned(), entry.get(f)?.clone()))));
+            }
+            resources.push(resource);
+            continue;
+        };
+        let part = json!({ "subresource": part, "responseKind": kind(entry), "verbs": verbs });
+        // Parts follow what they are a part of.
+        if let Some(resource) = resources.last_mut().and_then(Value::as_object_mut) {
+            let parts = resource.entry("subresources").or_insert_with(|| json!([]));
+            parts.as_array_mut().into_iter().for_each(|parts| parts.push(part.clone()));
+        }
+    }
+    resources
+}
+
 fn groups(catalog: &Catalog) -> BTreeMap<&str, Vec<&str>> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for resource in catalog.all().filter(|r| !r.group.is_empty()) {

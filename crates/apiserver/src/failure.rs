@@ -155,6 +155,20 @@ impl Failure {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// A patch in a language that is not spoken for this kind.
+    pub(crate) fn unsupported_patch(resource: &Resource) -> Self {
+        Self::unsupported_media_type(patches(resource))
+    }
+
+    /// Server-side apply, which would need to know who owns which field.
+    pub(crate) fn no_apply(resource: &Resource) -> Self {
+        let message = format!(
+            "server-side apply is not supported by the API server in memory; apply on the client's side, or send one of: {}",
+            patches(resource)
+        );
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
     /// The body is in a format that nobody knows.
     pub(crate) fn unknown_media_type() -> Self {
         let message = "415: Unsupported Media Type";
@@ -253,6 +267,14 @@ impl Failure {
             }
         }
         status
+    }
+}
+
+fn patches(resource: &Resource) -> &'static str {
+    if resource.custom {
+        "application/json-patch+json, application/merge-patch+json"
+    } else {
+        "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"
     }
 }
 

@@ -4,8 +4,8 @@
 //! loopback over TLS, and cannot tell it from the real thing in anything that we rely on. It must be *right*, not big: what it
 //! does, it does as the reference does; what it does not do, it refuses with a sentence.
 //!
-//! Known to differ from the reference, on purpose or until somebody needs it: there are no managed fields; fields that a
-//! built-in kind does not have are kept; of the built-in kinds only Pods are defaulted, and new Nodes get no taint; Events do
+//! Known to differ from the reference, on purpose or until somebody needs it: there are no managed fields and no
+//! server-side apply; of the built-in kinds only Pods are defaulted, and new Nodes get no taint; Events do
 //! not expire; a complaint about metadata is listed once where the reference lists it twice; decoding errors say what was
 //! wrong, but not in Go's words, and never repeat the body; bodies are JSON only.
 //!
@@ -24,17 +24,21 @@ pub mod ledger;
 pub mod loopback;
 mod meta;
 mod names;
+mod openapi;
 pub mod patch;
 mod query;
 mod render;
 mod reply;
 mod resource;
+mod reviews;
 pub mod schema;
 pub mod selector;
 mod server;
 mod service;
 mod state;
 mod store;
+mod strategic;
+mod types;
 mod validate;
 mod verbs;
 mod watch;

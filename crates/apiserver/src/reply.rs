@@ -55,6 +55,11 @@ pub(crate) fn json(code: StatusCode, body: Bytes) -> Response<Body> {
     respond(code, "application/json", whole(body))
 }
 
+/// JSON with a media type that says more than that.
+pub(crate) fn json_as(media_type: &'static str, body: Bytes) -> Response<Body> {
+    respond(StatusCode::OK, media_type, whole(body))
+}
+
 /// Nothing is known of this path.
 pub(crate) fn page_not_found() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, "404 page not found\n")

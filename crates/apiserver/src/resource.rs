@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::schema::Cause;
 use crate::selector::FieldPaths;
+use crate::types::KindType;
 
 /// Whether objects of a kind live in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +174,10 @@ pub(crate) struct Resource {
     pub(crate) rules: Arc<dyn Rules>,
     /// Whether it came from a definition in the cluster.
     pub(crate) custom: bool,
+    /// The type of a built-in kind, which strategic patches and strict clients go by.
+    pub(crate) kind_type: Option<KindType>,
+    /// The version in the definition of a custom kind: its schema, its columns, as they were written.
+    pub(crate) defined_by: Option<Arc<Value>>,
 }
 
 impl Resource {
@@ -200,6 +205,8 @@ impl Resource {
             readable: |_| Ok(()),
             rules: Arc::new(Plain),
             custom: false,
+            kind_type: None,
+            defined_by: None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Request, Response, StatusCode, request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::{SignedDuration, Timestamp};
@@ -17,13 +17,17 @@ use crate::discovery;
 use crate::failure::Failure;
 use crate::faults::{Outcome, Refusal, RequestInfo, Staleness, Verb};
 use crate::ledger::{Entry, Tally};
+use crate::openapi;
 use crate::patch::PatchKind;
 use crate::query::Query;
 use crate::render::{self, Form};
 use crate::reply::{self, Body, ConnectionBroken};
+use crate::resource::Resource;
+use crate::reviews;
 use crate::server::Server;
 use crate::state::State;
 use crate::verbs::read::{List, Seen};
+use crate::verbs::update::Language;
 use crate::verbs::{Answer, Call, Part, create, delete, read, update};
 use crate::watch::{self, Watch};
 
@@ -93,14 +97,18 @@ impl Service {
         head: &request::Parts,
         body: Result<Bytes, Failure>,
     ) -> Result<Response<Body>, ConnectionBroken> {
-        if self.guard == Guard::Everybody && !self.knows(&head.headers) {
+        if self.guard == Guard::Everybody && self.user(&head.headers).is_none() {
             return Ok(reply::refused(&Failure::unauthorized()));
         }
         let path = head.uri.path();
         if matches!(path, "/healthz" | "/readyz" | "/livez") {
             return Ok(reply::plain(StatusCode::OK, "ok"));
         }
-        let Some(address) = Address::parse(path) else { return Ok(self.about_the_server(path)) };
+        let user = self.user(&head.headers).unwrap_or_else(|| "system:admin".to_owned());
+        if let Some(review) = reviews::answer(&head.method, path, body.as_deref().unwrap_or_default(), &user) {
+            return Ok(reply::json(StatusCode::CREATED, review.to_string().into()));
+        }
+        let Some(address) = Address::parse(path) else { return Ok(self.about_the_server(path, &head.headers)) };
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let Some(verb) = address.verb(&head.method, &query) else {
             return Ok(reply::refused(&Failure::method_not_allowed()));
@@ -186,8 +194,8 @@ impl Service {
                 update::update(&mut state, &call, &body).map(one)
             }
             (Verb::Patch, _) => {
-                let kind = patch_kind(headers)?;
-                update::patch(&mut state, &call, kind, &body).map(one)
+                let language = patch_language(headers, resource)?;
+                update::patch(&mut state, &call, language, &body).map(one)
             }
             (Verb::Delete, Part::Whole) => {
                 let options = delete::Options::parse(&call, &body)?;
@@ -211,17 +219,24 @@ impl Service {
         reply::events(Watch::new(self.server.shared.clone(), request, fault))
     }
 
-    fn about_the_server(&self, path: &str) -> Response<Body> {
+    fn about_the_server(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
         let state = self.server.shared.state.lock();
-        match discovery::document(&state.catalog, path) {
+        if discovery::is_wanted_whole(header(headers, &ACCEPT))
+            && let Some(document) = discovery::aggregated(&state.catalog, path)
+        {
+            return reply::json_as(discovery::AGGREGATED, document.to_string().into());
+        }
+        let document = discovery::document(&state.catalog, path).or_else(|| openapi::answer(&state.catalog, path));
+        match document {
             Some(document) => reply::json(StatusCode::OK, document.to_string().into()),
             None => reply::page_not_found(),
         }
     }
 
-    fn knows(&self, headers: &HeaderMap) -> bool {
+    /// Who the token in the headers belongs to.
+    fn user(&self, headers: &HeaderMap) -> Option<String> {
         let token = header(headers, &AUTHORIZATION).strip_prefix("Bearer ").unwrap_or_default();
-        self.server.shared.tokens.lock().contains_key(token)
+        self.server.shared.tokens.lock().get(token).cloned()
     }
 
     fn record(&self, head: &request::Parts, outcome: &Result<Response<Body>, ConnectionBroken>) {
@@ -320,17 +335,17 @@ fn check_json(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-/// Two sorts of patches are known but not spoken yet; they get the list of those that are.
-fn patch_kind(headers: &HeaderMap) -> Result<PatchKind, Failure> {
+/// The language of a patch. Applying is known but not spoken here, so it gets the list of those that are.
+fn patch_language(headers: &HeaderMap, resource: &Resource) -> Result<Language, Failure> {
     let content_type = header(headers, &CONTENT_TYPE);
-    PatchKind::of_content_type(content_type).ok_or_else(|| {
-        let later = ["application/strategic-merge-patch+json", "application/apply-patch+yaml"];
-        if later.iter().any(|known| content_type.starts_with(known)) {
-            Failure::unsupported_media_type("application/json-patch+json, application/merge-patch+json")
-        } else {
-            Failure::unknown_media_type()
-        }
-    })
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    match (PatchKind::of_content_type(content_type), media_type) {
+        (Some(kind), _) => Ok(Language::General(kind)),
+        (None, "application/strategic-merge-patch+json") if resource.kind_type.is_some() => Ok(Language::Strategic),
+        (None, "application/strategic-merge-patch+json") => Err(Failure::unsupported_patch(resource)),
+        (None, "application/apply-patch+yaml" | "application/apply-patch+cbor") => Err(Failure::no_apply(resource)),
+        (None, _) => Err(Failure::unknown_media_type()),
+    }
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {

@@ -129,6 +129,8 @@ fn resource(definition: &Value, version: &Value) -> Option<Resource> {
         readable: |_| Ok(()),
         rules: Arc::new(Custom { schema }),
         custom: true,
+        kind_type: None,
+        defined_by: Some(Arc::new(version.clone())),
     })
 }
 

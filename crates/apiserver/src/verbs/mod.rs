@@ -130,7 +130,10 @@ impl Call {
     /// Drops the fields nobody knows from an object. What is said about them is a warning, or for a strict client the reason
     /// to refuse.
     fn prune(&self, object: &mut Value) -> Result<Vec<String>, String> {
-        let unknown = self.resource.rules.prune(object);
+        let unknown = match &self.resource.kind_type {
+            Some(kind_type) => kind_type.prune(object),
+            None => self.resource.rules.prune(object),
+        };
         let sentences: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
         match self.query.text("fieldValidation") {
             Some("Strict") if !sentences.is_empty() => Err(format!("strict decoding error: {}", sentences.join(", "))),

@@ -13,6 +13,7 @@ use crate::patch::{self, PatchKind};
 use crate::resource::{BlindUpdate, Generation, PutOfMissing, Resource, StatusWrites};
 use crate::state::State;
 use crate::store::Key;
+use crate::strategic;
 use crate::validate;
 
 /// Puts the object in the body in the place of the stored one.
@@ -40,25 +41,45 @@ pub(crate) fn update(state: &mut State, call: &Call, body: &[u8]) -> Result<Answ
     replace(state, call, &key, &old, object).map(|answer| answer.warning(warnings))
 }
 
+/// What a patch is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// One that fits every JSON.
+    General(PatchKind),
+    /// The one that knows the types of built-in kinds.
+    Strategic,
+}
+
 /// Changes some fields of the stored object.
-pub(crate) fn patch(state: &mut State, call: &Call, kind: PatchKind, body: &[u8]) -> Result<Answer, Failure> {
+pub(crate) fn patch(state: &mut State, call: &Call, language: Language, body: &[u8]) -> Result<Answer, Failure> {
     let resource = &call.resource;
     let key = call.key();
     let Some(old) = state.get(resource, &key).cloned() else {
         return Err(Failure::not_found(resource, &key.name));
     };
     let shown = in_version(resource, old.as_ref().clone());
-    let patched = patch::apply(kind, &shown, body).map_err(|error| {
-        let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
-        let failure = Failure::new(code, error.reason(), error.to_string());
-        if code == StatusCode::UNPROCESSABLE_ENTITY { failure.with_details(json!({})) } else { failure }
-    })?;
+    let patched = patched(resource, language, &shown, body)?;
     let mut object = decode::shaped(resource, patched)?;
     let unreadable = |why: String| Failure::unreadable_patch(&why);
     call.check_readable(&object).map_err(unreadable)?;
     let warnings = call.prune(&mut object).map_err(unreadable)?;
     check_address(call, &key, &mut object)?;
     replace(state, call, &key, &old, object).map(|answer| answer.warning(warnings))
+}
+
+fn patched(resource: &Resource, language: Language, object: &Value, body: &[u8]) -> Result<Value, Failure> {
+    match (language, &resource.kind_type) {
+        (Language::Strategic, Some(kind_type)) => strategic::apply(object, body, kind_type.root()).map_err(|error| {
+            let text = error.to_string();
+            if error.is_bad_request() { Failure::bad_request(text) } else { Failure::unexpected(text) }
+        }),
+        (Language::Strategic, None) => Err(Failure::unsupported_patch(resource)),
+        (Language::General(kind), _) => patch::apply(kind, object, body).map_err(|error| {
+            let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
+            let failure = Failure::new(code, error.reason(), error.to_string());
+            if code == StatusCode::UNPROCESSABLE_ENTITY { failure.with_details(json!({})) } else { failure }
+        }),
+    }
 }
 
 /// An object as it is served in a version, whichever it was written in.

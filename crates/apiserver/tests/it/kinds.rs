@@ -240,14 +240,15 @@ async fn a_dry_run_is_answered_and_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patches_that_are_not_spoken_yet_are_refused_with_the_list_of_those_that_are() {
+async fn server_side_apply_is_refused_with_a_sentence_and_the_list_of_what_is_spoken() {
     let server = server();
     let api: Api<ConfigMap> = there(client(&server));
     api.create(&PostParams::default(), &config_map("a")).await.unwrap();
-    let patch = Patch::Strategic(json!({ "data": { "a": "b" } }));
-    let (code, reason, message) = refusal(api.patch("a", &PatchParams::default(), &patch).await);
+    let patch = Patch::Apply(json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "a": "b" } }));
+    let (code, reason, message) = refusal(api.patch("a", &PatchParams::apply("me"), &patch).await);
     assert_eq!((code, reason.as_str()), (415, "UnsupportedMediaType"));
-    assert!(message.contains("application/merge-patch+json"), "{message}");
+    assert!(message.starts_with("server-side apply is not supported"), "{message}");
+    assert!(message.contains("application/strategic-merge-patch+json"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
