@@ -24,7 +24,7 @@ struct Arguments {
 enum Chore {
     /// Check that decisions stay pure: nothing under `plan` may pull in tokio, hyper or a Kubernetes client.
     Purity,
-    /// Check that every test named in docs/behaviours.md exists and is not ignored.
+    /// Check that docs/behaviours accounts for every rule, and that every test it names runs.
     Behaviours,
     /// Write the CustomResourceDefinitions to deploy/crds.
     Crds {

@@ -6,11 +6,12 @@ use std::time::Duration;
 use api::{Code, MachinePhase};
 use apiserver::faults::Verb;
 use driver::Method;
+use kube::api::{Patch, PatchParams};
 use rstest::rstest;
 use runtime::Random;
 use virtual_cloud::{Fault, Script};
 
-use crate::world::{CONTROLLER, World};
+use crate::world::{CONTROLLER, NAMESPACE, World};
 
 const MACHINES: usize = 5;
 
@@ -141,4 +142,45 @@ async fn the_same_seed_takes_the_same_course_to_the_last_request() {
     }
     assert_eq!(first.len(), again.len());
     assert_ne!(first, other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_changes_does_not_shorten_a_back_off() {
+    let world = World::new(3);
+    world.cloud.set_quotas(virtual_cloud::Quotas { total: Some(0), ..Default::default() });
+    let _process = world.start();
+    world.create("m-0").await;
+    let refused =
+        |w: &World| w.machine("m-0").is_some_and(|m| m.status.last_operation.error_code == "ResourceExhausted");
+    world.until("it says why not", refused).await;
+    let classes: kube::Api<api::MachineClass> = kube::Api::namespaced(world.client("person"), NAMESPACE);
+    let asked = world.cloud.calls().len();
+    for n in 0..50 {
+        let edit = Patch::Merge(serde_json::json!({ "metadata": { "annotations": { "n": n.to_string() } } }));
+        classes.patch("small", &PatchParams::default(), &edit).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    assert_eq!(world.cloud.calls().len(), asked, "each edit woke the machine, and none made it ask again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_etcd_put_back_to_an_older_copy_deletes_no_vm_and_doubles_none() {
+    let world = World::new(4);
+    let _process = world.start();
+    let running = |name: &'static str| move |w: &World| w.phase(name) == Some(MachinePhase::Running);
+    world.create("m-0").await;
+    world.until("it runs", running("m-0")).await;
+    world.create("m-1").await;
+    let backup = world.server.revision(); // m-1 is there, its VM is not yet
+    world.until("it runs", running("m-1")).await;
+    world.create("m-2").await;
+    world.until("it runs", running("m-2")).await;
+    tokio::time::sleep(Duration::from_mins(2)).await; // so old that the new history does not catch up before it is found out
+    world.server.restore(backup).unwrap();
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert!(world.machine("m-2").is_none(), "it is lost with all that was written since");
+    assert_eq!((world.cloud.count(Method::Create), world.cloud.count(Method::Delete)), (3, 0));
+    assert_eq!(world.machine("m-1").unwrap().spec.provider_id, world.cloud.vms_of("m-1")[0].provider_id.as_str());
+    world.create("m-3").await;
+    world.until("life goes on", running("m-3")).await;
 }

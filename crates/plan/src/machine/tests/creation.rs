@@ -187,3 +187,37 @@ fn a_vm_without_a_name_is_an_error_and_not_written_down() {
     assert!(world.machine().spec.provider_id.is_empty());
     assert_eq!(world.machine().status.last_operation.error_code, "Internal");
 }
+
+#[test]
+fn a_vm_that_was_written_down_is_trusted_though_the_cloud_does_not_show_it() {
+    let mut world = World::new();
+    world.edit(|m| {
+        m["spec"]["providerID"] = json!("vm:///m-1");
+        m["metadata"]["labels"] = json!({ "node": "node-1" });
+    });
+    world.settle();
+    assert_eq!(world.created, 0, "clouds show new VMs late, and a second one would be worse");
+    assert_eq!(*world.machine().phase(), MachinePhase::Pending);
+}
+
+#[rstest]
+#[case::pending(vec![], MachinePhase::Pending)]
+#[case::refused(vec![Code::Internal, Code::NotFound], MachinePhase::CrashLoopBackOff)]
+fn an_expiry_survives_every_status_write_until_the_machine_is_deleted(
+    #[case] failures: Vec<Code>,
+    #[case] phase: MachinePhase,
+) {
+    let mut world = World::new();
+    world.edit(|m| m["status"] = json!({ "currentStatus": { "preserveExpiryTime": "2026-01-05T00:00:00Z" } }));
+    let expiry = world.machine().status.current_status.preserve_expiry_time;
+    assert!(expiry.is_some());
+    world.failures = failures;
+    world.settle();
+    assert_eq!(*world.machine().phase(), phase);
+    assert_eq!(world.machine().status.current_status.preserve_expiry_time, expiry);
+
+    world.delete();
+    world.pass();
+    assert_eq!(*world.machine().phase(), MachinePhase::Terminating);
+    assert_eq!(world.machine().status.current_status.preserve_expiry_time, None);
+}

@@ -62,6 +62,21 @@ fn a_machine_that_is_deleted_before_we_saw_it_is_left_to_others() {
     assert_eq!(plan.because, Reason::NotOurs);
 }
 
+#[rstest]
+fn a_machine_that_nobody_deleted_is_not_taken_apart_whatever_its_status_says(
+    #[values("Initiate node drain", "Initiate VM deletion", "Initiate machine object finalizer removal")] step: &str,
+) {
+    let mut world = running();
+    world.vm = VmKnowledge::Unasked;
+    world.edit(|m| {
+        m["status"]["currentStatus"]["phase"] = json!("Terminating");
+        m["status"]["lastOperation"] = json!({ "description": step, "state": "Processing", "type": "Delete" });
+    });
+    world.settle();
+    assert_eq!((world.vms, world.node.is_some()), (1, true), "{:?}", world.diary);
+    assert!(world.machine().metadata.finalizers.as_ref().is_some_and(|list| list.len() == 1));
+}
+
 #[test]
 fn a_node_with_pods_that_anybody_would_miss_keeps_its_vm() {
     let mut world = running();
