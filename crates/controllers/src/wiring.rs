@@ -100,6 +100,7 @@ pub fn start(parts: Parts) -> Arc<Cluster> {
         Target { client, nodes }
     });
 
+    parts.metrics.follow_caches(&caches);
     let gate = Gate::new(GateParts {
         drivers: parts.drivers,
         places: parts.driver_places,

@@ -4,6 +4,7 @@
 //! a machine read the same result. A case that cannot be run here is a failure, not a skip: a promise that was not
 //! shown on the real server was not shown.
 
+mod machines;
 mod report;
 mod smoke;
 
@@ -17,6 +18,8 @@ use crate::control_plane::{Build, compiled};
 pub(crate) enum Suite {
     /// The control plane itself: it comes up, takes our kinds, obeys RBAC, schedules, and leaves nothing behind.
     Smoke,
+    /// The scenarios about machines: creation, joining, deletion, crashes, replicas.
+    Machines,
 }
 
 /// Runs suites one after the other; fails if any case of any suite did.
@@ -25,14 +28,17 @@ pub(crate) fn run(suites: &[Suite]) -> anyhow::Result<()> {
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     let mut failed = 0;
     for suite in suites {
-        let report = runtime.block_on(async {
+        failed += runtime.block_on(async {
             let binaries = compiled(&Build::by_default()).await?;
             match suite {
-                Suite::Smoke => smoke::run(binaries).await,
+                Suite::Smoke => {
+                    let report = smoke::run(binaries).await?;
+                    report.conclude()?;
+                    anyhow::Ok(report.failed())
+                }
+                Suite::Machines => machines::run(binaries).await.map(|()| 0),
             }
         })?;
-        report.conclude()?;
-        failed += report.failed();
     }
     if failed > 0 {
         bail!("{failed} end-to-end cases failed");

@@ -5,7 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up must fail where it stands")]
 
+mod costs;
 mod mishaps;
 mod replicas;
-mod thread;
+mod secrets;
 mod world;

@@ -46,18 +46,3 @@ async fn a_leader_that_is_cut_off_stops_before_the_next_one_begins(#[values(1, 2
         assert!(world.cloud.vms_of(&format!("m-{n}")).len() <= 1, "two VMs for m-{n}: {:#?}", world.cloud.calls());
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_replica_on_standby_writes_nothing_and_takes_over_when_the_leader_dies() {
-    let world = World::new(5);
-    let first = world.start_replica("replica-a");
-    tokio::time::sleep(Duration::from_secs(20)).await;
-    let _second = world.start_replica("replica-b");
-    world.create("m-0").await;
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    assert_eq!(effects(&world, "replica-b"), Vec::<Timestamp>::new());
-    first.kill().await;
-    world.delete("m-0").await;
-    world.until("it is gone", |w| w.machine("m-0").is_none()).await;
-    assert!(!effects(&world, "replica-b").is_empty());
-}

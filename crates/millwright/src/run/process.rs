@@ -45,7 +45,8 @@ impl Clients {
             control: control.client(&limited("control-machines"), &metrics.rest),
             target: to_target(limited("target-core")),
             leases: control.client(&election, &metrics.rest),
-            events: control.client(&limited("events").refusing_when_full(), &metrics.rest),
+            // The event writer has a bucket of its own and drops what does not fit.
+            events: control.client(&plain("events"), &metrics.rest),
             kubelets: to_target(plain("virtual-kubelets")),
         }
     }

@@ -1,0 +1,30 @@
+//! What Millwright promises, as stories.
+//!
+//! A scenario looks at the world only through the API server, as a user would, so the same story runs on the API server in
+//! memory, where a clock of our own makes an hour pass in milliseconds, and on a real control plane, where it has to be short. What
+//! differs between the two is the [`Pace`]; what must hold does not.
+//!
+//! `cargo test` runs every scenario in memory; `cargo xtask e2e machines` runs every scenario on the real control plane.
+
+mod ground;
+mod machines;
+mod pace;
+mod stage;
+mod verdict;
+
+pub use ground::Ground;
+pub use machines::SCENARIOS;
+pub use pace::Pace;
+pub use stage::{Process, Stage};
+pub use verdict::{Broken, Verdict, play};
+
+use futures::future::BoxFuture;
+
+/// A story with a promise in its name.
+#[derive(Clone, Copy)]
+pub struct Scenario {
+    /// The promise, as a sentence in a function's name.
+    pub name: &'static str,
+    /// Plays it.
+    pub play: for<'a> fn(&'a Stage) -> BoxFuture<'a, Result<(), Broken>>,
+}

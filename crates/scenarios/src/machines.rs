@@ -1,0 +1,227 @@
+//! The life of machines.
+
+use std::time::Duration;
+
+use api::{MachinePhase, Object, Time};
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use runtime::lease::Timing;
+use serde_json::json;
+
+use crate::stage::create;
+use crate::verdict::promise;
+use crate::{Broken, Scenario, Stage};
+
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        /// Every scenario about machines.
+        pub const SCENARIOS: &[Scenario] = &[$(Scenario { name: stringify!($name), play: |stage| $name(stage).boxed() }),*];
+    };
+}
+
+scenarios![
+    a_machine_joins_and_leaves_nothing_behind,
+    ten_machines_survive_a_controller_that_is_killed_again_and_again,
+    a_class_that_appears_late_wakes_its_machine,
+    a_secret_that_appears_late_wakes_its_machine,
+    an_unknown_provider_is_told_on_the_machine,
+    an_odd_duration_is_told_and_holds_up_nobody_else,
+    pods_that_anybody_would_miss_keep_their_vm,
+    a_machine_whose_node_never_comes_is_given_up_at_its_timeout,
+    someone_who_edits_the_machine_all_the_time_does_not_stop_it,
+    events_tell_a_machines_life_in_four_lines,
+    a_replica_on_standby_takes_over_when_the_leader_dies,
+];
+
+async fn a_machine_joins_and_leaves_nothing_behind(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create(0).await?;
+    let machine = stage.until_phase(0, MachinePhase::Running).await?;
+    let vms = stage.cloud.vms();
+    promise(vms.len() == 1 && vms.iter().all(|vm| vm.provider_id == machine.spec.provider_id), || format!("{vms:?}"))?;
+    let said = &machine.status.last_operation.description;
+    promise(said.contains("successfully joined the cluster in"), || said.clone())?;
+    let node = stage.node(0).await?.unwrap_or_default();
+    let label = node.metadata.labels.unwrap_or_default().get("node.gardener.cloud/machine-name").cloned();
+    promise(label.as_deref() == Some(machine.name()), || format!("the node's label is {label:?}"))?;
+    let finalizers = node.metadata.finalizers.unwrap_or_default();
+    promise(finalizers == ["node.machine.sapcloud.io/machine-controller"], || format!("{finalizers:?}"))?;
+
+    stage.delete(0).await?;
+    stage.until_gone(0).await
+}
+
+async fn ten_machines_survive_a_controller_that_is_killed_again_and_again(stage: &Stage) -> Result<(), Broken> {
+    const MACHINES: usize = 10;
+    for n in 0..MACHINES {
+        stage.create(n).await?;
+    }
+    let longest = u64::try_from(stage.ground.pace.create.as_millis() * 2).unwrap_or(u64::MAX);
+    for _ in 0..12 {
+        let process = stage.start()?;
+        tokio::time::sleep(Duration::from_millis(stage.ground.random.below(longest))).await;
+        stage.never_two(MACHINES)?;
+        process.kill().await;
+    }
+    let process = stage.start()?;
+    for n in 0..MACHINES {
+        stage.until_phase(n, MachinePhase::Running).await?;
+    }
+    stage.never_two(MACHINES)?;
+    promise(stage.cloud.vms().len() == MACHINES, || format!("{} VMs", stage.cloud.vms().len()))?;
+    process.kill().await;
+
+    let _last = stage.start()?;
+    for n in 0..MACHINES {
+        stage.delete(n).await?;
+    }
+    for n in 0..MACHINES {
+        stage.until_gone(n).await?;
+    }
+    Ok(())
+}
+
+async fn a_class_that_appears_late_wakes_its_machine(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "late" } })).await?;
+    let missing = "MachineClass \"late\" does not exist";
+    stage.until_machine(0, "says what is missing", |m| m.status.last_operation.description == missing).await?;
+    stage.add_class("late", "virtual", &stage.ground.pace.provider_spec()).await?;
+    let begin = stage.ground.clock.instant();
+    stage.until_phase(0, MachinePhase::Running).await?;
+    let pace = &stage.ground.pace;
+    let own = pace.create + pace.boot + pace.join;
+    promise(begin.elapsed() < own + Duration::from_secs(15), || {
+        format!("took {:?}: an event must wake it, not a look after {:?}", begin.elapsed(), pace.policy.long_retry)
+    })
+}
+
+async fn a_secret_that_appears_late_wakes_its_machine(stage: &Stage) -> Result<(), Broken> {
+    stage.take_user_data().await?;
+    let _process = stage.start()?;
+    stage.create(0).await?;
+    let missing = "userdata field not found in secret";
+    stage.until_machine(0, "says what is missing", |m| m.status.last_operation.description.contains(missing)).await?;
+    stage.give_user_data().await?;
+    stage.until_phase(0, MachinePhase::Running).await.map(drop)
+}
+
+async fn an_unknown_provider_is_told_on_the_machine(stage: &Stage) -> Result<(), Broken> {
+    stage.add_class("foreign", "mars", &json!({})).await?;
+    let _process = stage.start()?;
+    stage.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "foreign" } })).await?;
+    let machine = stage.until_phase(0, MachinePhase::CrashLoopBackOff).await?;
+    let said = &machine.status.last_operation.description;
+    promise(said.contains("no driver serves \"mars\"; this process has virtual"), || said.clone())
+}
+
+async fn an_odd_duration_is_told_and_holds_up_nobody_else(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    let spec = json!({ "class": { "kind": "MachineClass", "name": crate::stage::CLASS }, "drainTimeout": "soon" });
+    stage.create_with(0, spec).await?;
+    stage.create(1).await?;
+    stage.until_phase(1, MachinePhase::Running).await?;
+    let told = |m: &api::Machine| m.status.last_operation.description.contains("spec.drainTimeout");
+    let odd = stage.until_machine(0, "names the field", told).await?;
+    promise(odd.spec.provider_id.is_empty(), || "a VM was made for it".to_owned())
+}
+
+async fn pods_that_anybody_would_miss_keep_their_vm(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create(0).await?;
+    stage.until_phase(0, MachinePhase::Running).await?;
+    let pods = stage.api::<Pod>();
+    let account = json!({ "metadata": { "name": "web" } });
+    create(&stage.api::<ServiceAccount>(), "create a ServiceAccount", account).await?;
+    let pod = json!({
+        "metadata": { "name": "web" },
+        "spec": {
+            "nodeName": stage.machine_name(0),
+            "serviceAccountName": "web",
+            "automountServiceAccountToken": false,
+            "containers": [{ "name": "c", "image": "i" }],
+        },
+    });
+    create(&pods, "create a Pod", pod).await?;
+    stage.delete(0).await?;
+    let told = format!("1 pods are still on its node: {}/web. Initiate node drain", stage.namespace);
+    stage.until_machine(0, "says who is in the way", |m| m.status.last_operation.description == told).await?;
+    promise(stage.cloud.vms().len() == 1, || "its VM is gone".to_owned())?;
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete("web", &at_once).await.map_err(Broken::api("delete the Pod"))?;
+    stage.until_gone(0).await
+}
+
+async fn a_machine_whose_node_never_comes_is_given_up_at_its_timeout(stage: &Stage) -> Result<(), Broken> {
+    let mut spec = stage.ground.pace.provider_spec();
+    if let Some(fields) = spec.as_object_mut() {
+        fields.insert("join".into(), json!("never"));
+    }
+    stage.add_class("silent", "virtual", &spec).await?;
+    let _process = stage.start()?;
+    stage.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "silent" } })).await?;
+    let machine = stage.until_phase(0, MachinePhase::Failed).await?;
+    let patience = api::GoDuration::from(stage.policy.creation_timeout);
+    let expected = format!("Machine {} failed to join the cluster in {patience} minutes.", machine.name());
+    let said = &machine.status.last_operation.description;
+    promise(*said == expected, || said.clone())?;
+    let written = machine.status.current_status.last_update_time.map(Time::timestamp);
+    let late = written.zip(machine.created_at()).map(|(at, from)| at.duration_since(from).as_secs());
+    let timeout = i64::try_from(stage.policy.creation_timeout.as_secs()).unwrap_or(i64::MAX);
+    let in_time = late.is_some_and(|seconds| (timeout..=timeout + 5).contains(&seconds));
+    promise(in_time, || format!("given up after {late:?} s of {timeout} s"))?;
+    promise(stage.cloud.vms().len() == 1, || "a failed machine makes no further VM".to_owned())
+}
+
+async fn someone_who_edits_the_machine_all_the_time_does_not_stop_it(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create(0).await?;
+    let name = stage.machine_name(0);
+    let begin = stage.ground.clock.instant();
+    for edit in 0.. {
+        let patch = json!({ "metadata": { "annotations": { "someone/else": edit.to_string() } } });
+        let answer = stage.machines().patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        let machine = answer.map_err(Broken::api("annotate the Machine"))?;
+        if *machine.phase() == MachinePhase::Running {
+            break;
+        }
+        promise(begin.elapsed() < stage.ground.pace.patience, || format!("it never ran: {:?}", machine.status))?;
+        tokio::time::sleep(stage.ground.pace.glance).await;
+    }
+    stage.never_two(1)?;
+    stage.delete(0).await?;
+    stage.until_gone(0).await
+}
+
+async fn events_tell_a_machines_life_in_four_lines(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create(0).await?;
+    stage.until_phase(0, MachinePhase::Running).await?;
+    stage.delete(0).await?;
+    stage.until_gone(0).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let events = stage.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list Events"))?;
+    let about_it = |event: &&Event| event.involved_object.kind.as_deref() == Some("Machine");
+    let mut told: Vec<String> = events.items.iter().filter(about_it).filter_map(|event| event.reason.clone()).collect();
+    told.sort_unstable();
+    promise(told == ["Gone", "Joined", "Terminating", "VMCreated"], || format!("{told:?}"))
+}
+
+async fn a_replica_on_standby_takes_over_when_the_leader_dies(stage: &Stage) -> Result<(), Broken> {
+    let timing = Timing {
+        lease_duration: Duration::from_secs(3),
+        renew_deadline: Duration::from_secs(2),
+        retry_period: Duration::from_millis(500),
+    };
+    let first = stage.start_replica("replica-a", timing)?;
+    stage.create(0).await?;
+    stage.until_phase(0, MachinePhase::Running).await?;
+    let second = stage.start_replica("replica-b", timing)?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    promise(second.cluster.leadership.check().is_err(), || "both lead".to_owned())?;
+    first.kill().await;
+    stage.delete(0).await?;
+    stage.until_gone(0).await?;
+    promise(second.cluster.leadership.check().is_ok(), || "nobody leads".to_owned())
+}

@@ -1,0 +1,72 @@
+//! How fast a scenario's world turns.
+
+use std::time::Duration;
+
+use plan::Policy;
+use serde_json::{Value, json};
+
+/// Latencies of the cloud, limits of the controller, and the patience of the audience.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// The controller's limits and periods.
+    pub policy: Policy,
+    /// How long the cloud takes to answer a create.
+    pub create: Duration,
+    /// How long a VM takes to boot.
+    pub boot: Duration,
+    /// How long after that its node joins.
+    pub join: Duration,
+    /// How long a VM takes to go.
+    pub delete: Duration,
+    /// How often the audience looks.
+    pub glance: Duration,
+    /// When the audience stops believing that anything will happen.
+    pub patience: Duration,
+}
+
+impl Pace {
+    /// As in production, for a clock that the test owns.
+    pub fn lifelike() -> Self {
+        Self {
+            policy: Policy::default(),
+            create: Duration::from_secs(2),
+            boot: Duration::from_secs(30),
+            join: Duration::from_secs(10),
+            delete: Duration::from_secs(5),
+            glance: Duration::from_millis(200),
+            patience: Duration::from_hours(1),
+        }
+    }
+
+    /// Scaled to seconds, for a clock that cannot be hurried.
+    pub fn brisk() -> Self {
+        Self {
+            policy: Policy {
+                creation_timeout: Duration::from_secs(20),
+                short_retry: Duration::from_secs(1),
+                medium_retry: Duration::from_secs(2),
+                long_retry: Duration::from_secs(4),
+                exhausted_retry: Duration::from_secs(4),
+                pods_recheck: Duration::from_secs(1),
+                ..Policy::default()
+            },
+            create: Duration::from_millis(100),
+            boot: Duration::from_millis(500),
+            join: Duration::from_millis(200),
+            delete: Duration::from_millis(200),
+            glance: Duration::from_millis(100),
+            patience: Duration::from_mins(1),
+        }
+    }
+
+    /// The `providerSpec` of machines that live at this pace.
+    pub fn provider_spec(&self) -> Value {
+        let text = |duration: Duration| format!("{}ms", duration.as_millis());
+        json!({
+            "createLatency": text(self.create),
+            "bootLatency": text(self.boot),
+            "deleteLatency": text(self.delete),
+            "join": { "after": text(self.join) },
+        })
+    }
+}

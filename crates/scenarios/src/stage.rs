@@ -1,0 +1,277 @@
+//! A namespace, a class, a cloud with its kubelets, and controllers that come and go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::events::components;
+use api::{Machine, MachineClass, MachinePhase};
+use controllers::wiring::{Parts, start};
+use controllers::{Cluster, Drivers};
+use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use plan::Policy;
+use runtime::events::{EventPolicy, EventWriter};
+use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
+use runtime::{Metrics, Tasks};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use virtual_cloud::{Config, Doubles, VirtualCloud};
+
+use crate::verdict::promise;
+use crate::{Broken, Ground};
+
+/// The class every stage has.
+pub(crate) const CLASS: &str = "small";
+
+/// Where one scenario plays.
+pub struct Stage {
+    /// The API server and the pace.
+    pub ground: Ground,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its cloud, which makes a second VM for whoever asks twice.
+    pub cloud: VirtualCloud,
+    /// The controllers' limits; a scenario may change them before it starts one.
+    pub policy: Policy,
+    person: kube::Client,
+    outside: Tasks,
+}
+
+/// A controller process.
+pub struct Process {
+    /// What it knows.
+    pub cluster: Arc<Cluster>,
+    tasks: Tasks,
+}
+
+impl Process {
+    /// Ends it at once: what it remembered is lost, what it had sent is under way.
+    pub async fn kill(self) {
+        self.tasks.shut_down(Duration::ZERO).await;
+    }
+}
+
+impl Stage {
+    /// Sets the stage: namespace, Secret and class exist, kubelets are ready, no controller runs.
+    pub async fn set(ground: &Ground, scenario: &str) -> Result<Self, Broken> {
+        let namespace = format!("s-{:08x}", ground.random.number() >> 32);
+        let now = ground.clock.clone();
+        let config = Config { doubles: Doubles::Allowed, ..Config::default() };
+        let cloud = VirtualCloud::new(config, Arc::new(move || now.now()), ground.random.number());
+        let stage = Self {
+            person: ground.client("person"),
+            policy: ground.pace.policy.clone(),
+            outside: Tasks::new(),
+            ground: ground.clone(),
+            namespace,
+            cloud,
+        };
+        let labels = json!({ "scenario": scenario.chars().take(63).collect::<String>() });
+        let namespaces: Api<Namespace> = Api::all(stage.person.clone());
+        let namespace = json!({ "metadata": { "name": stage.namespace, "labels": labels } });
+        create(&namespaces, "create the namespace", namespace).await?;
+        stage.give_user_data().await?;
+        stage.add_class(CLASS, "virtual", &ground.pace.provider_spec()).await?;
+        let (kubelets, stop) = (ground.client("kubelets"), stage.outside.stopping());
+        let cloud = stage.cloud.clone();
+        stage.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
+        Ok(stage)
+    }
+
+    /// Takes everything down. The namespace is left to die with its server.
+    pub async fn clear(&self) {
+        self.outside.shut_down(Duration::from_secs(5)).await;
+    }
+
+    /// Makes the Secret that the classes name.
+    pub async fn give_user_data(&self) -> Result<(), Broken> {
+        let secrets: Api<Secret> = Api::namespaced(self.person.clone(), &self.namespace);
+        let secret = json!({ "metadata": { "name": "cloud" }, "stringData": { "userData": "#cloud-config" } });
+        create(&secrets, "create the Secret", secret).await
+    }
+
+    /// Takes that Secret away.
+    pub async fn take_user_data(&self) -> Result<(), Broken> {
+        let secrets: Api<Secret> = Api::namespaced(self.person.clone(), &self.namespace);
+        secrets.delete("cloud", &DeleteParams::default()).await.map(drop).map_err(Broken::api("delete the Secret"))
+    }
+
+    /// Makes a class.
+    pub async fn add_class(&self, name: &str, provider: &str, provider_spec: &Value) -> Result<(), Broken> {
+        let classes: Api<MachineClass> = Api::namespaced(self.person.clone(), &self.namespace);
+        let class = json!({
+            "metadata": { "name": name },
+            "provider": provider,
+            "providerSpec": provider_spec,
+            "secretRef": { "name": "cloud", "namespace": self.namespace },
+        });
+        create(&classes, "create the MachineClass", class).await
+    }
+
+    /// The name of a machine: nodes are named after it, and nodes of all scenarios share one cluster.
+    pub fn machine_name(&self, n: usize) -> String {
+        format!("{}-m{n}", self.namespace)
+    }
+
+    /// Makes machine number `n`.
+    pub async fn create(&self, n: usize) -> Result<(), Broken> {
+        self.create_with(n, json!({ "class": { "kind": "MachineClass", "name": CLASS } })).await
+    }
+
+    /// Makes machine number `n` with this spec.
+    pub async fn create_with(&self, n: usize, spec: Value) -> Result<(), Broken> {
+        let machine = json!({ "metadata": { "name": self.machine_name(n) }, "spec": spec });
+        create(&self.machines(), "create a Machine", machine).await
+    }
+
+    /// Deletes machine number `n`.
+    pub async fn delete(&self, n: usize) -> Result<(), Broken> {
+        let name = self.machine_name(n);
+        self.machines().delete(&name, &DeleteParams::default()).await.map(drop).map_err(Broken::api("delete a Machine"))
+    }
+
+    /// The Machines of this stage, for a person.
+    pub fn machines(&self) -> Api<Machine> {
+        Api::namespaced(self.person.clone(), &self.namespace)
+    }
+
+    /// Any other kind in this stage's namespace, for a person.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.person.clone(), &self.namespace)
+    }
+
+    /// Machine number `n` as the API server holds it.
+    pub async fn machine(&self, n: usize) -> Result<Option<Machine>, Broken> {
+        self.machines().get_opt(&self.machine_name(n)).await.map_err(Broken::api("read a Machine"))
+    }
+
+    /// The node of machine number `n`.
+    pub async fn node(&self, n: usize) -> Result<Option<Node>, Broken> {
+        let nodes: Api<Node> = Api::all(self.person.clone());
+        nodes.get_opt(&self.machine_name(n)).await.map_err(Broken::api("read a Node"))
+    }
+
+    /// Waits until machine number `n` is as wanted.
+    pub async fn until_machine(
+        &self,
+        n: usize,
+        what: &str,
+        wanted: impl Fn(&Machine) -> bool,
+    ) -> Result<Machine, Broken> {
+        let begin = self.ground.clock.instant();
+        loop {
+            let machine = self.machine(n).await?;
+            if let Some(machine) = machine.as_ref().filter(|machine| wanted(machine)) {
+                return Ok(machine.clone());
+            }
+            promise(begin.elapsed() < self.ground.pace.patience, || {
+                let operation = machine.map(|machine| format!("{:?}", machine.status));
+                format!("waited in vain until machine {n} {what}; it says {operation:?}")
+            })?;
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
+    }
+
+    /// Waits until machine number `n` is in this phase.
+    pub async fn until_phase(&self, n: usize, phase: MachinePhase) -> Result<Machine, Broken> {
+        self.until_machine(n, &format!("is {phase}"), |machine| *machine.phase() == phase).await
+    }
+
+    /// Waits until machine number `n` is gone, and checks that VM and node are too.
+    pub async fn until_gone(&self, n: usize) -> Result<(), Broken> {
+        let begin = self.ground.clock.instant();
+        while let Some(machine) = self.machine(n).await? {
+            promise(begin.elapsed() < self.ground.pace.patience, || {
+                format!("waited in vain until machine {n} is gone; it says {:?}", machine.status)
+            })?;
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
+        promise(self.cloud.vms_of(&self.machine_name(n)).is_empty(), || {
+            format!("the VM of machine {n} is still there")
+        })?;
+        let node = self.node(n).await?;
+        promise(node.is_none(), || format!("the node of machine {n} is still there"))
+    }
+
+    /// No machine may ever have two VMs.
+    pub fn never_two(&self, machines: usize) -> Result<(), Broken> {
+        for n in 0..machines {
+            let vms = self.cloud.vms_of(&self.machine_name(n)).len();
+            promise(vms <= 1, || format!("machine {n} has {vms} VMs: {:#?}", self.cloud.calls()))?;
+        }
+        Ok(())
+    }
+
+    /// Starts a controller that always leads.
+    pub fn start(&self) -> Result<Process, Broken> {
+        self.start_as("machine-controller", Leadership::unguarded(), Tasks::new())
+    }
+
+    /// Starts a controller that leads only while it holds the lease.
+    pub fn start_replica(&self, agent: &str, timing: Timing) -> Result<Process, Broken> {
+        let random = self.ground.random.fork();
+        let candidacy = Candidacy {
+            client: self.ground.client(agent),
+            namespace: self.namespace.clone(),
+            name: api::names::MACHINE_CONTROLLER_LEASE.to_owned(),
+            identity: Identity::of_host(agent, &random),
+            timing,
+            clock: self.ground.clock.clone(),
+            random,
+            events: None,
+        };
+        let (elector, leadership) = Elector::new(candidacy).map_err(|error| Broken::Promise(error.to_string()))?;
+        let tasks = Tasks::new();
+        let (stop, group) = (tasks.stopping(), tasks.clone());
+        tasks.spawn("election", async move {
+            elector.run(stop).await;
+            group.stop(); // as the binary does: a process that has lost its lease ends
+        });
+        self.start_as(agent, leadership, tasks)
+    }
+
+    fn start_as(&self, agent: &str, leadership: Leadership, tasks: Tasks) -> Result<Process, Broken> {
+        let Ground { clock, random, .. } = &self.ground;
+        let metrics = Metrics::new().map_err(|error| Broken::Promise(error.to_string()))?;
+        let client = self.ground.client(agent);
+        let component = components::MACHINE_CONTROLLER;
+        let (writer, events) =
+            EventWriter::new(client.clone(), component, EventPolicy::default(), clock, random, &metrics);
+        let stop = tasks.stopping();
+        tasks.spawn("events", async move {
+            writer.run(stop).await;
+        });
+        let cluster = start(Parts {
+            namespace: self.namespace.clone(),
+            control: client.clone(),
+            target: Some(client),
+            drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(self.cloud.clone())),
+            leadership,
+            events,
+            policy: self.policy.clone(),
+            concurrency: 10,
+            driver_places: 10,
+            metrics,
+            clock: clock.clone(),
+            random: random.fork(),
+            tasks: tasks.clone(),
+            listener: None,
+        });
+        Ok(Process { cluster, tasks })
+    }
+}
+
+/// Creates an object described in JSON.
+pub(crate) async fn create<K>(api: &Api<K>, what: &str, object: Value) -> Result<(), Broken>
+where
+    K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    let object: K =
+        serde_json::from_value(object).map_err(|error| Broken::Promise(format!("cannot {what}: {error}")))?;
+    api.create(&PostParams::default(), &object).await.map(drop).map_err(Broken::api(what))
+}

@@ -1,0 +1,101 @@
+//! Every scenario on the API server in memory, under a clock of our own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up must fail where it stands")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::{Options, Server};
+use millwright_scenarios::{Ground, Pace, SCENARIOS, play};
+use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::{Clock, Metrics, Random};
+
+fn in_memory(seed: u64) -> Ground {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    let random = Random::seeded(seed);
+    let now = clock.clone();
+    let server = Server::new(Options::new(Arc::new(move || now.now()), random.number()));
+    for definition in api::crd::definitions() {
+        assert!(server.insert(&definition).is_ok(), "our definitions must be accepted");
+    }
+    let metrics = Metrics::new().unwrap();
+    Ground::new(clock, random, Pace::lifelike(), move |agent| {
+        let spec = ClientSpec::new(UserAgent::new(agent, "0", "test")).within(Duration::from_secs(20));
+        in_process(server.service(), "default", &spec, &metrics.rest)
+    })
+}
+
+async fn holds_in_memory(name: &str) {
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
+    for seed in 1..=3 {
+        let verdict = play(scenario, &in_memory(seed)).await;
+        assert_eq!(verdict.broken, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_scenario_is_a_test_here() {
+    let this_file = include_str!("main.rs");
+    for scenario in SCENARIOS {
+        assert!(
+            this_file.contains(&format!("async fn {}()", scenario.name)),
+            "{} is not played in memory",
+            scenario.name
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_joins_and_leaves_nothing_behind() {
+    holds_in_memory("a_machine_joins_and_leaves_nothing_behind").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_machines_survive_a_controller_that_is_killed_again_and_again() {
+    holds_in_memory("ten_machines_survive_a_controller_that_is_killed_again_and_again").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_appears_late_wakes_its_machine() {
+    holds_in_memory("a_class_that_appears_late_wakes_its_machine").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_appears_late_wakes_its_machine() {
+    holds_in_memory("a_secret_that_appears_late_wakes_its_machine").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_provider_is_told_on_the_machine() {
+    holds_in_memory("an_unknown_provider_is_told_on_the_machine").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_odd_duration_is_told_and_holds_up_nobody_else() {
+    holds_in_memory("an_odd_duration_is_told_and_holds_up_nobody_else").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_anybody_would_miss_keep_their_vm() {
+    holds_in_memory("pods_that_anybody_would_miss_keep_their_vm").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_whose_node_never_comes_is_given_up_at_its_timeout() {
+    holds_in_memory("a_machine_whose_node_never_comes_is_given_up_at_its_timeout").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn someone_who_edits_the_machine_all_the_time_does_not_stop_it() {
+    holds_in_memory("someone_who_edits_the_machine_all_the_time_does_not_stop_it").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_tell_a_machines_life_in_four_lines() {
+    holds_in_memory("events_tell_a_machines_life_in_four_lines").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_on_standby_takes_over_when_the_leader_dies() {
+    holds_in_memory("a_replica_on_standby_takes_over_when_the_leader_dies").await;
+}

@@ -1,0 +1,48 @@
+//! The scenarios about machines, on a control plane of their own: they make Nodes, and nobody else may.
+
+use anyhow::{Context, bail};
+use control_plane::{Binaries, ControlPlane, Options};
+
+use crate::workspace::{cargo, root};
+
+/// Plays every scenario; fails if one of them does. The scenarios' own program prints the cases and the closing line.
+pub(super) async fn run(binaries: Binaries) -> anyhow::Result<()> {
+    let plane = ControlPlane::start(Options::new(binaries)).await?;
+    let outcome = play(&plane);
+    plane.stop().await?;
+    outcome
+}
+
+fn play(plane: &ControlPlane) -> anyhow::Result<()> {
+    install_definitions(plane)?;
+    let folder = root().join("target/e2e");
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    let (kubeconfig, report) = (plane.kubeconfig_path().to_string_lossy().into_owned(), folder.join("machines.json"));
+    let report = report.to_string_lossy().into_owned();
+    cargo(&[
+        "run",
+        "--quiet",
+        "--package",
+        "millwright-scenarios",
+        "--",
+        "--kubeconfig",
+        &kubeconfig,
+        "--report",
+        &report,
+    ])
+}
+
+/// Applies `deploy/crds` and waits until they are served.
+fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
+    let folder = root().join("deploy/crds");
+    for arguments in [
+        ["apply", "--server-side", "--filename"].as_slice(),
+        &["wait", "--for=condition=Established", "--timeout=60s", "--filename"],
+    ] {
+        let ended = plane.kubectl().args(arguments).arg(&folder).output().context("failed to start kubectl")?;
+        if !ended.status.success() {
+            bail!("kubectl {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&ended.stderr));
+        }
+    }
+    Ok(())
+}
