@@ -38,6 +38,7 @@ mod service;
 mod state;
 mod store;
 mod strategic;
+mod table;
 mod types;
 mod validate;
 mod verbs;

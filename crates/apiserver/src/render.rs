@@ -1,4 +1,4 @@
-//! How objects look on the wire: whole, or their metadata only.
+//! How objects look on the wire: whole, their metadata only, or as rows of a table.
 //!
 //! The same stored object is sent to many clients in several forms, so the form is chosen while it is written out and nothing
 //! is copied.
@@ -8,41 +8,76 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::ACCEPT;
+use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::query::Query;
 use crate::resource::Resource;
+use crate::table::{self, Wanted};
 use crate::verbs::read::List;
 
-/// The form a client asked for. (Tables will be the third.)
+/// The form a client asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Everything.
     Whole,
     /// `PartialObjectMetadata`.
     Metadata,
+    /// Rows and columns, as `kubectl get` shows them.
+    Table(Wanted),
 }
 
 impl Form {
     /// The first form of an Accept header that is known here.
-    pub(crate) fn accepted(headers: &HeaderMap) -> Result<Self, Failure> {
+    pub(crate) fn accepted(headers: &HeaderMap, query: &Query, now: Timestamp) -> Result<Self, Failure> {
         let mut wanted =
             headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(',')).peekable();
         if wanted.peek().is_none() {
             return Ok(Self::Whole);
         }
-        wanted.find_map(Self::of_media_type).ok_or_else(Failure::not_acceptable)
+        match wanted.find_map(FormName::of_media_type).ok_or_else(Failure::not_acceptable)? {
+            FormName::Whole => Ok(Self::Whole),
+            FormName::Metadata => Ok(Self::Metadata),
+            FormName::Table => Wanted::of(query, now).map(Self::Table),
+        }
     }
 
+    /// The same form for an event of a watch, at the time of the event.
+    pub(crate) fn later(self, now: Timestamp) -> Self {
+        match self {
+            Self::Table(wanted) => Self::Table(wanted.later(now)),
+            other => other,
+        }
+    }
+
+    /// The same form for a client that has had a first event in it.
+    pub(crate) fn continued(self) -> Self {
+        match self {
+            Self::Table(wanted) => Self::Table(wanted.without_headers()),
+            other => other,
+        }
+    }
+}
+
+enum FormName {
+    Whole,
+    Metadata,
+    Table,
+}
+
+impl FormName {
     fn of_media_type(text: &str) -> Option<Self> {
         let mut parts = text.split(';').map(str::trim);
         let known = matches!(parts.next()?, "application/json" | "application/*" | "*/*");
-        let transformed = parts.find_map(|p| p.strip_prefix("as="));
+        let parameters: Vec<&str> = parts.collect();
+        let transformed = parameters.iter().find_map(|p| p.strip_prefix("as="));
         match transformed {
             _ if !known => None,
             None => Some(Self::Whole),
             Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Some(Self::Metadata),
+            Some("Table") if parameters.contains(&"v=v1") && parameters.contains(&"g=meta.k8s.io") => Some(Self::Table),
             Some(_) => None,
         }
     }
@@ -76,7 +111,7 @@ impl Serialize for Shown<'_> {
                 // A custom resource is served in the version that was asked for, whichever it is stored in.
                 ("apiVersion", Form::Whole) => map.serialize_entry(field, self.api_version)?,
                 ("metadata", _) | (_, Form::Whole) => map.serialize_entry(field, value)?,
-                (_, Form::Metadata) => {}
+                (_, Form::Metadata | Form::Table(_)) => {}
             }
         }
         map.end()
@@ -92,13 +127,38 @@ pub(crate) fn object(resource: &Resource, form: Form, object: &Value) -> Bytes {
     let form = if is_status { Form::Whole } else { form };
     let own = resource.api_version();
     let api_version = if is_status { "v1" } else { &own };
+    if let (Form::Table(wanted), false) = (form, is_status) {
+        return bytes(&row(resource, wanted, object));
+    }
     let typed = if form == Form::Metadata { PARTIAL } else { Typed::Asis };
     bytes(&Shown { object, api_version, form, typed })
 }
 
+/// One object as a table of one row.
+fn row(resource: &Resource, wanted: Wanted, object: &Value) -> Value {
+    let metadata = serde_json::json!({ "resourceVersion": crate::meta::version(object) });
+    table::table(resource, wanted, &metadata, std::iter::once(object))
+}
+
 /// A page of a list.
 pub(crate) fn list(resource: &Resource, form: Form, list: &List) -> Bytes {
+    if let Form::Table(wanted) = form {
+        let objects = list.items.iter().map(AsRef::as_ref);
+        return bytes(&table::table(resource, wanted, &list_metadata(resource, form, list), objects));
+    }
     bytes(&ShownList { resource, api_version: resource.api_version(), form, list })
+}
+
+fn list_metadata(resource: &Resource, form: Form, list: &List) -> Value {
+    let mut metadata = serde_json::json!({ "resourceVersion": list.revision.to_string() });
+    if let Some(metadata) = metadata.as_object_mut() {
+        // Lists of custom resources always have the field, those of built-in ones only when there is more.
+        let always = resource.custom && !matches!(form, Form::Table(_));
+        let next = list.next.clone().or_else(|| always.then(String::new));
+        metadata.extend(next.map(|next| ("continue".to_owned(), Value::from(next))));
+        metadata.extend(list.remaining.map(|n| ("remainingItemCount".to_owned(), Value::from(n))));
+    }
+    metadata
 }
 
 struct ShownList<'a> {
@@ -111,16 +171,10 @@ struct ShownList<'a> {
 impl Serialize for ShownList<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, api_version) = match self.form {
-            Form::Whole => (self.resource.list_kind.as_str(), self.api_version.as_str()),
+            Form::Whole | Form::Table(_) => (self.resource.list_kind.as_str(), self.api_version.as_str()),
             Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
         };
-        let mut metadata = serde_json::json!({ "resourceVersion": self.list.revision.to_string() });
-        if let Some(metadata) = metadata.as_object_mut() {
-            // Lists of custom resources always have the field, those of built-in ones only when there is more.
-            let next = self.list.next.clone().or_else(|| self.resource.custom.then(String::new));
-            metadata.extend(next.map(|next| ("continue".to_owned(), Value::from(next))));
-            metadata.extend(self.list.remaining.map(|n| ("remainingItemCount".to_owned(), Value::from(n))));
-        }
+        let metadata = list_metadata(self.resource, self.form, self.list);
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("kind", kind)?;
         map.serialize_entry("apiVersion", api_version)?;
@@ -137,8 +191,8 @@ impl Serialize for Items<'_> {
         let shown = self.0;
         let typed = match shown.form {
             Form::Metadata => PARTIAL,
-            Form::Whole if shown.resource.custom => Typed::Asis,
-            Form::Whole => Typed::No,
+            Form::Whole | Form::Table(_) if shown.resource.custom => Typed::Asis,
+            Form::Whole | Form::Table(_) => Typed::No,
         };
         let mut seq = serializer.serialize_seq(Some(shown.list.items.len()))?;
         for object in &shown.list.items {
@@ -177,6 +231,9 @@ pub(crate) enum Event {
 pub(crate) fn event(resource: &Resource, api_version: &str, form: Form, event: &Event, out: &mut Vec<u8>) {
     let typed = if form == Form::Metadata { PARTIAL } else { Typed::Asis };
     let write = |out: &mut Vec<u8>, kind: &str, object: &Value| {
+        if let Form::Table(wanted) = form {
+            return line(out, kind, &row(resource, wanted, object));
+        }
         line(out, kind, &Shown { object, api_version, form, typed });
     };
     match event {

@@ -147,7 +147,7 @@ impl Service {
         outcome: Outcome,
     ) -> Result<Response<Body>, Failure> {
         let shared = &self.server.shared;
-        let form = Form::accepted(headers)?;
+        let form = Form::accepted(headers, query, (shared.now)())?;
         let body = body?;
         let mut state = shared.state.lock();
         let Some(resource) = state.catalog.find(&address.group, &address.version, &address.plural).cloned() else {

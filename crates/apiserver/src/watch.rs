@@ -288,10 +288,13 @@ impl Watch {
         self.lines(&[Event::Error(failure)])
     }
 
-    fn lines(&self, events: &[Event]) -> Bytes {
+    fn lines(&mut self, events: &[Event]) -> Bytes {
         let mut out = Vec::new();
+        let now = (self.shared.now)();
         for event in events {
-            render::event(&self.request.resource, &self.api_version, self.request.form, event, &mut out);
+            let form = self.request.form.later(now);
+            render::event(&self.request.resource, &self.api_version, form, event, &mut out);
+            self.request.form = form.continued();
         }
         out.into()
     }
