@@ -23,6 +23,7 @@ macro_rules! scenarios {
 scenarios![
     a_machine_joins_and_leaves_nothing_behind,
     ten_machines_survive_a_controller_that_is_killed_again_and_again,
+    a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind,
     a_class_that_appears_late_wakes_its_machine,
     a_secret_that_appears_late_wakes_its_machine,
     an_unknown_provider_is_told_on_the_machine,
@@ -80,6 +81,22 @@ async fn ten_machines_survive_a_controller_that_is_killed_again_and_again(stage:
         stage.until_gone(n).await?;
     }
     Ok(())
+}
+
+async fn a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind(stage: &Stage) -> Result<(), Broken> {
+    const MACHINES: usize = 8;
+    let _process = stage.start()?;
+    let pace = &stage.ground.pace;
+    let whole = u64::try_from((pace.create + pace.boot + pace.join).as_millis()).unwrap_or(u64::MAX);
+    for n in 0..MACHINES {
+        stage.create(n).await?;
+        tokio::time::sleep(Duration::from_millis(stage.ground.random.below(whole + whole / 4))).await;
+        stage.delete(n).await?;
+    }
+    for n in 0..MACHINES {
+        stage.until_gone(n).await?;
+    }
+    promise(stage.cloud.vms().is_empty(), || format!("left behind: {:?}", stage.cloud.vms()))
 }
 
 async fn a_class_that_appears_late_wakes_its_machine(stage: &Stage) -> Result<(), Broken> {
@@ -145,7 +162,7 @@ async fn pods_that_anybody_would_miss_keep_their_vm(stage: &Stage) -> Result<(),
     });
     create(&pods, "create a Pod", pod).await?;
     stage.delete(0).await?;
-    let told = format!("1 pods are still on its node: {}/web. Initiate node drain", stage.namespace);
+    let told = format!("1 pod is still on its node: {}/web. Initiate node drain", stage.namespace);
     stage.until_machine(0, "says who is in the way", |m| m.status.last_operation.description == told).await?;
     promise(stage.cloud.vms().len() == 1, || "its VM is gone".to_owned())?;
     let at_once = DeleteParams::default().grace_period(0);

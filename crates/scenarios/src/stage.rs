@@ -68,9 +68,8 @@ impl Stage {
             namespace,
             cloud,
         };
-        let labels = json!({ "scenario": scenario.chars().take(63).collect::<String>() });
         let namespaces: Api<Namespace> = Api::all(stage.person.clone());
-        let namespace = json!({ "metadata": { "name": stage.namespace, "labels": labels } });
+        let namespace = json!({ "metadata": { "name": stage.namespace, "annotations": { "scenario": scenario } } });
         create(&namespaces, "create the namespace", namespace).await?;
         stage.give_user_data().await?;
         stage.add_class(CLASS, "virtual", &ground.pace.provider_spec()).await?;
