@@ -28,6 +28,7 @@ scenarios![
     a_secret_that_appears_late_wakes_its_machine,
     an_unknown_provider_is_told_on_the_machine,
     an_odd_duration_is_told_and_holds_up_nobody_else,
+    a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else,
     pods_that_anybody_would_miss_keep_their_vm,
     a_machine_whose_node_never_comes_is_given_up_at_its_timeout,
     someone_who_edits_the_machine_all_the_time_does_not_stop_it,
@@ -142,6 +143,27 @@ async fn an_odd_duration_is_told_and_holds_up_nobody_else(stage: &Stage) -> Resu
     let told = |m: &api::Machine| m.status.last_operation.description.contains("spec.drainTimeout");
     let odd = stage.until_machine(0, "names the field", told).await?;
     promise(odd.spec.provider_id.is_empty(), || "a VM was made for it".to_owned())
+}
+
+async fn a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else(
+    stage: &Stage,
+) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    // The schema does not look into this metadata, so a number can stand where a text belongs.
+    let spec = json!({
+        "class": { "kind": "MachineClass", "name": crate::stage::CLASS },
+        "nodeTemplate": { "metadata": { "labels": { "count": 1 } } },
+    });
+    stage.create_unchecked(0, spec).await?;
+    stage.create(1).await?;
+    stage.until_phase(1, MachinePhase::Running).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let events = stage.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list Events"))?;
+    let name = stage.machine_name(0);
+    let told = events.items.iter().find(|event| event.involved_object.name.as_deref() == Some(&name));
+    let said = told.and_then(|event| event.message.clone()).unwrap_or_default();
+    promise(said.contains("cannot be read, so it is left alone"), || format!("the Event says {said:?}"))?;
+    promise(stage.cloud.vms_of(&name).is_empty(), || "a VM was made for it".to_owned())
 }
 
 async fn pods_that_anybody_would_miss_keep_their_vm(stage: &Stage) -> Result<(), Broken> {
