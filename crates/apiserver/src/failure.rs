@@ -6,8 +6,9 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::resource::Resource;
+use crate::resource::{Resource, qualify};
 use crate::schema::Cause;
+use crate::verbs::Part;
 
 /// A request that was refused, in the form of a `Status`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -59,6 +60,15 @@ impl Failure {
         Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(about(resource, name))
     }
 
+    /// The same about a part of an object that has a path of its own.
+    pub(crate) fn conflict_of_part(resource: &Resource, part: Part, name: &str, why: &str) -> Self {
+        let plural = format!("{}/{}", resource.plural, part.path());
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualify(&plural, &resource.group));
+        let mut details = json!({ "name": name, "kind": plural });
+        add_group(&mut details, resource);
+        Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(details)
+    }
+
     /// The object was written since the caller read it.
     pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
@@ -77,6 +87,11 @@ impl Failure {
     /// Fields of the object break rules.
     pub(crate) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
         Self::invalid_as(&resource.qualified_kind(), &resource.group, &resource.kind, name, causes)
+    }
+
+    /// A scale that breaks rules.
+    pub(crate) fn invalid_scale(name: &str, causes: &[Cause]) -> Self {
+        Self::invalid_as("Scale.autoscaling", "autoscaling", "Scale", name, causes)
     }
 
     /// An update without the resourceVersion that this kind demands. The reference names the resource here, not the kind.

@@ -1,8 +1,9 @@
 //! Pods: they are pending when new, their spec is all but frozen, and they get time to wind down.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::fields::{fill, fill_at};
 use crate::resource::Rules;
 use crate::schema::Cause;
 
@@ -22,9 +23,14 @@ impl Rules for Pods {
         complete_spec(object);
     }
 
-    fn complete_changed(&self, object: &mut Value, _old: &Value, _now: Timestamp) {
+    fn complete_changed(&self, object: &mut Value, old: &Value, _now: Timestamp) {
         // Defaults belong to reading, so an update that leaves them out changes nothing.
         complete_spec(object);
+        for field in ["priority", "preemptionPolicy"] {
+            if let Some(value) = old.get("spec").and_then(|spec| spec.get(field)) {
+                fill_at(object, "/spec", json!({ field: value }));
+            }
+        }
     }
 
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -52,7 +58,15 @@ impl Rules for Pods {
 }
 
 fn complete_spec(object: &mut Value) {
-    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    fill_at(object, "/spec", json!({ "enableServiceLinks": true }));
+    if let Some(spec) = object.get_mut("spec") {
+        complete_template(spec);
+    }
+}
+
+/// The defaults of a pod's spec that already hold in a template.
+pub(super) fn complete_template(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
     fill(
         spec,
         json!({
@@ -61,9 +75,6 @@ fn complete_spec(object: &mut Value) {
             "dnsPolicy": "ClusterFirst",
             "securityContext": {},
             "schedulerName": "default-scheduler",
-            "enableServiceLinks": true,
-            "preemptionPolicy": "PreemptLowerPriority",
-            "priority": 0,
         }),
     );
     let containers = spec.get_mut("containers").and_then(Value::as_array_mut);
@@ -89,17 +100,6 @@ fn tag(image: &str) -> &str {
         _ if name.contains('@') => "",
         Some((_, tag)) => tag,
         None => "latest",
-    }
-}
-
-/// Adds the fields that are missing.
-fn fill(target: &mut Map<String, Value>, defaults: Value) {
-    let Value::Object(defaults) = defaults else { return };
-    for (field, value) in defaults {
-        let slot = target.entry(field).or_insert(Value::Null);
-        if slot.is_null() {
-            *slot = value;
-        }
     }
 }
 
