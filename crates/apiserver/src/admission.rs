@@ -1,8 +1,7 @@
-//! What a real server's admission adds to new objects because other objects say so.
+//! What is added to new objects because other objects say so.
 //!
-//! Defaults come from the kind alone and stand with it. This is the rest: a pod's priority is the number of its
-//! PriorityClass, and every pod tolerates a node that went silent for five minutes, which is what makes a lost node cost
-//! five minutes and not none.
+//! Defaults come from the kind alone and stand with it. This is the rest, so far one thing: the priority of a pod is the
+//! number of its PriorityClass, and a pod cannot claim another one.
 
 use serde_json::{Value, json};
 
@@ -13,9 +12,6 @@ use crate::verbs::Call;
 
 /// The name under which priority classes are stored.
 const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
-/// How long a pod stays on a node that is not ready or cannot be reached, unless it says something else.
-const PATIENCE_WITH_NODES: i64 = 300;
-const LOST_NODE_TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 /// Completes a new object from what else is in the cluster, or refuses it.
 pub(crate) fn admit(state: &State, call: &Call, name: &str, object: &mut Value) -> Result<(), Failure> {
@@ -23,8 +19,6 @@ pub(crate) fn admit(state: &State, call: &Call, name: &str, object: &mut Value) 
         return Ok(());
     }
     set_priority(state, object).map_err(|why| Failure::forbidden(&call.resource, name, &why, &[]))?;
-    set_account(object);
-    tolerate_lost_nodes(object);
     Ok(())
 }
 
@@ -67,28 +61,4 @@ fn set_priority(state: &State, pod: &mut Value) -> Result<(), String> {
         spec.insert("preemptionPolicy".to_owned(), json!(preemption));
     }
     Ok(())
-}
-
-/// The account's name only: whether there is such an account is no question here, because nobody makes them.
-fn set_account(pod: &mut Value) {
-    let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    let account = spec.entry("serviceAccountName").or_insert_with(|| json!("default")).clone();
-    spec.insert("serviceAccount".to_owned(), account);
-}
-
-fn tolerate_lost_nodes(pod: &mut Value) {
-    let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    let mut tolerations = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
-    for taint in LOST_NODE_TAINTS {
-        let tolerated = tolerations.iter().any(|toleration| {
-            let text = |field: &str| toleration.get(field).and_then(Value::as_str).unwrap_or_default();
-            (text("key") == taint || text("key").is_empty()) && matches!(text("effect"), "" | "NoExecute")
-        });
-        if !tolerated {
-            tolerations.push(json!({
-                "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE_WITH_NODES,
-            }));
-        }
-    }
-    spec.insert("tolerations".to_owned(), Value::Array(tolerations));
 }

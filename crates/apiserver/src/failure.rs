@@ -6,6 +6,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::meta;
 use crate::resource::{Resource, qualify};
 use crate::schema::Cause;
 use crate::verbs::Part;
@@ -48,9 +49,11 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(json!({}))
     }
 
-    /// The name is taken.
-    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
-        let message = format!("{} {name:?} already exists", resource.qualified());
+    /// The name is taken, for good or for a while.
+    pub(crate) fn already_exists(resource: &Resource, object: &Value) -> Self {
+        let name = meta::name(object);
+        let while_it_leaves = if meta::is_deleting(object) { "object is being deleted: " } else { "" };
+        let message = format!("{while_it_leaves}{} {name:?} already exists", resource.qualified());
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(about(resource, name))
     }
 

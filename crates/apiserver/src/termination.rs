@@ -33,7 +33,7 @@ pub(crate) fn end_namespaces(state: &mut State, now: Timestamp) -> Option<Timest
         if now < due {
             next = Some(next.map_or(due, |next| next.min(due)));
         } else {
-            end(state, namespace, now);
+            end(state, &namespace, now);
         }
     }
     next
@@ -44,8 +44,8 @@ fn is_ours(namespace: &Value) -> bool {
     finalizers.is_some_and(|finalizers| finalizers.iter().any(|f| f == FINALIZER))
 }
 
-fn end(state: &mut State, namespace: Value, now: Timestamp) {
-    let name = meta::name(&namespace).to_owned();
+fn end(state: &mut State, namespace: &Value, now: Timestamp) {
+    let name = meta::name(namespace).to_owned();
     let mut left = clear(state, &name, now, |kind| kind == "pods");
     let pods_left = !left.is_empty();
     if !pods_left {
@@ -56,12 +56,14 @@ fn end(state: &mut State, namespace: Value, now: Timestamp) {
     let mut object = namespace.clone();
     // The reference says nothing of pods that wind down, only of what is left after them.
     report(&mut object, if pods_left { &[] } else { &left }, now);
-    if object != namespace {
+    if object != *namespace {
         state.put(&namespaces, key.clone(), object.clone(), now, Effect::Real);
     }
     if left.is_empty() {
         let finalizers = object.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut);
-        finalizers.into_iter().for_each(|finalizers| finalizers.retain(|f| f != FINALIZER));
+        if let Some(finalizers) = finalizers {
+            finalizers.retain(|f| f != FINALIZER);
+        }
         state.settle(&namespaces, &key, object, now);
     }
 }
@@ -102,7 +104,9 @@ fn report(namespace: &mut Value, left: &[(String, Value)], now: Timestamp) {
     let mut finalizers: BTreeMap<&str, usize> = BTreeMap::new();
     for (kind, object) in left {
         *objects.entry(kind).or_default() += 1;
-        meta::finalizers(object).into_iter().for_each(|finalizer| *finalizers.entry(finalizer).or_default() += 1);
+        for finalizer in meta::finalizers(object) {
+            *finalizers.entry(finalizer).or_default() += 1;
+        }
     }
     let listed = |counts: &BTreeMap<&str, usize>, verb: &str| {
         counts

@@ -78,7 +78,9 @@ impl Collector {
         *self = Self::default();
         for kind in state.store.kinds().filter(|kind| *kind != NOT_COLLECTED) {
             let objects = state.store.view(kind, state.store.revision(), None, None).unwrap_or_default();
-            objects.into_iter().for_each(|(key, object)| self.graph.insert(kind, key, object));
+            for (key, object) in objects {
+                self.graph.insert(kind, key, object);
+            }
         }
     }
 }

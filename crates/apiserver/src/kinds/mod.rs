@@ -75,7 +75,7 @@ fn core() -> Vec<Resource> {
             ..Resource::built_in("", "v1", "Event", "events")
                 .short(&["ev"])
                 .typed::<core::Event>()
-                .ruled_by(events::Events)
+                .ruled_by(events::Events::Core)
         },
         Resource {
             // The same objects under other names.
@@ -86,7 +86,7 @@ fn core() -> Vec<Resource> {
             ..Resource::built_in("events.k8s.io", "v1", "Event", "events")
                 .short(&["ev"])
                 .typed::<k8s_openapi::api::events::v1::Event>()
-                .ruled_by(events::NewEvents)
+                .ruled_by(events::Events::Newer)
         },
         Resource {
             put_of_missing: PutOfMissing::Creates,

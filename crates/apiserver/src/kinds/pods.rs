@@ -1,7 +1,7 @@
 //! Pods: they are pending when new, their spec is all but frozen, and they get time to wind down.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::fields::{fill, fill_at};
 use crate::resource::Rules;
@@ -20,6 +20,8 @@ impl Rules for Pods {
     fn complete_new(&self, object: &mut Value, _now: Timestamp) {
         let Some(pod) = object.as_object_mut() else { return };
         pod.insert("status".to_owned(), json!({ "phase": "Pending", "qosClass": "BestEffort" }));
+        // The name only: whether there is such an account is no question here, because nobody makes them.
+        fill_at(object, "/spec", json!({ "serviceAccountName": "default" }));
         complete_spec(object);
     }
 
@@ -58,10 +60,31 @@ impl Rules for Pods {
 }
 
 fn complete_spec(object: &mut Value) {
-    fill_at(object, "/spec", json!({ "enableServiceLinks": true }));
+    let account = object.pointer("/spec/serviceAccountName").cloned().unwrap_or_default();
+    fill_at(object, "/spec", json!({ "enableServiceLinks": true, "serviceAccount": account }));
     if let Some(spec) = object.get_mut("spec") {
         complete_template(spec);
     }
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.retain(|_, value| !value.is_null());
+        tolerate_lost_nodes(spec);
+    }
+}
+
+/// Every pod stays for five minutes on a node that went silent, unless it says something else.
+fn tolerate_lost_nodes(spec: &mut Map<String, Value>) {
+    let mut tolerations = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
+    for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = tolerations.iter().any(|toleration| {
+            let text = |field: &str| toleration.get(field).and_then(Value::as_str).unwrap_or_default();
+            (text("key") == taint || text("key").is_empty()) && matches!(text("effect"), "" | "NoExecute")
+        });
+        if !tolerated {
+            tolerations
+                .push(json!({ "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 }));
+        }
+    }
+    spec.insert("tolerations".to_owned(), Value::Array(tolerations));
 }
 
 /// The defaults of a pod's spec that already hold in a template.

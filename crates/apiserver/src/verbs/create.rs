@@ -64,8 +64,8 @@ pub(super) fn admit(state: &mut State, call: &Call, mut object: Value) -> Result
         return Err(Failure::invalid(resource, &name, &causes));
     }
     let key = Key::new(&namespace, &name);
-    if state.get(resource, &key).is_some() {
-        return Err(Failure::already_exists(resource, &name));
+    if let Some(old) = state.get(resource, &key) {
+        return Err(Failure::already_exists(resource, old));
     }
     let stored = state.put(resource, key, object, call.now, call.effect());
     Ok(Answer::new(StatusCode::CREATED, stored))

@@ -148,7 +148,7 @@ impl Options {
 
     /// Whether the client wants to hear that it has to wait.
     fn waits(&self) -> bool {
-        self.orphan_dependents == Some(false) || self.propagation_policy.as_deref() == Some("Foreground")
+        self.orphan_dependents == Some(false)
     }
 }
 

@@ -11,7 +11,8 @@
 mod cluster;
 mod conformance;
 mod deletion;
-
+mod evictions;
+mod housekeeping;
 mod kinds;
 mod machines;
 mod network;
