@@ -2,6 +2,7 @@
 
 mod behaviours;
 mod bench;
+mod conformance;
 mod control_plane;
 mod crds;
 mod e2e;
@@ -43,12 +44,10 @@ enum Chore {
     /// A real Kubernetes control plane on this machine: etcd, API server, controllers, scheduler and kubectl.
     #[command(subcommand)]
     ControlPlane(control_plane::Chore),
-    /// Run an end-to-end suite on the real control plane.
-    E2e {
-        /// Which one.
-        #[arg(value_enum, required = true)]
-        suites: Vec<e2e::Suite>,
-    },
+    /// Hold API servers to what Kubernetes API servers do: the real one, which the cases come from, and ours.
+    Conformance(conformance::Wish),
+    /// Run end-to-end suites.
+    E2e(e2e::Wish),
 }
 
 /// A sentence for the person who called, whatever RUST_BACKTRACE says: a chore that fails has a reason, not a crash.
@@ -71,6 +70,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Types => types::write(),
         Chore::Bench { subject } => bench::run(subject),
         Chore::ControlPlane(chore) => control_plane::run(chore),
-        Chore::E2e { suites } => e2e::run(&suites),
+        Chore::Conformance(wish) => conformance::run(&wish),
+        Chore::E2e(wish) => e2e::run(&wish),
     }
 }

@@ -25,31 +25,6 @@ pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Value, Failure>
     shaped(resource, value)
 }
 
-/// Reads the body of a request that is an order rather than an object: a binding, an eviction.
-pub(crate) fn foreign(body: &[u8], kind: &str) -> Result<Value, Failure> {
-    let mut order: Value = serde_json::from_slice(body).map_err(|error| {
-        Failure::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {error}"
-        ))
-    })?;
-    let text = |field: &str| order.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (found, version) = (text("kind"), text("apiVersion").rsplit('/').next().unwrap_or_default());
-    if !order.is_object() || !(found.is_empty() || found == kind) {
-        let message = format!(
-            "{found} in version {version:?} cannot be handled as a {kind}: no kind {found:?} is registered for this path"
-        );
-        return Err(Failure::bad_request(message));
-    }
-    if let Some((field, found, wanted)) = misshapen(&order) {
-        return Err(Failure::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: json: cannot unmarshal {found} into Go struct field \
-             ObjectMeta.{field} of type {wanted}"
-        )));
-    }
-    drop_nulls(&mut order);
-    Ok(order)
-}
-
 /// Checks the shape of an object, from a body or from a patch, and completes its type where the reference would.
 pub(crate) fn shaped(resource: &Resource, value: Value) -> Result<Value, Failure> {
     let Value::Object(mut object) = value else {
@@ -124,41 +99,27 @@ fn misshapen(object: &Value) -> Option<(String, &'static str, &'static str)> {
     let Some(metadata) = metadata.as_object() else {
         return Some(("metadata".to_owned(), type_name(metadata), "v1.ObjectMeta"));
     };
-    let present = |field: &&str| metadata.get(*field).is_some_and(|v| !v.is_null());
-    let wrong = |field: &str, value: &Value, wanted| Some((format!("metadata.{field}"), type_name(value), wanted));
-    for field in TEXTS.iter().filter(|f| present(f)) {
-        match metadata.get(*field) {
-            Some(Value::String(_)) | None => {}
-            Some(other) => return wrong(field, other, "string"),
+    // In the order of the fields, which is that of a client that sorts them, as most do.
+    metadata.iter().filter(|(_, value)| !value.is_null()).find_map(|(field, value)| {
+        let (found, wanted) = misread(field, value)?;
+        Some((format!("metadata.{field}"), type_name(found), wanted))
+    })
+}
+
+/// What a field of metadata should have been and is not, and the value that spoils it.
+fn misread<'a>(field: &str, value: &'a Value) -> Option<(&'a Value, &'static str)> {
+    match (field, value) {
+        (text, value) if TEXTS.contains(&text) => (!value.is_string()).then_some((value, "string")),
+        (number, value) if NUMBERS.contains(&number) => (!value.is_i64()).then_some((value, "int64")),
+        (map, Value::Object(pairs)) if TEXT_MAPS.contains(&map) => {
+            pairs.values().find(|value| !value.is_string() && !value.is_null()).map(|value| (value, "string"))
         }
-    }
-    for field in NUMBERS.iter().filter(|f| present(f)) {
-        match metadata.get(*field) {
-            Some(number) if number.is_i64() => {}
-            None => {}
-            Some(other) => return wrong(field, other, "int64"),
-        }
-    }
-    for field in TEXT_MAPS.iter().filter(|f| present(f)) {
-        match metadata.get(*field) {
-            Some(Value::Object(map)) => {
-                if let Some(value) = map.values().find(|v| !v.is_string() && !v.is_null()) {
-                    return wrong(field, value, "string");
-                }
-            }
-            None => {}
-            Some(other) => return wrong(field, other, "map[string]string"),
-        }
-    }
-    match metadata.get("finalizers") {
-        None | Some(Value::Null) => {}
-        Some(Value::Array(list)) if list.iter().all(Value::is_string) => {}
-        Some(other) => return wrong("finalizers", other, "[]string"),
-    }
-    match metadata.get("ownerReferences") {
-        None | Some(Value::Null) => None,
-        Some(Value::Array(list)) if list.iter().all(Value::is_object) => None,
-        Some(other) => wrong("ownerReferences", other, "[]v1.OwnerReference"),
+        (map, value) if TEXT_MAPS.contains(&map) => Some((value, "map[string]string")),
+        ("finalizers", Value::Array(names)) if names.iter().all(Value::is_string) => None,
+        ("finalizers", value) => Some((value, "[]string")),
+        ("ownerReferences", Value::Array(owners)) if owners.iter().all(Value::is_object) => None,
+        ("ownerReferences", value) => Some((value, "[]v1.OwnerReference")),
+        _ => None,
     }
 }
 

@@ -18,6 +18,10 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                          alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
                          '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const KEY: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                   alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                   '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. \
+                   'example.com/MyName')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
                            must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
                            regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -58,6 +62,7 @@ fn subdomain_complaints(name: &str) -> Vec<String> {
 /// What is wrong with the key of a label or annotation, or with a finalizer.
 pub(crate) fn qualified_complaints(key: &str) -> Vec<String> {
     let (prefix, name) = match key.split_once('/') {
+        Some((_, name)) if name.contains('/') => return vec![KEY.to_owned()],
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
     };

@@ -76,6 +76,18 @@ impl Query {
         }
     }
 
+    /// Refuses a wish about unknown fields that nobody knows.
+    pub(crate) fn check_field_validation(&self, options: &str) -> Result<(), Failure> {
+        match self.text("fieldValidation") {
+            None | Some("Ignore" | "Strict" | "Warn") => Ok(()),
+            Some(other) => {
+                let known = ["", "Ignore", "Strict", "Warn"].map(Value::from);
+                let cause = Cause::unsupported("fieldValidation", &Value::from(other), &known);
+                Err(Failure::invalid_options(options, &[cause]))
+            }
+        }
+    }
+
     /// How the resourceVersion is meant, if it is said; refuses combinations that mean nothing.
     pub(crate) fn version_match(&self, watch: bool) -> Result<Option<VersionMatch>, Failure> {
         let initial = self.flag("sendInitialEvents");

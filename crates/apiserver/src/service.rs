@@ -28,7 +28,7 @@ use crate::server::Server;
 use crate::state::State;
 use crate::verbs::read::{List, Seen};
 use crate::verbs::update::Language;
-use crate::verbs::{Answer, Call, Part, binding, create, delete, eviction, read, scale, update};
+use crate::verbs::{Answer, Call, Part, create, delete, read, update};
 use crate::watch::{self, Watch};
 
 /// The largest body that is read.
@@ -167,15 +167,14 @@ impl Service {
         };
         let resource = &call.resource;
         check_scope(&call, verb)?;
-        check_dry_run(&call, verb)?;
+        check_parameters(&call, verb)?;
         if let Outcome::Refused(refusal) = outcome {
             return Err(refusal_of(refusal, &call, &state));
         }
         let one = |answer: Answer| reply::object(resource, form, &answer);
         let seen = seen(outcome, &state, &call);
         match (verb, part) {
-            (Verb::Get, Part::Scale) => scale::get(&state, &call).map(one),
-            (Verb::Get, Part::Whole | Part::Status) => read::get(&state, &call, seen).map(one),
+            (Verb::Get, _) => read::get(&state, &call, seen).map(one),
             (Verb::List, Part::Whole) => {
                 let list = read::list(&state, &call, seen)?;
                 drop(state);
@@ -190,27 +189,11 @@ impl Service {
                 check_json(headers)?;
                 create::create(&mut state, &call, &body).map(one)
             }
-            (Verb::Create, Part::Binding) => {
-                check_json(headers)?;
-                binding::bind(&mut state, &call, &body).map(one)
-            }
-            (Verb::Create, Part::Eviction) => {
-                check_json(headers)?;
-                eviction::evict(&mut state, &call, &body).map(one)
-            }
-            (Verb::Update, Part::Scale) => {
-                check_json(headers)?;
-                scale::update(&mut state, &call, &body).map(one)
-            }
-            (Verb::Patch, Part::Scale) => {
-                let language = patch_language(headers, resource)?;
-                scale::patch(&mut state, &call, language, &body).map(one)
-            }
-            (Verb::Update, Part::Whole | Part::Status | Part::Finalize) => {
+            (Verb::Update, _) => {
                 check_json(headers)?;
                 update::update(&mut state, &call, &body).map(one)
             }
-            (Verb::Patch, Part::Whole | Part::Status) => {
+            (Verb::Patch, _) => {
                 let language = patch_language(headers, resource)?;
                 update::patch(&mut state, &call, language, &body).map(one)
             }
@@ -304,26 +287,28 @@ fn check_scope(call: &Call, verb: Verb) -> Result<(), Failure> {
     }
 }
 
-/// What the parameters of a verb are called; only those that can be tried have any.
-fn check_dry_run(call: &Call, verb: Verb) -> Result<(), Failure> {
-    match verb {
-        Verb::Create => call.query.check_dry_run("CreateOptions"),
-        Verb::Update => call.query.check_dry_run("UpdateOptions"),
-        Verb::Patch => call.query.check_dry_run("PatchOptions"),
-        Verb::Delete | Verb::DeleteCollection => call.query.check_dry_run("DeleteOptions"),
-        Verb::Get | Verb::List | Verb::Watch => Ok(()),
-    }
+/// Refuses parameters that mean nothing, before anything else is looked at. Only verbs that write have any of these.
+fn check_parameters(call: &Call, verb: Verb) -> Result<(), Failure> {
+    let options = match verb {
+        Verb::Create => "CreateOptions",
+        Verb::Update => "UpdateOptions",
+        Verb::Patch => "PatchOptions",
+        Verb::Delete | Verb::DeleteCollection => return call.query.check_dry_run("DeleteOptions"),
+        Verb::Get | Verb::List | Verb::Watch => return Ok(()),
+    };
+    call.query.check_dry_run(options)?;
+    call.query.check_field_validation(options)
 }
 
 fn seen(outcome: Outcome, state: &State, call: &Call) -> Seen {
     let Outcome::Stale(staleness) = outcome else { return Seen::Now };
     let now = state.store.revision();
     Seen::AsOf(match staleness {
-        Staleness::Revisions(count) => state.store.revision_back(call.resource.stored_as(), now.saturating_sub(count)),
+        Staleness::Revisions(count) => state.store.revision_back(call.resource.qualified(), now.saturating_sub(count)),
         Staleness::Age(age) => {
             let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
             let then = call.now.checked_sub(age).unwrap_or(Timestamp::MIN);
-            state.store.revision_at(call.resource.stored_as(), then)
+            state.store.revision_at(call.resource.qualified(), then)
         }
     })
 }

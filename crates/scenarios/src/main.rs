@@ -8,6 +8,7 @@ use clap::Parser;
 use millwright_scenarios::{Ground, Pace, SCENARIOS, Verdict, play};
 use runtime::client::{ClientSpec, Connection, Source, UserAgent};
 use runtime::{Clock, Metrics, Random};
+use serde_json::json;
 
 #[derive(Parser)]
 #[command(name = "scenarios", about = "Plays every scenario on the API server of a kubeconfig")]
@@ -52,11 +53,14 @@ async fn all(arguments: &Arguments) -> anyhow::Result<Vec<Verdict>> {
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
 fn conclude(arguments: &Arguments, verdicts: &[Verdict]) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &arguments.report {
-        let text = serde_json::to_string_pretty(verdicts).context("failed to write the report as JSON")?;
-        std::fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))?;
-    }
     let failed = verdicts.iter().filter(|verdict| verdict.broken.is_some()).count();
-    println!("{} passed, {failed} failed, 0 skipped", verdicts.len() - failed);
+    let passed = verdicts.len() - failed;
+    if let Some(path) = &arguments.report {
+        let cases: Vec<_> =
+            verdicts.iter().map(|verdict| json!({ "case": verdict.name, "failure": verdict.broken })).collect();
+        let report = json!({ "suite": "machines", "passed": passed, "failed": failed, "skipped": 0, "cases": cases });
+        std::fs::write(path, format!("{report:#}\n")).with_context(|| format!("failed to write {}", path.display()))?;
+    }
+    println!("{passed} passed, {failed} failed, 0 skipped");
     Ok(if failed == 0 && !verdicts.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -3,33 +3,22 @@
 use anyhow::{Context, bail};
 use control_plane::{Binaries, ControlPlane, Options};
 
-use crate::workspace::{cargo, root};
+use super::program;
+use super::tally::Tally;
+use crate::workspace::root;
 
-/// Plays every scenario; fails if one of them does. The scenarios' own program prints the cases and the closing line.
-pub(super) async fn run(binaries: Binaries) -> anyhow::Result<()> {
+/// Plays every scenario. The scenarios' own program prints the cases and the closing line.
+pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Tally> {
     let plane = ControlPlane::start(Options::new(binaries)).await?;
     let outcome = play(&plane);
     plane.stop().await?;
     outcome
 }
 
-fn play(plane: &ControlPlane) -> anyhow::Result<()> {
+fn play(plane: &ControlPlane) -> anyhow::Result<Tally> {
     install_definitions(plane)?;
-    let folder = root().join("target/e2e");
-    std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
-    let (kubeconfig, report) = (plane.kubeconfig_path().to_string_lossy().into_owned(), folder.join("machines.json"));
-    let report = report.to_string_lossy().into_owned();
-    cargo(&[
-        "run",
-        "--quiet",
-        "--package",
-        "millwright-scenarios",
-        "--",
-        "--kubeconfig",
-        &kubeconfig,
-        "--report",
-        &report,
-    ])
+    let kubeconfig = plane.kubeconfig_path().to_string_lossy().into_owned();
+    program::run("millwright-scenarios", "machines", &["--kubeconfig", &kubeconfig])
 }
 
 /// Applies `deploy/crds` and waits until they are served.

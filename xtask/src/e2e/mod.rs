@@ -1,17 +1,25 @@
-//! End-to-end suites on the real control plane: `cargo xtask e2e <suite…>`.
+//! End-to-end suites: `cargo xtask e2e [suite…]`.
 //!
 //! Each suite ends with a line `N passed, N failed, N skipped` and leaves `target/e2e/<suite>.json` behind, so that a person and
-//! a machine read the same result. A case that cannot be run here is a failure, not a skip: a promise that was not
-//! shown on the real server was not shown.
+//! a machine read the same result. On the real server, a case that cannot be run is a failure, not a skip: a promise that was not
+//! shown there was not shown. A suite that looks at all Nodes has a control plane of its own.
 
+mod in_memory;
 mod machines;
+mod program;
 mod report;
 mod smoke;
+mod tally;
 
 use anyhow::{Context, bail};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+use control_plane::Binaries;
+use tokio::time::Instant;
 
 use crate::control_plane::{Build, compiled};
+
+pub(crate) use program::run as run_program;
+pub(crate) use tally::{Ran, Server, Tally};
 
 /// What can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -22,26 +30,99 @@ pub(crate) enum Suite {
     Machines,
 }
 
-/// Runs suites one after the other; fails if any case of any suite did.
-pub(crate) fn run(suites: &[Suite]) -> anyhow::Result<()> {
+/// How much of a suite is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// What fits into every change's check.
+    Quick,
+    /// All of it.
+    Full,
+}
+
+/// What to show, and where.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag that a person may type; `server` and `scale` make enums of them"
+)]
+#[derive(Args)]
+pub(crate) struct Wish {
+    /// Which suites; all of them if not said.
+    #[arg(value_enum)]
+    suites: Vec<Suite>,
+    /// On the real control plane; the default.
+    #[arg(long, conflicts_with = "in_memory")]
+    real: bool,
+    /// On the server in memory. A suite about the real control plane itself is skipped.
+    #[arg(long)]
+    in_memory: bool,
+    /// What fits into every change's check; the default.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Everything.
+    #[arg(long)]
+    full: bool,
+}
+
+impl Wish {
+    fn suites(&self) -> Vec<Suite> {
+        if self.suites.is_empty() { Suite::value_variants().to_vec() } else { self.suites.clone() }
+    }
+
+    fn server(&self) -> Server {
+        if self.in_memory { Server::InMemory } else { Server::Real }
+    }
+
+    fn scale(&self) -> Scale {
+        if self.full { Scale::Full } else { Scale::Quick }
+    }
+}
+
+/// Runs suites one after the other, all of them even if one fails, and ends with a line for each.
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
-    let mut failed = 0;
-    for suite in suites {
-        failed += runtime.block_on(async {
-            let binaries = compiled(&Build::by_default()).await?;
-            match suite {
-                Suite::Smoke => {
-                    let report = smoke::run(binaries).await?;
-                    report.conclude()?;
-                    anyhow::Ok(report.failed())
-                }
-                Suite::Machines => machines::run(binaries).await.map(|()| 0),
-            }
-        })?;
+    let begin = Instant::now();
+    let mut all = Vec::new();
+    for suite in wish.suites() {
+        let name = suite.name();
+        println!("--- {name}");
+        let begin = Instant::now();
+        let tally = runtime.block_on(suite.show(wish.server(), wish.scale()));
+        let tally = tally.with_context(|| format!("the suite {name} could not be run"))?;
+        all.push(Ran { suite: name, tally, took: begin.elapsed() });
     }
-    if failed > 0 {
-        bail!("{failed} end-to-end cases failed");
+    println!("---");
+    for ran in &all {
+        println!("{ran}");
+    }
+    println!("{} suites in {} s", all.len(), begin.elapsed().as_secs());
+    let lacking: Vec<_> = all.iter().filter(|ran| !ran.tally.shows(wish.server())).map(|ran| ran.suite).collect();
+    if !lacking.is_empty() {
+        bail!("not shown: {}", lacking.join(", "));
     }
     Ok(())
+}
+
+impl Suite {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Machines => "machines",
+        }
+    }
+
+    async fn show(self, server: Server, _scale: Scale) -> anyhow::Result<Tally> {
+        match (self, server) {
+            (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
+            (Self::Machines, Server::Real) => machines::run(programs().await?).await,
+            (Self::Machines, Server::InMemory) => in_memory::run("millwright-scenarios", self.name()),
+            // It is about the real control plane itself.
+            (Self::Smoke, Server::InMemory) => Ok(Tally { skipped: 1, ..Tally::default() }),
+        }
+    }
+}
+
+async fn programs() -> anyhow::Result<Binaries> {
+    compiled(&Build::by_default()).await
 }

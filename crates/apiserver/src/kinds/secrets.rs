@@ -22,10 +22,12 @@ impl Rules for Secrets {
 
     fn complete_new(&self, object: &mut Value, _now: Timestamp) {
         encode_text(object);
+        leave_out_nothing(object);
     }
 
     fn complete_changed(&self, object: &mut Value, _old: &Value, _now: Timestamp) {
         encode_text(object);
+        leave_out_nothing(object);
     }
 
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -65,10 +67,29 @@ fn encode_text(secret: &mut Value) {
 pub(super) struct ConfigMaps;
 
 impl Rules for ConfigMaps {
+    fn complete_new(&self, object: &mut Value, _now: Timestamp) {
+        leave_out_nothing(object);
+    }
+
+    fn complete_changed(&self, object: &mut Value, _old: &Value, _now: Timestamp) {
+        leave_out_nothing(object);
+    }
+
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = wrong_keys(object);
         causes.extend(frozen(object, old));
         causes
+    }
+}
+
+/// Data without a key is no data, as in every optional field of a built-in kind.
+fn leave_out_nothing(object: &mut Value) {
+    if let Some(object) = object.as_object_mut() {
+        for field in ["data", "binaryData"] {
+            if object.get(field).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty) {
+                object.remove(field);
+            }
+        }
     }
 }
 

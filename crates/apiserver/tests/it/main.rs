@@ -9,10 +9,7 @@
 )]
 
 mod cluster;
-mod conformance;
 mod deletion;
-mod evictions;
-mod housekeeping;
 mod kinds;
 mod machines;
 mod network;

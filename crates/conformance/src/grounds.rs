@@ -1,0 +1,47 @@
+//! The server that is held to the cases.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use apiserver::{Options, Server};
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use runtime::{Clock, Random};
+
+/// An API server, and a word that tells this run from others on the same server. Clones are the same server.
+#[derive(Clone)]
+pub struct Grounds {
+    client: kube::Client,
+    run: Arc<str>,
+}
+
+impl Grounds {
+    /// The server of a kubeconfig. kube's own client, not ours: a case must see what the server said to the letter, and ours
+    /// adds what a controller needs to know.
+    pub async fn real(kubeconfig: &Path) -> anyhow::Result<Self> {
+        let options = KubeConfigOptions::default();
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).context("failed to read the kubeconfig")?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.context("failed to use it")?;
+        config.default_retry = false;
+        let client = kube::Client::try_from(config).context("failed to make a client of it")?;
+        let run = format!("{:05x}", Random::from_entropy().below(1 << 20));
+        Ok(Self { client, run: run.into() })
+    }
+
+    /// A fresh server in memory, whose time is tokio's.
+    pub fn in_memory() -> Self {
+        let clock = Clock::starting_at(k8s_openapi::jiff::Timestamp::UNIX_EPOCH + Duration::from_hours(24 * 365 * 56));
+        let server = Server::new(Options::new(Arc::new(move || clock.now()), 7));
+        Self { client: kube::Client::new(server.service(), "default"), run: "00000".into() }
+    }
+
+    pub(crate) fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    pub(crate) fn run(&self) -> &str {
+        &self.run
+    }
+}

@@ -1,0 +1,143 @@
+//! Following changes.
+
+use serde_json::{Value, json};
+
+use crate::stage::{Patch, Stage, same};
+use crate::{Difference, Verdict, cases, ensure};
+
+cases![
+    a_watch_from_a_list_shows_every_later_change_in_order,
+    a_watch_without_a_version_starts_with_what_is_there,
+    an_object_that_stops_being_selected_is_deleted_for_that_watch,
+    a_watch_by_name_shows_one_object,
+    a_deletion_shows_the_last_state_with_a_new_version,
+    a_deletion_with_a_finalizer_is_a_modification_first,
+    a_write_that_changes_nothing_is_no_event,
+    a_watch_ends_when_its_time_is_up,
+    initial_events_end_with_a_bookmark,
+    a_watch_shows_only_its_namespace,
+];
+
+const OURS: &str = "labelSelector=ours";
+
+/// The version of a list made now.
+async fn version(s: &Stage) -> Result<String, Difference> {
+    let list = s.get(&s.core("configmaps")).await?.succeeds()?;
+    Ok(list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
+}
+
+fn ours() -> Value {
+    json!({"ours": ""})
+}
+
+async fn a_watch_from_a_list_shows_every_later_change_in_order(s: Stage) -> Verdict {
+    s.config_map("before", &ours()).await?;
+    let version = version(&s).await?;
+    s.config_map("a", &ours()).await?;
+    s.patch(&s.core("configmaps/a"), Patch::Merge, &json!({"data": {"k": "v"}})).await?.succeeds()?;
+    let mut watch = s.watch(&s.core("configmaps"), &format!("{OURS}&resourceVersion={version}")).await?;
+    watch.shows(&[("ADDED", "a"), ("MODIFIED", "a")]).await?;
+    s.delete(&s.core("configmaps/a"), None).await?.succeeds()?;
+    s.config_map("b", &ours()).await?;
+    watch.shows(&[("DELETED", "a"), ("ADDED", "b")]).await?;
+    watch.is_silent().await
+}
+
+async fn a_watch_without_a_version_starts_with_what_is_there(s: Stage) -> Verdict {
+    s.config_map("a", &ours()).await?;
+    let mut watch = s.watch(&s.core("configmaps"), OURS).await?;
+    watch.shows(&[("ADDED", "a")]).await?;
+    s.config_map("b", &ours()).await?;
+    watch.shows(&[("ADDED", "b")]).await
+}
+
+async fn an_object_that_stops_being_selected_is_deleted_for_that_watch(s: Stage) -> Verdict {
+    let version = version(&s).await?;
+    let query = format!("labelSelector=pool%3Dx&resourceVersion={version}");
+    let mut watch = s.watch(&s.core("configmaps"), &query).await?;
+    s.config_map("a", &json!({"pool": "y"})).await?;
+    for pool in ["x", "z"] {
+        let patch = json!({"metadata": {"labels": {"pool": pool}}});
+        s.patch(&s.core("configmaps/a"), Patch::Merge, &patch).await?.succeeds()?;
+    }
+    s.delete(&s.core("configmaps/a"), None).await?.succeeds()?;
+    watch.shows(&[("ADDED", "a"), ("DELETED", "a")]).await?;
+    watch.is_silent().await
+}
+
+async fn a_watch_by_name_shows_one_object(s: Stage) -> Verdict {
+    let version = version(&s).await?;
+    let query = format!("fieldSelector=metadata.name%3Db&resourceVersion={version}");
+    let mut watch = s.watch(&s.core("configmaps"), &query).await?;
+    for name in ["a", "b", "c"] {
+        s.config_map(name, &json!({})).await?;
+    }
+    watch.shows(&[("ADDED", "b")]).await?;
+    watch.is_silent().await
+}
+
+async fn a_deletion_shows_the_last_state_with_a_new_version(s: Stage) -> Verdict {
+    let made = s.config_map("a", &ours()).await?;
+    let mut watch = s.watch(&s.core("configmaps"), &format!("{OURS}&resourceVersion={}", version(&s).await?)).await?;
+    s.delete(&s.core("configmaps/a"), None).await?.succeeds()?;
+    let (kind, last) = watch.change().await?;
+    same("event", &json!(kind), &json!("DELETED"))?;
+    same("labels", &last["metadata"]["labels"], &made["metadata"]["labels"])?;
+    let number = |v: &Value| v["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse::<u64>().ok());
+    ensure!(number(&last) > number(&made), "deleted at {:?}, made at {:?}", number(&last), number(&made));
+    Ok(())
+}
+
+async fn a_deletion_with_a_finalizer_is_a_modification_first(s: Stage) -> Verdict {
+    s.config_map("a", &ours()).await?;
+    let guard = json!({"metadata": {"finalizers": ["example.com/guard"]}});
+    s.patch(&s.core("configmaps/a"), Patch::Merge, &guard).await?.succeeds()?;
+    let mut watch = s.watch(&s.core("configmaps"), &format!("{OURS}&resourceVersion={}", version(&s).await?)).await?;
+    s.delete(&s.core("configmaps/a"), None).await?.succeeds()?;
+    let (kind, object) = watch.change().await?;
+    same("event", &json!(kind), &json!("MODIFIED"))?;
+    ensure!(object["metadata"]["deletionTimestamp"].is_string(), "no deletionTimestamp");
+    let release = json!({"metadata": {"finalizers": null}});
+    s.patch(&s.core("configmaps/a"), Patch::Merge, &release).await?.succeeds()?;
+    watch.shows(&[("DELETED", "a")]).await
+}
+
+async fn a_write_that_changes_nothing_is_no_event(s: Stage) -> Verdict {
+    s.config_map("a", &ours()).await?;
+    let mut watch = s.watch(&s.core("configmaps"), &format!("{OURS}&resourceVersion={}", version(&s).await?)).await?;
+    let patch = json!({"metadata": {"labels": {"ours": ""}}});
+    s.patch(&s.core("configmaps/a"), Patch::Merge, &patch).await?.succeeds()?;
+    watch.is_silent().await
+}
+
+async fn a_watch_ends_when_its_time_is_up(s: Stage) -> Verdict {
+    let query = format!("{OURS}&timeoutSeconds=1&resourceVersion={}", version(&s).await?);
+    let mut watch = s.watch(&s.core("configmaps"), &query).await?;
+    ensure!(watch.next().await?.is_none(), "the watch goes on");
+    Ok(())
+}
+
+async fn initial_events_end_with_a_bookmark(s: Stage) -> Verdict {
+    s.config_map("a", &ours()).await?;
+    s.config_map("b", &ours()).await?;
+    let query = format!("{OURS}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true");
+    let mut watch = s.watch(&s.core("configmaps"), &query).await?;
+    watch.shows(&[("ADDED", "a"), ("ADDED", "b")]).await?;
+    let bookmark = watch.next().await?.unwrap_or_default();
+    same("event", &bookmark["type"], &json!("BOOKMARK"))?;
+    let annotations = &bookmark["object"]["metadata"]["annotations"];
+    same("annotation", &annotations["k8s.io/initial-events-end"], &json!("true"))?;
+    s.config_map("c", &ours()).await?;
+    watch.shows(&[("ADDED", "c")]).await
+}
+
+async fn a_watch_shows_only_its_namespace(s: Stage) -> Verdict {
+    let mut watch = s.watch(&s.core("configmaps"), &format!("{OURS}&resourceVersion={}", version(&s).await?)).await?;
+    let elsewhere = format!("/api/v1/namespaces/default/configmaps/{}", s.namespace());
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": s.namespace(), "labels": ours()}});
+    s.post("/api/v1/namespaces/default/configmaps", &object).await?.succeeds()?;
+    s.delete(&elsewhere, None).await?.succeeds()?;
+    s.config_map("a", &ours()).await?;
+    watch.shows(&[("ADDED", "a")]).await
+}

@@ -1,0 +1,104 @@
+//! How a suite went, in numbers.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::workspace::root;
+
+/// How many cases of a suite passed, failed and were not run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+impl Tally {
+    /// What a suite left in its file.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let report: Value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+        let count = |field: &str| {
+            let number = report.get(field).and_then(Value::as_u64);
+            number.with_context(|| format!("{} does not say how many {field}", path.display()))
+        };
+        Ok(Self { passed: count("passed")?, failed: count("failed")?, skipped: count("skipped")? })
+    }
+
+    /// Whether it shows what it was run for: something passed, and on a real server nothing was left out.
+    pub(crate) fn shows(self, server: Server) -> bool {
+        match server {
+            Server::Real => self.failed == 0 && self.skipped == 0 && self.passed > 0,
+            Server::InMemory => self.failed == 0,
+        }
+    }
+}
+
+/// On which API server a suite is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// A kube-apiserver with its etcd.
+    Real,
+    /// Ours.
+    InMemory,
+}
+
+/// A suite that was run.
+#[derive(Clone, Debug)]
+pub(crate) struct Ran {
+    pub(crate) suite: &'static str,
+    pub(crate) tally: Tally,
+    pub(crate) took: Duration,
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<12} {} in {} s", self.suite, self.tally, self.took.as_secs())
+    }
+}
+
+/// Where a suite leaves its file.
+pub(crate) fn file_of(suite: &str) -> anyhow::Result<PathBuf> {
+    let folder = root().join("target/e2e");
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    Ok(folder.join(format!("{suite}.json")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLEAN: Tally = Tally { passed: 3, failed: 0, skipped: 0 };
+
+    #[test]
+    fn a_skipped_case_is_a_failure_on_the_real_server_only() {
+        let skipping = Tally { skipped: 1, ..CLEAN };
+        assert!(CLEAN.shows(Server::Real) && skipping.shows(Server::InMemory));
+        assert!(!skipping.shows(Server::Real));
+    }
+
+    #[test]
+    fn a_suite_that_ran_nothing_shows_nothing() {
+        assert!(!Tally::default().shows(Server::Real));
+    }
+
+    #[test]
+    fn a_file_without_numbers_is_no_report() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        std::fs::write(&path, r#"{"passed": 3, "failed": 0, "skipped": 0}"#).unwrap();
+        assert_eq!(Tally::read(&path).unwrap(), CLEAN);
+        std::fs::write(&path, r#"[{"case": "a"}]"#).unwrap();
+        assert!(Tally::read(&path).unwrap_err().to_string().ends_with("does not say how many passed"));
+    }
+}
