@@ -41,7 +41,7 @@ impl Catalog {
     }
 
     /// The types of the built-in kinds.
-    pub(crate) fn types(&self) -> &Types {
+    pub(crate) fn types(&self) -> &Arc<Types> {
         &self.types
     }
 

@@ -7,7 +7,7 @@
 //! Known to differ from the reference, on purpose or until somebody needs it: there are no managed fields and no
 //! server-side apply; of the built-in kinds only Pods are defaulted, and new Nodes get no taint; Events do
 //! not expire; a complaint about metadata is listed once where the reference lists it twice; decoding errors say what was
-//! wrong, but not in Go's words, and never repeat the body; bodies are JSON only.
+//! wrong, but not in Go's words, and never repeat the body; protobuf is read, but every answer is JSON.
 //!
 //! Nothing in it is left to chance. Time comes from a closure, names from a seed, and every request is one step under one
 //! lock, so the same requests in the same order give the same cluster. Under tokio's paused clock a day passes in
@@ -26,6 +26,7 @@ mod meta;
 mod names;
 mod openapi;
 pub mod patch;
+mod protobuf;
 mod query;
 mod render;
 mod reply;

@@ -19,6 +19,7 @@ use crate::faults::{Outcome, Refusal, RequestInfo, Staleness, Verb};
 use crate::ledger::{Entry, Tally};
 use crate::openapi;
 use crate::patch::PatchKind;
+use crate::protobuf;
 use crate::query::Query;
 use crate::render::{self, Form};
 use crate::reply::{self, Body, ConnectionBroken};
@@ -104,6 +105,7 @@ impl Service {
         if matches!(path, "/healthz" | "/readyz" | "/livez") {
             return Ok(reply::plain(StatusCode::OK, "ok"));
         }
+        let body = body.and_then(|body| self.in_json(&head.headers, body));
         let user = self.user(&head.headers).unwrap_or_else(|| "system:admin".to_owned());
         if let Some(review) = reviews::answer(&head.method, path, body.as_deref().unwrap_or_default(), &user) {
             return Ok(reply::json(StatusCode::CREATED, review.to_string().into()));
@@ -233,6 +235,18 @@ impl Service {
         }
     }
 
+    /// The body of a request, in JSON whatever it came in.
+    fn in_json(&self, headers: &HeaderMap, body: Bytes) -> Result<Bytes, Failure> {
+        if media_type(headers) != protobuf::MEDIA_TYPE || body.is_empty() {
+            return Ok(body);
+        }
+        let types = self.server.shared.state.lock().catalog.types().clone();
+        let object = protobuf::to_json(&types, &body);
+        object
+            .map(|object| object.to_string().into())
+            .ok_or_else(|| Failure::unsupported_media_type("application/json"))
+    }
+
     /// Who the token in the headers belongs to.
     fn user(&self, headers: &HeaderMap) -> Option<String> {
         let token = header(headers, &AUTHORIZATION).strip_prefix("Bearer ").unwrap_or_default();
@@ -329,19 +343,21 @@ fn refusal_of(refusal: Refusal, call: &Call, state: &State) -> Failure {
     }
 }
 
+/// The format of the body, without its parameters.
+fn media_type(headers: &HeaderMap) -> &str {
+    header(headers, &CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
+}
+
 fn check_json(headers: &HeaderMap) -> Result<(), Failure> {
-    let media_type = header(headers, &CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
-    match media_type {
-        "" | "application/json" => Ok(()),
+    match media_type(headers) {
+        "" | "application/json" | protobuf::MEDIA_TYPE => Ok(()),
         _ => Err(Failure::unsupported_media_type("application/json")),
     }
 }
 
 /// The language of a patch. Applying is known but not spoken here, so it gets the list of those that are.
 fn patch_language(headers: &HeaderMap, resource: &Resource) -> Result<Language, Failure> {
-    let content_type = header(headers, &CONTENT_TYPE);
-    let media_type = content_type.split(';').next().unwrap_or_default().trim();
-    match (PatchKind::of_content_type(content_type), media_type) {
+    match (PatchKind::of_content_type(header(headers, &CONTENT_TYPE)), media_type(headers)) {
         (Some(kind), _) => Ok(Language::General(kind)),
         (None, "application/strategic-merge-patch+json") if resource.kind_type.is_some() => Ok(Language::Strategic),
         (None, "application/strategic-merge-patch+json") => Err(Failure::unsupported_patch(resource)),

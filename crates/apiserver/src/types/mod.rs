@@ -56,6 +56,8 @@ pub(crate) struct Field {
     pub(crate) map: Option<String>,
     /// How a strategic patch of this field is taken.
     pub(crate) strategy: Strategy,
+    /// Its number in protobuf, or several where Go puts a struct into another and JSON does not show it.
+    pub(crate) wire: Vec<u32>,
     /// The field by which a strategic patch finds an element of this list.
     pub(crate) merge_key: Option<String>,
 }

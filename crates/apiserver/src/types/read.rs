@@ -41,9 +41,14 @@ fn field(line: &str) -> Option<(String, Field)> {
         list: None,
         map: None,
         strategy: Strategy::default(),
+        wire: Vec::new(),
         merge_key: None,
     };
     for word in words {
+        if let Some(way) = word.strip_prefix('#') {
+            field.wire = way.split('.').filter_map(|number| number.parse().ok()).collect();
+            continue;
+        }
         match word.split_once('=') {
             None => field.need = Need::Required,
             Some(("list", list)) => {
@@ -88,7 +93,7 @@ mod tests {
     #[test]
     fn a_line_says_all_about_a_field() {
         let types = types(
-            "# about\nx.Pod /v1/Pod\n\tspec x.Spec required\nx.Spec\n\tports [{integer(int32)}] list=map:a,b patch=merge,retainKeys key=a one-of=A|\nx.Time = string(date-time)\n",
+            "# about\nx.Pod /v1/Pod\n\tspec x.Spec required\nx.Spec\n\tports [{integer(int32)}] list=map:a,b patch=merge,retainKeys key=a one-of=A| #2.7\nx.Time = string(date-time)\n",
         );
         assert_eq!(types.kinds.get("/v1/Pod").map(String::as_str), Some("x.Pod"));
         let Some(Shape::Fields(pod)) = types.named("x.Pod") else { panic!("{types:?}") };
@@ -98,6 +103,7 @@ mod tests {
         assert_eq!(spec["ports"].shape, Shape::List(Box::new(Shape::Map(Box::new(number)))));
         assert_eq!(spec["ports"].list, Some(("map".to_owned(), vec!["a".to_owned(), "b".to_owned()])));
         assert!(spec["ports"].strategy.merges_lists());
+        assert_eq!(spec["ports"].wire, [2, 7]);
         assert_eq!(spec["ports"].one_of, ["A", ""]);
         let time = Shape::Scalar { of: "string".to_owned(), format: Some("date-time".to_owned()) };
         assert_eq!(types.named("x.Time"), Some(&time));

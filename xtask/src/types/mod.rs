@@ -4,6 +4,8 @@
 //! should type. The real API server tells them in its OpenAPI documents; this chore asks it and writes them down in a form that
 //! is read in a diff: a line a field. Its sentences about the fields are not ours and stay there.
 
+mod wire;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
@@ -11,6 +13,8 @@ use std::fs;
 use ::control_plane::{ControlPlane, Options};
 use anyhow::{Context, ensure};
 use serde_json::Value;
+
+use wire::Messages;
 
 use crate::control_plane::{Build, compiled};
 use crate::workspace::root;
@@ -39,6 +43,8 @@ const KINDS: &[(&str, &[&str])] = &[
     ),
     ("apis/apiextensions.k8s.io/v1", &["CustomResourceDefinition"]),
     ("apis/apps/v1", &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"]),
+    ("apis/authentication.k8s.io/v1", &["SelfSubjectReview"]),
+    ("apis/authorization.k8s.io/v1", &["SelfSubjectAccessReview"]),
     ("apis/autoscaling/v1", &["Scale"]),
     ("apis/batch/v1", &["Job"]),
     ("apis/coordination.k8s.io/v1", &["Lease"]),
@@ -82,11 +88,11 @@ fn ask(plane: &ControlPlane) -> anyhow::Result<String> {
         let found = schemas.iter().find(|(_, schema)| kinds_of(schema).contains(&(group, version, kind)));
         wanted.push(found.with_context(|| format!("{kind} is not in {path}"))?.0.clone());
     }
-    Ok(describe(&schemas, wanted))
+    Ok(describe(&schemas, wanted, &Messages::of_modules()?))
 }
 
 /// Writes down the wanted types and all that occur in them.
-fn describe(schemas: &BTreeMap<String, Value>, mut wanted: Vec<String>) -> String {
+fn describe(schemas: &BTreeMap<String, Value>, mut wanted: Vec<String>, messages: &Messages) -> String {
     let mut needed = BTreeSet::new();
     while let Some(name) = wanted.pop() {
         if needed.insert(name.clone()) {
@@ -110,7 +116,8 @@ fn describe(schemas: &BTreeMap<String, Value>, mut wanted: Vec<String>) -> Strin
         let required: Vec<&str> = texts(schema.get("required"));
         for (field, schema) in fields {
             let needed = if required.contains(&field.as_str()) { " required" } else { "" };
-            let _ = writeln!(text, "\t{field} {}{needed}{}", shape(schema), notes(schema));
+            let number = messages.way(name, field).map(|way| format!(" #{way}")).unwrap_or_default();
+            let _ = writeln!(text, "\t{field} {}{needed}{}{number}", shape(schema), notes(schema));
         }
     }
     text
@@ -236,7 +243,7 @@ mod tests {
             "x.Other": { "type": "object" },
         });
         let schemas = schemas.as_object().unwrap().clone().into_iter().collect();
-        let text = describe(&schemas, vec!["x.Node".to_owned()]);
+        let text = describe(&schemas, vec!["x.Node".to_owned()], &Messages::default());
         let lines: Vec<&str> = text.lines().skip(1).collect();
         assert_eq!(
             lines,
