@@ -52,6 +52,6 @@ impl Catalog {
 
     /// A kind in any of its versions, by the name under which it is stored.
     pub(crate) fn stored_as(&self, qualified: &str) -> Option<&Arc<Resource>> {
-        self.all().find(|r| r.qualified() == qualified)
+        self.all().find(|r| r.stored_as() == qualified)
     }
 }

@@ -25,6 +25,31 @@ pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Value, Failure>
     shaped(resource, value)
 }
 
+/// Reads the body of a request that is an order rather than an object: a binding, an eviction.
+pub(crate) fn foreign(body: &[u8], kind: &str) -> Result<Value, Failure> {
+    let mut order: Value = serde_json::from_slice(body).map_err(|error| {
+        Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {error}"
+        ))
+    })?;
+    let text = |field: &str| order.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (found, version) = (text("kind"), text("apiVersion").rsplit('/').next().unwrap_or_default());
+    if !order.is_object() || !(found.is_empty() || found == kind) {
+        let message = format!(
+            "{found} in version {version:?} cannot be handled as a {kind}: no kind {found:?} is registered for this path"
+        );
+        return Err(Failure::bad_request(message));
+    }
+    if let Some((field, found, wanted)) = misshapen(&order) {
+        return Err(Failure::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: json: cannot unmarshal {found} into Go struct field \
+             ObjectMeta.{field} of type {wanted}"
+        )));
+    }
+    drop_nulls(&mut order);
+    Ok(order)
+}
+
 /// Checks the shape of an object, from a body or from a patch, and completes its type where the reference would.
 pub(crate) fn shaped(resource: &Resource, value: Value) -> Result<Value, Failure> {
     let Value::Object(mut object) = value else {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::Catalog;
 use crate::resource::{Resource, StatusWrites};
+use crate::verbs::Part;
 
 const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
@@ -148,16 +149,30 @@ fn entries(resource: &Resource) -> Vec<Value> {
             }
         }
     }
-    let part = |name: &str, verbs: &[&str]| {
-        json!({
+    let part = |name: &str, group: &str, version: &str, kind: &str, verbs: &[&str]| {
+        let mut part = json!({
             "name": format!("{}/{name}", resource.plural),
             "singularName": "",
             "namespaced": resource.is_namespaced(),
-            "kind": resource.kind,
+            "kind": kind,
             "verbs": verbs,
-        })
+        });
+        if let (Some(part), false) = (part.as_object_mut(), group.is_empty()) {
+            part.insert("group".to_owned(), json!(group));
+            part.insert("version".to_owned(), json!(version));
+        }
+        part
     };
-    let status = (resource.status != StatusWrites::NoSubresource).then(|| part("status", &["get", "patch", "update"]));
-    let others = resource.subresources.iter().map(|name| part(name, &["update"]));
-    std::iter::once(whole).chain(status).chain(others).collect()
+    let read_and_write: &[&str] = &["get", "patch", "update"];
+    let own = resource.subresources.iter().map(|sub| match sub {
+        Part::Binding => part(sub.path(), "", "", "Binding", &["create"]),
+        Part::Eviction => part(sub.path(), "policy", "v1", "Eviction", &["create"]),
+        _ => part(sub.path(), "", "", &resource.kind, &["update"]),
+    });
+    let status = (resource.status != StatusWrites::NoSubresource)
+        .then(|| part("status", "", "", &resource.kind, read_and_write));
+    let scale = resource.scale.as_ref().map(|_| part("scale", "autoscaling", "v1", "Scale", read_and_write));
+    // Built-in kinds are listed by name, custom ones in the order in which their definition has them.
+    let (first, last) = if resource.custom { (status, scale) } else { (scale, status) };
+    std::iter::once(whole).chain(own).chain(first).chain(last).collect()
 }

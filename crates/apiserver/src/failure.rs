@@ -6,8 +6,10 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::resource::Resource;
+use crate::meta;
+use crate::resource::{Resource, qualify};
 use crate::schema::Cause;
+use crate::verbs::Part;
 
 /// A request that was refused, in the form of a `Status`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -47,9 +49,11 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(json!({}))
     }
 
-    /// The name is taken.
-    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
-        let message = format!("{} {name:?} already exists", resource.qualified());
+    /// The name is taken, for good or for a while.
+    pub(crate) fn already_exists(resource: &Resource, object: &Value) -> Self {
+        let name = meta::name(object);
+        let while_it_leaves = if meta::is_deleting(object) { "object is being deleted: " } else { "" };
+        let message = format!("{while_it_leaves}{} {name:?} already exists", resource.qualified());
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(about(resource, name))
     }
 
@@ -57,6 +61,15 @@ impl Failure {
     pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified());
         Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(about(resource, name))
+    }
+
+    /// The same about a part of an object that has a path of its own.
+    pub(crate) fn conflict_of_part(resource: &Resource, part: Part, name: &str, why: &str) -> Self {
+        let plural = format!("{}/{}", resource.plural, part.path());
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualify(&plural, &resource.group));
+        let mut details = json!({ "name": name, "kind": plural });
+        add_group(&mut details, resource);
+        Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(details)
     }
 
     /// The object was written since the caller read it.
@@ -77,6 +90,11 @@ impl Failure {
     /// Fields of the object break rules.
     pub(crate) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
         Self::invalid_as(&resource.qualified_kind(), &resource.group, &resource.kind, name, causes)
+    }
+
+    /// A scale that breaks rules.
+    pub(crate) fn invalid_scale(name: &str, causes: &[Cause]) -> Self {
+        Self::invalid_as("Scale.autoscaling", "autoscaling", "Scale", name, causes)
     }
 
     /// An update without the resourceVersion that this kind demands. The reference names the resource here, not the kind.

@@ -14,11 +14,14 @@
 //! milliseconds.
 
 mod address;
+mod admission;
 mod catalog;
+mod conditions;
 mod decode;
 mod discovery;
 mod failure;
 pub mod faults;
+mod garbage;
 mod kinds;
 pub mod ledger;
 pub mod loopback;
@@ -40,6 +43,7 @@ mod state;
 mod store;
 mod strategic;
 mod table;
+mod termination;
 mod types;
 mod validate;
 mod verbs;

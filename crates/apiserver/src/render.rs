@@ -92,6 +92,7 @@ enum Typed {
 }
 
 struct Shown<'a> {
+    resource: &'a Resource,
     object: &'a Value,
     api_version: &'a str,
     form: Form,
@@ -110,7 +111,8 @@ impl Serialize for Shown<'_> {
                 ("kind" | "apiVersion", _) if self.typed != Typed::Asis => {}
                 // A custom resource is served in the version that was asked for, whichever it is stored in.
                 ("apiVersion", Form::Whole) => map.serialize_entry(field, self.api_version)?,
-                ("metadata", _) | (_, Form::Whole) => map.serialize_entry(field, value)?,
+                ("metadata", _) => map.serialize_entry(field, value)?,
+                (_, Form::Whole) => map.serialize_entry(self.resource.shown(field), value)?,
                 (_, Form::Metadata | Form::Table(_)) => {}
             }
         }
@@ -122,16 +124,15 @@ const PARTIAL: Typed = Typed::As { kind: "PartialObjectMetadata", api_version: "
 
 /// One object.
 pub(crate) fn object(resource: &Resource, form: Form, object: &Value) -> Bytes {
-    // A `Status` is nobody's metadata.
-    let is_status = object.get("kind").and_then(Value::as_str) == Some("Status");
-    let form = if is_status { Form::Whole } else { form };
-    let own = resource.api_version();
-    let api_version = if is_status { "v1" } else { &own };
-    if let (Form::Table(wanted), false) = (form, is_status) {
+    // A `Status` or a `Scale` is nobody's metadata, and it has a version of its own.
+    if object.get("kind").and_then(Value::as_str) != Some(&resource.kind) {
+        return bytes(object);
+    }
+    if let Form::Table(wanted) = form {
         return bytes(&row(resource, wanted, object));
     }
     let typed = if form == Form::Metadata { PARTIAL } else { Typed::Asis };
-    bytes(&Shown { object, api_version, form, typed })
+    bytes(&Shown { resource, object, api_version: &resource.api_version(), form, typed })
 }
 
 /// One object as a table of one row.
@@ -196,7 +197,8 @@ impl Serialize for Items<'_> {
         };
         let mut seq = serializer.serialize_seq(Some(shown.list.items.len()))?;
         for object in &shown.list.items {
-            seq.serialize_element(&Shown { object, api_version: &shown.api_version, form: shown.form, typed })?;
+            let (resource, api_version) = (shown.resource, shown.api_version.as_str());
+            seq.serialize_element(&Shown { resource, object, api_version, form: shown.form, typed })?;
         }
         seq.end()
     }
@@ -234,7 +236,7 @@ pub(crate) fn event(resource: &Resource, api_version: &str, form: Form, event: &
         if let Form::Table(wanted) = form {
             return line(out, kind, &row(resource, wanted, object));
         }
-        line(out, kind, &Shown { object, api_version, form, typed });
+        line(out, kind, &Shown { resource, object, api_version, form, typed });
     };
     match event {
         Event::Added(object) => write(out, "ADDED", object),

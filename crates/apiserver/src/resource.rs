@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::schema::Cause;
 use crate::selector::FieldPaths;
 use crate::types::KindType;
+use crate::verbs::{Part, scale};
 
 /// Whether objects of a kind live in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,23 @@ pub(crate) enum Generation {
     Absent,
     /// It starts at 1 and grows when anything but metadata and status changes.
     FollowsSpec,
+    /// The same, and it also grows when an annotation changes: a deployment's controller reads orders there.
+    FollowsSpecAndAnnotations,
 }
+
+/// What becomes of the dependents of a deleted object when the client does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dependents {
+    /// They are collected some time after it.
+    Collected,
+    /// They stay and forget their owner, as in the days before there was a collector.
+    Orphaned,
+    /// The kind has none: whatever the client says about them means nothing.
+    Ignored,
+}
+
+/// How the top-level fields of a kind are called in another group that serves the same objects: stored name, shown name.
+pub(crate) type Dialect = &'static [(&'static str, &'static str)];
 
 /// What a write to the `status` subresource may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +151,10 @@ impl Rules for Plain {}
 pub(crate) struct Resource {
     /// Plural and group; see [`Resource::qualified`].
     pub(crate) qualified: String,
+    /// The name under which its objects are stored; two groups that serve the same objects share it.
+    pub(crate) stored_as: String,
+    /// How its fields are called on the wire, where that differs from how they are stored.
+    pub(crate) dialect: Dialect,
     /// Empty for the core group.
     pub(crate) group: String,
     /// Like `v1`.
@@ -166,8 +187,12 @@ pub(crate) struct Resource {
     pub(crate) names: NameRule,
     /// Field selectors it understands.
     pub(crate) fields: FieldPaths,
-    /// Its further subresources, as they stand in paths.
-    pub(crate) subresources: Vec<String>,
+    /// What becomes of its dependents when it is deleted.
+    pub(crate) dependents: Dependents,
+    /// Its subresources apart from status and scale.
+    pub(crate) subresources: Vec<Part>,
+    /// Where its `scale` subresource finds the numbers, if it has one.
+    pub(crate) scale: Option<scale::Paths>,
     /// Whether a value can be read as an object of this kind, as far as its type is known here; if not, why.
     pub(crate) readable: fn(&Value) -> Result<(), String>,
     /// What it does differently.
@@ -185,6 +210,8 @@ impl Resource {
     pub(crate) fn built_in(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         Self {
             qualified: qualify(plural, group),
+            stored_as: qualify(plural, group),
+            dialect: &[],
             group: group.to_owned(),
             version: version.to_owned(),
             kind: kind.to_owned(),
@@ -201,7 +228,9 @@ impl Resource {
             delete_answer: DeleteAnswer::Status,
             names: NameRule::Subdomain,
             fields: FieldPaths::of_built_in(group, plural),
+            dependents: Dependents::Collected,
             subresources: Vec::new(),
+            scale: None,
             readable: |_| Ok(()),
             rules: Arc::new(Plain),
             custom: false,
@@ -231,6 +260,34 @@ impl Resource {
         self
     }
 
+    /// Among those that people ask for with `all`.
+    #[must_use]
+    pub(crate) fn in_all(mut self) -> Self {
+        self.categories = vec!["all".to_owned()];
+        self
+    }
+
+    /// With replicas that can be scaled.
+    #[must_use]
+    pub(crate) fn with_scale(mut self) -> Self {
+        self.scale = Some(scale::Paths::of_built_in());
+        self
+    }
+
+    /// Whose deletion answers with the last state of the object.
+    #[must_use]
+    pub(crate) fn shown_when_deleted(mut self) -> Self {
+        self.delete_answer = DeleteAnswer::Object;
+        self
+    }
+
+    /// Whose updates have to name the version they change.
+    #[must_use]
+    pub(crate) fn never_blindly(mut self) -> Self {
+        self.blind_update = BlindUpdate::Refused;
+        self
+    }
+
     /// With a generation.
     #[must_use]
     pub(crate) fn with_generation(mut self) -> Self {
@@ -252,9 +309,40 @@ impl Resource {
         self
     }
 
-    /// The name without the version under which its objects are stored and named in messages: `machines.machine.sapcloud.io`.
+    /// The name without the version under which its objects are named in messages: `machines.machine.sapcloud.io`.
     pub(crate) fn qualified(&self) -> &str {
         &self.qualified
+    }
+
+    /// The name under which its objects are stored.
+    pub(crate) fn stored_as(&self) -> &str {
+        &self.stored_as
+    }
+
+    /// How a stored field is called on the wire.
+    pub(crate) fn shown<'a>(&self, field: &'a str) -> &'a str {
+        self.dialect.iter().find(|(stored, _)| *stored == field).map_or(field, |(_, shown)| *shown)
+    }
+
+    /// Brings an object from the wire into the form in which it is stored.
+    pub(crate) fn to_stored(&self, object: &mut Value) {
+        let Some(object) = object.as_object_mut() else { return };
+        for (stored, shown) in self.dialect {
+            if let Some(value) = object.remove(*shown) {
+                object.insert((*stored).to_owned(), value);
+            }
+        }
+    }
+
+    /// Brings a stored object into the form in which it goes over the wire.
+    pub(crate) fn to_shown(&self, object: &mut Value) {
+        let Some(object) = object.as_object_mut() else { return };
+        object.insert("apiVersion".to_owned(), Value::from(self.api_version()));
+        for (stored, shown) in self.dialect {
+            if let Some(value) = object.remove(*stored) {
+                object.insert((*shown).to_owned(), value);
+            }
+        }
     }
 
     /// The kind with its group: `Machine.machine.sapcloud.io`.

@@ -1,6 +1,7 @@
 //! The server as a value: made, asked, looked into.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,11 +13,14 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::faults::Faults;
+use crate::garbage::Collector;
+use crate::kinds::priorities;
 use crate::ledger::{Entry, Ledger, Tally};
 use crate::query::Query;
 use crate::service::Service;
 use crate::state::State;
 use crate::store::{Change, Compacted, History, Key};
+use crate::termination::end_namespaces;
 use crate::verbs::{Call, Part, create};
 
 /// Tells the time.
@@ -96,13 +100,17 @@ impl Server {
         Self { shared: Arc::new(shared) }
     }
 
-    /// A server as one finds it: with the namespaces `default`, `kube-system`, `kube-public` and `kube-node-lease`.
+    /// A server as one finds it: with the namespaces `default`, `kube-system`, `kube-public` and `kube-node-lease`, and the
+    /// priority classes of the system.
     pub fn new(options: Options) -> Self {
         let server = Self::empty(options);
         for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             // It cannot exist yet.
             let _created =
                 server.insert(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }));
+        }
+        for class in priorities::of_the_system() {
+            let _created = server.insert(&class);
         }
         server
     }
@@ -175,6 +183,34 @@ impl Server {
         let State { store, catalog, .. } = &mut *state;
         catalog.refresh(store);
         Ok(())
+    }
+
+    /// Does what a real cluster's controller manager does for every kind: collects what has lost its owner, and clears out
+    /// namespaces that were deleted. It goes on until it is dropped, and nothing of it happens where nobody asks for it.
+    ///
+    /// It acts on events only, so under a paused clock it takes no time but the five seconds that a deleted namespace is let be.
+    pub async fn keep_house(&self) -> Infallible {
+        let mut collector = Collector::default();
+        let written = self.shared.state.lock().store.written();
+        loop {
+            let woken = written.notified();
+            tokio::pin!(woken);
+            // Listening has to begin before looking, or a write in between is missed.
+            woken.as_mut().enable();
+            let now = (self.shared.now)();
+            let due = {
+                let mut state = self.shared.state.lock();
+                collector.collect(&mut state, now);
+                let due = end_namespaces(&mut state, now);
+                collector.collect(&mut state, now);
+                due
+            };
+            let wait = due.and_then(|due| Duration::try_from(due.duration_since(now)).ok());
+            match wait {
+                None => woken.await,
+                Some(wait) => drop(tokio::time::timeout(wait, woken).await),
+            }
+        }
     }
 
     /// How many watches are open.

@@ -29,7 +29,7 @@ use crate::server::Server;
 use crate::state::State;
 use crate::verbs::read::{List, Seen};
 use crate::verbs::update::Language;
-use crate::verbs::{Answer, Call, Part, create, delete, read, update};
+use crate::verbs::{Answer, Call, Part, binding, create, delete, eviction, read, scale, update};
 use crate::watch::{self, Watch};
 
 /// The largest body that is read.
@@ -176,7 +176,8 @@ impl Service {
         let one = |answer: Answer| reply::object(resource, form, &answer);
         let seen = seen(outcome, &state, &call);
         match (verb, part) {
-            (Verb::Get, _) => read::get(&state, &call, seen).map(one),
+            (Verb::Get, Part::Scale) => scale::get(&state, &call).map(one),
+            (Verb::Get, Part::Whole | Part::Status) => read::get(&state, &call, seen).map(one),
             (Verb::List, Part::Whole) => {
                 let list = read::list(&state, &call, seen)?;
                 drop(state);
@@ -191,11 +192,27 @@ impl Service {
                 check_json(headers)?;
                 create::create(&mut state, &call, &body).map(one)
             }
-            (Verb::Update, _) => {
+            (Verb::Create, Part::Binding) => {
+                check_json(headers)?;
+                binding::bind(&mut state, &call, &body).map(one)
+            }
+            (Verb::Create, Part::Eviction) => {
+                check_json(headers)?;
+                eviction::evict(&mut state, &call, &body).map(one)
+            }
+            (Verb::Update, Part::Scale) => {
+                check_json(headers)?;
+                scale::update(&mut state, &call, &body).map(one)
+            }
+            (Verb::Patch, Part::Scale) => {
+                let language = patch_language(headers, resource)?;
+                scale::patch(&mut state, &call, language, &body).map(one)
+            }
+            (Verb::Update, Part::Whole | Part::Status | Part::Finalize) => {
                 check_json(headers)?;
                 update::update(&mut state, &call, &body).map(one)
             }
-            (Verb::Patch, _) => {
+            (Verb::Patch, Part::Whole | Part::Status) => {
                 let language = patch_language(headers, resource)?;
                 update::patch(&mut state, &call, language, &body).map(one)
             }
@@ -318,11 +335,11 @@ fn seen(outcome: Outcome, state: &State, call: &Call) -> Seen {
     let Outcome::Stale(staleness) = outcome else { return Seen::Now };
     let now = state.store.revision();
     Seen::AsOf(match staleness {
-        Staleness::Revisions(count) => state.store.revision_back(call.resource.qualified(), now.saturating_sub(count)),
+        Staleness::Revisions(count) => state.store.revision_back(call.resource.stored_as(), now.saturating_sub(count)),
         Staleness::Age(age) => {
             let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
             let then = call.now.checked_sub(age).unwrap_or(Timestamp::MIN);
-            state.store.revision_at(call.resource.qualified(), then)
+            state.store.revision_at(call.resource.stored_as(), then)
         }
     })
 }

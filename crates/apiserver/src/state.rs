@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::kinds::definitions;
+use crate::meta;
 use crate::names;
 use crate::resource::Resource;
 use crate::store::{History, Key, Store};
@@ -38,7 +39,7 @@ impl State {
 
     /// One object.
     pub(crate) fn get(&self, resource: &Resource, key: &Key) -> Option<&Arc<Value>> {
-        self.store.get(resource.qualified(), key)
+        self.store.get(resource.stored_as(), key)
     }
 
     /// A new uid.
@@ -68,12 +69,25 @@ impl State {
         if effect == Effect::DryRun {
             return Arc::new(object);
         }
-        let kind = resource.qualified();
+        let kind = resource.stored_as();
         let stored = self.store.put(kind, key, object, now);
         if kind == definitions::STORED_AS {
             self.catalog.refresh(&self.store);
         }
         stored
+    }
+
+    /// Stores a change of an object, unless it was the last thing that kept a deleted object: then the object goes.
+    pub(crate) fn settle(&mut self, resource: &Resource, key: &Key, object: Value, now: Timestamp) {
+        let kept = !meta::is_deleting(&object)
+            || !meta::finalizers(&object).is_empty()
+            || meta::deletion_grace(&object).unwrap_or_default() > 0
+            || resource.rules.is_held(&object);
+        if kept {
+            self.put(resource, key.clone(), object, now, Effect::Real);
+        } else {
+            self.remove(resource, key, now, Effect::Real);
+        }
     }
 
     /// Removes an object; a definition takes the objects it defines with it.
@@ -84,7 +98,7 @@ impl State {
         now: Timestamp,
         effect: Effect,
     ) -> Option<Arc<Value>> {
-        let kind = resource.qualified();
+        let kind = resource.stored_as();
         if effect == Effect::DryRun {
             return self.store.get(kind, key).cloned();
         }

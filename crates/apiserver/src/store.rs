@@ -93,12 +93,13 @@ pub(crate) struct Store {
     epoch: u64,
     history: History,
     drawers: BTreeMap<String, Drawer>,
+    written: Arc<Notify>,
 }
 
 impl Store {
     /// An empty store.
     pub(crate) fn new(history: History) -> Self {
-        Self { revision: 1, epoch: 0, history, drawers: BTreeMap::new() }
+        Self { revision: 1, epoch: 0, history, drawers: BTreeMap::new(), written: Arc::default() }
     }
 
     /// The number of the last write.
@@ -109,6 +110,16 @@ impl Store {
     /// Grows when the past is rewritten by [`Store::restore`]; watches of an older epoch have to end.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The kinds of which there are or were objects.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.drawers.keys().map(String::as_str)
+    }
+
+    /// Wakes those who wait for a write to any kind.
+    pub(crate) fn written(&self) -> Arc<Notify> {
+        self.written.clone()
     }
 
     /// One object as it is now.
@@ -125,6 +136,7 @@ impl Store {
         let before = drawer.live.insert(key.clone(), after.clone());
         let change = Change { revision: self.revision, at, key, before, after: after.clone(), kind: ChangeKind::Put };
         drawer.record(change, self.history);
+        self.written.notify_waiters();
         after
     }
 
@@ -145,6 +157,7 @@ impl Store {
             kind: ChangeKind::Removed,
         };
         drawer.record(change, self.history);
+        self.written.notify_waiters();
         Some(after)
     }
 
@@ -247,6 +260,7 @@ impl Store {
         }
         self.revision = self.revision.min(revision);
         self.epoch += 1;
+        self.written.notify_waiters();
         Ok(())
     }
 

@@ -61,7 +61,7 @@ impl Request {
         let bookmarks = call.query.flag("allowWatchBookmarks") == Some(true);
         // Too late to refuse: the answer has begun when the reference notices, so it is said as an event.
         let too_large = send_initial == Some(true) && wanted > current;
-        let kind = call.resource.qualified();
+        let kind = call.resource.stored_as();
         // Without a version, or with version 0, a watch begins with what is there; that was so before it could be asked for.
         let begins_with_state = send_initial.unwrap_or(wanted == 0);
         let (cursor, initial) = if begins_with_state {
@@ -168,7 +168,7 @@ impl Watch {
         });
         shared.open_watches.fetch_add(1, Ordering::Relaxed);
         Self {
-            kind: request.resource.qualified().to_owned(),
+            kind: request.resource.stored_as().to_owned(),
             api_version: request.resource.api_version(),
             deadline: now + request.timeout,
             next_bookmark: now + shared.bookmark_every.min(request.timeout),

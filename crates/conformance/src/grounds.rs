@@ -14,6 +14,7 @@ use runtime::{Clock, Random};
 #[derive(Clone)]
 pub struct Grounds {
     client: kube::Client,
+    ours: Option<Server>,
     run: Arc<str>,
 }
 
@@ -27,14 +28,24 @@ impl Grounds {
         config.default_retry = false;
         let client = kube::Client::try_from(config).context("failed to make a client of it")?;
         let run = format!("{:05x}", Random::from_entropy().below(1 << 20));
-        Ok(Self { client, run: run.into() })
+        Ok(Self { client, ours: None, run: run.into() })
     }
 
     /// A fresh server in memory, whose time is tokio's.
     pub fn in_memory() -> Self {
         let clock = Clock::starting_at(k8s_openapi::jiff::Timestamp::UNIX_EPOCH + Duration::from_hours(24 * 365 * 56));
         let server = Server::new(Options::new(Arc::new(move || clock.now()), 7));
-        Self { client: kube::Client::new(server.service(), "default"), run: "00000".into() }
+        Self { client: kube::Client::new(server.service(), "default"), ours: Some(server), run: "00000".into() }
+    }
+
+    /// Does this while somebody collects orphans and ends namespaces, as kube-controller-manager does beside a real server.
+    pub async fn keeping_house<T>(&self, work: impl Future<Output = T>) -> T {
+        let Some(server) = &self.ours else { return work.await };
+        tokio::select! {
+            biased;
+            done = work => done,
+            never = server.keep_house() => match never {},
+        }
     }
 
     pub(crate) fn client(&self) -> kube::Client {

@@ -58,7 +58,8 @@ macro_rules! cases {
                 #[tokio::test(start_paused = true)]
                 async fn $case() {
                     let case = super::cases().into_iter().find(|case| case.name == stringify!($case)).unwrap();
-                    case.hold(&$crate::Grounds::in_memory()).await.unwrap();
+                    let grounds = $crate::Grounds::in_memory();
+                    grounds.keeping_house(case.hold(&grounds)).await.unwrap();
                 }
             )+
         }

@@ -58,6 +58,6 @@ pub async fn run_all(grounds: &Grounds, only: &str, tell: impl Fn(&Outcome)) -> 
         let difference = case.hold(grounds).await.err().map(|difference| difference.to_string());
         Outcome { topic, name: case.name.to_owned(), difference, took: begin.elapsed() }
     });
-    let outcomes = held.buffer_unordered(AT_ONCE).inspect(tell).collect().await;
+    let outcomes = grounds.keeping_house(held.buffer_unordered(AT_ONCE).inspect(tell).collect()).await;
     Report::of(outcomes)
 }

@@ -144,6 +144,44 @@ impl Stage {
         Ok(Answer { code, body })
     }
 
+    /// Waits until an object is as it should be, and returns it.
+    pub(crate) async fn until(&self, path: &str, is: impl Fn(&Value) -> bool) -> Result<Value, Difference> {
+        let mut last = Value::Null;
+        for _ in 0..200 {
+            let answer = self.get(path).await?;
+            if answer.code == StatusCode::OK && is(&answer.body) {
+                return Ok(answer.body);
+            }
+            last = answer.body;
+            tokio::time::sleep(PATIENCE / 200).await;
+        }
+        Err(Difference::new(format!("{path} did not become what it should be: {last}")))
+    }
+
+    /// Waits until an object is gone.
+    pub(crate) async fn until_gone(&self, path: &str) -> Result<(), Difference> {
+        let mut last = Value::Null;
+        for _ in 0..200 {
+            let answer = self.get(path).await?;
+            if answer.code == StatusCode::NOT_FOUND {
+                return Ok(());
+            }
+            last = answer.body;
+            tokio::time::sleep(PATIENCE / 200).await;
+        }
+        Err(Difference::new(format!("{path} is still there: {last}")))
+    }
+
+    /// Waits for a while and finds the object untouched.
+    pub(crate) async fn is_kept(&self, path: &str) -> Result<(), Difference> {
+        tokio::time::sleep(SILENCE).await;
+        let object = self.get(path).await?.succeeds()?;
+        match object["metadata"].get("deletionTimestamp") {
+            None => Ok(()),
+            Some(at) => Err(Difference::new(format!("{path} was deleted at {at}"))),
+        }
+    }
+
     /// Creates a config map with these labels.
     pub(crate) async fn config_map(&self, name: &str, labels: &Value) -> Result<Value, Difference> {
         let object = config_map(name, labels);

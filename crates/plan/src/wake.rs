@@ -23,7 +23,8 @@ pub enum Wake {
     },
 }
 
-/// The event that ends a wait. Each of them reaches the queue by itself: see `controllers` for the wiring.
+/// The event that ends a wait. Unless it says otherwise it reaches the queue by itself: see
+/// `controllers` for the wiring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Awaited {
     /// Someone changes the object.
@@ -38,7 +39,7 @@ pub enum Awaited {
     Retry,
     /// The Node registers, or becomes healthy.
     Node,
-    /// The pods that hold up a deletion leave.
+    /// The pods that hold up a deletion leave. Nothing watches them yet, so this one is brought about by looking again.
     Pods,
 }
 

@@ -23,10 +23,12 @@ macro_rules! scenarios {
 scenarios![
     a_machine_joins_and_leaves_nothing_behind,
     ten_machines_survive_a_controller_that_is_killed_again_and_again,
+    a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind,
     a_class_that_appears_late_wakes_its_machine,
     a_secret_that_appears_late_wakes_its_machine,
     an_unknown_provider_is_told_on_the_machine,
     an_odd_duration_is_told_and_holds_up_nobody_else,
+    a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else,
     pods_that_anybody_would_miss_keep_their_vm,
     a_machine_whose_node_never_comes_is_given_up_at_its_timeout,
     someone_who_edits_the_machine_all_the_time_does_not_stop_it,
@@ -82,6 +84,22 @@ async fn ten_machines_survive_a_controller_that_is_killed_again_and_again(stage:
     Ok(())
 }
 
+async fn a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind(stage: &Stage) -> Result<(), Broken> {
+    const MACHINES: usize = 8;
+    let _process = stage.start()?;
+    let pace = &stage.ground.pace;
+    let whole = u64::try_from((pace.create + pace.boot + pace.join).as_millis()).unwrap_or(u64::MAX);
+    for n in 0..MACHINES {
+        stage.create(n).await?;
+        tokio::time::sleep(Duration::from_millis(stage.ground.random.below(whole + whole / 4))).await;
+        stage.delete(n).await?;
+    }
+    for n in 0..MACHINES {
+        stage.until_gone(n).await?;
+    }
+    promise(stage.cloud.vms().is_empty(), || format!("left behind: {:?}", stage.cloud.vms()))
+}
+
 async fn a_class_that_appears_late_wakes_its_machine(stage: &Stage) -> Result<(), Broken> {
     let _process = stage.start()?;
     stage.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "late" } })).await?;
@@ -127,6 +145,27 @@ async fn an_odd_duration_is_told_and_holds_up_nobody_else(stage: &Stage) -> Resu
     promise(odd.spec.provider_id.is_empty(), || "a VM was made for it".to_owned())
 }
 
+async fn a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else(
+    stage: &Stage,
+) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    // The schema does not look into this metadata, so a number can stand where a text belongs.
+    let spec = json!({
+        "class": { "kind": "MachineClass", "name": crate::stage::CLASS },
+        "nodeTemplate": { "metadata": { "labels": { "count": 1 } } },
+    });
+    stage.create_unchecked(0, spec).await?;
+    stage.create(1).await?;
+    stage.until_phase(1, MachinePhase::Running).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let events = stage.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list Events"))?;
+    let name = stage.machine_name(0);
+    let told = events.items.iter().find(|event| event.involved_object.name.as_deref() == Some(&name));
+    let said = told.and_then(|event| event.message.clone()).unwrap_or_default();
+    promise(said.contains("cannot be read, so it is left alone"), || format!("the Event says {said:?}"))?;
+    promise(stage.cloud.vms_of(&name).is_empty(), || "a VM was made for it".to_owned())
+}
+
 async fn pods_that_anybody_would_miss_keep_their_vm(stage: &Stage) -> Result<(), Broken> {
     let _process = stage.start()?;
     stage.create(0).await?;
@@ -145,7 +184,7 @@ async fn pods_that_anybody_would_miss_keep_their_vm(stage: &Stage) -> Result<(),
     });
     create(&pods, "create a Pod", pod).await?;
     stage.delete(0).await?;
-    let told = format!("1 pods are still on its node: {}/web. Initiate node drain", stage.namespace);
+    let told = format!("1 pod is still on its node: {}/web. Initiate node drain", stage.namespace);
     stage.until_machine(0, "says who is in the way", |m| m.status.last_operation.description == told).await?;
     promise(stage.cloud.vms().len() == 1, || "its VM is gone".to_owned())?;
     let at_once = DeleteParams::default().grace_period(0);

@@ -9,7 +9,7 @@ use controllers::wiring::{Parts, start};
 use controllers::{Cluster, Drivers};
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use plan::Policy;
 use runtime::events::{EventPolicy, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
@@ -68,9 +68,8 @@ impl Stage {
             namespace,
             cloud,
         };
-        let labels = json!({ "scenario": scenario.chars().take(63).collect::<String>() });
         let namespaces: Api<Namespace> = Api::all(stage.person.clone());
-        let namespace = json!({ "metadata": { "name": stage.namespace, "labels": labels } });
+        let namespace = json!({ "metadata": { "name": stage.namespace, "annotations": { "scenario": scenario } } });
         create(&namespaces, "create the namespace", namespace).await?;
         stage.give_user_data().await?;
         stage.add_class(CLASS, "virtual", &ground.pace.provider_spec()).await?;
@@ -124,6 +123,15 @@ impl Stage {
     pub async fn create_with(&self, n: usize, spec: Value) -> Result<(), Broken> {
         let machine = json!({ "metadata": { "name": self.machine_name(n) }, "spec": spec });
         create(&self.machines(), "create a Machine", machine).await
+    }
+
+    /// Makes machine number `n` with a spec that our own types would not let through.
+    pub async fn create_unchecked(&self, n: usize, spec: Value) -> Result<(), Broken> {
+        let kind = ApiResource::erase::<Machine>(&());
+        let machines: Api<DynamicObject> = Api::namespaced_with(self.person.clone(), &self.namespace, &kind);
+        let machine = DynamicObject::new(&self.machine_name(n), &kind).data(json!({ "spec": spec }));
+        let made = machines.create(&PostParams::default(), &machine).await;
+        made.map(drop).map_err(Broken::api("create a Machine"))
     }
 
     /// Deletes machine number `n`.

@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 
 use crate::meta;
 use crate::resource::{
-    BlindUpdate, DeleteAnswer, Generation, NameRule, PutOfMissing, Resource, Rules, Scope, StatusWrites, qualify,
+    BlindUpdate, DeleteAnswer, Dependents, Generation, NameRule, PutOfMissing, Resource, Rules, Scope, StatusWrites,
+    qualify,
 };
 use crate::schema::{Cause, Schema};
 use crate::selector::FieldPaths;
+use crate::verbs::scale;
 
 /// The name under which definitions are stored.
 pub(crate) const STORED_AS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -106,9 +108,13 @@ fn resource(definition: &Value, version: &Value) -> Option<Resource> {
     let schema = Schema::compile(version.pointer("/schema/openAPIV3Schema")?).ok()?;
     let selectable = version.get("selectableFields").and_then(Value::as_array);
     let selectable = selectable.into_iter().flatten().filter_map(|f| f.get("jsonPath").and_then(Value::as_str));
+    let plural_of_group = qualify(&text("/spec/names/plural"), &text("/spec/group"));
+    let scale = version.pointer("/subresources/scale").and_then(scale::Paths::of_custom);
     let with_status = version.pointer("/subresources/status").is_some_and(Value::is_object);
     Some(Resource {
-        qualified: qualify(&text("/spec/names/plural"), &text("/spec/group")),
+        qualified: plural_of_group.clone(),
+        stored_as: plural_of_group,
+        dialect: &[],
         group: text("/spec/group"),
         version: version.get("name").and_then(Value::as_str)?.to_owned(),
         kind: text("/spec/names/kind"),
@@ -125,9 +131,11 @@ fn resource(definition: &Value, version: &Value) -> Option<Resource> {
         delete_answer: DeleteAnswer::Status,
         names: NameRule::Subdomain,
         fields: FieldPaths::of_custom(selectable),
+        dependents: Dependents::Collected,
         subresources: Vec::new(),
         readable: |_| Ok(()),
-        rules: Arc::new(Custom { schema }),
+        rules: Arc::new(Custom { schema, scale: scale.clone() }),
+        scale,
         custom: true,
         kind_type: None,
         defined_by: Some(Arc::new(version.clone())),
@@ -138,6 +146,7 @@ fn resource(definition: &Value, version: &Value) -> Option<Resource> {
 #[derive(Debug)]
 struct Custom {
     schema: Schema,
+    scale: Option<scale::Paths>,
 }
 
 impl Rules for Custom {
@@ -154,10 +163,14 @@ impl Rules for Custom {
     }
 
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        self.schema.validate(object, old)
+        let mut causes = self.schema.validate(object, old);
+        causes.extend(self.scale.iter().filter_map(|scale| scale.wrong_wish(object)));
+        causes
     }
 
     fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        self.schema.validate_status(object, old)
+        let mut causes = self.schema.validate_status(object, old);
+        causes.extend(self.scale.iter().filter_map(|scale| scale.wrong_count(object)));
+        causes
     }
 }

@@ -1,24 +1,38 @@
 //! The built-in kinds: what is special about each, and nothing else.
 
+mod budgets;
 pub(crate) mod definitions;
 mod events;
+mod fields;
 mod leases;
-mod namespaces;
+pub(crate) mod namespaces;
 mod nodes;
 mod pods;
+pub(crate) mod priorities;
 mod secrets;
 mod times;
+mod volumes;
+mod workloads;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1 as core;
 
-use crate::resource::{BlindUpdate, DeleteAnswer, NameRule, PutOfMissing, Resource};
+use crate::resource::{BlindUpdate, DeleteAnswer, Dependents, NameRule, PutOfMissing, Resource};
+use crate::verbs::Part;
 
 /// Every kind that is there without a definition.
 pub(crate) fn built_in() -> Vec<Resource> {
+    let mut kinds = core();
+    kinds.extend(volumes::resources());
+    kinds.extend(workloads::resources());
+    kinds.extend([budgets::resource(), priorities::resource()]);
+    kinds
+}
+
+fn core() -> Vec<Resource> {
     vec![
         Resource {
-            subresources: vec!["finalize".to_owned()],
+            subresources: vec![Part::Finalize],
             names: NameRule::Label,
             ..Resource::built_in("", "v1", "Namespace", "namespaces")
                 .cluster()
@@ -34,10 +48,11 @@ pub(crate) fn built_in() -> Vec<Resource> {
             .typed::<core::Node>()
             .ruled_by(nodes::Nodes),
         Resource {
-            delete_answer: DeleteAnswer::Object,
-            categories: vec!["all".to_owned()],
+            subresources: vec![Part::Binding, Part::Eviction],
             ..Resource::built_in("", "v1", "Pod", "pods")
                 .short(&["po"])
+                .in_all()
+                .shown_when_deleted()
                 .with_status()
                 .with_generation()
                 .typed::<core::Pod>()
@@ -56,10 +71,22 @@ pub(crate) fn built_in() -> Vec<Resource> {
         },
         Resource {
             put_of_missing: PutOfMissing::Creates,
+            dependents: Dependents::Ignored,
             ..Resource::built_in("", "v1", "Event", "events")
                 .short(&["ev"])
                 .typed::<core::Event>()
-                .ruled_by(events::Events)
+                .ruled_by(events::Events::Core)
+        },
+        Resource {
+            // The same objects under other names.
+            stored_as: "events".to_owned(),
+            dialect: events::DIALECT,
+            put_of_missing: PutOfMissing::Creates,
+            dependents: Dependents::Ignored,
+            ..Resource::built_in("events.k8s.io", "v1", "Event", "events")
+                .short(&["ev"])
+                .typed::<k8s_openapi::api::events::v1::Event>()
+                .ruled_by(events::Events::Newer)
         },
         Resource {
             put_of_missing: PutOfMissing::Creates,

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::fields::{fill, fill_at};
 use crate::resource::Rules;
 use crate::schema::Cause;
 
@@ -19,12 +20,19 @@ impl Rules for Pods {
     fn complete_new(&self, object: &mut Value, _now: Timestamp) {
         let Some(pod) = object.as_object_mut() else { return };
         pod.insert("status".to_owned(), json!({ "phase": "Pending", "qosClass": "BestEffort" }));
+        // The name only: whether there is such an account is no question here, because nobody makes them.
+        fill_at(object, "/spec", json!({ "serviceAccountName": "default" }));
         complete_spec(object);
     }
 
-    fn complete_changed(&self, object: &mut Value, _old: &Value, _now: Timestamp) {
+    fn complete_changed(&self, object: &mut Value, old: &Value, _now: Timestamp) {
         // Defaults belong to reading, so an update that leaves them out changes nothing.
         complete_spec(object);
+        for field in ["priority", "preemptionPolicy"] {
+            if let Some(value) = old.get("spec").and_then(|spec| spec.get(field)) {
+                fill_at(object, "/spec", json!({ field: value }));
+            }
+        }
     }
 
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -52,7 +60,36 @@ impl Rules for Pods {
 }
 
 fn complete_spec(object: &mut Value) {
-    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let account = object.pointer("/spec/serviceAccountName").cloned().unwrap_or_default();
+    fill_at(object, "/spec", json!({ "enableServiceLinks": true, "serviceAccount": account }));
+    if let Some(spec) = object.get_mut("spec") {
+        complete_template(spec);
+    }
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.retain(|_, value| !value.is_null());
+        tolerate_lost_nodes(spec);
+    }
+}
+
+/// Every pod stays for five minutes on a node that went silent, unless it says something else.
+fn tolerate_lost_nodes(spec: &mut Map<String, Value>) {
+    let mut tolerations = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
+    for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = tolerations.iter().any(|toleration| {
+            let text = |field: &str| toleration.get(field).and_then(Value::as_str).unwrap_or_default();
+            (text("key") == taint || text("key").is_empty()) && matches!(text("effect"), "" | "NoExecute")
+        });
+        if !tolerated {
+            tolerations
+                .push(json!({ "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 }));
+        }
+    }
+    spec.insert("tolerations".to_owned(), Value::Array(tolerations));
+}
+
+/// The defaults of a pod's spec that already hold in a template.
+pub(super) fn complete_template(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
     fill(
         spec,
         json!({
@@ -61,9 +98,6 @@ fn complete_spec(object: &mut Value) {
             "dnsPolicy": "ClusterFirst",
             "securityContext": {},
             "schedulerName": "default-scheduler",
-            "enableServiceLinks": true,
-            "preemptionPolicy": "PreemptLowerPriority",
-            "priority": 0,
         }),
     );
     let containers = spec.get_mut("containers").and_then(Value::as_array_mut);
@@ -89,17 +123,6 @@ fn tag(image: &str) -> &str {
         _ if name.contains('@') => "",
         Some((_, tag)) => tag,
         None => "latest",
-    }
-}
-
-/// Adds the fields that are missing.
-fn fill(target: &mut Map<String, Value>, defaults: Value) {
-    let Value::Object(defaults) = defaults else { return };
-    for (field, value) in defaults {
-        let slot = target.entry(field).or_insert(Value::Null);
-        if slot.is_null() {
-            *slot = value;
-        }
     }
 }
 

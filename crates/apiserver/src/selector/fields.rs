@@ -78,6 +78,18 @@ impl FieldPaths {
             .into_iter()
             .fold(own, Self::and)
             .and_from("source", &["source.component", "reportingComponent"]),
+            ("events.k8s.io", "events") => {
+                ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"]
+                    .into_iter()
+                    .fold(own, |paths, field| {
+                        paths.and_from(&format!("regarding.{field}"), &[&format!("involvedObject.{field}")])
+                    })
+                    .and("reason")
+                    .and("type")
+                    .and_from("reportingController", &["reportingComponent"])
+            }
+            ("", "replicationcontrollers") => own.and_count("status.replicas", "status.replicas"),
+            ("batch", "jobs") => own.and_count("status.successful", "status.succeeded"),
             _ => Self::metadata(),
         }
     }
@@ -95,6 +107,12 @@ impl FieldPaths {
     /// A field that is false when it is missing.
     fn and_flag(mut self, path: &str) -> Self {
         self.labels.insert(path.to_owned(), Source { pointers: vec![pointer(path)], absent: "false" });
+        self
+    }
+
+    /// A number that is zero when it is missing.
+    fn and_count(mut self, label: &str, path: &str) -> Self {
+        self.labels.insert(label.to_owned(), Source { pointers: vec![pointer(path)], absent: "0" });
         self
     }
 

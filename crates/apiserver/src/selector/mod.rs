@@ -8,9 +8,11 @@
 mod fields;
 mod labels;
 mod syntax;
+mod written;
 
 pub use fields::{FieldPaths, Fields};
 pub use labels::Labels;
+pub use written::written_out;
 
 /// Why a selector was refused: HTTP 400, and the display text is the message of the `Status`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

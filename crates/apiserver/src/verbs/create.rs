@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::{Answer, Call};
+use crate::admission;
 use crate::decode;
 use crate::failure::Failure;
 use crate::meta;
@@ -21,6 +22,7 @@ pub(crate) fn create(state: &mut State, call: &Call, body: &[u8]) -> Result<Answ
     let mut object = decode::object(&call.resource, body)?;
     call.check_readable(&object).map_err(|why| call.not_handled(&why))?;
     let warnings = call.prune(&mut object).map_err(|why| call.not_handled(&why))?;
+    call.resource.to_stored(&mut object);
     if !meta::version(&object).is_empty() {
         return Err(Failure::unexpected("resourceVersion should not be set on objects to be created"));
     }
@@ -46,7 +48,7 @@ pub(super) fn admit(state: &mut State, call: &Call, mut object: Value) -> Result
         metadata.remove("resourceVersion");
         metadata.insert("uid".to_owned(), Value::from(uid));
         metadata.insert("creationTimestamp".to_owned(), Value::from(meta::time(call.now)));
-        if resource.generation == Generation::FollowsSpec {
+        if resource.generation != Generation::Absent {
             metadata.insert("generation".to_owned(), Value::from(1));
         }
     }
@@ -54,6 +56,7 @@ pub(super) fn admit(state: &mut State, call: &Call, mut object: Value) -> Result
         object.remove("status");
     }
     resource.rules.complete_new(&mut object, call.now);
+    admission::admit(state, call, &name, &mut object)?;
 
     let mut causes = validate::new_metadata(resource, &object);
     causes.extend(resource.rules.validate(&object, None));
@@ -61,8 +64,8 @@ pub(super) fn admit(state: &mut State, call: &Call, mut object: Value) -> Result
         return Err(Failure::invalid(resource, &name, &causes));
     }
     let key = Key::new(&namespace, &name);
-    if state.get(resource, &key).is_some() {
-        return Err(Failure::already_exists(resource, &name));
+    if let Some(old) = state.get(resource, &key) {
+        return Err(Failure::already_exists(resource, old));
     }
     let stored = state.put(resource, key, object, call.now, call.effect());
     Ok(Answer::new(StatusCode::CREATED, stored))

@@ -1,8 +1,11 @@
 //! What the server does. Each verb is a function from the state and a call to an answer; none of them waits.
 
+pub(crate) mod binding;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod eviction;
 pub(crate) mod read;
+pub(crate) mod scale;
 pub(crate) mod update;
 
 use std::sync::Arc;
@@ -44,6 +47,12 @@ pub(crate) enum Part {
     Status,
     /// The finalizers in a namespace's spec.
     Finalize,
+    /// How many replicas it has, in the form that all scalable kinds share.
+    Scale,
+    /// The node of a pod.
+    Binding,
+    /// The polite deletion of a pod.
+    Eviction,
 }
 
 impl Part {
@@ -52,8 +61,20 @@ impl Part {
         match subresource {
             None => Some(Self::Whole),
             Some("status") if resource.status != StatusWrites::NoSubresource => Some(Self::Status),
-            Some("finalize") if resource.subresources.iter().any(|s| s == "finalize") => Some(Self::Finalize),
-            Some(_) => None,
+            Some("scale") => resource.scale.as_ref().map(|_| Self::Scale),
+            Some(name) => resource.subresources.iter().copied().find(|part| part.path() == name),
+        }
+    }
+
+    /// The word in a path; empty for the object itself.
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::Whole => "",
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+            Self::Scale => "scale",
+            Self::Binding => "binding",
+            Self::Eviction => "eviction",
         }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn get(state: &State, call: &Call, seen: Seen) -> Result<Answer, Fail
     match seen {
         Seen::Now => state.get(&call.resource, &key).cloned().map(Answer::ok).ok_or_else(missing),
         Seen::AsOf(revision) => {
-            let kind = call.resource.qualified();
+            let kind = call.resource.stored_as();
             let view = state.store.view(kind, revision, Some(&key.namespace), None).unwrap_or_default();
             let found = view.into_iter().find(|(k, _)| **k == key);
             found.map(|(_, object)| Answer::ok(object.clone())).ok_or_else(missing)
@@ -69,7 +69,7 @@ pub(crate) fn list(state: &State, call: &Call, seen: Seen) -> Result<List, Failu
     let limit = call.query.number("limit")?.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
     let current = seen.revision(state);
     let Start { revision, after } = start(call, current, limit.is_some())?;
-    let kind = call.resource.qualified();
+    let kind = call.resource.stored_as();
     let view =
         state.store.view(kind, revision, selection.namespace.as_deref(), after.as_ref()).map_err(|_| match &after {
             Some(after) => Failure::list_expired(Token::at(-1, after).encode()),

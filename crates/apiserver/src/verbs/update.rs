@@ -24,6 +24,7 @@ pub(crate) fn update(state: &mut State, call: &Call, body: &[u8]) -> Result<Answ
     let warnings = call.prune(&mut object).map_err(|why| call.not_handled(&why))?;
     let key = call.key();
     check_address(call, &key, &mut object)?;
+    resource.to_stored(&mut object);
     let Some(old) = state.get(resource, &key).cloned() else {
         let creates = resource.put_of_missing == PutOfMissing::Creates && call.part == Part::Whole;
         return if creates { create::admit(state, call, object) } else { Err(Failure::not_found(resource, &key.name)) };
@@ -57,13 +58,15 @@ pub(crate) fn patch(state: &mut State, call: &Call, language: Language, body: &[
     let Some(old) = state.get(resource, &key).cloned() else {
         return Err(Failure::not_found(resource, &key.name));
     };
-    let shown = in_version(resource, old.as_ref().clone());
+    let mut shown = old.as_ref().clone();
+    resource.to_shown(&mut shown);
     let patched = patched(resource, language, &shown, body)?;
     let mut object = decode::shaped(resource, patched)?;
     let unreadable = |why: String| Failure::unreadable_patch(&why);
     call.check_readable(&object).map_err(unreadable)?;
     let warnings = call.prune(&mut object).map_err(unreadable)?;
     check_address(call, &key, &mut object)?;
+    resource.to_stored(&mut object);
     replace(state, call, &key, &old, object).map(|answer| answer.warning(warnings))
 }
 
@@ -74,24 +77,21 @@ fn patched(resource: &Resource, language: Language, object: &Value, body: &[u8])
             if error.is_bad_request() { Failure::bad_request(text) } else { Failure::unexpected(text) }
         }),
         (Language::Strategic, None) => Err(Failure::unsupported_patch(resource)),
-        (Language::General(kind), _) => patch::apply(kind, object, body).map_err(|error| {
-            let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
-            let failure = Failure::new(code, error.reason(), error.to_string());
-            if code == StatusCode::UNPROCESSABLE_ENTITY { failure.with_details(json!({})) } else { failure }
-        }),
+        (Language::General(kind), _) => apply(kind, object, body),
     }
 }
 
-/// An object as it is served in a version, whichever it was written in.
-fn in_version(resource: &Resource, mut object: Value) -> Value {
-    if let Some(object) = object.as_object_mut() {
-        object.insert("apiVersion".to_owned(), Value::from(resource.api_version()));
-    }
-    object
+/// What a patch in a language that fits every JSON makes of an object.
+pub(super) fn apply(kind: PatchKind, object: &Value, body: &[u8]) -> Result<Value, Failure> {
+    patch::apply(kind, object, body).map_err(|error| {
+        let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
+        let failure = Failure::new(code, error.reason(), error.to_string());
+        if code == StatusCode::UNPROCESSABLE_ENTITY { failure.with_details(json!({})) } else { failure }
+    })
 }
 
 /// The object in the body is the object in the path.
-fn check_address(call: &Call, key: &Key, object: &mut Value) -> Result<(), Failure> {
+pub(super) fn check_address(call: &Call, key: &Key, object: &mut Value) -> Result<(), Failure> {
     let name = meta::name(object);
     if name.is_empty() {
         return Err(Failure::bad_request(format!(
@@ -116,12 +116,19 @@ fn check_address(call: &Call, key: &Key, object: &mut Value) -> Result<(), Failu
     Ok(())
 }
 
-fn replace(state: &mut State, call: &Call, key: &Key, old: &Arc<Value>, mut object: Value) -> Result<Answer, Failure> {
+/// Puts an object in the place of the stored one, as far as the part that is written allows.
+pub(super) fn replace(
+    state: &mut State,
+    call: &Call,
+    key: &Key,
+    old: &Arc<Value>,
+    mut object: Value,
+) -> Result<Answer, Failure> {
     let resource = &call.resource;
     check_version(resource, key, old, &object)?;
     keep_what_belongs_to_the_server(&mut object, old);
     match call.part {
-        Part::Whole => {
+        Part::Whole | Part::Scale | Part::Binding | Part::Eviction => {
             if resource.status != StatusWrites::NoSubresource {
                 take_field(&mut object, old, "status");
             }
@@ -137,8 +144,8 @@ fn replace(state: &mut State, call: &Call, key: &Key, old: &Arc<Value>, mut obje
 
     let mut causes = validate::changed_metadata(&object, old);
     causes.extend(match call.part {
-        Part::Whole | Part::Finalize => resource.rules.validate(&object, Some(old)),
         Part::Status => resource.rules.validate_status(&object, Some(old)),
+        _ => resource.rules.validate(&object, Some(old)),
     });
     if !causes.is_empty() {
         return Err(Failure::invalid(resource, &key.name, &causes));
@@ -223,7 +230,9 @@ fn follow_generation(resource: &Resource, object: &mut Value, old: &Value) {
         return;
     }
     let ignored = if resource.status == StatusWrites::NoSubresource { "metadata" } else { "status" };
-    if !meant(object, ignored).eq(meant(old, ignored)) {
+    let ordered_otherwise = resource.generation == Generation::FollowsSpecAndAnnotations
+        && meta::get(object, "annotations") != meta::get(old, "annotations");
+    if ordered_otherwise || !meant(object, ignored).eq(meant(old, ignored)) {
         meta::set(object, "generation", meta::generation(old) + 1);
     }
 }

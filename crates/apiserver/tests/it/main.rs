@@ -10,6 +10,8 @@
 
 mod cluster;
 mod deletion;
+mod evictions;
+mod housekeeping;
 mod kinds;
 mod machines;
 mod network;

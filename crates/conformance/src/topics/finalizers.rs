@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use crate::stage::{Patch, Stage, same, says};
+use crate::stage::{Patch, Stage, config_map, same, says};
 use crate::{Verdict, cases, ensure};
 
 cases![
+    a_name_is_taken_until_its_object_has_left,
     a_finalizer_turns_a_deletion_into_a_wish,
     a_second_deletion_changes_nothing,
     the_last_finalizer_takes_the_object_with_it,
@@ -68,4 +69,17 @@ async fn a_finalizer_that_is_no_name_is_refused(s: Stage) -> Verdict {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
     let status = s.post(&s.core("configmaps"), &object).await?.fails(422, "Invalid")?;
     says(&status["message"], "metadata.finalizers")
+}
+
+async fn a_name_is_taken_until_its_object_has_left(s: Stage) -> Verdict {
+    let mut object = config_map("a", &json!({}));
+    object["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    s.post(&s.core("configmaps"), &object).await?.succeeds()?;
+    s.delete(&s.core("configmaps/a"), None).await?.succeeds()?;
+    let message = "object is being deleted: configmaps \"a\" already exists";
+    s.post(&s.core("configmaps"), &object).await?.fails_saying(409, "AlreadyExists", message)?;
+    let none = json!({"metadata": {"finalizers": null}});
+    s.patch(&s.core("configmaps/a"), Patch::Merge, &none).await?.succeeds()?;
+    s.post(&s.core("configmaps"), &config_map("a", &json!({}))).await?.succeeds()?;
+    Ok(())
 }

@@ -5,17 +5,23 @@ mod conflicts;
 mod custom;
 mod discovery;
 mod errors;
+mod eviction;
 mod finalizers;
+mod garbage;
 mod generation;
 mod metadata;
 mod paging;
 mod patches;
+mod pods;
 mod preconditions;
+mod scale;
 mod selectors;
 mod subresources;
+mod termination;
 mod verbs;
 mod versions;
 mod watches;
+mod workloads;
 
 use crate::Topic;
 
@@ -38,6 +44,12 @@ pub fn topics() -> Vec<Topic> {
         ("metadata", metadata::cases()),
         ("versions of reads", versions::cases()),
         ("discovery", discovery::cases()),
+        ("pods", pods::cases()),
+        ("eviction", eviction::cases()),
+        ("scale", scale::cases()),
+        ("garbage collection", garbage::cases()),
+        ("workloads and storage", workloads::cases()),
+        ("ends of namespaces", termination::cases()),
     ]
     .map(|(name, cases)| Topic { name, cases })
     .into()

@@ -6,9 +6,12 @@ mod observe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::Object;
+use api::{Machine, Object, names};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource;
 use plan::Wake;
-use runtime::cache::{Lookup, Trust};
+use runtime::cache::{Lookup, Remains, Trust};
+use runtime::events::{Notice, Severity};
 use runtime::queue::Outcome;
 use runtime::{Clock, Key};
 
@@ -23,7 +26,7 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
             return Outcome::Done;
         }
         Lookup::Undecodable(remains) => {
-            tracing::warn!(machine = %key, error = %remains.error, "cannot be read, so it is left alone");
+            tell_unreadable(&cluster, &remains);
             return Outcome::Done;
         }
     };
@@ -47,6 +50,22 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
             stumble.outcome()
         }
     }
+}
+
+/// The object's own status cannot be trusted to hold what we write, so an Event has to do.
+fn tell_unreadable(cluster: &Cluster, remains: &Remains) {
+    tracing::warn!(machine = %remains.key(), error = %remains.error, "cannot be read, so it is left alone");
+    let about = ObjectReference {
+        api_version: Some(names::API_VERSION.to_owned()),
+        kind: Some(Machine::kind(&()).into_owned()),
+        namespace: Some(remains.namespace.clone()),
+        name: Some(remains.name.clone()),
+        uid: Some(remains.uid.clone()),
+        ..ObjectReference::default()
+    };
+    let message = format!("it cannot be read, so it is left alone until that is mended: {}", remains.error);
+    let reason = names::events::ours::INVALID.into();
+    cluster.events.emit(Notice { about, severity: Severity::Warning, reason, message });
 }
 
 fn tell(cluster: &Cluster, decision: &Decision) {

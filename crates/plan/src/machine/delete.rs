@@ -8,6 +8,8 @@
 //! Emptying the node is not built yet. Until it is, a node that carries pods anybody would miss is not deleted: the machine
 //! stays where it is and says which pods.
 
+use std::time::Duration;
+
 use api::deletion::Step as Stage;
 use api::names::{descriptions, events, finalizers};
 use api::{Code, MachinePhase, Object};
@@ -63,7 +65,7 @@ fn clear_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let name = match (node.0, facts.node_name) {
         (Lookup::Present(node), _) => node.name().to_owned(),
         (_, Some(label)) => label.to_owned(),
-        (Lookup::Absent | Lookup::Undecodable, None) => return begin_vm_deletion(seen, descriptions::NO_NODE_NAME),
+        (Lookup::Absent | Lookup::Undecodable, None) => return find_node(seen),
     };
     match node.1 {
         PodsOnNode::NotLooked => Plan::of(vec![Step::LookAtPods { node: name }], Wake::Again, Reason::PodsUnknown),
@@ -85,6 +87,37 @@ fn clear_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
                 }));
             }
             Plan::of(steps, Wake::By { awaited: Awaited::Pods, at: next }, because)
+        }
+    }
+}
+
+/// Nobody has written down which node the machine became: it was deleted before that, or the process died in between. The cloud
+/// knows; without asking it, a node that has registered all the same would be left behind.
+fn find_node(seen: &Observed<'_>) -> Plan {
+    let unknown = || begin_vm_deletion(seen, descriptions::NO_NODE_NAME);
+    if seen.class.present().is_none() {
+        return unknown(); // nobody can be asked; the deletion of the VM will say what is missing
+    }
+    match seen.vm {
+        VmKnowledge::Known(vm) if !vm.node_name.is_empty() => {
+            let patch = MachinePatch { node_label: Some(vm.node_name.clone()), ..MachinePatch::default() };
+            Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::NodeNamed(vm.node_name.to_string()))
+        }
+        VmKnowledge::Known(_) | VmKnowledge::Absent | VmKnowledge::Gone => unknown(),
+        VmKnowledge::Failed(failure) if failure.call == Call::Status => {
+            let (delay, text) = match failure.code {
+                Code::Unknown | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable | Code::Canceled => {
+                    (seen.policy.short_retry, descriptions::VM_STATUS_RETRY.to_owned())
+                }
+                _ => {
+                    let text = format!("{} machine code: {}", descriptions::VM_STATUS_ABORT, failure.text);
+                    (seen.policy.medium_retry, text)
+                }
+            };
+            hold_up(seen, failure, &Hold { stage: Stage::GetVmStatus, delay, text, again: Call::Status })
+        }
+        VmKnowledge::Unasked | VmKnowledge::Failed(_) | VmKnowledge::Calling { .. } => {
+            Plan::of(vec![Step::Driver(Call::Status)], Wake::On(Awaited::DriverAnswer), Reason::NodeUnknown)
         }
     }
 }
@@ -126,17 +159,34 @@ fn retry_later(seen: &Observed<'_>, failure: &Failure) -> Plan {
         }
         _ => (seen.policy.long_retry, descriptions::VM_DELETION_ABORT),
     };
-    let at = facts::later(failure.at, delay);
-    if at <= seen.now {
-        return call_delete();
-    }
-    let because = Reason::CallFailed { call: failure.call, code: failure.code };
     let text = format!("{}{}{outlook}", descriptions::VM_DELETION_FAILED, failure.text);
+    hold_up(seen, failure, &Hold { stage: Stage::DeleteVm, delay, text, again: Call::Delete })
+}
+
+/// A deletion that cannot go on for now.
+struct Hold {
+    /// Where it stands.
+    stage: Stage,
+    /// How long it waits.
+    delay: Duration,
+    /// What it says meanwhile.
+    text: String,
+    /// What is tried then.
+    again: Call,
+}
+
+/// Says that a call failed, and tries again after a while.
+fn hold_up(seen: &Observed<'_>, failure: &Failure, hold: &Hold) -> Plan {
+    let because = Reason::CallFailed { call: failure.call, code: failure.code };
+    let at = facts::later(failure.at, hold.delay);
+    if at <= seen.now {
+        return Plan::of(vec![Step::Driver(hold.again)], Wake::On(Awaited::DriverAnswer), because);
+    }
     let write = StatusWrite::deletion_failed(
         seen.machine,
-        Stage::DeleteVm,
-        &text,
-        failure.last_known_state.as_deref(),
+        hold.stage,
+        &hold.text,
+        Some(failure.last_known_state.as_deref().unwrap_or_default()),
         seen.now,
     );
     let mut steps = Vec::new();

@@ -65,6 +65,10 @@ pub enum Reason {
     DeletionAsked,
     /// Pods that would be killed are still on its node.
     PodsInTheWay(Vec<String>),
+    /// It must go, and nobody has written down which node it became.
+    NodeUnknown,
+    /// The cloud knows which node it became.
+    NodeNamed(String),
     /// Nobody has looked yet which pods are on its node.
     PodsUnknown,
     /// Nothing is in the way of deleting the VM.
@@ -103,7 +107,12 @@ impl fmt::Display for Reason {
             Self::AwaitsReplacement => f.write_str("it has failed and waits to be replaced"),
             Self::Converged => f.write_str("everything is as it should be"),
             Self::DeletionAsked => f.write_str("someone deleted it"),
-            Self::PodsInTheWay(pods) => write!(f, "{} pods are still on its node: {}", pods.len(), listed(pods)),
+            Self::PodsInTheWay(pods) => {
+                let (count, are) = (pods.len(), if pods.len() == 1 { "pod is" } else { "pods are" });
+                write!(f, "{count} {are} still on its node: {}", listed(pods))
+            }
+            Self::NodeUnknown => f.write_str("nobody has written down which node it became, and that one must go too"),
+            Self::NodeNamed(name) => write!(f, "the cloud says that it became node {name:?}"),
             Self::PodsUnknown => f.write_str("the pods on its node must be looked at before the VM may go"),
             Self::ReadyToDeleteVm => f.write_str("nothing is in the way of deleting its VM"),
             Self::NodeLeft(name) => write!(f, "its VM is gone, but node {name:?} is still registered"),

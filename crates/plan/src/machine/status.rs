@@ -12,7 +12,7 @@ use api::names::conditions::in_place;
 use api::names::{descriptions, steps};
 use api::view::NodeView;
 use api::{
-    CurrentStatus, LastOperation, Machine, MachinePhase, NodeAddress, NodeCondition, Object, OperationState,
+    Code, CurrentStatus, LastOperation, Machine, MachinePhase, NodeAddress, NodeCondition, Object, OperationState,
     OperationType, Time,
 };
 use jiff::Timestamp;
@@ -105,7 +105,12 @@ impl StatusWrite {
         if let Some(operation) = &mut write.last_operation {
             operation.error_code = failure.code.to_string();
         }
-        write.last_known_state.clone_from(&failure.last_known_state);
+        // What the driver noted for its next attempt is of no use after a failure that another attempt cannot mend.
+        let passing = matches!(
+            failure.code,
+            Code::ResourceExhausted | Code::Unknown | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable
+        );
+        write.last_known_state = failure.last_known_state.clone().or_else(|| (!passing).then(String::new));
         write
     }
 
@@ -179,6 +184,9 @@ impl StatusWrite {
     /// is written again only after a while, whatever its text: provider texts carry request ids.
     pub(super) fn is_news(&self, machine: &Machine, policy: &Policy, now: Timestamp) -> bool {
         let Some(new) = &self.last_operation else { return true };
+        if self.last_known_state.as_ref().is_some_and(|state| *state != machine.status.last_known_state) {
+            return true;
+        }
         let old = &machine.status.last_operation;
         let same_operation = old.kind == new.kind
             && old.state == new.state

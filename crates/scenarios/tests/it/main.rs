@@ -99,3 +99,13 @@ async fn events_tell_a_machines_life_in_four_lines() {
 async fn a_replica_on_standby_takes_over_when_the_leader_dies() {
     holds_in_memory("a_replica_on_standby_takes_over_when_the_leader_dies").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind() {
+    holds_in_memory("a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else() {
+    holds_in_memory("a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else").await;
+}

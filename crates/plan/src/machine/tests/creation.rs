@@ -221,3 +221,15 @@ fn an_expiry_survives_every_status_write_until_the_machine_is_deleted(
     assert_eq!(*world.machine().phase(), MachinePhase::Terminating);
     assert_eq!(world.machine().status.current_status.preserve_expiry_time, None);
 }
+
+#[rstest]
+#[case::kept(Code::Unavailable, "step 2")]
+#[case::kept_while_full(Code::ResourceExhausted, "step 2")]
+#[case::dropped(Code::InvalidArgument, "")]
+fn what_the_driver_noted_is_kept_only_while_another_attempt_can_use_it(#[case] code: Code, #[case] left: &str) {
+    let mut world = World::new();
+    world.edit(|m| m["status"]["lastKnownState"] = json!("step 2"));
+    world.failures = vec![code, Code::NotFound];
+    world.settle();
+    assert_eq!(world.machine().status.last_known_state, left);
+}

@@ -85,7 +85,7 @@ fn a_node_with_pods_that_anybody_would_miss_keeps_its_vm() {
     world.settle();
     assert_eq!(world.vms, 1);
     let said = &world.machine().status.last_operation.description;
-    assert_eq!(said, "1 pods are still on its node: shop/web-1. Initiate node drain");
+    assert_eq!(said, "1 pod is still on its node: shop/web-1. Initiate node drain");
     let Wake::By { awaited: Awaited::Pods, at } = world.plan().wake else { panic!("it must look again") };
 
     world.pods_there.clear();
@@ -178,6 +178,41 @@ fn a_node_held_by_someone_else_does_not_hold_the_machine() {
     node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:10Z");
     node["metadata"]["finalizers"] = json!(["someone/else"]);
     world.node = Some(super::world::read(node));
+    world.settle();
+    assert!(world.machine.is_none());
+}
+
+#[test]
+fn a_node_that_nobody_had_written_down_is_found_by_asking_and_goes_too() {
+    let mut world = World::new();
+    world.pass();
+    world.vms = 1; // created by a process that died before it could write anything down
+    world.register("True");
+    world.delete();
+    world.settle();
+    assert!(world.diary.contains(&"link it to node \"node-1\"".to_owned()), "{:#?}", world.diary);
+    assert!(world.machine.is_none() && world.node.is_none());
+    assert_eq!(world.vms, 0);
+}
+
+#[rstest]
+#[case(Code::Unavailable, 5, "aborting with retry.")]
+#[case(Code::PermissionDenied, 180, "machine code: machine codes error: code = [PermissionDenied] message = [no luck]")]
+fn a_cloud_that_cannot_say_which_node_it_became_is_asked_again(
+    #[case] code: Code,
+    #[case] seconds: u64,
+    #[case] words: &str,
+) {
+    let mut world = World::new();
+    world.pass();
+    world.delete();
+    world.failures = vec![code];
+    world.settle();
+    let said = &world.machine().status.last_operation.description;
+    assert!(said.ends_with(&format!("{words} Set machine status to termination. Now, getting VM Status")), "{said}");
+    let at = super::super::facts::later(world.now, Duration::from_secs(seconds));
+    assert_eq!(world.plan().wake, Wake::By { awaited: Awaited::Retry, at });
+    world.now = at;
     world.settle();
     assert!(world.machine.is_none());
 }

@@ -65,7 +65,7 @@ impl World {
 
     pub(super) fn plan(&self) -> Plan {
         let target = if self.joins {
-            Target::Cluster { node: self.node.as_ref().map_or(Lookup::Absent, Lookup::Present), pods: &self.pods }
+            Target::Cluster { node: self.visible_node().map_or(Lookup::Absent, Lookup::Present), pods: &self.pods }
         } else {
             Target::None
         };
@@ -78,6 +78,12 @@ impl World {
             policy: &self.policy,
             now: self.now,
         })
+    }
+
+    /// The node as the controller finds it: by the machine's label, else by the node's own.
+    fn visible_node(&self) -> Option<&NodeView> {
+        let linked = self.machine().node_name().is_some_and(|name| name == "node-1");
+        self.node.as_ref().filter(|node| linked || node.label(api::names::labels::MACHINE_NAME) == Some("m-1"))
     }
 
     /// Changes the machine as a user or another controller would.
