@@ -27,6 +27,13 @@ impl Quantity {
         self == other || matches!((self.amount(), other.amount()), (Some(a), Some(b)) if a.equals(b))
     }
 
+    /// The amount in thousandths, rounded up: half a core is a whole number. `None` for a text that is no amount, or too much of it.
+    pub fn thousandths(&self) -> Option<i128> {
+        let Amount { digits, exponent } = self.amount()?;
+        let factor = 10_i128.checked_pow(exponent.checked_add(3)?.unsigned_abs())?;
+        if exponent >= -3 { digits.checked_mul(factor) } else { Some(-(-digits).div_euclid(factor)) }
+    }
+
     fn amount(&self) -> Option<Amount> {
         let text = &*self.0;
         let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
@@ -162,6 +169,18 @@ mod tests {
     #[case("", "0", false)]
     fn amounts_are_compared_not_texts(#[case] a: &str, #[case] b: &str, #[case] same: bool) {
         assert_eq!(Quantity::from(a).same_amount(&b.into()), same);
+    }
+
+    #[rstest]
+    #[case("2", Some(2000))]
+    #[case("250m", Some(250))]
+    #[case("1Ki", Some(1_024_000))]
+    #[case("1u", Some(1))]
+    #[case("-1500u", Some(-1))]
+    #[case("1e40", None)]
+    #[case("much", None)]
+    fn thousandths_are_rounded_up(#[case] text: &str, #[case] expected: Option<i128>) {
+        assert_eq!(Quantity::from(text).thousandths(), expected);
     }
 
     #[test]

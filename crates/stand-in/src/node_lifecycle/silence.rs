@@ -1,0 +1,154 @@
+//! Nodes that have fallen silent.
+//!
+//! A kubelet renews its lease every few seconds. Once nobody has heard of it for the grace period, its conditions say `Unknown`,
+//! which is all that the others know of a dead machine. Renewals wake nobody: they only put off what is due.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use runtime::{Key, Outcome, Queue};
+use serde_json::json;
+
+use crate::ground::{Duty, Ground};
+use crate::node::{Health, condition, health};
+use crate::supply::Supplies;
+use crate::time::{again_at, later, whole_seconds};
+use crate::write::{Half, WriteError, patch};
+
+/// Says `Unknown` of nodes nobody has heard of.
+pub(crate) struct Silence(pub(crate) Ground);
+
+/// What is to be said of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It has been given up already; when it speaks again, its status changes.
+    GivenUp,
+    /// It has been heard of; look again then.
+    HeardUntil(Timestamp),
+    /// It is silent for too long.
+    GiveUp,
+}
+
+fn verdict(node: &Node, lease: Option<&Lease>, grace: Duration, now: Timestamp) -> Verdict {
+    if health(node) == Health::Unreachable {
+        return Verdict::GivenUp;
+    }
+    let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0);
+    let spoke = condition(node, "Ready").and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0);
+    let born = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let heard = [renewed, spoke, born].into_iter().flatten().max().unwrap_or(now);
+    let until = later(heard, grace);
+    if until <= now { Verdict::GiveUp } else { Verdict::HeardUntil(until) }
+}
+
+/// The conditions of a node that has been given up. Foreign ones stay as they are.
+fn unknown(node: &Node, now: Timestamp) -> Vec<NodeCondition> {
+    let mut conditions = node.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+    for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"] {
+        let at = whole_seconds(now);
+        match conditions.iter_mut().find(|condition| condition.type_ == kind) {
+            Some(said) if said.status == "Unknown" => {}
+            Some(said) => {
+                said.status = "Unknown".into();
+                said.reason = Some("NodeStatusUnknown".into());
+                said.message = Some("Kubelet stopped posting node status.".into());
+                said.last_transition_time = Some(at);
+            }
+            None => conditions.push(NodeCondition {
+                type_: kind.into(),
+                status: "Unknown".into(),
+                reason: Some("NodeStatusNeverUpdated".into()),
+                message: Some("Kubelet never posted node status.".into()),
+                last_heartbeat_time: node.metadata.creation_timestamp.clone(),
+                last_transition_time: Some(at),
+            }),
+        }
+    }
+    conditions
+}
+
+impl Duty for Silence {
+    const NAME: &'static str = "node silence";
+
+    fn wire(&self, supplies: &mut Supplies, queue: &Queue<Key>) {
+        supplies.leases.read();
+        supplies.nodes.wake_itself(queue);
+    }
+
+    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+        let Some(node) = self.0.node(&key.name) else { return Ok(Outcome::Done) };
+        let lease = self.0.views.leases.get(&Key::new("kube-node-lease", key.name.clone()));
+        let now = self.0.now();
+        match verdict(&node, lease.as_deref(), self.0.policy.node_grace, now) {
+            Verdict::GivenUp => Ok(Outcome::Done),
+            Verdict::HeardUntil(until) => Ok(again_at(Some(until), now)),
+            Verdict::GiveUp => {
+                let body = json!({
+                    "metadata": { "uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version },
+                    "status": { "conditions": unknown(&node, now) },
+                });
+                let what = "say that nobody hears of a node";
+                patch(&self.0.client, &self.0.views.nodes, &key, (Half::Status, &body), what).await?;
+                Ok(Outcome::Done)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::Value;
+
+    const GRACE: Duration = Duration::from_secs(40);
+
+    fn node(status: &str, heartbeat: &str) -> Node {
+        serde_json::from_value(json!({
+            "metadata": { "name": "n", "creationTimestamp": "2026-01-01T00:00:00Z" },
+            "status": { "conditions": [{ "type": "Ready", "status": status, "lastHeartbeatTime": heartbeat, "lastTransitionTime": heartbeat }] },
+        }))
+        .unwrap()
+    }
+
+    fn lease(renewed: &str) -> Lease {
+        serde_json::from_value(json!({ "metadata": {}, "spec": { "renewTime": renewed } })).unwrap()
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[rstest]
+    #[case("True", "2026-01-01T00:00:39.000000Z", Verdict::HeardUntil(at("2026-01-01T00:01:19Z")))]
+    #[case("True", "2026-01-01T00:00:10.000000Z", Verdict::GiveUp)]
+    #[case("False", "2026-01-01T00:00:10.000000Z", Verdict::GiveUp)]
+    #[case("Unknown", "2026-01-01T00:00:10.000000Z", Verdict::GivenUp)]
+    fn a_node_is_given_up_when_its_lease_is_too_old(
+        #[case] status: &str,
+        #[case] renewed: &str,
+        #[case] expected: Verdict,
+    ) {
+        let node = node(status, "2026-01-01T00:00:00Z");
+        assert_eq!(verdict(&node, Some(&lease(renewed)), GRACE, at("2026-01-01T00:01:00Z")), expected);
+    }
+
+    #[test]
+    fn a_status_counts_like_a_renewal() {
+        let node = node("True", "2026-01-01T00:00:50Z");
+        let heard = verdict(&node, None, GRACE, at("2026-01-01T00:01:00Z"));
+        assert_eq!(heard, Verdict::HeardUntil(at("2026-01-01T00:01:30Z")));
+    }
+
+    #[test]
+    fn giving_up_keeps_the_last_heartbeat_and_tells_a_node_that_never_spoke_apart() {
+        let conditions = unknown(&node("True", "2026-01-01T00:00:10Z"), at("2026-01-01T00:01:00Z"));
+        let said = |kind: &str| json!(conditions.iter().find(|condition| condition.type_ == kind).unwrap());
+        assert_eq!(said("Ready")["lastHeartbeatTime"], "2026-01-01T00:00:10Z");
+        assert_eq!(said("Ready")["lastTransitionTime"], "2026-01-01T00:01:00Z");
+        assert_eq!(said("Ready")["reason"], "NodeStatusUnknown");
+        assert_eq!(said("DiskPressure")["reason"], Value::from("NodeStatusNeverUpdated"));
+    }
+}

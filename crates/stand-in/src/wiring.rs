@@ -1,0 +1,150 @@
+//! From a client to a cluster in which pods are bound, replaced and counted.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use runtime::cache::Caches;
+use runtime::queue::{RetryPolicy, spawn_workers};
+use runtime::{Clock, Key, Metrics, Outcome, Queue, Random, Tasks};
+use tokio_util::sync::CancellationToken;
+
+use crate::disruption::Disruption;
+use crate::ground::{Duty, Ground};
+use crate::node_lifecycle::{Collection, Evictions, Silence, Taints};
+use crate::scheduler::Scheduler;
+use crate::supply::{Source, Supplies};
+use crate::volume::{Attachment, Claims};
+use crate::workload::{DaemonSets, Deployments, ReplicaSets, StatefulSets};
+use crate::{Part, Policy};
+
+/// How long the end of the parts is waited for.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// The stand-in, as it is cast.
+#[derive(Clone, Debug)]
+pub struct StandIn {
+    /// The parts it plays.
+    pub parts: BTreeSet<Part>,
+    /// Its periods.
+    pub policy: Policy,
+}
+
+impl Default for StandIn {
+    /// Every part, with the periods of the real programs.
+    fn default() -> Self {
+        Self { parts: Part::ALL.into(), policy: Policy::default() }
+    }
+}
+
+impl StandIn {
+    /// Only these parts.
+    pub fn only(parts: impl IntoIterator<Item = Part>) -> Self {
+        Self { parts: parts.into_iter().collect(), policy: Policy::default() }
+    }
+
+    /// The same without one part.
+    #[must_use]
+    pub fn without(mut self, part: Part) -> Self {
+        self.parts.remove(&part);
+        self
+    }
+
+    /// Plays its parts until `stop`. It acts once everything it reads is there; the API server must serve the kinds its parts
+    /// read. It can be stopped and run again, and then goes on with what it finds.
+    pub async fn run(&self, client: Client, clock: Clock, random: Random, stop: CancellationToken) {
+        let tasks = Tasks::new();
+        let Ok(metrics) = Metrics::new() else {
+            tracing::error!("the stand-in's own measurements could not be registered; it does not run");
+            return;
+        };
+        let supplies = Supplies::new();
+        let ground = Ground {
+            client: client.clone(),
+            clock: clock.clone(),
+            policy: self.policy,
+            views: Arc::new(supplies.views()),
+        };
+        let mut cast = Cast { supplies, metrics, random: random.clone(), workers: Vec::new() };
+        for part in &self.parts {
+            cast.employ(*part, ground.clone());
+        }
+        let Cast { supplies, workers, .. } = cast;
+        let source = Source { client: &client, clock: &clock, random: &random, tasks: &tasks };
+        let caches = supplies.start(&source);
+        let worker_tasks = tasks.clone();
+        tasks.spawn("stand-in", begin(caches, workers, worker_tasks));
+        let stopping = tasks.stopping();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = stopping.cancelled() => {}
+        }
+        tasks.shut_down(LAST_WORDS).await;
+    }
+}
+
+/// Starts the workers of one part.
+type Starter = Box<dyn FnOnce(&Tasks) + Send>;
+
+/// Workers start only when all kinds are there: a half-filled cache looks like missing pods.
+async fn begin(caches: Caches, workers: Vec<Starter>, tasks: Tasks) {
+    let stopping = tasks.stopping();
+    let synced = tokio::select! {
+        biased;
+        () = stopping.cancelled() => return,
+        synced = caches.all_synced() => synced,
+    };
+    if synced.is_ok() {
+        for start in workers {
+            start(&tasks);
+        }
+    }
+}
+
+/// The parts while they are being wired.
+struct Cast {
+    supplies: Supplies,
+    metrics: Metrics,
+    random: Random,
+    workers: Vec<Starter>,
+}
+
+impl Cast {
+    fn employ(&mut self, part: Part, ground: Ground) {
+        match part {
+            Part::Scheduler => self.assign(Scheduler::new(ground)),
+            Part::ReplicaSets => self.assign(ReplicaSets(ground)),
+            Part::StatefulSets => self.assign(StatefulSets(ground)),
+            Part::Deployments => self.assign(Deployments(ground)),
+            Part::DaemonSets => self.assign(DaemonSets(ground)),
+            Part::Disruption => self.assign(Disruption(ground)),
+            Part::Silence => self.assign(Silence(ground)),
+            Part::Taints => self.assign(Taints(ground)),
+            Part::Evictions => self.assign(Evictions::new(ground)),
+            Part::Collection => self.assign(Collection::new(ground)),
+            Part::Claims => self.assign(Claims(ground)),
+            Part::Attachment => self.assign(Attachment::new(ground)),
+        }
+    }
+
+    fn assign<D: Duty>(&mut self, duty: D) {
+        let queue: Queue<Key> = Queue::new(D::NAME, RetryPolicy::default(), &self.metrics, &self.random);
+        duty.wire(&mut self.supplies, &queue);
+        let duty = Arc::new(duty);
+        self.workers.push(Box::new(move |tasks| {
+            spawn_workers(tasks, queue, D::HANDS, move |key: Key| {
+                let duty = duty.clone();
+                async move { settle(D::NAME, &key.clone(), duty.pass(key).await) }
+            });
+        }));
+    }
+}
+
+fn settle(part: &'static str, key: &Key, result: Result<Outcome, crate::write::WriteError>) -> Outcome {
+    result.unwrap_or_else(|error| {
+        tracing::debug!(part, %key, error = &error as &dyn std::error::Error, "a pass of the stand-in failed; trying again");
+        Outcome::Failed
+    })
+}

@@ -1,0 +1,1 @@
+//! Volumes that follow their pods.
