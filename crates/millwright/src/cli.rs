@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use remote_driver::{Endpoint, TlsFiles};
 
 /// A machine controller manager for Kubernetes.
 #[derive(Debug, Parser)]
@@ -20,8 +21,10 @@ pub(crate) enum Command {
     Crds(Crds),
     /// Serve the embedded API server on loopback, for kubectl and for `millwright run`.
     ApiServer(ApiServer),
-    /// Run the machine controller with the virtual cloud on an API server.
+    /// Run the machine controller on an API server, with a driver in its own process or with the virtual cloud.
     Run(Run),
+    /// Run the virtual cloud and its kubelets as a process of their own, for `millwright run --driver-endpoint`.
+    VirtualCloud(VirtualCloud),
 }
 
 #[derive(Debug, Args)]
@@ -92,12 +95,80 @@ pub(crate) struct Run {
     /// How long a machine may take until its node has joined.
     #[arg(long, value_name = "DURATION", default_value = "20m", value_parser = go_duration)]
     pub(crate) machine_creation_timeout: std::time::Duration,
+    /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Without it, a virtual cloud lives and dies with this process.
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) driver_endpoint: Option<Endpoint>,
+    /// The authority that issued the driver's certificate, for tcp+mtls.
+    #[arg(long, value_name = "FILE", requires_all = ["driver_cert_file", "driver_key_file"])]
+    pub(crate) driver_ca_file: Option<PathBuf>,
+    /// The certificate to show to the driver, for tcp+mtls.
+    #[arg(long, value_name = "FILE", requires_all = ["driver_ca_file", "driver_key_file"])]
+    pub(crate) driver_cert_file: Option<PathBuf>,
+    /// The key of that certificate.
+    #[arg(long, value_name = "FILE", requires_all = ["driver_ca_file", "driver_cert_file"])]
+    pub(crate) driver_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) log: Log,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VirtualCloud {
+    /// Where to listen for controllers: `unix:PATH`, open to the same user only, or `tcp+mtls://HOST:PORT`.
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) listen: Endpoint,
+    /// The authority that issues the certificates of controllers, for tcp+mtls.
+    #[arg(long, value_name = "FILE", requires_all = ["tls_cert_file", "tls_private_key_file"])]
+    pub(crate) client_ca_file: Option<PathBuf>,
+    /// The certificate to show to controllers, for tcp+mtls.
+    #[arg(long, value_name = "FILE", requires_all = ["client_ca_file", "tls_private_key_file"])]
+    pub(crate) tls_cert_file: Option<PathBuf>,
+    /// The key of that certificate.
+    #[arg(long, value_name = "FILE", requires_all = ["client_ca_file", "tls_cert_file"])]
+    pub(crate) tls_private_key_file: Option<PathBuf>,
+    /// Kubeconfig of the cluster that nodes join; empty for the pod's own, `none` for VMs that never join.
+    #[arg(long, value_name = "FILE", default_value = "")]
+    pub(crate) kubeconfig: String,
+    /// After how long a silent node is `Unknown`; 0s leaves that to a kube-controller-manager.
+    #[arg(long, value_name = "DURATION", default_value = "40s", value_parser = go_duration)]
+    pub(crate) node_monitor_grace_period: std::time::Duration,
+    /// Make a second VM for whoever creates twice, as some clouds do, so that a doubled create shows.
+    #[arg(long)]
+    pub(crate) allow_doubles: bool,
+    #[command(flatten)]
+    pub(crate) log: Log,
+}
+
+/// What is told while working.
+#[derive(Debug, Args)]
+pub(crate) struct Log {
     /// Log verbosity: 0 tells what happens, 4 also why, 6 every step.
     #[arg(short, long = "v", value_name = "N", default_value_t = 0)]
     pub(crate) verbosity: i32,
     /// `text` or `json`.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: runtime::logs::LogFormat,
+}
+
+impl Run {
+    /// The files of our side of TLS with the driver; all or none, clap sees to it.
+    pub(crate) fn driver_tls(&self) -> Option<TlsFiles> {
+        tls_files([&self.driver_ca_file, &self.driver_cert_file, &self.driver_key_file])
+    }
+}
+
+impl VirtualCloud {
+    /// The files of our side of TLS with controllers; all or none, clap sees to it.
+    pub(crate) fn tls(&self) -> Option<TlsFiles> {
+        tls_files([&self.client_ca_file, &self.tls_cert_file, &self.tls_private_key_file])
+    }
+}
+
+fn tls_files([authority, certificate, key]: [&Option<PathBuf>; 3]) -> Option<TlsFiles> {
+    Some(TlsFiles { authority: authority.clone()?, certificate: certificate.clone()?, key: key.clone()? })
+}
+
+fn endpoint(text: &str) -> Result<Endpoint, remote_driver::EndpointError> {
+    text.parse()
 }
 
 /// A duration as Go writes it, which is how every existing manifest spells these flags.
@@ -133,9 +204,9 @@ mod tests {
                 .unwrap();
         assert!(!run.leader_elect);
         assert_eq!(run.machine_creation_timeout.as_secs(), 5400);
-        assert_eq!(run.verbosity, 3);
+        assert_eq!(run.log.verbosity, 3);
         assert!(run_with(&["--leader-elect"]).unwrap().leader_elect);
-        assert_eq!(run_with(&["-v=4"]).unwrap().verbosity, 4);
+        assert_eq!(run_with(&["-v=4"]).unwrap().log.verbosity, 4);
     }
 
     #[test]
@@ -144,6 +215,10 @@ mod tests {
         assert!(said.contains("--machine-creation-timeout") && said.contains("write it like 90s"), "{said}");
         let said = run_with(&["--kube-api-qps=0"]).unwrap_err().to_string();
         assert!(said.contains("above zero"), "{said}");
+        let said = run_with(&["--driver-endpoint=/run/driver.sock"]).unwrap_err().to_string();
+        assert!(said.contains("--driver-endpoint") && said.contains("unix:/run/driver.sock"), "{said}");
+        let said = run_with(&["--driver-endpoint=tcp+mtls://d:1", "--driver-ca-file=ca"]).unwrap_err().to_string();
+        assert!(said.contains("--driver-cert-file"), "{said}");
         let said = run_with(&["--nonsense"]).unwrap_err();
         assert_eq!(said.exit_code(), 2);
     }

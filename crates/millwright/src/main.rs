@@ -1,6 +1,7 @@
 //! The `millwright` binary: commands, flags, wiring.
 
 mod cli;
+mod cloud;
 mod crds;
 mod demo;
 mod run;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Command::Crds(options) => crds::run(&options),
         Command::ApiServer(options) => serve::run(&options),
         Command::Run(options) => run::run(&options),
+        Command::VirtualCloud(options) => cloud::run(&options),
     };
     match outcome {
         Ok(code) => code,

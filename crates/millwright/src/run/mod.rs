@@ -1,9 +1,10 @@
-//! `millwright run`: the machine controller on any API server, with the virtual cloud.
+//! `millwright run`: the machine controller on any API server, with a driver in another process or the virtual cloud in this one.
 //!
 //! The start never dies of something that may mend itself: an API server that does not answer, credentials that are refused,
 //! definitions that are not installed are waited for, and the log says what is waited for. What cannot mend itself, a kubeconfig that
 //! is not there or a flag that makes no sense, ends it with one sentence.
 
+mod drivers;
 mod process;
 mod waiting;
 
@@ -16,18 +17,24 @@ use runtime::logs::{Verbosity, subscriber};
 use runtime::{Clock, signals};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::Run;
+use crate::cli::{Log, Run};
 
 pub(crate) fn run(options: &Run) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
-    let log = subscriber(options.log_format, Verbosity(options.verbosity), clock.clone(), std::io::stderr);
-    tracing::subscriber::set_global_default(log).context("failed to set up the log")?;
+    log_to_stderr(&options.log, &clock)?;
+    drivers::check(options)?;
     let connections = Connections::load(options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("failed to start the async runtime")?;
     runtime.block_on(operate(options, &connections, clock))
+}
+
+/// Lets the log begin. Whatever a process has to say comes after it.
+pub(crate) fn log_to_stderr(options: &Log, clock: &Clock) -> anyhow::Result<()> {
+    let log = subscriber(options.log_format, Verbosity(options.verbosity), clock.clone(), std::io::stderr);
+    tracing::subscriber::set_global_default(log).context("failed to set up the log")
 }
 
 /// The API servers, as the flags describe them.
@@ -55,12 +62,12 @@ impl Connections {
     }
 }
 
-fn file(path: &str, flag: &str) -> Source {
+pub(crate) fn file(path: &str, flag: &str) -> Source {
     Source::Kubeconfig { path: PathBuf::from(path), flag: flag.to_owned() }
 }
 
 #[allow(clippy::disallowed_methods, reason = "the binary is where the environment is read")]
-fn in_cluster() -> Source {
+pub(crate) fn in_cluster() -> Source {
     let read = |name| std::env::var(name).ok();
     Source::InCluster(InCluster::new(read("KUBERNETES_SERVICE_HOST"), read("KUBERNETES_SERVICE_PORT")))
 }

@@ -3,12 +3,10 @@
 //! What ends it: a signal, a lost lease, or a part of it that died. In every case work ends first and the lease is given back
 //! last: whoever sees it free may act at once. A driver call that is still out keeps the lease until it expires by itself.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use api::names;
-use controllers::Drivers;
 use controllers::wiring::{Parts, start};
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, Waited};
@@ -16,9 +14,8 @@ use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
 use runtime::{Clock, Metrics, Random, Tasks, lease, tasks};
 use tokio_util::sync::CancellationToken;
-use virtual_cloud::{Config, VirtualCloud};
 
-use super::{Connections, waiting};
+use super::{Connections, drivers, waiting};
 use crate::cli::Run;
 
 /// How long a shutdown waits for work that has begun.
@@ -71,12 +68,14 @@ pub(super) async fn work(
     let events = tell(&telling, clients.events, &clock, &random, &metrics);
     let (leadership, elector) = stand(options, clients.leases, &events, &clock, &random)?;
     let tasks = Tasks::new();
-    let cloud = virtual_cloud(&tasks, clients.kubelets, &clock, &random);
+    let Some(drivers) = drivers::at_hand(options, clients.kubelets, &clock, &random, &tasks, stop).await? else {
+        return Ok(());
+    };
     start(Parts {
         namespace: options.namespace.clone(),
         control: clients.control,
         target: clients.target,
-        drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud)),
+        drivers,
         leadership,
         events,
         policy: Policy { creation_timeout: options.machine_creation_timeout, ..Policy::default() },
@@ -133,17 +132,6 @@ fn tell(tasks: &Tasks, client: kube::Client, clock: &Clock, random: &Random, met
         writer.run(stopping).await;
     });
     sink
-}
-
-/// The cloud in this process, with its kubelets if there is a cluster to join. It forgets everything when the process ends.
-fn virtual_cloud(tasks: &Tasks, kubelets: Option<kube::Client>, clock: &Clock, random: &Random) -> VirtualCloud {
-    let now = clock.clone();
-    let cloud = VirtualCloud::new(Config::default(), Arc::new(move || now.now()), random.number());
-    if let Some(client) = kubelets {
-        let (cloud, stopping) = (cloud.clone(), tasks.stopping());
-        tasks.spawn("kubelets", async move { cloud.run_nodes(client, stopping).await });
-    }
-    cloud
 }
 
 /// Stands for election, unless told not to.

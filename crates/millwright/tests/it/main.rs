@@ -7,6 +7,7 @@
     reason = "the lints spare tests, but not the functions that tests share"
 )]
 
+mod cloud;
 mod demo;
 mod program;
 mod serving;

@@ -1,0 +1,209 @@
+//! A driver whose cloud is at the other end of a connection.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::view::PersistentVolumeSpec;
+use async_trait::async_trait;
+use driver::{
+    Call, Capabilities, ClassRequest, Code, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method,
+    Owners, Support,
+};
+use runtime::client::Waited;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::dial::{Dial, TlsDial, UnixDial};
+use crate::endpoint::{Endpoint, EndpointError};
+use crate::line::{Caller, Client, Line};
+use crate::link_error::LinkError;
+use crate::messages::answer::{created, found, garbled, owners};
+use crate::messages::request::{about_class, about_machine};
+use crate::messages::{self as wire, disk};
+use crate::tls::TlsFiles;
+
+/// How long a wait may go without saying so again.
+const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// A driver in another process.
+///
+/// Each call is sent once or not at all. One that could not be sent, and one whose answer was lost, is `Unavailable`; in the
+/// latter case nobody knows what the cloud did. A call that ends early, by its deadline, its token or by being dropped, ends at the
+/// other side as well.
+#[derive(Clone)]
+pub struct RemoteDriver {
+    line: Arc<Line>,
+}
+
+impl RemoteDriver {
+    /// A driver at an endpoint. Nothing is sent yet, and until the driver was reached it offers only what is mandatory. TLS needs
+    /// files; a unix socket ignores them.
+    pub fn new(endpoint: &Endpoint, files: Option<&TlsFiles>, caller: Caller) -> Result<Self, EndpointError> {
+        let dial: Box<dyn Dial> = match (endpoint, files) {
+            (Endpoint::Unix(path), _) => Box::new(UnixDial(path.as_path().into())),
+            (Endpoint::MutualTls { host, port }, Some(files)) => {
+                Box::new(TlsDial { host: host.clone(), port: *port, files: files.clone() })
+            }
+            (Endpoint::MutualTls { .. }, None) => return Err(EndpointError::Files),
+        };
+        Ok(Self::over(dial, caller))
+    }
+
+    /// A driver that is reached in a way of the caller's own.
+    pub fn over(dial: Box<dyn Dial>, caller: Caller) -> Self {
+        Self { line: Arc::new(Line::new(dial, caller)) }
+    }
+
+    /// Reaches the driver now, if it is not reached already.
+    pub async fn reach(&self) -> Result<(), Arc<LinkError>> {
+        self.line.client().await.map(drop)
+    }
+
+    /// Waits until the driver was reached. What is in the way goes to `report`: at once when it changes, then every half minute.
+    pub async fn wait_until_reached(&self, stop: &CancellationToken, mut report: impl FnMut(&str)) -> Waited {
+        let mut said: Option<(String, Instant)> = None;
+        let waiting = async {
+            while let Err(obstacle) = self.reach().await {
+                let (sentence, now) = (obstacle.sentence(), Instant::now());
+                if !said.as_ref().is_some_and(|(last, at)| *last == sentence && now < *at + SAY_AGAIN_AFTER) {
+                    report(&sentence);
+                    said = Some((sentence, now));
+                }
+                tokio::time::sleep_until(self.line.next_attempt().await).await;
+            }
+        };
+        match stop.run_until_cancelled(waiting).await {
+            Some(()) => Waited::Ready,
+            None => Waited::Stopped,
+        }
+    }
+
+    /// Asks one question within the limits of a call.
+    async fn ask<Q, A, Sent>(
+        &self,
+        method: Method,
+        call: &Call,
+        question: Q,
+        send: impl FnOnce(Client, tonic::Request<Q>) -> Sent,
+    ) -> Result<A, DriverError>
+    where
+        Sent: Future<Output = Result<tonic::Response<A>, tonic::Status>>,
+    {
+        call.bound(async {
+            let client = self.line.client().await.map_err(not_sent)?;
+            if self.line.capabilities().support(method) == Support::NotOffered {
+                let message = format!("this driver does not offer {}", method.operation());
+                return Err(DriverError::new(Code::Unimplemented, message));
+            }
+            let mut request = tonic::Request::new(question);
+            request.set_timeout(call.remaining());
+            send(client, request).await.map(tonic::Response::into_inner).map_err(not_heard)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Driver for RemoteDriver {
+    fn capabilities(&self) -> Capabilities {
+        self.line.capabilities()
+    }
+
+    async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
+        use wire::create_response::Result as Answer;
+        let (machine, machine_class) = about_machine(request);
+        let question = wire::CreateRequest { machine, machine_class };
+        let send = |mut to: Client, question| async move { to.create(question).await };
+        match self.ask(Method::Create, call, question, send).await?.result {
+            Some(Answer::Created(made)) => created(made),
+            Some(Answer::Failure(failure)) => Err(failure.into()),
+            None => Err(no_result()),
+        }
+    }
+
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        use wire::delete_response::Result as Answer;
+        let (machine, machine_class) = about_machine(request);
+        let question = wire::DeleteRequest { machine, machine_class };
+        let send = |mut to: Client, question| async move { to.delete(question).await };
+        match self.ask(Method::Delete, call, question, send).await?.result {
+            Some(Answer::Deleted(deleted)) => Ok(deleted.into()),
+            Some(Answer::Failure(failure)) => Err(failure.into()),
+            None => Err(no_result()),
+        }
+    }
+
+    async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        use wire::initialize_response::Result as Answer;
+        let (machine, machine_class) = about_machine(request);
+        let question = wire::InitializeRequest { machine, machine_class };
+        let send = |mut to: Client, question| async move { to.initialize(question).await };
+        match self.ask(Method::Initialize, call, question, send).await?.result {
+            Some(Answer::Initialized(vm)) => found(Some(vm)),
+            Some(Answer::Failure(failure)) => Err(failure.into()),
+            None => Err(no_result()),
+        }
+    }
+
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        use wire::status_response::Result as Answer;
+        let (machine, machine_class) = about_machine(request);
+        let question = wire::StatusRequest { machine, machine_class };
+        let send = |mut to: Client, question| async move { to.status(question).await };
+        match self.ask(Method::Status, call, question, send).await?.result {
+            Some(Answer::Found(vm)) => found(Some(vm)),
+            Some(Answer::Failure(failure)) => Err(failure.into()),
+            None => Err(no_result()),
+        }
+    }
+
+    async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
+        use wire::list_response::Result as Answer;
+        let question = wire::ListRequest { machine_class: Some(about_class(request)) };
+        let send = |mut to: Client, question| async move { to.list(question).await };
+        match self.ask(Method::List, call, question, send).await?.result {
+            Some(Answer::Owners(listed)) => owners(listed),
+            Some(Answer::Failure(failure)) => Err(failure.into()),
+            None => Err(no_result()),
+        }
+    }
+
+    async fn volume_ids(&self, call: &Call, volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {
+        use wire::volume_ids_response::Result as Answer;
+        let question = wire::VolumeIdsRequest { volumes: volumes.iter().map(disk::volume).collect() };
+        let send = |mut to: Client, question| async move { to.volume_ids(question).await };
+        match self.ask(Method::VolumeIds, call, question, send).await?.result {
+            Some(Answer::Ids(list)) => Ok(list.ids),
+            Some(Answer::Failure(failure)) => Err(failure.into()),
+            None => Err(no_result()),
+        }
+    }
+}
+
+fn no_result() -> DriverError {
+    garbled("it answered with neither success nor failure")
+}
+
+fn not_sent(why: Arc<LinkError>) -> DriverError {
+    DriverError::new(Code::Unavailable, why.sentence()).because(why)
+}
+
+/// A gRPC status is never what a cloud said, so none of gRPC's codes is taken for one of ours: a proxy's `NOT_FOUND` would mean
+/// "make another VM", its `UNIMPLEMENTED` likewise.
+fn not_heard(status: tonic::Status) -> DriverError {
+    match status.code() {
+        tonic::Code::DeadlineExceeded => {
+            DriverError::new(Code::DeadlineExceeded, "the driver did not answer before the deadline of the call")
+        }
+        _ if std::error::Error::source(&status).is_some() => DriverError::new(
+            Code::Unavailable,
+            "the connection to the driver broke before it answered; what the cloud did is unknown",
+        ),
+        code => DriverError::new(
+            Code::Unavailable,
+            format!("the driver failed ({code:?}: {}); what the cloud did is unknown", status.message()),
+        ),
+    }
+    .because(status)
+}

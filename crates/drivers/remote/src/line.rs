@@ -1,0 +1,208 @@
+//! The line to a driver: at most one connection, made anew when it broke.
+//!
+//! A call that finds no connection makes one, and asks the driver who it is before anything else; calls that come meanwhile
+//! wait for the outcome. After a failed attempt nobody tries again for a while: calls are answered at once with the reason, so
+//! that a driver which is down costs a thousand machines nothing but a sentence each.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use driver::{Capabilities, Support};
+use futures::future::BoxFuture;
+use http::Uri;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use runtime::{Random, Tasks};
+use tokio::time::Instant;
+
+use crate::dial::Dial;
+use crate::link_error::LinkError;
+use crate::messages::DescribeRequest;
+use crate::messages::driver_client::DriverClient;
+
+/// How long reaching a driver may take, from the first packet to its name.
+const REACHED_WITHIN: Duration = Duration::from_secs(10);
+/// The first wait after a failed attempt; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Spreads the return of many callers to a driver that comes back.
+const JITTER: f64 = 0.5;
+/// How often a silent connection is asked whether it is alive. Servers in Go hang up on clients that ask more than every five minutes.
+const PING_EVERY: Duration = Duration::from_secs(310);
+const PING_ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+/// As the protocol promises.
+const LARGEST_MESSAGE: usize = 64 << 20;
+
+/// Who calls, and on whose account.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Program and version, for the driver's log.
+    pub name: String,
+    /// Randomness for waits.
+    pub random: Random,
+    /// The owner of the connection.
+    pub tasks: Tasks,
+}
+
+pub(crate) type Client = DriverClient<Carrier>;
+
+pub(crate) struct Line {
+    dial: Box<dyn Dial>,
+    caller: Caller,
+    state: tokio::sync::Mutex<State>,
+    capabilities: Mutex<Capabilities>,
+}
+
+enum State {
+    Untried,
+    Up(Client, http2::SendRequest<tonic::body::Body>),
+    Down { setbacks: u32, until: Instant, why: Arc<LinkError> },
+}
+
+impl Line {
+    pub(crate) fn new(dial: Box<dyn Dial>, caller: Caller) -> Self {
+        let state = tokio::sync::Mutex::new(State::Untried);
+        Self { dial, caller, state, capabilities: Mutex::new(Capabilities::MINIMAL) }
+    }
+
+    /// What the driver said when it was last asked.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        *self.capabilities.lock()
+    }
+
+    /// A connection on which the driver has said who it is.
+    pub(crate) async fn client(&self) -> Result<Client, Arc<LinkError>> {
+        let mut state = self.state.lock().await;
+        let setbacks = match &*state {
+            State::Up(client, connection) if !connection.is_closed() => return Ok(client.clone()),
+            State::Down { until, why, .. } if Instant::now() < *until => return Err(why.clone()),
+            State::Down { setbacks, .. } => *setbacks,
+            State::Untried | State::Up(..) => 0,
+        };
+        match self.reach().await {
+            Ok((client, connection)) => {
+                *state = State::Up(client.clone(), connection);
+                Ok(client)
+            }
+            Err(why) => {
+                let why = Arc::new(why);
+                let wait = FIRST_WAIT.saturating_mul(1 << setbacks.min(6)).min(LONGEST_WAIT);
+                let until = Instant::now() + self.caller.random.stretched(wait, JITTER);
+                tracing::debug!(why = %why.sentence(), setbacks, "the driver was not reached");
+                *state = State::Down { setbacks: setbacks.saturating_add(1), until, why: why.clone() };
+                Err(why)
+            }
+        }
+    }
+
+    /// When the next attempt makes sense.
+    pub(crate) async fn next_attempt(&self) -> Instant {
+        match &*self.state.lock().await {
+            State::Down { until, .. } => *until,
+            State::Untried | State::Up(..) => Instant::now(),
+        }
+    }
+
+    async fn reach(&self) -> Result<(Client, http2::SendRequest<tonic::body::Body>), LinkError> {
+        let too_slow = |_| LinkError::Timeout { place: self.dial.place(), after: REACHED_WITHIN };
+        tokio::time::timeout(REACHED_WITHIN, self.connect()).await.map_err(too_slow)?
+    }
+
+    async fn connect(&self) -> Result<(Client, http2::SendRequest<tonic::body::Body>), LinkError> {
+        let io = self.dial.dial().await?;
+        let broken = |source| LinkError::Handshake { place: self.dial.place(), source };
+        let (send, connection) = http2::Builder::new(EndsWith(self.caller.tasks.clone()))
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_ANSWERED_WITHIN)
+            .handshake(TokioIo::new(io))
+            .await
+            .map_err(|source| broken(Box::new(source)))?;
+        self.keep(Box::pin(connection));
+        let origin: Uri = self.dial.origin().parse().map_err(|_| LinkError::Name { place: self.dial.place() })?;
+        let client = DriverClient::with_origin(Carrier(send.clone()), origin)
+            .max_decoding_message_size(LARGEST_MESSAGE)
+            .max_encoding_message_size(LARGEST_MESSAGE);
+        self.ask_who_it_is(client.clone()).await?;
+        Ok((client, send))
+    }
+
+    /// Lets a connection live until it ends, or everything does.
+    fn keep(&self, connection: BoxFuture<'static, hyper::Result<()>>) {
+        let (stopping, place) = (self.caller.tasks.stopping(), self.dial.place());
+        self.caller.tasks.spawn("driver connection", async move {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => {}
+                ended = connection => match ended {
+                    Ok(()) => tracing::debug!(%place, "the connection to the driver was closed"),
+                    Err(error) => tracing::debug!(%place, %error, "the connection to the driver broke"),
+                }
+            }
+        });
+    }
+
+    async fn ask_who_it_is(&self, mut client: Client) -> Result<(), LinkError> {
+        let asked = client.describe(DescribeRequest { client: self.caller.name.clone() }).await;
+        let said = asked.map_err(|status| match status.code() {
+            tonic::Code::Unimplemented => LinkError::Protocol { place: self.dial.place() },
+            _ => LinkError::Describe { place: self.dial.place(), source: Box::new(status) },
+        })?;
+        let said = said.into_inner();
+        let offered = said.capabilities.unwrap_or_default();
+        let support = |offered| if offered { Support::Offered } else { Support::NotOffered };
+        let capabilities = Capabilities {
+            initialize: support(offered.initialize),
+            status: support(offered.status),
+            list: support(offered.list),
+            volume_ids: support(offered.volume_ids),
+        };
+        tracing::info!(
+            place = %self.dial.place(), driver = %said.name, version = %said.version, ?capabilities,
+            "connected to the driver"
+        );
+        *self.capabilities.lock() = capabilities;
+        Ok(())
+    }
+}
+
+/// Runs hyper's tasks until everything ends; the one that moves the bytes of a connection is among them.
+#[derive(Clone)]
+struct EndsWith(Tasks);
+
+impl<F> hyper::rt::Executor<F> for EndsWith
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    fn execute(&self, work: F) {
+        let stopping = self.0.stopping();
+        self.0.spawn("driver protocol", async move {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => {}
+                _ended = work => {}
+            }
+        });
+    }
+}
+
+/// Carries requests over one connection.
+#[derive(Clone)]
+pub(crate) struct Carrier(http2::SendRequest<tonic::body::Body>);
+
+impl tower::Service<http::Request<tonic::body::Body>> for Carrier {
+    type Response = http::Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, hyper::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+        Box::pin(self.0.send_request(request))
+    }
+}

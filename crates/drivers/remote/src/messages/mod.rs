@@ -1,0 +1,45 @@
+//! Between the protocol's words and ours.
+//!
+//! Out and back again must change nothing that the contract speaks of; what it does not speak of (the status of a machine, who
+//! owns it) does not travel. Whatever comes from the other side is read with suspicion: an answer without a result is no success,
+//! and a VM without an id is no VM.
+
+pub(crate) mod answer;
+pub(crate) mod disk;
+pub(crate) mod request;
+
+pub use generated::*;
+
+/// The protocol as it is generated from `proto/millwright/driver/v1/driver.proto`.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated"
+)]
+mod generated {
+    include!("../../generated/millwright.driver.v1.rs");
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let hidden = self.data.keys().map(|key| (key, format_args!("***")));
+        f.debug_map().entries(hidden).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_of_a_request_shows_no_secret() {
+        let secret = Secret { data: [("token".to_owned(), b"hunter2".to_vec())].into() };
+        let machine_class = MachineClass { secret: Some(secret), ..MachineClass::default() };
+        let shown = format!("{:?}", CreateRequest { machine: None, machine_class: Some(machine_class) });
+        assert!(shown.contains("token"));
+        assert!(!shown.contains("hunter2") && !shown.contains("104"), "{shown}");
+    }
+}

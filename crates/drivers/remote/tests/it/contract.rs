@@ -1,0 +1,56 @@
+//! A driver behind the wire is as good as one without.
+
+use driver::conformance::{Case, Report, try_case};
+use driver::{Capabilities, Support};
+use millwright_driver_remote::{Endpoint, Listener, RemoteDriver, serve};
+use runtime::Tasks;
+use std::sync::Arc;
+use virtual_cloud::Config;
+
+use crate::wire::{Ground, about, caller};
+
+async fn report(config: &Config) -> Report {
+    let mut verdicts = Vec::new();
+    for case in Case::ALL {
+        verdicts.push((case, try_case(case, &Ground::new(config.clone()).await).await));
+    }
+    Report { verdicts }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_virtual_cloud_keeps_the_contract_over_the_wire() {
+    for initialize in [Support::Offered, Support::NotOffered] {
+        let capabilities = Capabilities { initialize, ..Capabilities::ALL };
+        let report = report(&Config { capabilities, ..Config::default() }).await;
+        assert!(report.passed(), "{report}");
+        let moot = usize::from(initialize == Support::NotOffered);
+        assert_eq!(report.skipped().len(), moot, "{report}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_without_optional_calls_keeps_the_contract_over_the_wire_too() {
+    let report = report(&Config { capabilities: Capabilities::MINIMAL, ..Config::default() }).await;
+    assert!(report.passed(), "{report}");
+}
+
+/// On a real socket and a real clock, which is all that the tests above leave out.
+#[tokio::test]
+async fn the_virtual_cloud_keeps_the_contract_over_a_unix_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = Endpoint::Unix(folder.path().join("driver.sock"));
+    let mut verdicts = Vec::new();
+    for case in Case::ALL {
+        let mut ground = Ground::new(Config::default()).await;
+        let tasks = Tasks::new();
+        let listener = Listener::bind(&endpoint, None).await.unwrap();
+        tasks.spawn("callers", serve(Arc::new(ground.cloud.clone()), about(), listener, tasks.clone()));
+        ground.driver = RemoteDriver::new(&endpoint, None, caller(&ground.tasks)).unwrap();
+        ground.driver.reach().await.unwrap();
+        verdicts.push((case, try_case(case, &ground).await));
+        ground.tasks.shut_down(std::time::Duration::from_secs(5)).await;
+        tasks.shut_down(std::time::Duration::from_secs(5)).await;
+    }
+    let report = Report { verdicts };
+    assert!(report.passed(), "{report}");
+}

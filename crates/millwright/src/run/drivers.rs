@@ -1,0 +1,60 @@
+//! Which cloud the machines are made in.
+//!
+//! With `--driver-endpoint` it is at the other end of a connection, outlives this process and is shared with other replicas.
+//! Without, it is the virtual one in this process, which forgets everything when the process ends: good for a first look.
+
+use std::sync::Arc;
+
+use anyhow::bail;
+use controllers::Drivers;
+use remote_driver::{Caller, Endpoint, RemoteDriver};
+use runtime::client::Waited;
+use runtime::{Clock, Random, Tasks};
+use tokio_util::sync::CancellationToken;
+use virtual_cloud::{Config, VirtualCloud};
+
+use crate::cli::Run;
+
+/// Finds what is wrong with the flags before anything is waited for.
+pub(super) fn check(options: &Run) -> anyhow::Result<()> {
+    if matches!(options.driver_endpoint, Some(Endpoint::MutualTls { .. })) && options.driver_tls().is_none() {
+        bail!("--driver-endpoint=tcp+mtls://… needs --driver-ca-file, --driver-cert-file and --driver-key-file");
+    }
+    Ok(())
+}
+
+/// The drivers at hand; `None` when asked to stop before there was one.
+pub(super) async fn at_hand(
+    options: &Run,
+    kubelets: Option<kube::Client>,
+    clock: &Clock,
+    random: &Random,
+    tasks: &Tasks,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<Drivers>> {
+    let Some(endpoint) = &options.driver_endpoint else {
+        let cloud = in_this_process(tasks, kubelets, clock, random);
+        return Ok(Some(Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud))));
+    };
+    let caller = Caller {
+        name: concat!("millwright/", env!("CARGO_PKG_VERSION")).to_owned(),
+        random: random.fork(),
+        tasks: tasks.clone(),
+    };
+    let driver = RemoteDriver::new(endpoint, options.driver_tls().as_ref(), caller)?;
+    // What a driver can do decides what is planned, so nothing is planned before it has said so.
+    let reached =
+        driver.wait_until_reached(stop, |obstacle| tracing::warn!("waiting for the driver: {obstacle}")).await;
+    Ok((reached == Waited::Ready).then(|| Drivers::only(Arc::new(driver))))
+}
+
+/// The cloud in this process, with its kubelets if there is a cluster to join.
+fn in_this_process(tasks: &Tasks, kubelets: Option<kube::Client>, clock: &Clock, random: &Random) -> VirtualCloud {
+    let now = clock.clone();
+    let cloud = VirtualCloud::new(Config::default(), Arc::new(move || now.now()), random.number());
+    if let Some(client) = kubelets {
+        let (cloud, stopping) = (cloud.clone(), tasks.stopping());
+        tasks.spawn("kubelets", async move { cloud.run_nodes(client, stopping).await });
+    }
+    cloud
+}

@@ -1,0 +1,160 @@
+//! The virtual cloud as a process of its own: it outlives the controller, and is told apart from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::MachineClass;
+use apiserver::loopback::Running;
+use apiserver::{Options, Server, loopback};
+use driver::{Call, ClassRequest, Driver};
+use remote_driver::{Caller, RemoteDriver};
+use runtime::{Random, Tasks};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::program::{Program, run, text};
+
+const MACHINES: usize = 10;
+const RESOURCE: &str = "machines.machine.sapcloud.io";
+
+fn name(n: usize) -> String {
+    format!("m-{n}")
+}
+
+/// An API server on loopback with a class and ten machines, and a folder for sockets.
+struct World {
+    server: Server,
+    _running: Running,
+    folder: TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        let (clock, folder) = (runtime::Clock::system(), TempDir::new().unwrap());
+        let server = Server::new(Options::new(Arc::new(move || clock.now()), 1));
+        for definition in api::crd::definitions() {
+            server.insert(&definition).unwrap();
+        }
+        let group = "machine.sapcloud.io/v1alpha1";
+        let meta = |name: &str| json!({ "name": name, "namespace": "default" });
+        server
+            .insert(&json!({ "apiVersion": "v1", "kind": "Secret", "metadata": meta("s"), "stringData": { "userData": "x" } }))
+            .unwrap();
+        let spec = json!({ "createLatency": "200ms", "bootLatency": "100ms", "join": { "after": "100ms" } });
+        server
+            .insert(&json!({
+                "apiVersion": group, "kind": "MachineClass", "metadata": meta("c"), "provider": "virtual",
+                "providerSpec": spec, "secretRef": { "name": "s", "namespace": "default" },
+            }))
+            .unwrap();
+        for n in 0..MACHINES {
+            let spec = json!({ "class": { "kind": "MachineClass", "name": "c" } });
+            server
+                .insert(&json!({ "apiVersion": group, "kind": "Machine", "metadata": meta(&name(n)), "spec": spec }))
+                .unwrap();
+        }
+        let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
+        running.write_kubeconfig(folder.path().join("kubeconfig")).unwrap();
+        Self { server, _running: running, folder }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_string_lossy().into_owned()
+    }
+
+    fn endpoint(&self) -> String {
+        format!("unix:{}", self.path("cloud.sock"))
+    }
+
+    fn cloud(&self) -> Program {
+        let (listen, kubeconfig) = (self.endpoint(), self.path("kubeconfig"));
+        Program::start(&["virtual-cloud", "--listen", &listen, "--kubeconfig", &kubeconfig, "--allow-doubles"])
+    }
+
+    fn controller(&self) -> Program {
+        let (endpoint, kubeconfig) = (self.endpoint(), self.path("kubeconfig"));
+        let arguments =
+            ["run", "--leader-elect=false", "--driver-endpoint", &endpoint, "--target-kubeconfig", &kubeconfig];
+        Program::start(&arguments)
+    }
+
+    fn running(&self) -> usize {
+        let machines = self.server.objects(RESOURCE);
+        machines.iter().filter(|machine| machine["status"]["currentStatus"]["phase"] == "Running").count()
+    }
+
+    async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        for _ in 0..1200 {
+            if holds().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("waited a minute in vain until {what}: {:#?}", self.server.objects(RESOURCE));
+    }
+
+    /// Every VM of the cloud, asked the way a controller asks.
+    async fn vms(&self, tasks: &Tasks) -> usize {
+        let caller = Caller { name: "test/0".into(), random: Random::seeded(1), tasks: tasks.clone() };
+        let driver = RemoteDriver::new(&self.endpoint().parse().unwrap(), None, caller).unwrap();
+        let mut class = MachineClass { provider: "virtual".into(), ..MachineClass::default() };
+        class.provider_spec = json!({});
+        let request = ClassRequest { class: Arc::new(class), secret: Arc::default() };
+        driver.list(&Call::default(), &request).await.map_or(0, |owners| owners.len())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_is_killed_finds_its_ten_vms_again_and_makes_no_more() {
+    let (world, tasks) = (World::new().await, Tasks::new());
+    let mut cloud = world.cloud();
+    cloud.says(&["the virtual cloud is open", "cloud.sock"]);
+    let mut controller = world.controller();
+    controller.says(&["connected to the driver", "virtual"]);
+    world.until("some VMs are there", async || world.vms(&tasks).await > 0).await;
+    controller.kill();
+
+    let controller = world.controller();
+    world.until("all run", async || world.running() == MACHINES).await;
+    assert_eq!(world.vms(&tasks).await, MACHINES, "a doubled create would show");
+
+    let requests = world.server.requests();
+    let of_nodes = requests.iter().filter(|entry| entry.tally.resource == "nodes" && entry.tally.verb == "create");
+    let agents: Vec<_> = of_nodes.map(|entry| entry.tally.user_agent.clone()).collect();
+    assert_eq!(agents.len(), MACHINES);
+    assert!(agents.iter().all(|agent| agent.starts_with("millwright-virtual-cloud/")), "{agents:?}");
+
+    tasks.stop();
+    assert!(controller.terminate().success());
+    assert!(cloud.terminate().success());
+    assert!(!std::path::Path::new(&world.path("cloud.sock")).exists(), "the socket went with its owner");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_driver_that_is_not_there_is_waited_for_until_it_is() {
+    let world = World::new().await;
+    let mut controller = world.controller();
+    let said = controller.says(&["waiting for the driver"]);
+    assert!(said.contains(&world.endpoint()) && said.contains("start it"), "{said}");
+    let _cloud = world.cloud();
+    controller.says(&["connected to the driver"]);
+    controller.says(&["beginning to work"]);
+    assert!(controller.terminate().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_cloud_does_not_take_the_socket_of_the_first() {
+    let world = World::new().await;
+    let mut cloud = world.cloud();
+    cloud.says(&["the virtual cloud is open"]);
+    let output = run(&["virtual-cloud", "--listen", &world.endpoint(), "--kubeconfig=none"]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("another process already does"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn tls_without_certificates_is_refused_with_the_flags_that_are_missing() {
+    let output = run(&["run", "--target-kubeconfig=none", "--driver-endpoint=tcp+mtls://localhost:1"]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("--driver-cert-file"), "{}", text(&output.stderr));
+}
