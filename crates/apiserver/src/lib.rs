@@ -30,6 +30,7 @@ mod names;
 mod openapi;
 pub mod patch;
 mod protobuf;
+mod protection;
 mod query;
 mod render;
 mod reply;

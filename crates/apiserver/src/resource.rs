@@ -32,7 +32,9 @@ pub(crate) enum Generation {
     Absent,
     /// It starts at 1 and grows when anything but metadata and status changes.
     FollowsSpec,
-    /// The same, and it also grows when an annotation changes: a deployment's controller reads orders there.
+    /// It is 1 and stays so, whatever changes.
+    Constant,
+    /// It follows the spec, and it also grows when an annotation changes: a deployment's controller reads orders there.
     FollowsSpecAndAnnotations,
 }
 
@@ -133,6 +135,11 @@ pub(crate) trait Rules: Send + Sync + fmt::Debug {
 
     /// Marks an object whose deletion has begun.
     fn mark_deleting(&self, _object: &mut Value) {}
+
+    /// Why an object must not be deleted, if it must not.
+    fn undeletable(&self, _object: &Value) -> Option<&'static str> {
+        None
+    }
 
     /// Whether anything but finalizers in the metadata keeps a deleted object.
     fn is_held(&self, _object: &Value) -> bool {

@@ -16,6 +16,7 @@ use crate::faults::Faults;
 use crate::garbage::Collector;
 use crate::kinds::priorities;
 use crate::ledger::{Entry, Ledger, Tally};
+use crate::protection::release_unused;
 use crate::query::Query;
 use crate::service::Service;
 use crate::state::State;
@@ -185,8 +186,8 @@ impl Server {
         Ok(())
     }
 
-    /// Does what a real cluster's controller manager does for every kind: collects what has lost its owner, and clears out
-    /// namespaces that were deleted. It goes on until it is dropped, and nothing of it happens where nobody asks for it.
+    /// Does what a real cluster's controller manager does for every kind: collects what has lost its owner, clears out
+    /// namespaces that were deleted, and lets go of deleted volumes and claims that nobody uses. It goes on until it is dropped, and nothing of it happens where nobody asks for it.
     ///
     /// It acts on events only, so under a paused clock it takes no time but the five seconds that a deleted namespace is let be.
     pub async fn keep_house(&self) -> Infallible {
@@ -201,7 +202,9 @@ impl Server {
             let due = {
                 let mut state = self.shared.state.lock();
                 collector.collect(&mut state, now);
+                release_unused(&mut state, now);
                 let due = end_namespaces(&mut state, now);
+                release_unused(&mut state, now);
                 collector.collect(&mut state, now);
                 due
             };

@@ -5,6 +5,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 
 use super::fields::{fill_at, put};
+use super::selectors;
 use crate::resource::{Resource, Rules};
 use crate::schema::Cause;
 
@@ -28,6 +29,23 @@ fn count(object: &mut Value) {
     fill_at(object, "/status", counts);
 }
 
+/// What is wrong with a number of pods or a share of them.
+fn wrong_share(value: &Value) -> Option<&'static str> {
+    let Some(text) = value.as_str() else {
+        return value.as_i64().is_some_and(|n| n < 0).then_some("must be greater than or equal to 0");
+    };
+    let digits =
+        text.strip_suffix('%').filter(|digits| !digits.is_empty() && digits.bytes().all(|d| d.is_ascii_digit()));
+    match digits.map(|digits| digits.parse::<u64>().unwrap_or(u64::MAX)) {
+        None => Some(
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
+             validation is '[0-9]+%')",
+        ),
+        Some(101..) => Some("must not be greater than 100%"),
+        Some(_) => None,
+    }
+}
+
 impl Rules for Budgets {
     fn complete_new(&self, object: &mut Value, _now: Timestamp) {
         put(object, "status", json!({}));
@@ -45,11 +63,10 @@ impl Rules for Budgets {
             causes.push(Cause::invalid("spec", &spec, "minAvailable and maxUnavailable cannot be both set"));
         }
         for field in ["minAvailable", "maxUnavailable"] {
-            let number = spec.get(field).filter(|value| value.as_i64().is_some_and(|n| n < 0));
-            causes.extend(
-                number.map(|n| Cause::invalid(format!("spec.{field}"), n, "must be greater than or equal to 0")),
-            );
+            let wrong = spec.get(field).and_then(|value| Some((value, wrong_share(value)?)));
+            causes.extend(wrong.map(|(value, rule)| Cause::invalid(format!("spec.{field}"), value, rule)));
         }
+        causes.extend(selectors::complaints("spec.selector", spec.get("selector")));
         let policies = ["AlwaysAllow", "IfHealthyBudget"];
         let policy = spec.get("unhealthyPodEvictionPolicy");
         if let Some(policy) = policy.filter(|p| !policies.iter().any(|known| *p == known)) {

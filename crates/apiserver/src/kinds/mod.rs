@@ -10,8 +10,9 @@ mod nodes;
 mod pods;
 pub(crate) mod priorities;
 mod secrets;
+mod selectors;
 mod times;
-mod volumes;
+pub(crate) mod volumes;
 mod workloads;
 
 use k8s_openapi::api::coordination::v1::Lease;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::fields::fill_top;
 use crate::meta;
-use crate::resource::{Resource, Rules};
+use crate::resource::{Generation, Resource, Rules};
 use crate::schema::Cause;
 
 /// The highest number that a class may have unless it is the system's own.
@@ -14,12 +14,12 @@ const HIGHEST: i64 = 1_000_000_000;
 
 /// The kind.
 pub(super) fn resource() -> Resource {
-    Resource::built_in("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses")
+    let resource = Resource::built_in("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses")
         .cluster()
         .short(&["pc"])
-        .with_generation()
         .typed::<PriorityClass>()
-        .ruled_by(Priorities)
+        .ruled_by(Priorities);
+    Resource { generation: Generation::Constant, ..resource }
 }
 
 /// The classes that every cluster has.
@@ -42,10 +42,18 @@ struct Priorities;
 impl Rules for Priorities {
     fn complete_new(&self, object: &mut Value, _now: Timestamp) {
         fill_top(object, json!({ "preemptionPolicy": "PreemptLowerPriority", "value": 0 }));
+        if let Some(object) = object.as_object_mut() {
+            object.retain(|field, value| field != "globalDefault" || *value == Value::Bool(true));
+        }
     }
 
     fn complete_changed(&self, object: &mut Value, _old: &Value, now: Timestamp) {
         self.complete_new(object, now);
+    }
+
+    fn undeletable(&self, object: &Value) -> Option<&'static str> {
+        let systems_own = of_the_system().iter().any(|own| meta::name(own) == meta::name(object));
+        systems_own.then_some("this is a system priority class and cannot be deleted")
     }
 
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -54,14 +62,22 @@ impl Rules for Priorities {
         let systems_own = of_the_system().iter().any(|own| meta::name(own) == meta::name(object));
         if old.is_none() && !systems_own {
             if meta::name(object).starts_with("system-") {
-                let rule = "priority class names with 'system-' prefix are reserved for system use only. error: only system \
-                            priority classes are allowed";
-                causes.push(Cause::forbidden("metadata.name", rule));
+                let rule = format!(
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {} is not a known \
+                     system priority class",
+                    meta::name(object)
+                );
+                causes.push(Cause::forbidden("metadata.name", &rule));
             }
             if value.as_i64().is_some_and(|value| value > HIGHEST) {
                 let rule = format!("maximum allowed value of a user defined priority is {HIGHEST}");
                 causes.push(Cause::forbidden("value", &rule));
             }
+        }
+        let policies = ["PreemptLowerPriority", "Never"];
+        let policy = object.get("preemptionPolicy").unwrap_or(&Value::Null);
+        if old.is_none() && !policies.iter().any(|known| policy == known) {
+            causes.push(Cause::unsupported("preemptionPolicy", policy, &policies.map(Value::from)));
         }
         for field in ["value", "preemptionPolicy"] {
             if old.is_some_and(|old| old.get(field) != object.get(field)) {

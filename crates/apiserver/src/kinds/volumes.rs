@@ -10,6 +10,11 @@ use crate::meta;
 use crate::resource::{Resource, Rules, StatusWrites};
 use crate::schema::Cause;
 
+/// On every volume; goes when the volume is deleted and not bound.
+pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+/// On every claim; goes when the claim is deleted and no pod uses it.
+pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
 /// The kinds.
 pub(super) fn resources() -> Vec<Resource> {
     let in_storage = |kind: &str, plural: &str| {
@@ -85,13 +90,129 @@ impl Storage {
     }
 }
 
+/// The fields of a volume's spec that do not say where it is.
+const ABOUT_ANY_VOLUME: &[&str] = &[
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
+
+/// Where a volume is.
+fn source(volume: &Value) -> Vec<(&String, &Value)> {
+    let spec = volume.get("spec").and_then(Value::as_object).into_iter().flatten();
+    spec.filter(|(field, _)| !ABOUT_ANY_VOLUME.contains(&field.as_str())).collect()
+}
+
+impl Storage {
+    /// What has to be said and is not.
+    fn missing(self, object: &Value) -> Vec<Cause> {
+        let absent = |pointer: &str| match object.pointer(pointer) {
+            None | Some(Value::Null) => true,
+            Some(Value::String(text)) => text.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            Some(Value::Object(fields)) => fields.is_empty(),
+            Some(_) => false,
+        };
+        let one_source = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+        let rules: &[(&str, &str, &str)] = match self {
+            Self::Volume => {
+                &[("/spec/accessModes", "spec.accessModes", ""), ("/spec/capacity/storage", "spec.capacity", "")]
+            }
+            Self::Claim => &[
+                ("/spec/accessModes", "spec.accessModes", "at least 1 access mode is required"),
+                ("/spec/resources/requests/storage", "spec.resources[storage]", ""),
+            ],
+            Self::Class => &[("/provisioner", "provisioner", "")],
+            Self::Attachment => &[
+                ("/spec/attacher", "spec.attacher", ""),
+                ("/spec/source", "spec.source", one_source),
+                ("/spec/nodeName", "spec.nodeName", ""),
+            ],
+            Self::Driver => &[],
+        };
+        let missing = rules.iter().filter(|(pointer, ..)| absent(pointer));
+        let mut causes: Vec<Cause> = missing.map(|(_, field, rule)| Cause::required(*field, rule)).collect();
+        if self == Self::Volume && source(object).is_empty() {
+            causes.push(Cause::required("spec", "must specify a volume type"));
+        }
+        causes
+    }
+
+    /// What must not change and does.
+    fn frozen(self, object: &Value, old: &Value) -> Vec<Cause> {
+        let immutable = |pointer: &str, field: &str| {
+            let (new, old) = (object.pointer(pointer), old.pointer(pointer));
+            (new != old).then(|| Cause::invalid(field, new.unwrap_or(&Value::Null), "field is immutable"))
+        };
+        let pointers: &[(&str, &str)] = match self {
+            Self::Attachment => &[("/spec", "spec")],
+            Self::Class => &[
+                ("/parameters", "parameters"),
+                ("/provisioner", "provisioner"),
+                ("/reclaimPolicy", "reclaimPolicy"),
+                ("/volumeBindingMode", "volumeBindingMode"),
+            ],
+            // The first is the reference's own spelling.
+            Self::Driver => &[
+                ("/spec/attachRequired", "spec.attachedRequired"),
+                ("/spec/volumeLifecycleModes", "spec.volumeLifecycleModes"),
+            ],
+            Self::Volume | Self::Claim => &[],
+        };
+        let mut causes: Vec<Cause> = pointers.iter().filter_map(|(pointer, field)| immutable(pointer, field)).collect();
+        match self {
+            Self::Volume if source(object) != source(old) => {
+                let rule = "spec.persistentvolumesource is immutable after creation";
+                causes.push(Cause::forbidden("spec.persistentvolumesource", rule));
+            }
+            Self::Claim if Self::promised(object) != Self::promised(old) => {
+                let rule = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
+                            bound claims";
+                causes.push(Cause::forbidden("spec", rule));
+            }
+            _ => {}
+        }
+        causes
+    }
+
+    /// What of a claim's spec stays as it is. The volume is filled in once, by whoever binds it.
+    fn promised(claim: &Value) -> Value {
+        let mut spec = claim.get("spec").cloned().unwrap_or_default();
+        if let Some(spec) = spec.as_object_mut() {
+            for field in ["resources", "volumeAttributesClassName", "volumeName"] {
+                spec.remove(field);
+            }
+        }
+        spec
+    }
+}
+
+/// Keeps a volume that is bound, and a claim that a pod uses, until somebody looks whether that still holds.
+fn protect(object: &mut Value, finalizer: &str) {
+    let Some(metadata) = meta::edit(object) else { return };
+    let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(finalizers) = finalizers.as_array_mut().filter(|list| !list.iter().any(|f| f == finalizer)) {
+        finalizers.push(json!(finalizer));
+    }
+}
+
 impl Rules for Storage {
     fn complete_new(&self, object: &mut Value, now: Timestamp) {
         match self {
             Self::Volume => {
                 put(object, "status", json!({ "phase": "Pending", "lastPhaseTransitionTime": meta::time(now) }));
+                protect(object, VOLUME_PROTECTION);
             }
-            Self::Claim => put(object, "status", json!({ "phase": "Pending" })),
+            Self::Claim => {
+                put(object, "status", json!({ "phase": "Pending" }));
+                protect(object, CLAIM_PROTECTION);
+            }
             Self::Attachment => put(object, "status", json!({})),
             Self::Class | Self::Driver => {}
         }
@@ -110,20 +231,10 @@ impl Rules for Storage {
     }
 
     fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let frozen: &[&str] = match (self, old) {
-            (Self::Attachment, Some(_)) => &["spec"],
-            (Self::Class, Some(_)) => &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
-            _ => &[],
-        };
-        let changed = |field: &&&str| old.is_some_and(|old| object.get(**field) != old.get(**field));
-        let frozen = frozen.iter().filter(changed);
-        frozen
-            .map(|field| match self {
-                Self::Class if matches!(*field, "parameters" | "provisioner") => {
-                    Cause::forbidden(*field, &format!("updates to {field} are forbidden."))
-                }
-                _ => Cause::invalid(*field, object.get(*field).unwrap_or(&Value::Null), "field is immutable"),
-            })
-            .collect()
+        let mut causes = self.missing(object);
+        if let Some(old) = old {
+            causes.extend(self.frozen(object, old));
+        }
+        causes
     }
 }

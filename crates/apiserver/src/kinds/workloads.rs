@@ -7,13 +7,15 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::batch::v1 as batch;
 use k8s_openapi::api::core::v1 as core;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::fields::{fill_at, put};
 use super::pods::complete_template;
+use super::selectors;
 use crate::meta;
 use crate::resource::{Dependents, Generation, Resource, Rules};
 use crate::schema::Cause;
+use crate::selector::{Labels, written_out};
 
 /// The kinds.
 pub(super) fn resources() -> Vec<Resource> {
@@ -118,6 +120,64 @@ impl Workload {
         }
     }
 
+    /// The word by which the reference calls it when it complains, also where that is another kind's.
+    fn called(self) -> &'static str {
+        match self {
+            Self::ReplicaSet | Self::Deployment => "deployment",
+            Self::StatefulSet => "statefulset",
+            Self::DaemonSet => "daemonset",
+            Self::ReplicationController | Self::Job => "",
+        }
+    }
+
+    /// Without a selector that fits its own pods a workload would make new ones for ever.
+    fn wrong_selector(self, object: &Value) -> Vec<Cause> {
+        let selector = object.pointer("/spec/selector");
+        let nothing = Value::Null;
+        let labels = object.pointer("/spec/template/metadata/labels").unwrap_or(&nothing);
+        let mut causes = selectors::complaints("spec.selector", selector);
+        match selector {
+            _ if self == Self::Job => return Vec::new(),
+            None => causes.push(Cause::required("spec.selector", "")),
+            Some(selector)
+                if self != Self::ReplicationController && selector.as_object().is_some_and(Map::is_empty) =>
+            {
+                let rule = format!("empty selector is invalid for {}", self.called());
+                causes.push(Cause::invalid("spec.selector", selector, &rule));
+            }
+            Some(_) => {}
+        }
+        if self == Self::ReplicationController && object.pointer("/spec/template").is_none() {
+            return causes;
+        }
+        let selects = selector.and_then(written_out).and_then(|text| Labels::parse(&text).ok());
+        let selected = json!({ "metadata": { "labels": labels } });
+        if causes.iter().all(|c| c.message == "Required value") && !selects.is_some_and(|s| s.matches(&selected)) {
+            let rule = "`selector` does not match template `labels`";
+            causes.push(Cause::invalid("spec.template.metadata.labels", labels, rule));
+        }
+        causes
+    }
+
+    fn wrong_template(self, object: &Value) -> Option<Cause> {
+        let Some(template) = object.pointer("/spec/template") else {
+            let field =
+                if self == Self::ReplicationController { "spec.template" } else { "spec.template.spec.containers" };
+            return Some(Cause::required(field, ""));
+        };
+        let containers = template.pointer("/spec/containers").and_then(Value::as_array);
+        if containers.is_none_or(Vec::is_empty) {
+            return Some(Cause::required("spec.template.spec.containers", ""));
+        }
+        let policy = template.pointer("/spec/restartPolicy").unwrap_or(&Value::Null);
+        let field = "spec.template.spec.restartPolicy";
+        match (self, policy.as_str().unwrap_or_default()) {
+            (Self::Job, "Always") => Some(Cause::required(field, "valid values: \"OnFailure\", \"Never\"")),
+            (Self::Job, _) | (_, "Always") => None,
+            _ => Some(Cause::unsupported(field, policy, &[json!("Always")])),
+        }
+    }
+
     fn complete(self, object: &mut Value) {
         if self == Self::Job {
             let parallel = object.pointer("/spec/parallelism").is_some();
@@ -188,6 +248,8 @@ impl Rules for Workload {
         if let Some(replicas) = object.pointer("/spec/replicas").filter(|n| n.as_i64().is_some_and(|n| n < 0)) {
             causes.push(Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0"));
         }
+        causes.extend(self.wrong_selector(object));
+        causes.extend(self.wrong_template(object));
         let selector = object.pointer("/spec/selector");
         if let Some(old) = old.filter(|_| *self != Self::ReplicationController)
             && old.pointer("/spec/selector") != selector

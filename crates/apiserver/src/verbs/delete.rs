@@ -194,6 +194,9 @@ pub(crate) fn remove(state: &mut State, call: &Call, key: &Key, options: &Option
     let Some(old) = state.get(resource, key).cloned() else {
         return Err(Failure::not_found(resource, &key.name));
     };
+    if let Some(why) = resource.rules.undeletable(&old) {
+        return Err(Failure::forbidden(resource, &key.name, why, &[]));
+    }
     options.check_preconditions(resource, &old)?;
     let mut object = old.as_ref().clone();
     let grace = time_to_wind_down(resource, &old, options.grace_period_seconds);

@@ -226,7 +226,7 @@ fn with_only_finalizers_changed(object: &Value, old: &Value) -> Value {
 
 /// A new generation for every change of what the object is *meant* to be.
 fn follow_generation(resource: &Resource, object: &mut Value, old: &Value) {
-    if resource.generation == Generation::Absent {
+    if matches!(resource.generation, Generation::Absent | Generation::Constant) {
         return;
     }
     let ignored = if resource.status == StatusWrites::NoSubresource { "metadata" } else { "status" };

@@ -23,6 +23,12 @@ cases![
     a_new_volume_is_pending_until_somebody_says_otherwise,
     a_storage_class_is_completed_and_frozen,
     an_attachment_is_frozen_but_for_its_status,
+    a_workload_selects_its_own_pods,
+    a_workload_restarts_its_pods_and_a_job_does_not,
+    a_budget_is_a_number_or_a_share,
+    a_claim_waits_for_the_pods_that_use_it,
+    a_volume_says_where_it_is_and_stays_there,
+    a_priority_class_of_the_system_stays,
     an_event_is_the_same_from_both_sides,
     an_event_of_the_newer_group_says_who_saw_what,
 ];
@@ -334,5 +340,104 @@ async fn an_event_of_the_newer_group_says_who_saw_what(s: Stage) -> Verdict {
         let status = s.post(&events, &without(field)).await?.fails(422, "Invalid")?;
         says(&status["message"], &format!("{field}: Required value"))?;
     }
+    Ok(())
+}
+
+async fn a_workload_selects_its_own_pods(s: Stage) -> Verdict {
+    let with = |selector: Value| workload("Deployment", &json!({"selector": selector}));
+    let status = s.post(&path(&s, "apps", "deployments"), &with(json!({"matchLabels": {"app": "b"}}))).await?;
+    let message = "Deployment.apps \"a\" is invalid: spec.template.metadata.labels: Invalid value: {\"app\":\"a\"}: `selector` \
+                   does not match template `labels`";
+    status.fails_saying(422, "Invalid", message)?;
+    let status = s.post(&path(&s, "apps", "deployments"), &with(json!({}))).await?;
+    let message =
+        "Deployment.apps \"a\" is invalid: spec.selector: Invalid value: {}: empty selector is invalid for deployment";
+    status.fails_saying(422, "Invalid", message)?;
+    let bare = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}});
+    let message = "Deployment.apps \"a\" is invalid: [spec.selector: Required value, spec.template.metadata.labels: Invalid \
+                   value: null: `selector` does not match template `labels`, spec.template.spec.containers: Required value]";
+    s.post(&path(&s, "apps", "deployments"), &bare).await?.fails_saying(422, "Invalid", message)?;
+    Ok(())
+}
+
+async fn a_workload_restarts_its_pods_and_a_job_does_not(s: Stage) -> Verdict {
+    let mut set = workload("StatefulSet", &json!({"serviceName": "a"}));
+    set["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
+    let message = "StatefulSet.apps \"a\" is invalid: spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported \
+                   values: \"Always\"";
+    s.post(&path(&s, "apps", "statefulsets"), &set).await?.fails_saying(422, "Invalid", message)?;
+    let template = json!({"spec": set["spec"]["template"]["spec"]});
+    let mut job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"suspend": true, "template": template},
+    });
+    let made = s.post(&path(&s, "batch", "jobs"), &job).await?.succeeds()?;
+    let mark = &made["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"];
+    same("mark", mark, &made["metadata"]["uid"])?;
+    same("completions", &made["spec"]["completions"], &json!(1))?;
+    job["metadata"]["name"] = json!("b");
+    job["spec"]["template"]["spec"]["restartPolicy"] = json!("Always");
+    let message = "Job.batch \"b\" is invalid: spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \
+                   \"Never\"";
+    s.post(&path(&s, "batch", "jobs"), &job).await?.fails_saying(422, "Invalid", message)?;
+    Ok(())
+}
+
+async fn a_budget_is_a_number_or_a_share(s: Stage) -> Verdict {
+    let wrong = [
+        (json!(-1), "-1: must be greater than or equal to 0"),
+        (json!("150%"), "\"150%\": must not be greater than 100%"),
+        (json!("x"), "\"x\": a valid percent string must be a numeric string followed by an ending '%'"),
+    ];
+    for (value, rule) in wrong {
+        let status = s.post(&budgets(&s, ""), &budget(&json!({"minAvailable": value}))).await?.fails(422, "Invalid")?;
+        says(&status["message"], &format!("spec.minAvailable: Invalid value: {rule}"))?;
+    }
+    let odd = json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Odd"}]}});
+    let status = s.post(&budgets(&s, ""), &budget(&odd)).await?.fails(422, "Invalid")?;
+    let path = "spec.selector.matchExpressions[0].operator";
+    says(&status["message"], &format!("{path}: Invalid value: \"Odd\": not a valid selector operator"))
+}
+
+async fn a_claim_waits_for_the_pods_that_use_it(s: Stage) -> Verdict {
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "nowhere", "resources": {"requests": {"storage": "1Gi"}},
+        },
+    });
+    let made = s.post(&s.core("persistentvolumeclaims"), &claim).await?.succeeds()?;
+    same("finalizers", &made["metadata"]["finalizers"], &json!(["kubernetes.io/pvc-protection"]))?;
+    let mut pod = super::pods::new_pod("a", &json!({}), Some("node-1"));
+    pod["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "a"}}]);
+    super::pods::make(&s, &pod).await?;
+    s.delete(&s.core("persistentvolumeclaims/a"), None).await?.succeeds()?;
+    let leaving = s.get(&s.core("persistentvolumeclaims/a")).await?.succeeds()?;
+    ensure!(leaving["metadata"]["deletionTimestamp"].is_string(), "it is not leaving: {leaving}");
+    let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+    s.delete(&s.core("pods/a"), Some(&now)).await?.succeeds()?;
+    s.until_gone(&s.core("persistentvolumeclaims/a")).await
+}
+
+async fn a_volume_says_where_it_is_and_stays_there(s: Stage) -> Verdict {
+    let mut volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": s.namespace()},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]},
+    });
+    let status = s.post("/api/v1/persistentvolumes", &volume).await?.fails(422, "Invalid")?;
+    says(&status["message"], "spec: Required value: must specify a volume type")?;
+    volume["spec"]["csi"] = json!({"driver": "example.com", "volumeHandle": "v-1"});
+    let (path, made) = made_outside(&s, "persistentvolumes", volume).await?;
+    same("finalizers", &made["metadata"]["finalizers"], &json!(["kubernetes.io/pv-protection"]))?;
+    let answer = s.patch(&path, Patch::Merge, &json!({"spec": {"csi": {"volumeHandle": "v-2"}}})).await?;
+    says(&answer.fails(422, "Invalid")?["message"], "spec.persistentvolumesource is immutable after creation")?;
+    s.delete(&path, None).await?.succeeds()?;
+    s.until_gone(&path).await
+}
+
+async fn a_priority_class_of_the_system_stays(s: Stage) -> Verdict {
+    let answer = s.delete("/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical", None).await?;
+    let message = "priorityclasses.scheduling.k8s.io \"system-node-critical\" is forbidden: this is a system priority class and \
+                   cannot be deleted";
+    answer.fails_saying(403, "Forbidden", message)?;
     Ok(())
 }
