@@ -160,7 +160,7 @@ async fn a_class_that_changes_does_not_shorten_a_back_off() {
         classes.patch("small", &PatchParams::default(), &edit).await.unwrap();
         tokio::time::sleep(Duration::from_secs(10)).await;
     }
-    assert_eq!(world.cloud.calls().len(), asked, "each edit woke the machine, and none made it ask again");
+    assert_eq!(world.cloud.calls().len(), asked, "none of the edits made it ask again");
 }
 
 #[tokio::test(start_paused = true)]
