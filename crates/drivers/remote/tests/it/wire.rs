@@ -47,7 +47,6 @@ impl Process {
 
     /// Ends it as SIGKILL does: connections break, nobody is told anything.
     pub(crate) fn kill(&self) {
-        // Dropping a group of tasks leaves them be; stopping it ends connections with grace. So the streams are cut.
         if let Some(tasks) = self.running.lock().take() {
             tasks.stop();
         }
@@ -79,16 +78,15 @@ impl Dial for Process {
                 return Err(LinkError::Connect { place, source: std::io::ErrorKind::ConnectionRefused.into() });
             };
             let (ours, theirs) = tokio::io::duplex(1 << 16);
-            let (owner, cut) = (tasks.clone(), tasks.stopping());
+            let cut = tasks.stopping();
             tasks.spawn("caller", async move {
-                // Not the group that is stopped: a killed process shows no grace.
+                // A group of its own, because stopping the one that serves would end the connection with grace.
                 let graceless = Tasks::new();
                 tokio::select! {
                     biased;
                     () = cut.cancelled() => graceless.stop(),
                     () = attend(driver, about(), theirs, graceless.clone()) => {}
                 }
-                drop(owner);
             });
             Ok(Box::new(ours) as Box<dyn Io>)
         })
