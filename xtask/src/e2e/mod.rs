@@ -5,6 +5,7 @@
 //! shown there was not shown. A suite that looks at all Nodes has a control plane of its own.
 
 mod in_memory;
+mod kubectl;
 mod machines;
 mod program;
 mod report;
@@ -28,6 +29,8 @@ pub(crate) enum Suite {
     Smoke,
     /// The scenarios about machines: creation, joining, deletion, crashes, replicas.
     Machines,
+    /// Real kubectl, the same commands on both API servers.
+    Kubectl,
 }
 
 /// How much of a suite is run.
@@ -109,6 +112,7 @@ impl Suite {
         match self {
             Self::Smoke => "smoke",
             Self::Machines => "machines",
+            Self::Kubectl => "kubectl",
         }
     }
 
@@ -117,6 +121,8 @@ impl Suite {
             (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
             (Self::Machines, Server::Real) => machines::run(programs().await?).await,
             (Self::Machines, Server::InMemory) => in_memory::run("millwright-scenarios", self.name()),
+            (Self::Kubectl, Server::Real) => kubectl::on_both(programs().await?).await,
+            (Self::Kubectl, Server::InMemory) => kubectl::in_memory(programs().await?).await,
             // It is about the real control plane itself.
             (Self::Smoke, Server::InMemory) => Ok(Tally { skipped: 1, ..Tally::default() }),
         }

@@ -1,0 +1,148 @@
+//! Real kubectl, the same commands on both servers.
+//!
+//! kubectl is the client that people have, and it asks more of a server than any controller: discovery, OpenAPI, tables, protobuf,
+//! every sort of patch. So a list of its commands is run against the server in memory and against the real one, and what it
+//! prints and how it ends must be the same, apart from what is different with every run: ages, uids, versions, addresses.
+//!
+//! With `--in-memory` there is nothing to compare with, and only the endings count: each command must succeed or fail as the
+//! list says it does on the real server.
+
+mod normal;
+mod ours;
+mod script;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use control_plane::{Binaries, ControlPlane, Options, Program};
+use tokio::time::sleep;
+
+use super::report::Report;
+use super::tally::Tally;
+use crate::workspace::root;
+use normal::normal;
+use ours::Ours;
+use script::{Case, Ending, SCRIPT, Shown, Step};
+
+/// How long a watch is given to say what it has to say, before and after the change it is to show.
+const WATCHED: Duration = Duration::from_millis(1500);
+
+/// Runs the list on the server in memory alone.
+pub(super) async fn in_memory(binaries: Binaries) -> anyhow::Result<Tally> {
+    let ours = Ours::start(&binaries).await?;
+    let mut report = Report::of("kubectl");
+    for case in SCRIPT {
+        let work = async {
+            for step in case.steps {
+                expected(step, &run(step, &|| ours.kubectl()).await?)?;
+            }
+            Ok(())
+        };
+        report.case(case.sentence, work).await;
+    }
+    report.conclude()
+}
+
+/// Runs the list on both servers and compares.
+pub(super) async fn on_both(binaries: Binaries) -> anyhow::Result<Tally> {
+    // Without the controllers, so that only the two API servers are compared.
+    let plane = ControlPlane::start(Options::new(binaries.clone()).api_server_only()).await?;
+    let outcome = compare_all(&plane, &binaries).await;
+    plane.stop().await?;
+    outcome
+}
+
+async fn compare_all(plane: &ControlPlane, binaries: &Binaries) -> anyhow::Result<Tally> {
+    let ours = Ours::start(binaries).await?;
+    install_definitions(plane)?;
+    let mut report = Report::of("kubectl");
+    for case in SCRIPT {
+        report.case(case.sentence, compare(case, plane, &ours)).await;
+    }
+    report.conclude()
+}
+
+/// All steps of a case are run on both servers, also after a difference: later cases build on what they make.
+async fn compare(case: &Case, plane: &ControlPlane, ours: &Ours) -> anyhow::Result<()> {
+    let mut differences = Vec::new();
+    for step in case.steps {
+        let (real, own) = (run(step, &|| plane.kubectl()).await?, run(step, &|| ours.kubectl()).await?);
+        if let Err(error) = expected(step, &real) {
+            differences.push(format!("the list is wrong about the real server: {error:#}"));
+        }
+        let same = match step.shown {
+            Shown::Everything => real == own,
+            Shown::Ending => real.ending == own.ending,
+        };
+        if !same {
+            differences.push(format!("{}\n--- real\n{}\n--- ours\n{}", step.command, real.told(), own.told()));
+        }
+    }
+    ensure!(differences.is_empty(), "{}", differences.join("\n"));
+    Ok(())
+}
+
+fn expected(step: &Step, said: &Said) -> anyhow::Result<()> {
+    ensure!(said.ending == step.ending, "{}\n{}", step.command, said.told());
+    Ok(())
+}
+
+/// How a command ended and what it printed, without what differs with every run.
+#[derive(Debug, PartialEq, Eq)]
+struct Said {
+    ending: Ending,
+    printed: String,
+    complained: String,
+}
+
+impl Said {
+    fn told(&self) -> String {
+        format!("{:?}\n{}\n{}", self.ending, self.printed, self.complained)
+    }
+}
+
+async fn run(step: &Step, kubectl: &dyn Fn() -> Command) -> anyhow::Result<Said> {
+    let mut watching = kubectl();
+    watching.args(arguments(step.command)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = match step.meanwhile {
+        None => watching.output().context("failed to start kubectl")?,
+        Some(change) => {
+            let mut child = watching.spawn().context("failed to start kubectl")?;
+            sleep(WATCHED).await;
+            let changed = kubectl().args(arguments(change)).output().context("failed to start kubectl")?;
+            ensure!(changed.status.success(), "{change}: {}", String::from_utf8_lossy(&changed.stderr));
+            sleep(WATCHED).await;
+            child.kill().context("failed to end a watch")?;
+            child.wait_with_output().context("failed to wait for kubectl")?
+        }
+    };
+    let text = |bytes: &[u8]| normal(&String::from_utf8_lossy(bytes));
+    // A watch ends because it is killed, which says nothing.
+    let ending = if output.status.success() || step.meanwhile.is_some() { Ending::Well } else { Ending::Badly };
+    Ok(Said { ending, printed: text(&output.stdout), complained: text(&output.stderr) })
+}
+
+/// A command as it stands in the list: words with blanks between, `@name` for a manifest of ours.
+fn arguments(command: &str) -> Vec<String> {
+    let manifests = root().join("xtask/src/e2e/kubectl/manifests");
+    let word = |word: &str| match word.strip_prefix('@') {
+        Some(name) => manifests.join(format!("{name}.yaml")).to_string_lossy().into_owned(),
+        None => word.to_owned(),
+    };
+    command.split_whitespace().map(word).collect()
+}
+
+fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
+    let output = plane.kubectl().args(["apply", "--filename"]).arg(root().join("deploy/crds")).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let wait = ["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"];
+    let output = plane.kubectl().args(wait).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// The kubectl of the real server's version, for whichever server.
+fn kubectl(binaries: &Binaries) -> Command {
+    Command::new(binaries.path(Program::Kubectl))
+}

@@ -1,0 +1,67 @@
+//! The server in memory as a process, as people run it: `millwright api-server`.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use control_plane::Binaries;
+use tokio::time::{Instant, sleep};
+
+use crate::workspace::{cargo, root};
+
+/// How long it may take to come up; it takes a moment.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running server. It ends when this is dropped.
+pub(super) struct Ours {
+    child: Child,
+    folder: PathBuf,
+    binaries: Binaries,
+}
+
+impl Ours {
+    /// Compiles it if need be, starts it and waits until it answers.
+    pub(super) async fn start(binaries: &Binaries) -> anyhow::Result<Self> {
+        cargo(&["build", "--quiet", "--package", "millwright"])?;
+        let folder = root().join("target/e2e/kubectl");
+        drop(std::fs::remove_dir_all(&folder));
+        std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        // cargo becomes the program it runs, so ending the child ends the server.
+        let child = Command::new(env!("CARGO"))
+            .args(["run", "--quiet", "--package", "millwright", "--", "api-server", "--kubeconfig"])
+            .arg(folder.join("kubeconfig"))
+            .current_dir(root())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("failed to start the server in memory")?;
+        let ours = Self { child, folder, binaries: binaries.clone() };
+        let deadline = Instant::now() + PATIENCE;
+        while !ours.answers() {
+            ensure!(Instant::now() < deadline, "the server in memory did not answer within {PATIENCE:?}");
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok(ours)
+    }
+
+    /// kubectl for it.
+    pub(super) fn kubectl(&self) -> Command {
+        let mut kubectl = super::kubectl(&self.binaries);
+        kubectl.arg(format!("--kubeconfig={}", self.folder.join("kubeconfig").display()));
+        kubectl.env("KUBECACHEDIR", self.folder.join("cache")).env_remove("KUBECONFIG");
+        kubectl
+    }
+
+    fn answers(&self) -> bool {
+        let asked = self.kubectl().args(["get", "--raw=/readyz"]).stderr(Stdio::null()).output();
+        self.folder.join("kubeconfig").exists() && asked.is_ok_and(|output| output.status.success())
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
