@@ -157,7 +157,8 @@ impl Service {
             let known = state.catalog.all().any(|r| r.group == address.group && r.version == address.version);
             return if known { Err(Failure::unknown_path()) } else { Ok(reply::page_not_found()) };
         };
-        let part = Part::of(&resource, address.subresource.as_deref()).ok_or_else(Failure::unknown_path)?;
+        let part =
+            Part::of(&resource, address.subresource.as_deref()).ok_or_else(|| no_such_part(&resource, address))?;
         let name = address.name.clone();
         let call = Call {
             namespace: address.namespace.clone(),
@@ -315,6 +316,14 @@ fn check_scope(call: &Call, verb: Verb) -> Result<(), Failure> {
         (true, false) if call.name.is_some() => Err(Failure::unknown_path()),
         (true, false) if verb == Verb::Create => Err(Failure::method_not_allowed()),
         _ => Ok(()),
+    }
+}
+
+/// A part that a kind does not have. Of a custom kind the reference says that the object is missing, whether it is or not.
+fn no_such_part(resource: &Resource, address: &Address) -> Failure {
+    match &address.name {
+        Some(name) if resource.custom => Failure::not_found(resource, name),
+        _ => Failure::unknown_path(),
     }
 }
 

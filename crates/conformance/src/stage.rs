@@ -100,6 +100,13 @@ impl Stage {
         self.send(request).await
     }
 
+    /// A read of everything that is served, at once.
+    pub(crate) async fn get_aggregated(&self, path: &str) -> Result<Answer, Difference> {
+        let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        let request = Request::builder().uri(path).header("accept", accept).body(Body::empty())?;
+        self.send(request).await
+    }
+
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Answer, Difference> {
         self.call(Method::POST, path, Some(body.to_string()), "application/json").await
     }

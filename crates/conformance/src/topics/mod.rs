@@ -4,6 +4,7 @@ mod builtin;
 mod conflicts;
 mod custom;
 mod discovery;
+mod documents;
 mod errors;
 mod eviction;
 mod finalizers;
@@ -16,7 +17,9 @@ mod pods;
 mod preconditions;
 mod scale;
 mod selectors;
+mod strategic;
 mod subresources;
+mod tables;
 mod termination;
 mod verbs;
 mod versions;
@@ -50,6 +53,9 @@ pub fn topics() -> Vec<Topic> {
         ("garbage collection", garbage::cases()),
         ("workloads and storage", workloads::cases()),
         ("ends of namespaces", termination::cases()),
+        ("strategic patches", strategic::cases()),
+        ("tables", tables::cases()),
+        ("documents", documents::cases()),
     ]
     .map(|(name, cases)| Topic { name, cases })
     .into()

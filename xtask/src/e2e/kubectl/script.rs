@@ -250,7 +250,9 @@ pub(super) const SCRIPT: &[Case] = &[
         steps: &[
             step("create -f @pods"),
             step("get pods -o wide"),
-            step("patch pod p1 --subresource=status --type=merge -p {\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}"),
+            step(
+                "patch pod p1 --subresource=status --type=merge -p {\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}",
+            ),
             step("create -f @budget"),
             step("get pdb"),
             step("drain n1 --force --grace-period=0 --pod-selector=app=b"),
