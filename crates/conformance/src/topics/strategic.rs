@@ -116,6 +116,6 @@ async fn a_strategic_patch_without_the_key_is_refused(s: Stage) -> Verdict {
 async fn a_strategic_patch_of_a_custom_kind_is_not_understood(s: Stage) -> Verdict {
     s.define(&json!({"type": "object"})).await?;
     s.make_widget("a", &json!({})).await?;
-    patch(&s, &s.widget("/a"), &json!({})).await?.fails(415, "UnsupportedMediaType")?;
+    patch(&s, &s.widget("a"), &json!({})).await?.fails(415, "UnsupportedMediaType")?;
     Ok(())
 }

@@ -92,7 +92,7 @@ async fn a_custom_kind_has_the_columns_of_its_definition(s: Stage) -> Verdict {
     }))
     .await?;
     s.make_widget("w", &json!({"size": 3, "list": ["x", "y"], "on": true})).await?;
-    let table = table(&s, &s.widget("/w")).await?;
+    let table = table(&s, &s.widget("w")).await?;
     same("columns", &columns(&table), &json!(["Name", "Size", "First", "On", "Missing"]))?;
     same("cells", &table["rows"][0]["cells"], &json!(["w", 3, "x", true, null]))?;
     same("priority", &table["columnDefinitions"][2]["priority"], &json!(1))
@@ -101,7 +101,7 @@ async fn a_custom_kind_has_the_columns_of_its_definition(s: Stage) -> Verdict {
 async fn a_kind_without_columns_of_its_own_shows_its_age(s: Stage) -> Verdict {
     s.define(&json!({"type": "object"})).await?;
     s.make_widget("w", &json!({})).await?;
-    let widgets = table(&s, &s.widget("/w")).await?;
+    let widgets = table(&s, &s.widget("w")).await?;
     same("columns", &columns(&widgets), &json!(["Name", "Age"]))?;
     let definition = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{}", s.group());
     same("columns", &columns(&table(&s, &definition).await?), &json!(["Name", "Created At"]))
