@@ -24,7 +24,7 @@ async fn serve(options: &ApiServer) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
     let server = Server::new(Options::new(Arc::new(move || clock.now()), Random::from_entropy().number()));
     install_crds(&server)?;
-    let running = loopback::serve(server, loopback::Options { port: options.port }).await?;
+    let running = loopback::serve(server.clone(), loopback::Options { port: options.port }).await?;
     running.write_kubeconfig(&options.kubeconfig)?;
     println!("An API server in memory listens on https://{}.", running.address);
     println!("Its kubeconfig is {}; everything in it is forgotten when it stops.", options.kubeconfig.display());
@@ -33,6 +33,7 @@ async fn serve(options: &ApiServer) -> anyhow::Result<ExitCode> {
     tokio::select! {
         signal = signals::obey(signals, stop.clone()) => Ok(ExitCode::from(u8::try_from(signal.exit_code()).unwrap_or(1))),
         () = async { stop.cancelled().await; running.shutdown().await } => Ok(ExitCode::SUCCESS),
+        never = server.keep_house() => match never {},
     }
 }
 
