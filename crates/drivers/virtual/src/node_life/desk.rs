@@ -19,6 +19,8 @@ struct Inner {
     // Usually one; two when a machine was given two VMs and both register under its name.
     kubelets: BTreeMap<String, BTreeSet<VmId>>,
     pods: PodsByNode,
+    // Node and volume of each attachment that is done, by the attachment's name.
+    attached: BTreeMap<String, (String, String)>,
 }
 
 /// The pods that are bound to nodes.
@@ -77,6 +79,28 @@ impl Desks {
             }
         }
         inner.ring(node);
+    }
+
+    /// A volume is attached to a node.
+    pub(super) fn attached(&self, attachment: &str, node: &str, volume: &str) {
+        let mut inner = self.0.lock();
+        inner.attached.insert(attachment.to_owned(), (node.to_owned(), volume.to_owned()));
+        inner.ring(node);
+    }
+
+    /// What an attachment stood for is over.
+    pub(super) fn detached(&self, attachment: &str) {
+        self.0.lock().attached.remove(attachment);
+    }
+
+    /// Keeps only these attachments.
+    pub(super) fn retain_attachments(&self, there: &BTreeSet<String>) {
+        self.0.lock().attached.retain(|attachment, _| there.contains(attachment));
+    }
+
+    /// Whether a volume is attached to a node.
+    pub(super) fn is_attached(&self, node: &str, volume: &str) -> bool {
+        self.0.lock().attached.values().any(|(to, what)| to == node && what == volume)
     }
 
     /// Keeps only these pods: the others vanished while nobody was watching.

@@ -4,6 +4,7 @@
 //! which something will be; between passes it sleeps until then, or until its bell rings. What fails is due again after a
 //! wait that doubles. Nothing is remembered that a restarted kubelet would miss.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::desk::Desks;
+use super::mounts::{Attaching, Mounts};
 use super::object::Word;
-use super::pods::{Chore, Done};
+use super::pods::{Chore, Done, PodKey, PodSeen};
 use super::writes::{WriteError, Writes};
 use super::{Monitor, NodeLife};
 use crate::cloud::VirtualCloud;
@@ -29,6 +31,7 @@ pub(super) struct Kubelet<'a> {
     dice: fastrand::Rng,
     registered: Option<Registered>,
     done: Done,
+    mounts: Mounts,
     failures: u32,
 }
 
@@ -86,6 +89,7 @@ impl<'a> Kubelet<'a> {
             id: vm.id.clone(),
             registered: None,
             done: Done::default(),
+            mounts: Mounts::default(),
             failures: 0,
             cloud,
             writes,
@@ -143,10 +147,11 @@ impl<'a> Kubelet<'a> {
         let word = Word::of(vm);
         let at = self.cloud.time().1;
         if self.registered.as_ref().is_none_or(|known| known.boots != vm.boots) {
-            let uid = self.writes.register(vm, word, at).await?;
+            let joined = self.writes.register(vm, word, at).await?;
+            self.mounts.begin(joined.in_use);
             tracing::debug!(node = self.node, vm = %vm.id, "node registered");
             self.registered = Some(Registered {
-                uid,
+                uid: joined.uid,
                 boots: vm.boots,
                 lease_due: now,
                 status_due: now + self.jittered(self.life.status_period),
@@ -183,10 +188,15 @@ impl<'a> Kubelet<'a> {
     /// Starts and removes the pods whose time has come; when the next one's will.
     async fn mind_pods(&mut self, vm: &Vm, now: Instant) -> Result<Option<Instant>, WriteError> {
         let pods = self.desks.pods(&self.node);
-        let mut failed = None;
+        let mut failed = self.mind_mounts(&pods).await.err();
+        let mut next = None;
         for (due, chore, key, pod) in self.done.left(&pods) {
             if due > now {
-                return failed.map_or(Ok(Some(due)), Err);
+                next = Some(due);
+                break;
+            }
+            if chore == Chore::Start && !self.is_mountable(pod) {
+                continue; // the attachment will ring
             }
             let outcome = match chore {
                 Chore::Start => self.writes.start(key, pod, vm, self.cloud.time().1).await,
@@ -194,11 +204,52 @@ impl<'a> Kubelet<'a> {
             };
             // One pod that cannot be written must not keep the others from ending.
             match outcome {
-                Ok(()) => self.done.note(&pod.uid, chore),
+                Ok(()) => {
+                    self.done.note(&pod.uid, chore);
+                    if chore == Chore::Remove {
+                        self.mounts.release(&pod.uid);
+                    }
+                }
                 Err(error) => failed = Some(error),
             }
         }
-        failed.map_or(Ok(None), Err)
+        if let Err(error) = self.say_mounts().await {
+            failed = Some(error);
+        }
+        failed.map_or(Ok(next), Err)
+    }
+
+    /// Learns which volumes the pods use and says so, before they are used.
+    async fn mind_mounts(&mut self, pods: &BTreeMap<PodKey, PodSeen>) -> Result<(), WriteError> {
+        let mut failed = None;
+        for (key, pod) in self.mounts.update(pods) {
+            if self.done.is_removed(&pod.uid) {
+                continue;
+            }
+            match self.writes.mounts(&key.0, &pod.claims).await {
+                Ok(mounts) => self.mounts.learn(&pod.uid, mounts),
+                Err(error) => failed = Some(error),
+            }
+        }
+        self.say_mounts().await?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn say_mounts(&mut self) -> Result<(), WriteError> {
+        if let Some(in_use) = self.mounts.to_say() {
+            self.writes.say_in_use(&self.node, &in_use).await?;
+            self.mounts.note_said(in_use);
+        }
+        Ok(())
+    }
+
+    /// Whether all volumes of a pod are attached.
+    fn is_mountable(&self, pod: &PodSeen) -> bool {
+        let attached = |volume: &str| self.desks.is_attached(&self.node, volume);
+        pod.claims.is_empty()
+            || self.mounts.of(&pod.uid).is_some_and(|mounts| {
+                mounts.iter().all(|mount| mount.attaching == Attaching::Foreign || attached(&mount.volume))
+            })
     }
 
     /// What the monitor does about a node that has fallen silent; when it looks again, if it has anything left to do.

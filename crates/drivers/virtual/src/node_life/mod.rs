@@ -7,8 +7,10 @@
 //! Nothing polls. A change in the cloud wakes the kubelet of that VM, an event of a pod wakes the kubelet of its node, and
 //! each kubelet knows the next instant at which it has something to do.
 
+mod attacher;
 mod desk;
 mod kubelet;
+mod mounts;
 mod object;
 mod pods;
 mod writes;
@@ -24,6 +26,7 @@ use crate::cloud::VirtualCloud;
 use crate::journal::News;
 use crate::spec::Join;
 use crate::vm::Vm;
+use attacher::Attacher;
 use desk::Desks;
 use kubelet::Kubelet;
 use writes::Writes;
@@ -45,6 +48,10 @@ pub struct NodeLife {
     pub pod_start: Duration,
     /// How long a pod takes to end once it is told to, at most its grace period; [`RUNDOWN_ANNOTATION`] says otherwise for a pod.
     pub pod_rundown: Duration,
+    /// How long it takes to attach a volume to a node.
+    pub attach: Duration,
+    /// How long it takes to detach one.
+    pub detach: Duration,
     /// How many writes may be under way at once, over all nodes.
     pub writes_at_once: usize,
     /// How long one request may take.
@@ -53,10 +60,11 @@ pub struct NodeLife {
     pub retry: Duration,
 }
 
-/// Who notices that a node has fallen silent.
+/// Who notices that a node has fallen silent. One of three, never two: a real controller manager, the stand-in for it (its part
+/// `Silence`, which looks at leases and so serves any node), or, where there is neither, this monitor for the nodes of this cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Monitor {
-    /// Someone else: there is a real controller manager.
+    /// Someone else: there is a real controller manager, or a stand-in for it.
     Absent,
     /// We do, and set its conditions to `Unknown` once its lease has not been renewed for this long.
     Grace(Duration),
@@ -71,6 +79,8 @@ impl Default for NodeLife {
             monitor: Monitor::Grace(Duration::from_secs(40)),
             pod_start: Duration::from_millis(100),
             pod_rundown: Duration::from_millis(500),
+            attach: Duration::from_millis(500),
+            detach: Duration::from_millis(500),
             writes_at_once: 32,
             request_timeout: Duration::from_secs(10),
             retry: Duration::from_millis(200),
@@ -86,11 +96,13 @@ impl VirtualCloud {
         let writes = Writes::new(client, life);
         let desks = Desks::default();
         let mut dice = self.look(|sky| sky.dice.fork());
-        let pods_dice = dice.fork();
+        let (pods_dice, attacher_dice) = (dice.fork(), dice.fork());
+        let attacher = Attacher::new(&writes, &desks, life);
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
             () = pods::follow(&writes, &desks, life, pods_dice, &self.shared.now) => {}
+            () = Box::pin(attacher.work(attacher_dice)) => {}
             () = self.keep_kubelets(&writes, &desks, &mut dice) => {}
         }
     }

@@ -47,10 +47,16 @@ pub(super) fn node(vm: &Vm, word: Word, at: Timestamp) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": { "name": vm.node_name.as_str(), "labels": labels(vm) },
+        "metadata": { "name": vm.node_name.as_str(), "labels": labels(vm), "annotations": annotations() },
         "spec": { "providerID": vm.provider_id.as_str(), "taints": taints(vm) },
         "status": status(vm, &[], word, at),
     })
+}
+
+/// The annotations a kubelet keeps on its node: that volumes are attached by the control plane. Without it a real attach/detach
+/// controller leaves the node alone.
+pub(super) fn annotations() -> Value {
+    json!({ "volumes.kubernetes.io/controller-managed-attach-detach": "true" })
 }
 
 /// The labels a kubelet keeps on its node.

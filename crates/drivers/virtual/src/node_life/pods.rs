@@ -1,8 +1,7 @@
 //! The pods of a node: what is to be done with each, and when.
 //!
 //! A pod that is bound to a node is started by its kubelet, and one that is told to go runs down within its grace period and
-//! is then removed. Volumes are the seam that is left open here: a kubelet mounts before it starts a pod and unmounts before
-//! it removes one, so attaching and detaching will sit at [`Chore::Start`] and [`Chore::Remove`].
+//! is then removed. Its volumes must be attached before it starts, and are let go of when it is removed (see `mounts`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +24,7 @@ pub const RUNDOWN_ANNOTATION: &str = "virtual.millwright.dev/rundown";
 pub const READY_ANNOTATION: &str = "virtual.millwright.dev/ready";
 
 /// How long a watch may be silent. A server ends a healthy one before that, so a longer silence is a dead connection.
-const WATCH_PATIENCE: Duration = Duration::from_mins(5);
+pub(super) const WATCH_PATIENCE: Duration = Duration::from_mins(5);
 
 /// Namespace and name of a pod.
 pub(super) type PodKey = (String, String);
@@ -36,6 +35,8 @@ pub(super) struct PodSeen {
     pub(super) uid: String,
     pub(super) containers: Vec<Container>,
     pub(super) readiness: Readiness,
+    /// The claims it mounts.
+    pub(super) claims: Vec<String>,
     stage: Stage,
 }
 
@@ -115,7 +116,15 @@ impl PodSeen {
             name: c.name.clone(),
             image: c.image.clone().unwrap_or_default(),
         };
-        Self { uid, containers: containers.map(container).collect(), readiness, stage }
+        let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        let claims = volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()));
+        let claims = claims.collect();
+        Self { uid, containers: containers.map(container).collect(), readiness, claims, stage }
+    }
+
+    /// Whether its containers have ended and nobody has told it to go: it uses nothing.
+    pub(super) fn is_finished(&self) -> bool {
+        self.stage == Stage::Finished
     }
 
     /// What comes next for it, and when.
@@ -165,10 +174,10 @@ async fn list_and_watch(writes: &Writes, desks: &Desks, life: &NodeLife, now: &N
         desks.put(&node, key.clone(), |before| PodSeen::see(pod, before, life, time));
         Some((node, key))
     };
-    let (pods, version) = writes.list_pods().await?;
+    let (pods, version) = writes.list::<Pod>().await?;
     let there: BTreeSet<_> = pods.iter().filter_map(put).collect();
     desks.retain(&there);
-    let mut events = writes.watch_pods(&version).await?;
+    let mut events = writes.watch::<Pod>(&version).await?;
     while let Some(event) = tokio::time::timeout(WATCH_PATIENCE, events.next()).await.map_err(|_| WriteError::Late)? {
         match event.map_err(WriteError::from)? {
             WatchEvent::Added(pod) | WatchEvent::Modified(pod) => drop(put(&pod)),
@@ -197,6 +206,11 @@ pub(super) struct Done(BTreeMap<String, Chore>);
 impl Done {
     pub(super) fn note(&mut self, uid: &str, chore: Chore) {
         self.0.insert(uid.to_owned(), chore);
+    }
+
+    /// Whether a pod has been removed, though the watch may not have shown it yet.
+    pub(super) fn is_removed(&self, uid: &str) -> bool {
+        self.0.get(uid) == Some(&Chore::Remove)
     }
 
     /// What is left to do, soonest first.

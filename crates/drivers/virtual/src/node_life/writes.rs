@@ -1,5 +1,6 @@
 //! The requests kubelets make, each within a time limit and not too many at once.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -7,7 +8,9 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryFutureExt};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::Resource;
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions, WatchEvent,
     WatchParams,
@@ -18,8 +21,11 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::NodeLife;
+use super::attacher::FINALIZER;
+use super::mounts::{Attaching, Mount};
 use super::object::{self, LEASE_NAMESPACE, Word};
 use super::pods::{PodKey, PodSeen};
+use crate::provider::CSI_DRIVER;
 use crate::vm::Vm;
 
 /// Why a request failed.
@@ -31,6 +37,8 @@ pub(super) enum WriteError {
     Late,
     #[error("failed to take part: the gate for requests is closed")]
     Closed,
+    #[error("failed to find the volume of a claim: it is not bound")]
+    Unbound,
     #[error("failed to write a status without running into other writers")]
     Crowded,
 }
@@ -74,6 +82,13 @@ pub(super) enum Heard {
     NoSuchNode,
 }
 
+/// A node that has been registered.
+pub(super) struct Joined {
+    pub(super) uid: String,
+    /// The volumes its status says it uses.
+    pub(super) in_use: BTreeSet<String>,
+}
+
 impl Writes {
     pub(super) fn new(client: kube::Client, life: &NodeLife) -> Self {
         Self {
@@ -91,9 +106,9 @@ impl Writes {
         tokio::time::timeout(self.timeout, request.map_err(WriteError::Api)).await.map_err(|_| WriteError::Late)?
     }
 
-    /// Registers a node with its status; the uid it is known by. A node of that name is taken over, as a kubelet does that
+    /// Registers a node with its status; the uid it is known by and the volumes it says it uses. A node of that name is taken over, as a kubelet does that
     /// starts again: its labels are brought up to date, what others set stays.
-    pub(super) async fn register(&self, vm: &Vm, word: Word, at: Timestamp) -> Result<String, WriteError> {
+    pub(super) async fn register(&self, vm: &Vm, word: Word, at: Timestamp) -> Result<Joined, WriteError> {
         let name = vm.node_name.as_str();
         let wanted = decoded(object::node(vm, word, at))?;
         let node = match self.send(self.nodes.create(&PostParams::default(), &wanted)).await {
@@ -103,7 +118,7 @@ impl Writes {
                 let known = node.data.pointer("/spec/providerID").filter(|id| *id != "");
                 let provider_id = known.cloned().unwrap_or_else(|| vm.provider_id.as_str().into());
                 let patch = json!({
-                    "metadata": { "labels": object::labels(vm) },
+                    "metadata": { "labels": object::labels(vm), "annotations": object::annotations() },
                     "spec": { "providerID": provider_id },
                 });
                 self.send(self.nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?
@@ -119,7 +134,9 @@ impl Writes {
             let patch = json!({ "metadata": { "resourceVersion": node.metadata.resource_version }, "status": status });
             self.send(self.nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?;
         }
-        Ok(node.metadata.uid.unwrap_or_default())
+        let in_use = listed(&node.data, "/status/volumesInUse");
+        let in_use = in_use.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        Ok(Joined { uid: node.metadata.uid.unwrap_or_default(), in_use })
     }
 
     /// Writes what is said of a node into its conditions, beside those of others. The list is rewritten whole, so it is read
@@ -205,19 +222,96 @@ impl Writes {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    pub(super) async fn list_pods(&self) -> Result<(Vec<Pod>, String), WriteError> {
-        let pods = self.send(Api::<Pod>::all(self.client.clone()).list(&ListParams::default())).await?;
-        Ok((pods.items, pods.metadata.resource_version.unwrap_or_default()))
+    /// The volumes that a pod's claims stand for. A claim that is gone stands for none; one that has no volume yet is an error, to be
+    /// tried again.
+    pub(super) async fn mounts(&self, namespace: &str, claims: &[String]) -> Result<Vec<Mount>, WriteError> {
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
+        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        let mut mounts = Vec::new();
+        for name in claims {
+            let Some(claim) = self.send(api.get_opt(name)).await? else { continue };
+            let volume = claim.spec.and_then(|spec| spec.volume_name).ok_or(WriteError::Unbound)?;
+            let Some(found) = self.send(volumes.get_opt(&volume)).await? else { continue };
+            let Some(csi) = found.spec.and_then(|spec| spec.csi) else { continue };
+            let attaching = if csi.driver == CSI_DRIVER { Attaching::Needed } else { Attaching::Foreign };
+            let unique = format!("kubernetes.io/csi/{}^{}", csi.driver, csi.volume_handle);
+            mounts.push(Mount { volume, unique, attaching });
+        }
+        Ok(mounts)
+    }
+
+    /// Says which volumes a node uses. The list is the kubelet's own, so it is simply written.
+    pub(super) async fn say_in_use(&self, node: &str, in_use: &BTreeSet<String>) -> Result<(), WriteError> {
+        let patch = json!({ "status": { "volumesInUse": Some(in_use).filter(|in_use| !in_use.is_empty()) } });
+        settled(self.send(self.nodes.patch_status(node, &PatchParams::default(), &Patch::Merge(patch))).await)
+    }
+
+    /// Marks an attachment as ours to undo, and says that it is done.
+    pub(super) async fn attach(&self, attachment: &VolumeAttachment) -> Result<(), WriteError> {
+        self.mark(attachment, |finalizers| {
+            if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+                finalizers.push(FINALIZER.to_owned());
+            }
+        })
+        .await?;
+        let status = json!({ "metadata": { "uid": attachment.metadata.uid }, "status": { "attached": true } });
+        let name = attachment.metadata.name.as_deref().unwrap_or_default();
+        let api: Api<VolumeAttachment> = Api::all(self.client.clone());
+        gone_is_fine(self.send(api.patch_status(name, &PatchParams::default(), &Patch::Merge(status))).await)
+    }
+
+    /// Lets an attachment go.
+    pub(super) async fn detach(&self, attachment: &VolumeAttachment) -> Result<(), WriteError> {
+        self.mark(attachment, |finalizers| finalizers.retain(|finalizer| finalizer != FINALIZER)).await
+    }
+
+    async fn mark(
+        &self,
+        attachment: &VolumeAttachment,
+        change: impl FnOnce(&mut Vec<String>),
+    ) -> Result<(), WriteError> {
+        let meta = &attachment.metadata;
+        let mut finalizers = meta.finalizers.clone().unwrap_or_default();
+        change(&mut finalizers);
+        if Some(&finalizers) == meta.finalizers.as_ref() {
+            return Ok(());
+        }
+        let patch = json!({ "metadata": {
+            "uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": finalizers } });
+        let api: Api<VolumeAttachment> = Api::all(self.client.clone());
+        let name = meta.name.as_deref().unwrap_or_default();
+        gone_is_fine(self.send(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await)
+    }
+
+    /// All objects of a kind, and the version of the list.
+    pub(super) async fn list<K: Listed>(&self) -> Result<(Vec<K>, String), WriteError> {
+        let all = self.send(Api::<K>::all(self.client.clone()).list(&ListParams::default())).await?;
+        Ok((all.items, all.metadata.resource_version.unwrap_or_default()))
     }
 
     /// Not through the gate: a watch stays open.
-    pub(super) async fn watch_pods(
+    pub(super) async fn watch<K: Listed>(
         &self,
         version: &str,
-    ) -> Result<BoxStream<'static, Result<WatchEvent<Pod>, kube::Error>>, WriteError> {
-        let pods = Api::<Pod>::all(self.client.clone());
-        let opened = tokio::time::timeout(self.timeout, pods.watch(&WatchParams::default(), version)).await;
+    ) -> Result<BoxStream<'static, Result<WatchEvent<K>, kube::Error>>, WriteError> {
+        let all = Api::<K>::all(self.client.clone());
+        let opened = tokio::time::timeout(self.timeout, all.watch(&WatchParams::default(), version)).await;
         Ok(opened.map_err(|_| WriteError::Late)??.boxed())
+    }
+}
+
+/// A kind that is listed and watched.
+pub(super) trait Listed:
+    Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
+{
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static> Listed for K {}
+
+fn gone_is_fine<T>(answer: Result<T, WriteError>) -> Result<(), WriteError> {
+    match answer {
+        Err(error) if error.is_gone() => Ok(()),
+        other => other.map(drop),
     }
 }
 

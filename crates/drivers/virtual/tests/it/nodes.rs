@@ -287,7 +287,10 @@ async fn two_hundred_nodes_join_at_once_and_stay() {
     world.pass(2).await;
     assert_eq!(world.server.objects("nodes").len(), 200);
     let writes = world.server.request_counts().values().sum::<u64>();
-    assert!(writes <= 402, "{writes} requests for 200 nodes: a node and a lease each, and one look at the pods");
+    assert!(
+        writes <= 404,
+        "{writes} requests for 200 nodes: a node and a lease each, one look at pods and one at attachments"
+    );
     world.pass(60).await;
     assert!((0..200).all(|i| world.ready(&format!("m{i}")) == "True"));
 }

@@ -1,0 +1,202 @@
+//! What a CSI attacher does: volumes of this cloud are attached to nodes and detached from them, when a VolumeAttachment asks.
+//!
+//! In a cluster this is a side-car of the cloud's CSI driver. Who makes and deletes VolumeAttachments is somebody else: the
+//! attach/detach controller. The attacher marks each with its finalizer, so that none disappears before the volume is off the node;
+//! it works towards the cloud, so a node that is dead does not keep it from detaching.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::api::WatchEvent;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::NodeLife;
+use super::desk::Desks;
+use super::pods::WATCH_PATIENCE;
+use super::writes::{WriteError, Writes};
+use crate::provider::CSI_DRIVER;
+
+/// Keeps a VolumeAttachment until its volume is off the node; named as external-attacher names its own.
+pub(super) const FINALIZER: &str = "external-attacher/csi-virtual-millwright-dev";
+
+/// Something to do for an attachment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Attach,
+    Detach,
+}
+
+/// A deed that is under way.
+#[derive(Clone, Debug)]
+struct Job {
+    deed: Deed,
+    due: Instant,
+    failures: u32,
+    attachment: VolumeAttachment,
+}
+
+/// What an attachment asks for; nothing if it is not ours or has what it wants.
+fn asked(attachment: &VolumeAttachment) -> Option<Deed> {
+    let marked = attachment.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
+    let attached = attachment.status.as_ref().is_some_and(|status| status.attached);
+    match attachment.metadata.deletion_timestamp {
+        _ if attachment.spec.attacher != CSI_DRIVER => None,
+        Some(_) => marked.then_some(Deed::Detach),
+        None => (!attached).then_some(Deed::Attach),
+    }
+}
+
+/// The attacher and what it has under way, by the attachments' names.
+pub(super) struct Attacher<'a> {
+    writes: &'a Writes,
+    desks: &'a Desks,
+    life: &'a NodeLife,
+    jobs: Mutex<BTreeMap<String, Job>>,
+    bell: Notify,
+}
+
+impl<'a> Attacher<'a> {
+    pub(super) fn new(writes: &'a Writes, desks: &'a Desks, life: &'a NodeLife) -> Self {
+        Self { writes, desks, life, jobs: Mutex::default(), bell: Notify::new() }
+    }
+
+    /// Attaches and detaches. Ends only with the process.
+    pub(super) async fn work(&self, mut dice: fastrand::Rng) {
+        let mut hands = dice.fork();
+        tokio::join!(self.follow(&mut dice), self.attend(&mut hands));
+    }
+
+    /// Keeps the jobs up to date with the attachments of the cluster; what fails is tried again, later and later.
+    async fn follow(&self, dice: &mut fastrand::Rng) {
+        let mut wait = self.life.retry;
+        loop {
+            let begun = Instant::now();
+            let ended = self.list_and_watch().await;
+            let lasted = begun.elapsed() > self.life.lease_period;
+            wait = if lasted { self.life.retry } else { (wait * 2).min(self.life.lease_period) };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "the watch of volume attachments ended; listing them again");
+            }
+            tokio::time::sleep(wait.mul_f64(0.5 + dice.f64() / 2.0)).await;
+        }
+    }
+
+    async fn list_and_watch(&self) -> Result<(), WriteError> {
+        let (attachments, version) = self.writes.list::<VolumeAttachment>().await?;
+        let there: BTreeSet<String> = attachments.iter().filter_map(|one| one.metadata.name.clone()).collect();
+        self.jobs.lock().retain(|name, _| there.contains(name));
+        self.desks.retain_attachments(&there);
+        for attachment in attachments {
+            self.see(attachment);
+        }
+        let mut events = self.writes.watch::<VolumeAttachment>(&version).await?;
+        while let Some(event) =
+            tokio::time::timeout(WATCH_PATIENCE, events.next()).await.map_err(|_| WriteError::Late)?
+        {
+            match event.map_err(WriteError::from)? {
+                WatchEvent::Added(one) | WatchEvent::Modified(one) => self.see(one),
+                WatchEvent::Deleted(one) => self.forget(&one),
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(status) => return Err(WriteError::from(kube::Error::Api(status))),
+            }
+        }
+        Ok(())
+    }
+
+    fn see(&self, attachment: VolumeAttachment) {
+        let Some(name) = attachment.metadata.name.clone() else { return };
+        let (node, volume) = (&attachment.spec.node_name, &attachment.spec.source.persistent_volume_name);
+        let attached = attachment.status.as_ref().is_some_and(|status| status.attached);
+        if let Some(volume) = volume.as_ref().filter(|_| attached) {
+            self.desks.attached(&name, node, volume);
+        }
+        let mut jobs = self.jobs.lock();
+        let Some(deed) = asked(&attachment) else {
+            jobs.remove(&name);
+            return;
+        };
+        let before =
+            jobs.get(&name).filter(|job| job.deed == deed && job.attachment.metadata.uid == attachment.metadata.uid);
+        let latency = match deed {
+            Deed::Attach => self.life.attach,
+            Deed::Detach => self.life.detach,
+        };
+        // Seeing it again does not put it off.
+        let (due, failures) = before.map_or((Instant::now() + latency, 0), |job| (job.due, job.failures));
+        jobs.insert(name, Job { deed, due, failures, attachment });
+        self.bell.notify_one();
+    }
+
+    fn forget(&self, attachment: &VolumeAttachment) {
+        if let Some(name) = &attachment.metadata.name {
+            self.jobs.lock().remove(name);
+            self.desks.detached(name);
+        }
+    }
+
+    /// Does what is due, whenever it is.
+    async fn attend(&self, dice: &mut fastrand::Rng) {
+        loop {
+            let next =
+                self.jobs.lock().iter().min_by_key(|(_, job)| job.due).map(|(name, job)| (name.clone(), job.clone()));
+            match next {
+                Some((name, job)) if job.due <= Instant::now() => self.carry_out(&name, job, dice).await,
+                Some((_, job)) => {
+                    let _ = tokio::time::timeout_at(job.due, self.bell.notified()).await; // either way it is time to look again
+                }
+                None => self.bell.notified().await,
+            }
+        }
+    }
+
+    async fn carry_out(&self, name: &str, job: Job, dice: &mut fastrand::Rng) {
+        let done = match job.deed {
+            Deed::Attach => self.writes.attach(&job.attachment).await,
+            Deed::Detach => self.writes.detach(&job.attachment).await,
+        };
+        let mut jobs = self.jobs.lock();
+        match done {
+            Ok(()) => drop(jobs.remove(name)),
+            Err(error) => {
+                let wait =
+                    self.life.retry.saturating_mul(2_u32.saturating_pow(job.failures)).min(self.life.lease_period);
+                tracing::debug!(attachment = name, ?error, ?wait, "an attacher's request failed; trying again");
+                if let Some(job) = jobs.get_mut(name) {
+                    job.failures = job.failures.saturating_add(1);
+                    job.due = Instant::now() + wait.mul_f64(0.5 + dice.f64() / 2.0).max(Duration::from_millis(1));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    #[rstest]
+    #[case(CSI_DRIVER, json!({}), false, Some(Deed::Attach))]
+    #[case(CSI_DRIVER, json!({ "finalizers": [FINALIZER] }), false, Some(Deed::Attach))]
+    #[case(CSI_DRIVER, json!({ "finalizers": [FINALIZER] }), true, None)]
+    #[case(CSI_DRIVER, json!({ "finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z" }), true, Some(Deed::Detach))]
+    #[case(CSI_DRIVER, json!({ "finalizers": ["other"], "deletionTimestamp": "2026-01-01T00:00:00Z" }), true, None)]
+    #[case("ebs.csi.aws.com", json!({}), false, None)]
+    fn an_attachment_asks(
+        #[case] attacher: &str,
+        #[case] meta: Value,
+        #[case] attached: bool,
+        #[case] expected: Option<Deed>,
+    ) {
+        let attachment = serde_json::from_value(json!({
+            "metadata": meta, "status": { "attached": attached },
+            "spec": { "attacher": attacher, "nodeName": "n", "source": { "persistentVolumeName": "v" } } }))
+        .unwrap();
+        assert_eq!(asked(&attachment), expected);
+    }
+}
