@@ -61,7 +61,7 @@ async fn work(
     }
     tracing::info!(endpoint = %listener.endpoint(), "the virtual cloud is open");
     let about = About { name: virtual_cloud::PROVIDER.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-    tasks.spawn("callers", serve(Arc::new(cloud), about, listener, tasks.clone()));
+    tasks.spawn("callers", serve(Arc::new(cloud.clone()), about, listener, tasks.clone()));
 
     let broken = tasks.stopping();
     tokio::select! {
@@ -70,6 +70,7 @@ async fn work(
         () = broken.cancelled() => {}
     }
     tasks.shut_down(PATIENCE).await;
+    tracing::info!(vms = cloud.vms().len(), "the virtual cloud is closed, and its VMs are forgotten");
     anyhow::ensure!(stop.is_cancelled(), "stopped because a part of the cloud failed; the log says which");
     Ok(())
 }

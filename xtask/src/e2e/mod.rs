@@ -7,6 +7,7 @@
 mod in_memory;
 mod kubectl;
 mod machines;
+mod pool;
 mod program;
 mod report;
 mod smoke;
@@ -31,6 +32,8 @@ pub(crate) enum Suite {
     Machines,
     /// Real kubectl, the same commands on both API servers.
     Kubectl,
+    /// Ten machines with cloud and controller as processes, and the controller killed again and again.
+    Pool,
 }
 
 /// How much of a suite is run.
@@ -113,18 +116,20 @@ impl Suite {
             Self::Smoke => "smoke",
             Self::Machines => "machines",
             Self::Kubectl => "kubectl",
+            Self::Pool => "pool",
         }
     }
 
     async fn show(self, server: Server, _scale: Scale) -> anyhow::Result<Tally> {
         match (self, server) {
             (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
+            (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (Self::Machines, Server::Real) => machines::run(programs().await?).await,
             (Self::Machines, Server::InMemory) => in_memory::run("millwright-scenarios", self.name()),
             (Self::Kubectl, Server::Real) => kubectl::on_both(programs().await?).await,
             (Self::Kubectl, Server::InMemory) => kubectl::in_memory(programs().await?).await,
-            // It is about the real control plane itself.
-            (Self::Smoke, Server::InMemory) => Ok(Tally { skipped: 1, ..Tally::default() }),
+            // They are about the real control plane itself, and about processes around it.
+            (Self::Smoke | Self::Pool, Server::InMemory) => Ok(Tally { skipped: 1, ..Tally::default() }),
         }
     }
 }
