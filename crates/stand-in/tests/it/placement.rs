@@ -27,7 +27,12 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_bound_as_soon_as_it_does() {
     world.pass(3).await;
     let scheduled = condition(&world.pods()[0], "PodScheduled");
     assert_eq!((&scheduled["status"], &scheduled["reason"]), (&json!("False"), &json!("Unschedulable")));
-    assert_eq!(scheduled["message"], "0/1 nodes are available: 1 node(s) were unschedulable.");
+    assert_eq!(
+        scheduled["message"],
+        "0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, \
+         preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+        "as kube-scheduler 1.36 was heard to say it"
+    );
     world.add_node("n2", "a").await;
     world.pass(3).await;
     assert_eq!(world.counts(&["n1", "n2"]), [0, 1]);
