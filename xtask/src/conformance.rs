@@ -57,6 +57,7 @@ async fn on_a_real_one(only: &str) -> anyhow::Result<crate::e2e::Tally> {
     // The cases write the status of PodDisruptionBudgets themselves, so that they can say what it is.
     let options = Options::new(binaries)
         .with_argument(Program::ControllerManager, "--controllers=*,-disruption-controller,-node-lifecycle-controller");
+    let options = options.with_argument(Program::ControllerManager, "--concurrent-namespace-syncs=30");
     let options = Options { scheduler: control_plane::Presence::Without, ..options };
     let plane = ControlPlane::start(options).await?;
     let kubeconfig = plane.kubeconfig_path().to_string_lossy().into_owned();

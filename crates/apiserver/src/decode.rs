@@ -9,6 +9,8 @@ use crate::failure::Failure;
 use crate::meta;
 use crate::resource::Resource;
 
+/// Where the reference keeps its types; it says so to whoever sends another.
+const SCHEME: &str = "pkg/runtime/scheme.go:111";
 const TEXTS: &[&str] =
     &["name", "generateName", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"];
 const NUMBERS: &[&str] = &["generation", "deletionGracePeriodSeconds"];
@@ -78,6 +80,9 @@ pub(crate) fn shaped(resource: &Resource, value: Value) -> Result<Value, Failure
     meta::tidy(&mut value);
     // Typed kinds have no nulls: a field that is null is not there. What custom ones do with them is up to their schemas.
     if !resource.custom {
+        for map in ["/metadata/labels", "/metadata/annotations", "/data", "/stringData"] {
+            fill_texts(value.pointer_mut(map));
+        }
         drop_nulls(&mut value);
     }
     Ok(value)
@@ -108,8 +113,10 @@ fn check_type(resource: &Resource, object: &mut Map<String, Value>) -> Result<()
     if other_version || other_kind {
         let kind = if kind.is_empty() { &resource.kind } else { &kind };
         let version = api_version.rsplit('/').next().filter(|v| !v.is_empty()).unwrap_or(&resource.version);
+        let registered = if api_version.is_empty() { &expected } else { &api_version };
         return Err(Failure::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {}: no kind {kind:?} is registered for this path",
+            "{kind} in version {version:?} cannot be handled as a {}: no kind {kind:?} is registered for version \
+             {registered:?} in scheme {SCHEME:?}",
             resource.kind
         )));
     }
@@ -148,6 +155,12 @@ fn misread<'a>(field: &str, value: &'a Value) -> Option<(&'a Value, &'static str
     }
 }
 
+/// In a map of texts a key without a value has the empty one.
+fn fill_texts(map: Option<&mut Value>) {
+    let nulls = map.and_then(Value::as_object_mut).into_iter().flat_map(serde_json::Map::values_mut);
+    nulls.filter(|value| value.is_null()).for_each(|value| *value = Value::from(""));
+}
+
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -159,7 +172,8 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-fn type_name(value: &Value) -> &'static str {
+/// What JSON calls the type of a value.
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -208,6 +222,13 @@ mod tests {
         let expected =
             serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "more": [{}]});
         assert_eq!(object.unwrap(), expected);
+    }
+
+    #[test]
+    fn a_null_in_a_map_of_texts_is_an_empty_text() {
+        let object = object(&config_maps(), br#"{"metadata":{"labels":{"a":null}},"data":{"k":null}}"#).unwrap();
+        assert_eq!(object["metadata"]["labels"], serde_json::json!({"a": ""}));
+        assert_eq!(object["data"], serde_json::json!({"k": ""}));
     }
 
     #[test]

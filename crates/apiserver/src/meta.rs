@@ -6,8 +6,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// The fields of ObjectMeta. Whatever else a client sends under `metadata` is dropped; so are managed fields, which this
-/// server does not keep.
+/// The fields of ObjectMeta. Whatever else a client sends under `metadata` is dropped.
 const KNOWN: &[&str] = &[
     "annotations",
     "creationTimestamp",
@@ -23,6 +22,9 @@ const KNOWN: &[&str] = &[
     "resourceVersion",
     "uid",
 ];
+
+/// Fields that clients may send and that are not kept here, without a word.
+const NOT_KEPT: &[&str] = &["managedFields", "selfLink"];
 
 /// One field of the metadata.
 pub(crate) fn get<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
@@ -113,8 +115,16 @@ pub(crate) fn tidy(object: &mut Value) {
             Value::String(text) => text.is_empty(),
             _ => false,
         };
-        KNOWN.contains(&field.as_str()) && !empty
+        !NOT_KEPT.contains(&field.as_str()) && !empty
     });
+}
+
+/// Drops what nobody knows, and tells where it was.
+pub(crate) fn drop_unknown(object: &mut Value) -> Vec<String> {
+    let Some(metadata) = edit(object) else { return Vec::new() };
+    let unknown: Vec<String> = metadata.keys().filter(|field| !KNOWN.contains(&field.as_str())).cloned().collect();
+    metadata.retain(|field, _| !unknown.contains(field));
+    unknown.into_iter().map(|field| format!("metadata.{field}")).collect()
 }
 
 /// A point in time as it stands in objects: UTC, whole seconds.

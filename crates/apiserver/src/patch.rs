@@ -126,15 +126,45 @@ fn malformed(error: &serde_json::Error) -> PatchError {
 }
 
 fn merge(target: &Value, body: &[u8]) -> Result<Value, PatchError> {
-    let patch: Map<String, Value> = serde_json::from_slice(body).map_err(|e| malformed(&e))?;
+    let mut patch: Map<String, Value> = serde_json::from_slice(body).map_err(|e| malformed(&e))?;
+    patch.values_mut().for_each(drop_nulls_in_lists);
     let mut document = target.clone();
     json_patch::merge(&mut document, &Value::Object(patch));
     Ok(document)
 }
 
+/// Lists are replaced whole, so a null in an object inside of one could not remove anything. The RFC would keep it; the library
+/// of the Kubernetes API server drops it.
+fn drop_nulls_in_lists(value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(drop_nulls_in_lists),
+        Value::Array(elements) => elements.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_null_in_an_object_in_a_list_is_left_out() {
+        let patch = br#"{"spec": {"list": [1, null, {"gone": null, "kept": [{"gone": null}]}], "replicas": null}}"#;
+        let patched = apply(PatchKind::Merge, &machine(), patch).unwrap();
+        assert_eq!(patched["spec"], json!({"list": [1, null, {"kept": [{}]}]}));
+    }
+
     use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::json;

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use apiserver::{Options, Server};
-use kube::Config;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Config, ResourceExt};
 use runtime::{Clock, Random};
 
 /// An API server, and a word that tells this run from others on the same server. Clones are the same server.
@@ -45,6 +47,16 @@ impl Grounds {
             biased;
             done = work => done,
             never = server.keep_house() => match never {},
+        }
+    }
+
+    /// Deletes the namespaces of this run. They are of no use to anybody, so it does not matter if that fails.
+    pub async fn give_back(&self) {
+        let namespaces: Api<Namespace> = Api::all(self.client());
+        let ours = format!("c-{}-", self.run);
+        let left = namespaces.list_metadata(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+        for namespace in left.iter().map(ResourceExt::name_any).filter(|name| name.starts_with(&ours)) {
+            let _ = namespaces.delete(&namespace, &DeleteParams::default()).await;
         }
     }
 

@@ -23,6 +23,7 @@
 mod conversation;
 mod difference;
 mod grounds;
+mod line;
 mod report;
 mod run;
 mod stage;

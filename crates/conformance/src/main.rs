@@ -87,13 +87,14 @@ async fn compare(arguments: &Arguments, seeds: Range<u64>) -> anyhow::Result<Rep
         println!("{outcome}");
         all.push(outcome);
     }
+    real.give_back().await;
     Ok(Report::of(all))
 }
 
 async fn compare_one(arguments: &Arguments, real: &Grounds, ours: &Grounds, seed: u64) -> anyhow::Result<Outcome> {
     let begin = tokio::time::Instant::now();
     let conversation = Conversation::with(real, seed, LENGTH).await.map_err(|difference| anyhow!("{difference}"))?;
-    let difference = conversation.repeat_on(ours).await.err();
+    let difference = ours.keeping_house(conversation.repeat_on(ours)).await.err();
     if arguments.record || difference.is_some() {
         let path = arguments.differences.join(format!("seed-{seed}.json"));
         std::fs::write(&path, conversation.to_text()?)

@@ -59,5 +59,6 @@ pub async fn run_all(grounds: &Grounds, only: &str, tell: impl Fn(&Outcome)) -> 
         Outcome { topic, name: case.name.to_owned(), difference, took: begin.elapsed() }
     });
     let outcomes = grounds.keeping_house(held.buffer_unordered(AT_ONCE).inspect(tell).collect()).await;
+    grounds.give_back().await;
     Report::of(outcomes)
 }

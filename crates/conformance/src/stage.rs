@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{Difference, Grounds};
 
 /// How long a case waits for something that must come.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a case waits before it believes that nothing will come.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -44,16 +44,20 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Takes away what the case made. Somebody who cleans up behind us (the namespace controller of a real server) does it in
-    /// the background; only what would hold them up is done here.
+    /// Takes away what would hold up whoever ends the namespace, and what is outside of it. The namespace itself goes when all
+    /// cases are done: a real server needs seconds for each, and cases about just that would have to queue.
     pub(crate) async fn clear(&self) -> Result<(), Difference> {
         for path in [self.core("configmaps"), self.widget("")] {
             self.release(&path).await?;
         }
         let definition = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{}", self.group());
         self.delete(&definition, None).await?;
-        self.delete(&format!("/api/v1/namespaces/{}", self.namespace), None).await?;
         Ok(())
+    }
+
+    /// The client itself, for a case that puts something of ours in front of it.
+    pub(crate) fn client(&self) -> kube::Client {
+        self.client.clone()
     }
 
     /// Takes the finalizers off what is left here.

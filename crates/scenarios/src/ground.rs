@@ -1,11 +1,13 @@
 //! Where scenarios play.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use kube::Client;
-use runtime::{Clock, Random};
+use runtime::client::{ClientSpec, Connection, Source, UserAgent};
+use runtime::{Clock, Metrics, Random};
 
-use crate::Pace;
+use crate::{Broken, Pace};
 
 /// An API server that serves our kinds, and a pace. Clones are the same ground.
 #[derive(Clone)]
@@ -28,6 +30,18 @@ impl Ground {
         clients: impl Fn(&str) -> Client + Send + Sync + 'static,
     ) -> Self {
         Self { clock, random, pace, clients: Arc::new(clients) }
+    }
+
+    /// The API server of a kubeconfig, at a pace that does not bore.
+    pub fn real(kubeconfig: &Path) -> Result<Self, Broken> {
+        let odd = |error: &dyn std::error::Error| Broken::Promise(error.to_string());
+        let source = Source::Kubeconfig { path: kubeconfig.to_owned(), flag: "--kubeconfig".to_owned() };
+        let connection = Connection::load(&source).map_err(|error| odd(&error))?;
+        let metrics = Metrics::new().map_err(|error| odd(&error))?;
+        Ok(Self::new(Clock::system(), Random::from_entropy(), Pace::brisk(), move |agent| {
+            let agent = UserAgent::new(agent, env!("CARGO_PKG_VERSION"), "e2e");
+            connection.client(&ClientSpec::new(agent), &metrics.rest)
+        }))
     }
 
     /// A client that introduces itself like this.

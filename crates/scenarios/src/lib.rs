@@ -9,14 +9,16 @@
 mod ground;
 mod machines;
 mod pace;
+mod restore;
 mod stage;
 mod verdict;
 
 pub use ground::Ground;
 pub use machines::SCENARIOS;
 pub use pace::Pace;
+pub use restore::restore;
 pub use stage::{Process, Stage};
-pub use verdict::{Broken, Verdict, play};
+pub use verdict::{Broken, Report, Verdict, play};
 
 use futures::future::BoxFuture;
 

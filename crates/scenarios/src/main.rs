@@ -1,21 +1,22 @@
 //! Every scenario on the API server of a kubeconfig; `cargo xtask e2e machines` calls this.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use millwright_scenarios::{Ground, Pace, SCENARIOS, Verdict, play};
-use runtime::client::{ClientSpec, Connection, Source, UserAgent};
-use runtime::{Clock, Metrics, Random};
-use serde_json::json;
+use control_plane::{Binaries, Cache, Recipe};
+use millwright_scenarios::{Ground, Report, SCENARIOS, play, restore};
 
 #[derive(Parser)]
 #[command(name = "scenarios", about = "Plays every scenario on the API server of a kubeconfig")]
 struct Arguments {
     /// Whose API server; it must serve our kinds.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "restore")]
+    kubeconfig: Option<PathBuf>,
+    /// Instead of the scenarios, tell the story of an etcd that is put back to an older copy, on a control plane of its own.
+    #[arg(long, conflicts_with = "kubeconfig")]
+    restore: bool,
     /// Where to write the verdicts as JSON.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -27,40 +28,43 @@ struct Arguments {
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start tokio")?;
-    let verdicts = runtime.block_on(all(&arguments))?;
-    conclude(&arguments, &verdicts)
+    let report = runtime.block_on(async {
+        match &arguments.kubeconfig {
+            Some(kubeconfig) => machines(kubeconfig, &arguments.only).await,
+            None => disaster().await,
+        }
+    })?;
+    conclude(&arguments, &report)
 }
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
-async fn all(arguments: &Arguments) -> anyhow::Result<Vec<Verdict>> {
-    let source = Source::Kubeconfig { path: arguments.kubeconfig.clone(), flag: "--kubeconfig".to_owned() };
-    let connection = Connection::load(&source)?;
-    let metrics = Metrics::new().context("failed to set up metrics")?;
-    let ground = Ground::new(Clock::system(), Random::from_entropy(), Pace::brisk(), move |agent| {
-        connection.client(&ClientSpec::new(UserAgent::new(agent, env!("CARGO_PKG_VERSION"), "e2e")), &metrics.rest)
-    });
+async fn machines(kubeconfig: &Path, only: &str) -> anyhow::Result<Report> {
+    let ground = Ground::real(kubeconfig)?;
     let mut verdicts = Vec::new();
-    for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(&arguments.only)) {
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(only)) {
         let verdict = play(scenario, &ground).await;
-        match &verdict.broken {
-            None => println!("ok      {}", verdict.name),
-            Some(why) => println!("FAILED  {}: {why}", verdict.name),
-        }
+        println!("{verdict}");
         verdicts.push(verdict);
     }
-    Ok(verdicts)
+    Ok(Report::of("machines", verdicts))
 }
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
-fn conclude(arguments: &Arguments, verdicts: &[Verdict]) -> anyhow::Result<ExitCode> {
-    let failed = verdicts.iter().filter(|verdict| verdict.broken.is_some()).count();
-    let passed = verdicts.len() - failed;
-    if let Some(path) = &arguments.report {
-        let cases: Vec<_> =
-            verdicts.iter().map(|verdict| json!({ "case": verdict.name, "failure": verdict.broken })).collect();
-        let report = json!({ "suite": "machines", "passed": passed, "failed": failed, "skipped": 0, "cases": cases });
-        std::fs::write(path, format!("{report:#}\n")).with_context(|| format!("failed to write {}", path.display()))?;
+async fn disaster() -> anyhow::Result<Report> {
+    let binaries = Binaries::find(&Cache::of_this_user()?, &Recipe::of_this_repository()?)?;
+    let verdicts = restore(binaries, |plane| Ground::real(&plane.kubeconfig_path())).await;
+    for verdict in &verdicts {
+        println!("{verdict}");
     }
-    println!("{passed} passed, {failed} failed, 0 skipped");
-    Ok(if failed == 0 && !verdicts.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(Report::of("restore", verdicts))
+}
+
+#[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
+fn conclude(arguments: &Arguments, report: &Report) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &arguments.report {
+        let text = serde_json::to_string_pretty(report).context("failed to write the report as JSON")?;
+        std::fs::write(path, format!("{text}\n")).with_context(|| format!("failed to write {}", path.display()))?;
+    }
+    println!("{report}");
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,5 +1,6 @@
 //! How a scenario went.
 
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
@@ -40,8 +41,10 @@ pub(crate) fn promise(kept: bool, sentence: impl FnOnce() -> String) -> Result<(
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// Its name.
+    #[serde(rename = "case")]
     pub name: &'static str,
     /// Why it failed, if it did.
+    #[serde(rename = "failure")]
     pub broken: Option<String>,
 }
 
@@ -53,12 +56,54 @@ pub async fn play(scenario: &Scenario, ground: &Ground) -> Verdict {
         stage.clear().await;
         outcome
     };
-    let broken = match AssertUnwindSafe(story).catch_unwind().await {
-        Ok(Ok(())) => None,
-        Ok(Err(broken)) => Some(full(&broken)),
-        Err(_) => Some("it panicked".to_owned()),
-    };
-    Verdict { name: scenario.name, broken }
+    match AssertUnwindSafe(story).catch_unwind().await {
+        Ok(outcome) => Verdict::of(scenario.name, outcome),
+        Err(_) => Verdict { name: scenario.name, broken: Some("it panicked".to_owned()) },
+    }
+}
+
+impl Verdict {
+    pub(crate) fn of(name: &'static str, outcome: Result<(), Broken>) -> Self {
+        Self { name, broken: outcome.err().map(|broken| full(&broken)) }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.broken {
+            None => write!(f, "ok      {}", self.name),
+            Some(why) => write!(f, "FAILED  {}: {why}", self.name),
+        }
+    }
+}
+
+/// A suite's verdicts together, in the form of every end-to-end suite.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    suite: &'static str,
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+    cases: Vec<Verdict>,
+}
+
+impl Report {
+    /// Of these verdicts. Nothing is ever skipped.
+    pub fn of(suite: &'static str, cases: Vec<Verdict>) -> Self {
+        let failed = cases.iter().filter(|verdict| verdict.broken.is_some()).count();
+        Self { suite, passed: cases.len() - failed, failed, skipped: 0, cases }
+    }
+
+    /// Whether something was shown, and nothing was broken.
+    pub fn is_good(&self) -> bool {
+        self.failed == 0 && self.passed > 0
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
 }
 
 fn full(broken: &Broken) -> String {

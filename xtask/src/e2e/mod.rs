@@ -34,6 +34,8 @@ pub(crate) enum Suite {
     Kubectl,
     /// Ten machines with cloud and controller as processes, and the controller killed again and again.
     Pool,
+    /// An etcd that is put back to an older copy while the controller runs.
+    Restore,
 }
 
 /// How much of a suite is run.
@@ -117,6 +119,7 @@ impl Suite {
             Self::Machines => "machines",
             Self::Kubectl => "kubectl",
             Self::Pool => "pool",
+            Self::Restore => "restore",
         }
     }
 
@@ -128,8 +131,14 @@ impl Suite {
             (Self::Machines, Server::InMemory) => in_memory::run("millwright-scenarios", self.name()),
             (Self::Kubectl, Server::Real) => kubectl::on_both(programs().await?).await,
             (Self::Kubectl, Server::InMemory) => kubectl::in_memory(programs().await?).await,
+            (Self::Restore, Server::Real) => {
+                programs().await?;
+                run_program("millwright-scenarios", self.name(), &["--restore"])
+            }
             // They are about the real control plane itself, and about processes around it.
-            (Self::Smoke | Self::Pool, Server::InMemory) => Ok(Tally { skipped: 1, ..Tally::default() }),
+            (Self::Smoke | Self::Pool | Self::Restore, Server::InMemory) => {
+                Ok(Tally { skipped: 1, ..Tally::default() })
+            }
         }
     }
 }

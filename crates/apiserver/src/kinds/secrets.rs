@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::decode::type_name;
 use crate::resource::Rules;
 use crate::schema::Cause;
 
@@ -14,10 +15,21 @@ pub(super) struct Secrets;
 
 impl Rules for Secrets {
     fn undecodable(&self, object: &Value) -> Option<String> {
+        if let Some(other) = object.get("data").filter(|data| !data.is_object()) {
+            let found = type_name(other);
+            return Some(format!(
+                "json: cannot unmarshal {found} into Go struct field Secret.data of type map[string][]uint8"
+            ));
+        }
         let mut data = object.get("data").and_then(Value::as_object).into_iter().flatten();
-        // Neither the value nor the place of the bad byte is told: it is a secret.
-        let bad = data.any(|(_, value)| value.as_str().is_none_or(|text| STANDARD.decode(text).is_err()));
-        bad.then(|| "illegal base64 data".to_owned())
+        data.find_map(|(_, value)| match value {
+            // Neither the value nor the place of the bad byte is told: it is a secret.
+            Value::String(text) => STANDARD.decode(text).is_err().then(|| "illegal base64 data".to_owned()),
+            other => {
+                let found = type_name(other);
+                Some(format!("json: cannot unmarshal {found} into Go struct field Secret.data of type []uint8"))
+            }
+        })
     }
 
     fn complete_new(&self, object: &mut Value, _now: Timestamp) {
@@ -97,19 +109,21 @@ fn leave_out_nothing(object: &mut Value) {
 fn wrong_keys(object: &Value) -> Vec<Cause> {
     let rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
                 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-    let fine = |key: &str| {
-        !key.is_empty()
-            && key.len() <= 253
-            && key != "."
-            && !key.starts_with("..")
-            && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    let complaint = |key: &str| match key {
+        _ if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) => {
+            Some(rule.to_owned())
+        }
+        _ if key.len() > 253 => Some("must be no more than 253 characters".to_owned()),
+        "." | ".." => Some(format!("must not be '{key}'")),
+        _ if key.starts_with("..") => Some("must not start with '..'".to_owned()),
+        _ => None,
     };
     let keys = ["data", "binaryData"].into_iter().flat_map(|field| {
         let keys = object.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys);
         keys.map(move |key| (field, key))
     });
-    let wrong = keys.filter(|(_, key)| !fine(key));
-    wrong.map(|(field, key)| Cause::invalid(format!("{field}[{key}]"), &Value::from(key.as_str()), rule)).collect()
+    let wrong = keys.filter_map(|(field, key)| complaint(key).map(|why| (field, key, why)));
+    wrong.map(|(field, key, why)| Cause::invalid(format!("{field}[{key}]"), &Value::from(key.as_str()), &why)).collect()
 }
 
 /// Both kinds can be frozen for good.

@@ -91,7 +91,7 @@ fn merge(
             continue;
         }
         let old = original.remove(&name);
-        if change.is_null() {
+        if change.is_null() || old.is_none() && is_moot(&change) {
             continue;
         }
         let (field, inner) = place.field(&name);
@@ -169,15 +169,20 @@ fn arrange_lists(
 fn without_directives(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let plain = fields.into_iter().filter(|(name, value)| !is_directive(name) && !value.is_null());
+            let fields = fields.into_iter().filter(|(_, value)| !is_moot(value));
+            let plain = fields.filter(|(name, value)| !is_directive(name) && !value.is_null());
             Value::Object(plain.map(|(name, value)| (name, without_directives(value))).collect())
         }
         Value::Array(elements) => {
-            let gone = |element: &Value| element.get(PATCH).is_some_and(|d| d == "delete" || d == "replace");
-            Value::Array(elements.into_iter().filter(|e| !gone(e)).map(without_directives).collect())
+            Value::Array(elements.into_iter().filter(|e| !is_moot(e)).map(without_directives).collect())
         }
         scalar => scalar,
     }
+}
+
+/// Whether a value says what to delete or replace, and means nothing where there is nothing.
+fn is_moot(value: &Value) -> bool {
+    value.get(PATCH).is_some_and(|directive| directive == "delete" || directive == "replace")
 }
 
 fn is_directive(name: &str) -> bool {

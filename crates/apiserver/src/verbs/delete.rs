@@ -104,7 +104,7 @@ impl Options {
             causes.push(Cause::invalid("propagationPolicy", &json!(self.propagation_policy), rule));
         }
         if let Some(policy) = self.propagation_policy.as_deref().filter(|policy| Propagation::named(policy).is_none()) {
-            let known = ["Background", "Foreground", "Orphan"].map(|name| json!(name));
+            let known = ["Foreground", "Background", "Orphan", "nil"].map(|name| json!(name));
             causes.push(Cause::unsupported("propagationPolicy", &json!(policy), &known));
         }
         if let Some(other) = self.dry_run.iter().flatten().find(|value| *value != "All") {

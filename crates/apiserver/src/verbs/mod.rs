@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::meta;
 use crate::query::Query;
 use crate::resource::{Resource, StatusWrites};
 use crate::selector::{Fields, Labels};
@@ -151,10 +152,11 @@ impl Call {
     /// Drops the fields nobody knows from an object. What is said about them is a warning, or for a strict client the reason
     /// to refuse.
     fn prune(&self, object: &mut Value) -> Result<Vec<String>, String> {
-        let unknown = match &self.resource.kind_type {
+        let mut unknown = meta::drop_unknown(object);
+        unknown.extend(match &self.resource.kind_type {
             Some(kind_type) => kind_type.prune(object),
             None => self.resource.rules.prune(object),
-        };
+        });
         let sentences: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
         match self.query.text("fieldValidation") {
             Some("Strict") if !sentences.is_empty() => Err(format!("strict decoding error: {}", sentences.join(", "))),

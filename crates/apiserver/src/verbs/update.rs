@@ -61,8 +61,11 @@ pub(crate) fn patch(state: &mut State, call: &Call, language: Language, body: &[
     let mut shown = old.as_ref().clone();
     resource.to_shown(&mut shown);
     let patched = patched(resource, language, &shown, body)?;
-    let mut object = decode::shaped(resource, patched)?;
     let unreadable = |why: String| Failure::unreadable_patch(&why);
+    let mut object = decode::shaped(resource, patched).map_err(|failure| match failure.code {
+        StatusCode::BAD_REQUEST => unreadable(failure.message),
+        _ => failure,
+    })?;
     call.check_readable(&object).map_err(unreadable)?;
     let warnings = call.prune(&mut object).map_err(unreadable)?;
     check_address(call, &key, &mut object)?;

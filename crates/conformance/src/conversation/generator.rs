@@ -141,14 +141,14 @@ impl Generator {
                 }
             }
         }
-        if once_in(&self.random, 40) {
-            object["kind"] = json!("Odd");
-        }
         object
     }
 
     fn create(&self, kind: Kind, name: &str) -> Request {
-        let object = self.object(kind, name);
+        let mut object = self.object(kind, name);
+        if once_in(&self.random, 20) {
+            object["kind"] = json!("Odd");
+        }
         Request::new("POST", format!("{}{}", kind.path(), self.wishes()), object)
     }
 

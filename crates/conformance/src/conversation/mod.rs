@@ -8,6 +8,7 @@
 //! they differ; such a conversation stays as a regression test.
 
 mod generator;
+mod topic;
 mod translation;
 mod values;
 
@@ -16,6 +17,8 @@ use std::fmt;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+pub(crate) use topic::cases;
 
 use crate::stage::{Answer, Stage};
 use crate::{Difference, Grounds, Verdict, ensure};

@@ -27,7 +27,9 @@ impl Translation {
     /// An answer in words that every server shares.
     pub(super) fn shared(&mut self, answer: &Value) -> Value {
         let mut shared = self.shared_value(answer);
-        put_causes_in_order(&mut shared);
+        if shared["kind"] == "Status" {
+            put_complaints_in_order(&mut shared);
+        }
         shared
     }
 
@@ -100,14 +102,27 @@ impl Translation {
     }
 }
 
-/// The reference goes through the fields of an object in no order, and complains in that order.
-fn put_causes_in_order(answer: &mut Value) {
-    let Some(causes) = answer.pointer_mut("/details/causes").and_then(Value::as_array_mut) else { return };
-    if causes.len() > 1 {
-        causes.sort_by_key(Value::to_string);
-        if let Some((head, _)) = answer["message"].as_str().and_then(|said| said.split_once(" is invalid: [")) {
-            answer["message"] = Value::from(format!("{head} is invalid: [<the causes>]"));
+/// What the reference says in an order of its own, several times, or in words that are those of its JSON library.
+fn put_complaints_in_order(answer: &mut Value) {
+    if let Some(causes) = answer.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
+        for cause in causes.iter_mut().filter(|cause| cause["field"] == "patch") {
+            // Here the reference repeats the whole object, which may be a secret; ours does not.
+            cause["message"] = Value::from("<the patched object>");
         }
+        causes.sort_by_key(Value::to_string);
+        causes.dedup();
+        end_message(answer, " is invalid: ", "<the causes>");
+    }
+    for sort in ["ConfigMap", "Secret"] {
+        end_message(answer, &format!(" cannot be handled as a {sort}: json: "), "<why>");
+        end_message(answer, &format!(" cannot be handled as a {sort}: illegal base64 data"), "");
+    }
+}
+
+/// Replaces what a message says after these words.
+fn end_message(answer: &mut Value, after: &str, end: &str) {
+    if let Some((head, _)) = answer["message"].as_str().and_then(|said| said.split_once(after)) {
+        answer["message"] = Value::from(format!("{head}{after}{end}"));
     }
 }
 
@@ -164,7 +179,7 @@ mod tests {
     fn complaints_in_another_order_are_the_same() {
         let refusal = |first: &str, second: &str| {
             let causes = json!([{"message": first}, {"message": second}]);
-            json!({"message": format!("Widget \"a\" is invalid: [{first}, {second}]"), "details": {"causes": causes}})
+            json!({"kind": "Status", "message": format!("Widget \"a\" is invalid: [{first}, {second}]"), "details": {"causes": causes}})
         };
         let mut translation = Translation::of("c-1");
         assert_eq!(translation.shared(&refusal("x", "y")), translation.shared(&refusal("y", "x")));

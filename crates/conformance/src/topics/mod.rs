@@ -26,7 +26,7 @@ mod versions;
 mod watches;
 mod workloads;
 
-use crate::Topic;
+use crate::{Topic, conversation};
 
 /// All cases by topic.
 pub fn topics() -> Vec<Topic> {
@@ -56,6 +56,7 @@ pub fn topics() -> Vec<Topic> {
         ("strategic patches", strategic::cases()),
         ("tables", tables::cases()),
         ("documents", documents::cases()),
+        ("conversations", conversation::cases()),
     ]
     .map(|(name, cases)| Topic { name, cases })
     .into()

@@ -1,8 +1,15 @@
 //! Following changes.
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use runtime::cache::{Cache, Delta, State};
+use runtime::{Clock, Random};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use crate::stage::{Patch, Stage, same};
+use crate::line::Line;
+use crate::stage::{PATIENCE, Patch, Stage, same};
 use crate::{Difference, Verdict, cases, ensure};
 
 cases![
@@ -16,6 +23,8 @@ cases![
     a_watch_ends_when_its_time_is_up,
     initial_events_end_with_a_bookmark,
     a_watch_shows_only_its_namespace,
+    a_watch_goes_on_from_the_last_version_it_showed,
+    a_cache_whose_watch_drops_while_an_object_is_deleted_still_tells_of_the_deletion,
 ];
 
 const OURS: &str = "labelSelector=ours";
@@ -140,4 +149,54 @@ async fn a_watch_shows_only_its_namespace(s: Stage) -> Verdict {
     s.delete(&elsewhere, None).await?.succeeds()?;
     s.config_map("a", &ours()).await?;
     watch.shows(&[("ADDED", "a")]).await
+}
+
+async fn a_watch_goes_on_from_the_last_version_it_showed(s: Stage) -> Verdict {
+    let query = format!("{OURS}&resourceVersion={}", version(&s).await?);
+    let mut watch = s.watch(&s.core("configmaps"), &query).await?;
+    s.config_map("a", &ours()).await?;
+    s.config_map("b", &ours()).await?;
+    watch.shows(&[("ADDED", "a")]).await?;
+    let (_, last) = watch.change().await?;
+    drop(watch);
+    s.delete(&s.core("configmaps/a"), None).await?.succeeds()?;
+    s.config_map("c", &ours()).await?;
+    let version = last["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    let mut watch = s.watch(&s.core("configmaps"), &format!("{OURS}&resourceVersion={version}")).await?;
+    watch.shows(&[("DELETED", "a"), ("ADDED", "c")]).await
+}
+
+/// Not only about the server: the cache that every controller of ours reads from must not miss what happens while it is deaf.
+async fn a_cache_whose_watch_drops_while_an_object_is_deleted_still_tells_of_the_deletion(s: Stage) -> Verdict {
+    s.config_map("stays", &ours()).await?;
+    s.config_map("goes", &ours()).await?;
+    let (line, client) = Line::to(s.client());
+    let (tell, mut told) = mpsc::channel(100);
+    let removed = move |delta: &Delta<ConfigMap>| delta.now().is_none();
+    let builder = Cache::<ConfigMap>::builder().namespace(s.namespace()).labels("ours");
+    let (cache, feed) = builder
+        .on_delta(move |key, delta| {
+            if removed(delta) {
+                let _full = tell.try_send(key.name.to_string());
+            }
+        })
+        .build();
+    let story = async {
+        while cache.status().state != State::Watching {
+            tokio::time::sleep(PATIENCE / 400).await;
+        }
+        line.cut();
+        s.delete(&s.core("configmaps/goes"), None).await?.succeeds()?;
+        ensure!(timeout(PATIENCE / 20, told.recv()).await.is_err(), "the cache heard through a line that is cut");
+        line.mend();
+        let name = timeout(PATIENCE, told.recv()).await.ok().flatten();
+        same("removed", &json!(name), &json!("goes"))?;
+        same("left", &json!(cache.len()), &json!(1))
+    };
+    let stop = CancellationToken::new();
+    tokio::select! {
+        biased;
+        verdict = story => verdict,
+        () = feed.run(client, Clock::system(), Random::seeded(1), stop) => Err(Difference::new("the cache stopped")),
+    }
 }

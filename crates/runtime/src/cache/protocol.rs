@@ -11,8 +11,8 @@
 //! [`Protocol::step`] does one thing (one list, one request for a watch, one event, one wait) and says what comes next. The
 //! API server is behind [`Source`], so that tests can play any server, step by step.
 //!
-//! A watch that merely ends is opened again where it was; only what makes the history unusable costs a list. A list is
-//! collected completely before anything is touched.
+//! A watch that merely ends is opened again where it was; only what makes the history unusable costs a list, and a line that broke
+//! the smallest one. A list is collected completely before anything is touched.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) enum Phase<K> {
     Opening(Version),
     /// Hear them.
     Watching(Watching<K>),
-    /// A watch from this version was silent to its end: does the server still know that version?
+    /// A watch from this version was silent to its end, or the line broke: does the server still know that version?
     Probing(Version),
     /// Let the server breathe.
     Waiting { until: Instant, then: Box<Phase<K>> },
@@ -233,6 +233,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
                 let again = Phase::Listing(self.settings.reading);
                 self.set_back("watch", &trouble, again)
             }
+            Err(trouble @ Trouble::Unreachable(_)) => self.set_back("watch", &trouble, Phase::Probing(from)),
             Err(trouble) => self.set_back("watch", &trouble, Phase::Opening(from)),
         }
     }
@@ -265,7 +266,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
             Ok(Some(Ok(event))) => event,
             Ok(Some(Err(Trouble::Gone))) => return self.expired(),
             Ok(Some(Err(trouble @ Trouble::Unreachable(_)))) => {
-                return self.set_back("watch", &trouble, Phase::Opening(watching.at));
+                return self.set_back("watch", &trouble, Phase::Probing(watching.at));
             }
             // An error in the stream, or an event we cannot read: what was lost is unknown.
             Ok(Some(Err(trouble))) => {
@@ -327,7 +328,8 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
 
     /// Asks for the version of the smallest list. Healthy servers send a bookmark before a watch ends; one whose etcd was
     /// restored accepts a watch from a version it has not reached yet and says nothing until it has, while we would take
-    /// the silence for peace.
+    /// the silence for peace. Once it has, nobody can tell any more that time went back, and what vanished would stay with us
+    /// for good. A restore needs the server to be away for a moment, so we ask as soon as it is back.
     async fn probe(&mut self, at: Version) -> Phase<K> {
         let ask = ListAsk { limit: Some(1), next: None, cached: false };
         let page = match within(self.settings.page_within, self.source.list(ask)).await {

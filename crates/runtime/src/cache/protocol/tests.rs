@@ -237,11 +237,29 @@ async fn a_watch_that_breaks_off_goes_on_where_it_was_after_a_pause() {
     let stage = Stage::new(Script::of([
         page(10, None, vec![]),
         Answer::Watch(Ok(vec![Ok(Event::Applied(map("a", 11))), broken]), After::End),
+        page(11, Some("more"), vec![map("a", 11)]),
     ]));
     stage.settle().await;
     assert_eq!(stage.script.asked(), ["list 500", "watch 10"]);
     stage.pass(Duration::from_secs(2)).await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "watch 11"]);
+    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 1", "watch 11"]);
+    assert_eq!(stage.counters().regressions, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_went_back_while_the_line_was_broken_is_found_out_before_it_catches_up() {
+    let unreachable = || Trouble::Unreachable("connection refused".to_owned());
+    let stage = Stage::new(Script::of([
+        page(100, None, vec![map("a", 90), map("b", 95)]),
+        Answer::Watch(Ok(vec![Err(unreachable())]), After::End),
+        Answer::Page(Err(unreachable())),
+        page(40, None, vec![map("a", 30)]),
+        page(40, None, vec![map("a", 30)]),
+    ]));
+    stage.pass(Duration::from_secs(10)).await;
+    assert_eq!(stage.script.asked()[..5], ["list 500", "watch 100", "list 1", "list 1", "list 500"]);
+    assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Firm, 1));
+    assert_eq!(stage.names(), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,280 @@
+//! An etcd that is put back to an older copy while the controller runs.
+//!
+//! What came after the copy is gone, and resourceVersions begin to count again from where they were. A controller that believes
+//! this sees Machines without VMs, VMs without Machines, and Nodes that came from nowhere; one that acts on it deletes what people
+//! still use. Ours must notice, doubt, read everything again, and delete nothing that nobody asked it to delete.
+//!
+//! VMs whose Machines went away with the restore stay: whose they are is for a person to say, or for the orphan collection, which does
+//! not exist yet.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::MachinePhase;
+use control_plane::{Binaries, ControlPlane, Options};
+use driver::Method;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use kube::core::DynamicObject;
+use kube::discovery::ApiResource;
+use runtime::cache::Trust;
+use serde_json::json;
+
+use crate::stage::create;
+use crate::verdict::promise;
+use crate::{Broken, Ground, Process, Stage, Verdict};
+
+/// Machines from before the copy.
+const BEFORE: usize = 3;
+/// Machines from before and after it.
+const ALL: usize = 5;
+/// Writes between the copy and the disaster.
+const WRITES: usize = 300;
+/// How long nothing may be deleted, at the pace of seconds: many times the longest retry.
+const WATCHED: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A controller, its machines, and a control plane that forgets.
+struct Story {
+    plane: ControlPlane,
+    ground: Ground,
+    stage: Stage,
+    process: Process,
+}
+
+/// What must not change.
+#[derive(Debug, PartialEq, Eq)]
+struct Possessions {
+    vms: Vec<String>,
+    deletions: u64,
+}
+
+/// Tells it on a control plane of its own.
+pub async fn restore(binaries: Binaries, ground: impl FnOnce(&ControlPlane) -> Result<Ground, Broken>) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    let mut note = |name, outcome: Result<(), Broken>| verdicts.push(Verdict::of(name, outcome));
+    match begin(binaries, ground).await {
+        Err(broken) => note("three_machines_run_on_the_real_control_plane", Err(broken)),
+        Ok(mut story) => {
+            note("three_machines_run_on_the_real_control_plane", Ok(()));
+            for (name, outcome) in story.tell().await {
+                note(name, outcome);
+            }
+            story.process.kill().await;
+            story.stage.clear().await;
+            let stopped = story.plane.stop().await.map_err(|error| Broken::Promise(error.to_string()));
+            note("the_control_plane_stops", stopped);
+        }
+    }
+    verdicts
+}
+
+async fn begin(
+    binaries: Binaries,
+    ground: impl FnOnce(&ControlPlane) -> Result<Ground, Broken>,
+) -> Result<Story, Broken> {
+    let started = ControlPlane::start(Options::new(binaries)).await;
+    let plane = started.map_err(|error| Broken::Promise(format!("the control plane did not come up: {error}")))?;
+    let ground = ground(&plane)?;
+    install_definitions(&ground).await?;
+    let stage = Stage::set(&ground, "restore").await?;
+    let process = stage.start()?;
+    for n in 0..BEFORE {
+        stage.create(n).await?;
+    }
+    for n in 0..BEFORE {
+        stage.until_phase(n, MachinePhase::Running).await?;
+    }
+    Ok(Story { plane, ground, stage, process })
+}
+
+/// Each step needs the one before; what comes after one that failed is not told.
+type Told = Vec<(&'static str, Result<(), Broken>)>;
+
+impl Story {
+    async fn tell(&mut self) -> Told {
+        let mut told = Told::new();
+        let outcome = self.restore(&mut told).await;
+        if let Err(broken) = outcome {
+            told.push(("the_story_goes_on", Err(broken)));
+        }
+        told
+    }
+
+    async fn restore(&mut self, told: &mut Told) -> Result<(), Broken> {
+        let saved = self.plane.save_etcd().await.map_err(|error| Broken::Promise(error.to_string()))?;
+        for n in BEFORE..ALL {
+            self.create_patiently(n).await?;
+        }
+        for n in BEFORE..ALL {
+            self.until_running_patiently(n).await?;
+        }
+        self.write_much().await?;
+        let (possessions, nodes) = (self.possessions(), self.nodes().await?);
+        let kept: BTreeMap<_, _> = nodes.into_iter().filter(|(name, _)| self.is_from_before(name)).collect();
+        told.push((
+            "five_machines_run_before_the_disaster",
+            promise(possessions.vms.len() == ALL && kept.len() == BEFORE, || format!("{possessions:?}, {kept:?}")),
+        ));
+
+        self.plane.restore_etcd(&saved).await.map_err(|error| Broken::Promise(error.to_string()))?;
+        let forgotten = self.stage.machine(BEFORE).await?.is_none();
+        told.push((
+            "what_came_after_the_copy_is_gone",
+            promise(forgotten, || "a later machine is still there".to_owned()),
+        ));
+        told.push(("the_caches_notice_that_time_went_back", self.until_noticed().await));
+        told.push(("no_vm_and_no_node_is_deleted", self.nothing_goes(&possessions, &kept).await));
+        told.push(("the_caches_are_trusted_again", self.until_trusted().await));
+        told.push(("machines_from_before_still_run", self.still_running().await));
+        told.push(("the_controller_still_works", self.one_more_life().await));
+        told.push(("only_what_somebody_asked_for_was_deleted", self.one_deletion(&possessions)));
+        Ok(())
+    }
+
+    /// A copy is hours old when it is needed, and versions have gone far since.
+    async fn write_much(&self) -> Result<(), Broken> {
+        for n in 0..WRITES {
+            let name = json!({ "metadata": { "name": format!("later-{n}") } });
+            create(&self.stage.api::<ConfigMap>(), "write something else", name).await?;
+        }
+        Ok(())
+    }
+
+    fn is_from_before(&self, node: &str) -> bool {
+        (0..BEFORE).any(|n| self.stage.machine_name(n) == node)
+    }
+
+    fn possessions(&self) -> Possessions {
+        let mut vms: Vec<_> = self.stage.cloud.vms().into_iter().map(|vm| vm.provider_id.to_string()).collect();
+        vms.sort();
+        Possessions { vms, deletions: self.stage.cloud.count(Method::Delete) }
+    }
+
+    /// Nodes by name, with their uids; those that somebody asked to delete have none.
+    async fn nodes(&self) -> Result<BTreeMap<String, Option<String>>, Broken> {
+        let nodes: Api<Node> = Api::all(self.ground.client("person"));
+        let list = nodes.list(&ListParams::default()).await.map_err(Broken::api("list Nodes"))?;
+        let known = list.into_iter().map(|node| {
+            let metadata = node.metadata;
+            (metadata.name.unwrap_or_default(), metadata.uid.filter(|_| metadata.deletion_timestamp.is_none()))
+        });
+        Ok(known.collect())
+    }
+
+    /// The API server needs a moment to find its etcd again.
+    async fn create_patiently(&self, n: usize) -> Result<(), Broken> {
+        let begin = self.ground.clock.instant();
+        loop {
+            match self.stage.create(n).await {
+                Ok(()) => return Ok(()),
+                Err(broken) if begin.elapsed() > PATIENCE => return Err(broken),
+                Err(_) => tokio::time::sleep(self.ground.pace.glance).await,
+            }
+            if self.stage.machine(n).await.is_ok_and(|machine| machine.is_some()) {
+                return Ok(()); // only the answer was lost
+            }
+        }
+    }
+
+    async fn until_running_patiently(&self, n: usize) -> Result<(), Broken> {
+        let begin = self.ground.clock.instant();
+        loop {
+            match self.stage.until_phase(n, MachinePhase::Running).await {
+                Ok(_) => return Ok(()),
+                Err(Broken::Api { .. }) if begin.elapsed() < PATIENCE => {
+                    tokio::time::sleep(self.ground.pace.glance).await;
+                }
+                Err(broken) => return Err(broken),
+            }
+        }
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn() -> bool) -> Result<(), Broken> {
+        let begin = self.ground.clock.instant();
+        while !holds() {
+            promise(begin.elapsed() < PATIENCE, || {
+                format!("waited in vain until {what}: {:#?}", self.process.cluster.caches.statuses())
+            })?;
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
+        Ok(())
+    }
+
+    /// Both kinds that a wrong deletion could start from.
+    async fn until_noticed(&self) -> Result<(), Broken> {
+        let cluster = &self.process.cluster;
+        let regressed = |kind: &str| {
+            cluster.caches.statuses().iter().any(|status| status.kind == kind && status.counters.regressions > 0)
+        };
+        self.until("the caches count a regression", || regressed("machines") && regressed("nodes")).await
+    }
+
+    async fn until_trusted(&self) -> Result<(), Broken> {
+        let cluster = &self.process.cluster;
+        self.until("every cache is trusted", || cluster.caches.trust() == Trust::Firm && cluster.caches.is_synced())
+            .await
+    }
+
+    async fn nothing_goes(&self, before: &Possessions, kept: &BTreeMap<String, Option<String>>) -> Result<(), Broken> {
+        let begin = self.ground.clock.instant();
+        while begin.elapsed() < WATCHED {
+            let now = self.possessions();
+            promise(now == *before, || format!("had {before:?}, has {now:?}"))?;
+            let nodes = self.nodes().await?;
+            for (name, uid) in kept {
+                promise(nodes.get(name) == Some(uid), || format!("node {name} is {:?} now", nodes.get(name)))?;
+            }
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
+        Ok(())
+    }
+
+    async fn still_running(&self) -> Result<(), Broken> {
+        for n in 0..BEFORE {
+            let machine = self.stage.until_phase(n, MachinePhase::Running).await?;
+            promise(machine.metadata.deletion_timestamp.is_none(), || format!("machine {n} is being deleted"))?;
+        }
+        Ok(())
+    }
+
+    /// A machine that is made and deleted as ever.
+    async fn one_more_life(&self) -> Result<(), Broken> {
+        self.stage.create(ALL).await?;
+        self.stage.until_phase(ALL, MachinePhase::Running).await?;
+        self.stage.delete(ALL).await?;
+        self.stage.until_gone(ALL).await
+    }
+
+    fn one_deletion(&self, before: &Possessions) -> Result<(), Broken> {
+        let now = self.possessions();
+        promise(now.vms == before.vms, || format!("had {before:?}, has {now:?}"))
+    }
+}
+
+async fn install_definitions(ground: &Ground) -> Result<(), Broken> {
+    let client = ground.client("person");
+    let resource = ApiResource {
+        group: "apiextensions.k8s.io".into(),
+        version: "v1".into(),
+        api_version: "apiextensions.k8s.io/v1".into(),
+        kind: "CustomResourceDefinition".into(),
+        plural: "customresourcedefinitions".into(),
+    };
+    let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    for definition in api::crd::definitions() {
+        let parsed = serde_json::from_value::<DynamicObject>(definition);
+        let object = parsed.map_err(|error| Broken::Promise(format!("our definition is odd: {error}")))?;
+        definitions.create(&PostParams::default(), &object).await.map_err(Broken::api("define our kinds"))?;
+    }
+    let machines: Api<api::Machine> = Api::all(client.clone());
+    let classes: Api<api::MachineClass> = Api::all(client);
+    let begin = ground.clock.instant();
+    let few = ListParams::default().limit(1);
+    while machines.list(&few).await.is_err() || classes.list(&few).await.is_err() {
+        promise(begin.elapsed() < PATIENCE, || "our kinds are never served".to_owned())?;
+        tokio::time::sleep(ground.pace.glance).await;
+    }
+    Ok(())
+}
