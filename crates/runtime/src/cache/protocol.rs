@@ -33,6 +33,8 @@ use super::version::Version;
 use crate::{Clock, Key, Random};
 
 /// A watch that ends sooner than this without a word is a server in trouble, not a server that tidies up.
+/// How much before the agreed time a server may end a watch and still be punctual.
+const PUNCTUAL_WITHIN: Duration = Duration::from_secs(2);
 const TOO_SHORT: Duration = Duration::from_secs(1);
 
 /// A server may ask to be left alone, but not for good.
@@ -312,11 +314,13 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
         }
     }
 
-    /// The watch is over without anything being wrong with it: the next one begins where it ended.
+    /// The watch is over without anything being wrong with it: the next one begins where it ended. One that ended before its
+    /// time may have ended because the server did, and the one that came back may have an older etcd: it is asked first.
     fn go_on_after(&mut self, watching: Watching<K>) -> Phase<K> {
-        let Watching { at, since, heard, .. } = watching;
+        let Watching { at, since, until, heard, .. } = watching;
+        let early = self.clock.instant() + self.settings.watch_grace + PUNCTUAL_WITHIN < until;
         if heard {
-            return Phase::Opening(at);
+            return if early { Phase::Probing(at) } else { Phase::Opening(at) };
         }
         if self.clock.instant() >= since + TOO_SHORT {
             self.backoff.reset();

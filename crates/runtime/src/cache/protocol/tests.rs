@@ -22,6 +22,8 @@ enum Answer {
 /// What a watch does when it has said everything.
 #[derive(Clone, Copy)]
 enum After {
+    /// At the time that was agreed.
+    OnTime,
     End,
     Silence,
 }
@@ -69,8 +71,10 @@ impl Source<ConfigMap> for Script {
         match answer {
             Some(Answer::Watch(events, after)) => {
                 let events = stream::iter(events?);
+                let on_time = stream::once(tokio::time::sleep(ask.lasting)).filter_map(|()| std::future::ready(None));
                 Ok(match after {
                     After::End => events.boxed(),
+                    After::OnTime => events.chain(on_time).boxed(),
                     After::Silence => events.chain(stream::pending()).boxed(),
                 })
             }
@@ -223,12 +227,39 @@ async fn half_a_list_changes_nothing() {
 async fn a_watch_that_ends_goes_on_where_it_was_without_a_list() {
     let stage = Stage::new(Script::of([
         page(10, None, vec![]),
+        watch(vec![Event::Applied(map("a", 11))], After::OnTime),
+        watch(vec![Event::Applied(map("b", 12))], After::Silence),
+    ]));
+    stage.pass(3 * MINUTE).await;
+    assert_eq!(stage.script.asked()[..3], ["list 500", "watch 10", "watch 11"]);
+    assert_eq!(stage.names(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_before_its_time_is_followed_by_a_small_look() {
+    let stage = Stage::new(Script::of([
+        page(10, None, vec![]),
         watch(vec![Event::Applied(map("a", 11))], After::End),
+        page(11, Some("next"), vec![map("a", 11)]),
         watch(vec![Event::Applied(map("b", 12))], After::Silence),
     ]));
     stage.settle().await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "watch 11"]);
+    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 1", "watch 11"]);
     assert_eq!(stage.names(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_comes_back_with_an_older_etcd_is_found_out_at_once() {
+    let stage = Stage::new(Script::of([
+        page(10, None, vec![]),
+        watch(vec![Event::Applied(map("lost", 30))], After::End),
+        page(20, None, vec![]), // the smallest list says it: we have been further
+        page(21, None, vec![map("kept", 15)]),
+    ]));
+    stage.settle().await;
+    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 1", "list 500", "watch 21"]);
+    assert_eq!(stage.names(), ["kept"]);
+    assert_eq!(stage.counters().regressions, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,9 +295,9 @@ async fn a_server_that_went_back_while_the_line_was_broken_is_found_out_before_i
 
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_moves_the_place_to_go_on_from() {
-    let stage = Stage::new(Script::of([page(10, None, vec![]), watch(vec![bookmark(50)], After::End)]));
-    stage.settle().await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "watch 50"]);
+    let stage = Stage::new(Script::of([page(10, None, vec![]), watch(vec![bookmark(50)], After::OnTime)]));
+    stage.pass(3 * MINUTE).await;
+    assert_eq!(stage.script.asked()[..3], ["list 500", "watch 10", "watch 50"]);
     assert_eq!(stage.counters().bookmarks, 1);
 }
 
@@ -359,9 +390,9 @@ async fn a_streamed_list_is_taken_at_its_mark_and_the_stream_goes_on() {
         complete(10),
         Event::Applied(map("c", 11)),
     ];
-    let stage = Stage::with(Script::of([watch(events, After::End)]), builder);
-    stage.settle().await;
-    assert_eq!(stage.script.asked(), ["watch everything", "watch 11"]);
+    let stage = Stage::with(Script::of([watch(events, After::OnTime)]), builder);
+    stage.pass(3 * MINUTE).await;
+    assert_eq!(stage.script.asked()[..2], ["watch everything", "watch 11"]);
     assert_eq!(stage.seen(), ["+a", "+b", "+c"]);
     assert_eq!((stage.counters().lists, stage.counters().events), (1, 1));
 }
