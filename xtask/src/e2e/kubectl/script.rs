@@ -254,6 +254,10 @@ pub(super) const SCRIPT: &[Case] = &[
                 "patch pod p1 --subresource=status --type=merge -p {\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}",
             ),
             step("create -f @budget"),
+            // A budget nobody has counted yet makes clients wait ten times ten seconds; this one is counted, and spent.
+            step(
+                "patch pdb b1 --subresource=status --type=merge -p {\"status\":{\"observedGeneration\":1,\"disruptionsAllowed\":0,\"currentHealthy\":1,\"desiredHealthy\":1,\"expectedPods\":1}}",
+            ),
             step("get pdb"),
             step("drain n1 --force --grace-period=0 --pod-selector=app=b"),
             step("get pods"),
