@@ -21,7 +21,7 @@ fn row(group: &str, plural: &str, mut object: Value) -> Vec<Value> {
     cells
 }
 
-// Each of these rows was answered by kube-apiserver 1.36 for the same object.
+// The rows of nodes were seen on kube-apiserver 1.36; those of pods follow what its printers are known to do.
 #[rstest]
 #[case::nothing_known(json!({}), json!(["", "Unknown", "<none>", "5m32s", "", "<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"]))]
 #[case::cordoned(
