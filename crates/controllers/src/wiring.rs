@@ -37,8 +37,10 @@ use crate::{Drivers, Listener, machine};
 pub struct Parts {
     /// The namespace of the control cluster to look after.
     pub namespace: String,
-    /// The control cluster: reads and writes of our own kinds and of Secrets.
+    /// The control cluster, for our own kinds.
     pub control: Client,
+    /// The control cluster, for Secrets: with a bucket of its own, so that reading them never holds up a Machine.
+    pub control_core: Client,
     /// The cluster that nodes join; `None` to run without one.
     pub target: Option<Client>,
     /// The drivers at hand.
@@ -83,14 +85,14 @@ pub fn start(parts: Parts) -> Arc<Cluster> {
     caches.add(&machines);
     caches.add(&classes);
     caches.add(&secrets);
-    let credentials = Credentials::new(parts.control.clone(), secrets.clone());
+    let credentials = Credentials::new(parts.control_core.clone(), secrets.clone());
 
     feeder.feed("machines", waking_itself(machine_feed, &queue), parts.control.clone());
     feeder.feed("machineclasses", waking_users(class_feed, &queue, &machines), parts.control.clone());
     feeder.feed(
         "secrets",
         waking_users_of_users(secret_feed, &queue, &machines, &classes, &credentials),
-        parts.control.clone(),
+        parts.control_core.clone(),
     );
     let target = parts.target.map(|client| {
         let (nodes, feed) =

@@ -257,6 +257,7 @@ impl Stage {
         let cluster = start(Parts {
             namespace: self.namespace.clone(),
             control: client.clone(),
+            control_core: client.clone(),
             target: Some(client),
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(self.cloud.clone())),
             leadership,

@@ -141,6 +141,7 @@ impl World {
         let cluster = start(Parts {
             namespace: NAMESPACE.into(),
             control: client.clone(),
+            control_core: client.clone(),
             target: Some(client),
             drivers: Drivers::new().with("virtual", Arc::new(self.cloud.clone())),
             leadership,

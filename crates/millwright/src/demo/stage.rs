@@ -68,6 +68,7 @@ impl Stage {
         let cluster = start(Parts {
             namespace: NAMESPACE.into(),
             control: controller.clone(),
+            control_core: controller.clone(),
             target: Some(controller),
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud.clone())),
             leadership: Leadership::unguarded(),

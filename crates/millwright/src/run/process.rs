@@ -24,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The clients of one process, each with the limits the reference gives it.
 struct Clients {
     control: kube::Client,
+    control_core: kube::Client,
     target: Option<kube::Client>,
     leases: kube::Client,
     events: kube::Client,
@@ -40,6 +41,7 @@ impl Clients {
         let to_target = |spec: ClientSpec| target.as_ref().map(|target| target.client(&spec, &metrics.rest));
         Self {
             control: control.client(&limited("control-machines"), &metrics.rest),
+            control_core: control.client(&limited("control-core"), &metrics.rest),
             target: to_target(limited("target-core")),
             leases: control.client(&election, &metrics.rest),
             // The event writer has a bucket of its own and drops what does not fit.
@@ -74,6 +76,7 @@ pub(super) async fn work(
     start(Parts {
         namespace: options.namespace.clone(),
         control: clients.control,
+        control_core: clients.control_core,
         target: clients.target,
         drivers,
         leadership,

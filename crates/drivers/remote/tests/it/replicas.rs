@@ -84,6 +84,7 @@ impl World {
         start(Parts {
             namespace: NAMESPACE.into(),
             control: self.client("controller"),
+            control_core: self.client("controller"),
             target: Some(self.client("controller")),
             drivers: Drivers::only(Arc::new(driver)),
             leadership: Leadership::unguarded(),
