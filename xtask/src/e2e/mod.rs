@@ -66,7 +66,7 @@ pub(crate) struct Wish {
     /// What fits into every change's check; the default.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Everything.
+    /// Everything; the same as --quick until a suite has cases that are too long for every change.
     #[arg(long)]
     full: bool,
 }
