@@ -8,6 +8,7 @@
 
 pub mod lookup;
 pub mod machine;
+pub mod node;
 pub mod policy;
 pub mod wake;
 

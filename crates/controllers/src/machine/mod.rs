@@ -2,6 +2,7 @@
 
 mod act;
 mod observe;
+pub(crate) mod wake;
 
 use std::sync::Arc;
 use std::time::Duration;

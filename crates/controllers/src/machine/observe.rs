@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::view::NodeView;
 use api::{Machine, MachineClass, Object, SecretData};
 use jiff::Timestamp;
-use plan::machine::{Observed, PodsOnNode, SecretState, Target};
+use plan::machine::{Observed, PodsOnNode, SecretState, Sight, Target};
 use runtime::Key;
 use runtime::cache::Lookup;
 
@@ -80,6 +80,7 @@ impl Seen {
                 Some(node) => Target::Cluster { node: node.as_ref().map(|node| &**node), pods: self.pods() },
             },
             vm: &self.known.vm,
+            sight: Sight::Clear,
             policy: &cluster.policy,
             now: self.now,
         }

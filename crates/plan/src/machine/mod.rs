@@ -11,7 +11,8 @@
 mod create;
 mod delete;
 mod facts;
-mod join;
+mod health;
+mod living;
 mod pods;
 mod reason;
 mod status;
@@ -44,6 +45,8 @@ pub struct Observed<'a> {
     pub target: Target<'a>,
     /// What the cloud last said of its VM.
     pub vm: &'a VmKnowledge,
+    /// Whether what we see can be relied on.
+    pub sight: Sight,
     /// Limits and periods.
     pub policy: &'a Policy,
     /// The time of the decision.
@@ -62,6 +65,16 @@ pub enum Target<'a> {
         /// The pods on that node, as far as anyone has looked.
         pods: &'a PodsOnNode,
     },
+}
+
+/// Whether we have seen the API servers lately. Who has been blind for too long must not decide that anybody is dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sight {
+    /// We see.
+    #[default]
+    Clear,
+    /// We have been blind for longer than the freeze timeout: nothing new is made and nobody is given up.
+    Frozen,
 }
 
 /// Whether the data that the driver needs is at hand.
@@ -98,7 +111,7 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
     if create::is_due(&facts) {
         return create::plan(seen, &facts);
     }
-    join::plan(seen, &facts)
+    living::plan(seen, &facts)
 }
 
 /// The input is at fault: say so once, in the status and as an Event, and wait for it to be mended.

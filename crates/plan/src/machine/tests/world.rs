@@ -75,6 +75,7 @@ impl World {
             secret: &self.secret,
             target,
             vm: &self.vm,
+            sight: Sight::Clear,
             policy: &self.policy,
             now: self.now,
         })

@@ -1,30 +1,23 @@
-//! From clients to a running machine controller.
+//! From clients to running controllers.
 //!
-//! Caches are declared together with whom their changes wake; then they are fed, and workers start once all of them have synced
-//! and, for a leader, have been read afresh after it won. Who wakes whom:
-//!
-//! | change | wakes |
-//! | --- | --- |
-//! | a Machine | itself |
-//! | a Node, heartbeats aside | the machine whose label names it, and the machine it names |
-//! | a MachineClass | its machines that still need it: those without a VM, and those being deleted |
-//! | a Secret | the machines of the classes that name it, likewise |
-//! | the end of a driver call | its machine |
+//! Caches are declared first, then each controller says whose changes wake it (`machine::wake`), then the caches are fed; workers
+//! start once all of them have synced and, for a leader, have been read afresh after it won.
+
+mod feeds;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::names::labels;
 use api::view::{NodeView, SecretView};
-use api::{Machine, MachineClass, MachinePhase, Object};
+use api::{Machine, MachineClass};
 use kube::Client;
 use plan::Policy;
-use runtime::cache::{Cache, Caches, Feed};
+use runtime::cache::{Cache, Caches};
 use runtime::events::EventSink;
 use runtime::lease::Leadership;
 use runtime::metrics::Metrics;
 use runtime::queue::{Queue, RetryPolicy, spawn_workers};
-use runtime::{Clock, Key, Random, Tasks};
+use runtime::{Clock, Random, Tasks};
 
 use crate::cluster::{Cluster, Target};
 use crate::credentials::Credentials;
@@ -32,6 +25,7 @@ use crate::gate::{Gate, GateParts};
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, NODES_BY_MACHINE};
 use crate::knowledge::Knowledge;
 use crate::{Drivers, Listener, machine};
+use feeds::Feeder;
 
 /// What a machine controller is made from.
 pub struct Parts {
@@ -74,33 +68,33 @@ pub fn start(parts: Parts) -> Arc<Cluster> {
     let knowledge = Knowledge::default();
     let mut caches = Caches::new();
 
-    let (machines, machine_feed) = Cache::<Machine>::builder()
+    let (machines, mut machine_feed) = Cache::<Machine>::builder()
         .namespace(&parts.namespace)
         .index(MACHINES_BY_NODE)
         .index(MACHINES_BY_CLASS)
         .build();
-    let (classes, class_feed) =
+    let (classes, mut class_feed) =
         Cache::<MachineClass>::builder().namespace(&parts.namespace).index(CLASSES_BY_SECRET).build();
-    let (secrets, secret_feed) = Cache::<SecretView>::builder().namespace(&parts.namespace).metadata_only().build();
+    let (secrets, mut secret_feed) = Cache::<SecretView>::builder().namespace(&parts.namespace).metadata_only().build();
     caches.add(&machines);
     caches.add(&classes);
     caches.add(&secrets);
     let credentials = Credentials::new(parts.control_core.clone(), secrets.clone());
 
-    feeder.feed("machines", waking_itself(machine_feed, &queue), parts.control.clone());
-    feeder.feed("machineclasses", waking_users(class_feed, &queue, &machines), parts.control.clone());
-    feeder.feed(
-        "secrets",
-        waking_users_of_users(secret_feed, &queue, &machines, &classes, &credentials),
-        parts.control_core.clone(),
-    );
+    machine::wake::on_machines(&mut machine_feed, &queue);
+    machine::wake::on_classes(&mut class_feed, &queue, &machines);
+    machine::wake::on_secrets(&mut secret_feed, &queue, &machines, &classes, &credentials);
     let target = parts.target.map(|client| {
-        let (nodes, feed) =
+        let (nodes, mut feed) =
             Cache::<NodeView>::builder().index(NODES_BY_MACHINE).quiet(NodeView::differs_only_in_heartbeats).build();
         caches.add(&nodes);
-        feeder.feed("nodes", waking_machines(feed, &queue, &machines, &parts.namespace), client.clone());
+        machine::wake::on_nodes(&mut feed, &queue, &machines, &parts.namespace);
+        feeder.feed("nodes", feed, client.clone());
         Target { client, nodes }
     });
+    feeder.feed("machines", machine_feed, parts.control.clone());
+    feeder.feed("machineclasses", class_feed, parts.control.clone());
+    feeder.feed("secrets", secret_feed, parts.control_core.clone());
 
     parts.metrics.follow_caches(&caches);
     let gate = Gate::new(GateParts {
@@ -174,84 +168,6 @@ async fn report_while_waiting<T>(cluster: &Cluster, work: impl Future<Output = T
                     tracing::info!("{sentence}");
                 }
             }
-        }
-    }
-}
-
-/// Runs feeds as tracked tasks, each with randomness of its own.
-struct Feeder {
-    clock: Clock,
-    random: Random,
-    tasks: Tasks,
-}
-
-impl Feeder {
-    fn feed<K: runtime::cache::Cached>(&self, kind: &'static str, feed: Feed<K>, client: Client) {
-        self.tasks.spawn(kind, feed.run(client, self.clock.clone(), self.random.fork(), self.tasks.stopping()));
-    }
-}
-
-fn waking_itself(mut feed: Feed<Machine>, queue: &Queue<Key>) -> Feed<Machine> {
-    let queue = queue.clone();
-    feed.on_delta(move |key, _| queue.add(key.clone()));
-    feed
-}
-
-fn waking_machines(
-    mut feed: Feed<NodeView>,
-    queue: &Queue<Key>,
-    machines: &Cache<Machine>,
-    namespace: &str,
-) -> Feed<NodeView> {
-    let (queue, machines, namespace) = (queue.clone(), machines.clone(), namespace.to_owned());
-    feed.on_delta(move |key, delta| {
-        for machine in machines.find(&MACHINES_BY_NODE, &key.name) {
-            queue.add(Key::new(machine.namespace(), machine.name()));
-        }
-        let named =
-            [delta.before(), delta.now()].into_iter().flatten().filter_map(|node| node.label(labels::MACHINE_NAME));
-        for name in named.filter(|name| !name.is_empty()) {
-            queue.add(Key::new(namespace.as_str(), name));
-        }
-    });
-    feed
-}
-
-fn waking_users(mut feed: Feed<MachineClass>, queue: &Queue<Key>, machines: &Cache<Machine>) -> Feed<MachineClass> {
-    let (queue, machines) = (queue.clone(), machines.clone());
-    feed.on_delta(move |key, _| wake_needy(&queue, &machines, &key.name));
-    feed
-}
-
-fn waking_users_of_users(
-    mut feed: Feed<SecretView>,
-    queue: &Queue<Key>,
-    machines: &Cache<Machine>,
-    classes: &Cache<MachineClass>,
-    credentials: &Credentials,
-) -> Feed<SecretView> {
-    let (queue, machines, classes, credentials) =
-        (queue.clone(), machines.clone(), classes.clone(), credentials.clone());
-    feed.on_delta(move |key, delta| {
-        if delta.now().is_none() {
-            credentials.forget(key);
-        }
-        for class in classes.find(&CLASSES_BY_SECRET, &key.name) {
-            wake_needy(&queue, &machines, class.name());
-        }
-    });
-    feed
-}
-
-/// Wakes the machines of a class that may be waiting for it. Those that run need neither class nor Secret, and waking thousands of
-/// them for every edit would be a storm for nothing.
-fn wake_needy(queue: &Queue<Key>, machines: &Cache<Machine>, class: &str) {
-    for machine in machines.find(&MACHINES_BY_CLASS, class) {
-        let needy = machine.is_deleting()
-            || machine.spec.provider_id.is_empty()
-            || *machine.phase() == MachinePhase::CrashLoopBackOff;
-        if needy {
-            queue.add(Key::new(machine.namespace(), machine.name()));
         }
     }
 }

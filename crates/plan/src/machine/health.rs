@@ -1,48 +1,22 @@
-//! From a VM that runs to a node that has joined.
+//! What a node's health makes of its machine.
 //!
-//! The node is marked as ours as soon as it registers, so that its deletion by a person is noticed; the machine is Running when
-//! the node is healthy and its critical components have started. A node that does not come in time makes the machine Failed, and
-//! its set replaces it.
+//! The machine is Running when its node is healthy and its critical components have started. A node that does not come in time
+//! makes the machine Failed, and its set replaces it.
 
 use api::names::conditions::node::READY;
-use api::names::{events, finalizers, labels, taints};
+use api::names::taints;
 use api::view::NodeView;
-use api::{ConditionStatus, MachinePhase, Object, TaintEffect};
+use api::{ConditionStatus, MachinePhase, TaintEffect};
 
-use super::{Facts, NodePatch, Notice, Observed, Plan, Reason, StatusWrite, Step, Target, Tone, facts};
+use super::{Facts, Observed, Reason, StatusWrite, facts};
 use crate::{Awaited, Lookup, Wake};
 
-pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    let Target::Cluster { node, .. } = seen.target else {
-        return Plan::wait(Wake::On(Awaited::Change), Reason::Converged);
-    };
-    let mut steps = Vec::new();
-    if let Lookup::Present(node) = node {
-        steps.extend(mark(node, facts.name).map(Step::PatchNode));
-    }
-    let marks = !steps.is_empty();
-    let (status, wake, because) = verdict(seen, facts, node);
-    if let Some(write) = status {
-        if because == Reason::Joined {
-            let message = write.description().to_owned();
-            steps.push(Step::Status(write));
-            steps.push(Step::Tell(Notice { tone: Tone::Normal, reason: events::ours::JOINED, message }));
-        } else {
-            let bad = (because == Reason::JoinTimedOut).then(|| Notice {
-                tone: Tone::Warning,
-                reason: events::ours::GIVEN_UP,
-                message: write.description().to_owned(),
-            });
-            steps.push(Step::Status(write));
-            steps.extend(bad.map(Step::Tell));
-        }
-    }
-    let because = if marks && because == Reason::Converged { Reason::MarkNode } else { because };
-    Plan::of(steps, wake, because)
-}
-
 /// What becomes of the machine, given its node: a status to write if anything changes, and what is waited for.
-fn verdict(seen: &Observed<'_>, facts: &Facts<'_>, node: Lookup<&NodeView>) -> (Option<StatusWrite>, Wake, Reason) {
+pub(super) fn verdict(
+    seen: &Observed<'_>,
+    facts: &Facts<'_>,
+    node: Lookup<&NodeView>,
+) -> (Option<StatusWrite>, Wake, Reason) {
     let change = Wake::On(Awaited::Change);
     if *facts.phase == MachinePhase::Failed {
         return (None, change, Reason::AwaitsReplacement);
@@ -115,27 +89,4 @@ fn awaits_critical_components(node: &NodeView) -> bool {
         .taints
         .iter()
         .any(|taint| taint.key == taints::CRITICAL_COMPONENTS && taint.effect == TaintEffect::NoSchedule)
-}
-
-/// The label and the finalizer that make the node ours, in one write.
-fn mark(node: &NodeView, machine: &str) -> Option<NodePatch> {
-    if node.is_deleting() {
-        return None; // the API server refuses new finalizers on a node that is going
-    }
-    let labelled = node.label(labels::MACHINE_NAME) == Some(machine);
-    let present = node.metadata.finalizers.as_deref().unwrap_or_default();
-    let held = present.iter().any(|f| f == finalizers::NODE);
-    let finalizers = (!held).then(|| {
-        let mut list = present.to_vec();
-        list.push(finalizers::NODE.to_owned());
-        list.sort_unstable();
-        list
-    });
-    (!labelled || !held).then(|| NodePatch {
-        name: node.name().to_owned(),
-        uid: node.uid(),
-        resource_version: node.resource_version().to_owned(),
-        machine_label: (!labelled).then(|| machine.to_owned()),
-        finalizers,
-    })
 }

@@ -1,0 +1,79 @@
+//! Whose changes wake a machine.
+//!
+//! | change | wakes |
+//! | --- | --- |
+//! | a Machine | itself |
+//! | a Node, heartbeats aside | the machine whose label names it, and the machine it names |
+//! | a MachineClass | its machines that still need it: those without a VM, and those being deleted |
+//! | a Secret | the machines of the classes that name it, likewise |
+//! | the end of a driver call | its machine (by the gate) |
+
+use api::names::labels;
+use api::view::{NodeView, SecretView};
+use api::{Machine, MachineClass, MachinePhase, Object};
+use runtime::Key;
+use runtime::cache::{Cache, Feed};
+use runtime::queue::Queue;
+
+use crate::credentials::Credentials;
+use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE};
+
+/// A Machine wakes itself.
+pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>) {
+    let queue = queue.clone();
+    feed.on_delta(move |key, _| queue.add(key.clone()));
+}
+
+/// A Node wakes the machine whose label names it and the machine it names.
+pub(crate) fn on_nodes(feed: &mut Feed<NodeView>, queue: &Queue<Key>, machines: &Cache<Machine>, namespace: &str) {
+    let (queue, machines, namespace) = (queue.clone(), machines.clone(), namespace.to_owned());
+    feed.on_delta(move |key, delta| {
+        for machine in machines.find(&MACHINES_BY_NODE, &key.name) {
+            queue.add(Key::new(machine.namespace(), machine.name()));
+        }
+        let named =
+            [delta.before(), delta.now()].into_iter().flatten().filter_map(|node| node.label(labels::MACHINE_NAME));
+        for name in named.filter(|name| !name.is_empty()) {
+            queue.add(Key::new(namespace.as_str(), name));
+        }
+    });
+}
+
+/// A MachineClass wakes those of its machines that may be waiting for it.
+pub(crate) fn on_classes(feed: &mut Feed<MachineClass>, queue: &Queue<Key>, machines: &Cache<Machine>) {
+    let (queue, machines) = (queue.clone(), machines.clone());
+    feed.on_delta(move |key, _| wake_needy(&queue, &machines, &key.name));
+}
+
+/// A Secret wakes those machines of its classes that may be waiting for it.
+pub(crate) fn on_secrets(
+    feed: &mut Feed<SecretView>,
+    queue: &Queue<Key>,
+    machines: &Cache<Machine>,
+    classes: &Cache<MachineClass>,
+    credentials: &Credentials,
+) {
+    let (queue, machines, classes, credentials) =
+        (queue.clone(), machines.clone(), classes.clone(), credentials.clone());
+    feed.on_delta(move |key, delta| {
+        if delta.now().is_none() {
+            credentials.forget(key);
+        }
+        for class in classes.find(&CLASSES_BY_SECRET, &key.name) {
+            wake_needy(&queue, &machines, class.name());
+        }
+    });
+}
+
+/// Wakes the machines of a class that may be waiting for it. Those that run need neither class nor Secret, and waking thousands of
+/// them for every edit would be a storm for nothing.
+fn wake_needy(queue: &Queue<Key>, machines: &Cache<Machine>, class: &str) {
+    for machine in machines.find(&MACHINES_BY_CLASS, class) {
+        let needy = machine.is_deleting()
+            || machine.spec.provider_id.is_empty()
+            || *machine.phase() == MachinePhase::CrashLoopBackOff;
+        if needy {
+            queue.add(Key::new(machine.namespace(), machine.name()));
+        }
+    }
+}
