@@ -5,8 +5,9 @@
 //! counts on the machine, and *VM deletion*, so that nobody drains a node whose VM is already going. The other steps can be seen
 //! from the world itself (the VM is gone, the node is gone) and are taken at once.
 //!
-//! Emptying the node is not built yet. Until it is, a node that carries pods anybody would miss is not deleted: the machine
-//! stays where it is and says which pods.
+//! What happens to the pods and volumes on the node is in [`emptying`].
+
+mod emptying;
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use api::{Code, MachinePhase, Object};
 
 use super::vm::{Call, Failure, VmKnowledge};
 use super::{
-    Facts, MachinePatch, NodePatch, Notice, Observed, Plan, PodsOnNode, Reason, SecretState, StatusWrite, Step, Target,
-    Tone, facts, refusal,
+    Facts, MachinePatch, NodePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
+    facts, refusal,
 };
 use crate::{Awaited, Lookup, Wake};
 
@@ -35,8 +36,9 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         return Plan::of(vec![Step::Status(write), Step::Tell(notice)], Wake::Again, Reason::DeletionAsked);
     };
     match stage {
-        Stage::GetVmStatus | Stage::Drain => clear_node(seen, facts),
-        Stage::DeleteVolumeAttachments | Stage::DeleteVm => delete_vm(seen),
+        Stage::GetVmStatus | Stage::Drain => locate_node(seen, facts),
+        Stage::DeleteVolumeAttachments => emptying::detach(seen, facts),
+        Stage::DeleteVm => delete_vm(seen),
         Stage::DeleteNode => delete_node(seen, facts),
         Stage::RemoveFinalizer => let_go(facts),
     }
@@ -56,38 +58,15 @@ fn stage(seen: &Observed<'_>, facts: &Facts<'_>) -> Option<Stage> {
     })
 }
 
-/// Nobody whom anybody would miss may be on the node when its VM goes.
-fn clear_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    let node = match seen.target {
-        Target::None => return begin_vm_deletion(seen, descriptions::NO_TARGET_CLUSTER),
-        Target::Cluster { node, pods } => (node, pods),
+/// D2: which node the machine became. Only then can it be emptied.
+fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    let Target::Cluster { node, pods } = seen.target else {
+        return begin_vm_deletion(seen, descriptions::NO_TARGET_CLUSTER);
     };
-    let name = match (node.0, facts.node_name) {
-        (Lookup::Present(node), _) => node.name().to_owned(),
-        (_, Some(label)) => label.to_owned(),
-        (Lookup::Absent | Lookup::Undecodable, None) => return find_node(seen),
-    };
-    match node.1 {
-        PodsOnNode::NotLooked => Plan::of(vec![Step::LookAtPods { node: name }], Wake::Again, Reason::PodsUnknown),
-        PodsOnNode::Clear => begin_vm_deletion(seen, descriptions::DRAINED),
-        PodsOnNode::Blocking { pods, at } => {
-            let next = facts::later(*at, seen.policy.pods_recheck);
-            if next <= seen.now {
-                return Plan::of(vec![Step::LookAtPods { node: name }], Wake::Again, Reason::PodsUnknown);
-            }
-            let because = Reason::PodsInTheWay(pods.clone());
-            let write = StatusWrite::deleting(seen.machine, Stage::Drain, &format!("{because}."), seen.now);
-            let mut steps = Vec::new();
-            if write.is_news(seen.machine, seen.policy, seen.now) {
-                steps.push(Step::Status(write));
-                steps.push(Step::Tell(Notice {
-                    tone: Tone::Warning,
-                    reason: "DrainBlocked",
-                    message: because.to_string(),
-                }));
-            }
-            Plan::of(steps, Wake::By { awaited: Awaited::Pods, at: next }, because)
-        }
+    match (node, facts.node_name) {
+        (Lookup::Present(found), _) => emptying::drain(seen, facts, found.name(), node, pods),
+        (_, Some(label)) => emptying::drain(seen, facts, label, node, pods),
+        (Lookup::Absent | Lookup::Undecodable, None) => find_node(seen),
     }
 }
 
