@@ -13,7 +13,7 @@ use super::protocol::Protocol;
 use super::settings::{Form, Listing, Reading, Settings};
 use super::shared::Shared;
 use super::source::ApiServer;
-use super::store::{Cached, Quiet, Store};
+use super::store::{Cached, Keep, Quiet, Store};
 use crate::{Clock, Key, Random};
 
 /// A cache that is being declared.
@@ -21,12 +21,13 @@ pub struct CacheBuilder<K: Cached> {
     settings: Settings,
     indexes: Vec<Index<K>>,
     quiet: Option<Quiet<K>>,
+    keep: Option<Keep<K>>,
     handlers: Vec<Handler<K>>,
 }
 
 impl<K: Cached> Default for CacheBuilder<K> {
     fn default() -> Self {
-        Self { settings: Settings::default(), indexes: Vec::new(), quiet: None, handlers: Vec::new() }
+        Self { settings: Settings::default(), indexes: Vec::new(), quiet: None, keep: None, handlers: Vec::new() }
     }
 }
 
@@ -94,6 +95,14 @@ impl<K: Cached> CacheBuilder<K> {
         self
     }
 
+    /// Holds only what `keep` says yes to. When it begins to say yes to more, see [`Cache::admit`]; to less, [`Cache::shed`]. An
+    /// object that cannot be decoded cannot be asked about, and is not held.
+    #[must_use]
+    pub fn keep(mut self, keep: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
+        self.keep = Some(Arc::new(keep));
+        self
+    }
+
     /// Tells `handler` of every change. It must only enqueue.
     #[must_use]
     pub fn on_delta(mut self, handler: impl Fn(&Key, &Delta<K>) + Send + Sync + 'static) -> Self {
@@ -103,7 +112,7 @@ impl<K: Cached> CacheBuilder<K> {
 
     /// The cache, still empty, and the feed that fills it.
     pub fn build(self) -> (Cache<K>, Feed<K>) {
-        let store = Store::new(self.indexes, self.quiet);
+        let store = Store::new(self.indexes, self.quiet, self.keep);
         let shared = Arc::new(Shared::new(self.settings.namespace.clone(), store));
         let feed = Feed { shared: shared.clone(), settings: self.settings, handlers: self.handlers };
         (Cache { shared }, feed)

@@ -13,6 +13,7 @@
 //! kube's own watcher is not used: it hides the version of a list and the bookmarks, and these rules are made of them. See
 //! `store` for the rules, `protocol` for the conversation with the API server.
 
+mod admission;
 mod backoff;
 mod caches;
 mod decoded;
@@ -21,6 +22,7 @@ mod feed;
 mod floors;
 mod index;
 mod outbox;
+mod pages;
 mod protocol;
 mod settings;
 mod shared;
@@ -31,6 +33,7 @@ mod version;
 
 use std::sync::Arc;
 
+pub use admission::Unread;
 pub use caches::Caches;
 pub use decoded::{Decoded, Lookup, Remains};
 pub use delta::{Delta, Removal};
@@ -40,7 +43,7 @@ pub use outbox::Handler;
 pub use settings::{Form, Listing, Reading, Settings};
 pub use shared::Stopped;
 pub use status::{Counters, State, Status, Trust};
-pub use store::{Cached, Quiet};
+pub use store::{Cached, Keep, Quiet};
 pub use version::Version;
 
 use crate::Key;

@@ -20,10 +20,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::backoff::Backoff;
 use super::decoded::Decoded;
+use super::pages::{self, Collected, within};
 use super::settings::{Listing, Reading, Settings};
 use super::shared::Shared;
 use super::source::{Event, Events, ListAsk, Source, Start, Trouble, WatchAsk};
@@ -156,37 +157,12 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
 
     /// All pages of a plain list.
     async fn page_through(&self, reading: Reading) -> Result<Listed<K>, Trouble> {
-        // The API server answers a cached list whole, whatever the limit.
-        let cached = reading == Reading::Cached;
-        let mut limit = (!cached).then_some(self.settings.page);
-        let mut next: Option<String> = None;
-        let mut first: Option<Version> = None;
-        let mut items = Vec::new();
-        loop {
-            let ask = ListAsk { limit, next: next.take(), cached };
-            let continued = ask.next.is_some();
-            let page = match within(self.settings.page_within, self.source.list(ask)).await {
-                // The rest of this list is no longer to be had; one without pages cannot expire half-way.
-                Err(Trouble::Gone) if continued => {
-                    items.clear();
-                    first = None;
-                    limit = None;
-                    continue;
-                }
-                page => page?,
-            };
-            if page.nameless > 0 {
-                tracing::error!(kind = self.shared.kind(), count = page.nameless, "list holds things without a name");
-            }
-            self.notice_undecodable(&page.items);
-            items.extend(page.items);
-            // All pages are of one version. Should they not be, events shown twice do no harm, and skipped ones do.
-            let version = first.take().map_or(page.version.clone(), |first| first.older_of(page.version));
-            match page.next {
-                Some(token) => (next, first) = (Some(token), Some(version)),
-                None => return Ok(Listed { version, items, stream: None }),
-            }
+        let Collected { version, items, nameless } = pages::collect(&self.source, &self.settings, reading).await?;
+        if nameless > 0 {
+            tracing::error!(kind = self.shared.kind(), count = nameless, "list holds things without a name");
         }
+        self.notice_undecodable(&items);
+        Ok(Listed { version, items, stream: None })
     }
 
     /// A list as the beginning of a watch.
@@ -409,10 +385,6 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
             }
         }
     }
-}
-
-async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
-    timeout(limit, answer).await.unwrap_or(Err(Trouble::Late(limit)))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
+use super::admission::Ends;
 use super::decoded::{Decoded, Lookup, Remains, key_of};
 use super::delta::{Delta, Removal};
 use super::floors::{Floors, Ruling};
@@ -31,6 +32,9 @@ impl<K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static> C
 
 /// Tells that nobody needs to be woken for the difference between two states of an object.
 pub type Quiet<K> = fn(&K, &K) -> bool;
+
+/// Tells which objects are held at all. It may change its mind: see `admission`.
+pub type Keep<K> = Arc<dyn Fn(&K) -> bool + Send + Sync>;
 
 /// Changes in the order in which they happened.
 pub(super) type Deltas<K> = Vec<(Key, Delta<K>)>;
@@ -52,6 +56,8 @@ pub(super) struct Store<K> {
     position: Option<u64>,
     doubt: Doubt,
     quiet: Option<Quiet<K>>,
+    keep: Option<Keep<K>>,
+    ends: Ends,
     undecodable: usize,
     namespaces: BTreeSet<Arc<str>>,
 }
@@ -89,7 +95,7 @@ impl<K: Cached> Held<K> {
 }
 
 impl<K: Cached> Store<K> {
-    pub(super) fn new(indexes: Vec<Index<K>>, quiet: Option<Quiet<K>>) -> Self {
+    pub(super) fn new(indexes: Vec<Index<K>>, quiet: Option<Quiet<K>>, keep: Option<Keep<K>>) -> Self {
         Self {
             held: BTreeMap::new(),
             catalogues: indexes.into_iter().map(Catalogue::new).collect(),
@@ -97,6 +103,8 @@ impl<K: Cached> Store<K> {
             position: None,
             doubt: Doubt::No,
             quiet,
+            keep,
+            ends: Ends::default(),
             undecodable: 0,
             namespaces: BTreeSet::new(),
         }
@@ -154,7 +162,11 @@ impl<K: Cached> Store<K> {
         let key = shown.key();
         if self.floors.judge(&key, shown.uid(), at) == Ruling::Fair {
             self.floors.reached(&key);
-            self.take(key, shown, deltas);
+            if self.keeps(&shown) {
+                self.take(key, shown, deltas);
+            } else {
+                self.remove(&key, Some(shown), Removal::Deleted, deltas);
+            }
         }
         Verdict::Taken
     }
@@ -168,6 +180,7 @@ impl<K: Cached> Store<K> {
         let key = last.key();
         if self.floors.judge_end(&key, last.uid(), at) == Ruling::Fair {
             self.floors.reached(&key);
+            self.ends.note(&key, last.uid());
             let told = self.held.get(&key).is_some_and(|held| held.uid() == last.uid()).then_some(last);
             self.remove(&key, told, Removal::Deleted, deltas);
         }
@@ -196,7 +209,8 @@ impl<K: Cached> Store<K> {
         if self.advance(at) == Verdict::Regressed {
             return Verdict::Regressed;
         }
-        let mut fresh: BTreeMap<Key, Decoded<K>> = items.into_iter().map(|item| (item.key(), item)).collect();
+        let kept = items.into_iter().filter(|item| self.keeps(item));
+        let mut fresh: BTreeMap<Key, Decoded<K>> = kept.map(|item| (item.key(), item)).collect();
         let uids: BTreeMap<Key, Box<str>> = if self.floors.is_empty() {
             BTreeMap::new()
         } else {
@@ -244,6 +258,43 @@ impl<K: Cached> Store<K> {
         self.take(key, Decoded::Whole(object), deltas);
     }
 
+    /// Somebody is reading what the filter has begun to keep.
+    pub(super) fn begin_admission(&mut self) {
+        self.ends.begin();
+    }
+
+    /// They have read this. What the watch has shown in the meantime is newer.
+    pub(super) fn admit(&mut self, items: impl IntoIterator<Item = Decoded<K>>, deltas: &mut Deltas<K>) {
+        for item in items {
+            let (key, at) = (item.key(), number(item.version()));
+            let known = self.held.get(&key).is_some_and(|held| self.doubt == Doubt::No && number(held.version()) >= at);
+            let stale = self.floors.judge(&key, item.uid(), at) == Ruling::Stale;
+            if known || stale || self.ends.saw(&key, item.uid()) || !self.keeps(&item) {
+                continue;
+            }
+            if let Some(at) = at.filter(|at| self.position.is_none_or(|position| position < *at)) {
+                self.floors.written(&key, item.uid(), at);
+            }
+            self.take(key, item, deltas);
+        }
+    }
+
+    pub(super) fn end_admission(&mut self) {
+        self.ends.end();
+    }
+
+    /// Lets go of what the filter no longer keeps.
+    pub(super) fn shed(&mut self) {
+        let Some(keep) = self.keep.clone() else { return };
+        let unwanted = |held: &Held<K>| matches!(held, Held::Whole(object) if !keep(object));
+        let keys: Vec<Key> = self.held.iter().filter(|(_, held)| unwanted(held)).map(|(key, _)| key.clone()).collect();
+        let mut nobody_cares = Deltas::new();
+        for key in keys {
+            self.floors.reached(&key);
+            self.remove(&key, None, Removal::Vanished, &mut nobody_cares);
+        }
+    }
+
     /// A delete of ours removed this object.
     pub(super) fn deleted(&mut self, key: &Key, uid: &str, deltas: &mut Deltas<K>) {
         let Some(held) = self.held.get(key).filter(|held| held.uid() == uid) else {
@@ -254,6 +305,15 @@ impl<K: Cached> Store<K> {
             None => self.floors.reached(key),
         }
         self.remove(key, None, Removal::Deleted, deltas);
+    }
+
+    fn keeps(&self, shown: &Decoded<K>) -> bool {
+        match (&self.keep, shown) {
+            (None, _) => true,
+            (Some(keep), Decoded::Whole(object)) => keep(object),
+            // What cannot be read cannot be judged, and would be held for good.
+            (Some(_), Decoded::Undecodable(_)) => false,
+        }
     }
 
     fn advance(&mut self, at: Option<u64>) -> Verdict {

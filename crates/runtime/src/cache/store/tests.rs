@@ -22,7 +22,7 @@ fn only_beats(old: &ConfigMap, new: &ConfigMap) -> bool {
 }
 
 fn store() -> Store<ConfigMap> {
-    Store::new(vec![BY_COLOUR], None)
+    Store::new(vec![BY_COLOUR], None, None)
 }
 
 fn map(name: &str, uid: &str, version: u64) -> ConfigMap {
@@ -342,7 +342,7 @@ fn an_undecodable_object_in_a_list_has_not_vanished() {
 
 #[test]
 fn a_heartbeat_changes_the_cache_and_wakes_nobody() {
-    let mut store = Store::new(vec![], Some(only_beats as Quiet<ConfigMap>));
+    let mut store = Store::new(vec![], Some(only_beats as Quiet<ConfigMap>), None);
     let beat = |version: u64| {
         let mut map = map("a", "ua", version);
         map.data.get_or_insert_default().insert("beat".to_owned(), version.to_string());
@@ -538,4 +538,64 @@ proptest! {
             prop_assert_eq!(store.find(&BY_COLOUR, colour), store.find(&UNDECLARED, colour));
         }
     }
+}
+
+/// A store that keeps what has one of these colours.
+fn choosy(colours: &Arc<parking_lot::Mutex<Vec<&'static str>>>) -> Store<ConfigMap> {
+    let colours = colours.clone();
+    let colour = |map: &ConfigMap| map.data.clone().unwrap_or_default().remove("colour").unwrap_or_default();
+    let keep: Keep<ConfigMap> = Arc::new(move |map| colours.lock().contains(&colour(map).as_str()));
+    Store::new(vec![BY_COLOUR], None, Some(keep))
+}
+
+fn names(store: &Store<ConfigMap>) -> Vec<String> {
+    store.whole().map(|map| map.metadata.name.clone().unwrap_or_default()).collect()
+}
+
+#[test]
+fn what_the_filter_does_not_keep_is_never_stored() {
+    let colours = Arc::new(parking_lot::Mutex::new(vec!["red"]));
+    let (mut store, mut deltas) = (choosy(&colours), Deltas::new());
+    let listed = [coloured("a", "ua", 1, "red"), coloured("b", "ub", 2, "blue")].map(Decoded::Whole);
+    store.listed(&Version::new("5"), listed, &mut deltas);
+    store.applied(Decoded::Whole(coloured("c", "uc", 6, "blue")), &mut deltas);
+    store.applied(broken("d", "ud", 7), &mut deltas);
+    assert_eq!((names(&store), store.len()), (vec!["a".to_owned()], 1));
+    assert_eq!(said(deltas), ["a added 1"]);
+}
+
+#[test]
+fn what_the_filter_begins_to_keep_is_admitted_and_what_ended_meanwhile_stays_away() {
+    let colours = Arc::new(parking_lot::Mutex::new(vec!["red"]));
+    let (mut store, mut deltas) = (choosy(&colours), Deltas::new());
+    store.listed(&Version::new("5"), [], &mut deltas);
+    colours.lock().push("blue");
+    store.begin_admission();
+    // The list is made at version 6; the watch is faster than its answer.
+    store.ended(Decoded::Whole(coloured("gone", "u1", 7, "blue")), &mut deltas);
+    store.applied(Decoded::Whole(coloured("moved", "u2", 8, "blue")), &mut deltas);
+    let read = [("gone", "u1", 2), ("moved", "u2", 3), ("still", "u3", 4)];
+    store.admit(read.map(|(name, uid, at)| Decoded::Whole(coloured(name, uid, at, "blue"))), &mut deltas);
+    store.end_admission();
+    assert_eq!(said(deltas), ["moved added 8", "still added 4"]);
+
+    colours.lock().pop();
+    store.shed();
+    assert_eq!(store.len(), 0);
+    assert!(store.find(&BY_COLOUR, "blue").is_empty());
+}
+
+#[test]
+fn what_was_admitted_ahead_of_the_watch_is_not_undone_by_it() {
+    let colours = Arc::new(parking_lot::Mutex::new(vec!["blue"]));
+    let (mut store, mut deltas) = (choosy(&colours), Deltas::new());
+    store.listed(&Version::new("5"), [], &mut deltas);
+    store.begin_admission();
+    store.admit([Decoded::Whole(coloured("a", "u", 9, "blue"))], &mut deltas);
+    store.end_admission();
+    store.applied(Decoded::Whole(coloured("a", "u", 7, "blue")), &mut deltas);
+    store.applied(Decoded::Whole(coloured("a", "u", 9, "blue")), &mut deltas);
+    assert_eq!(said(deltas), ["a added 9"]);
+    store.ended(Decoded::Whole(coloured("a", "u", 10, "blue")), &mut Deltas::new());
+    assert_eq!(store.len(), 0);
 }

@@ -1,0 +1,59 @@
+//! A plain list, page by page, collected completely before anybody sees it.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::decoded::Decoded;
+use super::settings::{Reading, Settings};
+use super::source::{ListAsk, Source, Trouble};
+use super::store::Cached;
+use super::version::Version;
+
+/// A whole list.
+pub(super) struct Collected<K> {
+    pub(super) version: Version,
+    pub(super) items: Vec<Decoded<K>>,
+    /// Things that did not even have a name.
+    pub(super) nameless: usize,
+}
+
+/// All pages of a plain list.
+pub(super) async fn collect<K: Cached>(
+    source: &impl Source<K>,
+    settings: &Settings,
+    reading: Reading,
+) -> Result<Collected<K>, Trouble> {
+    // The API server answers a cached list whole, whatever the limit.
+    let cached = reading == Reading::Cached;
+    let mut limit = (!cached).then_some(settings.page);
+    let mut next: Option<String> = None;
+    let mut first: Option<Version> = None;
+    let (mut items, mut nameless) = (Vec::new(), 0);
+    loop {
+        let ask = ListAsk { limit, next: next.take(), cached };
+        let continued = ask.next.is_some();
+        let page = match within(settings.page_within, source.list(ask)).await {
+            // The rest of this list is no longer to be had; one without pages cannot expire half-way.
+            Err(Trouble::Gone) if continued => {
+                (items, nameless) = (Vec::new(), 0);
+                first = None;
+                limit = None;
+                continue;
+            }
+            page => page?,
+        };
+        nameless += page.nameless;
+        items.extend(page.items);
+        // All pages are of one version. Should they not be, events shown twice do no harm, and skipped ones do.
+        let version = first.take().map_or(page.version.clone(), |first| first.older_of(page.version));
+        match page.next {
+            Some(token) => (next, first) = (Some(token), Some(version)),
+            None => return Ok(Collected { version, items, nameless }),
+        }
+    }
+}
+
+pub(super) async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+    timeout(limit, answer).await.unwrap_or(Err(Trouble::Late(limit)))
+}
