@@ -17,6 +17,7 @@ use runtime::{Clock, Key, Tasks};
 
 use crate::Listener;
 use crate::credentials::Credentials;
+use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::knowledge::Knowledge;
 
@@ -38,6 +39,8 @@ pub struct Cluster {
     pub credentials: Credentials,
     /// All of the above, for the gate that opens when they have synced.
     pub caches: Caches,
+    /// The manager's half, unless this process runs without it.
+    pub fleet: Option<Arc<Fleet>>,
     /// What the cloud has said of each machine's VM.
     pub knowledge: Knowledge,
     /// The way to the drivers.

@@ -2,7 +2,7 @@
 
 use api::names::labels;
 use api::view::NodeView;
-use api::{Machine, MachineClass, Object};
+use api::{Machine, MachineClass, MachineSet, Object};
 use runtime::cache::Index;
 
 /// Machines by the node their label names.
@@ -19,6 +19,29 @@ pub const NODES_BY_MACHINE: Index<NodeView> = Index::new("nodes-by-machine", |no
 pub const CLASSES_BY_SECRET: Index<MachineClass> = Index::new("classes-by-secret", |class| {
     [&class.secret_ref, &class.credentials_secret_ref].into_iter().flatten().map(|secret| secret.name.clone()).collect()
 });
+
+/// Machines by the uid of the owner that manages them.
+pub const MACHINES_BY_OWNER: Index<Machine> = Index::new("machines-by-owner", owner);
+
+/// Machines that nobody manages, all under [`ORPHAN`].
+pub const ORPHAN_MACHINES: Index<Machine> = Index::new("orphan-machines", orphan);
+
+/// Sets by the uid of the owner that manages them.
+pub const SETS_BY_OWNER: Index<MachineSet> = Index::new("sets-by-owner", owner);
+
+/// Sets that nobody manages, all under [`ORPHAN`].
+pub const ORPHAN_SETS: Index<MachineSet> = Index::new("orphan-sets", orphan);
+
+/// The value under which objects without a managing owner are found.
+pub const ORPHAN: &str = "orphan";
+
+fn owner<K: Object>(object: &K) -> Vec<String> {
+    object.controller_owner().map(|owner| owner.uid.clone()).into_iter().collect()
+}
+
+fn orphan<K: Object>(object: &K) -> Vec<String> {
+    if object.controller_owner().is_none() { vec![ORPHAN.to_owned()] } else { Vec::new() }
+}
 
 fn label(object: &impl Object, key: &str) -> Vec<String> {
     object.label(key).filter(|value| !value.is_empty()).map(str::to_owned).into_iter().collect()

@@ -6,11 +6,14 @@
 pub mod cluster;
 pub mod credentials;
 pub mod decision;
+pub mod deployment;
 pub mod drivers;
+pub mod fleet;
 pub mod gate;
 pub mod indexes;
 pub mod knowledge;
 pub mod machine;
+pub mod machineset;
 pub mod wiring;
 
 pub use cluster::Cluster;

@@ -26,6 +26,10 @@ pub struct Policy {
     pub repeat_after: Duration,
     /// Until the pods that hold up a deletion are looked at again.
     pub pods_recheck: Duration,
+    /// A busy set or deployment is looked at no more often than this.
+    pub fleet_interval: Duration,
+    /// How long a set waits to see the result of its own creates and deletes.
+    pub expectation_patience: Duration,
 }
 
 impl Default for Policy {
@@ -41,6 +45,8 @@ impl Default for Policy {
             exhausted_retry: 10 * MINUTE,
             repeat_after: 30 * MINUTE,
             pods_recheck: Duration::from_secs(20),
+            fleet_interval: Duration::from_millis(100),
+            expectation_patience: 5 * MINUTE,
         }
     }
 }

@@ -16,6 +16,7 @@ use runtime::events::{Notice, Severity};
 use runtime::queue::Outcome;
 use runtime::{Clock, Key};
 
+use crate::decision::Subject;
 use crate::{Cluster, Decision};
 
 /// Looks at one machine and does what its plan says.
@@ -43,7 +44,7 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
         }
     };
     let plan = plan::machine::plan(&seen.as_input(&cluster));
-    tell(&cluster, &Decision::of(&key, &plan));
+    Decision::of(Subject::Machine, &key, &plan.steps, &plan.because, plan.wake).tell(cluster.listener.as_ref());
     match act::carry_out(&cluster, &key, &seen, &plan).await {
         Ok(()) => outcome(plan.wake, &cluster.clock),
         Err(stumble) => {
@@ -69,18 +70,8 @@ fn tell_unreadable(cluster: &Cluster, remains: &Remains) {
     cluster.events.emit(Notice { about, severity: Severity::Warning, reason, message });
 }
 
-fn tell(cluster: &Cluster, decision: &Decision) {
-    if decision.did.is_empty() {
-        tracing::debug!(machine = %decision.key, because = %decision.because, awaits = %decision.awaits, "nothing to do");
-        return;
-    }
-    tracing::info!(machine = %decision.key, did = %decision.did.join(", "), because = %decision.because, awaits = %decision.awaits, "decided");
-    if let Some(listener) = &cluster.listener {
-        listener(decision);
-    }
-}
-
-fn outcome(wake: Wake, clock: &Clock) -> Outcome {
+/// When a wake-up is due.
+pub(crate) fn outcome(wake: Wake, clock: &Clock) -> Outcome {
     match wake {
         Wake::Again => Outcome::Again { after: Duration::ZERO },
         Wake::On(_) => Outcome::Done,

@@ -2,8 +2,12 @@
 //!
 //! Caches are declared first, then each controller says whose changes wake it (`machine::wake`), then the caches are fed; workers
 //! start once all of them have synced and, for a leader, have been read afresh after it won.
+//!
+//! There are two halves, as in the reference: the machine controller, and the manager of sets and deployments. One process runs
+//! both unless told otherwise ([`Scope`]), and then they share the caches of machines and nodes.
 
 mod feeds;
+mod scope;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +25,15 @@ use runtime::{Clock, Random, Tasks};
 
 use crate::cluster::{Cluster, Target};
 use crate::credentials::Credentials;
+use crate::fleet::{Declared, FleetParts};
 use crate::gate::{Gate, GateParts};
-use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, NODES_BY_MACHINE};
+use crate::indexes::{
+    CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, MACHINES_BY_OWNER, NODES_BY_MACHINE, ORPHAN_MACHINES,
+};
 use crate::knowledge::Knowledge;
-use crate::{Drivers, Listener, machine};
+use crate::{Drivers, Listener, deployment, machine, machineset};
 use feeds::Feeder;
+pub use scope::Scope;
 
 /// What a machine controller is made from.
 pub struct Parts {
@@ -61,8 +69,13 @@ pub struct Parts {
     pub listener: Option<Listener>,
 }
 
-/// Starts the machine controller. It lists and watches at once, and acts as soon as it leads and has seen everything.
+/// Starts all controllers. They list and watch at once, and act as soon as they lead and have seen everything.
 pub fn start(parts: Parts) -> Arc<Cluster> {
+    start_scope(parts, Scope::Everything)
+}
+
+/// Starts the controllers of this scope.
+pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
     let feeder = Feeder { clock: parts.clock.clone(), random: parts.random.clone(), tasks: parts.tasks.clone() };
     let queue = Queue::new("machine", RetryPolicy::default(), &parts.metrics, &parts.random);
     let knowledge = Knowledge::default();
@@ -72,29 +85,60 @@ pub fn start(parts: Parts) -> Arc<Cluster> {
         .namespace(&parts.namespace)
         .index(MACHINES_BY_NODE)
         .index(MACHINES_BY_CLASS)
+        .index(MACHINES_BY_OWNER)
+        .index(ORPHAN_MACHINES)
         .build();
     let (classes, mut class_feed) =
         Cache::<MachineClass>::builder().namespace(&parts.namespace).index(CLASSES_BY_SECRET).build();
     let (secrets, mut secret_feed) = Cache::<SecretView>::builder().namespace(&parts.namespace).metadata_only().build();
     caches.add(&machines);
-    caches.add(&classes);
-    caches.add(&secrets);
+    if scope.has_machines() {
+        caches.add(&classes);
+        caches.add(&secrets);
+    }
+    let mut declared = scope.has_fleet().then(|| {
+        let parts = FleetParts {
+            namespace: &parts.namespace,
+            policy: &parts.policy,
+            leadership: parts.leadership.clone(),
+            events: parts.events.clone(),
+            metrics: &parts.metrics,
+            clock: &parts.clock,
+            random: &parts.random,
+        };
+        Declared::of(parts, &mut caches)
+    });
     let credentials = Credentials::new(parts.control_core.clone(), secrets.clone());
 
-    machine::wake::on_machines(&mut machine_feed, &queue);
-    machine::wake::on_classes(&mut class_feed, &queue, &machines);
-    machine::wake::on_secrets(&mut secret_feed, &queue, &machines, &classes, &credentials);
-    let target = parts.target.map(|client| {
-        let (nodes, mut feed) =
+    let mut joined = parts.target.map(|client| {
+        let (nodes, feed) =
             Cache::<NodeView>::builder().index(NODES_BY_MACHINE).quiet(NodeView::differs_only_in_heartbeats).build();
         caches.add(&nodes);
-        machine::wake::on_nodes(&mut feed, &queue, &machines, &parts.namespace);
-        feeder.feed("nodes", feed, client.clone());
-        Target { client, nodes }
+        (Target { client, nodes }, feed)
+    });
+    if scope.has_machines() {
+        machine::wake::on_machines(&mut machine_feed, &queue);
+        machine::wake::on_classes(&mut class_feed, &queue, &machines);
+        machine::wake::on_secrets(&mut secret_feed, &queue, &machines, &classes, &credentials);
+        if let Some((_, feed)) = &mut joined {
+            machine::wake::on_nodes(feed, &queue, &machines, &parts.namespace);
+        }
+        feeder.feed("machineclasses", class_feed, parts.control.clone());
+        feeder.feed("secrets", secret_feed, parts.control_core.clone());
+    }
+    if let Some(declared) = &mut declared {
+        declared.listen(&machines, &mut machine_feed, joined.as_mut().map(|(_, feed)| feed));
+    }
+    let fleet = declared.map(|declared| {
+        feeder.feed("machinesets", declared.feeds.sets, parts.control.clone());
+        feeder.feed("machinedeployments", declared.feeds.deployments, parts.control.clone());
+        Arc::new(declared.fleet)
+    });
+    let target = joined.map(|(target, feed)| {
+        feeder.feed("nodes", feed, target.client.clone());
+        target
     });
     feeder.feed("machines", machine_feed, parts.control.clone());
-    feeder.feed("machineclasses", class_feed, parts.control.clone());
-    feeder.feed("secrets", secret_feed, parts.control_core.clone());
 
     parts.metrics.follow_caches(&caches);
     let gate = Gate::new(GateParts {
@@ -116,6 +160,7 @@ pub fn start(parts: Parts) -> Arc<Cluster> {
         secrets,
         credentials,
         caches,
+        fleet,
         knowledge,
         gate,
         queue,
@@ -126,12 +171,12 @@ pub fn start(parts: Parts) -> Arc<Cluster> {
         tasks: parts.tasks,
         listener: parts.listener,
     });
-    cluster.tasks.spawn("machine controller", begin(cluster.clone(), parts.concurrency));
+    cluster.tasks.spawn("machine controller", begin(cluster.clone(), scope, parts.concurrency));
     cluster
 }
 
 /// Waits until acting is safe, then works until asked to stop.
-async fn begin(cluster: Arc<Cluster>, concurrency: usize) {
+async fn begin(cluster: Arc<Cluster>, scope: Scope, concurrency: usize) {
     let ready = async {
         report_while_waiting(&cluster, cluster.caches.all_synced()).await?;
         if cluster.leadership.wait_until_leading().await.is_err() {
@@ -151,8 +196,21 @@ async fn begin(cluster: Arc<Cluster>, concurrency: usize) {
         return;
     }
     tracing::info!(namespace = %cluster.namespace, machines = cluster.machines.len(), "all caches are up to date; beginning to work");
-    let worker = cluster.clone();
-    spawn_workers(&cluster.tasks, cluster.queue.clone(), concurrency, move |key| machine::pass(worker.clone(), key));
+    let tasks = &cluster.tasks;
+    if scope.has_machines() {
+        let worker = cluster.clone();
+        spawn_workers(tasks, cluster.queue.clone(), concurrency, move |key| machine::pass(worker.clone(), key));
+    }
+    if let Some(fleet) = &cluster.fleet {
+        let (worker, manager) = (cluster.clone(), fleet.clone());
+        spawn_workers(tasks, fleet.set_queue.clone(), concurrency, move |key| {
+            machineset::pass(worker.clone(), manager.clone(), key)
+        });
+        let (worker, manager) = (cluster.clone(), fleet.clone());
+        spawn_workers(tasks, fleet.deployment_queue.clone(), concurrency, move |key| {
+            deployment::pass(worker.clone(), manager.clone(), key)
+        });
+    }
 }
 
 /// Says, every half minute, what the start is waiting for: a controller that hangs in silence looks like one that works.

@@ -1,7 +1,7 @@
 //! Waiting for the API servers, out loud.
 
 use api::view::NodeView;
-use api::{Machine, MachineClass};
+use api::{Machine, MachineClass, MachineDeployment, MachineSet};
 use runtime::Random;
 use runtime::client::{Obstacle, Place, RequiredKind, Waited, wait_until_ready};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,12 @@ pub(super) async fn until_served(
     stop: &CancellationToken,
 ) -> Waited {
     let report = |obstacle: &Obstacle| tracing::warn!("{obstacle}");
-    let kinds = [RequiredKind::of::<Machine>(), RequiredKind::of::<MachineClass>()];
+    let kinds = [
+        RequiredKind::of::<Machine>(),
+        RequiredKind::of::<MachineClass>(),
+        RequiredKind::of::<MachineSet>(),
+        RequiredKind::of::<MachineDeployment>(),
+    ];
     let place = Place::from(&connections.control);
     if wait_until_ready(control, &place, &kinds, random, stop, report).await == Waited::Stopped {
         return Waited::Stopped;

@@ -1,0 +1,46 @@
+//! The manager's half: sets and deployments, and who wakes them.
+//!
+//! It shares the caches of machines and nodes with the machine controller's half, and nothing else: queues, leadership and
+//! expectations are its own, so that either half can run in a process without the other (`wiring::Scope`).
+//!
+//! A hundred machines of one set becoming ready within a second are a hundred reasons to look at the set, and one look would do. So
+//! both queues are fed through [`Coalesced`]: the first event at once, then at most one look per `Policy::fleet_interval`.
+
+mod declare;
+
+use api::{MachineDeployment, MachineSet};
+use runtime::cache::Cache;
+use runtime::events::EventSink;
+use runtime::lease::Leadership;
+use runtime::queue::{Coalesced, Queue};
+use runtime::{Expectations, Key, Random};
+
+pub(crate) use declare::{Declared, FleetParts};
+
+use crate::machineset::Memory;
+
+/// What sets and deployments are looked after with.
+pub struct Fleet {
+    /// All MachineSets of the namespace.
+    pub sets: Cache<MachineSet>,
+    /// All MachineDeployments of the namespace.
+    pub deployments: Cache<MachineDeployment>,
+    /// Sets to look at.
+    pub set_queue: Queue<Key>,
+    /// Deployments to look at.
+    pub deployment_queue: Queue<Key>,
+    /// Wants a set looked at, however many ask.
+    pub wake_set: Coalesced<Key>,
+    /// Wants a deployment looked at, however many ask.
+    pub wake_deployment: Coalesced<Key>,
+    /// What sets have done and the cache of machines has not shown yet.
+    pub expectations: Expectations,
+    /// What sets remember of requests that did not go through.
+    pub memory: Memory,
+    /// Whether this half may act.
+    pub leadership: Leadership,
+    /// Where Events go; `speaking_as` whoever says something.
+    pub events: EventSink,
+    /// Randomness for names.
+    pub random: Random,
+}

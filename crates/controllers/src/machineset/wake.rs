@@ -1,0 +1,135 @@
+//! Whose changes wake a set.
+//!
+//! | change | wakes |
+//! | --- | --- |
+//! | a MachineSet | itself |
+//! | a Machine, if it matters to a set | the set that owns it, and the one that did |
+//! | a Machine without an owner, when it appears or its labels or owners change | the sets that select it |
+//! | the preserve annotation of a Node, or its end | the sets of its machines |
+
+use api::view::NodeView;
+use api::{LabelSelector, Machine, MachineSet, Object, OperationState};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use runtime::Key;
+use runtime::cache::{Cache, Delta, Feed};
+
+use crate::fleet::Fleet;
+use crate::indexes::MACHINES_BY_NODE;
+
+/// A set wakes itself; what it waited for ends with it.
+pub(crate) fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
+    let (wake, expectations, memory) = (fleet.wake_set.clone(), fleet.expectations.clone(), fleet.memory.clone());
+    feed.on_delta(move |key, delta| {
+        if let Delta::Removed { .. } | Delta::RemovedUndecodable { .. } = delta {
+            expectations.forget(key);
+            memory.forget(key);
+        }
+        wake.add(key.clone());
+    });
+}
+
+/// A Machine meets what was expected of it and wakes its set, or those that may want it.
+pub(crate) fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
+    let (wake, sets, expectations) = (fleet.wake_set.clone(), fleet.sets.clone(), fleet.expectations.clone());
+    feed.on_delta(move |key, delta| {
+        match delta {
+            Delta::Added(now) | Delta::Changed { new: now, .. } | Delta::Mended { new: now, .. } => {
+                expectations.created(key);
+                if now.is_deleting() {
+                    expectations.deleted(now.uid().as_str());
+                }
+            }
+            Delta::Undecodable { remains, .. } => {
+                expectations.created(key);
+                if remains.deletion_timestamp.is_some() {
+                    expectations.deleted(remains.uid.as_str());
+                }
+            }
+            Delta::Removed { last, .. } => drop(expectations.deleted(last.uid().as_str())),
+            Delta::RemovedUndecodable { last, .. } => drop(expectations.deleted(last.uid.as_str())),
+        }
+        if let Delta::Changed { old, new } = delta
+            && !matters(old, new)
+        {
+            return;
+        }
+        for owner in owners(delta) {
+            wake.add(Key::new(key.namespace.clone(), owner));
+        }
+        if let Some(orphan) = delta.now().filter(|machine| machine.controller_owner().is_none())
+            && !delta.before().is_some_and(|before| is_same_orphan(before, orphan))
+        {
+            for set in sets.list() {
+                if selects(set.spec.selector.as_ref(), orphan) {
+                    wake.add(Key::new(set.namespace(), set.name()));
+                }
+            }
+        }
+    });
+}
+
+/// A Node whose preserve annotation changed, or that is gone, wakes the sets of its machines.
+pub(crate) fn on_nodes(feed: &mut Feed<NodeView>, machines: &Cache<Machine>, fleet: &Fleet) {
+    let (wake, machines) = (fleet.wake_set.clone(), machines.clone());
+    feed.on_delta(move |key, delta| {
+        let preserve = |node: Option<&std::sync::Arc<NodeView>>| node.map(|node| node.preserve());
+        if preserve(delta.before()) == preserve(delta.now()) {
+            return;
+        }
+        for machine in machines.find(&MACHINES_BY_NODE, &key.name) {
+            if let Some(owner) = machine.controller_owner().filter(|owner| is_set(owner)) {
+                wake.add(Key::new(machine.namespace(), owner.name.as_str()));
+            }
+        }
+    });
+}
+
+/// The names of the sets that own the machine, or did.
+fn owners(delta: &Delta<Machine>) -> Vec<String> {
+    let mut names: Vec<String> = [delta.before(), delta.now()]
+        .into_iter()
+        .flatten()
+        .filter_map(|machine| machine.controller_owner().filter(|owner| is_set(owner)))
+        .map(|owner| owner.name.clone())
+        .collect();
+    if let Delta::Undecodable { remains, .. } | Delta::RemovedUndecodable { last: remains, .. } = delta {
+        let owner = remains.owners.iter().find(|owner| owner.controller == Some(true));
+        names.extend(owner.filter(|owner| is_set(owner)).map(|owner| owner.name.clone()));
+    }
+    names.dedup();
+    names
+}
+
+fn is_set(owner: &OwnerReference) -> bool {
+    owner.kind == MachineSet::kind(&())
+}
+
+/// An invalid selector concerns its own set only.
+fn selects(selector: Option<&LabelSelector>, machine: &Machine) -> bool {
+    let labels = machine.metadata.labels.as_ref();
+    labels.is_some_and(|labels| !labels.is_empty())
+        && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels) == Ok(true))
+}
+
+fn is_same_orphan(before: &Machine, now: &Machine) -> bool {
+    before.metadata.labels == now.metadata.labels && before.controller_owner().is_none()
+}
+
+/// Whether a set could decide differently for this change. Most changes of a Machine are copies of its Node's conditions, and
+/// looking at five thousand machines for each of them would be work for nothing.
+fn matters(old: &Machine, new: &Machine) -> bool {
+    let operation = |machine: &Machine| {
+        let failed = machine.status.last_operation.state == OperationState::Failed;
+        failed.then(|| machine.status.last_operation.clone())
+    };
+    let (before, after) = (&old.metadata, &new.metadata);
+    old.uid() != new.uid()
+        || before.labels != after.labels
+        || before.annotations != after.annotations
+        || before.owner_references != after.owner_references
+        || before.deletion_timestamp != after.deletion_timestamp
+        || old.spec != new.spec
+        || old.status.current_status != new.status.current_status
+        || operation(old) != operation(new)
+}
