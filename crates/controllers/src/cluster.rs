@@ -20,6 +20,7 @@ use crate::credentials::Credentials;
 use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::knowledge::Knowledge;
+use crate::permits::Permits;
 
 /// The machine controller's world.
 pub struct Cluster {
@@ -45,6 +46,8 @@ pub struct Cluster {
     pub knowledge: Knowledge,
     /// The way to the drivers.
     pub gate: Gate,
+    /// Who decides for a whole deployment.
+    pub permits: Permits,
     /// Machines to look at.
     pub queue: Queue<Key>,
     /// Whether we may act.

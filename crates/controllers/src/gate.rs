@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use api::Uid;
 use driver::{Code, Created, DriverError, Found, MachineRequest, Support};
-use jiff::SignedDuration;
-use plan::machine::{Call, Failure, Initialized, Vm, VmKnowledge};
+use jiff::{SignedDuration, Timestamp};
+use plan::machine::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 use runtime::lease::Leadership;
 use runtime::queue::Queue;
 use runtime::{Clock, Key, Tasks};
@@ -72,13 +72,13 @@ impl Gate {
     pub fn begin(&self, key: Key, uid: Uid, call: Call, request: MachineRequest) {
         let until = SignedDuration::try_from(self.patience).ok().and_then(|d| self.clock.now().checked_add(d).ok());
         let before = self.knowledge.of(&key, &uid).described;
-        self.knowledge.learn(&key, &uid, VmKnowledge::Calling { call, until: until.unwrap_or(jiff::Timestamp::MAX) });
+        self.knowledge.learn(&key, &uid, VmKnowledge::Calling { call, until: until.unwrap_or(Timestamp::MAX) });
         let gate = self.clone();
         let limits = driver::Call::within(self.patience).canceled_by(self.tasks.stopping());
         self.tasks.spawn("driver call", async move {
             let answer = limits.bound(gate.pass(call, &limits, &request)).await;
             let learned = match answer {
-                Ok(knowledge) => knowledge.into_knowledge(before),
+                Ok(answer) => answer.into_knowledge(before, gate.clock.now()),
                 Err(error) => gate.failed(call, &error, before),
             };
             tracing::debug!(machine = %key, call = call.verb(), ?learned, "the cloud answered");
@@ -118,7 +118,7 @@ impl Gate {
             last_known_state: error.last_known_state().map(str::to_owned),
             at: self.clock.now(),
         };
-        let found = error.found().cloned().map(|found| vm(found, Initialized::NotYet));
+        let found = error.found().cloned().map(|found| vm(found, Initialized::NotYet, Origin::Found, self.clock.now()));
         VmKnowledge::after_failure(failure, found, before)
     }
 }
@@ -132,10 +132,13 @@ enum Answer {
 }
 
 impl Answer {
-    fn into_knowledge(self, before: Option<Vm>) -> VmKnowledge {
+    fn into_knowledge(self, before: Option<Vm>, now: Timestamp) -> VmKnowledge {
         match self {
-            Self::Found(found) => VmKnowledge::Known(vm(found, Initialized::Yes)),
-            Self::Created(created, initialized) => VmKnowledge::Known(vm(created.into(), initialized)),
+            Self::Found(found) => VmKnowledge::Known(vm(found, Initialized::Yes, Origin::Found, now)),
+            Self::Created(created, initialized) => {
+                let origin = Origin::Made { last_known_state: created.last_known_state.clone() };
+                VmKnowledge::Known(vm(created.into(), initialized, origin, now))
+            }
             Self::Initialized => match before {
                 Some(vm) => VmKnowledge::Known(Vm { initialized: Initialized::Yes, ..vm }),
                 None => VmKnowledge::Unasked,
@@ -145,6 +148,7 @@ impl Answer {
     }
 }
 
-fn vm(found: Found, initialized: Initialized) -> Vm {
-    Vm { provider_id: found.provider_id, node_name: found.node_name, addresses: found.addresses, initialized }
+fn vm(found: Found, initialized: Initialized, origin: Origin, at: Timestamp) -> Vm {
+    let Found { provider_id, node_name, addresses } = found;
+    Vm { provider_id, node_name, addresses, initialized, origin, at }
 }

@@ -12,6 +12,10 @@ pub const MACHINES_BY_NODE: Index<Machine> = Index::new("machines-by-node", |mac
 pub const MACHINES_BY_CLASS: Index<Machine> =
     Index::new("machines-by-class", |machine| vec![machine.spec.class.name.clone()]);
 
+/// Machines by the deployment their label names.
+pub const MACHINES_BY_DEPLOYMENT: Index<Machine> =
+    Index::new("machines-by-deployment", |machine| label(machine, labels::NAME));
+
 /// Nodes by the machine their label names.
 pub const NODES_BY_MACHINE: Index<NodeView> = Index::new("nodes-by-machine", |node| label(node, labels::MACHINE_NAME));
 

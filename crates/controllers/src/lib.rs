@@ -14,6 +14,7 @@ pub mod indexes;
 pub mod knowledge;
 pub mod machine;
 pub mod machineset;
+pub mod permits;
 pub mod wiring;
 
 pub use cluster::Cluster;

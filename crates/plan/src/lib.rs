@@ -9,6 +9,7 @@
 pub mod lookup;
 pub mod machine;
 pub mod node;
+pub mod permit;
 pub mod policy;
 pub mod wake;
 

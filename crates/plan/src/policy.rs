@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::permit::Limit;
+
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// The limits and periods of the machine controller. Defaults are the reference's.
@@ -12,6 +14,14 @@ const MINUTE: Duration = Duration::from_mins(1);
 pub struct Policy {
     /// How long a machine may take from its creation to a joined node (`--machine-creation-timeout`).
     pub creation_timeout: Duration,
+    /// How long a machine may be unhealthy before it is given up (`--machine-health-timeout`).
+    pub health_timeout: Duration,
+    /// How long an in-place update may take (`--machine-inplace-update-timeout`).
+    pub in_place_timeout: Duration,
+    /// How many machines of a deployment may be on their way out at once (`--machine-max-replacements`).
+    pub max_replacements: Limit,
+    /// What a node is that says nothing of Ready (`--missing-ready-is-unhealthy`).
+    pub missing_ready: MissingReady,
     /// Node condition types that make a node unhealthy unless `False` (`--node-conditions`).
     pub node_conditions: Vec<String>,
     /// Until a transient failure is tried again.
@@ -36,6 +46,10 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             creation_timeout: 20 * MINUTE,
+            health_timeout: 10 * MINUTE,
+            in_place_timeout: 20 * MINUTE,
+            max_replacements: Limit::Count(1),
+            missing_ready: MissingReady::Healthy,
             node_conditions: ["KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"]
                 .map(str::to_owned)
                 .to_vec(),
@@ -49,4 +63,14 @@ impl Default for Policy {
             expectation_patience: 5 * MINUTE,
         }
     }
+}
+
+/// What a node is that shows conditions, but not the one called Ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MissingReady {
+    /// As well as its other conditions are. Nodes of special kubelets may never say Ready, and their machines run today.
+    #[default]
+    Healthy,
+    /// Not well yet: whoever can take pods says so.
+    Unhealthy,
 }

@@ -39,6 +39,10 @@ pub enum Awaited {
     Retry,
     /// The Node registers, or becomes healthy.
     Node,
+    /// A machine of the same deployment comes back, or goes.
+    Sibling,
+    /// We see the API servers again.
+    Sight,
     /// The pods that hold up a deletion leave. Nothing watches them yet, so this one is brought about by looking again.
     Pods,
 }
@@ -52,6 +56,8 @@ impl fmt::Display for Awaited {
             Self::DriverAnswer => "the cloud's answer",
             Self::Retry => "the next attempt",
             Self::Node => "its Node",
+            Self::Sibling => "another machine of its deployment",
+            Self::Sight => "sight of the API servers",
             Self::Pods => "the pods on its Node",
         })
     }

@@ -112,6 +112,14 @@ pub mod ours {
     pub const VM_CREATED: &str = "VMCreated";
     /// On a Machine: its Node is healthy.
     pub const JOINED: &str = "Joined";
+    /// On a Machine: its Node is healthy again.
+    pub const REJOINED: &str = "Rejoined";
+    /// On a Machine, a warning: its Node is unhealthy or missing.
+    pub const UNHEALTHY: &str = "Unhealthy";
+    /// On a Machine: it was updated in place.
+    pub const UPDATED: &str = "InPlaceUpdated";
+    /// On a Machine, a warning: it could not be updated in place.
+    pub const NOT_UPDATED: &str = "InPlaceUpdateFailed";
     /// On a Machine, a warning: it is given up.
     pub const GIVEN_UP: &str = "GivenUp";
     /// On a Machine, a warning: the driver failed.

@@ -10,7 +10,9 @@ use std::time::Duration;
 use api::{Machine, Object, names};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
+use observe::Seen;
 use plan::Wake;
+use plan::machine::Plan;
 use runtime::cache::{Lookup, Remains, Trust};
 use runtime::events::{Notice, Severity};
 use runtime::queue::Outcome;
@@ -36,20 +38,39 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
         // What we have seen and what the API server now shows are from two histories. Nothing is done until that is settled.
         return Outcome::Again { after: cluster.policy.short_retry };
     }
-    let seen = match observe::observe(&cluster, &key, machine).await {
-        Ok(seen) => seen,
-        Err(why) => {
-            tracing::warn!(machine = %key, %why, "could not look at everything a decision needs");
-            return Outcome::Failed;
-        }
-    };
-    let plan = plan::machine::plan(&seen.as_input(&cluster));
-    Decision::of(Subject::Machine, &key, &plan.steps, &plan.because, plan.wake).tell(cluster.listener.as_ref());
-    match act::carry_out(&cluster, &key, &seen, &plan).await {
+    let Some((seen, plan)) = decide(&cluster, &key, machine).await else { return Outcome::Failed };
+    let Some(deployment) = &plan.alone_in else { return act(&cluster, &key, &seen, &plan).await };
+    let Some(_permit) = cluster.permits.claim(deployment, &key) else { return Outcome::Done };
+    // What was seen may be older than what the last holder did. From here on nobody else decides for the deployment.
+    let Some(machine) = cluster.machines.get(&key) else { return Outcome::Again { after: Duration::ZERO } };
+    match decide(&cluster, &key, machine).await {
+        Some((seen, plan)) => act(&cluster, &key, &seen, &plan).await,
+        None => Outcome::Failed,
+    }
+}
+
+/// Does what the plan says.
+async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Outcome {
+    Decision::of(Subject::Machine, key, &plan.steps, &plan.because, plan.wake).tell(cluster.listener.as_ref());
+    match act::carry_out(cluster, key, seen, plan).await {
         Ok(()) => outcome(plan.wake, &cluster.clock),
         Err(stumble) => {
             tracing::info!(machine = %key, uid = %seen.machine.uid(), why = %stumble, "a step did not go through; planning afresh");
             stumble.outcome()
+        }
+    }
+}
+
+/// Looks at everything, and decides.
+async fn decide(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Option<(Seen, Plan)> {
+    match observe::observe(cluster, key, machine).await {
+        Ok(seen) => {
+            let plan = plan::machine::plan(&seen.as_input(cluster));
+            Some((seen, plan))
+        }
+        Err(why) => {
+            tracing::warn!(machine = %key, %why, "could not look at everything a decision needs");
+            None
         }
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use api::view::NodeView;
 use api::{Machine, MachineClass, Object, SecretData};
 use jiff::Timestamp;
-use plan::machine::{Observed, PodsOnNode, SecretState, Sight, Target};
+use plan::machine::{Observed, PodsOnNode, SecretState, Sight, Target, VmKnowledge};
+use plan::permit::{self, Siblings};
 use runtime::Key;
 use runtime::cache::Lookup;
 
 use crate::credentials::Unreadable;
-use crate::indexes::NODES_BY_MACHINE;
+use crate::indexes::{MACHINES_BY_DEPLOYMENT, NODES_BY_MACHINE};
 use crate::knowledge::Known;
 use crate::{Cluster, cluster};
 
@@ -21,6 +22,8 @@ pub(super) struct Seen {
     pub(super) data: Arc<SecretData>,
     secret: SecretState,
     node: Option<plan::Lookup<Arc<NodeView>>>,
+    namesake: plan::Lookup<Arc<NodeView>>,
+    siblings: Siblings,
     known: Known,
     now: Timestamp,
 }
@@ -44,7 +47,29 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
     };
     let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
     let known = cluster.knowledge.of(key, &machine.uid());
-    Ok(Seen { machine, class, data, secret, node, known, now: cluster.clock.now() })
+    let namesake = namesake(cluster, &machine, &known);
+    let siblings = siblings(cluster, &machine);
+    Ok(Seen { machine, class, data, secret, node, namesake, siblings, known, now: cluster.clock.now() })
+}
+
+/// The node that has the name of the VM already, before anybody has linked the two.
+fn namesake(cluster: &Cluster, machine: &Machine, known: &Known) -> plan::Lookup<Arc<NodeView>> {
+    match (&cluster.target, &known.vm) {
+        (Some(target), VmKnowledge::Known(vm)) if machine.node_name().is_none() => {
+            plain(target.nodes.look_up(&Key::cluster(vm.node_name.as_str())))
+        }
+        _ => plan::Lookup::Absent,
+    }
+}
+
+fn siblings(cluster: &Cluster, machine: &Machine) -> Siblings {
+    match permit::deployment(machine).filter(|_| permit::may_ask(machine)) {
+        Some(deployment) => {
+            let all = cluster.machines.find(&MACHINES_BY_DEPLOYMENT, deployment);
+            Siblings::of(machine, all.iter().map(|machine| &**machine))
+        }
+        None => Siblings::default(),
+    }
 }
 
 /// The node its label names, else the node that names the machine.
@@ -80,6 +105,8 @@ impl Seen {
                 Some(node) => Target::Cluster { node: node.as_ref().map(|node| &**node), pods: self.pods() },
             },
             vm: &self.known.vm,
+            namesake: self.namesake.as_ref().map(|node| &**node),
+            siblings: self.siblings,
             sight: Sight::Clear,
             policy: &cluster.policy,
             now: self.now,

@@ -2,26 +2,40 @@
 //!
 //! | change | wakes |
 //! | --- | --- |
-//! | a Machine | itself |
+//! | a Machine | itself; if it has arrived or gone, the ill ones of its deployment, whose turn it may be |
 //! | a Node, heartbeats aside | the machine whose label names it, and the machine it names |
 //! | a MachineClass | its machines that still need it: those without a VM, and those being deleted |
 //! | a Secret | the machines of the classes that name it, likewise |
 //! | the end of a driver call | its machine (by the gate) |
 
+use std::collections::BTreeSet;
+
 use api::names::labels;
 use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass, MachinePhase, Object};
+use plan::permit;
 use runtime::Key;
 use runtime::cache::{Cache, Feed};
 use runtime::queue::Queue;
 
 use crate::credentials::Credentials;
-use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE};
+use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE};
 
-/// A Machine wakes itself.
-pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>) {
-    let queue = queue.clone();
-    feed.on_delta(move |key, _| queue.add(key.clone()));
+/// A Machine wakes itself and, when it has arrived or gone, those of its deployment that may be waiting for that.
+pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>, machines: &Cache<Machine>) {
+    let (queue, machines) = (queue.clone(), machines.clone());
+    feed.on_delta(move |key, delta| {
+        queue.add(key.clone());
+        let (before, now) = (delta.before().map(|m| &**m), delta.now().map(|m| &**m));
+        if !permit::concerns_siblings(before, now) {
+            return;
+        }
+        let deployments: BTreeSet<&str> = [before, now].into_iter().flatten().filter_map(permit::deployment).collect();
+        for deployment in deployments {
+            let waiting = machines.find(&MACHINES_BY_DEPLOYMENT, deployment).into_iter().filter(|m| permit::may_ask(m));
+            waiting.for_each(|machine| queue.add(Key::new(machine.namespace(), machine.name())));
+        }
+    });
 }
 
 /// A Node wakes the machine whose label names it and the machine it names.

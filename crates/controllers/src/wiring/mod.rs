@@ -28,9 +28,11 @@ use crate::credentials::Credentials;
 use crate::fleet::{Declared, FleetParts};
 use crate::gate::{Gate, GateParts};
 use crate::indexes::{
-    CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, MACHINES_BY_OWNER, NODES_BY_MACHINE, ORPHAN_MACHINES,
+    CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, MACHINES_BY_OWNER,
+    NODES_BY_MACHINE, ORPHAN_MACHINES,
 };
 use crate::knowledge::Knowledge;
+use crate::permits::Permits;
 use crate::{Drivers, Listener, deployment, machine, machineset};
 use feeds::Feeder;
 pub use scope::Scope;
@@ -87,6 +89,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         .index(MACHINES_BY_CLASS)
         .index(MACHINES_BY_OWNER)
         .index(ORPHAN_MACHINES)
+        .index(MACHINES_BY_DEPLOYMENT)
         .build();
     let (classes, mut class_feed) =
         Cache::<MachineClass>::builder().namespace(&parts.namespace).index(CLASSES_BY_SECRET).build();
@@ -117,7 +120,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         (Target { client, nodes }, feed)
     });
     if scope.has_machines() {
-        machine::wake::on_machines(&mut machine_feed, &queue);
+        machine::wake::on_machines(&mut machine_feed, &queue, &machines);
         machine::wake::on_classes(&mut class_feed, &queue, &machines);
         machine::wake::on_secrets(&mut secret_feed, &queue, &machines, &classes, &credentials);
         if let Some((_, feed)) = &mut joined {
@@ -163,6 +166,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         fleet,
         knowledge,
         gate,
+        permits: Permits::new(queue.clone()),
         queue,
         leadership: parts.leadership,
         events: parts.events,

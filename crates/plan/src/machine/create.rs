@@ -7,7 +7,7 @@
 use api::names::{annotations, events};
 use api::{Code, CodedText, MachinePhase, Object};
 
-use super::vm::{Call, Failure, Initialized, Vm, VmKnowledge};
+use super::vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 use super::{
     Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone, facts, refusal,
 };
@@ -69,7 +69,14 @@ fn create_or_trust(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
             carry_on(
                 seen,
                 facts,
-                &Vm { provider_id: id.into(), node_name, addresses: Vec::new(), initialized: Initialized::Yes },
+                &Vm {
+                    provider_id: id.into(),
+                    node_name,
+                    addresses: Vec::new(),
+                    initialized: Initialized::Yes,
+                    origin: Origin::Found,
+                    at: seen.now,
+                },
             )
         }
     }

@@ -71,6 +71,21 @@ pub(super) fn creation_timeout(machine: &Machine, policy: &Policy) -> Duration {
         .map_or(policy.creation_timeout, GoDuration::to_std)
 }
 
+/// How long this machine may be unhealthy.
+pub(super) fn health_timeout(machine: &Machine, policy: &Policy) -> Duration {
+    own(machine.spec.configuration.health_timeout.as_ref(), policy.health_timeout)
+}
+
+/// How long an update of this machine in place may take.
+pub(super) fn in_place_timeout(machine: &Machine, policy: &Policy) -> Duration {
+    own(machine.spec.configuration.in_place_update_timeout.as_ref(), policy.in_place_timeout)
+}
+
+/// The machine's own value, else the flag's.
+fn own(spec: Option<&SpecDuration>, flag: Duration) -> Duration {
+    spec.and_then(SpecDuration::usable).map_or(flag, GoDuration::to_std)
+}
+
 /// Condition types that make this machine's node unhealthy unless `False`.
 pub(super) fn node_conditions<'a>(machine: &'a Machine, policy: &'a Policy) -> Vec<&'a str> {
     match present(machine.spec.configuration.node_conditions.as_deref()) {

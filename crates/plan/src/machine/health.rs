@@ -1,92 +1,301 @@
 //! What a node's health makes of its machine.
 //!
-//! The machine is Running when its node is healthy and its critical components have started. A node that does not come in time
-//! makes the machine Failed, and its set replaces it.
+//! A machine runs while its node is well. A node that does not come in time makes it Failed. A node that falls ill, or is no
+//! longer there, makes it Unknown, and after a while, if not too many of its deployment are on their way already, Failed; its
+//! set then replaces it. A node that recovers makes its machine run again from wherever it stood.
+//!
+//! Each rule is one row of the reference's table (H1 to H11) and its text is the reference's. A row and a change of the node's
+//! conditions are one write. A wait ends at its deadline, not at the next look.
 
-use api::names::conditions::node::READY;
-use api::names::taints;
+use std::time::Duration;
+
+use api::descriptions::{health as text, in_place};
+use api::names::{annotations, events, labels};
 use api::view::NodeView;
-use api::{ConditionStatus, MachinePhase, TaintEffect};
+use api::{GoDuration, MachinePhase, NodeCondition, Object, OperationState, OperationType, UpdateResult};
+use jiff::Timestamp;
 
-use super::{Facts, Observed, Reason, StatusWrite, facts};
+use super::diagnosis::{ailment, awaits_critical_components};
+use super::reason::elapsed;
+use super::{Facts, Notice, Observed, Reason, StatusWrite, Tone, facts};
+use crate::permit::{self, Ruling};
 use crate::{Awaited, Lookup, Wake};
 
-/// What becomes of the machine, given its node: a status to write if anything changes, and what is waited for.
-pub(super) fn verdict(
-    seen: &Observed<'_>,
-    facts: &Facts<'_>,
-    node: Lookup<&NodeView>,
-) -> (Option<StatusWrite>, Wake, Reason) {
-    let change = Wake::On(Awaited::Change);
-    if *facts.phase == MachinePhase::Failed {
-        return (None, change, Reason::AwaitsReplacement);
-    }
-    let pending = *facts.phase == MachinePhase::Pending;
-    let deadline = facts.created.map(|c| facts::later(c, facts::creation_timeout(seen.machine, seen.policy)));
-    let obstacle = match node {
-        Lookup::Absent => Some(Reason::NodeNotThere(facts.node_name.unwrap_or_default().to_owned())),
-        Lookup::Undecodable => Some(Reason::NodeNotHealthy("its Node object cannot be read".into())),
-        Lookup::Present(node) => ailment(node, &facts::node_conditions(seen.machine, seen.policy))
-            .map(Reason::NodeNotHealthy)
-            .or_else(|| (pending && awaits_critical_components(node)).then_some(Reason::CriticalComponentsNotReady)),
+/// What becomes of the machine, given its node.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    /// The status to write, if anything changes.
+    pub(super) status: Option<StatusWrite>,
+    /// What people are told about it.
+    pub(super) tell: Option<Notice>,
+    /// What is waited for.
+    pub(super) wake: Wake,
+    /// Why.
+    pub(super) because: Reason,
+    /// The deployment in which nobody else may be given up meanwhile.
+    pub(super) alone_in: Option<String>,
+}
+
+/// What becomes of the machine, given its node.
+pub(super) fn verdict(seen: &Observed<'_>, facts: &Facts<'_>, node: Lookup<&NodeView>) -> Verdict {
+    let state = match node {
+        // It is there and nobody knows how it fares: neither a reason to give up its machine nor to rely on it.
+        Lookup::Undecodable => {
+            return stays(Wake::On(Awaited::Node), Reason::NodeNotHealthy("its Node object cannot be read".into()));
+        }
+        Lookup::Absent => State::Missing,
+        Lookup::Present(node) => match ailment(seen.machine, &node.status.conditions, seen.policy) {
+            None => State::Well(node),
+            Some(why) => State::Ill(node, why),
+        },
     };
-    match obstacle {
-        None if pending => {
-            let node = node.present();
-            (Some(StatusWrite::joined(seen.machine, node, seen.now)), change, Reason::Joined)
-        }
-        None => copy_conditions(seen, node, change, Reason::Converged),
-        Some(_) if pending && deadline.is_some_and(|d| d < seen.now) => {
-            (Some(StatusWrite::join_timed_out(seen.machine, seen.policy, seen.now)), change, Reason::JoinTimedOut)
-        }
-        Some(why) => {
-            let wake = match deadline {
-                // One second late on purpose: timestamps in objects have no fractions, and "not after" must have become "after".
-                Some(at) if pending => {
-                    Wake::By { awaited: Awaited::Node, at: facts::later(at, std::time::Duration::from_secs(1)) }
-                }
-                _ => Wake::On(Awaited::Node),
-            };
-            copy_conditions(seen, node, wake, why)
+    let patient = Patient { seen, facts, state };
+    let mut verdict = patient.verdict();
+    if let Some(node) = node.present().filter(|node| StatusWrite::conditions_differ(seen.machine, node)) {
+        verdict.status.get_or_insert_default().conditions = Some(node.status.conditions.clone());
+        if verdict.because == Reason::Converged {
+            verdict.because = Reason::ConditionsChanged;
         }
     }
+    verdict
 }
 
-/// The machine shows its node's conditions, refreshed when one of them says something new.
-fn copy_conditions(
-    seen: &Observed<'_>,
-    node: Lookup<&NodeView>,
-    wake: Wake,
-    because: Reason,
-) -> (Option<StatusWrite>, Wake, Reason) {
-    match node {
-        Lookup::Present(node) if StatusWrite::conditions_differ(seen.machine, node) => {
-            let because = if because == Reason::Converged { Reason::ConditionsChanged } else { because };
-            (Some(StatusWrite::conditions(node)), wake, because)
-        }
-        _ => (None, wake, because),
-    }
+/// Whether the node of a machine whose creation keeps failing has come all the same, and is well: then the machine runs.
+pub(super) fn has_joined_all_the_same(seen: &Observed<'_>, facts: &Facts<'_>) -> bool {
+    let super::Target::Cluster { node: Lookup::Present(node), .. } = seen.target else { return false };
+    *facts.phase == MachinePhase::CrashLoopBackOff
+        && facts.node_name == Some(node.name())
+        && ailment(seen.machine, &node.status.conditions, seen.policy).is_none()
 }
 
-/// What makes a node unhealthy, in words; `None` for a healthy one.
-fn ailment(node: &NodeView, harmful: &[&str]) -> Option<String> {
-    let conditions = &node.status.conditions;
-    if conditions.is_empty() {
-        return Some("it has not reported any condition yet".into());
+/// How the node is.
+enum State<'a> {
+    Missing,
+    Well(&'a NodeView),
+    Ill(&'a NodeView, String),
+}
+
+/// A machine and its node.
+struct Patient<'a> {
+    seen: &'a Observed<'a>,
+    facts: &'a Facts<'a>,
+    state: State<'a>,
+}
+
+impl Patient<'_> {
+    fn verdict(&self) -> Verdict {
+        match (self.facts.phase, &self.state) {
+            (MachinePhase::Running, State::Well(_)) => stays(Wake::On(Awaited::Change), Reason::Converged),
+            (MachinePhase::Running, State::Ill(_, why)) => self.falls_ill(why),
+            (MachinePhase::Running, State::Missing) => self.loses_its_node(),
+            (MachinePhase::InPlaceUpdating | MachinePhase::InPlaceUpdateFailed, _) => self.is_updated(),
+            (MachinePhase::Pending, State::Well(node)) if awaits_critical_components(node) => {
+                self.waits_to_join(Reason::CriticalComponentsNotReady)
+            }
+            (_, State::Well(_)) => self.joins(),
+            (MachinePhase::Pending, _) => self.waits_to_join(self.obstacle()),
+            (MachinePhase::Unknown, _) => self.is_ill(),
+            (MachinePhase::Failed, _) => stays(Wake::On(Awaited::Change), Reason::AwaitsReplacement),
+            (_, _) => stays(Wake::On(Awaited::Node), self.obstacle()),
+        }
     }
-    conditions.iter().find_map(|condition| {
-        let kind = &*condition.kind;
-        let ill = match kind {
-            READY => condition.status != ConditionStatus::True,
-            _ => harmful.contains(&kind) && condition.status != ConditionStatus::False,
+
+    /// H2 and H3.
+    fn joins(&self) -> Verdict {
+        let Observed { machine, now, .. } = *self.seen;
+        let last = &machine.status.last_operation;
+        if last.kind == OperationType::Create && last.state != OperationState::Successful {
+            let text = text::joined(machine.name(), elapsed(machine.created_at().unwrap_or(now), now));
+            let tell = Notice { tone: Tone::Normal, reason: events::ours::JOINED, message: text.clone() };
+            let operation = (OperationType::Create, OperationState::Successful);
+            return self.becomes(MachinePhase::Running, operation, text, tell, Reason::Joined);
+        }
+        let text = text::rejoined(machine.name());
+        let tell = Notice { tone: Tone::Normal, reason: events::ours::REJOINED, message: text.clone() };
+        let operation = (OperationType::HealthCheck, OperationState::Successful);
+        self.becomes(MachinePhase::Running, operation, text, tell, Reason::Rejoined)
+    }
+
+    /// H7, and H11 before it.
+    fn waits_to_join(&self, why: Reason) -> Verdict {
+        let Observed { machine, policy, now, .. } = *self.seen;
+        let patience = facts::creation_timeout(machine, policy);
+        let Some(created) = self.facts.created else { return stays(Wake::On(Awaited::Node), why) };
+        match clock(created, patience, now) {
+            Clock::Runs { wake } => stays(wake, why),
+            Clock::Ran => {
+                let text = text::never_joined(machine.name(), GoDuration::from(patience));
+                let tell = Notice {
+                    tone: Tone::Warning,
+                    reason: events::ours::GIVEN_UP,
+                    message: format!("{text} The reason: {why}"),
+                };
+                let operation = (machine.status.last_operation.kind.clone(), OperationState::Failed);
+                self.becomes(MachinePhase::Failed, operation, text, tell, Reason::JoinTimedOut)
+            }
+        }
+    }
+
+    /// H4.
+    fn falls_ill(&self, why: &str) -> Verdict {
+        let text = text::unhealthy(self.facts.name, self.conditions());
+        self.becomes_unknown(text, Reason::NodeNotHealthy(why.to_owned()))
+    }
+
+    /// H1. A machine that has never heard of its node cannot miss it.
+    fn loses_its_node(&self) -> Verdict {
+        match self.facts.node_name {
+            Some(name) if !self.conditions().is_empty() => {
+                self.becomes_unknown(text::node_missing(self.facts.name), Reason::NodeMissing(name.to_owned()))
+            }
+            _ => stays(Wake::On(Awaited::Node), self.obstacle()),
+        }
+    }
+
+    fn becomes_unknown(&self, text: String, because: Reason) -> Verdict {
+        let Observed { machine, policy, .. } = *self.seen;
+        let outlook = if machine.spec.configuration.disable_health_timeout == Some(true) {
+            "it is not given up, because spec.disableHealthTimeout says so".to_owned()
+        } else {
+            let patience = GoDuration::from(facts::health_timeout(machine, policy));
+            format!("it is given up after {patience} unless that changes")
         };
-        ill.then(|| format!("{kind} is {}", condition.status))
-    })
+        let message = format!("{because}; {outlook}");
+        let tell = Notice { tone: Tone::Warning, reason: events::ours::UNHEALTHY, message };
+        let operation = (OperationType::HealthCheck, OperationState::Processing);
+        self.becomes(MachinePhase::Unknown, operation, text, tell, because)
+    }
+
+    /// H9 and H10, and H11 before them.
+    fn is_ill(&self) -> Verdict {
+        let Observed { machine, policy, now, .. } = *self.seen;
+        let patience = facts::health_timeout(machine, policy);
+        match clock(self.since(), patience, now) {
+            Clock::Runs { wake } => stays(wake, self.obstacle()),
+            Clock::Ran if machine.spec.configuration.disable_health_timeout == Some(true) => {
+                stays(Wake::On(Awaited::Node), Reason::HealthTimeoutDisabled)
+            }
+            Clock::Ran => match permit::rule(machine, self.seen.siblings, policy) {
+                Ruling::Granted => self.is_given_up(patience),
+                Ruling::Refused { in_progress, limit } => {
+                    let at = facts::later(now, policy.long_retry);
+                    let wake = Wake::By { awaited: Awaited::Sibling, at };
+                    stays(wake, Reason::ReplacementsInProgress { in_progress, limit })
+                }
+            },
+        }
+    }
+
+    fn is_given_up(&self, patience: Duration) -> Verdict {
+        let machine = self.seen.machine;
+        let text = text::given_up(machine.name(), GoDuration::from(patience), self.conditions());
+        let message = format!("unhealthy for {} and given up: {}", GoDuration::from(patience), self.obstacle());
+        let tell = Notice { tone: Tone::Warning, reason: events::ours::GIVEN_UP, message };
+        let operation = (machine.status.last_operation.kind.clone(), OperationState::Failed);
+        let verdict = self.becomes(MachinePhase::Failed, operation, text, tell, Reason::HealthTimedOut);
+        Verdict { alone_in: permit::deployment(machine).map(str::to_owned), ..verdict }
+    }
+
+    /// H5, H6 and H8; a failed update that nobody mends goes the way of every illness.
+    fn is_updated(&self) -> Verdict {
+        let Observed { machine, policy, now, .. } = *self.seen;
+        let node = match &self.state {
+            State::Well(node) | State::Ill(node, _) => Some(*node),
+            State::Missing => None,
+        };
+        let result = node.and_then(|node| node.label(labels::UPDATE_RESULT)).map(UpdateResult::from);
+        let updating = *self.facts.phase == MachinePhase::InPlaceUpdating;
+        match result {
+            Some(UpdateResult::Successful) => {
+                let text = in_place::updated(machine.name());
+                let tell = Notice { tone: Tone::Normal, reason: events::ours::UPDATED, message: text.clone() };
+                let operation = (OperationType::InPlaceUpdate, OperationState::Successful);
+                self.becomes(MachinePhase::InPlaceUpdateSuccessful, operation, text, tell, Reason::Updated)
+            }
+            Some(UpdateResult::Failed) if updating => {
+                let why = node.and_then(|node| node.annotation(annotations::UPDATE_FAILED_REASON)).unwrap_or_default();
+                self.is_not_updated(in_place::failed(machine.name(), why), Reason::UpdateFailed(why.to_owned()))
+            }
+            _ if updating => {
+                let patience = facts::in_place_timeout(machine, policy);
+                match clock(self.since(), patience, now) {
+                    Clock::Runs { wake } => stays(wake, Reason::Updating),
+                    Clock::Ran => {
+                        let text = in_place::timed_out(machine.name(), GoDuration::from(patience));
+                        self.is_not_updated(text, Reason::UpdateTimedOut)
+                    }
+                }
+            }
+            _ => self.is_ill(),
+        }
+    }
+
+    fn is_not_updated(&self, text: String, because: Reason) -> Verdict {
+        let tell = Notice { tone: Tone::Warning, reason: events::ours::NOT_UPDATED, message: text.clone() };
+        let operation = (OperationType::InPlaceUpdate, OperationState::Failed);
+        self.becomes(MachinePhase::InPlaceUpdateFailed, operation, text, tell, because)
+    }
+
+    fn becomes(
+        &self,
+        phase: MachinePhase,
+        (kind, state): (OperationType, OperationState),
+        text: String,
+        tell: Notice,
+        because: Reason,
+    ) -> Verdict {
+        let status = StatusWrite::change(self.seen.machine, phase, kind, state, text, self.seen.now);
+        Verdict { status: Some(status), tell: Some(tell), wake: Wake::Again, because, alone_in: None }
+    }
+
+    /// Since when the machine is in its phase. The time of the operation that led there counts: that of the phase is moved by
+    /// whoever preserves the machine or stops doing so.
+    fn since(&self) -> Timestamp {
+        let status = &self.seen.machine.status;
+        let operation = &status.last_operation;
+        let led_here = match self.facts.phase {
+            MachinePhase::Unknown => operation.kind == OperationType::HealthCheck,
+            _ => operation.kind == OperationType::InPlaceUpdate,
+        };
+        let phase = status.current_status.last_update_time;
+        let time = if led_here { operation.last_update_time.or(phase) } else { phase };
+        time.map(api::Time::timestamp).or(self.facts.created).unwrap_or(self.seen.now)
+    }
+
+    /// What stands between the machine and Running.
+    fn obstacle(&self) -> Reason {
+        match &self.state {
+            State::Missing => Reason::NodeNotThere(self.facts.node_name.unwrap_or_default().to_owned()),
+            State::Ill(_, why) => Reason::NodeNotHealthy(why.clone()),
+            State::Well(_) => Reason::Converged,
+        }
+    }
+
+    /// The node's conditions, or the last that were known of it.
+    fn conditions(&self) -> &[NodeCondition] {
+        match &self.state {
+            State::Well(node) | State::Ill(node, _) => &node.status.conditions,
+            State::Missing => &self.seen.machine.status.conditions,
+        }
+    }
 }
 
-fn awaits_critical_components(node: &NodeView) -> bool {
-    node.spec
-        .taints
-        .iter()
-        .any(|taint| taint.key == taints::CRITICAL_COMPONENTS && taint.effect == TaintEffect::NoSchedule)
+fn stays(wake: Wake, because: Reason) -> Verdict {
+    Verdict { status: None, tell: None, wake, because, alone_in: None }
+}
+
+/// A deadline.
+enum Clock {
+    Runs { wake: Wake },
+    Ran,
+}
+
+fn clock(from: Timestamp, patience: Duration, now: Timestamp) -> Clock {
+    let deadline = facts::later(from, patience);
+    if now > deadline {
+        return Clock::Ran;
+    }
+    // One second late on purpose: timestamps in objects have no fractions, and "not after" must have become "after".
+    let at = facts::later(deadline, Duration::from_secs(1));
+    Clock::Runs { wake: Wake::By { awaited: Awaited::Node, at } }
 }

@@ -10,6 +10,7 @@
 
 mod create;
 mod delete;
+mod diagnosis;
 mod facts;
 mod health;
 mod living;
@@ -23,6 +24,7 @@ use api::view::NodeView;
 use api::{Machine, MachineClass};
 use jiff::Timestamp;
 
+use crate::permit::Siblings;
 use crate::{Awaited, Lookup, Policy, Wake};
 
 pub use facts::Facts;
@@ -30,7 +32,7 @@ pub use pods::{PodsOnNode, pods_in_the_way};
 pub use reason::Reason;
 pub use status::StatusWrite;
 pub use step::{MachinePatch, NodePatch, Notice, Plan, Step, Tone};
-pub use vm::{Call, Failure, Initialized, Vm, VmKnowledge};
+pub use vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 
 /// Everything the decision may look at.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +47,10 @@ pub struct Observed<'a> {
     pub target: Target<'a>,
     /// What the cloud last said of its VM.
     pub vm: &'a VmKnowledge,
+    /// The node that already has the name under which the VM is about to register, while nobody has linked the two.
+    pub namesake: Lookup<&'a NodeView>,
+    /// The other machines of its deployment; counted only if it [may ask](crate::permit::may_ask).
+    pub siblings: Siblings,
     /// Whether what we see can be relied on.
     pub sight: Sight,
     /// Limits and periods.
@@ -99,6 +105,9 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
         let patch = MachinePatch { finalizers: Some(finalizers), ..MachinePatch::default() };
         return Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::FinalizerFirst);
     }
+    if seen.sight == Sight::Frozen {
+        return Plan::wait(Wake::On(Awaited::Sight), Reason::Frozen);
+    }
     let errors = api::validation::machine(seen.machine);
     if !errors.is_empty() {
         return refusal(
@@ -108,7 +117,7 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
             Awaited::Change,
         );
     }
-    if create::is_due(&facts) {
+    if create::is_due(&facts) && !health::has_joined_all_the_same(seen, &facts) {
         return create::plan(seen, &facts);
     }
     living::plan(seen, &facts)

@@ -47,6 +47,31 @@ pub enum Reason {
     NodeNotThere(String),
     /// The node has registered but is not healthy.
     NodeNotHealthy(String),
+    /// The node is gone, though nobody deleted it.
+    NodeMissing(String),
+    /// The node is healthy again.
+    Rejoined,
+    /// It has been unhealthy for too long.
+    HealthTimedOut,
+    /// It has been unhealthy for too long, and its owner does not mind.
+    HealthTimeoutDisabled,
+    /// It has been unhealthy for too long, but as many as may be are being replaced already.
+    ReplacementsInProgress {
+        /// How many are.
+        in_progress: usize,
+        /// How many may be.
+        limit: usize,
+    },
+    /// An in-place update is under way.
+    Updating,
+    /// The in-place update succeeded.
+    Updated,
+    /// The in-place update failed; the node agent says why.
+    UpdateFailed(String),
+    /// The in-place update took too long.
+    UpdateTimedOut,
+    /// We have been blind for too long to begin anything.
+    Frozen,
     /// The node's critical components have not started yet.
     CriticalComponentsNotReady,
     /// The node is healthy.
@@ -99,6 +124,21 @@ impl fmt::Display for Reason {
             Self::VmRuns => f.write_str("its VM runs; now its node has to come"),
             Self::NodeNotThere(name) => write!(f, "node {name:?} has not registered yet"),
             Self::NodeNotHealthy(why) => write!(f, "its node is not healthy: {why}"),
+            Self::NodeMissing(name) => write!(f, "node {name:?} is gone, though nobody deleted it"),
+            Self::Rejoined => f.write_str("its node is healthy again"),
+            Self::HealthTimedOut => f.write_str("its node has been unhealthy for too long"),
+            Self::HealthTimeoutDisabled => {
+                f.write_str("its node has been unhealthy for too long, but its spec.disableHealthTimeout says to wait")
+            }
+            Self::ReplacementsInProgress { in_progress, limit } => write!(
+                f,
+                "its node has been unhealthy for too long, but {in_progress} of its deployment are on their way already and {limit} may be"
+            ),
+            Self::Updating => f.write_str("it is being updated in place"),
+            Self::Updated => f.write_str("it was updated in place"),
+            Self::UpdateFailed(why) => write!(f, "it could not be updated in place: {why}"),
+            Self::UpdateTimedOut => f.write_str("it was not updated in place in time"),
+            Self::Frozen => f.write_str("the API servers were out of sight for too long to begin anything now"),
             Self::CriticalComponentsNotReady => f.write_str("the critical components of its node have not started yet"),
             Self::Joined => f.write_str("its node is healthy"),
             Self::JoinTimedOut => f.write_str("its node did not join in time"),

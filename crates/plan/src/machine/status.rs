@@ -19,7 +19,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::facts;
-use super::reason::elapsed;
 use super::vm::{Call, Failure, Vm};
 use crate::Policy;
 
@@ -69,25 +68,6 @@ impl StatusWrite {
             now,
         );
         Self { addresses: Some(addresses), ..write }
-    }
-
-    /// The node is healthy.
-    pub(super) fn joined(machine: &Machine, node: Option<&NodeView>, now: Timestamp) -> Self {
-        let name = machine.name();
-        let created = machine.created_at().unwrap_or(now);
-        let text = format!("Machine {name} successfully joined the cluster in {}", elapsed(created, now));
-        let write =
-            Self::change(machine, MachinePhase::Running, OperationType::Create, OperationState::Successful, text, now);
-        Self { conditions: node.map(|n| n.status.conditions.clone()), ..write }
-    }
-
-    /// The node did not come in time.
-    pub(super) fn join_timed_out(machine: &Machine, policy: &Policy, now: Timestamp) -> Self {
-        let name = machine.name();
-        let patience = api::GoDuration::from(facts::creation_timeout(machine, policy));
-        let text = format!("Machine {name} failed to join the cluster in {patience} minutes.");
-        let kind = machine.status.last_operation.kind.clone();
-        Self::change(machine, MachinePhase::Failed, kind, OperationState::Failed, text, now)
     }
 
     /// A call on the way to a VM failed.
@@ -157,11 +137,6 @@ impl StatusWrite {
         write
     }
 
-    /// The node's conditions, and nothing else.
-    pub(super) fn conditions(node: &NodeView) -> Self {
-        Self { conditions: Some(node.status.conditions.clone()), ..Self::default() }
-    }
-
     /// Whether the copy on the machine is out of date. Heartbeats and messages do not count, or every heartbeat would be a write.
     pub(super) fn conditions_differ(machine: &Machine, node: &NodeView) -> bool {
         let gist = |list: &[NodeCondition]| {
@@ -173,11 +148,6 @@ impl StatusWrite {
             gist
         };
         gist(&machine.status.conditions) != gist(&node.status.conditions)
-    }
-
-    /// The text of the operation, for the Event that tells it.
-    pub(super) fn description(&self) -> &str {
-        self.last_operation.as_ref().map_or("", |o| &o.description)
     }
 
     /// Whether writing this tells anything that the object does not say already. The same failure (step, phase, state and code)
@@ -231,7 +201,8 @@ impl StatusWrite {
         json!({ "metadata": { "uid": machine.metadata.uid, "resourceVersion": machine.metadata.resource_version }, "status": status })
     }
 
-    fn change(
+    /// A new phase, with what led to it.
+    pub(super) fn change(
         machine: &Machine,
         phase: MachinePhase,
         kind: OperationType,

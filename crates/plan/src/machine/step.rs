@@ -18,6 +18,8 @@ pub struct Plan {
     pub wake: Wake,
     /// Why.
     pub because: Reason,
+    /// The deployment for which this is the only plan that may be carried out at a time: decide again once nobody else does.
+    pub alone_in: Option<String>,
 }
 
 /// One thing to do.
@@ -97,7 +99,7 @@ pub enum Tone {
 
 impl Plan {
     pub(super) fn of(steps: Vec<Step>, wake: Wake, because: Reason) -> Self {
-        Self { steps, wake, because }
+        Self { steps, wake, because, alone_in: None }
     }
 
     pub(super) fn wait(wake: Wake, because: Reason) -> Self {

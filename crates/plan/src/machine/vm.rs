@@ -41,6 +41,22 @@ pub struct Vm {
     pub addresses: Vec<NodeAddress>,
     /// Whether the steps after its creation were taken.
     pub initialized: Initialized,
+    /// How we know of it.
+    pub origin: Origin,
+    /// When the driver said so.
+    pub at: Timestamp,
+}
+
+/// How we came to know of a VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The driver has just made it for us.
+    Made {
+        /// The driver's note to itself, if it left one.
+        last_known_state: Option<String>,
+    },
+    /// It was there when we asked.
+    Found,
 }
 
 /// Whether a VM is ready to be waited for.
@@ -122,7 +138,14 @@ mod tests {
     }
 
     fn vm() -> Vm {
-        Vm { provider_id: "p".into(), node_name: "n".into(), addresses: vec![], initialized: Initialized::Yes }
+        Vm {
+            provider_id: "p".into(),
+            node_name: "n".into(),
+            addresses: vec![],
+            initialized: Initialized::Yes,
+            origin: Origin::Found,
+            at: Timestamp::UNIX_EPOCH,
+        }
     }
 
     #[test]

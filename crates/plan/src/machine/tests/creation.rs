@@ -181,6 +181,8 @@ fn a_vm_without_a_name_is_an_error_and_not_written_down() {
         node_name: "".into(),
         addresses: vec![],
         initialized: Initialized::Yes,
+        origin: Origin::Found,
+        at: world.now,
     });
     assert_eq!(world.plan().because, Reason::NamelessVm);
     world.pass();

@@ -21,6 +21,10 @@ pub(super) struct World {
     /// Who is really on the node.
     pub(super) pods_there: Vec<String>,
     pub(super) joins: bool,
+    /// A node of the name that the VM is about to take.
+    pub(super) namesake: Option<NodeView>,
+    pub(super) siblings: crate::permit::Siblings,
+    pub(super) sight: Sight,
     /// What the process remembers.
     pub(super) vm: VmKnowledge,
     /// How many VMs really exist.
@@ -48,6 +52,9 @@ impl World {
             pods: PodsOnNode::NotLooked,
             pods_there: Vec::new(),
             joins: true,
+            namesake: None,
+            siblings: crate::permit::Siblings::default(),
+            sight: Sight::Clear,
             vm: VmKnowledge::Unasked,
             vms: 0,
             created: 0,
@@ -75,7 +82,9 @@ impl World {
             secret: &self.secret,
             target,
             vm: &self.vm,
-            sight: Sight::Clear,
+            namesake: self.namesake.as_ref().map_or(Lookup::Absent, Lookup::Present),
+            siblings: self.siblings,
+            sight: self.sight,
             policy: &self.policy,
             now: self.now,
         })
@@ -195,6 +204,8 @@ impl World {
                 node_name: "node-1".into(),
                 addresses: vec![],
                 initialized,
+                origin: if call == Call::Create { Origin::Made { last_known_state: None } } else { Origin::Found },
+                at: self.now,
             })
         };
         let failure = |code: Code| Failure {
