@@ -7,14 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::Uid;
-use driver::{Code, Created, DriverError, Found, MachineRequest, Support};
+use api::view::PersistentVolumeSpec;
+use api::{Machine, MachineClass, SecretData, Uid};
+use driver::{ClassRequest, Code, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners, Support};
 use jiff::{SignedDuration, Timestamp};
 use plan::machine::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 use runtime::lease::Leadership;
 use runtime::queue::Queue;
 use runtime::{Clock, Key, Tasks};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::Drivers;
 use crate::knowledge::Knowledge;
@@ -74,7 +75,7 @@ impl Gate {
         let before = self.knowledge.of(&key, &uid).described;
         self.knowledge.learn(&key, &uid, VmKnowledge::Calling { call, until: until.unwrap_or(Timestamp::MAX) });
         let gate = self.clone();
-        let limits = driver::Call::within(self.patience).canceled_by(self.tasks.stopping());
+        let limits = self.limits();
         self.tasks.spawn("driver call", async move {
             let answer = limits.bound(gate.pass(call, &limits, &request)).await;
             let learned = match answer {
@@ -87,14 +88,52 @@ impl Gate {
         });
     }
 
-    async fn pass(&self, call: Call, limits: &driver::Call, request: &MachineRequest) -> Result<Answer, DriverError> {
-        let driver = self.drivers.of(&request.class)?;
-        let Ok(_place) = self.places.acquire().await else {
+    /// All VMs of the cluster that a class points to.
+    pub async fn list(&self, class: &Arc<MachineClass>, secret: Arc<SecretData>) -> Result<Owners, DriverError> {
+        let request = ClassRequest { class: class.clone(), secret };
+        let limits = self.limits();
+        limits.bound(async { self.enter(class).await?.0.list(&limits, &request).await }).await
+    }
+
+    /// Deletes a VM that has no Machine; `machine` is a stub with name, namespace and provider id.
+    pub async fn delete_orphan(
+        &self,
+        machine: Arc<Machine>,
+        class: &Arc<MachineClass>,
+        secret: Arc<SecretData>,
+    ) -> Result<Deleted, DriverError> {
+        let request = MachineRequest { machine, class: class.clone(), secret };
+        let limits = self.limits();
+        limits.bound(async { self.enter(class).await?.0.delete(&limits, &request).await }).await
+    }
+
+    /// The cloud's ids of these volumes. No call to the cloud, so nobody waits for a place.
+    pub async fn volume_ids(
+        &self,
+        class: &MachineClass,
+        volumes: &[PersistentVolumeSpec],
+    ) -> Result<Vec<String>, DriverError> {
+        let driver = self.drivers.of(class)?;
+        driver.volume_ids(&self.limits(), volumes).await
+    }
+
+    fn limits(&self) -> driver::Call {
+        driver::Call::within(self.patience).canceled_by(self.tasks.stopping())
+    }
+
+    async fn enter(&self, class: &MachineClass) -> Result<(Arc<dyn Driver>, SemaphorePermit<'_>), DriverError> {
+        let driver = self.drivers.of(class)?;
+        let Ok(place) = self.places.acquire().await else {
             return Err(DriverError::new(Code::Canceled, "the gate was closed"));
         };
         if let Err(why) = self.leadership.check() {
             return Err(DriverError::new(Code::Canceled, why.to_string()));
         }
+        Ok((driver, place))
+    }
+
+    async fn pass(&self, call: Call, limits: &driver::Call, request: &MachineRequest) -> Result<Answer, DriverError> {
+        let (driver, _place) = self.enter(&request.class).await?;
         match call {
             Call::Status => driver.status(limits, request).await.map(Answer::Found),
             Call::Create => {

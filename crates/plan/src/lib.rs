@@ -6,11 +6,13 @@
 //!
 //! Planners never fail: bad input is a [`Reason`](machine::Reason) and a status to write, not an error.
 
+pub mod gate;
 pub mod lookup;
 pub mod machine;
 pub mod node;
 pub mod permit;
 pub mod policy;
+pub mod token;
 pub mod wake;
 
 pub use lookup::Lookup;

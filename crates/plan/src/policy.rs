@@ -32,6 +32,16 @@ pub struct Policy {
     pub long_retry: Duration,
     /// Until a create that ran into a quota is tried again (`--resource-exhausted-retry`).
     pub exhausted_retry: Duration,
+    /// So many times in a row a cloud says *unavailable* before its credential is left alone.
+    pub throttle_after: u32,
+    /// The first pause of a credential that is throttled; each further one is twice as long.
+    pub throttle_pause: Duration,
+    /// No pause is longer than this.
+    pub throttle_longest_pause: Duration,
+    /// A call that tries for a throttled credential has been let in if it is still out after this long.
+    pub throttle_trial: Duration,
+    /// Groups of a bootstrap token beyond the standard one (`--bootstrap-token-auth-extra-groups`).
+    pub bootstrap_token_extra_groups: String,
     /// A failure that repeats is written again only after this long: provider texts differ in every request id.
     pub repeat_after: Duration,
     /// Until the pods that hold up a deletion are looked at again.
@@ -57,6 +67,11 @@ impl Default for Policy {
             medium_retry: 3 * MINUTE,
             long_retry: 10 * MINUTE,
             exhausted_retry: 10 * MINUTE,
+            throttle_after: 3,
+            throttle_pause: Duration::from_secs(1),
+            throttle_longest_pause: Duration::from_secs(30),
+            throttle_trial: Duration::from_secs(10),
+            bootstrap_token_extra_groups: String::new(),
             repeat_after: 30 * MINUTE,
             pods_recheck: Duration::from_secs(20),
             fleet_interval: Duration::from_millis(100),

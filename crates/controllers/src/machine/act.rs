@@ -66,6 +66,7 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
                 let pods = look_at_pods(cluster, target(cluster)?, node, step).await?;
                 cluster.knowledge.saw_pods(key, &machine.uid(), pods);
             }
+            Step::RemoveToken => {}
             Step::Driver(call) => call_driver(cluster, key, seen, &machine, *call)?,
             Step::Tell(notice) => tell(cluster, &machine, notice),
         }

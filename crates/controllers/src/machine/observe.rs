@@ -5,8 +5,10 @@ use std::sync::Arc;
 use api::view::NodeView;
 use api::{Machine, MachineClass, Object, SecretData};
 use jiff::Timestamp;
+use plan::gate::Capacity;
 use plan::machine::{Observed, PodsOnNode, SecretState, Sight, Target, VmKnowledge};
 use plan::permit::{self, Siblings};
+use plan::token::TokenKnowledge;
 use runtime::Key;
 use runtime::cache::Lookup;
 
@@ -107,6 +109,8 @@ impl Seen {
             vm: &self.known.vm,
             namesake: self.namesake.as_ref().map(|node| &**node),
             siblings: self.siblings,
+            capacity: Capacity::Open,
+            token: TokenKnowledge::Gone,
             sight: Sight::Clear,
             policy: &cluster.policy,
             now: self.now,

@@ -6,11 +6,13 @@
 
 use api::names::{annotations, events};
 use api::{Code, CodedText, MachinePhase, Object};
+use jiff::Timestamp;
 
 use super::vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 use super::{
     Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone, facts, refusal,
 };
+use crate::gate::{Capacity, Refusal};
 use crate::{Awaited, Lookup, Wake};
 
 /// Whether the machine has no VM that is known to be waited for.
@@ -62,9 +64,12 @@ fn ask() -> Plan {
 /// The cloud shows no VM. If one was written down it is trusted all the same: clouds show new VMs late, and a second one would be
 /// worse than a machine that fails to join.
 fn create_or_trust(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    match facts.provider_id {
-        None => Plan::of(vec![Step::Driver(Call::Create)], Wake::On(Awaited::DriverAnswer), Reason::NoVm),
-        Some(id) => {
+    match (facts.provider_id, seen.capacity) {
+        (None, Capacity::Exhausted { refusal, until }) => held_back(seen, refusal, until),
+        (None, Capacity::Open) => {
+            Plan::of(vec![Step::Driver(Call::Create)], Wake::On(Awaited::DriverAnswer), Reason::NoVm)
+        }
+        (Some(id), _) => {
             let node_name = facts.node_name.unwrap_or_default().into();
             carry_on(
                 seen,
@@ -144,9 +149,32 @@ fn to_write_down(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm, joins: bool) -
 fn back_off(seen: &Observed<'_>, failure: &Failure) -> Plan {
     let at = facts::later(failure.at, delay(seen, failure.code));
     if at <= seen.now {
-        return ask();
+        return match seen.capacity {
+            Capacity::Exhausted { refusal, until } if failure.code == Code::ResourceExhausted => {
+                held_back(seen, refusal, until)
+            }
+            _ => ask(),
+        };
     }
     let because = Reason::CallFailed { call: failure.call, code: failure.code };
+    wait_to_retry(seen, failure, because, at)
+}
+
+/// The cloud has refused another machine of this class for want of room. Asking for each of the others would only be refused as
+/// often, so they wait for the one that tries again, and show the same code: the autoscaler reads it and tries another pool.
+fn held_back(seen: &Observed<'_>, refusal: &Refusal, until: Timestamp) -> Plan {
+    let message = format!("held back, because another machine of its class was refused: {}", refusal.message);
+    let failure = Failure {
+        call: Call::Create,
+        code: refusal.code,
+        text: CodedText { code: refusal.code, message: &message }.to_string(),
+        last_known_state: None,
+        at: seen.now,
+    };
+    wait_to_retry(seen, &failure, Reason::HeldBack { code: refusal.code }, until)
+}
+
+fn wait_to_retry(seen: &Observed<'_>, failure: &Failure, because: Reason, at: Timestamp) -> Plan {
     let write = StatusWrite::creation_failed(seen.machine, failure, seen.policy, seen.now);
     let mut steps = Vec::new();
     if write.is_news(seen.machine, seen.policy, seen.now) {

@@ -63,7 +63,7 @@ impl<'a> Facts<'a> {
 }
 
 /// How long this machine may take to join: the annotation wins over the spec, the spec over the flag.
-pub(super) fn creation_timeout(machine: &Machine, policy: &Policy) -> Duration {
+pub fn creation_timeout(machine: &Machine, policy: &Policy) -> Duration {
     machine
         .annotation(annotations::EFFECTIVE_CREATION_TIMEOUT)
         .and_then(|text| text.parse().ok())

@@ -18,16 +18,19 @@ mod pods;
 mod reason;
 mod status;
 mod step;
+mod tokens;
 mod vm;
 
 use api::view::NodeView;
 use api::{Machine, MachineClass};
 use jiff::Timestamp;
 
+use crate::gate::Capacity;
 use crate::permit::Siblings;
+use crate::token::TokenKnowledge;
 use crate::{Awaited, Lookup, Policy, Wake};
 
-pub use facts::Facts;
+pub use facts::{Facts, creation_timeout};
 pub use pods::{PodsOnNode, pods_in_the_way};
 pub use reason::Reason;
 pub use status::StatusWrite;
@@ -51,6 +54,10 @@ pub struct Observed<'a> {
     pub namesake: Lookup<&'a NodeView>,
     /// The other machines of its deployment; counted only if it [may ask](crate::permit::may_ask).
     pub siblings: Siblings,
+    /// Whether its class has room for another VM, as far as the cloud has said.
+    pub capacity: Capacity<'a>,
+    /// What is known of its bootstrap token.
+    pub token: TokenKnowledge,
     /// Whether what we see can be relied on.
     pub sight: Sight,
     /// Limits and periods.
@@ -98,8 +105,12 @@ pub enum SecretState {
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Plan {
     let facts = Facts::of(seen.machine);
+    tokens::tidy(seen, &facts, next_steps(seen, &facts))
+}
+
+fn next_steps(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if facts.deleting {
-        return delete::plan(seen, &facts);
+        return delete::plan(seen, facts);
     }
     if let Some(finalizers) = facts.with_our_finalizer() {
         let patch = MachinePatch { finalizers: Some(finalizers), ..MachinePatch::default() };
@@ -117,10 +128,10 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
             Awaited::Change,
         );
     }
-    if create::is_due(&facts) && !health::has_joined_all_the_same(seen, &facts) {
-        return create::plan(seen, &facts);
+    if create::is_due(facts) && !health::has_joined_all_the_same(seen, facts) {
+        return create::plan(seen, facts);
     }
-    living::plan(seen, &facts)
+    living::plan(seen, facts)
 }
 
 /// The input is at fault: say so once, in the status and as an Event, and wait for it to be mended.

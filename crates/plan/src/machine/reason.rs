@@ -35,6 +35,11 @@ pub enum Reason {
         /// How.
         code: Code,
     },
+    /// Another machine of its class was refused for want of room.
+    HeldBack {
+        /// How.
+        code: Code,
+    },
     /// The driver answered without naming the VM or its node.
     NamelessVm,
     /// The VM exists and is written down before anything else happens.
@@ -118,6 +123,9 @@ impl fmt::Display for Reason {
             Self::NoVm => f.write_str("the cloud has no VM for it"),
             Self::CallUnderWay(call) => write!(f, "the call to {} its VM has not been answered yet", call.verb()),
             Self::CallFailed { call, code } => write!(f, "the call to {} its VM failed with {code}", call.verb()),
+            Self::HeldBack { code } => {
+                write!(f, "another machine of its class was refused with {code}, so it waits for the next try")
+            }
             Self::NamelessVm => f.write_str("the driver answered without naming the VM or its node"),
             Self::VmFound(id) => write!(f, "its VM is {id}, which is written down before anything else happens"),
             Self::VmNotInitialized => f.write_str("its VM exists but is not initialized"),

@@ -43,6 +43,8 @@ pub enum Step {
         /// Its name.
         node: String,
     },
+    /// Remove the machine's bootstrap token from the target cluster, if there is one. Failing is no reason to stop: it expires.
+    RemoveToken,
     /// Call the driver; always the last step.
     Driver(Call),
     /// Tell people, as an Event on the Machine.
@@ -118,6 +120,7 @@ impl fmt::Display for Step {
             Self::PatchNode(NodePatch { name, .. }) => write!(f, "let go of node {name:?}"),
             Self::DeleteNode { name, .. } => write!(f, "delete node {name:?}"),
             Self::LookAtPods { node } => write!(f, "look which pods are on node {node:?}"),
+            Self::RemoveToken => f.write_str("remove its bootstrap token"),
             Self::Driver(call) => write!(f, "ask the cloud to {} its VM", call.verb()),
             Self::Tell(notice) => write!(f, "tell: {}", notice.reason),
         }

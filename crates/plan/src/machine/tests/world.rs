@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::*;
+use crate::gate::Refusal;
 
 pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
 
@@ -32,6 +33,9 @@ pub(super) struct World {
     pub(super) created: usize,
     /// What the next driver calls answer instead of doing anything.
     pub(super) failures: Vec<Code>,
+    /// The refusal that holds back the machines of its class.
+    pub(super) refusal: Option<Refusal>,
+    pub(super) token: TokenKnowledge,
     pub(super) policy: Policy,
     pub(super) now: Timestamp,
     pub(super) diary: Vec<String>,
@@ -59,6 +63,8 @@ impl World {
             vms: 0,
             created: 0,
             failures: Vec::new(),
+            refusal: None,
+            token: TokenKnowledge::Gone,
             policy: Policy::default(),
             now: BEGIN.parse().unwrap(),
             diary: Vec::new(),
@@ -84,6 +90,14 @@ impl World {
             vm: &self.vm,
             namesake: self.namesake.as_ref().map_or(Lookup::Absent, Lookup::Present),
             siblings: self.siblings,
+            capacity: match &self.refusal {
+                None => Capacity::Open,
+                Some(refusal) => Capacity::Exhausted {
+                    refusal,
+                    until: super::super::facts::later(self.now, Duration::from_mins(10)),
+                },
+            },
+            token: self.token,
             sight: self.sight,
             policy: &self.policy,
             now: self.now,
@@ -192,6 +206,7 @@ impl World {
                 self.pods =
                     if pods.is_empty() { PodsOnNode::Clear } else { PodsOnNode::Blocking { pods, at: self.now } };
             }
+            Step::RemoveToken => self.token = TokenKnowledge::Gone,
             Step::Driver(call) => self.vm = self.answer(*call),
             Step::Tell(notice) => self.told.push(notice.reason),
         }
