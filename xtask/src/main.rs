@@ -4,7 +4,10 @@ mod behaviours;
 mod bench;
 mod conformance;
 mod control_plane;
+mod counts;
+mod crash_table;
 mod crds;
+mod desk;
 mod e2e;
 mod purity;
 mod types;
@@ -48,6 +51,10 @@ enum Chore {
     Conformance(conformance::Wish),
     /// Run end-to-end suites.
     E2e(e2e::Wish),
+    /// Kill the controller at every moment of every effect in a machine's life, on the real control plane.
+    CrashTable(crash_table::Wish),
+    /// Count what the API server was asked, and compare it with the budgets.
+    Counts(counts::Wish),
 }
 
 /// A sentence for the person who called, whatever RUST_BACKTRACE says: a chore that fails has a reason, not a crash.
@@ -72,5 +79,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::ControlPlane(chore) => control_plane::run(chore),
         Chore::Conformance(wish) => conformance::run(&wish),
         Chore::E2e(wish) => e2e::run(&wish),
+        Chore::CrashTable(wish) => crash_table::run(&wish),
+        Chore::Counts(wish) => counts::run(&wish),
     }
 }

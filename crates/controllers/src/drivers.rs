@@ -32,6 +32,13 @@ impl Drivers {
         Self { by_provider: BTreeMap::new(), sole: Some(driver) }
     }
 
+    /// The same drivers, each in a wrapper.
+    #[must_use]
+    pub fn wrapped(self, wrap: impl Fn(Arc<dyn Driver>) -> Arc<dyn Driver>) -> Self {
+        let by_provider = self.by_provider.into_iter().map(|(provider, driver)| (provider, wrap(driver))).collect();
+        Self { by_provider, sole: self.sole.map(wrap) }
+    }
+
     /// The driver for a class, or an error that names the fix.
     pub fn of(&self, class: &MachineClass) -> Result<Arc<dyn Driver>, DriverError> {
         let found = self.sole.as_ref().or_else(|| self.by_provider.get(&class.provider));

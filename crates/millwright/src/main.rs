@@ -4,6 +4,8 @@ mod cli;
 mod cloud;
 mod crds;
 mod demo;
+#[cfg(feature = "failpoints")]
+mod failpoints;
 mod run;
 mod serve;
 

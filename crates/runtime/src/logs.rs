@@ -47,6 +47,9 @@ pub struct UnknownLogFormat(String);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Verbosity(pub i32);
 
+/// Targets are names of libraries. Ours start with the project's name, except those that others would look for under their own.
+const OURS: [&str; 4] = ["millwright", "driver", "stand_in", "virtual_cloud"];
+
 impl Verbosity {
     fn ours(self) -> LevelFilter {
         match self.0 {
@@ -66,8 +69,7 @@ impl Verbosity {
 
     fn filter(self) -> Targets {
         Targets::new()
-            // Targets are crate names; all of ours start with this.
-            .with_target("millwright", self.ours())
+            .with_targets(OURS.map(|name| (name, self.ours())))
             // kube logs an answer that it cannot decode word for word, and the answer may be a Secret. What is worth knowing
             // about it is in the error that its caller gets.
             .with_target("kube_client::client", LevelFilter::OFF)
@@ -197,6 +199,12 @@ mod tests {
             tracing::trace!(target: "hyper::client", "their every step");
         });
         assert_eq!(text.lines().count(), lines, "{text}");
+    }
+
+    #[test]
+    fn the_virtual_cloud_is_one_of_ours_although_its_name_does_not_say_so() {
+        let text = written(LogFormat::Text, 0, || tracing::info!(target: "virtual_cloud::provider", "a VM is made"));
+        assert_eq!(text.lines().count(), 1, "{text}");
     }
 
     #[test]

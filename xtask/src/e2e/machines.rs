@@ -22,7 +22,7 @@ fn play(plane: &ControlPlane) -> anyhow::Result<Tally> {
 }
 
 /// Applies `deploy/crds` and waits until they are served.
-pub(super) fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
+pub(crate) fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
     let folder = root().join("deploy/crds");
     for arguments in [
         ["apply", "--server-side", "--filename"].as_slice(),

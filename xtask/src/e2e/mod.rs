@@ -20,8 +20,9 @@ use tokio::time::Instant;
 
 use crate::control_plane::{Build, compiled};
 
+pub(crate) use machines::install_definitions;
 pub(crate) use program::run as run_program;
-pub(crate) use tally::{Ran, Server, Tally};
+pub(crate) use tally::{Ran, Server, Tally, file_of};
 
 /// What can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -24,6 +24,12 @@ impl fmt::Display for Tally {
 }
 
 impl Tally {
+    /// So many passed and so many failed.
+    pub(crate) fn of(passed: usize, failed: usize) -> Self {
+        let count = |number| u64::try_from(number).unwrap_or(u64::MAX);
+        Self { passed: count(passed), failed: count(failed), skipped: 0 }
+    }
+
     /// What a suite left in its file.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;

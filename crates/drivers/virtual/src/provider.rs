@@ -48,6 +48,7 @@ impl Driver for VirtualCloud {
                 let (now, at) = self.time();
                 let doubles = self.shared.config.doubles;
                 let vm = self.fill(order, doubles, (now, at)).map_err(refused)?;
+                tracing::info!(vm = %vm.provider_id, node = %vm.node_name, "a VM is asked for and will be");
                 Ok((created(&vm), now + spec.create_latency))
             })
         })

@@ -51,6 +51,19 @@ impl Clients {
     }
 }
 
+#[cfg(feature = "failpoints")]
+impl Clients {
+    /// The same clients, with writes that can be deadly.
+    fn guarded(self, failpoints: &crate::failpoints::Failpoints) -> Self {
+        Self {
+            control: failpoints.guard_client(self.control),
+            control_core: failpoints.guard_client(self.control_core),
+            target: self.target.map(|client| failpoints.guard_client(client)),
+            ..self
+        }
+    }
+}
+
 /// Works until asked to stop. An error says why it could not go on.
 pub(super) async fn work(
     options: &Run,
@@ -61,6 +74,10 @@ pub(super) async fn work(
     let random = Random::from_entropy();
     let metrics = Metrics::new().context("failed to set up metrics")?;
     let clients = Clients::new(options, connections, &metrics);
+    #[cfg(feature = "failpoints")]
+    let failpoints = crate::failpoints::Failpoints::from_environment();
+    #[cfg(feature = "failpoints")]
+    let clients = clients.guarded(&failpoints);
     let served = waiting::until_served(connections, &clients.control, clients.target.as_ref(), &random, stop).await;
     if served == Waited::Stopped {
         return Ok(());
@@ -73,6 +90,8 @@ pub(super) async fn work(
     let Some(drivers) = drivers::at_hand(options, clients.kubelets, &clock, &random, &tasks, stop).await? else {
         return Ok(());
     };
+    #[cfg(feature = "failpoints")]
+    let drivers = drivers.wrapped(|driver| failpoints.guard_driver(driver));
     start(Parts {
         namespace: options.namespace.clone(),
         control: clients.control,

@@ -1,0 +1,123 @@
+//! What a stretch of a machine's life may cost, and what it did cost.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::audit::Asked;
+
+/// A limit for every machine.
+#[derive(Clone, Debug)]
+pub(super) struct Budget {
+    what: &'static str,
+    writes: usize,
+    reads: usize,
+}
+
+/// A stretch that was counted.
+#[derive(Clone, Debug)]
+pub(super) struct Figure {
+    budget: Budget,
+    asked: Asked,
+    machines: usize,
+}
+
+impl Budget {
+    /// So many writes for each machine, no reads, no conflicts among ourselves.
+    pub(super) fn writes(what: &'static str, writes: usize) -> Self {
+        Self { what, writes, reads: 0 }
+    }
+
+    /// And so many reads.
+    pub(super) fn and_reads(self, reads: usize) -> Self {
+        Self { reads, ..self }
+    }
+
+    /// No request at all.
+    pub(super) fn nothing(what: &'static str) -> Self {
+        Self::writes(what, 0)
+    }
+
+    /// Compares.
+    pub(super) fn against(self, asked: Asked, machines: usize) -> Figure {
+        Figure { budget: self, asked, machines }
+    }
+}
+
+impl Figure {
+    /// Whether the budget was kept. A few requests are about no machine in particular: the finalizers of a class and its Secret.
+    pub(super) fn is_kept(&self) -> bool {
+        const ABOUT_NOBODY: usize = 2;
+        let conflicts = self.asked.conflicts;
+        let (mut writes, mut reads) = (0, 0);
+        for ((verb, resource), count) in &self.asked.requests {
+            if matches!(resource.as_str(), "machineclasses" | "secrets") && *count <= ABOUT_NOBODY {
+                continue;
+            }
+            if is_read(verb) { reads += count } else { writes += count }
+        }
+        writes <= self.budget.writes * self.machines && reads <= self.budget.reads * self.machines && conflicts == 0
+    }
+
+    /// For programs.
+    pub(super) fn to_json(&self) -> Value {
+        let requests: Vec<Value> = self
+            .asked
+            .requests
+            .iter()
+            .map(|((verb, resource), count)| json!({ "verb": verb, "resource": resource, "count": count }))
+            .collect();
+        json!({
+            "case": self.budget.what, "machines": self.machines, "budget": self.budget.writes, "kept": self.is_kept(),
+            "conflicts": self.asked.conflicts, "conflictsWithOthers": self.asked.conflicts_with_others, "requests": requests,
+        })
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.is_kept() { "ok    " } else { "OVER  " };
+        let Self { budget: Budget { what, writes, reads }, asked, machines } = self;
+        let Asked { conflicts, conflicts_with_others, .. } = asked;
+        writeln!(
+            f,
+            "{verdict} {what}: {machines} machines, at most {writes} writes and {reads} reads each; \
+             {conflicts} conflicts among ourselves, {conflicts_with_others} with others"
+        )?;
+        for ((verb, resource), count) in &asked.requests {
+            writeln!(f, "         {verb:<7} {resource:<28} {count:>6}  {:.2} a machine", ratio(*count, *machines))?;
+        }
+        Ok(())
+    }
+}
+
+fn is_read(verb: &str) -> bool {
+    matches!(verb, "get" | "list")
+}
+
+fn ratio(count: usize, machines: usize) -> f64 {
+    let float = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+    float(count) / float(machines.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(requests: &[(&str, &str, usize)], conflicts: usize) -> Asked {
+        let requests = requests.iter().map(|(verb, of, count)| (((*verb).into(), (*of).into()), *count)).collect();
+        Asked { requests, conflicts, conflicts_with_others: 0 }
+    }
+
+    #[test]
+    fn one_write_too_many_one_read_or_one_conflict_exceeds_a_budget() {
+        let budget = || Budget::writes("up", 2);
+        assert!(budget().against(asked(&[("patch", "machines", 20)], 0), 10).is_kept());
+        assert!(!budget().against(asked(&[("patch", "machines", 21)], 0), 10).is_kept());
+        assert!(!budget().against(asked(&[("get", "nodes", 1)], 0), 10).is_kept());
+        assert!(budget().and_reads(1).against(asked(&[("list", "pods", 10)], 0), 10).is_kept());
+        assert!(!budget().against(asked(&[], 1), 10).is_kept());
+        assert!(budget().against(asked(&[("patch", "machineclasses", 1)], 0), 10).is_kept());
+        assert!(!Budget::nothing("rest").against(asked(&[("patch", "machines/status", 1)], 0), 10).is_kept());
+    }
+}

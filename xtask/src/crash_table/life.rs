@@ -1,0 +1,161 @@
+//! One machine, from its creation to nothing left of it, in a namespace of its own.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::desk::{Desk, Process};
+
+const PATIENCE: Duration = Duration::from_mins(2);
+const SIGKILL: i32 = 9;
+
+/// A machine and those who look after it.
+pub(super) struct Life<'a> {
+    desk: &'a Desk<'a>,
+    name: String,
+}
+
+/// The controller of a life, and how often it died.
+struct Keeper<'a> {
+    life: &'a Life<'a>,
+    process: Process,
+    deaths: usize,
+}
+
+impl<'a> Life<'a> {
+    /// Of a machine of this name.
+    pub(super) fn new(desk: &'a Desk<'a>, name: &str) -> Self {
+        Self { desk, name: name.to_owned() }
+    }
+
+    /// Lives undisturbed, and tells the effects that the controller had, in their order.
+    pub(super) fn effects(&self) -> anyhow::Result<Vec<String>> {
+        let log = self.desk.file("effects.log");
+        let keeper = self.begin(&[("MILLWRIGHT_FAILPOINT_LOG", &log.to_string_lossy())])?;
+        let deaths = self.live(keeper)?;
+        ensure!(deaths == 0, "the controller died without being asked to");
+        let written = fs::read_to_string(&log).context("failed to read which effects there were")?;
+        Ok(written.lines().map(str::to_owned).collect())
+    }
+
+    /// Lives with a controller that dies there, and with another one after it.
+    pub(super) fn with_death(&self, effect: &str, moment: &str) -> anyhow::Result<()> {
+        let keeper = self.begin(&[("MILLWRIGHT_FAILPOINT", &format!("{effect}/{moment}"))])?;
+        let deaths = self.live(keeper)?;
+        ensure!(deaths == 1, "the controller died {deaths} times: this effect did not come about");
+        Ok(())
+    }
+
+    fn begin(&'a self, environment: &[(&str, &str)]) -> anyhow::Result<Keeper<'a>> {
+        let process = self.start(0, environment)?;
+        self.desk.apply(&self.name, &self.objects())?;
+        Ok(Keeper { life: self, process, deaths: 0 })
+    }
+
+    fn start(&self, nth: usize, environment: &[(&str, &str)]) -> anyhow::Result<Process> {
+        let namespace = format!("--namespace={}", self.name);
+        let flags = [namespace.as_str(), "--leader-elect=false"];
+        self.desk.start_controller(&format!("{}-controller-{nth}", self.name), "cloud", &flags, environment)
+    }
+
+    fn live(&self, mut keeper: Keeper<'_>) -> anyhow::Result<usize> {
+        keeper.until("it runs", |phase| phase == Some("Running"))?;
+        self.has_had_one_vm()?;
+        self.kubectl(&["delete", "machine", &self.name, "--wait=false"])?;
+        keeper.until("it is gone", |phase| phase.is_none())?;
+        // The last effect has no successor that would show its death.
+        keeper.look_once_more()?;
+        self.has_had_one_vm()?;
+        let node = self.kubectl(&["get", "node", &self.name, "--ignore-not-found", "--output=name"])?;
+        ensure!(node.is_empty(), "its node is left");
+        Ok(keeper.deaths)
+    }
+
+    /// Counted by the cloud, which is the only one who knows.
+    fn has_had_one_vm(&self) -> anyhow::Result<()> {
+        let node = format!("node={}", self.name);
+        let made = self
+            .desk
+            .said("cloud")?
+            .lines()
+            .filter(|line| line.contains("a VM is asked for") && line.split_whitespace().any(|word| word == node))
+            .count();
+        ensure!(made == 1, "the cloud made {made} VMs for it");
+        Ok(())
+    }
+
+    fn phase(&self) -> anyhow::Result<Option<String>> {
+        let format = "--output=jsonpath={.metadata.name}/{.status.currentStatus.phase}";
+        let said = self.kubectl(&["get", "machine", &self.name, "--ignore-not-found", format])?;
+        Ok(said.split_once('/').map(|(_, phase)| phase.to_owned()))
+    }
+
+    fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        self.desk.kubectl(&[arguments, &["--namespace", &self.name]].concat())
+    }
+
+    fn objects(&self) -> serde_json::Value {
+        let (name, group) = (&self.name, "machine.sapcloud.io/v1alpha1");
+        json!({ "apiVersion": "v1", "kind": "List", "items": [
+            { "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } },
+            {
+                "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cloud", "namespace": name },
+                "stringData": { "userData": "#cloud-config <<BOOTSTRAP_TOKEN>>" },
+            },
+            {
+                "apiVersion": group, "kind": "MachineClass", "metadata": { "name": "small", "namespace": name },
+                "provider": "virtual",
+                "providerSpec": { "createLatency": "100ms", "bootLatency": "200ms", "deleteLatency": "100ms", "join": { "after": "100ms" } },
+                "secretRef": { "name": "cloud", "namespace": name },
+            },
+            {
+                "apiVersion": group, "kind": "Machine", "metadata": { "name": name, "namespace": name },
+                "spec": {
+                    "class": { "kind": "MachineClass", "name": "small" },
+                    "nodeTemplate": { "metadata": { "labels": { "pool": "crash" } } },
+                },
+            },
+        ] })
+    }
+}
+
+impl Keeper<'_> {
+    /// Waits, and starts another controller whenever this one has died.
+    fn until(&mut self, what: &str, holds: impl Fn(Option<&str>) -> bool) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        loop {
+            let phase = self.life.phase()?;
+            if holds(phase.as_deref()) {
+                return Ok(());
+            }
+            self.replace_the_dead()?;
+            if begin.elapsed() > PATIENCE {
+                bail!("waited {} s in vain until {what}; it is {phase:?}", PATIENCE.as_secs());
+            }
+            pause(Duration::from_millis(250));
+        }
+    }
+
+    fn look_once_more(&mut self) -> anyhow::Result<()> {
+        pause(Duration::from_millis(300));
+        self.replace_the_dead()
+    }
+
+    fn replace_the_dead(&mut self) -> anyhow::Result<()> {
+        if let Some(status) = self.process.ended()? {
+            ensure!(status.signal() == Some(SIGKILL), "the controller ended with {status}");
+            self.deaths += 1;
+            self.process = self.life.start(self.deaths, &[])?;
+        }
+        Ok(())
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a lane of the table is a thread, and it has nothing else to do")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}

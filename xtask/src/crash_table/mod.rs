@@ -1,0 +1,174 @@
+//! `cargo xtask crash-table`: the controller dies at every moment of every effect, and the machine lives on.
+//!
+//! First one machine lives undisturbed, with a controller that writes down each effect it has: writes to the API server and
+//! calls to the driver, in creation and in deletion. Then, for each of them and for each of three moments (before it, after it but before
+//! its answer arrived, after the answer was noted), another machine lives with a controller that is killed right there and a
+//! second one that finds the pieces. All of it with real processes on the real control plane; the cloud makes a second VM for whoever asks twice.
+//!
+//! Nothing is listed by hand, so a new effect is in the table from the day it exists.
+
+mod life;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use control_plane::{ControlPlane, Options};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::control_plane::{Build, compiled};
+use crate::desk::Desk;
+use crate::e2e::{Tally, file_of, install_definitions};
+use crate::workspace::cargo;
+use life::Life;
+
+/// How to do it.
+#[derive(Args)]
+pub(crate) struct Wish {
+    /// How many machines live side by side, each with a controller of its own.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
+    lanes: u8,
+    /// Only the effects whose name contains this.
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+/// When the controller dies, relative to an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Moment {
+    /// It has not left the process.
+    Before,
+    /// It has happened, and nobody here has heard of it.
+    Done,
+    /// Its answer was noted, and nothing has followed from it.
+    Noted,
+}
+
+impl Moment {
+    const ALL: [Self; 3] = [Self::Before, Self::Done, Self::Noted];
+
+    /// As the program's failpoints call it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::Done => "done",
+            Self::Noted => "noted",
+        }
+    }
+}
+
+/// One death.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Death {
+    place: usize,
+    effect: String,
+    moment: Moment,
+}
+
+/// What came of each death; a sentence for what went wrong.
+type Verdicts = BTreeMap<Death, Result<(), String>>;
+
+/// Draws the table. An error says that not all of it is green.
+pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
+    let program = build()?;
+    runtime.block_on(async {
+        let plane = ControlPlane::start(Options::new(compiled(&Build::by_default()).await?)).await?;
+        let outcome = play(&plane, program, wish);
+        plane.stop().await?;
+        conclude(&outcome?)
+    })
+}
+
+/// The program with its failpoints, out of the way of the one without.
+fn build() -> anyhow::Result<PathBuf> {
+    cargo(&["build", "--quiet", "--package", "millwright", "--features", "failpoints"])?;
+    let here = std::env::current_exe().context("failed to find out where this program lies")?;
+    let built = here.with_file_name("millwright");
+    let kept = here.with_file_name("millwright-with-failpoints");
+    std::fs::copy(&built, &kept).with_context(|| format!("failed to copy {}", built.display()))?;
+    Ok(kept)
+}
+
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+fn play(plane: &ControlPlane, program: PathBuf, wish: &Wish) -> anyhow::Result<Verdicts> {
+    install_definitions(plane)?;
+    let desk = Desk::with_program(plane, program)?;
+    let cloud = desk.start_cloud("cloud")?;
+    let effects = Life::new(&desk, "model").effects()?;
+    println!("{} effects in a machine's life", effects.len());
+    let all = effects.into_iter().enumerate().filter(|(_, effect)| effect.contains(&wish.only));
+    let mut deaths: Vec<Death> = all
+        .flat_map(|(place, effect)| Moment::ALL.map(|moment| Death { place, effect: effect.clone(), moment }))
+        .collect();
+    deaths.reverse();
+    ensure!(!deaths.is_empty(), "no effect is called {:?}", wish.only);
+
+    let (waiting, verdicts) = (Mutex::new(deaths), Mutex::new(Verdicts::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..wish.lanes {
+            scope.spawn(|| {
+                while let Some(death) = take(&waiting) {
+                    let begin = Instant::now();
+                    let name = format!("m-{}-{}", death.place, death.moment.name());
+                    let outcome = Life::new(&desk, &name).with_death(&death.effect, death.moment.name());
+                    let outcome = outcome.map_err(|error| format!("{error:#}"));
+                    let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
+                    println!("{word}  {} {} ({} ms)", death.moment.name(), death.effect, begin.elapsed().as_millis());
+                    if let Ok(mut verdicts) = verdicts.lock() {
+                        verdicts.insert(death, outcome);
+                    }
+                }
+            });
+        }
+    });
+    cloud.terminate()?;
+    let said = desk.said("cloud")?;
+    ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
+    verdicts.into_inner().map_err(|_| anyhow::anyhow!("a lane died"))
+}
+
+fn take(waiting: &Mutex<Vec<Death>>) -> Option<Death> {
+    waiting.lock().ok()?.pop()
+}
+
+/// Prints the table and leaves it in a file.
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+fn conclude(verdicts: &Verdicts) -> anyhow::Result<()> {
+    let mut rows: BTreeMap<(usize, &str), BTreeMap<Moment, bool>> = BTreeMap::new();
+    for (death, outcome) in verdicts {
+        rows.entry((death.place, &death.effect)).or_default().insert(death.moment, outcome.is_ok());
+    }
+    println!("\n{:<58} {:>7} {:>7} {:>7}", "the controller is killed …", "before", "done", "noted");
+    for ((_, effect), cells) in &rows {
+        let cell = |moment| match cells.get(&moment) {
+            Some(true) => "green",
+            Some(false) => "RED",
+            None => "-",
+        };
+        println!("{effect:<58} {:>7} {:>7} {:>7}", cell(Moment::Before), cell(Moment::Done), cell(Moment::Noted));
+    }
+    let complaints = verdicts.iter().filter_map(|(death, outcome)| Some((death, outcome.as_ref().err()?)));
+    for (death, complaint) in complaints.clone() {
+        println!("\n{} {}: {complaint}", death.moment.name(), death.effect);
+    }
+    let failed = complaints.count();
+    let tally = Tally::of(verdicts.len() - failed, failed);
+    let cells: Vec<_> = verdicts
+        .iter()
+        .map(|(death, outcome)| json!({ "effect": death.effect, "moment": death.moment.name(), "complaint": outcome.as_ref().err() }))
+        .collect();
+    let report =
+        json!({ "suite": "crash-table", "passed": tally.passed, "failed": tally.failed, "skipped": 0, "cases": cells });
+    let path = file_of("crash-table")?;
+    std::fs::write(&path, format!("{report:#}\n")).with_context(|| format!("failed to write {}", path.display()))?;
+    println!("\ncrash-table: {tally}");
+    if failed > 0 {
+        bail!("a machine did not survive the death of its controller");
+    }
+    Ok(())
+}
