@@ -21,6 +21,7 @@ use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::knowledge::Knowledge;
 use crate::permits::Permits;
+use crate::safety::Sight;
 
 /// The machine controller's world.
 pub struct Cluster {
@@ -50,6 +51,8 @@ pub struct Cluster {
     pub permits: Permits,
     /// Machines to look at.
     pub queue: Queue<Key>,
+    /// Whether we see.
+    pub sight: Sight,
     /// Whether we may act.
     pub leadership: Leadership,
     /// Where Events go.

@@ -15,6 +15,7 @@ pub mod knowledge;
 pub mod machine;
 pub mod machineset;
 pub mod permits;
+pub mod safety;
 pub mod wiring;
 
 pub use cluster::Cluster;

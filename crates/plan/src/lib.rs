@@ -12,6 +12,7 @@ pub mod machine;
 pub mod node;
 pub mod permit;
 pub mod policy;
+pub mod safety;
 pub mod token;
 pub mod wake;
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::permit::Limit;
+use crate::safety::SafetyPolicy;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -50,6 +51,8 @@ pub struct Policy {
     pub fleet_interval: Duration,
     /// How long a set waits to see the result of its own creates and deletes.
     pub expectation_patience: Duration,
+    /// What keeps mistakes from costing machines.
+    pub safety: SafetyPolicy,
 }
 
 impl Default for Policy {
@@ -76,6 +79,7 @@ impl Default for Policy {
             pods_recheck: Duration::from_secs(20),
             fleet_interval: Duration::from_millis(100),
             expectation_patience: 5 * MINUTE,
+            safety: SafetyPolicy::default(),
         }
     }
 }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use plan::gate::Capacity;
 use plan::machine::{Observed, PodsOnNode, SecretState, Sight, Target, VmKnowledge};
 use plan::permit::{self, Siblings};
+use plan::safety::Blindness;
 use plan::token::TokenKnowledge;
 use runtime::Key;
 use runtime::cache::Lookup;
@@ -27,6 +28,8 @@ pub(super) struct Seen {
     namesake: plan::Lookup<Arc<NodeView>>,
     siblings: Siblings,
     known: Known,
+    sight: Sight,
+    blindness: Arc<Blindness>,
     now: Timestamp,
 }
 
@@ -51,7 +54,10 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
     let known = cluster.knowledge.of(key, &machine.uid());
     let namesake = namesake(cluster, &machine, &known);
     let siblings = siblings(cluster, &machine);
-    Ok(Seen { machine, class, data, secret, node, namesake, siblings, known, now: cluster.clock.now() })
+    // Read after the caches: who was blind while reading them is still known to be.
+    let (sight, blindness) = (cluster.sight.now(), cluster.sight.blindness());
+    let now = cluster.clock.now();
+    Ok(Seen { machine, class, data, secret, node, namesake, siblings, known, sight, blindness, now })
 }
 
 /// The node that has the name of the VM already, before anybody has linked the two.
@@ -111,7 +117,8 @@ impl Seen {
             siblings: self.siblings,
             capacity: Capacity::Open,
             token: TokenKnowledge::Gone,
-            sight: Sight::Clear,
+            sight: self.sight,
+            blindness: &self.blindness,
             policy: &cluster.policy,
             now: self.now,
         }

@@ -33,6 +33,7 @@ use crate::indexes::{
 };
 use crate::knowledge::Knowledge;
 use crate::permits::Permits;
+use crate::safety::Sight;
 use crate::{Drivers, Listener, deployment, machine, machineset};
 use feeds::Feeder;
 pub use scope::Scope;
@@ -168,6 +169,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         gate,
         permits: Permits::new(queue.clone()),
         queue,
+        sight: Sight::default(),
         leadership: parts.leadership,
         events: parts.events,
         policy: Arc::new(parts.policy),

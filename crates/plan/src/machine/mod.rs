@@ -27,6 +27,7 @@ use jiff::Timestamp;
 
 use crate::gate::Capacity;
 use crate::permit::Siblings;
+use crate::safety::Blindness;
 use crate::token::TokenKnowledge;
 use crate::{Awaited, Lookup, Policy, Wake};
 
@@ -60,6 +61,8 @@ pub struct Observed<'a> {
     pub token: TokenKnowledge,
     /// Whether what we see can be relied on.
     pub sight: Sight,
+    /// When it could not be: time that counts against no deadline ([`Blindness::deadline`]).
+    pub blindness: &'a Blindness,
     /// Limits and periods.
     pub policy: &'a Policy,
     /// The time of the decision.

@@ -36,6 +36,7 @@ pub(super) struct World {
     /// The refusal that holds back the machines of its class.
     pub(super) refusal: Option<Refusal>,
     pub(super) token: TokenKnowledge,
+    pub(super) blindness: Blindness,
     pub(super) policy: Policy,
     pub(super) now: Timestamp,
     pub(super) diary: Vec<String>,
@@ -65,6 +66,7 @@ impl World {
             failures: Vec::new(),
             refusal: None,
             token: TokenKnowledge::Gone,
+            blindness: Blindness::NONE,
             policy: Policy::default(),
             now: BEGIN.parse().unwrap(),
             diary: Vec::new(),
@@ -99,6 +101,7 @@ impl World {
             },
             token: self.token,
             sight: self.sight,
+            blindness: &self.blindness,
             policy: &self.policy,
             now: self.now,
         })

@@ -1,0 +1,53 @@
+//! Whether this process sees, for everyone who decides.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use plan::safety::freeze::{Glance, Judgement, News, State};
+use plan::safety::{Blindness, SafetyPolicy};
+
+/// What is known of our sight. Clones are the same; looking at it costs a lock and no request.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    inside: Arc<Mutex<Inside>>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    state: State,
+    blindness: Arc<Blindness>,
+}
+
+impl Sight {
+    /// Whether decisions may rest on what we see.
+    pub fn now(&self) -> plan::machine::Sight {
+        match self.inside.lock().state.frozen() {
+            None => plan::machine::Sight::Clear,
+            Some(_) => plan::machine::Sight::Frozen,
+        }
+    }
+
+    /// When they could not.
+    pub fn blindness(&self) -> Arc<Blindness> {
+        self.inside.lock().blindness.clone()
+    }
+
+    /// A list of Nodes lacked some. If they are too many, nobody is given up from this moment on.
+    pub fn nodes_disappeared(&self, gone: usize, of: usize, policy: &SafetyPolicy, now: Timestamp) {
+        self.inside.lock().state.nodes_disappeared(gone, of, policy, now);
+    }
+
+    /// Takes a look into account.
+    pub fn judge(&self, glance: &Glance, policy: &SafetyPolicy) -> Judgement {
+        let mut inside = self.inside.lock();
+        let judgement = inside.state.judge(glance, policy);
+        inside.state = judgement.state.clone();
+        match &judgement.news {
+            News::None => {}
+            News::Froze(frozen) => Arc::make_mut(&mut inside.blindness).begin(frozen.blind_since),
+            News::Thawed(_) => Arc::make_mut(&mut inside.blindness).end(glance.now),
+        }
+        judgement
+    }
+}

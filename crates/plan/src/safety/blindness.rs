@@ -1,0 +1,161 @@
+//! When this process did not see.
+//!
+//! A timeout asks *for how long has this been so?*, and the honest answer leaves out the time in which nobody could look: a node
+//! that joined while the API server was away has not been late, and a drain that could evict nobody has not been given its
+//! time. So every blindness that led to a freeze is remembered, and deadlines move by as much of it as lies behind them.
+//!
+//! It is remembered in memory only. A process that is restarted has seen nothing before, and begins with what it reads.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// The times in which this process did not see, oldest first, none overlapping another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blindness {
+    periods: Vec<Period>,
+}
+
+/// One time of blindness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// When the last sight was lost: before the freeze, by the time it takes to be sure.
+    pub from: Timestamp,
+    /// When it came back; `None` while it has not.
+    pub to: Option<Timestamp>,
+}
+
+/// More than any deadline reaches back to, and no leak where the API server comes and goes for weeks.
+const REMEMBERED: usize = 64;
+
+impl Blindness {
+    /// One who has seen everything.
+    pub const NONE: Self = Self { periods: Vec::new() };
+
+    /// Notes that nothing has been seen since `from`. Nothing new while blind already.
+    pub fn begin(&mut self, from: Timestamp) {
+        if self.periods.last().is_some_and(|last| last.to.is_none()) {
+            return;
+        }
+        let seen_until = self.periods.last().and_then(|last| last.to);
+        self.periods.push(Period { from: seen_until.map_or(from, |end| end.max(from)), to: None });
+        if self.periods.len() > REMEMBERED {
+            self.periods.remove(0);
+        }
+    }
+
+    /// Notes that we see again.
+    pub fn end(&mut self, now: Timestamp) {
+        if let Some(last) = self.periods.last_mut().filter(|last| last.to.is_none()) {
+            last.to = Some(now.max(last.from));
+        }
+    }
+
+    /// When we last began to see again.
+    #[must_use]
+    pub fn last_ended(&self) -> Option<Timestamp> {
+        self.periods.iter().rev().find_map(|period| period.to)
+    }
+
+    /// How much of the time between the two was spent blind.
+    #[must_use]
+    pub fn within(&self, from: Timestamp, to: Timestamp) -> Duration {
+        let overlap = |period: &Period| {
+            let begin = period.from.max(from);
+            let end = period.to.map_or(to, |end| end.min(to));
+            Duration::try_from(end.duration_since(begin)).unwrap_or_default()
+        };
+        self.periods.iter().map(overlap).sum()
+    }
+
+    /// When a patience that began at `from` ends, not counting what was spent blind until `now`.
+    #[must_use]
+    pub fn deadline(&self, from: Timestamp, patience: Duration, now: Timestamp) -> Timestamp {
+        let whole = patience.saturating_add(self.within(from, now));
+        SignedDuration::try_from(whole).ok().and_then(|d| from.checked_add(d).ok()).unwrap_or(Timestamp::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn blind(periods: &[(i64, i64)]) -> Blindness {
+        let mut blindness = Blindness::NONE;
+        for (from, to) in periods {
+            blindness.begin(at(*from));
+            blindness.end(at(*to));
+        }
+        blindness
+    }
+
+    #[test]
+    fn a_deadline_moves_by_the_blind_time_that_lies_behind_it() {
+        let blindness = blind(&[(0, 10), (50, 80)]);
+        assert_eq!(blindness.deadline(at(20), Duration::from_secs(100), at(120)), at(150));
+        assert_eq!(
+            blindness.deadline(at(60), Duration::from_secs(100), at(120)),
+            at(180),
+            "only what came after its begin"
+        );
+        assert_eq!(blindness.deadline(at(90), Duration::from_secs(100), at(120)), at(190));
+    }
+
+    #[test]
+    fn one_who_is_still_blind_does_not_see_a_deadline_pass() {
+        let mut blindness = Blindness::NONE;
+        blindness.begin(at(10));
+        assert_eq!(blindness.within(at(0), at(1000)), Duration::from_secs(990));
+        assert!(blindness.deadline(at(0), Duration::from_secs(100), at(1000)) > at(1000));
+        assert_eq!(blindness.last_ended(), None);
+        blindness.end(at(1000));
+        assert_eq!(blindness.last_ended(), Some(at(1000)));
+    }
+
+    #[test]
+    fn beginning_twice_is_beginning_once() {
+        let mut blindness = Blindness::NONE;
+        blindness.begin(at(10));
+        blindness.begin(at(20));
+        blindness.end(at(30));
+        blindness.end(at(40));
+        assert_eq!(blindness, blind(&[(10, 30)]));
+    }
+
+    #[test]
+    fn two_times_of_blindness_never_count_twice() {
+        assert_eq!(blind(&[(10, 30), (20, 40)]).within(at(0), at(100)), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_line_that_flickers_for_weeks_is_no_leak() {
+        let many: Vec<_> = (0..1000).map(|n| (n * 10, n * 10 + 5)).collect();
+        let blindness = blind(&many);
+        assert_eq!(blindness.periods.len(), REMEMBERED);
+        assert_eq!(blindness.last_ended(), Some(at(9995)));
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_was_spent_blind_than_there_was_time(
+            edges in prop::collection::vec(0i64..1000, 0..40), from in 0i64..1000, length in 0i64..1000,
+        ) {
+            let mut blindness = Blindness::NONE;
+            let mut edges = edges;
+            edges.sort_unstable();
+            for pair in edges.chunks(2) {
+                blindness.begin(at(pair[0]));
+                if let Some(end) = pair.get(1) {
+                    blindness.end(at(*end));
+                }
+            }
+            let blind = blindness.within(at(from), at(from + length));
+            prop_assert!(blind.as_secs() <= u64::try_from(length).unwrap());
+        }
+    }
+}

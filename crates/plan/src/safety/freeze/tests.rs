@@ -1,0 +1,162 @@
+use super::*;
+use proptest::prelude::*;
+use rstest::rstest;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + second).unwrap()
+}
+
+fn answers(broken_since: i64) -> Line {
+    Line::Answers { broken_since: at(broken_since), why: "403".into() }
+}
+
+fn glance(target: Line, now: i64) -> Glance {
+    Glance { control: Line::Heard, target, recounted: None, now: at(now) }
+}
+
+/// Looks at the line to the target at each of these seconds, and says what was new.
+fn follow_target(looks: &[(i64, Line)]) -> (State, Vec<(i64, &'static str)>) {
+    let (policy, mut state, mut told) = (SafetyPolicy::default(), State::default(), Vec::new());
+    for (now, line) in looks {
+        let judgement = state.judge(&glance(line.clone(), *now), &policy);
+        match &judgement.news {
+            News::None => {}
+            News::Froze(frozen) => told.push((*now, frozen.cause.word())),
+            News::Thawed(_) => told.push((*now, "thawed")),
+        }
+        state = judgement.state;
+    }
+    (state, told)
+}
+
+#[test]
+fn silence_freezes_after_the_timeout_and_thaws_when_the_watch_is_heard() {
+    let looks = [0, 6, 12, 18, 24, 29, 30].map(|now| (now, Line::Silent));
+    let (state, told) = follow_target(&looks);
+    assert_eq!(told, [(30, "silence")]);
+    assert_eq!(state.frozen().unwrap().blind_since, at(0), "it began before we were sure");
+    let thawed = state.judge(&glance(Line::Heard, 100), &SafetyPolicy::default());
+    assert!(matches!(thawed.news, News::Thawed(_)));
+    assert_eq!(thawed.state, State::default());
+}
+
+#[test]
+fn the_timer_starts_over_when_the_server_answers() {
+    let looks = [(0, Line::Silent), (24, Line::Silent), (25, answers(0)), (26, Line::Silent), (50, Line::Silent)];
+    let (state, told) = follow_target(&looks);
+    assert_eq!(told, [], "one failed probe after a recovery does not freeze");
+    let frozen = state.judge(&glance(Line::Silent, 56), &SafetyPolicy::default());
+    assert!(matches!(frozen.news, News::Froze(_)));
+}
+
+#[test]
+fn a_server_that_answers_is_not_silent_whatever_it_answers() {
+    let looks: Vec<_> = (0..290).map(|now| (now, answers(0))).collect();
+    assert_eq!(follow_target(&looks).1, []);
+}
+
+#[test]
+fn a_server_that_shows_us_nothing_for_minutes_blinds_us_all_the_same() {
+    let (state, told) = follow_target(&[(0, answers(0)), (299, answers(0)), (300, answers(0)), (400, Line::Heard)]);
+    assert_eq!(told, [(300, "refusal"), (400, "thawed")]);
+    assert_eq!(state, State::default());
+}
+
+#[test]
+fn a_server_that_comes_back_must_be_heard_before_we_thaw() {
+    let looks = [(0, Line::Silent), (30, Line::Silent), (60, answers(0)), (70, answers(0)), (75, Line::Heard)];
+    let (_, told) = follow_target(&looks);
+    assert_eq!(told, [(30, "silence"), (75, "thawed")]);
+}
+
+#[test]
+fn the_server_of_machines_counts_as_much_as_that_of_nodes() {
+    let policy = SafetyPolicy::default();
+    let look = |now| Glance { control: Line::Silent, target: Line::Heard, recounted: None, now: at(now) };
+    let state = State::default().judge(&look(0), &policy).state;
+    let News::Froze(frozen) = state.judge(&look(31), &policy).news else { panic!("expected a freeze") };
+    assert_eq!(frozen.cause.to_string(), "the API server of the control cluster does not answer");
+}
+
+#[rstest]
+#[case(3, 4, false)] // a small cluster may lose three
+#[case(4, 4, true)]
+#[case(20, 100, false)]
+#[case(21, 100, true)]
+fn too_many_nodes_gone_at_once_freeze_us(#[case] gone: usize, #[case] of: usize, #[case] freezes: bool) {
+    let (policy, mut state) = (SafetyPolicy::default(), State::default());
+    state.nodes_disappeared(gone, of, &policy, at(0));
+    let judgement = state.judge(&glance(Line::Heard, 0), &policy);
+    assert_eq!(judgement.state.frozen().is_some(), freezes);
+}
+
+#[test]
+fn a_count_one_freeze_timeout_later_ends_a_disappearance_and_no_earlier_one_does() {
+    let (policy, mut state) = (SafetyPolicy::default(), State::default());
+    state.nodes_disappeared(10, 10, &policy, at(0));
+    let look = |recounted: Option<i64>, now| Glance { recounted: recounted.map(at), ..glance(Line::Heard, now) };
+    let begun = state.judge(&look(None, 0), &policy);
+    assert_eq!((begun.recount, begun.again), (Recount::NotDue, Duration::from_secs(30)));
+    let early = begun.state.judge(&look(Some(29), 29), &policy);
+    assert_eq!((early.news, early.recount), (News::None, Recount::NotDue));
+    let due = early.state.judge(&look(Some(29), 30), &policy);
+    assert_eq!((due.news, due.recount), (News::None, Recount::Due));
+    let ended = due.state.judge(&look(Some(30), 31), &policy);
+    assert!(matches!(ended.news, News::Thawed(_)));
+    assert_eq!(ended.recount, Recount::NotDue);
+}
+
+#[test]
+fn a_server_that_comes_back_empty_keeps_us_blind_since_it_went() {
+    let policy = SafetyPolicy::default();
+    let (mut state, _) = follow_target(&[(0, Line::Silent), (30, Line::Silent)]);
+    state.nodes_disappeared(10, 10, &policy, at(100));
+    let judgement = state.judge(&glance(Line::Heard, 100), &policy);
+    assert_eq!(judgement.news, News::None, "one freeze passes into another");
+    let frozen = judgement.state.frozen().unwrap();
+    assert_eq!((frozen.blind_since, frozen.cause.word()), (at(0), "disappearance"));
+}
+
+#[test]
+fn nothing_is_asked_while_all_is_well_and_a_broken_line_is_asked_five_times_per_timeout() {
+    let policy = SafetyPolicy::default();
+    assert_eq!(State::default().judge(&glance(Line::Heard, 0), &policy).again, policy.ask_blind_every);
+    assert_eq!(State::default().judge(&glance(Line::Silent, 0), &policy).again, Duration::from_secs(6));
+}
+
+fn any_line() -> impl Strategy<Value = Line> {
+    prop_oneof![Just(Line::Heard), Just(Line::Silent), (0i64..1000).prop_map(answers)]
+}
+
+proptest! {
+    #[test]
+    fn no_history_leaves_us_frozen_once_everything_is_heard_and_counted(
+        history in prop::collection::vec((any_line(), any_line(), 0i64..60, prop::option::of(0usize..30)), 0..60),
+    ) {
+        let (policy, mut state, mut now) = (SafetyPolicy::default(), State::default(), 0);
+        for (control, target, gap, gone) in history {
+            now += gap;
+            if let Some(gone) = gone {
+                state.nodes_disappeared(gone, 20, &policy, at(now));
+            }
+            state = state.judge(&Glance { control, target, recounted: None, now: at(now) }, &policy).state;
+        }
+        let later = now + 30;
+        let glance = Glance { control: Line::Heard, target: Line::Heard, recounted: Some(at(later)), now: at(later) };
+        let judgement = state.judge(&glance, &policy);
+        prop_assert_eq!(&judgement.state, &State::default());
+        prop_assert_eq!(judgement.state.judge(&glance, &policy).news, News::None);
+    }
+
+    #[test]
+    fn who_hears_both_servers_and_misses_no_nodes_is_never_frozen(gaps in prop::collection::vec(0i64..600, 0..40)) {
+        let (policy, mut state, mut now) = (SafetyPolicy::default(), State::default(), 0);
+        for gap in gaps {
+            now += gap;
+            let judgement = state.judge(&glance(Line::Heard, now), &policy);
+            prop_assert!(judgement.state.frozen().is_none());
+            prop_assert!(!judgement.again.is_zero());
+            state = judgement.state;
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What keeps a mistake of ours from costing machines.
+//!
+//! Everything else decides about one object and trusts what it sees. Here is decided whether seeing can be trusted at all
+//! ([`freeze`], [`blindness`]), whom a VM belongs to that no Machine claims ([`orphans`]), and which Nodes are none of our
+//! business ([`unmanaged`]).
+
+pub mod blindness;
+pub mod freeze;
+pub mod policy;
+
+pub use blindness::{Blindness, Period};
+pub use policy::{Limit, SafetyPolicy};
