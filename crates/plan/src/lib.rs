@@ -6,14 +6,20 @@
 //!
 //! Planners never fail: bad input is a [`Reason`](machine::Reason) and a status to write, not an error.
 
+pub mod class;
+pub mod custody;
 pub mod gate;
 pub mod lookup;
 pub mod machine;
 pub mod node;
+mod percent;
 pub mod permit;
 pub mod policy;
 pub mod safety;
+pub mod scrub;
+pub mod secret;
 pub mod token;
+pub mod user_data;
 pub mod wake;
 
 pub use lookup::Lookup;

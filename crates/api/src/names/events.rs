@@ -128,6 +128,8 @@ pub mod ours {
     pub const TERMINATING: &str = "Terminating";
     /// On a Machine: its VM and Node are gone.
     pub const GONE: &str = "Gone";
+    /// On a MachineClass or a Secret, a warning: its deletion waits for those who need it.
+    pub const IN_USE: &str = "InUse";
     /// On any of our kinds, a warning: it is invalid and therefore not acted upon.
     pub const INVALID: &str = "Invalid";
 }

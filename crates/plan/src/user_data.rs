@@ -1,0 +1,97 @@
+//! What a VM is started with: the class's user data, with this machine's name and token in it.
+//!
+//! User data is bytes: it may be a compressed archive, and then nothing in it looks like a placeholder and nothing is changed.
+//! A placeholder comes plain, or URL-encoded where the user data itself sits in a URL; the encoded form counts only if the plain
+//! one does not occur, as in the reference.
+
+use api::names::secrets;
+
+use crate::percent;
+
+/// Whether a token belongs into this user data. One that nobody can learn is not made: a key to the cluster that lies about is a
+/// risk for nothing.
+#[must_use]
+pub fn asks_for_token(user_data: &[u8]) -> bool {
+    let forms = [secrets::BOOTSTRAP_TOKEN_PLACEHOLDER, secrets::BOOTSTRAP_TOKEN_PLACEHOLDER_ENCODED];
+    forms.into_iter().any(|form| finds(user_data, form.as_bytes()).next().is_some())
+}
+
+/// The user data with its placeholders replaced; without a token its placeholder stays, as it does without a target cluster.
+#[must_use]
+pub fn filled(user_data: &[u8], token: Option<&str>, machine: &str) -> Vec<u8> {
+    let mut filled = user_data.to_vec();
+    if let Some(token) = token {
+        let forms = (secrets::BOOTSTRAP_TOKEN_PLACEHOLDER, secrets::BOOTSTRAP_TOKEN_PLACEHOLDER_ENCODED);
+        filled = with(&filled, forms, token);
+    }
+    with(&filled, (secrets::MACHINE_NAME_PLACEHOLDER, secrets::MACHINE_NAME_PLACEHOLDER_ENCODED), machine)
+}
+
+fn with(text: &[u8], (plain, encoded): (&str, &str), value: &str) -> Vec<u8> {
+    if finds(text, plain.as_bytes()).next().is_some() {
+        replaced(text, plain.as_bytes(), value.as_bytes())
+    } else {
+        replaced(text, encoded.as_bytes(), query_escaped(value).as_bytes())
+    }
+}
+
+fn replaced(text: &[u8], placeholder: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut result = Vec::with_capacity(text.len());
+    let mut done = 0;
+    for at in finds(text, placeholder) {
+        if at >= done {
+            result.extend_from_slice(text.get(done..at).unwrap_or_default());
+            result.extend_from_slice(value);
+            done = at + placeholder.len();
+        }
+    }
+    result.extend_from_slice(text.get(done..).unwrap_or_default());
+    result
+}
+
+fn finds<'a>(text: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    text.windows(wanted.len().max(1)).enumerate().filter(move |(_, window)| *window == wanted).map(|(at, _)| at)
+}
+
+/// As in a form, where a space is a `+`.
+fn query_escaped(value: &str) -> String {
+    percent::encoded(value).replace("%20", "+")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("a <<BOOTSTRAP_TOKEN>> b <<BOOTSTRAP_TOKEN>>", "a id.secret b id.secret")]
+    #[case("?t=%3C%3CBOOTSTRAP_TOKEN%3E%3E", "?t=id.secret")]
+    #[case("<<BOOTSTRAP_TOKEN>> %3C%3CBOOTSTRAP_TOKEN%3E%3E", "id.secret %3C%3CBOOTSTRAP_TOKEN%3E%3E")]
+    #[case("<<MACHINE_NAME>> <<BOOTSTRAP_TOKEN>>", "m 1 id.secret")]
+    #[case("?m=%3C%3CMACHINE_NAME%3E%3E", "?m=m+1")]
+    #[case("#cloud-config", "#cloud-config")]
+    fn placeholders_are_replaced_in_the_form_that_occurs(#[case] given: &str, #[case] expected: &str) {
+        assert_eq!(String::from_utf8(filled(given.as_bytes(), Some("id.secret"), "m 1")).unwrap(), expected);
+    }
+
+    #[test]
+    fn without_a_token_its_placeholder_stays() {
+        assert_eq!(filled(b"<<BOOTSTRAP_TOKEN>> <<MACHINE_NAME>>", None, "m"), b"<<BOOTSTRAP_TOKEN>> m");
+    }
+
+    #[test]
+    fn a_token_is_asked_for_by_either_form() {
+        assert!(asks_for_token(b"x <<BOOTSTRAP_TOKEN>>"));
+        assert!(asks_for_token(b"%3C%3CBOOTSTRAP_TOKEN%3E%3E"));
+        assert!(!asks_for_token(b"#cloud-config <<MACHINE_NAME>>"));
+        assert!(!asks_for_token(b""));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_that_hold_no_placeholder_are_left_as_they_are(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(filled(&bytes, Some("t"), "m"), bytes);
+        }
+    }
+}
