@@ -5,7 +5,7 @@
 //! step is this enum; the text is made from it and read into it at the edge, and nowhere else.
 
 use crate::names::steps;
-use crate::{Machine, MachinePhase};
+use crate::{Machine, MachinePhase, OperationType};
 
 /// What comes next in a deletion. In the order in which the steps follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,19 +47,28 @@ impl Step {
         }
     }
 
-    /// The step whose marker the description contains; the first in order, should it contain several. `None` means that the
-    /// deletion has to start, or to start again.
+    /// The step that a description leads to: the one whose marker stands at its end. All texts, ours and the reference's, end
+    /// so, and what a cloud or a pod said before it must not lead anywhere else.
     pub fn from_description(description: &str) -> Option<Self> {
+        let description = description.trim_end();
+        Self::ALL.into_iter().find(|step| description.ends_with(step.marker()))
+    }
+
+    /// The step whose marker stands anywhere in a text that someone has edited; the first in order, should there be several:
+    /// to repeat a step does less harm than to skip one.
+    fn from_edited(description: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|step| description.contains(step.marker()))
     }
 
-    /// The step at which a machine's deletion stands. `None` if it has not begun: a marker counts only once the machine is
-    /// Terminating.
+    /// The step at which a machine's deletion stands. `None` if it has not begun, or has to begin again: a marker counts only
+    /// once the machine is Terminating, and within a text only if that text is about a deletion.
     pub fn of(machine: &Machine) -> Option<Self> {
         if *machine.phase() != MachinePhase::Terminating {
             return None;
         }
-        Self::from_description(&machine.status.last_operation.description)
+        let last = &machine.status.last_operation;
+        let edited = || (last.kind == OperationType::Delete).then(|| Self::from_edited(&last.description)).flatten();
+        Self::from_description(&last.description).or_else(edited)
     }
 
     /// A description that says what happened and ends with what comes next.
@@ -97,6 +106,31 @@ mod tests {
             assert_eq!(Step::from_description(&step.describe("Something happened.")), Some(step));
             assert_eq!(step.describe(""), step.marker());
         }
+    }
+
+    #[test]
+    fn what_a_cloud_says_leads_nowhere() {
+        let mut machine = Machine::default();
+        machine.status.current_status.phase = MachinePhase::Terminating;
+        for said in Step::ALL {
+            for step in Step::ALL {
+                let error = format!("{} and {}", said.marker(), said.marker());
+                machine.status.last_operation.description = step.describe(&format!("Drain failed due to - {error}."));
+                assert_eq!(Step::of(&machine), Some(step), "{said:?} in the text of {step:?}");
+            }
+            machine.status.last_operation.kind = OperationType::Create;
+            machine.status.last_operation.description = format!("Cloud provider message - {}!", said.marker());
+            assert_eq!(Step::of(&machine), None, "a manager marked it, and its last text is about its creation");
+        }
+    }
+
+    #[test]
+    fn a_text_that_someone_edited_leads_to_the_earliest_step_it_names() {
+        let mut machine = Machine::default();
+        machine.status.current_status.phase = MachinePhase::Terminating;
+        machine.status.last_operation.kind = OperationType::Delete;
+        machine.status.last_operation.description = "Initiate VM deletion Initiate node drain (edited by hand)".into();
+        assert_eq!(Step::of(&machine), Some(Step::Drain));
     }
 
     #[test]

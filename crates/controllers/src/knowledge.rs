@@ -40,8 +40,13 @@ impl Knowledge {
             .unwrap_or_else(|| Known { uid: uid.clone(), ..Known::default() })
     }
 
-    /// Notes an answer of the cloud.
+    /// Notes that a call begins, or what the cloud answered. A late answer about a machine that is no more does not touch what
+    /// has begun for its successor of the same name: that could make it ask again, and create twice.
     pub fn learn(&self, key: &Key, uid: &Uid, vm: VmKnowledge) {
+        let begins = matches!(vm, VmKnowledge::Calling { .. });
+        if !begins && self.known.lock().get(key).is_some_and(|known| known.uid != *uid) {
+            return;
+        }
         self.change(key, uid, |known| {
             if let VmKnowledge::Known(vm) = &vm {
                 known.described = Some(vm.clone());
@@ -83,6 +88,7 @@ impl Knowledge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plan::machine::Call;
 
     #[test]
     fn a_machine_made_anew_under_an_old_name_inherits_nothing() {
@@ -91,7 +97,16 @@ mod tests {
         knowledge.learn(&key, &"old".into(), VmKnowledge::Absent);
         assert_eq!(knowledge.of(&key, &"old".into()).vm, VmKnowledge::Absent);
         assert_eq!(knowledge.of(&key, &"new".into()).vm, VmKnowledge::Unasked);
-        knowledge.learn(&key, &"new".into(), VmKnowledge::Gone);
-        assert_eq!(knowledge.of(&key, &"old".into()).vm, VmKnowledge::Unasked);
+    }
+
+    #[test]
+    fn a_late_answer_about_its_predecessor_ends_no_call_for_a_machine() {
+        let knowledge = Knowledge::default();
+        let key = Key::new("ns", "m");
+        let calling = |call| VmKnowledge::Calling { call, until: jiff::Timestamp::MAX };
+        knowledge.learn(&key, &"old".into(), calling(Call::Delete));
+        knowledge.learn(&key, &"new".into(), calling(Call::Create));
+        knowledge.learn(&key, &"old".into(), VmKnowledge::Gone);
+        assert_eq!(knowledge.of(&key, &"new".into()).vm, calling(Call::Create));
     }
 }

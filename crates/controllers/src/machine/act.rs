@@ -176,8 +176,9 @@ async fn look_at_pods(cluster: &Cluster, target: &Target, node: &str, step: &Ste
 
 fn call_driver(cluster: &Cluster, key: &Key, seen: &Seen, machine: &Arc<Machine>, call: Call) -> Result<(), Stumble> {
     let plan::Lookup::Present(class) = &seen.class else { return Err(Stumble::Missing("its MachineClass")) };
-    let request = MachineRequest { machine: machine.clone(), class: class.clone(), secret: seen.data.clone() };
-    cluster.gate.begin(key.clone(), machine.uid(), call, request);
+    let (machine, uid) = (seen.with_its_vm(machine), machine.uid());
+    let request = MachineRequest { machine, class: class.clone(), secret: seen.data.clone() };
+    cluster.gate.begin(key.clone(), uid, call, request);
     Ok(())
 }
 

@@ -124,6 +124,19 @@ impl Seen {
         }
     }
 
+    /// The machine as the driver is shown it. A VM that nobody has written down, and nobody will, can only be deleted by whoever
+    /// is told which one it is.
+    pub(super) fn with_its_vm(&self, machine: &Arc<Machine>) -> Arc<Machine> {
+        match &self.known.vm {
+            VmKnowledge::Known(vm) if machine.spec.provider_id.is_empty() => {
+                let mut shown = Machine::clone(machine);
+                shown.spec.provider_id = vm.provider_id.clone();
+                Arc::new(shown)
+            }
+            _ => machine.clone(),
+        }
+    }
+
     fn pods(&self) -> &PodsOnNode {
         &self.known.pods
     }

@@ -8,9 +8,11 @@ use api::names::{annotations, events};
 use api::{Code, CodedText, MachinePhase, Object};
 use jiff::Timestamp;
 
+use super::hold::Hold;
 use super::vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 use super::{
-    Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone, facts, refusal,
+    Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone, facts, hold,
+    refusal, stale,
 };
 use crate::gate::{Capacity, Refusal};
 use crate::{Awaited, Lookup, Wake};
@@ -53,7 +55,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         VmKnowledge::Unasked | VmKnowledge::Gone => ask(),
         VmKnowledge::Absent => create_or_trust(seen, facts),
         VmKnowledge::Known(vm) => carry_on(seen, facts, vm),
-        VmKnowledge::Failed(failure) => back_off(seen, failure),
+        VmKnowledge::Failed(failure) => back_off(seen, facts, failure),
     }
 }
 
@@ -61,29 +63,30 @@ fn ask() -> Plan {
     Plan::of(vec![Step::Driver(Call::Status)], Wake::On(Awaited::DriverAnswer), Reason::AskFirst)
 }
 
-/// The cloud shows no VM. If one was written down it is trusted all the same: clouds show new VMs late, and a second one would be
-/// worse than a machine that fails to join.
+/// The cloud shows no VM. If one was written down it is trusted all the same: clouds show new VMs late, a second one would be
+/// worse than a machine that fails to join, and some drivers cannot tell at all.
 fn create_or_trust(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    match (facts.provider_id, seen.capacity) {
-        (None, Capacity::Exhausted { refusal, until }) => held_back(seen, refusal, until),
-        (None, Capacity::Open) => {
-            Plan::of(vec![Step::Driver(Call::Create)], Wake::On(Awaited::DriverAnswer), Reason::NoVm)
-        }
-        (Some(id), _) => {
-            let node_name = facts.node_name.unwrap_or_default().into();
-            carry_on(
-                seen,
-                facts,
-                &Vm {
-                    provider_id: id.into(),
-                    node_name,
-                    addresses: Vec::new(),
-                    initialized: Initialized::Yes,
-                    origin: Origin::Found,
-                    at: seen.now,
-                },
-            )
-        }
+    if let Some(id) = facts.provider_id {
+        let written_down = Vm {
+            provider_id: id.into(),
+            node_name: facts.node_name.unwrap_or_default().into(),
+            addresses: Vec::new(),
+            initialized: Initialized::Yes,
+            origin: Origin::Found,
+            at: seen.now,
+        };
+        return carry_on(seen, facts, &written_down);
+    }
+    if *facts.phase == MachinePhase::CrashLoopBackOff && facts::creation_deadline(seen) < seen.now {
+        // Another attempt would make a VM only to give its machine up.
+        let write = StatusWrite::creation_given_up(seen.machine, seen.now);
+        let message = format!("{}: {}", Reason::CreationTimedOut, seen.machine.status.last_operation.description);
+        let notice = Notice { tone: Tone::Warning, reason: events::ours::GIVEN_UP, message };
+        return Plan::of(vec![Step::Status(write), Step::Tell(notice)], Wake::Again, Reason::CreationTimedOut);
+    }
+    match seen.capacity {
+        Capacity::Exhausted { refusal, until } => held_back(seen, refusal, until),
+        Capacity::Open => Plan::of(vec![Step::Driver(Call::Create)], Wake::On(Awaited::DriverAnswer), Reason::NoVm),
     }
 }
 
@@ -100,11 +103,12 @@ fn carry_on(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
             }
             .to_string(),
             last_known_state: None,
-            at: seen.now,
+            at: vm.at,
         };
-        let mut plan = back_off(seen, &failure);
-        plan.because = Reason::NamelessVm;
-        return plan;
+        return Plan { because: Reason::NamelessVm, ..back_off(seen, facts, &failure) };
+    }
+    if let Some(node) = stale::taken_over(seen, vm) {
+        return stale::give_up(seen, node);
     }
     if let Some(patch) = to_write_down(seen, facts, vm, joins) {
         let notice = Notice {
@@ -126,7 +130,7 @@ fn carry_on(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
         );
     }
     let write = if joins {
-        StatusWrite::pending(seen.machine, seen.now)
+        StatusWrite::pending(seen.machine, vm, seen.now)
     } else {
         StatusWrite::available(seen.machine, vm, seen.now)
     };
@@ -145,19 +149,22 @@ fn to_write_down(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm, joins: bool) -
     (patch != MachinePatch::default()).then_some(patch)
 }
 
-/// A call failed: say so, and try again after a while that depends on what went wrong.
-fn back_off(seen: &Observed<'_>, failure: &Failure) -> Plan {
-    let at = facts::later(failure.at, delay(seen, failure.code));
-    if at <= seen.now {
-        return match seen.capacity {
-            Capacity::Exhausted { refusal, until } if failure.code == Code::ResourceExhausted => {
-                held_back(seen, refusal, until)
-            }
-            _ => ask(),
-        };
+/// A call failed: say so, and try again after a while that depends on what went wrong, or not at all once it is too late.
+fn back_off(seen: &Observed<'_>, facts: &Facts<'_>, failure: &Failure) -> Plan {
+    let write = StatusWrite::creation_failed(seen, failure);
+    if facts::creation_deadline(seen) < seen.now && facts.provider_id.is_none() {
+        let steps = hold::told(seen, failure, write, "it is given up, because its creation timeout has passed");
+        return Plan::of(steps, Wake::Again, Reason::CreationTimedOut);
     }
-    let because = Reason::CallFailed { call: failure.call, code: failure.code };
-    wait_to_retry(seen, failure, because, at)
+    let delay = hold::creation_delay(failure, seen.policy);
+    if let Capacity::Exhausted { refusal, until } = seen.capacity
+        && failure.code == Code::ResourceExhausted
+        && facts::later(failure.at, delay) <= seen.now
+    {
+        return held_back(seen, refusal, until);
+    }
+    let plan = hold::hold_up(seen, failure, Hold { delay, write, again: Call::Status });
+    until_deadline(seen, plan)
 }
 
 /// The cloud has refused another machine of this class for want of room. Asking for each of the others would only be refused as
@@ -171,30 +178,17 @@ fn held_back(seen: &Observed<'_>, refusal: &Refusal, until: Timestamp) -> Plan {
         last_known_state: None,
         at: seen.now,
     };
-    wait_to_retry(seen, &failure, Reason::HeldBack { code: refusal.code }, until)
+    let write = StatusWrite::creation_failed(seen, &failure);
+    let steps = hold::told(seen, &failure, write, &hold::next_try(until));
+    let wake = Wake::By { awaited: Awaited::Retry, at: until };
+    until_deadline(seen, Plan::of(steps, wake, Reason::HeldBack { code: refusal.code }))
 }
 
-fn wait_to_retry(seen: &Observed<'_>, failure: &Failure, because: Reason, at: Timestamp) -> Plan {
-    let write = StatusWrite::creation_failed(seen.machine, failure, seen.policy, seen.now);
-    let mut steps = Vec::new();
-    if write.is_news(seen.machine, seen.policy, seen.now) {
-        steps.push(Step::Status(write));
-        steps.push(Step::Tell(Notice {
-            tone: Tone::Warning,
-            reason: events::ours::DRIVER_ERROR,
-            message: format!("{because}: {}", failure.text),
-        }));
-    }
-    Plan::of(steps, Wake::By { awaited: Awaited::Retry, at }, because)
-}
-
-fn delay(seen: &Observed<'_>, code: Code) -> std::time::Duration {
-    match code {
-        Code::ResourceExhausted if seen.policy.exhausted_retry.is_zero() => seen.policy.long_retry,
-        Code::ResourceExhausted => seen.policy.exhausted_retry,
-        Code::Unknown | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable | Code::Canceled => {
-            seen.policy.short_retry
-        }
-        _ => seen.policy.medium_retry,
+/// Looks again when the creation timeout has passed, should that come first.
+fn until_deadline(seen: &Observed<'_>, plan: Plan) -> Plan {
+    let deadline = facts::past(facts::creation_deadline(seen)).max(seen.now);
+    match plan.wake {
+        Wake::By { awaited, at } => Plan { wake: Wake::By { awaited, at: at.min(deadline) }, ..plan },
+        _ => plan,
     }
 }

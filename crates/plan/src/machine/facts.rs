@@ -6,6 +6,7 @@ use api::names::{annotations, finalizers, labels};
 use api::{GoDuration, Machine, MachinePhase, Object, SpecDuration};
 use jiff::{SignedDuration, Timestamp};
 
+use super::Observed;
 use crate::Policy;
 
 /// A Machine, read once.
@@ -69,6 +70,18 @@ pub fn creation_timeout(machine: &Machine, policy: &Policy) -> Duration {
         .and_then(|text| text.parse().ok())
         .or_else(|| machine.spec.configuration.creation_timeout.as_ref().and_then(SpecDuration::usable))
         .map_or(policy.creation_timeout, GoDuration::to_std)
+}
+
+/// Until when this machine has to have joined. Time in which we saw nothing does not count.
+pub(super) fn creation_deadline(seen: &Observed<'_>) -> Timestamp {
+    let created = seen.machine.created_at().unwrap_or(seen.now);
+    seen.blindness.deadline(created, creation_timeout(seen.machine, seen.policy), seen.now)
+}
+
+/// When to look at a deadline. One second late on purpose: timestamps in objects have no fractions, and "not after" must have
+/// become "after".
+pub(super) fn past(deadline: Timestamp) -> Timestamp {
+    later(deadline, Duration::from_secs(1))
 }
 
 /// How long this machine may be unhealthy.

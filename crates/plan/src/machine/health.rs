@@ -118,10 +118,10 @@ impl Patient<'_> {
 
     /// H7, and H11 before it.
     fn waits_to_join(&self, why: Reason) -> Verdict {
-        let Observed { machine, policy, now, .. } = *self.seen;
+        let Observed { machine, policy, .. } = *self.seen;
         let patience = facts::creation_timeout(machine, policy);
         let Some(created) = self.facts.created else { return stays(Wake::On(Awaited::Node), why) };
-        match clock(created, patience, now) {
+        match clock(self.seen, created, patience) {
             Clock::Runs { wake } => stays(wake, why),
             Clock::Ran => {
                 let text = text::never_joined(machine.name(), GoDuration::from(patience));
@@ -170,7 +170,7 @@ impl Patient<'_> {
     fn is_ill(&self) -> Verdict {
         let Observed { machine, policy, now, .. } = *self.seen;
         let patience = facts::health_timeout(machine, policy);
-        match clock(self.since(), patience, now) {
+        match clock(self.seen, self.since(), patience) {
             Clock::Runs { wake } => stays(wake, self.obstacle()),
             Clock::Ran if machine.spec.configuration.disable_health_timeout == Some(true) => {
                 stays(Wake::On(Awaited::Node), Reason::HealthTimeoutDisabled)
@@ -198,7 +198,7 @@ impl Patient<'_> {
 
     /// H5, H6 and H8; a failed update that nobody mends goes the way of every illness.
     fn is_updated(&self) -> Verdict {
-        let Observed { machine, policy, now, .. } = *self.seen;
+        let Observed { machine, policy, .. } = *self.seen;
         let node = match &self.state {
             State::Well(node) | State::Ill(node, _) => Some(*node),
             State::Missing => None,
@@ -218,7 +218,7 @@ impl Patient<'_> {
             }
             _ if updating => {
                 let patience = facts::in_place_timeout(machine, policy);
-                match clock(self.since(), patience, now) {
+                match clock(self.seen, self.since(), patience) {
                     Clock::Runs { wake } => stays(wake, Reason::Updating),
                     Clock::Ran => {
                         let text = in_place::timed_out(machine.name(), GoDuration::from(patience));
@@ -290,12 +290,10 @@ enum Clock {
     Ran,
 }
 
-fn clock(from: Timestamp, patience: Duration, now: Timestamp) -> Clock {
-    let deadline = facts::later(from, patience);
-    if now > deadline {
+fn clock(seen: &Observed<'_>, from: Timestamp, patience: Duration) -> Clock {
+    let deadline = seen.blindness.deadline(from, patience, seen.now);
+    if seen.now > deadline {
         return Clock::Ran;
     }
-    // One second late on purpose: timestamps in objects have no fractions, and "not after" must have become "after".
-    let at = facts::later(deadline, Duration::from_secs(1));
-    Clock::Runs { wake: Wake::By { awaited: Awaited::Node, at } }
+    Clock::Runs { wake: Wake::By { awaited: Awaited::Node, at: facts::past(deadline) } }
 }

@@ -13,9 +13,11 @@ mod delete;
 mod diagnosis;
 mod facts;
 mod health;
+mod hold;
 mod living;
 mod pods;
 mod reason;
+mod stale;
 mod status;
 mod step;
 mod tokens;
@@ -130,6 +132,9 @@ fn next_steps(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
             api::names::events::ours::INVALID,
             Awaited::Change,
         );
+    }
+    if stale::was_given_up(seen.machine, facts) {
+        return stale::plan(seen);
     }
     if create::is_due(facts) && !health::has_joined_all_the_same(seen, facts) {
         return create::plan(seen, facts);

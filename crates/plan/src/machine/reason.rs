@@ -46,6 +46,12 @@ pub enum Reason {
     VmFound(String),
     /// The VM exists but is not ready to be waited for.
     VmNotInitialized,
+    /// The VM was given the name of a node that another VM has left behind.
+    StaleNode(String),
+    /// A VM that must not stay.
+    LeftoverVm,
+    /// Its creation has failed for so long that it is given up.
+    CreationTimedOut,
     /// The VM runs; now its node has to come.
     VmRuns,
     /// The node has not registered yet.
@@ -103,6 +109,8 @@ pub enum Reason {
     PodsUnknown,
     /// Nothing is in the way of deleting the VM.
     ReadyToDeleteVm,
+    /// Its node is there and cannot be read, so it cannot be deleted.
+    NodeUnreadable(String),
     /// The VM is gone; its node object goes next.
     NodeLeft(String),
     /// VM and node are gone.
@@ -129,6 +137,14 @@ impl fmt::Display for Reason {
             Self::NamelessVm => f.write_str("the driver answered without naming the VM or its node"),
             Self::VmFound(id) => write!(f, "its VM is {id}, which is written down before anything else happens"),
             Self::VmNotInitialized => f.write_str("its VM exists but is not initialized"),
+            Self::StaleNode(name) => {
+                write!(
+                    f,
+                    "its VM was given the name of node {name:?}, which another VM has left behind; the VM is deleted"
+                )
+            }
+            Self::LeftoverVm => f.write_str("it was given up, and its VM must not stay"),
+            Self::CreationTimedOut => f.write_str("its VM could not be made in time"),
             Self::VmRuns => f.write_str("its VM runs; now its node has to come"),
             Self::NodeNotThere(name) => write!(f, "node {name:?} has not registered yet"),
             Self::NodeNotHealthy(why) => write!(f, "its node is not healthy: {why}"),
@@ -163,6 +179,7 @@ impl fmt::Display for Reason {
             Self::NodeNamed(name) => write!(f, "the cloud says that it became node {name:?}"),
             Self::PodsUnknown => f.write_str("the pods on its node must be looked at before the VM may go"),
             Self::ReadyToDeleteVm => f.write_str("nothing is in the way of deleting its VM"),
+            Self::NodeUnreadable(name) => write!(f, "node {name:?} is still registered but cannot be read"),
             Self::NodeLeft(name) => write!(f, "its VM is gone, but node {name:?} is still registered"),
             Self::NothingLeft => f.write_str("its VM and its node are gone"),
             Self::NotOurs => f.write_str("our part of its deletion is done; another finalizer holds it"),

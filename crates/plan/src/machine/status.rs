@@ -8,18 +8,19 @@
 use std::fmt;
 
 use api::deletion::Step as Stage;
+use api::descriptions as text;
 use api::names::conditions::in_place;
-use api::names::{descriptions, steps};
+use api::names::descriptions;
 use api::view::NodeView;
 use api::{
-    Code, CurrentStatus, LastOperation, Machine, MachinePhase, NodeAddress, NodeCondition, Object, OperationState,
+    Code, CurrentStatus, LastOperation, Machine, MachinePhase, NodeAddress, NodeCondition, OperationState,
     OperationType, Time,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::facts;
-use super::vm::{Call, Failure, Vm};
+use super::vm::{Call, Failure, Origin, Vm};
+use super::{Observed, facts, hold};
 use crate::Policy;
 
 /// The parts of a status to write; `None` leaves a part alone.
@@ -39,15 +40,16 @@ pub struct StatusWrite {
 
 impl StatusWrite {
     /// The VM runs and its node has to come.
-    pub(super) fn pending(machine: &Machine, now: Timestamp) -> Self {
-        Self::change(
+    pub(super) fn pending(machine: &Machine, vm: &Vm, now: Timestamp) -> Self {
+        let write = Self::change(
             machine,
             MachinePhase::Pending,
             OperationType::Create,
             OperationState::Processing,
             descriptions::CREATING.to_owned(),
             now,
-        )
+        );
+        Self { last_known_state: noted(machine, vm), ..write }
     }
 
     /// The VM runs and nothing has to join.
@@ -67,30 +69,38 @@ impl StatusWrite {
             text,
             now,
         );
-        Self { addresses: Some(addresses), ..write }
+        Self { addresses: Some(addresses), last_known_state: noted(machine, vm), ..write }
     }
 
     /// A call on the way to a VM failed.
-    pub(super) fn creation_failed(machine: &Machine, failure: &Failure, policy: &Policy, now: Timestamp) -> Self {
+    pub(super) fn creation_failed(seen: &Observed<'_>, failure: &Failure) -> Self {
+        let Observed { machine, now, .. } = *seen;
         let text = match failure.call {
-            Call::Initialize => {
-                format!("{}{}. {}", descriptions::INITIALIZE_FAILED, failure.text, steps::INITIALIZE_VM)
-            }
-            _ => format!("{}{}", descriptions::CREATE_FAILED, failure.text),
+            Call::Initialize => text::creation::initialize_failed(&failure.text),
+            _ => text::creation::failed(&failure.text),
         };
-        let created = machine.created_at().unwrap_or(now);
-        let too_late = facts::later(created, facts::creation_timeout(machine, policy)) < now;
+        let too_late = facts::creation_deadline(seen) < now;
         let phase = if too_late { MachinePhase::Failed } else { MachinePhase::CrashLoopBackOff };
         let mut write = Self::change(machine, phase, OperationType::Create, OperationState::Failed, text, now);
         if let Some(operation) = &mut write.last_operation {
             operation.error_code = failure.code.to_string();
         }
         // What the driver noted for its next attempt is of no use after a failure that another attempt cannot mend.
-        let passing = matches!(
-            failure.code,
-            Code::ResourceExhausted | Code::Unknown | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable
-        );
-        write.last_known_state = failure.last_known_state.clone().or_else(|| (!passing).then(String::new));
+        let of_use =
+            failure.call == Call::Initialize || failure.code == Code::ResourceExhausted || hold::passes(failure.code);
+        write.last_known_state = failure.last_known_state.clone().or_else(|| (!of_use).then(String::new));
+        write
+    }
+
+    /// Creation has failed for too long: as it was, but for good.
+    pub(super) fn creation_given_up(machine: &Machine, now: Timestamp) -> Self {
+        let last = &machine.status.last_operation;
+        let text = last.description.clone();
+        let mut write =
+            Self::change(machine, MachinePhase::Failed, OperationType::Create, OperationState::Failed, text, now);
+        if let Some(operation) = &mut write.last_operation {
+            operation.error_code.clone_from(&last.error_code);
+        }
         write
     }
 
@@ -100,41 +110,28 @@ impl StatusWrite {
         Self { last_operation: Some(operation), ..Self::default() }
     }
 
-    /// The deletion goes on at `stage`.
-    pub(super) fn deleting(machine: &Machine, stage: Stage, what_happened: &str, now: Timestamp) -> Self {
-        let text = stage.describe(what_happened);
-        if machine.status.current_status.phase == MachinePhase::Terminating {
-            let operation = operation(OperationType::Delete, OperationState::Processing, text, now);
-            return Self { last_operation: Some(operation), ..Self::default() };
-        }
-        let mut write = Self::change(
-            machine,
-            MachinePhase::Terminating,
-            OperationType::Delete,
-            OperationState::Processing,
-            text,
-            now,
-        );
+    /// The deletion begins: nobody may count on the machine, and its preservation is over.
+    pub(super) fn terminating(machine: &Machine, now: Timestamp) -> Self {
+        let text = text::deletion::started();
+        let (kind, state) = (OperationType::Delete, OperationState::Processing);
+        let mut write = Self::change(machine, MachinePhase::Terminating, kind, state, text, now);
         if let Some(current) = &mut write.current_status {
-            current.preserve_expiry_time = None; // deleting a machine ends its preservation
+            current.preserve_expiry_time = None;
         }
         write
     }
 
-    /// The deletion is held up at `stage`.
-    pub(super) fn deletion_failed(
-        machine: &Machine,
-        stage: Stage,
-        what_happened: &str,
-        last_known: Option<&str>,
-        now: Timestamp,
-    ) -> Self {
-        let mut write = Self::deleting(machine, stage, what_happened, now);
-        if let Some(operation) = &mut write.last_operation {
-            operation.state = OperationState::Failed;
-        }
-        write.last_known_state = last_known.map(str::to_owned);
-        write
+    /// The deletion goes on with `stage`.
+    pub(super) fn deleting(stage: Stage, what_happened: &str, now: Timestamp) -> Self {
+        let operation =
+            operation(OperationType::Delete, OperationState::Processing, stage.describe(what_happened), now);
+        Self { last_operation: Some(operation), ..Self::default() }
+    }
+
+    /// The deletion is held up; the text ends with where it stands.
+    pub(super) fn deletion_failed(text: String, now: Timestamp) -> Self {
+        let operation = operation(OperationType::Delete, OperationState::Failed, text, now);
+        Self { last_operation: Some(operation), ..Self::default() }
     }
 
     /// Whether the copy on the machine is out of date. Heartbeats and messages do not count, or every heartbeat would be a write.
@@ -236,6 +233,16 @@ impl fmt::Display for StatusWrite {
 
 fn operation(kind: OperationType, state: OperationState, description: String, now: Timestamp) -> LastOperation {
     LastOperation { description, error_code: String::new(), last_update_time: Some(Time::from(now)), state, kind }
+}
+
+/// What the driver noted while it made the VM, if that is news: it costs no write of its own.
+fn noted(machine: &Machine, vm: &Vm) -> Option<String> {
+    match &vm.origin {
+        Origin::Made { last_known_state: Some(state) } if *state != machine.status.last_known_state => {
+            Some(state.clone())
+        }
+        _ => None,
+    }
 }
 
 /// The object with every key present, `null` where it has no value.

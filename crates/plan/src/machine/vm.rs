@@ -82,6 +82,16 @@ pub enum Call {
 }
 
 impl Call {
+    /// The driver contract's name of it, which operators know from the reference.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Status => "GetMachineStatus",
+            Self::Create => "CreateMachine",
+            Self::Initialize => "InitializeMachine",
+            Self::Delete => "DeleteMachine",
+        }
+    }
+
     /// How people call it.
     pub fn verb(self) -> &'static str {
         match self {

@@ -32,7 +32,7 @@ pub(super) fn drain(
                 return look();
             }
             let because = Reason::PodsInTheWay(pods.clone());
-            let write = StatusWrite::deleting(seen.machine, Stage::Drain, &format!("{because}."), seen.now);
+            let write = StatusWrite::deleting(Stage::Drain, &format!("{because}."), seen.now);
             let mut steps = Vec::new();
             if write.is_news(seen.machine, seen.policy, seen.now) {
                 steps.push(Step::Status(write));

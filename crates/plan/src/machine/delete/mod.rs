@@ -9,16 +9,16 @@
 
 mod emptying;
 
-use std::time::Duration;
-
 use api::deletion::Step as Stage;
+use api::descriptions::deletion as text;
 use api::names::{descriptions, events, finalizers};
-use api::{Code, MachinePhase, Object};
+use api::{MachinePhase, Object};
 
+use super::hold::Hold;
 use super::vm::{Call, Failure, VmKnowledge};
 use super::{
     Facts, MachinePatch, NodePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
-    facts, refusal,
+    facts, hold,
 };
 use crate::{Awaited, Lookup, Wake};
 
@@ -29,12 +29,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if let VmKnowledge::Calling { call, until } = seen.vm {
         return Plan::wait(Wake::By { awaited: Awaited::DriverAnswer, at: *until }, Reason::CallUnderWay(*call));
     }
-    let Some(stage) = stage(seen, facts) else {
-        let write = StatusWrite::deleting(seen.machine, Stage::GetVmStatus, "", seen.now);
-        let notice =
-            Notice { tone: Tone::Normal, reason: events::ours::TERMINATING, message: "deletion begins".into() };
-        return Plan::of(vec![Step::Status(write), Step::Tell(notice)], Wake::Again, Reason::DeletionAsked);
-    };
+    let Some(stage) = stage(seen) else { return begin(seen, facts) };
     match stage {
         Stage::GetVmStatus | Stage::Drain => locate_node(seen, facts),
         Stage::DeleteVolumeAttachments => emptying::detach(seen, facts),
@@ -45,17 +40,27 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 }
 
 /// How far the deletion has come: what the text says, moved on by what the cloud has said since. `None` = it has not begun.
-fn stage(seen: &Observed<'_>, facts: &Facts<'_>) -> Option<Stage> {
-    if *facts.phase != MachinePhase::Terminating {
-        return None;
-    }
-    let written = Stage::from_description(&seen.machine.status.last_operation.description)?;
+fn stage(seen: &Observed<'_>) -> Option<Stage> {
+    let written = Stage::of(seen.machine)?;
     let vm_gone = *seen.vm == VmKnowledge::Gone;
     Some(if vm_gone && matches!(written, Stage::DeleteVolumeAttachments | Stage::DeleteVm) {
         Stage::DeleteNode
     } else {
         written
     })
+}
+
+/// D1: nobody may count on it any more. A machine whose class never existed goes at once: nobody can have made a VM for it.
+fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    let untried = matches!(facts.phase, MachinePhase::New | MachinePhase::Terminating)
+        && seen.machine.status.last_operation.error_code.is_empty();
+    let unmade = facts.provider_id.is_none() && facts.node_name.is_none() && !matches!(seen.vm, VmKnowledge::Known(_));
+    if matches!(seen.class, Lookup::Absent) && untried && unmade {
+        return let_go(facts);
+    }
+    let write = StatusWrite::terminating(seen.machine, seen.now);
+    let notice = Notice { tone: Tone::Normal, reason: events::ours::TERMINATING, message: "deletion begins".into() };
+    Plan::of(vec![Step::Status(write), Step::Tell(notice)], Wake::Again, Reason::DeletionAsked)
 }
 
 /// D2: which node the machine became. Only then can it be emptied.
@@ -84,16 +89,13 @@ fn find_node(seen: &Observed<'_>) -> Plan {
         }
         VmKnowledge::Known(_) | VmKnowledge::Absent | VmKnowledge::Gone => unknown(),
         VmKnowledge::Failed(failure) if failure.call == Call::Status => {
-            let (delay, text) = match failure.code {
-                Code::Unknown | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable | Code::Canceled => {
-                    (seen.policy.short_retry, descriptions::VM_STATUS_RETRY.to_owned())
-                }
-                _ => {
-                    let text = format!("{} machine code: {}", descriptions::VM_STATUS_ABORT, failure.text);
-                    (seen.policy.medium_retry, text)
-                }
+            let (delay, text) = if hold::passes(failure.code) {
+                (seen.policy.short_retry, text::vm_status_unavailable())
+            } else {
+                (seen.policy.medium_retry, text::vm_status_failed(&failure.text))
             };
-            hold_up(seen, failure, &Hold { stage: Stage::GetVmStatus, delay, text, again: Call::Status })
+            let write = StatusWrite::deletion_failed(text, seen.now);
+            hold::hold_up(seen, failure, Hold { delay, write, again: Call::Status })
         }
         VmKnowledge::Unasked | VmKnowledge::Failed(_) | VmKnowledge::Calling { .. } => {
             Plan::of(vec![Step::Driver(Call::Status)], Wake::On(Awaited::DriverAnswer), Reason::NodeUnknown)
@@ -103,7 +105,7 @@ fn find_node(seen: &Observed<'_>) -> Plan {
 
 /// From here on the node is not touched again until the VM is gone, whoever carries on.
 fn begin_vm_deletion(seen: &Observed<'_>, why: &str) -> Plan {
-    let write = StatusWrite::deleting(seen.machine, Stage::DeleteVm, why, seen.now);
+    let write = StatusWrite::deleting(Stage::DeleteVm, why, seen.now);
     Plan::of(vec![Step::Status(write)], Wake::Again, Reason::ReadyToDeleteVm)
 }
 
@@ -132,58 +134,23 @@ fn call_delete() -> Plan {
 }
 
 fn retry_later(seen: &Observed<'_>, failure: &Failure) -> Plan {
-    let (delay, outlook) = match failure.code {
-        Code::Unknown | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable | Code::Canceled => {
-            (seen.policy.short_retry, descriptions::VM_DELETION_RETRY)
-        }
-        _ => (seen.policy.long_retry, descriptions::VM_DELETION_ABORT),
+    let (delay, text) = if hold::passes(failure.code) {
+        (seen.policy.short_retry, text::vm_deletion_unavailable(&failure.text))
+    } else {
+        (seen.policy.long_retry, text::vm_deletion_failed(&failure.text))
     };
-    let text = format!("{}{}{outlook}", descriptions::VM_DELETION_FAILED, failure.text);
-    hold_up(seen, failure, &Hold { stage: Stage::DeleteVm, delay, text, again: Call::Delete })
-}
-
-/// A deletion that cannot go on for now.
-struct Hold {
-    /// Where it stands.
-    stage: Stage,
-    /// How long it waits.
-    delay: Duration,
-    /// What it says meanwhile.
-    text: String,
-    /// What is tried then.
-    again: Call,
-}
-
-/// Says that a call failed, and tries again after a while.
-fn hold_up(seen: &Observed<'_>, failure: &Failure, hold: &Hold) -> Plan {
-    let because = Reason::CallFailed { call: failure.call, code: failure.code };
-    let at = facts::later(failure.at, hold.delay);
-    if at <= seen.now {
-        return Plan::of(vec![Step::Driver(hold.again)], Wake::On(Awaited::DriverAnswer), because);
-    }
-    let write = StatusWrite::deletion_failed(
-        seen.machine,
-        hold.stage,
-        &hold.text,
-        Some(failure.last_known_state.as_deref().unwrap_or_default()),
-        seen.now,
-    );
-    let mut steps = Vec::new();
-    if write.is_news(seen.machine, seen.policy, seen.now) {
-        steps.push(Step::Status(write));
-        steps.push(Step::Tell(Notice {
-            tone: Tone::Warning,
-            reason: events::ours::DRIVER_ERROR,
-            message: format!("{because}: {}", failure.text),
-        }));
-    }
-    Plan::of(steps, Wake::By { awaited: Awaited::Retry, at }, because)
+    let last_known_state = Some(failure.last_known_state.clone().unwrap_or_default());
+    let write = StatusWrite { last_known_state, ..StatusWrite::deletion_failed(text, seen.now) };
+    hold::hold_up(seen, failure, Hold { delay, write, again: Call::Delete })
 }
 
 /// Our finalizer leaves the node first, and with the node's uid as guard: a new node of the same name is somebody else's.
 fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    let Target::Cluster { node: Lookup::Present(node), .. } = seen.target else {
-        return let_go(facts);
+    let node = match seen.target {
+        Target::Cluster { node: Lookup::Present(node), .. } => node,
+        // It is there: without it the machine would leave a node behind that nobody can delete, for our finalizer is on it.
+        Target::Cluster { node: Lookup::Undecodable, .. } => return unreadable_node(seen, facts),
+        Target::Cluster { node: Lookup::Absent, .. } | Target::None => return let_go(facts),
     };
     let name = node.name().to_owned();
     let uid = node.uid();
@@ -216,13 +183,25 @@ fn let_go(facts: &Facts<'_>) -> Plan {
 
 /// The VM cannot be deleted for want of its class; the text keeps its place in the deletion.
 fn stuck(seen: &Observed<'_>, because: Reason, awaited: Awaited) -> Plan {
-    let write = StatusWrite::deletion_failed(seen.machine, Stage::DeleteVm, &format!("{because}."), None, seen.now);
-    let mut plan = refusal(seen, because, "DeletionBlocked", awaited);
-    plan.steps.retain(|step| matches!(step, Step::Tell(_)));
+    let text = Stage::DeleteVm.describe(&format!("{because}."));
+    blocked(seen, text, because, awaited)
+}
+
+fn unreadable_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    let because = Reason::NodeUnreadable(facts.node_name.unwrap_or_default().to_owned());
+    let text = text::node_lookup_failed(facts.node_name.unwrap_or_default(), "it cannot be read");
+    blocked(seen, text, because, Awaited::Node)
+}
+
+/// Somebody has to mend something before the deletion can go on.
+fn blocked(seen: &Observed<'_>, text: String, because: Reason, awaited: Awaited) -> Plan {
+    let write = StatusWrite::deletion_failed(text, seen.now);
+    let mut steps = Vec::new();
     if write.is_news(seen.machine, seen.policy, seen.now) {
-        plan.steps.insert(0, Step::Status(write));
-    } else {
-        plan.steps.clear();
+        let message = format!("deletion cannot go on: {because}");
+        steps.push(Step::Status(write));
+        steps.push(Step::Tell(Notice { tone: Tone::Warning, reason: "DeletionBlocked", message }));
     }
-    plan
+    let at = facts::later(seen.now, seen.policy.long_retry);
+    Plan::of(steps, Wake::By { awaited, at }, because)
 }

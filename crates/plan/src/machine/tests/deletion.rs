@@ -97,7 +97,7 @@ fn a_node_with_pods_that_anybody_would_miss_keeps_its_vm() {
 
 #[rstest]
 #[case::marked("Set machine status to termination. Now, getting VM Status", &["look which pods are on node \"node-1\""])]
-#[case::by_the_manager("Deleting machine from cloud provider", &["note: Set machine status to termination. Now, getting VM Status"])]
+#[case::by_the_manager("Deleting machine from cloud provider", &["set its phase to Terminating"])]
 #[case::draining("Drain failed due to - boom. Will retry in next sync. Initiate node drain", &["look which pods are on node \"node-1\""])]
 #[case::attachments("Force Drain successful. Delete Volume Attachments", &["ask the cloud to delete its VM"])]
 #[case::vm("Drain successful. Initiate VM deletion", &["ask the cloud to delete its VM"])]
