@@ -93,6 +93,14 @@ id! {
     /// What tells an object from a later one of the same name.
     Uid
 }
+id! {
+    /// The name of a PersistentVolume.
+    VolumeName
+}
+id! {
+    /// A disk's id at its provider, as it appears among the volumes attached to a Node.
+    VolumeId
+}
 
 #[cfg(test)]
 mod tests {

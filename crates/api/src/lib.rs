@@ -42,7 +42,7 @@ pub use code::{Code, CodedText};
 pub use condition::{MachineDeploymentCondition, MachineSetCondition, NodeCondition};
 pub use duration::{DurationError, GoDuration};
 pub use equality::same_meaning;
-pub use ids::{MachineName, NodeName, ProviderId, Uid};
+pub use ids::{MachineName, NodeName, ProviderId, Uid, VolumeId, VolumeName};
 pub use int_or_string::{IntOrString, Rounding};
 pub use machine::{CurrentStatus, Machine, MachineStatus, NodeAddress};
 pub use machine_class::{ClassNodeTemplate, MachineClass, SecretRef};

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::drain;
 use crate::permit::Limit;
 use crate::safety::SafetyPolicy;
 
@@ -53,6 +54,8 @@ pub struct Policy {
     pub expectation_patience: Duration,
     /// What keeps mistakes from costing machines.
     pub safety: SafetyPolicy,
+    /// How a node is emptied.
+    pub drain: drain::Limits,
 }
 
 impl Default for Policy {
@@ -80,6 +83,7 @@ impl Default for Policy {
             fleet_interval: Duration::from_millis(100),
             expectation_patience: 5 * MINUTE,
             safety: SafetyPolicy::default(),
+            drain: drain::Limits::default(),
         }
     }
 }

@@ -1,0 +1,137 @@
+//! VolumeAttachments of a node whose pods were made to leave.
+//!
+//! Kubernetes waits minutes before it detaches a volume from a node that cannot confirm its unmounting. After a forced drain
+//! nobody will confirm anything, so the attachments are deleted here, that the volumes can be used elsewhere at once. All of
+//! them are: whoever made them, they are attached to a VM that goes. Deletion is waited for until it has begun, not until it is
+//! done, and at most as long as a drain may take.
+
+use std::time::Duration;
+
+use api::view::{NodeView, VolumeAttachmentView};
+use api::{Object, Uid};
+use jiff::Timestamp;
+
+use super::pause::{later, pause};
+use super::{Limits, Memory, Note, Watched};
+use crate::{Awaited, Lookup, Wake};
+
+/// What is known.
+#[derive(Clone, Debug)]
+pub struct Scene<'a> {
+    /// The node's name.
+    pub name: &'a str,
+    /// The node.
+    pub node: Lookup<&'a NodeView>,
+    /// The attachments of the cluster, or at least of this node.
+    pub attachments: Watched<Vec<&'a VolumeAttachmentView>>,
+    /// When this step began.
+    pub since: Option<Timestamp>,
+    /// How long it may take: the drain timeout of the machine.
+    pub timeout: Duration,
+    /// Limits of drains.
+    pub limits: &'a Limits,
+    /// The time of the decision.
+    pub now: Timestamp,
+}
+
+/// What to do about the attachments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detachment {
+    /// Attachments to delete, by their uid; each answered by [`Note::AttachmentAnswered`].
+    pub delete: Vec<AttachmentId>,
+    /// What to remember, before the requests go out.
+    pub notes: Vec<Note>,
+    /// How things stand.
+    pub state: State,
+}
+
+/// An attachment: this very one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachmentId {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: Uid,
+}
+
+/// How things stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Some are not yet marked for deletion, or nothing is known yet.
+    Waiting {
+        /// How many.
+        live: usize,
+        /// When to look again.
+        wake: Wake,
+    },
+    /// There is no node.
+    NoNode,
+    /// No volume is attached to the node.
+    Detached,
+    /// Every attachment is marked for deletion.
+    NoneLive,
+    /// Some could not be deleted in all that time; the VM goes all the same.
+    GivenUp {
+        /// How many.
+        live: usize,
+    },
+}
+
+/// Decides what to do about a node's attachments.
+#[must_use]
+pub fn detach(scene: &Scene<'_>, memory: &Memory) -> Detachment {
+    let ended = |state| Detachment { delete: Vec::new(), notes: Vec::new(), state };
+    let end = scene.since.map(|since| later(since, scene.timeout.max(scene.limits.forced_timeout)));
+    let over = end.is_some_and(|end| end <= scene.now);
+    let node = match scene.node {
+        Lookup::Absent => return ended(State::NoNode),
+        Lookup::Present(node) => Some(node),
+        Lookup::Undecodable => None,
+    };
+    if node.is_some_and(|node| node.status.volumes_attached.is_empty()) {
+        return ended(State::Detached);
+    }
+    let again = |at: Timestamp| Wake::By { awaited: Awaited::Pods, at: end.map_or(at, |end| at.min(end)) };
+    let attachments = match &scene.attachments {
+        Watched::Seen(attachments) => attachments.as_slice(),
+        Watched::Never => return ended(State::NoneLive), // nobody lets us look, so there is nothing to be done
+        Watched::NotYet if over => return ended(State::GivenUp { live: 0 }),
+        Watched::NotYet => {
+            let wake = again(later(scene.now, scene.limits.first_pause));
+            return ended(State::Waiting { live: 0, wake });
+        }
+    };
+    let live: Vec<&&VolumeAttachmentView> =
+        attachments.iter().filter(|a| a.spec.node_name == *scene.name && !a.is_deleting()).collect();
+    match live.len() {
+        0 => return ended(State::NoneLive),
+        live if over => return ended(State::GivenUp { live }),
+        _ => {}
+    }
+    let (mut delete, mut notes, mut next) = (Vec::new(), Vec::new(), later(scene.now, scene.limits.longest_pause));
+    for attachment in &live {
+        let due = due(scene, memory, &attachment.uid());
+        if due <= scene.now {
+            delete.push(AttachmentId { name: attachment.name().to_owned(), uid: attachment.uid() });
+            notes.push(Note::AttachmentAsked { attachment: attachment.uid(), at: scene.now });
+        }
+        next = next.min(if due <= scene.now { later(scene.now, scene.limits.answer_patience) } else { due });
+    }
+    Detachment { delete, notes, state: State::Waiting { live: live.len(), wake: again(next) } }
+}
+
+/// When an attachment is deleted, or deleted again.
+fn due(scene: &Scene<'_>, memory: &Memory, attachment: &Uid) -> Timestamp {
+    let limits = scene.limits;
+    let Some(tries) = memory.attachments.get(attachment) else { return scene.now };
+    if let Some((_, at)) = tries.asked {
+        return later(at, limits.answer_patience);
+    }
+    match (&tries.granted, &tries.setback) {
+        (Some(granted), _) => later(granted.at, limits.answer_patience), // the watch will show it
+        (None, Some(setback)) => {
+            later(setback.at, pause(attachment, setback.count, limits.first_pause, limits.longest_pause))
+        }
+        (None, None) => scene.now,
+    }
+}

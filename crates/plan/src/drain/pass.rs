@@ -1,0 +1,103 @@
+//! One look at a drain: what has been decided so far.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::blocker::{self, Blocker, Obstacle};
+use super::memory::{Memory, Note, Verb};
+use super::pause::later;
+use super::selection::PodId;
+use super::{Advance, Outcome, Request, Step, View};
+use crate::{Awaited, Wake};
+
+/// Collects steps, notes and waits. Its memory already contains the notes, so that what is decided later in a pass knows what
+/// was decided earlier.
+pub(super) struct Pass<'a, 'r> {
+    pub(super) request: &'r Request<'a>,
+    pub(super) view: &'a View<'a>,
+    pub(super) memory: Memory,
+    pub(super) now: Timestamp,
+    steps: Vec<Step>,
+    notes: Vec<Note>,
+    blockers: BTreeSet<Blocker>,
+    wake: Option<Timestamp>,
+}
+
+impl<'a, 'r> Pass<'a, 'r> {
+    pub(super) fn new(request: &'r Request<'a>, view: &'a View<'a>, memory: &Memory) -> Self {
+        Self {
+            request,
+            view,
+            memory: memory.clone(),
+            now: view.now,
+            steps: Vec::new(),
+            notes: Vec::new(),
+            blockers: BTreeSet::new(),
+            wake: None,
+        }
+    }
+
+    pub(super) fn note(&mut self, note: Note) {
+        self.memory.take([note.clone()]);
+        self.notes.push(note);
+    }
+
+    pub(super) fn step(&mut self, step: Step) {
+        if !self.steps.contains(&step) {
+            self.steps.push(step);
+        }
+    }
+
+    /// Asks the API server to let a pod go. Until it answers, the pod is in the way.
+    pub(super) fn ask(&mut self, pod: PodId, verb: Verb, budget: Option<String>) {
+        self.note(Note::Asked { pod: pod.uid.clone(), verb, budget, at: self.now });
+        self.block(
+            pod.to_string(),
+            Obstacle::Unanswered(verb),
+            Some(later(self.now, self.request.limits.answer_patience)),
+        );
+        self.steps.push(match verb {
+            Verb::Evict => Step::Evict(pod),
+            Verb::Delete => Step::Delete(pod),
+        });
+    }
+
+    pub(super) fn block(&mut self, pod: String, obstacle: Obstacle, until: Option<Timestamp>) {
+        self.blockers.insert(Blocker { obstacle, pod });
+        if let Some(at) = until {
+            self.wake(at);
+        }
+    }
+
+    pub(super) fn wake(&mut self, at: Timestamp) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+
+    /// Whether anything is still to be done or waited for.
+    pub(super) fn is_over(&self) -> bool {
+        self.blockers.is_empty() && self.steps.is_empty()
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        let blockers: Vec<Blocker> = self.blockers.iter().cloned().collect();
+        blocker::failure(&blockers, self.request.node)
+    }
+
+    /// Still at it. A wait whose end nobody knows is looked at again all the same.
+    pub(super) fn working(self) -> Advance {
+        let waiting: Vec<Blocker> = self.blockers.into_iter().collect();
+        let failure = blocker::failure(&waiting, self.request.node);
+        let at = self.wake.unwrap_or_else(|| later(self.now, self.request.limits.longest_pause));
+        Advance {
+            steps: self.steps,
+            notes: self.notes,
+            outcome: Outcome::Working { waiting, failure },
+            wake: Wake::By { awaited: Awaited::Pods, at },
+        }
+    }
+
+    pub(super) fn ended(self, outcome: Outcome) -> Advance {
+        Advance { steps: Vec::new(), notes: self.notes, outcome, wake: Wake::Again }
+    }
+}

@@ -1,0 +1,56 @@
+//! How long until the next attempt.
+//!
+//! Pauses double up to a longest one and are shortened by up to a quarter, so that fifty pods that were refused together do not
+//! come back together. The share is taken from the pod's uid and the number of the attempt: scattered, and yet the same for
+//! whoever computes it again.
+
+use std::time::Duration;
+
+use api::Uid;
+use jiff::{SignedDuration, Timestamp};
+
+/// `from` plus a duration, held at the end of time instead of failing.
+pub(super) fn later(from: Timestamp, by: Duration) -> Timestamp {
+    SignedDuration::try_from(by).ok().and_then(|by| from.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
+}
+
+/// The pause after this many attempts in a row came to nothing.
+pub(super) fn pause(of: &Uid, attempts: u32, first: Duration, longest: Duration) -> Duration {
+    let doublings = attempts.saturating_sub(1).min(16);
+    let whole = first.saturating_mul(1 << doublings).min(longest);
+    let share = u32::try_from(scatter(of.as_str(), attempts) % 256).unwrap_or_default();
+    whole.mul_f64(1.0 - f64::from(share) / 1024.0)
+}
+
+/// FNV-1a: small, and the same on every machine.
+fn scatter(text: &str, salt: u32) -> u64 {
+    let bytes = text.bytes().chain(salt.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)) >> 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FIRST: Duration = Duration::from_secs(5);
+    const LONGEST: Duration = Duration::from_secs(20);
+
+    proptest! {
+        #[test]
+        fn pauses_grow_to_the_longest_and_lose_at_most_a_quarter(uid in "[a-f0-9]{8}", attempts in 0u32..100) {
+            let whole = match attempts { 0 | 1 => 5, 2 => 10, _ => 20 };
+            let whole = Duration::from_secs(whole);
+            let pause = pause(&uid.as_str().into(), attempts, FIRST, LONGEST);
+            prop_assert!(pause <= whole && pause > whole.mul_f64(0.75), "{pause:?} of {whole:?}");
+        }
+    }
+
+    #[test]
+    fn pods_that_were_refused_together_come_back_apart() {
+        let mut pauses: Vec<_> = (0..50).map(|i| pause(&format!("uid-{i}").into(), 3, FIRST, LONGEST)).collect();
+        pauses.sort_unstable();
+        pauses.dedup();
+        assert!(pauses.len() > 30, "{}", pauses.len());
+    }
+}

@@ -1,0 +1,212 @@
+//! Pods with volumes, one by one.
+//!
+//! At any time at most one of them is on its way: from the request until its volumes have left this node and arrived on
+//! another, or have taken too long over it. A pod that a budget refuses does not hold up the next; a pod whose volumes do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::view::PodView;
+use api::{Object, Uid, VolumeName};
+use jiff::Timestamp;
+
+use super::blocker::Obstacle;
+use super::budget::Budgets;
+use super::memory::{Leftovers, Note, Verb};
+use super::pass::Pass;
+use super::pause::later;
+use super::pod::{self, Luggage, Need};
+use super::selection::{self, PodId};
+use super::volumes::{self, Fate, Move, MoveKey, Places, Tracked};
+use super::{Step, Watched};
+
+/// Whether the next pod may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Road {
+    Free,
+    Taken,
+}
+
+pub(super) fn advance(
+    pass: &mut Pass<'_, '_>,
+    mut leaving: Vec<&PodView>,
+    everybody: &[&PodView],
+    budgets: &mut Budgets<'_>,
+) {
+    if leaving.is_empty() && pass.memory.moves.is_empty() {
+        return;
+    }
+    if pass.view.attachments == Watched::NotYet {
+        pass.step(Step::Watch);
+    }
+    selection::in_order(&mut leaving);
+    let tracked = if leaving.is_empty() { Some(BTreeMap::new()) } else { volumes::tracked(pass, &leaving, everybody) };
+    if let Some(tracked) = &tracked {
+        take_up_who_is_leaving(pass, &leaving, tracked);
+        take_up_leftovers(pass, &leaving);
+    }
+    let mut road = settle(pass, everybody);
+    let waits_for_attachments = pass.view.attachments == Watched::NotYet && pass.memory.leftovers == Leftovers::NotSeen;
+    if tracked.is_none() || waits_for_attachments || leaving.iter().any(|p| pod::unanswered(pass, &p.uid()).is_some()) {
+        road = Road::Taken;
+    }
+    for pod in leaving {
+        let id = PodId::of(pod);
+        if is_moving(pass, &id.uid) {
+            continue; // its volumes say what it waits for
+        }
+        match pod::need(pass, pod, Luggage::Volumes, budgets) {
+            Need::Request(verb) if road == Road::Free => {
+                road = Road::Taken;
+                let volumes = tracked.as_ref().and_then(|t| t.get(&id.uid)).cloned().unwrap_or_default();
+                set_off(pass, pod, verb, volumes, budgets);
+            }
+            Need::Request(_) => {
+                let why = if tracked.is_none() { Obstacle::VolumesUnknown } else { Obstacle::Turn };
+                pass.block(id.to_string(), why, None);
+            }
+            Need::Wait(obstacle, until) => pass.block(id.to_string(), obstacle, until),
+        }
+    }
+}
+
+/// A pod whose volumes have moved on need not be waited for longer than its end should take: only its name is left here.
+pub(super) fn is_let_go(pass: &Pass<'_, '_>, pod: &PodView) -> bool {
+    selection::has_volumes(pod, pass.request.limits)
+        && pod.is_deleting()
+        && pod::gone_by(pass, pod).is_some_and(|by| by <= pass.now)
+        && pass.memory.moves.get(&MoveKey::Pod(pod.uid())).is_none_or(|moving| moving.detached.is_some())
+}
+
+fn set_off(pass: &mut Pass<'_, '_>, pod: &PodView, verb: Verb, volumes: Vec<Tracked>, budgets: &Budgets<'_>) {
+    let id = PodId::of(pod);
+    if !volumes.is_empty() {
+        let detach_by = later(pass.now, pod::grace(pod) + pass.request.limits.detach_timeout);
+        note_move(pass, MoveKey::Pod(id.uid.clone()), Some(id.clone()), volumes, detach_by);
+    }
+    pass.ask(id, verb, budgets.version(pod));
+}
+
+fn note_move(pass: &mut Pass<'_, '_>, key: MoveKey, pod: Option<PodId>, volumes: Vec<Tracked>, detach_by: Timestamp) {
+    pass.note(Note::Moving { key, what: Move { pod, volumes, detach_by, detached: None } });
+}
+
+/// A pod that is on its way out, sent by whomever, holds up the others like one that we sent.
+fn take_up_who_is_leaving(pass: &mut Pass<'_, '_>, leaving: &[&PodView], tracked: &BTreeMap<Uid, Vec<Tracked>>) {
+    for pod in leaving {
+        let key = MoveKey::Pod(pod.uid());
+        let volumes = tracked.get(&pod.uid()).cloned().unwrap_or_default();
+        if volumes.is_empty() || pass.memory.moves.contains_key(&key) {
+            continue;
+        }
+        let end = match (pod.deleted_at(), pod::gone_by(pass, pod)) {
+            (Some(end), _) => end,
+            (None, Some(_)) => later(pass.now, pod::grace(pod)),
+            (None, None) => continue,
+        };
+        let detach_by = later(end, pass.request.limits.detach_timeout);
+        note_move(pass, key, Some(PodId::of(pod)), volumes, detach_by);
+    }
+}
+
+/// Volumes that are being taken off the node when we first look belong to a pod that a process before us may have sent away.
+/// They are waited for like any other, once.
+fn take_up_leftovers(pass: &mut Pass<'_, '_>, leaving: &[&PodView]) {
+    if pass.memory.leftovers == Leftovers::Seen || pass.view.attachments == Watched::NotYet || leaving.is_empty() {
+        return;
+    }
+    let ours: BTreeSet<VolumeName> =
+        pass.memory.moves.values().flat_map(|moving| &moving.volumes).map(|volume| volume.name.clone()).collect();
+    let detach_by = later(pass.now, pass.request.limits.detach_timeout);
+    for name in Places::of(pass).leaving().difference(&ours).cloned() {
+        let volumes = vec![Tracked { name: name.clone(), id: None, fate: Fate::Ends }];
+        note_move(pass, MoveKey::Volume(name), None, volumes, detach_by);
+    }
+    pass.note(Note::LeftoversSeen);
+}
+
+fn is_moving(pass: &Pass<'_, '_>, pod: &Uid) -> bool {
+    pass.memory.moves.contains_key(&MoveKey::Pod(pod.clone()))
+}
+
+/// Looks where the moving volumes are.
+fn settle(pass: &mut Pass<'_, '_>, everybody: &[&PodView]) -> Road {
+    let here: BTreeMap<Uid, &PodView> = everybody.iter().map(|pod| (pod.uid(), *pod)).collect();
+    let mut road = Road::Free;
+    for (key, moving) in pass.memory.moves.clone() {
+        let pod = match &key {
+            MoveKey::Pod(uid) => here.get(uid).copied(),
+            MoveKey::Volume(_) => None,
+        };
+        if look_at_move(pass, &key, &moving, pod) == Road::Taken {
+            road = Road::Taken;
+        }
+    }
+    road
+}
+
+fn look_at_move(pass: &mut Pass<'_, '_>, key: &MoveKey, moving: &Move, pod: Option<&PodView>) -> Road {
+    let name = moving.pod.as_ref().map_or_else(|| names(&moving.volumes), ToString::to_string);
+    if let Some(pod) = pod
+        && pod::gone_by(pass, pod).is_none()
+    {
+        if let Some((verb, until)) = pod::unanswered(pass, &pod.uid()) {
+            pass.block(name, Obstacle::Unanswered(verb), Some(until));
+            return Road::Taken;
+        }
+        pass.note(Note::Settled { key: key.clone() }); // it was not allowed to go
+        return Road::Free;
+    }
+    let places = Places::of(pass);
+    let held: Vec<VolumeName> = moving.volumes.iter().filter(|v| places.holds(v)).map(|v| v.name.clone()).collect();
+    let node_is_gone = places.node_is_gone();
+    let expected: Vec<VolumeName> = moving
+        .volumes
+        .iter()
+        .filter(|volume| volume.fate == Fate::Follows && !places.arrived(volume))
+        .map(|volume| volume.name.clone())
+        .collect();
+    if !held.is_empty() && moving.detached.is_none() {
+        return stays(pass, key, moving, pod, name, held);
+    }
+    let since = moving.detached.unwrap_or(pass.now);
+    if moving.detached.is_none() {
+        pass.note(Note::Detached { key: key.clone(), at: pass.now });
+    }
+    let until = later(since, pass.request.limits.reattach_timeout);
+    if !expected.is_empty() && !node_is_gone && pass.now < until {
+        pass.block(name, Obstacle::Reattaching(expected), Some(until));
+        return Road::Taken;
+    }
+    match pod.and_then(|pod| pod::gone_by(pass, pod)) {
+        Some(by) if pass.now < by => pass.block(name, Obstacle::Ending, Some(by)),
+        Some(_) => {}
+        None => pass.note(Note::Settled { key: key.clone() }),
+    }
+    Road::Free
+}
+
+/// Volumes that are still here hold up the others for as long as they may take. After that the next goes; the pod, while it is
+/// there, fails the drain.
+fn stays(
+    pass: &mut Pass<'_, '_>,
+    key: &MoveKey,
+    moving: &Move,
+    pod: Option<&PodView>,
+    name: String,
+    held: Vec<VolumeName>,
+) -> Road {
+    if pass.now < moving.detach_by {
+        pass.block(name, Obstacle::Detaching(held), Some(moving.detach_by));
+        return Road::Taken;
+    }
+    if pod.is_some() {
+        pass.block(name, Obstacle::StuckVolumes(held), None);
+    } else {
+        pass.note(Note::Settled { key: key.clone() });
+    }
+    Road::Free
+}
+
+fn names(volumes: &[Tracked]) -> String {
+    volumes.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,1 @@
+//! Drains as tables, stories and promises.
