@@ -16,6 +16,7 @@ pub mod node;
 mod percent;
 pub mod permit;
 pub mod policy;
+pub mod preservation;
 pub mod safety;
 pub mod scrub;
 pub mod secret;

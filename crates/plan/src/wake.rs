@@ -23,6 +23,25 @@ pub enum Wake {
     },
 }
 
+impl Wake {
+    /// Whichever comes first. Of two waits without a deadline the first one is told.
+    #[must_use]
+    pub fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Again, _) | (_, Self::Again) => Self::Again,
+            (Self::By { at: ours, .. }, Self::By { at: theirs, .. }) => {
+                if theirs < ours {
+                    other
+                } else {
+                    self
+                }
+            }
+            (Self::By { .. } | Self::On(_), Self::On(_)) => self,
+            (Self::On(_), Self::By { .. }) => other,
+        }
+    }
+}
+
 /// The event that ends a wait. Unless it says otherwise it reaches the queue by itself: see
 /// `controllers` for the wiring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,5 +79,22 @@ impl fmt::Display for Awaited {
             Self::Sight => "sight of the API servers",
             Self::Pods => "the pods on its Node",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_waits_the_one_that_ends_first_is_kept() {
+        let by = |second| Wake::By { awaited: Awaited::Node, at: Timestamp::from_second(second).unwrap() };
+        let on = Wake::On(Awaited::Change);
+        assert_eq!(by(1).sooner(by(2)), by(1));
+        assert_eq!(by(2).sooner(by(1)), by(1));
+        assert_eq!(on.sooner(by(1)), by(1));
+        assert_eq!(by(1).sooner(on), by(1));
+        assert_eq!(by(1).sooner(Wake::Again), Wake::Again);
+        assert_eq!(Wake::Again.sooner(on), Wake::Again);
     }
 }

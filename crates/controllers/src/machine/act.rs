@@ -7,13 +7,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use api::view::{NodeView, PodView};
+use api::view::PodView;
 use api::{Machine, Object};
 use driver::MachineRequest;
 use either::Either;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
-use plan::machine::{Call, MachinePatch, NodePatch, Notice, Plan, PodsOnNode, Step, Tone, pods_in_the_way};
+use plan::machine::{Call, MachinePatch, Notice, Plan, PodsOnNode, Step, Tone, pods_in_the_way};
 use runtime::Key;
 use runtime::client::{RetryClass, Trouble};
 use runtime::events::Severity;
@@ -21,6 +21,7 @@ use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
 use serde_json::{Value, json};
 
+use super::node;
 use super::observe::Seen;
 use crate::Cluster;
 use crate::cluster::Target;
@@ -60,8 +61,9 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
             Step::Status(status) => {
                 machine = write(cluster, &machine, &status.to_patch(&machine), Part::Status, step).await?;
             }
-            Step::PatchNode(patch) => patch_node(target(cluster)?, patch, step).await?,
-            Step::DeleteNode { name, uid } => delete_node(target(cluster)?, name, uid.as_str(), step).await?,
+            Step::DeleteMachine => delete(cluster, &machine, step).await?,
+            Step::PatchNode(patch) => node::write(target(cluster)?, patch, step).await?,
+            Step::DeleteNode { name, uid } => node::delete(target(cluster)?, name, uid.as_str(), step).await?,
             Step::LookAtPods { node } => {
                 let pods = look_at_pods(cluster, target(cluster)?, node, step).await?;
                 cluster.knowledge.saw_pods(key, &machine.uid(), pods);
@@ -106,8 +108,28 @@ async fn write(
     Ok(Arc::new(answer))
 }
 
+/// Asks for the deletion of this very machine. One that is gone, or another one of its name, is no longer the one that was meant.
+async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(), Stumble> {
+    let uid = machine.uid();
+    let parameters = DeleteParams {
+        preconditions: Some(Preconditions { uid: Some(uid.as_str().to_owned()), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    let api: Api<Machine> = Api::namespaced(cluster.control.clone(), machine.namespace());
+    let key = Key::new(machine.namespace(), machine.name());
+    match api.delete(machine.name(), &parameters).await {
+        Ok(Either::Left(machine)) => cluster.machines.wrote(machine),
+        Ok(Either::Right(_)) => cluster.machines.deleted(&key, uid.as_str()),
+        Err(error) => match Trouble::of(&error).class {
+            RetryClass::NotFound | RetryClass::Conflict => cluster.machines.deleted(&key, uid.as_str()),
+            _ => return Err(stumble(step, &error)),
+        },
+    }
+    Ok(())
+}
+
 fn body(patch: &MachinePatch) -> Value {
-    let MachinePatch { finalizers, node_label, priority, provider_id } = patch;
+    let MachinePatch { finalizers, node_label, annotations, provider_id } = patch;
     let mut metadata = serde_json::Map::new();
     let mut body = serde_json::Map::new();
     if let Some(list) = finalizers {
@@ -116,50 +138,14 @@ fn body(patch: &MachinePatch) -> Value {
     if let Some(node) = node_label {
         metadata.insert("labels".into(), json!({ api::names::labels::NODE: node }));
     }
-    if let Some(priority) = priority {
-        metadata.insert("annotations".into(), json!({ api::names::annotations::PRIORITY: priority }));
+    if !annotations.is_empty() {
+        metadata.insert("annotations".into(), json!(annotations));
     }
     if let Some(id) = provider_id {
         body.insert("spec".into(), json!({ "providerID": id }));
     }
     body.insert("metadata".into(), Value::Object(metadata));
     Value::Object(body)
-}
-
-async fn patch_node(target: &Target, patch: &NodePatch, step: &Step) -> Result<(), Stumble> {
-    let NodePatch { name, uid, resource_version, machine_label, finalizers } = patch;
-    let mut metadata = serde_json::Map::new();
-    if let Some(machine) = machine_label {
-        metadata.insert("labels".into(), json!({ api::names::labels::MACHINE_NAME: machine }));
-    }
-    if let Some(list) = finalizers {
-        metadata.insert("finalizers".into(), json!(list));
-    }
-    let mut body = json!({ "metadata": metadata });
-    guard(&mut body, uid.as_str(), resource_version);
-    let api: Api<NodeView> = Api::all(target.client.clone());
-    let answer =
-        api.patch(name, &PatchParams::default(), &Patch::Merge(&body)).await.map_err(|error| stumble(step, &error))?;
-    target.nodes.wrote(answer);
-    Ok(())
-}
-
-async fn delete_node(target: &Target, name: &str, uid: &str, step: &Step) -> Result<(), Stumble> {
-    let parameters = DeleteParams {
-        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
-        ..DeleteParams::default()
-    };
-    let api: Api<NodeView> = Api::all(target.client.clone());
-    match api.delete(name, &parameters).await {
-        Ok(Either::Left(node)) => target.nodes.wrote(node),
-        Ok(Either::Right(_)) => target.nodes.deleted(&Key::cluster(name), uid),
-        Err(error) => match Trouble::of(&error).class {
-            // Gone, or replaced by another node of that name: either way this one is no more.
-            RetryClass::NotFound | RetryClass::Conflict => target.nodes.deleted(&Key::cluster(name), uid),
-            _ => return Err(stumble(step, &error)),
-        },
-    }
-    Ok(())
 }
 
 async fn look_at_pods(cluster: &Cluster, target: &Target, node: &str, step: &Step) -> Result<PodsOnNode, Stumble> {
@@ -198,7 +184,7 @@ fn tell(cluster: &Cluster, machine: &Machine, notice: &Notice) {
 }
 
 /// The very object, in the very state that was decided on.
-fn guard(patch: &mut Value, uid: &str, resource_version: &str) {
+pub(super) fn guard(patch: &mut Value, uid: &str, resource_version: &str) {
     if let Some(metadata) =
         patch.as_object_mut().and_then(|p| p.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
     {
@@ -211,6 +197,6 @@ fn target(cluster: &Cluster) -> Result<&Target, Stumble> {
     cluster.target.as_ref().ok_or(Stumble::Missing("a target cluster"))
 }
 
-fn stumble(step: &impl fmt::Display, error: &kube::Error) -> Stumble {
+pub(super) fn stumble(step: &impl fmt::Display, error: &kube::Error) -> Stumble {
     Stumble::Api { step: step.to_string(), trouble: Trouble::of(error) }
 }

@@ -1,6 +1,7 @@
 //! The machine controller: one pass over one machine.
 
 mod act;
+mod node;
 mod observe;
 pub(crate) mod wake;
 

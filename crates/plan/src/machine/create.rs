@@ -4,6 +4,8 @@
 //! found by asking again; nothing is created on a guess. A machine that has failed for good makes no further VM: it waits to be
 //! replaced.
 
+use std::collections::BTreeMap;
+
 use api::names::{annotations, events};
 use api::{Code, CodedText, MachinePhase, Object};
 use jiff::Timestamp;
@@ -143,7 +145,11 @@ fn to_write_down(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm, joins: bool) -
     let patch = MachinePatch {
         finalizers: None,
         node_label: (joins && facts.node_name.is_none()).then(|| vm.node_name.clone()),
-        priority: (!has_priority).then(|| annotations::PRIORITY_DEFAULT.to_owned()),
+        annotations: if has_priority {
+            BTreeMap::new()
+        } else {
+            [(annotations::PRIORITY, Some(annotations::PRIORITY_DEFAULT.to_owned()))].into()
+        },
         provider_id: facts.provider_id.is_none().then(|| vm.provider_id.clone()),
     };
     (patch != MachinePatch::default()).then_some(patch)

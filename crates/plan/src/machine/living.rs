@@ -12,7 +12,9 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     };
     let mut steps = Vec::new();
     if let Lookup::Present(node) = node {
-        steps.extend(node::mark(node, facts.name).map(Step::PatchNode));
+        let mut draft = node::Draft::of(node);
+        node::mark(&mut draft, facts.name);
+        steps.extend(draft.finish().map(Step::PatchNode));
     }
     let marks = !steps.is_empty();
     let health = health::verdict(seen, facts, node);

@@ -37,7 +37,7 @@ pub use facts::{Facts, creation_timeout};
 pub use pods::{PodsOnNode, pods_in_the_way};
 pub use reason::Reason;
 pub use status::StatusWrite;
-pub use step::{MachinePatch, NodePatch, Notice, Plan, Step, Tone};
+pub use step::{MachinePatch, Notice, Plan, Step, Tone};
 pub use vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 
 /// Everything the decision may look at.

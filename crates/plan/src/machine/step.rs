@@ -1,13 +1,16 @@
 //! What can be done about a machine, as data.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use api::names::annotations::PRIORITY;
 use api::{NodeName, ProviderId, Uid};
 
 use super::reason::Reason;
 use super::status::StatusWrite;
 use super::vm::Call;
 use crate::Wake;
+use crate::node::NodeWrite;
 
 /// What to do, in order, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +32,10 @@ pub enum Step {
     Patch(MachinePatch),
     /// Write these parts of the Machine's status.
     Status(StatusWrite),
-    /// Write these fields of the Node's metadata, and no others.
-    PatchNode(NodePatch),
+    /// Ask for the deletion of this very Machine.
+    DeleteMachine,
+    /// Write these parts of the Node, and no others.
+    PatchNode(NodeWrite),
     /// Delete this very Node, not a later one of the same name.
     DeleteNode {
         /// Its name.
@@ -58,25 +63,10 @@ pub struct MachinePatch {
     pub finalizers: Option<Vec<String>>,
     /// The label that links the Machine to its Node.
     pub node_label: Option<NodeName>,
-    /// The annotation that decides who goes first when a set shrinks.
-    pub priority: Option<String>,
+    /// Annotations to set, or to remove where there is no value.
+    pub annotations: BTreeMap<&'static str, Option<String>>,
     /// `spec.providerID`.
     pub provider_id: Option<ProviderId>,
-}
-
-/// Fields of a Node. `None` leaves a field alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodePatch {
-    /// Which node.
-    pub name: String,
-    /// The very one the decision was about.
-    pub uid: Uid,
-    /// The version the decision was about: finalizers are rewritten whole.
-    pub resource_version: String,
-    /// The label that names its machine.
-    pub machine_label: Option<String>,
-    /// The whole list of finalizers.
-    pub finalizers: Option<Vec<String>>,
 }
 
 /// An Event on the Machine.
@@ -114,10 +104,8 @@ impl fmt::Display for Step {
         match self {
             Self::Patch(patch) => patch.fmt(f),
             Self::Status(write) => write.fmt(f),
-            Self::PatchNode(NodePatch { name, machine_label: Some(_), .. }) => {
-                write!(f, "mark node {name:?} as its own")
-            }
-            Self::PatchNode(NodePatch { name, .. }) => write!(f, "let go of node {name:?}"),
+            Self::DeleteMachine => f.write_str("ask for its deletion"),
+            Self::PatchNode(write) => write.fmt(f),
             Self::DeleteNode { name, .. } => write!(f, "delete node {name:?}"),
             Self::LookAtPods { node } => write!(f, "look which pods are on node {node:?}"),
             Self::RemoveToken => f.write_str("remove its bootstrap token"),
@@ -129,15 +117,16 @@ impl fmt::Display for Step {
 
 impl fmt::Display for MachinePatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { finalizers, node_label, priority, provider_id } = self;
-        match (provider_id, node_label, finalizers, priority) {
-            (Some(id), _, _, _) => write!(f, "write down its VM {id}"),
-            (None, Some(node), _, _) => write!(f, "link it to node {node:?}"),
-            (None, None, Some(list), _) if list.iter().any(|l| l == api::names::finalizers::MACHINE) => {
+        let Self { finalizers, node_label, annotations, provider_id } = self;
+        match (provider_id, node_label, finalizers) {
+            (Some(id), _, _) => write!(f, "write down its VM {id}"),
+            (None, Some(node), _) => write!(f, "link it to node {node:?}"),
+            (None, None, Some(list)) if list.iter().any(|l| l == api::names::finalizers::MACHINE) => {
                 f.write_str("add our finalizer")
             }
-            (None, None, Some(_), _) => f.write_str("remove our finalizer"),
-            (None, None, None, _) => f.write_str("set its priority"),
+            (None, None, Some(_)) => f.write_str("remove our finalizer"),
+            (None, None, None) if annotations.contains_key(PRIORITY) => f.write_str("set its priority"),
+            (None, None, None) => f.write_str("note what was said of its preservation"),
         }
     }
 }

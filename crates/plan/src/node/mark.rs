@@ -4,28 +4,22 @@ use api::Object;
 use api::names::{finalizers, labels};
 use api::view::NodeView;
 
-use crate::machine::NodePatch;
+use super::draft::Draft;
+use super::write::NodeWrite;
 
-/// The label and the finalizer that make the node ours, in one write.
-#[must_use]
-pub fn mark(node: &NodeView, machine: &str) -> Option<NodePatch> {
-    if node.is_deleting() {
-        return None; // the API server refuses new finalizers on a node that is going
+/// The label and the finalizer that make the node ours. A node that is going is left as it is.
+pub fn mark(draft: &mut Draft<'_>, machine: &str) {
+    if draft.node().is_deleting() {
+        return;
     }
-    let labelled = node.label(labels::MACHINE_NAME) == Some(machine);
-    let present = node.metadata.finalizers.as_deref().unwrap_or_default();
-    let held = present.iter().any(|f| f == finalizers::NODE);
-    let finalizers = (!held).then(|| {
-        let mut list = present.to_vec();
-        list.push(finalizers::NODE.to_owned());
-        list.sort_unstable();
-        list
-    });
-    (!labelled || !held).then(|| NodePatch {
-        name: node.name().to_owned(),
-        uid: node.uid(),
-        resource_version: node.resource_version().to_owned(),
-        machine_label: (!labelled).then(|| machine.to_owned()),
-        finalizers,
-    })
+    draft.label(labels::MACHINE_NAME, Some(machine));
+    draft.hold(finalizers::NODE);
+}
+
+/// The write that takes our finalizer from a node, if it is there; its label stays, for whoever reads the node's last state.
+#[must_use]
+pub fn let_go(node: &NodeView) -> Option<NodeWrite> {
+    let mut draft = Draft::of(node);
+    draft.release(finalizers::NODE);
+    draft.finish()
 }

@@ -11,16 +11,15 @@ mod emptying;
 
 use api::deletion::Step as Stage;
 use api::descriptions::deletion as text;
-use api::names::{descriptions, events, finalizers};
+use api::names::{descriptions, events};
 use api::{MachinePhase, Object};
 
 use super::hold::Hold;
 use super::vm::{Call, Failure, VmKnowledge};
 use super::{
-    Facts, MachinePatch, NodePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
-    facts, hold,
+    Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone, facts, hold,
 };
-use crate::{Awaited, Lookup, Wake};
+use crate::{Awaited, Lookup, Wake, node};
 
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if facts.without_our_finalizer().is_none() {
@@ -154,17 +153,7 @@ fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     };
     let name = node.name().to_owned();
     let uid = node.uid();
-    let held = node.metadata.finalizers.as_deref().unwrap_or_default();
-    let mut steps = Vec::new();
-    if held.iter().any(|f| f == finalizers::NODE) {
-        steps.push(Step::PatchNode(NodePatch {
-            name: name.clone(),
-            uid: uid.clone(),
-            resource_version: node.resource_version().to_owned(),
-            machine_label: None,
-            finalizers: Some(held.iter().filter(|f| *f != finalizers::NODE).cloned().collect()),
-        }));
-    }
+    let mut steps: Vec<Step> = node::let_go(node).map(Step::PatchNode).into_iter().collect();
     if !node.is_deleting() {
         steps.push(Step::DeleteNode { name: name.clone(), uid });
     }

@@ -169,7 +169,7 @@ impl World {
 
     fn carry_out(&mut self, step: &Step) {
         match step {
-            Step::Patch(MachinePatch { finalizers, node_label, priority, provider_id }) => {
+            Step::Patch(MachinePatch { finalizers, node_label, annotations, provider_id }) => {
                 let gone = finalizers.as_ref().is_some_and(Vec::is_empty) && self.machine().is_deleting();
                 self.edit(|m| {
                     if let Some(list) = finalizers {
@@ -178,8 +178,8 @@ impl World {
                     if let Some(node) = node_label {
                         m["metadata"]["labels"]["node"] = json!(node);
                     }
-                    if let Some(priority) = priority {
-                        m["metadata"]["annotations"][api::names::annotations::PRIORITY] = json!(priority);
+                    for (key, value) in annotations {
+                        m["metadata"]["annotations"][*key] = json!(value);
                     }
                     if let Some(id) = provider_id {
                         m["spec"]["providerID"] = json!(id);
@@ -195,14 +195,15 @@ impl World {
             }
             Step::PatchNode(patch) => {
                 let mut node = serde_json::to_value(self.node.as_ref().unwrap()).unwrap();
-                if let Some(machine) = &patch.machine_label {
-                    node["metadata"]["labels"][api::names::labels::MACHINE_NAME] = json!(machine);
+                if let Some(object) = patch.object_patch() {
+                    merge(&mut node, &object);
                 }
-                if let Some(list) = &patch.finalizers {
-                    node["metadata"]["finalizers"] = json!(list);
+                if let Some(status) = patch.status_patch() {
+                    merge_status(&mut node["status"], &status["status"]);
                 }
                 self.node = Some(read(node));
             }
+            Step::DeleteMachine => self.delete(),
             Step::DeleteNode { .. } => self.node = None,
             Step::LookAtPods { .. } => {
                 let pods = self.pods_there.clone();
@@ -271,4 +272,20 @@ fn merge(into: &mut Value, patch: &Value) {
             merge(&mut into[key], value);
         }
     }
+}
+
+/// A strategic merge patch of a Node's status, as far as we write one: conditions are merged by type.
+fn merge_status(into: &mut Value, patch: &Value) {
+    let mut patch = patch.clone();
+    if let Some(Value::Array(ours)) = patch.as_object_mut().unwrap().remove("conditions") {
+        let mut list = into["conditions"].as_array().cloned().unwrap_or_default();
+        for condition in ours {
+            match list.iter_mut().find(|there| there["type"] == condition["type"]) {
+                Some(there) => merge(there, &condition),
+                None => list.push(condition),
+            }
+        }
+        into["conditions"] = json!(list);
+    }
+    merge(into, &patch);
 }
