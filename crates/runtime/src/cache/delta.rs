@@ -54,6 +54,8 @@ pub enum Removal {
     Deleted,
     /// A list did not contain it; we were not watching when it went.
     Vanished,
+    /// The API server went back to a time before it (a restored etcd). Whoever it stood for may still be there.
+    Forgotten,
 }
 
 impl<K> Delta<K> {

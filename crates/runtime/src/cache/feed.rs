@@ -12,6 +12,7 @@ use super::outbox::Handler;
 use super::protocol::Protocol;
 use super::settings::{Form, Listing, Reading, Settings};
 use super::shared::Shared;
+use super::signal::{Listener, Signal};
 use super::source::ApiServer;
 use super::store::{Cached, Keep, Quiet, Store};
 use crate::{Clock, Key, Random};
@@ -114,7 +115,8 @@ impl<K: Cached> CacheBuilder<K> {
     pub fn build(self) -> (Cache<K>, Feed<K>) {
         let store = Store::new(self.indexes, self.quiet, self.keep);
         let shared = Arc::new(Shared::new(self.settings.namespace.clone(), store));
-        let feed = Feed { shared: shared.clone(), settings: self.settings, handlers: self.handlers };
+        let (settings, handlers) = (self.settings, self.handlers);
+        let feed = Feed { shared: shared.clone(), settings, handlers, listeners: Vec::new() };
         (Cache { shared }, feed)
     }
 }
@@ -124,6 +126,7 @@ pub struct Feed<K: Cached> {
     shared: Arc<Shared<K>>,
     settings: Settings,
     handlers: Vec<Handler<K>>,
+    listeners: Vec<Listener>,
 }
 
 impl<K: Cached> Feed<K> {
@@ -131,6 +134,11 @@ impl<K: Cached> Feed<K> {
     /// one was declared.
     pub fn on_delta(&mut self, handler: impl Fn(&Key, &Delta<K>) + Send + Sync + 'static) {
         self.handlers.push(Box::new(handler));
+    }
+
+    /// Tells `listener` what happens to the cache itself. It must only take note.
+    pub fn on_signal(&mut self, listener: impl Fn(&Signal) + Send + Sync + 'static) {
+        self.listeners.push(Box::new(listener));
     }
 
     /// Lists and watches until `stop`. Errors do not end it: it waits, says in [`Cache::status`] what for, and tries again.
@@ -146,6 +154,7 @@ impl<K: Cached> Feed<K> {
         random: Random,
         stop: CancellationToken,
     ) {
+        self.shared.listeners().open(std::mem::take(&mut self.listeners));
         self.shared.outbox().open(std::mem::take(&mut self.handlers));
         let mut protocol = Protocol::new(source, self.shared.clone(), self.settings.clone(), clock, random);
         let work = async {
@@ -165,6 +174,7 @@ impl<K: Cached> Feed<K> {
 impl<K: Cached> Drop for Feed<K> {
     fn drop(&mut self) {
         self.shared.outbox().close();
+        self.shared.listeners().close();
         self.shared.stopped();
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! - **Our own writes are in it at once** ([`Cache::wrote`], [`Cache::deleted`]), and nothing older undoes them.
 //! - **What disappeared while nobody watched is told**, as [`Removal::Vanished`], which is not [`Removal::Deleted`].
+//! - **Whether it could have heard is told too** ([`Cache::line`], [`Feed::on_signal`]).
 //! - **What cannot be decoded is still there** ([`Lookup::Undecodable`]).
 //! - **A server that goes back in time is noticed** ([`Trust::Doubtful`]) instead of believed.
 //! - **Half a list changes nothing.**
@@ -26,6 +27,7 @@ mod pages;
 mod protocol;
 mod settings;
 mod shared;
+mod signal;
 mod source;
 mod status;
 mod store;
@@ -42,6 +44,7 @@ pub use index::Index;
 pub use outbox::Handler;
 pub use settings::{Form, Listing, Reading, Settings};
 pub use shared::Stopped;
+pub use signal::{Line, Listener, Signal, Tally};
 pub use status::{Counters, State, Status, Trust};
 pub use store::{Cached, Keep, Quiet};
 pub use version::Version;
@@ -142,6 +145,11 @@ impl<K: Cached> Cache<K> {
     /// Whether destructive decisions may rest on it.
     pub fn trust(&self) -> Trust {
         self.shared.trust()
+    }
+
+    /// Whether it hears the API server.
+    pub fn line(&self) -> Line {
+        self.shared.line()
     }
 
     /// What it is doing, and what happened so far.

@@ -5,7 +5,9 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
 use super::decoded::Decoded;
+use super::delta::Delta;
 use super::outbox::Outbox;
+use super::signal::{Line, Listeners, Signal, Tally};
 use super::status::{Counters, State, Status, Trust};
 use super::store::{Cached, Deltas, Store, Verdict};
 use super::version::Version;
@@ -23,6 +25,7 @@ pub(super) struct Shared<K: Cached> {
     store: RwLock<Store<K>>,
     outbox: Outbox<K>,
     activity: Mutex<Activity>,
+    listeners: Listeners,
     progress: watch::Sender<Progress>,
     /// How many refreshes were asked for so far.
     wanted: watch::Sender<u64>,
@@ -32,6 +35,7 @@ pub(super) struct Shared<K: Cached> {
 struct Activity {
     state: State,
     last_heard: Option<Timestamp>,
+    line: Line,
     counters: Counters,
 }
 
@@ -53,6 +57,7 @@ impl<K: Cached> Shared<K> {
             store: RwLock::new(store),
             outbox: Outbox::new(),
             activity: Mutex::default(),
+            listeners: Listeners::default(),
             progress: watch::Sender::default(),
             wanted: watch::Sender::default(),
         }
@@ -89,7 +94,11 @@ impl<K: Cached> Shared<K> {
         items: impl IntoIterator<Item = Decoded<K>>,
         ticket: Option<u64>,
     ) -> Verdict {
-        let verdict = self.change_silently(|store, deltas| store.listed(version, items, deltas));
+        let (verdict, tally) = self.change_silently(|store, deltas| {
+            let before = store.len();
+            let verdict = store.listed(version, items, deltas);
+            (verdict, Tally { before, gone: removals(deltas) })
+        });
         self.progress.send_modify(|progress| match verdict {
             Verdict::Taken => {
                 progress.synced = true;
@@ -98,6 +107,9 @@ impl<K: Cached> Shared<K> {
             }
             Verdict::Regressed => progress.trust = Trust::Doubtful,
         });
+        if verdict == Verdict::Taken {
+            self.listeners.tell(Signal::Listed(tally));
+        }
         self.outbox.deliver();
         verdict
     }
@@ -191,11 +203,46 @@ impl<K: Cached> Shared<K> {
         self.activity.lock().state = state;
     }
 
+    /// The API server spoke.
     pub(super) fn heard(&self, now: Timestamp) {
-        self.activity.lock().last_heard = Some(now);
+        let before = {
+            let mut activity = self.activity.lock();
+            activity.last_heard = Some(now);
+            std::mem::take(&mut activity.line)
+        };
+        if before != Line::Open {
+            self.listeners.tell(Signal::Mended);
+        }
+    }
+
+    /// It could not be heard, or refused to speak. A line that is broken already stays broken since it broke.
+    pub(super) fn broke(&self, why: &str, now: Timestamp) {
+        let before = {
+            let mut activity = self.activity.lock();
+            let since = match &activity.line {
+                Line::Open => now,
+                Line::Broken { since, .. } => *since,
+            };
+            std::mem::replace(&mut activity.line, Line::Broken { since, why: why.to_owned() })
+        };
+        if before == Line::Open {
+            self.listeners.tell(Signal::Broke);
+        }
+    }
+
+    pub(super) fn line(&self) -> Line {
+        self.activity.lock().line.clone()
+    }
+
+    pub(super) fn listeners(&self) -> &Listeners {
+        &self.listeners
     }
 
     pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
         count(&mut self.activity.lock().counters);
     }
+}
+
+fn removals<K>(deltas: &Deltas<K>) -> usize {
+    deltas.iter().filter(|(_, delta)| matches!(delta, Delta::Removed { .. } | Delta::RemovedUndecodable { .. })).count()
 }

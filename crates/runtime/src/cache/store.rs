@@ -223,8 +223,12 @@ impl<K: Cached> Store<K> {
         });
         let gone: Vec<Key> =
             self.held.keys().filter(|key| !fresh.contains_key(key) && !self.floors.outlast(key, at)).cloned().collect();
+        let how = match self.doubt {
+            Doubt::No => Removal::Vanished,
+            Doubt::Yes => Removal::Forgotten,
+        };
         for key in gone {
-            self.remove(&key, None, Removal::Vanished, deltas);
+            self.remove(&key, None, how, deltas);
         }
         for (key, item) in fresh {
             self.take(key, item, deltas);

@@ -99,6 +99,7 @@ impl Log {
                 Delta::Undecodable { .. } => format!("undecodable {name}"),
                 Delta::Removed { how: Removal::Deleted, .. } => format!("deleted {name}"),
                 Delta::Removed { how: Removal::Vanished, .. } => format!("vanished {name}"),
+                Delta::Removed { how: Removal::Forgotten, .. } => format!("forgotten {name}"),
                 Delta::RemovedUndecodable { .. } => format!("removed undecodable {name}"),
             });
         }
@@ -262,8 +263,8 @@ async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
     tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(names(&cache), ["before"]);
     assert_eq!((cache.trust(), cache.status().counters.regressions), (Trust::Firm, 1));
-    let removed: Vec<_> = log.read().into_iter().filter(|line| line.starts_with("vanished")).collect();
-    assert_eq!(removed, ["vanished lost-1", "vanished lost-2"]);
+    let removed: Vec<_> = log.read().into_iter().filter(|line| line.starts_with("forgotten")).collect();
+    assert_eq!(removed, ["forgotten lost-1", "forgotten lost-2"]);
     assert_eq!(*trusts.lock(), [Trust::Firm; 2], "whoever is woken by the new list may rely on it");
     world.create("after").await;
     settle().await;

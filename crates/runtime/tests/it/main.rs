@@ -14,3 +14,4 @@ mod cache;
 mod client;
 mod events;
 mod lease;
+mod signal;

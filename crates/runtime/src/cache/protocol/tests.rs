@@ -135,7 +135,7 @@ impl Stage {
                     Delta::Added(_) => format!("+{key}"),
                     Delta::Changed { .. } | Delta::Mended { .. } => format!("~{key}"),
                     Delta::Removed { how: Removal::Deleted, .. } => format!("-{key}"),
-                    Delta::Removed { how: Removal::Vanished, .. } => format!("?{key}"),
+                    Delta::Removed { how: Removal::Vanished | Removal::Forgotten, .. } => format!("?{key}"),
                     Delta::Undecodable { .. } | Delta::RemovedUndecodable { .. } => format!("!{key}"),
                 });
             })

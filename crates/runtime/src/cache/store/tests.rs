@@ -258,7 +258,7 @@ fn a_list_older_than_what_was_shown_is_not_believed_and_the_next_one_is() {
     assert!(store.floors.is_empty(), "floors of a lost history protect nothing");
     let (verdict, deltas) = list(&mut store, 40, vec![map("a", "ua", 30)]);
     assert_eq!(verdict, Verdict::Taken);
-    assert_eq!(deltas, ["b Vanished 50", "mine Vanished 110", "a changed 90->30"]);
+    assert_eq!(deltas, ["b Forgotten 50", "mine Forgotten 110", "a changed 90->30"]);
     assert_eq!(apply(&mut store, map("a", "ua", 41)).0, Verdict::Taken, "the new history counts from where it is");
 }
 

@@ -1,0 +1,89 @@
+//! What a cache says about its own line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::faults::{After, Verb};
+use apiserver::{Options, Server};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use parking_lot::Mutex;
+use runtime::cache::{Cache, Line, Signal, Tally};
+use runtime::{Clock, Random, Tasks};
+use serde_json::json;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+struct World {
+    server: Server,
+    cache: Cache<ConfigMap>,
+    signals: Arc<Mutex<Vec<Signal>>>,
+    /// How many signals had been given when each object was told to be gone.
+    removals: Arc<Mutex<Vec<usize>>>,
+    _tasks: Tasks,
+}
+
+async fn world(prepare: impl FnOnce(&Server)) -> World {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+    let now = clock.clone();
+    let server = Server::new(Options::new(Arc::new(move || now.now()), 7));
+    for n in 0..5 {
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": format!("m-{n}"), "namespace": "default" } });
+        server.insert(&map).unwrap();
+    }
+    prepare(&server);
+    let (signals, removals, tasks) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())), Tasks::new());
+    let (cache, mut feed) = Cache::<ConfigMap>::builder().namespace("default").build();
+    let heard = signals.clone();
+    feed.on_signal(move |signal| heard.lock().push(*signal));
+    let (heard, gone) = (signals.clone(), removals.clone());
+    feed.on_delta(move |_, delta| {
+        if delta.now().is_none() {
+            gone.lock().push(heard.lock().len());
+        }
+    });
+    let client = Client::new(server.service(), "default");
+    tasks.spawn("feed", feed.run(client, clock, Random::seeded(3), tasks.stopping()));
+    cache.synced().await.unwrap();
+    World { server, cache, signals, removals, _tasks: tasks }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_line_is_told_when_it_breaks_and_when_it_is_heard_again() {
+    let world = world(|server| {
+        server.faults().on(Verb::Watch).once().drop_watch(After::Time(MINUTE));
+    })
+    .await;
+    assert_eq!(world.cache.line(), Line::Open);
+    world.server.faults().on(Verb::List).times(3).disconnect();
+    tokio::time::sleep(MINUTE + Duration::from_millis(10)).await;
+    let Line::Broken { since, why } = world.cache.line() else { panic!("expected a broken line") };
+    assert!(why.starts_with("failed to watch"), "{why}");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let Line::Broken { since: still, .. } = world.cache.line() else { panic!("expected a broken line") };
+    assert_eq!(still, since, "it broke once, however often it is tried");
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!(world.cache.line(), Line::Open);
+    let first = Signal::Listed(Tally { before: 0, gone: 0 });
+    assert_eq!(*world.signals.lock(), [first, Signal::Broke, Signal::Mended]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_list_lacks_is_told_as_a_number_before_anyone_hears_of_the_single_objects() {
+    let world = world(|server| {
+        server.faults().on(Verb::Watch).once().stall_watch(After::Events(0));
+    })
+    .await;
+    for n in 0..3 {
+        let key = format!("m-{n}");
+        let client = Client::new(world.server.service(), "default");
+        let api: kube::Api<ConfigMap> = kube::Api::default_namespaced(client);
+        api.delete(&key, &kube::api::DeleteParams::default()).await.unwrap();
+    }
+    world.server.compact(world.server.revision());
+    tokio::time::sleep(3 * MINUTE).await;
+    let told = Signal::Listed(Tally { before: 5, gone: 3 });
+    assert_eq!(world.signals.lock().last(), Some(&told));
+    assert_eq!(*world.removals.lock(), [2; 3], "the list was told first");
+}
