@@ -6,7 +6,9 @@
 
 pub mod blindness;
 pub mod freeze;
+pub mod orphans;
 pub mod policy;
+pub mod unmanaged;
 
 pub use blindness::{Blindness, Period};
 pub use policy::{Limit, SafetyPolicy};

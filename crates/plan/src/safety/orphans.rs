@@ -1,0 +1,201 @@
+//! Which VMs belong to nobody.
+//!
+//! A VM costs money until somebody deletes it, and the only one who would is its Machine. If that went without taking its VM along
+//! (a finalizer removed by hand, a create whose answer nobody heard), the VM is an *orphan*: it names a machine that does not
+//! exist. Deleting it is right, and deleting one that only looks like it kills pods without a drain. So the burden of proof is on
+//! us:
+//!
+//! - A VM is *accused* when its machine does not exist, or exists and has another VM, listed beside it. Whatever is being made, is
+//!   being deleted, cannot be read or has a call under way is left alone: its own machine's plan deals with it.
+//! - It must have been accused, without a break, for a whole creation timeout in which we saw.
+//! - A VM whose Machine the API server has *forgotten* (an etcd put back to an older copy) is never ours to delete: its Machine was
+//!   not deleted by anybody, and its pods are somebody's. People are told instead.
+//! - If too many are accused at once, the mistake is ours: none goes, and people are told.
+//!
+//! The caller asks twice: with what the cache shows, and, should anything be about to go, again with what the API server says now.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use api::{Machine, MachineName, MachinePhase, Object, ProviderId};
+use jiff::Timestamp;
+
+use super::Blindness;
+use crate::Policy;
+
+/// A VM, as the cloud lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The machine it was made for.
+    pub machine: MachineName,
+    /// A class whose list it is on. Clouds list by cluster, so it is often on several.
+    pub class: String,
+}
+
+/// What is known of the machine that a VM names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// There is none.
+    Nobody,
+    /// There is none, because the API server went back to a time before it.
+    Forgotten,
+    /// There is one, and it is not settled which VM is its own: it cannot be read, is being made or deleted, or has a call under way.
+    Unsettled,
+    /// There is one with this VM written down.
+    Has(ProviderId),
+}
+
+impl Owner {
+    /// What a Machine says of its VM.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Self {
+        let making = matches!(machine.phase(), MachinePhase::New | MachinePhase::CrashLoopBackOff);
+        let id = &machine.spec.provider_id;
+        if making || machine.is_deleting() || id.is_empty() { Self::Unsettled } else { Self::Has(id.clone()) }
+    }
+}
+
+/// Since when each accused VM has been accused.
+pub type Suspicions = BTreeMap<ProviderId, Timestamp>;
+
+/// Everything the decision may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<'a> {
+    /// Every VM that was listed, once.
+    pub vms: &'a BTreeMap<ProviderId, Listed>,
+    /// The machines they name; one that is missing here is unsettled.
+    pub owners: &'a BTreeMap<MachineName, Owner>,
+    /// Whether every class could be listed.
+    pub reach: Reach,
+    /// What earlier scans suspected.
+    pub before: &'a Suspicions,
+    /// When nobody could look.
+    pub blindness: &'a Blindness,
+    /// Limits and periods.
+    pub policy: &'a Policy,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// How much a scan saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Every class was listed.
+    Whole,
+    /// Some could not be: what is not listed may still be there.
+    Partial,
+}
+
+/// What a scan came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// To be deleted now.
+    pub condemned: BTreeMap<ProviderId, Charge>,
+    /// Accused, and why nothing happens to them.
+    pub spared: BTreeMap<ProviderId, Spared>,
+    /// To be remembered until the next scan.
+    pub suspicions: Suspicions,
+    /// When the next accused VM may be condemned.
+    pub next: Option<Timestamp>,
+}
+
+/// What a VM is accused of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Charge {
+    /// Its machine does not exist.
+    NoMachine,
+    /// Its machine has another one.
+    SecondOf(ProviderId),
+}
+
+/// Why an accused VM stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spared {
+    /// It has not been accused for long enough.
+    Young {
+        /// When it has.
+        until: Timestamp,
+    },
+    /// The API server forgot its Machine; nobody deleted it.
+    Forgotten,
+    /// Too many are accused at once.
+    TooMany {
+        /// How many.
+        accused: usize,
+        /// Of how many.
+        of: usize,
+    },
+}
+
+/// Judges every listed VM at once, so that the limit cannot be passed by judging one by one.
+#[must_use]
+pub fn judge(scan: &Scan<'_>) -> Findings {
+    let accused: BTreeMap<&ProviderId, Charge> =
+        scan.vms.iter().filter_map(|(id, vm)| Some((id, charge(scan, id, vm)?))).collect();
+    let mut findings = Findings::default();
+    for (id, vm) in scan.vms {
+        if scan.owners.get(&vm.machine) == Some(&Owner::Forgotten) {
+            findings.spared.insert(id.clone(), Spared::Forgotten);
+        }
+    }
+    if scan.reach == Reach::Partial {
+        let unseen = scan.before.iter().filter(|(id, _)| !scan.vms.contains_key(*id));
+        findings.suspicions.extend(unseen.map(|(id, since)| (id.clone(), *since)));
+    }
+    let (count, of) = (accused.len(), scan.vms.len());
+    let too_many = scan.policy.safety.orphan_limit.is_exceeded(count, of);
+    for (id, charge) in accused {
+        let since = scan.before.get(id).copied().unwrap_or(scan.now);
+        findings.suspicions.insert(id.clone(), since);
+        let until = scan.blindness.deadline(since, scan.policy.creation_timeout, scan.now);
+        if too_many {
+            findings.spared.insert(id.clone(), Spared::TooMany { accused: count, of });
+        } else if until > scan.now {
+            findings.spared.insert(id.clone(), Spared::Young { until });
+            findings.next = Some(findings.next.map_or(until, |next| next.min(until)));
+        } else {
+            findings.condemned.insert(id.clone(), charge);
+        }
+    }
+    findings
+}
+
+fn charge(scan: &Scan<'_>, id: &ProviderId, vm: &Listed) -> Option<Charge> {
+    match scan.owners.get(&vm.machine)? {
+        Owner::Nobody => Some(Charge::NoMachine),
+        Owner::Forgotten | Owner::Unsettled => None,
+        // Only beside the one that is written down: a driver that spells ids in two ways would have every VM deleted.
+        Owner::Has(own) if own != id && scan.vms.get(own).is_some_and(|other| other.machine == vm.machine) => {
+            Some(Charge::SecondOf(own.clone()))
+        }
+        Owner::Has(_) => None,
+    }
+}
+
+impl fmt::Display for Charge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMachine => f.write_str("its Machine does not exist"),
+            Self::SecondOf(own) => write!(f, "its Machine has another VM, {own}"),
+        }
+    }
+}
+
+impl fmt::Display for Spared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Young { until } => {
+                write!(f, "it has not been without a Machine for long enough; not before {until:.0}")
+            }
+            Self::Forgotten => {
+                f.write_str("its Machine was not deleted: the API server has gone back to a time before it")
+            }
+            Self::TooMany { accused, of } => {
+                write!(f, "{accused} of {of} VMs seem to have no Machine, which is too many to believe")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
