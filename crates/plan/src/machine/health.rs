@@ -94,6 +94,7 @@ impl Patient<'_> {
             }
             (_, State::Well(_)) => self.joins(),
             (MachinePhase::Pending, _) => self.waits_to_join(self.obstacle()),
+            (MachinePhase::Unknown, _) if self.was_out_of_sight() => self.starts_over(),
             (MachinePhase::Unknown, _) => self.is_ill(),
             (MachinePhase::Failed, _) => stays(Wake::On(Awaited::Change), Reason::AwaitsReplacement),
             (_, _) => stays(Wake::On(Awaited::Node), self.obstacle()),
@@ -164,6 +165,21 @@ impl Patient<'_> {
         let tell = Notice { tone: Tone::Warning, reason: events::ours::UNHEALTHY, message };
         let operation = (OperationType::HealthCheck, OperationState::Processing);
         self.becomes(MachinePhase::Unknown, operation, text, tell, because)
+    }
+
+    /// Whether it fell ill before we last began to see again.
+    fn was_out_of_sight(&self) -> bool {
+        // In whole seconds, as times in objects are.
+        self.seen.blindness.last_ended().is_some_and(|end| self.since().as_second() < end.as_second())
+    }
+
+    /// What we missed may have been its recovery, so its patience starts over. The text is the reference's; its claim that such a
+    /// machine runs is not repeated, because nobody has seen that.
+    fn starts_over(&self) -> Verdict {
+        let (kind, state) = (OperationType::HealthCheck, OperationState::Processing);
+        let text = api::names::descriptions::HEALTH_TIMEOUT_RESET.to_owned();
+        let write = StatusWrite::change(self.seen.machine, MachinePhase::Unknown, kind, state, text, self.seen.now);
+        Verdict { status: Some(write), ..stays(Wake::Again, Reason::OutOfSight) }
     }
 
     /// H9 and H10, and H11 before them.
