@@ -163,12 +163,11 @@ pub fn judge(scan: &Scan<'_>) -> Findings {
 fn charge(scan: &Scan<'_>, id: &ProviderId, vm: &Listed) -> Option<Charge> {
     match scan.owners.get(&vm.machine)? {
         Owner::Nobody => Some(Charge::NoMachine),
-        Owner::Forgotten | Owner::Unsettled => None,
         // Only beside the one that is written down: a driver that spells ids in two ways would have every VM deleted.
         Owner::Has(own) if own != id && scan.vms.get(own).is_some_and(|other| other.machine == vm.machine) => {
             Some(Charge::SecondOf(own.clone()))
         }
-        Owner::Has(_) => None,
+        Owner::Forgotten | Owner::Unsettled | Owner::Has(_) => None,
     }
 }
 
