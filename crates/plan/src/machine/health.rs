@@ -92,12 +92,30 @@ impl Patient<'_> {
             (MachinePhase::Pending, State::Well(node)) if awaits_critical_components(node) => {
                 self.waits_to_join(Reason::CriticalComponentsNotReady)
             }
+            (MachinePhase::Failed, state) if self.failed_beside_a_healthy_node(state) => {
+                stays(Wake::On(Awaited::Change), Reason::AwaitsReplacement)
+            }
             (_, State::Well(_)) => self.joins(),
             (MachinePhase::Pending, _) => self.waits_to_join(self.obstacle()),
             (MachinePhase::Unknown, _) if self.was_out_of_sight() => self.starts_over(),
             (MachinePhase::Unknown, _) => self.is_ill(),
             (MachinePhase::Failed, _) => stays(Wake::On(Awaited::Change), Reason::AwaitsReplacement),
             (_, _) => stays(Wake::On(Awaited::Node), self.obstacle()),
+        }
+    }
+
+    /// Whether the machine was given up for something that a healthy node does not make good: its update failed, or its critical
+    /// components never started. The reference looks again only after its set has had time to replace it; we look at once, and
+    /// a machine that is Failed for a millisecond would never be replaced.
+    fn failed_beside_a_healthy_node(&self, state: &State<'_>) -> bool {
+        let failed_to = &self.seen.machine.status.last_operation.kind;
+        match state {
+            State::Well(node) => match failed_to {
+                OperationType::InPlaceUpdate => true,
+                OperationType::Create => awaits_critical_components(node),
+                _ => false,
+            },
+            State::Ill(..) | State::Missing => false,
         }
     }
 

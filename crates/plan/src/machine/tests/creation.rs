@@ -235,3 +235,183 @@ fn what_the_driver_noted_is_kept_only_while_another_attempt_can_use_it(#[case] c
     world.settle();
     assert_eq!(world.machine().status.last_known_state, left);
 }
+
+#[rstest]
+#[case(Code::Unavailable)]
+#[case(Code::PermissionDenied)]
+#[case(Code::NotFound)]
+fn a_failed_initialization_is_tried_again_in_seconds_and_keeps_what_the_driver_noted(#[case] code: Code) {
+    let mut world = World::new();
+    world.edit(|m| m["status"]["lastKnownState"] = json!("step 2"));
+    for _ in 0..4 {
+        world.pass();
+    }
+    assert_eq!(world.diary.last().unwrap(), "tell: VMCreated");
+    world.failures = vec![code];
+    world.settle();
+    assert_eq!(
+        world.text(),
+        format!("Provider error: machine codes error: code = [{code}] message = [no luck]. Initialize VM Instance")
+    );
+    assert_eq!(world.machine().status.last_operation.error_code, code.to_string());
+    assert_eq!(world.machine().status.last_known_state, "step 2");
+    let at = super::super::facts::later(world.now, Duration::from_secs(5));
+    assert_eq!(world.plan().wake, Wake::By { awaited: Awaited::Retry, at });
+    world.now = at;
+    world.settle();
+    assert_eq!((world.phase(), world.created), (&MachinePhase::Pending, 1));
+}
+
+#[test]
+fn a_failure_is_told_with_what_was_tried_what_was_said_and_when_it_is_tried_again() {
+    let mut world = World::new();
+    world.failures = vec![Code::ResourceExhausted, Code::NotFound];
+    world.settle();
+    assert_eq!(world.said, ["CreateMachine failed: ResourceExhausted: no luck; next try at 00:10:00 UTC"]);
+    world.failures = vec![Code::ResourceExhausted, Code::NotFound];
+    world.wait(Duration::from_mins(10));
+    world.settle();
+    assert_eq!(world.said.len(), 1, "the same failure is not told again");
+}
+
+#[test]
+fn a_creation_that_keeps_failing_is_given_up_at_its_deadline_and_makes_no_vm_after_it() {
+    let mut world = World::new();
+    world.policy.creation_timeout = Duration::from_mins(12);
+    world.failures = vec![Code::ResourceExhausted, Code::NotFound, Code::ResourceExhausted, Code::NotFound];
+    world.settle();
+    world.wait(Duration::from_mins(10));
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::CrashLoopBackOff);
+    let Wake::By { awaited: Awaited::Retry, at } = world.plan().wake else { panic!("it must look again") };
+    assert_eq!(at, super::super::facts::later(super::world::BEGIN.parse().unwrap(), Duration::from_secs(12 * 60 + 1)));
+    world.now = at;
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Failed);
+    assert_eq!(world.machine().status.last_operation.error_code, "ResourceExhausted");
+    assert!(world.said.last().unwrap().ends_with("its creation timeout has passed"), "{:?}", world.said);
+    assert_eq!(world.created, 0);
+    assert_eq!(world.plan().because, Reason::AwaitsReplacement);
+}
+
+#[test]
+fn a_process_that_comes_back_after_the_deadline_gives_a_failing_creation_up_too() {
+    let mut world = World::new();
+    world.failures = vec![Code::Unavailable, Code::NotFound];
+    world.settle();
+    world.vm = VmKnowledge::Unasked;
+    world.wait(Duration::from_mins(21));
+    world.settle();
+    assert_eq!((world.phase(), world.created), (&MachinePhase::Failed, 0));
+    assert_eq!(world.machine().status.last_operation.error_code, "Unavailable");
+}
+
+#[test]
+fn a_machine_that_waited_for_a_controller_longer_than_its_timeout_still_gets_its_vm() {
+    let mut world = World::new();
+    world.wait(Duration::from_hours(2));
+    world.settle();
+    assert_eq!(world.created, 1);
+    world.register("True");
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Running);
+}
+
+#[test]
+fn an_answer_without_a_name_is_asked_for_again() {
+    let mut world = World::new();
+    world.pass();
+    world.vms = 1;
+    world.vm = VmKnowledge::Known(Vm {
+        provider_id: "".into(),
+        node_name: "node-1".into(),
+        addresses: vec![],
+        initialized: Initialized::Yes,
+        origin: Origin::Found,
+        at: world.now,
+    });
+    world.settle();
+    let Wake::By { awaited: Awaited::Retry, at } = world.plan().wake else { panic!("it must try again") };
+    world.now = at;
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Pending);
+}
+
+#[test]
+fn what_the_driver_noted_while_it_made_the_vm_is_kept_without_a_write_of_its_own() {
+    let mut world = World::new();
+    world.note = Some("disk 7".into());
+    world.settle();
+    assert_eq!(world.machine().status.last_known_state, "disk 7");
+    let writes = world.diary.iter().filter(|step| step.starts_with("set ") || step.starts_with("write ")).count();
+    assert_eq!(writes, 2, "{:?}", world.diary);
+}
+
+fn node_of_another(provider_id: &str) -> api::view::NodeView {
+    super::world::read(json!({ "metadata": { "name": "node-1", "uid": "n-0" }, "spec": { "providerID": provider_id } }))
+}
+
+#[rstest]
+#[case::says_nothing("")]
+#[case::is_another("vm:///m-0")]
+fn a_vm_that_took_over_anothers_node_is_given_back_and_no_second_one_is_made(#[case] provider_id: &str) {
+    let mut world = World::new();
+    world.namesake = Some(node_of_another(provider_id));
+    world.settle();
+    assert_eq!((world.phase(), world.text()), (&MachinePhase::Failed, "VM using old node obj"));
+    assert_eq!((world.created, world.vms), (1, 0));
+    assert_eq!(world.told, ["GivenUp"]);
+    assert!(world.machine().spec.provider_id.is_empty() && world.machine().node_name().is_none());
+
+    world.vm = VmKnowledge::Unasked; // another process
+    world.settle();
+    assert_eq!((world.created, world.plan().because), (1, Reason::AwaitsReplacement));
+}
+
+#[test]
+fn a_vm_whose_node_came_before_the_answer_is_kept() {
+    let mut world = World::new();
+    world.namesake = Some(node_of_another("vm:///somewhere/m-1"));
+    world.settle();
+    assert_eq!((world.phase(), world.vms), (&MachinePhase::Pending, 1));
+}
+
+#[test]
+fn a_process_that_dies_before_the_vm_was_given_back_leaves_that_to_the_next() {
+    let mut world = World::new();
+    world.namesake = Some(node_of_another(""));
+    while world.vms == 0 {
+        world.pass();
+    }
+    world.failures = vec![Code::Unavailable];
+    world.pass();
+    assert_eq!((world.phase(), world.vms), (&MachinePhase::Failed, 1));
+    world.vm = VmKnowledge::Unasked;
+    world.settle();
+    assert_eq!((world.created, world.vms), (1, 0));
+}
+
+#[test]
+fn a_creation_that_keeps_failing_though_its_node_is_well_counts_as_joined() {
+    let mut world = World::new();
+    world.settle();
+    world.edit(|m| {
+        m["status"]["currentStatus"]["phase"] = json!("CrashLoopBackOff");
+        m["status"]["lastOperation"]["state"] = json!("Failed");
+    });
+    world.register("True");
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Running);
+}
+
+#[test]
+fn while_we_are_blind_nothing_is_made() {
+    let mut world = World::new();
+    world.sight = Sight::Frozen;
+    world.settle();
+    assert_eq!(world.diary, ["add our finalizer"]);
+    assert_eq!(world.plan().because, Reason::Frozen);
+    world.sight = Sight::Clear;
+    world.settle();
+    assert_eq!(world.created, 1);
+}

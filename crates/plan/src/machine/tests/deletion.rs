@@ -10,13 +10,7 @@ use super::super::*;
 use super::world::World;
 
 fn running() -> World {
-    let mut world = World::new();
-    world.settle();
-    world.register("True");
-    world.settle();
-    world.diary.clear();
-    world.told.clear();
-    world
+    World::running()
 }
 
 #[test]
@@ -213,6 +207,115 @@ fn a_cloud_that_cannot_say_which_node_it_became_is_asked_again(
     let at = super::super::facts::later(world.now, Duration::from_secs(seconds));
     assert_eq!(world.plan().wake, Wake::By { awaited: Awaited::Retry, at });
     world.now = at;
+    world.settle();
+    assert!(world.machine.is_none());
+}
+
+#[test]
+fn what_a_cloud_says_does_not_skip_the_drain() {
+    let mut world = running();
+    world.pods_there = vec!["shop/Initiate VM deletion".into()];
+    world.delete();
+    world.settle();
+    assert!(world.text().contains("Initiate VM deletion") && world.text().ends_with("Initiate node drain"));
+    world.diary.clear();
+    world.wait(Duration::from_mins(1));
+    world.settle();
+    assert_eq!(world.vms, 1, "{:?}", world.diary);
+}
+
+#[test]
+fn a_machine_of_a_class_that_never_existed_can_be_deleted() {
+    let mut world = World::new();
+    world.class = Lookup::Absent;
+    world.settle();
+    world.delete();
+    world.settle();
+    assert!(world.machine.is_none(), "{:?}", world.diary);
+}
+
+#[rstest]
+#[case::written_down(json!({ "spec": { "providerID": "vm:///m-1" } }))]
+#[case::linked(json!({ "metadata": { "labels": { "node": "node-1" } } }))]
+#[case::tried(json!({ "status": { "currentStatus": { "phase": "CrashLoopBackOff" }, "lastOperation": { "errorCode": "DeadlineExceeded" } } }))]
+fn without_its_class_a_machine_that_may_have_a_vm_stays(#[case] evidence: serde_json::Value) {
+    let mut world = World::new();
+    world.pass();
+    world.class = Lookup::Absent;
+    world.edit(|m| super::world::merge(m, &evidence));
+    world.delete();
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Terminating);
+    assert!(world.text().starts_with("MachineClass \"c\" does not exist."), "{}", world.text());
+    assert_eq!(world.told, ["Terminating", "DeletionBlocked"]);
+}
+
+#[test]
+fn neither_an_invalid_class_nor_an_unusable_secret_stops_a_deletion() {
+    let mut world = running();
+    world.class = Lookup::Present(super::world::read(json!({
+        "metadata": { "name": "c", "namespace": "ns" }, "providerSpec": {}, "nodeTemplate": { "capacity": {}, "instanceType": "", "region": "", "zone": "" },
+    })));
+    world.secret = SecretState::Unusable("no user data".into());
+    world.edit(|m| m["spec"]["drainTimeout"] = json!("soon"));
+    world.delete();
+    world.settle();
+    assert!(world.machine.is_none() && world.vms == 0, "{:?}", world.diary);
+}
+
+#[test]
+fn deleting_a_machine_that_a_manager_has_marked_already_ends_its_preservation() {
+    let mut world = running();
+    world.edit(|m| {
+        m["status"]["currentStatus"] = json!({ "phase": "Terminating", "preserveExpiryTime": "2026-01-05T00:00:00Z" });
+        m["status"]["lastOperation"] =
+            json!({ "description": "Deleting machine from cloud provider", "type": "Delete" });
+    });
+    world.delete();
+    world.pass();
+    assert_eq!(world.machine().status.current_status.preserve_expiry_time, None);
+}
+
+#[rstest]
+#[case::no_longer_wanted("Running", "True", "ScaleDown")]
+#[case::failed("Failed", "True", "Unhealthy")]
+#[case::marked_while_ill("Terminating", "Unknown", "Unhealthy")]
+#[case::marked_while_well("Terminating", "True", "ScaleDown")]
+fn a_node_learns_why_its_machine_goes(#[case] phase: &str, #[case] ready: &str, #[case] reason: &str) {
+    let mut world = running();
+    world.edit(|m| {
+        m["status"]["currentStatus"]["phase"] = json!(phase);
+        m["status"]["conditions"] = json!([{ "type": "Ready", "status": ready }]);
+    });
+    assert_eq!(super::super::diagnosis::farewell(world.machine(), &world.policy).0, reason);
+}
+
+#[test]
+fn a_node_that_cannot_be_read_is_not_left_behind() {
+    let mut world = running();
+    world.delete();
+    world.vm = VmKnowledge::Gone;
+    world.edit(|m| {
+        m["status"]["currentStatus"]["phase"] = json!("Terminating");
+        m["status"]["lastOperation"] =
+            json!({ "description": "Drain successful. Initiate VM deletion", "type": "Delete" });
+    });
+    world.node_is_unreadable = true;
+    world.settle();
+    assert_eq!(
+        world.text(),
+        "Retrieval of Node Object \"node-1\" failed due to error: it cannot be read, Retrying. Initiate node object deletion"
+    );
+    world.node_is_unreadable = false;
+    world.settle();
+    assert!(world.machine.is_none() && world.node.is_none());
+}
+
+#[test]
+fn a_deletion_that_was_asked_for_goes_on_though_we_are_frozen() {
+    let mut world = running();
+    world.sight = Sight::Frozen;
+    world.delete();
     world.settle();
     assert!(world.machine.is_none());
 }

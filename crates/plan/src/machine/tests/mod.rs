@@ -3,6 +3,7 @@
 mod blindness;
 mod creation;
 mod deletion;
+mod health;
 mod joining;
 mod promises;
 mod world;

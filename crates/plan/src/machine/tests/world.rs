@@ -21,6 +21,7 @@ pub(super) struct World {
     pub(super) pods: PodsOnNode,
     /// Who is really on the node.
     pub(super) pods_there: Vec<String>,
+    pub(super) node_is_unreadable: bool,
     pub(super) joins: bool,
     /// A node of the name that the VM is about to take.
     pub(super) namesake: Option<NodeView>,
@@ -31,6 +32,8 @@ pub(super) struct World {
     /// How many VMs really exist.
     pub(super) vms: usize,
     pub(super) created: usize,
+    /// What the driver notes for itself while it makes a VM.
+    pub(super) note: Option<String>,
     /// What the next driver calls answer instead of doing anything.
     pub(super) failures: Vec<Code>,
     /// The refusal that holds back the machines of its class.
@@ -41,6 +44,8 @@ pub(super) struct World {
     pub(super) now: Timestamp,
     pub(super) diary: Vec<String>,
     pub(super) told: Vec<&'static str>,
+    /// The sentences that went with it.
+    pub(super) said: Vec<String>,
 }
 
 impl World {
@@ -56,6 +61,7 @@ impl World {
             node: None,
             pods: PodsOnNode::NotLooked,
             pods_there: Vec::new(),
+            node_is_unreadable: false,
             joins: true,
             namesake: None,
             siblings: crate::permit::Siblings::default(),
@@ -63,6 +69,7 @@ impl World {
             vm: VmKnowledge::Unasked,
             vms: 0,
             created: 0,
+            note: None,
             failures: Vec::new(),
             refusal: None,
             token: TokenKnowledge::Gone,
@@ -71,6 +78,7 @@ impl World {
             now: BEGIN.parse().unwrap(),
             diary: Vec::new(),
             told: Vec::new(),
+            said: Vec::new(),
         }
     }
 
@@ -79,11 +87,7 @@ impl World {
     }
 
     pub(super) fn plan(&self) -> Plan {
-        let target = if self.joins {
-            Target::Cluster { node: self.visible_node().map_or(Lookup::Absent, Lookup::Present), pods: &self.pods }
-        } else {
-            Target::None
-        };
+        let target = if self.joins { Target::Cluster { node: self.visible(), pods: &self.pods } } else { Target::None };
         plan(&Observed {
             machine: self.machine(),
             class: self.class.as_ref(),
@@ -105,6 +109,14 @@ impl World {
             policy: &self.policy,
             now: self.now,
         })
+    }
+
+    fn visible(&self) -> Lookup<&NodeView> {
+        match self.visible_node() {
+            None => Lookup::Absent,
+            Some(_) if self.node_is_unreadable => Lookup::Undecodable,
+            Some(node) => Lookup::Present(node),
+        }
     }
 
     /// The node as the controller finds it: by the machine's label, else by the node's own.
@@ -138,6 +150,46 @@ impl World {
             "metadata": { "name": "node-1", "uid": "n-1", "resourceVersion": "1", "finalizers": ["someone/else"] },
             "status": { "conditions": [{ "type": "Ready", "status": ready }] },
         })));
+    }
+
+    /// The node reports these conditions, as pairs of type and status.
+    pub(super) fn report(&mut self, conditions: &[(&str, &str)]) {
+        let list: Vec<Value> =
+            conditions.iter().map(|(kind, status)| json!({ "type": kind, "status": status })).collect();
+        self.edit_node(|node| node["status"]["conditions"] = json!(list));
+    }
+
+    /// Changes the node as its kubelet or a person would.
+    pub(super) fn edit_node(&mut self, change: impl FnOnce(&mut Value)) {
+        let mut value = serde_json::to_value(self.node.as_ref().expect("the node is there")).unwrap();
+        change(&mut value);
+        self.node = Some(read(value));
+    }
+
+    /// A machine whose node has joined, with an empty diary.
+    pub(super) fn running() -> Self {
+        let mut world = Self::new();
+        world.settle();
+        world.register("True");
+        world.settle();
+        world.forget();
+        world
+    }
+
+    /// Empties the diary.
+    pub(super) fn forget(&mut self) {
+        self.diary.clear();
+        self.told.clear();
+        self.said.clear();
+    }
+
+    pub(super) fn phase(&self) -> &api::MachinePhase {
+        self.machine().phase()
+    }
+
+    /// The text of its last operation.
+    pub(super) fn text(&self) -> &str {
+        &self.machine().status.last_operation.description
     }
 
     pub(super) fn wait(&mut self, by: Duration) {
@@ -212,7 +264,10 @@ impl World {
             }
             Step::RemoveToken => self.token = TokenKnowledge::Gone,
             Step::Driver(call) => self.vm = self.answer(*call),
-            Step::Tell(notice) => self.told.push(notice.reason),
+            Step::Tell(notice) => {
+                self.told.push(notice.reason);
+                self.said.push(notice.message.clone());
+            }
         }
     }
 
@@ -223,7 +278,10 @@ impl World {
                 node_name: "node-1".into(),
                 addresses: vec![],
                 initialized,
-                origin: if call == Call::Create { Origin::Made { last_known_state: None } } else { Origin::Found },
+                origin: match call {
+                    Call::Create => Origin::Made { last_known_state: self.note.clone() },
+                    _ => Origin::Found,
+                },
                 at: self.now,
             })
         };
@@ -239,7 +297,11 @@ impl World {
         }
         match call {
             Call::Status if self.vms == 0 => VmKnowledge::after_failure(failure(Code::NotFound), None, None),
-            Call::Status | Call::Initialize => known(Initialized::Yes),
+            Call::Status => known(Initialized::Yes),
+            Call::Initialize => match &self.vm {
+                VmKnowledge::Known(vm) => VmKnowledge::Known(Vm { initialized: Initialized::Yes, ..vm.clone() }),
+                _ => VmKnowledge::Unasked,
+            },
             Call::Create => {
                 self.vms += 1;
                 self.created += 1;
@@ -257,7 +319,7 @@ pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("a readable object")
 }
 
-fn merge(into: &mut Value, patch: &Value) {
+pub(super) fn merge(into: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *into = patch.clone();
         return;
