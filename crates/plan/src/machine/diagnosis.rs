@@ -4,13 +4,13 @@
 //! else that node agents report is for people.
 
 use api::names::conditions::node::READY;
-use api::names::conditions::terminating;
 use api::names::taints;
 use api::view::NodeView;
 use api::{ConditionStatus, Machine, MachinePhase, NodeCondition, TaintEffect};
 
 use super::facts;
 use crate::Policy;
+use crate::node::Departure;
 use crate::policy::MissingReady;
 
 /// What makes the node of a machine unhealthy, in words; `None` for a healthy one.
@@ -42,16 +42,16 @@ pub(super) fn awaits_critical_components(node: &NodeView) -> bool {
         .any(|taint| taint.key == taints::CRITICAL_COMPONENTS && taint.effect == TaintEffect::NoSchedule)
 }
 
-/// Why a machine leaves, as its Node is told: reason and message of the Terminating condition.
+/// Why a machine leaves.
 ///
-/// The phase says so only until the deletion has begun, and a manager may have set that phase itself. What stays is the copy
-/// of the node's conditions, which nobody refreshes any more: a machine that was well to the last was no longer wanted.
-#[allow(dead_code, reason = "the drain, which writes the condition, is being built beside this")]
-pub(super) fn farewell(machine: &Machine, policy: &Policy) -> (&'static str, &'static str) {
+/// Its phase says so only until the deletion has begun, and a manager may have changed it even before. What stays is the copy of
+/// the node's conditions, which nobody refreshes any more: a machine that was well to the last was no longer wanted.
+#[allow(dead_code, reason = "the drain, which tells the node, is being built beside this")]
+pub(super) fn departure(machine: &Machine, policy: &Policy) -> Departure {
     let failed = *machine.phase() == MachinePhase::Failed;
     if failed || ailment(machine, &machine.status.conditions, policy).is_some() {
-        (terminating::UNHEALTHY, terminating::UNHEALTHY_MESSAGE)
+        Departure::Unhealthy
     } else {
-        (terminating::SCALE_DOWN, terminating::SCALE_DOWN_MESSAGE)
+        Departure::ScaleDown
     }
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use api::deletion::Step as Stage;
 use api::{Code, MachinePhase};
 use rstest::rstest;
 use serde_json::json;
 
 use super::super::*;
 use super::world::World;
+use crate::node::Departure;
 
 fn running() -> World {
     World::running()
@@ -99,6 +101,9 @@ fn a_node_with_pods_that_anybody_would_miss_keeps_its_vm() {
 #[case::last("Deletion of Node Object \"n\" is successful. Initiate machine object finalizer removal", &["tell: Gone", "remove our finalizer"])]
 fn a_deletion_begun_by_the_reference_is_finished_from_its_text(#[case] text: &str, #[case] next: &[&str]) {
     let mut world = running();
+    if Stage::from_description(text) >= Some(Stage::DeleteNode) {
+        world.vms = 0;
+    }
     world.delete();
     world.vm = VmKnowledge::Unasked;
     world.edit(|m| {
@@ -133,6 +138,7 @@ fn a_vm_that_cannot_be_deleted_is_told_and_tried_again(#[case] code: Code, #[cas
 fn a_vm_that_is_already_gone_counts_as_deleted() {
     let mut world = running();
     world.delete();
+    world.vms = 0;
     world.failures = vec![Code::NotFound];
     world.settle();
     assert!(world.machine.is_none());
@@ -277,24 +283,24 @@ fn deleting_a_machine_that_a_manager_has_marked_already_ends_its_preservation() 
 }
 
 #[rstest]
-#[case::no_longer_wanted("Running", "True", "ScaleDown")]
-#[case::failed("Failed", "True", "Unhealthy")]
-#[case::marked_while_ill("Terminating", "Unknown", "Unhealthy")]
-#[case::marked_while_well("Terminating", "True", "ScaleDown")]
-fn a_node_learns_why_its_machine_goes(#[case] phase: &str, #[case] ready: &str, #[case] reason: &str) {
+#[case::no_longer_wanted("Running", "True", Departure::ScaleDown)]
+#[case::failed("Failed", "True", Departure::Unhealthy)]
+#[case::marked_while_ill("Terminating", "Unknown", Departure::Unhealthy)]
+#[case::marked_while_well("Terminating", "True", Departure::ScaleDown)]
+fn a_node_learns_why_its_machine_goes(#[case] phase: &str, #[case] ready: &str, #[case] departure: Departure) {
     let mut world = running();
     world.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!(phase);
         m["status"]["conditions"] = json!([{ "type": "Ready", "status": ready }]);
     });
-    assert_eq!(super::super::diagnosis::farewell(world.machine(), &world.policy).0, reason);
+    assert_eq!(super::super::diagnosis::departure(world.machine(), &world.policy), departure);
 }
 
 #[test]
 fn a_node_that_cannot_be_read_is_not_left_behind() {
     let mut world = running();
     world.delete();
-    world.vm = VmKnowledge::Gone;
+    (world.vm, world.vms) = (VmKnowledge::Gone, 0);
     world.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!("Terminating");
         m["status"]["lastOperation"] =

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use api::{Code, MachinePhase};
+use api::{Code, MachinePhase, Object};
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::super::*;
 use super::world::World;
@@ -18,6 +19,25 @@ enum Mishap {
     Failure(Code),
     /// Time passes.
     Wait(u64),
+    /// The node says this of itself, if it is there.
+    Reports(&'static str),
+    /// The node is gone.
+    Lost,
+    /// The node is there again.
+    Back,
+    /// A manager marks the machine as going, if it is being deleted.
+    Marked,
+}
+
+/// What may happen to a node as well.
+fn any_mishap() -> impl Strategy<Value = Mishap> {
+    prop_oneof![
+        4 => mishap(),
+        2 => prop::sample::select(vec!["True", "False", "Unknown"]).prop_map(Mishap::Reports),
+        1 => Just(Mishap::Lost),
+        1 => Just(Mishap::Back),
+        1 => Just(Mishap::Marked),
+    ]
 }
 
 fn mishap() -> impl Strategy<Value = Mishap> {
@@ -32,13 +52,22 @@ fn mishap() -> impl Strategy<Value = Mishap> {
 fn live_through(world: &mut World, mishaps: &[Mishap]) {
     for mishap in mishaps {
         match mishap {
-            Mishap::Nothing => {}
             Mishap::Crash => {
                 world.vm = VmKnowledge::Unasked;
                 world.pods = PodsOnNode::NotLooked;
             }
             Mishap::Failure(code) => world.failures = vec![*code],
             Mishap::Wait(seconds) => world.wait(Duration::from_secs(*seconds)),
+            Mishap::Reports(ready) if world.node.is_some() => world.report(&[("Ready", ready)]),
+            Mishap::Lost => world.node = None,
+            Mishap::Back if world.vms > 0 => world.register("True"),
+            Mishap::Marked if world.machine.is_some() && world.machine().is_deleting() => {
+                world.edit(|m| {
+                    m["status"]["currentStatus"] = json!({ "phase": "Terminating" });
+                    m["status"]["lastOperation"] = json!({ "description": "Deleting machine from cloud provider", "type": "Delete", "state": "Processing" });
+                });
+            }
+            Mishap::Nothing | Mishap::Reports(_) | Mishap::Back | Mishap::Marked => {}
         }
         world.pass();
     }
@@ -93,11 +122,33 @@ proptest! {
     }
 
     #[test]
+    fn whatever_happens_to_its_node_a_machine_is_given_up_or_runs_and_then_needs_nothing(
+        mishaps in prop::collection::vec(any_mishap(), 0..30),
+        ends_well in any::<bool>(),
+    ) {
+        let mut world = World::running();
+        live_through(&mut world, &mishaps);
+        if ends_well {
+            world.register("True");
+        } else {
+            world.node = None;
+        }
+        for _ in 0..3 {
+            come_to_rest(&mut world);
+            world.wait(Duration::from_mins(11));
+        }
+        let expected = if ends_well { MachinePhase::Running } else { MachinePhase::Failed };
+        prop_assert_eq!(world.phase(), &expected, "{:#?}", world.diary);
+        prop_assert!(world.plan().steps.is_empty());
+        prop_assert_eq!((world.created, world.vms), (1, 1));
+    }
+
+    #[test]
     fn whatever_happened_a_deleted_machine_leaves_nothing_behind(
         before in prop::collection::vec(mishap(), 0..20),
         joined in any::<bool>(),
         early in any::<bool>(),
-        after in prop::collection::vec(mishap(), 0..20),
+        after in prop::collection::vec(any_mishap(), 0..20),
     ) {
         let mut world = World::new();
         live_through(&mut world, &before);

@@ -238,6 +238,7 @@ impl World {
                     }
                 });
                 if gone {
+                    assert_eq!(self.vms, 0, "a machine goes only after its VM: {:#?}", self.diary);
                     self.machine = None;
                 }
             }
@@ -256,7 +257,10 @@ impl World {
                 self.node = Some(read(node));
             }
             Step::DeleteMachine => self.delete(),
-            Step::DeleteNode { .. } => self.node = None,
+            Step::DeleteNode { .. } => {
+                assert_eq!(self.vms, 0, "a node goes only after its VM: {:#?}", self.diary);
+                self.node = None;
+            }
             Step::LookAtPods { .. } => {
                 let pods = self.pods_there.clone();
                 self.pods =
@@ -308,6 +312,8 @@ impl World {
                 known(Initialized::NotYet)
             }
             Call::Delete => {
+                let in_use = self.machine().node_name().is_some() && !self.pods_there.is_empty();
+                assert!(!in_use, "a VM goes only after its pods: {:#?}", self.diary);
                 self.vms = 0;
                 VmKnowledge::Gone
             }
