@@ -14,29 +14,29 @@ use super::{Advance, Outcome, Pods, Step, Watched, serial};
 
 pub(super) fn advance(mut pass: Pass<'_, '_>, pods: &Pods<'_>) -> Advance {
     let limits = pass.request.limits;
-    let leaving: Vec<&PodView> = pods
-        .readable
-        .iter()
-        .copied()
-        .filter(|pod| selection::has_to_leave(pod, limits) && !serial::is_let_go(&pass, pod))
-        .collect();
-    let (mut now, later): (Vec<&PodView>, Vec<&PodView>) =
-        leaving.into_iter().partition(|pod| selection::rank(pod, limits) == Rank::Ordinary);
-    if now.is_empty() && pods.unreadable.is_empty() {
-        now = later;
-    } else {
-        for pod in later {
-            pass.block(PodId::of(pod).to_string(), Obstacle::Last, None);
-        }
-    }
     for pod in &pods.unreadable {
         pass.block(pod.clone(), Obstacle::Unreadable, None);
     }
+    let leaving = pods.readable.iter().copied().filter(|pod| selection::has_to_leave(pod, limits));
+    let (ordinary, last): (Vec<&PodView>, Vec<&PodView>) =
+        leaving.partition(|pod| selection::rank(pod, limits) == Rank::Ordinary);
+    ask_to_leave(&mut pass, &ordinary, &pods.readable);
+    if pass.is_over() {
+        ask_to_leave(&mut pass, &last, &pods.readable);
+    } else {
+        for pod in last {
+            pass.block(PodId::of(pod).to_string(), Obstacle::Last, None);
+        }
+    }
+    if pass.is_over() { pass.ended(Outcome::Drained(Mode::Gentle)) } else { pass.working() }
+}
+
+fn ask_to_leave(pass: &mut Pass<'_, '_>, leaving: &[&PodView], everybody: &[&PodView]) {
     let (with, without): (Vec<&PodView>, Vec<&PodView>) =
-        now.into_iter().partition(|pod| selection::has_volumes(pod, limits));
+        leaving.iter().partition(|pod| selection::has_volumes(pod, pass.request.limits));
     let mut budgets = Budgets::of(&pass.view.budgets);
     for pod in without {
-        match pod::need(&mut pass, pod, Luggage::None, &mut budgets) {
+        match pod::need(pass, pod, Luggage::None, &mut budgets) {
             Need::Request(verb) => pass.ask(PodId::of(pod), verb, budgets.version(pod)),
             Need::Wait(obstacle, until) => {
                 if matches!(obstacle, Obstacle::Budget { .. }) && pass.view.budgets == Watched::NotYet {
@@ -46,6 +46,5 @@ pub(super) fn advance(mut pass: Pass<'_, '_>, pods: &Pods<'_>) -> Advance {
             }
         }
     }
-    serial::advance(&mut pass, with, &pods.readable, &mut budgets);
-    if pass.is_over() { pass.ended(Outcome::Drained(Mode::Gentle)) } else { pass.working() }
+    serial::advance(pass, with, everybody, &mut budgets);
 }

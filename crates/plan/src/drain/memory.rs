@@ -119,6 +119,8 @@ pub enum Note {
     Answered {
         /// The pod.
         pod: Uid,
+        /// What was asked.
+        verb: Verb,
         /// What became of it.
         answer: Answer,
         /// When.
@@ -227,7 +229,7 @@ impl Memory {
     fn note(&mut self, note: Note) {
         match note {
             Note::Asked { pod, verb, budget, at } => self.pods.entry(pod).or_default().ask(verb, budget, at),
-            Note::Answered { pod, answer, at } => self.pods.entry(pod).or_default().answer(answer, at),
+            Note::Answered { pod, verb, answer, at } => self.pods.entry(pod).or_default().answer(verb, answer, at),
             Note::RefusalsForgiven { pod } => {
                 if let Some(tries) = self.pods.get_mut(&pod) {
                     (tries.first_refusal, tries.first_setback) = (None, None);
@@ -252,7 +254,7 @@ impl Memory {
                 self.attachments.entry(attachment).or_default().ask(Verb::Delete, None, at);
             }
             Note::AttachmentAnswered { attachment, answer, at } => {
-                self.attachments.entry(attachment).or_default().answer(answer, at);
+                self.attachments.entry(attachment).or_default().answer(Verb::Delete, answer, at);
             }
         }
     }
@@ -265,8 +267,9 @@ impl Tries {
         self.granted = None;
     }
 
-    fn answer(&mut self, answer: Answer, at: Timestamp) {
-        let verb = self.asked.take().map_or(Verb::Evict, |(verb, _)| verb);
+    fn answer(&mut self, verb: Verb, answer: Answer, at: Timestamp) {
+        // A deletion may follow an eviction that is still under way: each answer is about its own question.
+        self.asked = self.asked.filter(|(asked, _)| *asked != verb);
         let how = match answer {
             Answer::Accepted => Grant::Accepted,
             Answer::Gone => Grant::Gone,

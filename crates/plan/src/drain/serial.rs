@@ -45,8 +45,8 @@ pub(super) fn advance(
         take_up_leftovers(pass, &leaving);
     }
     let mut road = settle(pass, everybody);
-    let waits_for_attachments = pass.view.attachments == Watched::NotYet && pass.memory.leftovers == Leftovers::NotSeen;
-    if tracked.is_none() || waits_for_attachments || leaving.iter().any(|p| pod::unanswered(pass, &p.uid()).is_some()) {
+    let blind = tracked.is_none() || pass.view.attachments == Watched::NotYet;
+    if blind || leaving.iter().any(|pod| pod::unanswered(pass, &pod.uid()).is_some()) {
         road = Road::Taken;
     }
     for pod in leaving {
@@ -61,20 +61,14 @@ pub(super) fn advance(
                 set_off(pass, pod, verb, volumes, budgets);
             }
             Need::Request(_) => {
-                let why = if tracked.is_none() { Obstacle::VolumesUnknown } else { Obstacle::Turn };
+                let why = if blind { Obstacle::VolumesUnknown } else { Obstacle::Turn };
                 pass.block(id.to_string(), why, None);
             }
+            // None of its volumes is waited for, and its end has had its time: only its name is left here.
+            Need::Wait(Obstacle::Overdue { .. }, _) if tracked.is_some() => {}
             Need::Wait(obstacle, until) => pass.block(id.to_string(), obstacle, until),
         }
     }
-}
-
-/// A pod whose volumes have moved on need not be waited for longer than its end should take: only its name is left here.
-pub(super) fn is_let_go(pass: &Pass<'_, '_>, pod: &PodView) -> bool {
-    selection::has_volumes(pod, pass.request.limits)
-        && pod.is_deleting()
-        && pod::gone_by(pass, pod).is_some_and(|by| by <= pass.now)
-        && pass.memory.moves.get(&MoveKey::Pod(pod.uid())).is_none_or(|moving| moving.detached.is_some())
 }
 
 fn set_off(pass: &mut Pass<'_, '_>, pod: &PodView, verb: Verb, volumes: Vec<Tracked>, budgets: &Budgets<'_>) {

@@ -1,1 +1,7 @@
-//! Drains as tables, stories and promises.
+//! Drains as stories and promises, in a cluster small enough to hold in one hand.
+
+mod attachments;
+mod cluster;
+mod forced;
+mod gentle;
+mod volumes;

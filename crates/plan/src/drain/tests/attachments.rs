@@ -1,0 +1,108 @@
+//! VolumeAttachments of a node whose pods were made to leave.
+
+use api::view::{NodeView, VolumeAttachmentView};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::super::attachments::{AttachmentId, Scene, State, detach};
+use super::super::*;
+use super::cluster::{BEGIN, secs};
+
+fn node(attached: &[&str]) -> NodeView {
+    let attached: Vec<Value> = attached.iter().map(|name| json!({"name": name})).collect();
+    serde_json::from_value(json!({"metadata": {"name": "n"}, "status": {"volumesAttached": attached}})).unwrap()
+}
+
+fn attachment(name: &str, node: &str, deleted: bool) -> VolumeAttachmentView {
+    let deleted = deleted.then_some(BEGIN);
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "deletionTimestamp": deleted},
+        "spec": {"nodeName": node, "source": {}},
+    }))
+    .unwrap()
+}
+
+fn scene<'a>(
+    node: Lookup<&'a NodeView>,
+    attachments: &'a [VolumeAttachmentView],
+    limits: &'a Limits,
+    second: u64,
+) -> Scene<'a> {
+    let begin: Timestamp = BEGIN.parse().unwrap();
+    Scene {
+        name: "n",
+        node,
+        attachments: Watched::Seen(attachments.iter().collect()),
+        since: Some(begin),
+        timeout: secs(7200),
+        limits,
+        now: begin + secs(second),
+    }
+}
+
+#[test]
+fn without_a_node_or_volumes_there_is_nothing_to_do() {
+    let (limits, bare) = (Limits::default(), node(&[]));
+    let live = [attachment("a", "n", false)];
+    let state = |node| detach(&scene(node, &live, &limits, 0), &Memory::default()).state;
+    assert_eq!(state(Lookup::Absent), State::NoNode);
+    assert_eq!(state(Lookup::Present(&bare)), State::Detached);
+}
+
+#[test]
+fn live_attachments_of_the_node_are_deleted_until_all_are_marked() {
+    let (limits, node) = (Limits::default(), node(&["v"]));
+    let mut memory = Memory::default();
+    let all = [attachment("a", "n", false), attachment("b", "n", true), attachment("c", "other", false)];
+    let plan = detach(&scene(Lookup::Present(&node), &all, &limits, 0), &memory);
+    assert_eq!(plan.delete, [AttachmentId { name: "a".into(), uid: "uid-a".into() }]);
+    assert!(matches!(plan.state, State::Waiting { live: 1, .. }));
+    memory.take(plan.notes);
+    assert_eq!(detach(&scene(Lookup::Present(&node), &all, &limits, 1), &memory).delete, [], "asked once");
+
+    let marked = [attachment("a", "n", true)];
+    let plan = detach(&scene(Lookup::Present(&node), &marked, &limits, 2), &memory);
+    assert_eq!((plan.delete.len(), plan.state), (0, State::NoneLive), "marked is enough");
+}
+
+#[test]
+fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_the_drain_timeout() {
+    let (limits, node) = (Limits::default(), node(&["v"]));
+    let all = [attachment("a", "n", false)];
+    let mut memory = Memory::default();
+    let (mut second, mut tries) = (0, 0);
+    loop {
+        let scene = scene(Lookup::Present(&node), &all, &limits, second);
+        let plan = detach(&scene, &memory);
+        memory.take(plan.notes);
+        if !plan.delete.is_empty() {
+            tries += 1;
+            let answered = Note::AttachmentAnswered {
+                attachment: "uid-a".into(),
+                answer: Answer::lost("no".into()),
+                at: scene.now,
+            };
+            memory.take([answered]);
+        }
+        match plan.state {
+            State::Waiting { wake: Wake::By { at, .. }, .. } => {
+                assert!(at > scene.now);
+                second += 1;
+            }
+            state => {
+                assert_eq!(state, State::GivenUp { live: 1 });
+                break;
+            }
+        }
+    }
+    assert_eq!(second, 7200);
+    assert!((40..60).contains(&tries), "{tries}");
+}
+
+#[test]
+fn before_anything_is_seen_nothing_is_concluded() {
+    let (limits, node) = (Limits::default(), node(&["v"]));
+    let mut scene = scene(Lookup::Present(&node), &[], &limits, 0);
+    scene.attachments = Watched::NotYet;
+    assert!(matches!(detach(&scene, &Memory::default()).state, State::Waiting { live: 0, .. }));
+}
