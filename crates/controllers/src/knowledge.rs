@@ -9,7 +9,10 @@ use std::sync::Arc;
 use api::Uid;
 use parking_lot::Mutex;
 use plan::machine::{PodsOnNode, Vm, VmKnowledge};
+use plan::token::TokenKnowledge;
 use runtime::Key;
+
+use crate::tokens::Issued;
 
 /// What is known of each machine. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +30,36 @@ pub struct Known {
     pub described: Option<Vm>,
     /// Who was seen on its node.
     pub pods: PodsOnNode,
+    /// Its bootstrap token.
+    token: TokenState,
+}
+
+/// What is known of a machine's bootstrap token: which Secret, and nothing of what is in it.
+#[derive(Clone, Debug, Default)]
+enum TokenState {
+    #[default]
+    Unknown,
+    Issued(Issued),
+    Gone,
+}
+
+impl Known {
+    /// Its bootstrap token, as a plan sees it.
+    pub fn token(&self) -> TokenKnowledge {
+        match self.token {
+            TokenState::Unknown => TokenKnowledge::Unknown,
+            TokenState::Issued(_) => TokenKnowledge::Made,
+            TokenState::Gone => TokenKnowledge::Gone,
+        }
+    }
+
+    /// The Secret of its bootstrap token, if this process had it.
+    pub fn issued(&self) -> Option<&Issued> {
+        match &self.token {
+            TokenState::Issued(issued) => Some(issued),
+            TokenState::Unknown | TokenState::Gone => None,
+        }
+    }
 }
 
 impl Knowledge {
@@ -58,6 +91,16 @@ impl Knowledge {
     /// Notes who is on the node.
     pub fn saw_pods(&self, key: &Key, uid: &Uid, pods: PodsOnNode) {
         self.change(key, uid, |known| known.pods = pods);
+    }
+
+    /// Notes that the machine has this token.
+    pub fn has_token(&self, key: &Key, uid: &Uid, issued: Issued) {
+        self.change(key, uid, |known| known.token = TokenState::Issued(issued));
+    }
+
+    /// Notes that the machine has no token, and needs none.
+    pub fn needs_no_token(&self, key: &Key, uid: &Uid) {
+        self.change(key, uid, |known| known.token = TokenState::Gone);
     }
 
     /// Forgets a machine that is gone.

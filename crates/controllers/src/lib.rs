@@ -16,6 +16,7 @@ pub mod machine;
 pub mod machineset;
 pub mod permits;
 pub mod safety;
+pub mod tokens;
 pub mod wiring;
 
 pub use cluster::Cluster;

@@ -7,6 +7,7 @@ pub mod bucket;
 pub mod cache;
 pub mod client;
 pub mod clock;
+pub mod entropy;
 pub mod events;
 pub mod expectations;
 pub mod key;
@@ -20,6 +21,7 @@ pub mod tasks;
 
 pub use bucket::TokenBucket;
 pub use clock::Clock;
+pub use entropy::Entropy;
 pub use events::EventSink;
 pub use expectations::Expectations;
 pub use key::Key;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use api::view::PodView;
 use api::{Machine, Object};
-use driver::MachineRequest;
 use either::Either;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
@@ -68,7 +67,7 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
                 let pods = look_at_pods(cluster, target(cluster)?, node, step).await?;
                 cluster.knowledge.saw_pods(key, &machine.uid(), pods);
             }
-            Step::RemoveToken => {}
+            Step::RemoveToken => remove_token(cluster, key, &machine).await,
             Step::Driver(call) => call_driver(cluster, key, seen, &machine, *call)?,
             Step::Tell(notice) => tell(cluster, &machine, notice),
         }
@@ -162,10 +161,18 @@ async fn look_at_pods(cluster: &Cluster, target: &Target, node: &str, step: &Ste
 
 fn call_driver(cluster: &Cluster, key: &Key, seen: &Seen, machine: &Arc<Machine>, call: Call) -> Result<(), Stumble> {
     let plan::Lookup::Present(class) = &seen.class else { return Err(Stumble::Missing("its MachineClass")) };
-    let (machine, uid) = (seen.with_its_vm(machine), machine.uid());
-    let request = MachineRequest { machine, class: class.clone(), secret: seen.data.clone() };
-    cluster.gate.begin(key.clone(), uid, call, request);
+    cluster.gate.begin(key, machine, class, call);
     Ok(())
+}
+
+/// A token that cannot be removed now stops nothing: it expires by itself, and a machine that runs is looked at again.
+async fn remove_token(cluster: &Cluster, key: &Key, machine: &Machine) {
+    let Some(tokens) = cluster.gate.tokens() else { return };
+    let (uid, known) = (machine.uid(), cluster.knowledge.of(key, &machine.uid()));
+    match tokens.remove(machine, known.issued()).await {
+        Ok(()) => cluster.knowledge.needs_no_token(key, &uid),
+        Err(why) => tracing::warn!(machine = %key, %why, "a bootstrap token stays until it expires"),
+    }
 }
 
 fn tell(cluster: &Cluster, machine: &Machine, notice: &Notice) {

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use api::view::NodeView;
-use api::{Machine, MachineClass, Object, SecretData};
+use api::{Machine, MachineClass, Object};
 use jiff::Timestamp;
-use plan::gate::Capacity;
+use plan::gate::{Capacity, Refusal};
 use plan::machine::{Observed, PodsOnNode, SecretState, Sight, Target, VmKnowledge};
 use plan::permit::{self, Siblings};
 use plan::safety::Blindness;
-use plan::token::TokenKnowledge;
 use runtime::Key;
 use runtime::cache::Lookup;
 
@@ -22,12 +21,13 @@ use crate::{Cluster, cluster};
 pub(super) struct Seen {
     pub(super) machine: Arc<Machine>,
     pub(super) class: plan::Lookup<Arc<MachineClass>>,
-    pub(super) data: Arc<SecretData>,
     secret: SecretState,
     node: Option<plan::Lookup<Arc<NodeView>>>,
     namesake: plan::Lookup<Arc<NodeView>>,
     siblings: Siblings,
     known: Known,
+    /// Why creates of its class are held back, and until when.
+    exhaustion: Option<(Refusal, Timestamp)>,
     sight: Sight,
     blindness: Arc<Blindness>,
     now: Timestamp,
@@ -53,11 +53,12 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
     let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
     let known = cluster.knowledge.of(key, &machine.uid());
     let namesake = namesake(cluster, &machine, &known);
+    let exhaustion = cluster.gate.exhaustion(&machine.spec.class.name);
     let siblings = siblings(cluster, &machine);
     // Read after the caches: who was blind while reading them is still known to be.
     let (sight, blindness) = (cluster.sight.now(), cluster.sight.blindness());
     let now = cluster.clock.now();
-    Ok(Seen { machine, class, data, secret, node, namesake, siblings, known, sight, blindness, now })
+    Ok(Seen { machine, class, secret, node, namesake, siblings, known, exhaustion, sight, blindness, now })
 }
 
 /// The node that has the name of the VM already, before anybody has linked the two.
@@ -115,25 +116,15 @@ impl Seen {
             vm: &self.known.vm,
             namesake: self.namesake.as_ref().map(|node| &**node),
             siblings: self.siblings,
-            capacity: Capacity::Open,
-            token: TokenKnowledge::Gone,
+            capacity: match &self.exhaustion {
+                None => Capacity::Open,
+                Some((refusal, until)) => Capacity::Exhausted { refusal, until: *until },
+            },
+            token: self.known.token(),
             sight: self.sight,
             blindness: &self.blindness,
             policy: &cluster.policy,
             now: self.now,
-        }
-    }
-
-    /// The machine as the driver is shown it. A VM that nobody has written down, and nobody will, can only be deleted by whoever
-    /// is told which one it is.
-    pub(super) fn with_its_vm(&self, machine: &Arc<Machine>) -> Arc<Machine> {
-        match &self.known.vm {
-            VmKnowledge::Known(vm) if machine.spec.provider_id.is_empty() => {
-                let mut shown = Machine::clone(machine);
-                shown.spec.provider_id = vm.provider_id.clone();
-                Arc::new(shown)
-            }
-            _ => machine.clone(),
         }
     }
 

@@ -19,12 +19,16 @@ use runtime::cache::{Cache, Feed};
 use runtime::queue::Queue;
 
 use crate::credentials::Credentials;
+use crate::gate::Gate;
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE};
 
 /// A Machine wakes itself and, when it has arrived or gone, those of its deployment that may be waiting for that.
-pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>, machines: &Cache<Machine>) {
-    let (queue, machines) = (queue.clone(), machines.clone());
+pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>, machines: &Cache<Machine>, gate: &Gate) {
+    let (queue, machines, gate) = (queue.clone(), machines.clone(), gate.clone());
     feed.on_delta(move |key, delta| {
+        if delta.now().is_none_or(|machine| machine.is_deleting()) {
+            gate.recall(key);
+        }
         queue.add(key.clone());
         let (before, now) = (delta.before().map(|m| &**m), delta.now().map(|m| &**m));
         if !permit::concerns_siblings(before, now) {

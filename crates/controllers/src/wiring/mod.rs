@@ -16,12 +16,12 @@ use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass};
 use kube::Client;
 use plan::Policy;
-use runtime::cache::{Cache, Caches};
+use runtime::cache::{Cache, Caches, Feed};
 use runtime::events::EventSink;
 use runtime::lease::Leadership;
 use runtime::metrics::Metrics;
 use runtime::queue::{Queue, RetryPolicy, spawn_workers};
-use runtime::{Clock, Random, Tasks};
+use runtime::{Clock, Entropy, Random, Tasks};
 
 use crate::cluster::{Cluster, Target};
 use crate::credentials::Credentials;
@@ -34,6 +34,7 @@ use crate::indexes::{
 use crate::knowledge::Knowledge;
 use crate::permits::Permits;
 use crate::safety::Sight;
+use crate::tokens::Tokens;
 use crate::{Drivers, Listener, deployment, machine, machineset};
 use feeds::Feeder;
 pub use scope::Scope;
@@ -58,7 +59,7 @@ pub struct Parts {
     pub policy: Policy,
     /// How many machines are worked on at once (`--concurrent-syncs`).
     pub concurrency: usize,
-    /// How many driver calls run at once.
+    /// How many driver calls run at once for one credential.
     pub driver_places: usize,
     /// Where measurements go.
     pub metrics: Metrics,
@@ -84,14 +85,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
     let knowledge = Knowledge::default();
     let mut caches = Caches::new();
 
-    let (machines, mut machine_feed) = Cache::<Machine>::builder()
-        .namespace(&parts.namespace)
-        .index(MACHINES_BY_NODE)
-        .index(MACHINES_BY_CLASS)
-        .index(MACHINES_BY_OWNER)
-        .index(ORPHAN_MACHINES)
-        .index(MACHINES_BY_DEPLOYMENT)
-        .build();
+    let (machines, mut machine_feed) = machine_cache(&parts.namespace);
     let (classes, mut class_feed) =
         Cache::<MachineClass>::builder().namespace(&parts.namespace).index(CLASSES_BY_SECRET).build();
     let (secrets, mut secret_feed) = Cache::<SecretView>::builder().namespace(&parts.namespace).metadata_only().build();
@@ -120,8 +114,27 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         caches.add(&nodes);
         (Target { client, nodes }, feed)
     });
+    let policy = Arc::new(parts.policy);
+    let gate = Gate::new(GateParts {
+        drivers: parts.drivers,
+        places: parts.driver_places,
+        policy: policy.clone(),
+        machines: machines.clone(),
+        classes: classes.clone(),
+        credentials: credentials.clone(),
+        tokens: joined
+            .as_ref()
+            .map(|(target, _)| Tokens::new(target.client.clone(), Entropy::system(), parts.clock.clone())),
+        knowledge: knowledge.clone(),
+        leadership: parts.leadership.clone(),
+        queue: queue.clone(),
+        metrics: parts.metrics.clone(),
+        clock: parts.clock.clone(),
+        random: parts.random.clone(),
+        tasks: parts.tasks.clone(),
+    });
     if scope.has_machines() {
-        machine::wake::on_machines(&mut machine_feed, &queue, &machines);
+        machine::wake::on_machines(&mut machine_feed, &queue, &machines, &gate);
         machine::wake::on_classes(&mut class_feed, &queue, &machines);
         machine::wake::on_secrets(&mut secret_feed, &queue, &machines, &classes, &credentials);
         if let Some((_, feed)) = &mut joined {
@@ -145,16 +158,6 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
     feeder.feed("machines", machine_feed, parts.control.clone());
 
     parts.metrics.follow_caches(&caches);
-    let gate = Gate::new(GateParts {
-        drivers: parts.drivers,
-        places: parts.driver_places,
-        patience: parts.policy.creation_timeout,
-        knowledge: knowledge.clone(),
-        leadership: parts.leadership.clone(),
-        queue: queue.clone(),
-        clock: parts.clock.clone(),
-        tasks: parts.tasks.clone(),
-    });
     let cluster = Arc::new(Cluster {
         namespace: parts.namespace,
         control: parts.control,
@@ -172,13 +175,24 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         sight: Sight::default(),
         leadership: parts.leadership,
         events: parts.events,
-        policy: Arc::new(parts.policy),
+        policy,
         clock: parts.clock,
         tasks: parts.tasks,
         listener: parts.listener,
     });
     cluster.tasks.spawn("machine controller", begin(cluster.clone(), scope, parts.concurrency));
     cluster
+}
+
+fn machine_cache(namespace: &str) -> (Cache<Machine>, Feed<Machine>) {
+    Cache::<Machine>::builder()
+        .namespace(namespace)
+        .index(MACHINES_BY_NODE)
+        .index(MACHINES_BY_CLASS)
+        .index(MACHINES_BY_OWNER)
+        .index(ORPHAN_MACHINES)
+        .index(MACHINES_BY_DEPLOYMENT)
+        .build()
 }
 
 /// Waits until acting is safe, then works until asked to stop.

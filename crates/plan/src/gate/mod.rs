@@ -18,6 +18,7 @@
 mod capacity;
 mod line;
 mod pause;
+mod visit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,6 +31,7 @@ use capacity::Room;
 pub use line::Lane;
 use line::Line;
 use pause::Pause;
+pub use visit::credential;
 
 /// Whether a class has room for another VM, as a machine's plan sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,70 @@
+//! What an answer of the cloud teaches about a machine's VM.
+
+use driver::{Created, DriverError, Found, MachineRequest, Support};
+use jiff::Timestamp;
+use plan::machine::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
+
+/// A call that succeeded.
+pub(super) enum Answer {
+    Found(Found),
+    Created(Created, Initialized),
+    Initialized,
+    Deleted,
+}
+
+impl Answer {
+    /// Makes the call.
+    pub(super) async fn to(
+        call: Call,
+        driver: &dyn driver::Driver,
+        limits: &driver::Call,
+        request: &MachineRequest,
+    ) -> Result<Self, DriverError> {
+        match call {
+            Call::Status => driver.status(limits, request).await.map(Self::Found),
+            Call::Create => {
+                let created = driver.create(limits, request).await?;
+                let initialized = match driver.capabilities().initialize {
+                    Support::Offered => Initialized::NotYet,
+                    Support::NotOffered => Initialized::Yes,
+                };
+                Ok(Self::Created(created, initialized))
+            }
+            Call::Initialize => driver.initialize(limits, request).await.map(|_| Self::Initialized),
+            Call::Delete => driver.delete(limits, request).await.map(|_| Self::Deleted),
+        }
+    }
+
+    pub(super) fn into_knowledge(self, before: Option<Vm>, now: Timestamp) -> VmKnowledge {
+        match self {
+            Self::Found(found) => VmKnowledge::Known(vm(found, Initialized::Yes, Origin::Found, now)),
+            Self::Created(created, initialized) => {
+                let origin = Origin::Made { last_known_state: created.last_known_state.clone() };
+                VmKnowledge::Known(vm(created.into(), initialized, origin, now))
+            }
+            Self::Initialized => match before {
+                Some(vm) => VmKnowledge::Known(Vm { initialized: Initialized::Yes, ..vm }),
+                None => VmKnowledge::Unasked,
+            },
+            Self::Deleted => VmKnowledge::Gone,
+        }
+    }
+}
+
+/// What a failed call teaches. The error must have been scrubbed.
+pub(super) fn failed(call: Call, error: &DriverError, before: Option<Vm>, now: Timestamp) -> VmKnowledge {
+    let failure = Failure {
+        call,
+        code: error.code(),
+        text: error.to_string(),
+        last_known_state: error.last_known_state().map(str::to_owned),
+        at: now,
+    };
+    let found = error.found().cloned().map(|found| vm(found, Initialized::NotYet, Origin::Found, now));
+    VmKnowledge::after_failure(failure, found, before)
+}
+
+fn vm(found: Found, initialized: Initialized, origin: Origin, at: Timestamp) -> Vm {
+    let Found { provider_id, node_name, addresses } = found;
+    Vm { provider_id, node_name, addresses, initialized, origin, at }
+}

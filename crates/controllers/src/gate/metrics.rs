@@ -1,0 +1,137 @@
+//! The gate in numbers.
+//!
+//! A credential is shown by the name of its Secret, never by anything in it. What drivers of the reference count themselves
+//! (`mcm_cloud_api_driver_*`) is counted here for all of ours, under the same names.
+
+use std::time::Duration;
+
+use driver::{Code, Method};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts};
+use runtime::metrics::Hook;
+use runtime::{Metrics, metrics::MetricsError};
+
+use super::turnstile::Turnstile;
+
+/// What is counted at the gate. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct GateMetrics {
+    waited: HistogramVec,
+    took: HistogramVec,
+    failed: IntCounterVec,
+    out: IntGaugeVec,
+    waiting: IntGaugeVec,
+    paused: IntGaugeVec,
+    held_back: IntGaugeVec,
+}
+
+impl GateMetrics {
+    /// Registers the families. A second gate on the same registry counts for itself and shows nothing.
+    pub(super) fn new(metrics: &Metrics) -> Result<Self, MetricsError> {
+        let gauge = |name: &str, help: &str, label| IntGaugeVec::new(Opts::new(name, help), &[label]);
+        let timed = |name: &str, help: &str, labels: &[&str]| HistogramVec::new(HistogramOpts::new(name, help), labels);
+        let made = (|| {
+            Ok(Self {
+                waited: HistogramVec::new(
+                    HistogramOpts::new(
+                        "millwright_driver_queue_seconds",
+                        "How long a driver call waited before it left, by the Secret of its credentials.",
+                    )
+                    .buckets(vec![0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1200.0]),
+                    &["secret", "operation"],
+                )?,
+                took: timed(
+                    "mcm_cloud_api_driver_request_duration_seconds",
+                    "How long a successful driver call took.",
+                    &["provider", "operation"],
+                )?,
+                failed: IntCounterVec::new(
+                    Opts::new("mcm_cloud_api_driver_requests_failed_total", "Driver calls that failed, by code."),
+                    &["provider", "operation", "error_code"],
+                )?,
+                out: gauge("millwright_driver_calls_in_flight", "Driver calls that are out now.", "secret")?,
+                waiting: gauge("millwright_driver_calls_waiting", "Driver calls that wait to leave.", "secret")?,
+                paused: gauge(
+                    "millwright_driver_paused",
+                    "1 while the cloud throttles this credential and is left alone.",
+                    "secret",
+                )?,
+                held_back: gauge(
+                    "millwright_machine_class_held_back",
+                    "1 while creates of this class are held back because the cloud has no room.",
+                    "class",
+                )?,
+            })
+        })()
+        .map_err(MetricsError::Register)?;
+        made.register(metrics)?;
+        Ok(made)
+    }
+
+    fn register(&self, metrics: &Metrics) -> Result<(), MetricsError> {
+        metrics.register(self.waited.clone())?;
+        metrics.register(self.took.clone())?;
+        metrics.register(self.failed.clone())?;
+        for gauge in [&self.out, &self.waiting, &self.paused, &self.held_back] {
+            metrics.register(gauge.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Shows the turnstile at each scrape, while there is one.
+    pub(super) fn follow(&self, turnstile: &Turnstile, metrics: &Metrics) {
+        let (shown, turnstile) = (self.clone(), turnstile.downgrade());
+        metrics.before_scrape(move || match turnstile() {
+            Some(turnstile) => {
+                shown.show(&turnstile);
+                Hook::Keep
+            }
+            None => Hook::Remove,
+        });
+    }
+
+    pub(super) fn left(&self, secret: &str, method: Method, waited: Duration) {
+        self.waited.with_label_values(&[secret, operation(method)]).observe(waited.as_secs_f64());
+    }
+
+    pub(super) fn ended(&self, provider: &str, method: Method, took: Duration, failure: Option<Code>) {
+        let provider = provider.to_lowercase();
+        match failure {
+            None => {
+                self.took.with_label_values(&[provider.as_str(), operation(method)]).observe(took.as_secs_f64());
+            }
+            Some(code) => {
+                let code = code.number().to_string();
+                self.failed.with_label_values(&[provider.as_str(), operation(method), code.as_str()]).inc();
+            }
+        }
+    }
+
+    fn show(&self, turnstile: &Turnstile) {
+        let (traffic, held_back) = turnstile.traffic();
+        for gauge in [&self.out, &self.waiting, &self.paused, &self.held_back] {
+            gauge.reset(); // what is over is not shown any more
+        }
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        for (secret, traffic) in traffic {
+            let secret = &[secret.as_str()];
+            self.out.with_label_values(secret).set(number(traffic.out));
+            self.waiting.with_label_values(secret).set(number(traffic.waiting));
+            self.paused.with_label_values(secret).set(i64::from(traffic.paused));
+        }
+        for class in held_back {
+            self.held_back.with_label_values(&[class.as_str()]).set(1);
+        }
+    }
+}
+
+/// The names under which the reference's drivers count their calls.
+fn operation(method: Method) -> &'static str {
+    match method {
+        Method::Create => "create_machine",
+        Method::Initialize => "initialize_machine",
+        Method::Delete => "delete_machine",
+        Method::Status => "get_machine_status",
+        Method::List => "list_machine",
+        Method::VolumeIds => "get_volume_ids",
+    }
+}

@@ -1,0 +1,407 @@
+//! The one way to the drivers.
+//!
+//! A call to a cloud can take minutes, so it never holds a worker: it runs in a task of its own, its machine plans nothing while
+//! it is under way, and its end wakes the machine. Who may leave when is decided in `plan::gate`. Right before a call leaves it is
+//! asked once more whether we still lead (the wait may have outlasted the lease) and its request is put together afresh; right after
+//! it has ended its text is scrubbed, here and nowhere else, before it becomes status, Event or log.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `turnstile` | places, the line before them, and the time |
+//! | `request` | what a driver is handed, and what must not be told of it |
+//! | `answer` | what an answer teaches |
+//! | `metrics` | the gate in numbers |
+
+mod answer;
+mod metrics;
+mod request;
+mod turnstile;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::view::PersistentVolumeSpec;
+use api::{Machine, MachineClass, MachinePhase, Object, SecretData, Uid};
+use driver::{ClassRequest, Code, Deleted, DriverError, MachineRequest, Method, Owners};
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use plan::Policy;
+use plan::gate::{Claim, Lane, Refusal, Verdict, Visit};
+use plan::machine::{Call, VmKnowledge};
+use plan::permit;
+use plan::scrub::Scrubber;
+use runtime::cache::Cache;
+use runtime::lease::Leadership;
+use runtime::queue::Queue;
+use runtime::{Clock, Key, Metrics, Random, Tasks};
+use tokio_util::sync::CancellationToken;
+
+use crate::Drivers;
+use crate::credentials::Credentials;
+use crate::indexes::MACHINES_BY_CLASS;
+use crate::knowledge::Knowledge;
+use crate::tokens::Tokens;
+use answer::Answer;
+use metrics::GateMetrics;
+use request::{Prepared, Requests, scrubbed};
+use turnstile::{Place, Turnstile};
+
+/// How much later than the gate itself a machine that is held back looks again: the gate wakes them in a fair order.
+const AFTER_THE_GATE: Duration = Duration::from_secs(1);
+
+/// The way to the drivers of one cluster. Clones are the same gate.
+#[derive(Clone)]
+pub struct Gate {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    drivers: Drivers,
+    turnstile: Turnstile,
+    requests: Requests,
+    metrics: Option<GateMetrics>,
+    /// The calls about Machines that have not ended, and how to take one back that has not left.
+    open: Mutex<BTreeMap<Key, Recall>>,
+    patience: Duration,
+    knowledge: Knowledge,
+    leadership: Leadership,
+    queue: Queue<Key>,
+    clock: Clock,
+    tasks: Tasks,
+}
+
+/// Whether a call may be taken back.
+enum Recall {
+    /// It was planned for a machine that was to stay.
+    Possible(CancellationToken),
+    /// It is part of a deletion, which wants it.
+    Never,
+}
+
+/// What a gate is made from.
+pub struct GateParts {
+    /// The drivers behind it.
+    pub drivers: Drivers,
+    /// How many calls may run at once for one credential.
+    pub places: usize,
+    /// Limits and periods.
+    pub policy: Arc<Policy>,
+    /// Whom calls are about.
+    pub machines: Cache<Machine>,
+    /// How their VMs are made.
+    pub classes: Cache<MachineClass>,
+    /// With which credentials.
+    pub credentials: Credentials,
+    /// Where their nodes log in, if they do.
+    pub tokens: Option<Tokens>,
+    /// Where answers are kept.
+    pub knowledge: Knowledge,
+    /// Whether we may act.
+    pub leadership: Leadership,
+    /// Whom an answer wakes.
+    pub queue: Queue<Key>,
+    /// Where measurements go.
+    pub metrics: Metrics,
+    /// The time.
+    pub clock: Clock,
+    /// Randomness for jitter.
+    pub random: Random,
+    /// Who owns the calls.
+    pub tasks: Tasks,
+}
+
+impl Gate {
+    /// A gate with all its places free.
+    pub fn new(parts: GateParts) -> Self {
+        let GateParts { machines, queue, clock, tasks, policy, .. } = parts;
+        let on_room = {
+            let (machines, queue, random) = (machines.clone(), queue.clone(), parts.random.fork());
+            Box::new(move |class: &str| wake_in_turns(class, &machines, &queue, &random))
+        };
+        let rules = plan::gate::Gate::new(parts.places, (*policy).clone());
+        let turnstile = Turnstile::new(rules, clock.clone(), parts.random.fork(), on_room);
+        turnstile.keep_time(&tasks);
+        let metrics = GateMetrics::new(&parts.metrics)
+            .inspect_err(|why| tracing::warn!(%why, "the driver gate is not measured"))
+            .inspect(|metrics| metrics.follow(&turnstile, &parts.metrics))
+            .ok();
+        let patience = policy.creation_timeout;
+        let knowledge = parts.knowledge;
+        let requests = Requests {
+            machines,
+            classes: parts.classes,
+            credentials: parts.credentials,
+            knowledge: knowledge.clone(),
+            tokens: parts.tokens,
+            policy,
+        };
+        let (drivers, leadership) = (parts.drivers, parts.leadership);
+        let open = Mutex::default();
+        let shared = Shared {
+            drivers,
+            turnstile,
+            requests,
+            metrics,
+            open,
+            patience,
+            knowledge,
+            leadership,
+            queue,
+            clock,
+            tasks,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Starts a call about a machine. From this moment until its answer is noted, the machine is known to be *calling*. A machine
+    /// that is calling already starts nothing: the end of that call wakes it.
+    pub fn begin(&self, key: &Key, machine: &Machine, class: &Arc<MachineClass>, call: Call) {
+        let recall = CancellationToken::new();
+        let uid = machine.uid();
+        let place = {
+            let mut open = self.shared.open.lock();
+            if open.contains_key(key) {
+                return;
+            }
+            let Some(place) = self.shared.turnstile.enter(Visit::about(call, machine, class)) else {
+                // Its class was closed since the plan was made; the next plan says so.
+                self.shared.queue.add(key.clone());
+                return;
+            };
+            let wanted_to_stay = !machine.is_deleting();
+            open.insert(key.clone(), if wanted_to_stay { Recall::Possible(recall.clone()) } else { Recall::Never });
+            place
+        };
+        let before = self.shared.knowledge.of(key, &uid);
+        // First it may wait as long as a call may take, then it may take that long.
+        self.calling(key, &uid, call, self.shared.patience.saturating_mul(2));
+        let (gate, key, class) = (self.clone(), key.clone(), class.clone());
+        let claim = Visit::about(call, machine, &class).claim;
+        self.shared.tasks.spawn("driver call", async move {
+            let subject = Subject { key: &key, uid: &uid, class: &class, call, claim, vm: &before.vm };
+            let learned = match gate.serve(&subject, place, &recall).await {
+                Some(Ok(answer)) => answer.into_knowledge(before.described, gate.shared.clock.now()),
+                Some(Err(error)) => answer::failed(call, &error, before.described, gate.shared.clock.now()),
+                None => before.vm, // nothing was sent, so nothing is known that was not known before
+            };
+            tracing::debug!(machine = %key, call = call.verb(), ?learned, "the cloud answered");
+            gate.shared.knowledge.learn(&key, &uid, learned);
+            gate.shared.open.lock().remove(&key);
+            gate.shared.queue.add(key);
+        });
+    }
+
+    /// Takes back a call that has not left: its machine is being deleted, and must not wait behind a crowd for a VM it no longer
+    /// wants.
+    pub fn recall(&self, key: &Key) {
+        if let Some(Recall::Possible(recall)) = self.shared.open.lock().get(key) {
+            recall.cancel();
+        }
+    }
+
+    /// The refusal that holds back the creates of a class, and when to look again.
+    pub fn exhaustion(&self, class: &str) -> Option<(Refusal, Timestamp)> {
+        let (refusal, left) = self.shared.turnstile.room(class)?;
+        Some((refusal, self.later(left.saturating_add(AFTER_THE_GATE))))
+    }
+
+    /// Forgets what was said of a class that is gone.
+    pub fn forget_class(&self, class: &str) {
+        self.shared.turnstile.forget_class(class);
+    }
+
+    /// The bootstrap tokens of the target cluster, if there is one.
+    pub fn tokens(&self) -> Option<&Tokens> {
+        self.shared.requests.tokens.as_ref()
+    }
+
+    /// All VMs of the cluster that a class points to.
+    pub async fn list(&self, class: &Arc<MachineClass>, secret: Arc<SecretData>) -> Result<Owners, DriverError> {
+        let request = ClassRequest { class: class.clone(), secret: secret.clone() };
+        let driver = self.shared.drivers.of(class)?;
+        self.visit(class, Lane::Making, Method::List, &secret, async |limits: driver::Call| {
+            limits.bound(driver.list(&limits, &request)).await
+        })
+        .await
+    }
+
+    /// Deletes a VM that has no Machine; `machine` is a stub with name, namespace and provider id.
+    pub async fn delete_orphan(
+        &self,
+        machine: Arc<Machine>,
+        class: &Arc<MachineClass>,
+        secret: Arc<SecretData>,
+    ) -> Result<Deleted, DriverError> {
+        let request = MachineRequest { machine, class: class.clone(), secret: secret.clone() };
+        let driver = self.shared.drivers.of(class)?;
+        self.visit(class, Lane::Ending, Method::Delete, &secret, async |limits: driver::Call| {
+            limits.bound(driver.delete(&limits, &request)).await
+        })
+        .await
+    }
+
+    /// The cloud's ids of these volumes. No call to the cloud, so nobody waits for a place.
+    pub async fn volume_ids(
+        &self,
+        class: &MachineClass,
+        volumes: &[PersistentVolumeSpec],
+    ) -> Result<Vec<String>, DriverError> {
+        let driver = self.shared.drivers.of(class)?;
+        let limits = self.limits();
+        limits.bound(driver.volume_ids(&limits, volumes)).await
+    }
+
+    /// A call that is about no Machine, waited for by whoever makes it.
+    async fn visit<T, F: Future<Output = Result<T, DriverError>>>(
+        &self,
+        class: &MachineClass,
+        lane: Lane,
+        method: Method,
+        secret: &SecretData,
+        work: impl FnOnce(driver::Call) -> F,
+    ) -> Result<T, DriverError> {
+        let never_left = |why: &str| DriverError::new(Code::Canceled, why);
+        let visit = Visit::of_house(class, lane);
+        let Some(mut place) = self.shared.turnstile.enter(visit) else { return Err(never_left("it was turned away")) };
+        if !self.admitted(&mut place, class, method, &CancellationToken::new()).await {
+            return Err(never_left("the call did not get its turn, so nothing was asked of the cloud"));
+        }
+        let answer = self.measured(class, method, work(self.limits())).await;
+        let answer = answer.map_err(|error| scrubbed(&error, &Scrubber::of(secret)));
+        place.end(&verdict(&answer, Claim::None, |_| Verdict::Answered));
+        answer
+    }
+
+    /// Waits for its turn and makes the call. `None` if nothing was sent.
+    async fn serve(
+        &self,
+        subject: &Subject<'_>,
+        mut place: Place,
+        recall: &CancellationToken,
+    ) -> Option<Result<Answer, DriverError>> {
+        let Subject { key, uid, class, call, claim, vm } = *subject;
+        if !self.admitted(&mut place, class, method(call), recall).await {
+            return None;
+        }
+        self.calling(key, uid, call, self.shared.patience);
+        let limits = self.limits();
+        let prepared = limits.bound(self.shared.requests.prepare(key, uid, class, call, vm)).await;
+        let prepared: Prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) if error.code() == Code::Canceled => return None,
+            Err(error) => return Some(Err(error)),
+        };
+        let driver = match self.shared.drivers.of(&prepared.request.class) {
+            Ok(driver) => driver,
+            Err(error) => return Some(Err(error)),
+        };
+        let work = limits.bound(Answer::to(call, &*driver, &limits, &prepared.request));
+        let answer = self.measured(class, method(call), work).await;
+        let answer = answer.map_err(|error| scrubbed(&error, &prepared.scrubber()));
+        let success = |answer: &Answer| match answer {
+            Answer::Created(..) => Verdict::Made,
+            _ => Verdict::Answered,
+        };
+        place.end(&verdict(&answer, claim, success));
+        Some(answer)
+    }
+
+    /// Waits until the call may leave. False if it must not: it was taken back or turned away, its turn did not come, we are asked
+    /// to stop or do not lead any more.
+    async fn admitted(
+        &self,
+        place: &mut Place,
+        class: &MachineClass,
+        method: Method,
+        recall: &CancellationToken,
+    ) -> bool {
+        let stopping = self.shared.tasks.stopping();
+        let arrived = self.shared.clock.instant();
+        let admitted = tokio::select! {
+            biased;
+            () = stopping.cancelled() => false,
+            () = recall.cancelled() => false,
+            admitted = place.admitted() => admitted.is_ok(),
+            () = tokio::time::sleep(self.shared.patience) => false,
+        };
+        if let Some(metrics) = self.shared.metrics.as_ref().filter(|_| admitted) {
+            metrics.left(plan::gate::credential(class), method, arrived.elapsed());
+        }
+        admitted && self.shared.leadership.check().is_ok()
+    }
+
+    async fn measured<T>(
+        &self,
+        class: &MachineClass,
+        method: Method,
+        work: impl Future<Output = Result<T, DriverError>>,
+    ) -> Result<T, DriverError> {
+        let left = self.shared.clock.instant();
+        let answer = work.await;
+        if let Some(metrics) = &self.shared.metrics {
+            metrics.ended(&class.provider, method, left.elapsed(), answer.as_ref().err().map(DriverError::code));
+        }
+        answer
+    }
+
+    fn calling(&self, key: &Key, uid: &Uid, call: Call, at_most: Duration) {
+        self.shared.knowledge.learn(key, uid, VmKnowledge::Calling { call, until: self.later(at_most) });
+    }
+
+    fn later(&self, by: Duration) -> Timestamp {
+        let later = SignedDuration::try_from(by).ok().and_then(|by| self.shared.clock.now().checked_add(by).ok());
+        later.unwrap_or(Timestamp::MAX)
+    }
+
+    fn limits(&self) -> driver::Call {
+        driver::Call::within(self.shared.patience).canceled_by(self.shared.tasks.stopping())
+    }
+}
+
+/// What a call is about.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    key: &'a Key,
+    uid: &'a Uid,
+    class: &'a Arc<MachineClass>,
+    call: Call,
+    claim: Claim,
+    /// What was known of its VM when the call was planned.
+    vm: &'a VmKnowledge,
+}
+
+fn verdict<T>(answer: &Result<T, DriverError>, claim: Claim, success: impl Fn(&T) -> Verdict) -> Verdict {
+    match answer {
+        Ok(answer) => success(answer),
+        Err(error) => Verdict::of_error(error.code(), claim, error.message()),
+    }
+}
+
+fn method(call: Call) -> Method {
+    match call {
+        Call::Status => Method::Status,
+        Call::Create => Method::Create,
+        Call::Initialize => Method::Initialize,
+        Call::Delete => Method::Delete,
+    }
+}
+
+/// Wakes the machines of a class that wait for room: one of each deployment, then the next of each, beginning with any of them. The
+/// first to be looked at is the one that tries.
+fn wake_in_turns(class: &str, machines: &Cache<Machine>, queue: &Queue<Key>, random: &Random) {
+    let mut pools: BTreeMap<String, Vec<Key>> = BTreeMap::new();
+    for machine in machines.find(&MACHINES_BY_CLASS, class) {
+        if machine.spec.provider_id.is_empty() && !matches!(machine.phase(), MachinePhase::Failed) {
+            let pool = permit::deployment(&machine).unwrap_or_default().to_owned();
+            pools.entry(pool).or_default().push(Key::new(machine.namespace(), machine.name()));
+        }
+    }
+    let mut pools: Vec<_> = pools.into_values().map(Vec::into_iter).collect();
+    let begin = usize::try_from(random.below(u64::try_from(pools.len()).unwrap_or_default())).unwrap_or_default();
+    pools.rotate_left(begin);
+    while !pools.is_empty() {
+        pools.retain_mut(|pool| pool.next().map(|key| queue.add(key)).is_some());
+    }
+}

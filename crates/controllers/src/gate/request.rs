@@ -1,0 +1,145 @@
+//! What a driver is handed, put together when the call leaves.
+//!
+//! A call may have waited. Machine, class and Secret are therefore looked at once more right before it leaves, so that no call goes
+//! out with yesterday's password. A VM that is made or initialized is started with user data that names its machine and holds its
+//! token; all other calls see the class's data as it is.
+
+use std::sync::Arc;
+
+use api::names::secrets::USER_DATA;
+use api::{Machine, MachineClass, Object, SecretData, Uid};
+use driver::{Code, DriverError, MachineRequest};
+use plan::machine::{Call, VmKnowledge};
+use plan::scrub::Scrubber;
+use plan::token::Token;
+use plan::{Policy, user_data};
+use runtime::Key;
+use runtime::cache::Cache;
+
+use crate::credentials::Credentials;
+use crate::knowledge::Knowledge;
+use crate::tokens::{TokenError, Tokens};
+
+/// Where requests come from.
+pub(super) struct Requests {
+    pub(super) machines: Cache<Machine>,
+    pub(super) classes: Cache<MachineClass>,
+    pub(super) credentials: Credentials,
+    pub(super) knowledge: Knowledge,
+    /// None without a target cluster: nothing joins, so nothing logs in.
+    pub(super) tokens: Option<Tokens>,
+    pub(super) policy: Arc<Policy>,
+}
+
+/// A request, and what must not be told of it.
+pub(super) struct Prepared {
+    pub(super) request: MachineRequest,
+    raw: Arc<SecretData>,
+    token: Option<Token>,
+}
+
+impl Requests {
+    /// The request for a call about this very machine. An error means that nothing was asked of the cloud.
+    pub(super) async fn prepare(
+        &self,
+        key: &Key,
+        uid: &Uid,
+        class: &Arc<MachineClass>,
+        call: Call,
+        vm: &VmKnowledge,
+    ) -> Result<Prepared, DriverError> {
+        let machine = self.machines.get(key).filter(|machine| machine.uid() == *uid);
+        let Some(machine) = machine else {
+            return Err(DriverError::new(Code::Canceled, "the machine is gone"));
+        };
+        let machine = with_its_vm(machine, vm);
+        let class = self.classes.get(&Key::new(class.namespace(), class.name())).unwrap_or_else(|| class.clone());
+        let raw = self
+            .credentials
+            .of(&class)
+            .await
+            .map_err(|why| DriverError::new(Code::Unknown, why.to_string()).because(why))?;
+        let (secret, token) = match call {
+            Call::Create | Call::Initialize => self.with_user_data(key, &machine, &raw).await?,
+            Call::Status | Call::Delete => (raw.clone(), None),
+        };
+        Ok(Prepared { request: MachineRequest { machine, class, secret }, raw, token })
+    }
+
+    async fn with_user_data(
+        &self,
+        key: &Key,
+        machine: &Machine,
+        raw: &Arc<SecretData>,
+    ) -> Result<(Arc<SecretData>, Option<Token>), DriverError> {
+        let Some(given) = raw.get(USER_DATA) else {
+            return Err(DriverError::invalid(format!("the key {USER_DATA} is missing from the Secrets of its class")));
+        };
+        let token = match &self.tokens {
+            Some(tokens) if user_data::asks_for_token(given) => {
+                let (token, issued) = tokens.ensure(machine, &self.policy).await.map_err(unprepared)?;
+                self.knowledge.has_token(key, &machine.uid(), issued);
+                Some(token)
+            }
+            _ => {
+                self.knowledge.needs_no_token(key, &machine.uid());
+                None
+            }
+        };
+        let text = token.as_ref().map(Token::text);
+        let mut secret = (**raw).clone();
+        secret.insert(USER_DATA, user_data::filled(given, text.as_deref(), machine.name()));
+        Ok((Arc::new(secret), token))
+    }
+}
+
+impl Prepared {
+    /// Knows everything that must not be told of this call.
+    pub(super) fn scrubber(&self) -> Scrubber {
+        let mut scrubber = Scrubber::of(&self.request.secret);
+        for value in self.raw.keys().filter_map(|key| self.raw.get(key)) {
+            scrubber.keep(value);
+        }
+        if let Some(token) = &self.token {
+            scrubber.keep(token.text().as_bytes());
+            scrubber.keep(token.secret().as_bytes());
+        }
+        scrubber
+    }
+}
+
+/// The same error without anything secret. What the driver noted for its next attempt is kept to the letter unless it holds a
+/// secret: it is written into the Machine's status, where no secret may be.
+pub(super) fn scrubbed(error: &DriverError, scrubber: &Scrubber) -> DriverError {
+    let mut cause = std::error::Error::source(error);
+    while let Some(why) = cause {
+        tracing::debug!(code = %error.code(), cause = %scrubber.scrub(&why.to_string()), "why a driver call failed");
+        cause = why.source();
+    }
+    let mut clean = DriverError::new(error.code(), scrubber.scrub(error.message()));
+    if let Some(state) = error.last_known_state() {
+        clean = clean.with_last_known_state(scrubber.scrub(state));
+    }
+    if let Some(found) = error.found() {
+        clean = clean.with_found(found.clone());
+    }
+    clean
+}
+
+/// The machine as the driver is shown it. A VM that nobody has written down, and nobody will, can only be deleted by whoever is told
+/// which one it is.
+fn with_its_vm(machine: Arc<Machine>, vm: &VmKnowledge) -> Arc<Machine> {
+    match vm {
+        VmKnowledge::Known(vm) if machine.spec.provider_id.is_empty() => {
+            let mut shown = Machine::clone(&machine);
+            shown.spec.provider_id = vm.provider_id.clone();
+            Arc::new(shown)
+        }
+        _ => machine,
+    }
+}
+
+fn unprepared(why: TokenError) -> DriverError {
+    let code = if why.passes() { Code::Unknown } else { Code::FailedPrecondition };
+    DriverError::new(code, why.to_string()).because(why)
+}

@@ -1,0 +1,191 @@
+//! The decisions of `plan::gate`, turned into waiting and going.
+//!
+//! A call takes a [`Place`] when it arrives and holds it until its end; dropping the place, for whatever reason, gives it back. One
+//! task keeps the time: it lets calls go when a pause ends and tells when a class may be tried again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use plan::gate::{Aftermath, Arrival, Gate, Moment, Refusal, Traffic, Verdict, Visit, VisitId};
+use runtime::{Clock, Random, Tasks};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+/// Told which class may be tried again, or by more than before.
+pub(super) type OnRoom = Box<dyn Fn(&str) + Send + Sync>;
+
+/// One cluster's turnstile. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Turnstile {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Rung when something may happen earlier than the keeper of time thinks.
+    bell: Notify,
+    clock: Clock,
+    beginning: Instant,
+    random: Random,
+    on_room: OnRoom,
+}
+
+struct State {
+    gate: Gate,
+    waiting: BTreeMap<VisitId, oneshot::Sender<()>>,
+}
+
+/// A call's place at the gate: first in the line, then outside.
+pub(super) struct Place {
+    turnstile: Turnstile,
+    /// Until its end has been told.
+    id: Option<VisitId>,
+    admission: Option<oneshot::Receiver<()>>,
+}
+
+/// The call was sent away before it left.
+pub(super) struct TurnedAway;
+
+impl Turnstile {
+    pub(super) fn new(gate: Gate, clock: Clock, random: Random, on_room: OnRoom) -> Self {
+        let state = Mutex::new(State { gate, waiting: BTreeMap::new() });
+        let shared = Shared { state, bell: Notify::new(), beginning: clock.instant(), clock, random, on_room };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Keeps the time until the group stops.
+    pub(super) fn keep_time(&self, tasks: &Tasks) {
+        let (turnstile, stopping) = (self.clone(), tasks.stopping());
+        tasks.spawn("driver gate", async move {
+            loop {
+                let next = turnstile.shared.state.lock().gate.next_change();
+                let change = async {
+                    match next.and_then(|next| turnstile.shared.beginning.checked_add(next)) {
+                        Some(at) => tokio::time::sleep_until(at).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = stopping.cancelled() => return,
+                    () = turnstile.shared.bell.notified() => {}
+                    () = change => {}
+                }
+                turnstile.tick();
+            }
+        });
+    }
+
+    /// A call arrives; `None` if it would only be refused.
+    pub(super) fn enter(&self, visit: Visit) -> Option<Place> {
+        let now = self.now();
+        let mut state = self.shared.state.lock();
+        let Arrival::Waits(id) = state.gate.arrive(visit, now) else { return None };
+        let (admit, admission) = oneshot::channel();
+        state.waiting.insert(id, admit);
+        state.let_go(now);
+        drop(state);
+        self.shared.bell.notify_one();
+        Some(Place { turnstile: self.clone(), id: Some(id), admission: Some(admission) })
+    }
+
+    /// The refusal that holds back a class, and for how long.
+    pub(super) fn room(&self, class: &str) -> Option<(Refusal, std::time::Duration)> {
+        let now = self.now();
+        let state = self.shared.state.lock();
+        state.gate.room(class, now).map(|(refusal, left)| (refusal.clone(), left))
+    }
+
+    pub(super) fn forget_class(&self, class: &str) {
+        self.shared.state.lock().gate.forget_class(class);
+    }
+
+    /// What goes on, by credential, and the classes that are held back.
+    pub(super) fn traffic(&self) -> (BTreeMap<String, Traffic>, Vec<String>) {
+        let now = self.now();
+        let state = self.shared.state.lock();
+        let traffic = state.gate.traffic().into_iter().map(|(name, traffic)| (name.to_owned(), traffic)).collect();
+        (traffic, state.gate.classes_held_back(now).map(str::to_owned).collect())
+    }
+
+    pub(super) fn downgrade(&self) -> impl Fn() -> Option<Self> + Send + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.upgrade().map(|shared| Self { shared })
+    }
+
+    fn tick(&self) {
+        let now = self.now();
+        let due = {
+            let mut state = self.shared.state.lock();
+            state.let_go(now);
+            state.gate.classes_due(now)
+        };
+        for class in &due {
+            (self.shared.on_room)(class);
+        }
+    }
+
+    fn leave(&self, id: VisitId, verdict: &Verdict) {
+        let (now, chance) = (self.now(), self.shared.random.fraction());
+        let Aftermath { turned_away, roomier } = {
+            let mut state = self.shared.state.lock();
+            state.waiting.remove(&id);
+            let aftermath = state.gate.leave(id, verdict, now, chance);
+            for id in &aftermath.turned_away {
+                state.waiting.remove(id); // whoever waits on it hears that nobody will let it go
+                state.gate.leave(*id, &Verdict::Nothing, now, chance);
+            }
+            state.let_go(now);
+            aftermath
+        };
+        if !turned_away.is_empty() {
+            tracing::debug!(calls = turned_away.len(), "creates that would only be refused were turned away");
+        }
+        if let Some(class) = roomier {
+            (self.shared.on_room)(&class);
+        }
+        self.shared.bell.notify_one();
+    }
+
+    fn now(&self) -> Moment {
+        self.shared.clock.instant().saturating_duration_since(self.shared.beginning)
+    }
+}
+
+impl State {
+    /// Lets go whoever may.
+    fn let_go(&mut self, now: Moment) {
+        for id in self.gate.admit(now) {
+            // Whoever no longer waits gives the place back by dropping it.
+            if let Some(admit) = self.waiting.remove(&id) {
+                let _ = admit.send(());
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Waits until the call may leave.
+    pub(super) async fn admitted(&mut self) -> Result<(), TurnedAway> {
+        match self.admission.take() {
+            Some(admission) => admission.await.map_err(|_| TurnedAway),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the call with what it says about the cloud.
+    pub(super) fn end(mut self, verdict: &Verdict) {
+        if let Some(id) = self.id.take() {
+            self.turnstile.leave(id, verdict);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.turnstile.leave(id, &Verdict::Nothing);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a driver call about a machine is to the gate.
+
+use api::{Machine, MachineClass, Object};
+
+use super::{Claim, Lane, Visit};
+use crate::machine::Call;
+use crate::{permit, secret};
+
+impl Visit {
+    /// A call about a machine.
+    #[must_use]
+    pub fn about(call: Call, machine: &Machine, class: &MachineClass) -> Self {
+        // Only who has no VM yet asks before it creates.
+        let comes_before_a_create = machine.spec.provider_id.is_empty() && !machine.is_deleting();
+        let (lane, claim) = match call {
+            Call::Create => (Lane::Making, Claim::Takes),
+            Call::Status if comes_before_a_create => (Lane::Making, Claim::Precedes),
+            Call::Status | Call::Initialize => (Lane::Making, Claim::None),
+            Call::Delete => (Lane::Ending, Claim::None),
+        };
+        // A machine without a deployment shares its turn with those of its class.
+        let pool = permit::deployment(machine).unwrap_or_else(|| class.name());
+        Self { pool: pool.to_owned(), lane, claim, ..Self::of_house(class, lane) }
+    }
+
+    /// A call that is about no Machine: a listing, or the deletion of a VM that nobody owns.
+    #[must_use]
+    pub fn of_house(class: &MachineClass, lane: Lane) -> Self {
+        Self {
+            credential: credential(class).to_owned(),
+            class: class.name().to_owned(),
+            pool: String::new(),
+            lane,
+            claim: Claim::None,
+        }
+    }
+}
+
+/// The name of the Secret whose account a class's calls are made with: the one for credentials where the class tells two apart.
+#[must_use]
+pub fn credential(class: &MachineClass) -> &str {
+    secret::named_by(class).last().map_or("", |(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn visit(call: Call, provider_id: &str) -> Visit {
+        let machine = json!({
+            "metadata": { "name": "m", "namespace": "ns", "labels": { "name": "pool-a" } },
+            "spec": { "class": { "name": "c" }, "providerID": provider_id },
+        });
+        let class = json!({
+            "metadata": { "name": "c", "namespace": "ns" },
+            "providerSpec": {},
+            "secretRef": { "name": "user-data" },
+            "credentialsSecretRef": { "name": "keys" },
+        });
+        Visit::about(call, &serde_json::from_value(machine).unwrap(), &serde_json::from_value(class).unwrap())
+    }
+
+    #[test]
+    fn calls_count_against_the_credentials_and_stand_with_their_deployment() {
+        let visit = visit(Call::Create, "");
+        assert_eq!((visit.credential.as_str(), visit.pool.as_str()), ("keys", "pool-a"));
+        assert_eq!((visit.claim, visit.lane), (Claim::Takes, Lane::Making));
+    }
+
+    #[test]
+    fn a_question_comes_before_a_create_only_while_there_is_no_vm() {
+        assert_eq!(visit(Call::Status, "").claim, Claim::Precedes);
+        assert_eq!(visit(Call::Status, "vm").claim, Claim::None);
+        assert_eq!(visit(Call::Delete, "").lane, Lane::Ending);
+    }
+}
