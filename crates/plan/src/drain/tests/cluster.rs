@@ -150,13 +150,23 @@ pub(super) enum Disk {
     There,
 }
 
-/// Something the cluster did or was asked to do, and when.
+/// Something the cluster was asked to do, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) at: Timestamp,
     pub(super) what: String,
 }
 
+/// A request about a pod as the server saw it, whether or not its answer arrived.
+#[derive(Clone, Debug)]
+pub(super) struct Served {
+    pub(super) at: Timestamp,
+    pub(super) pod: Pod,
+    pub(super) verb: Verb,
+    pub(super) answer: Answer,
+}
+
+#[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) now: Timestamp,
     pub(super) limits: Limits,
@@ -179,6 +189,9 @@ pub(super) struct Cluster {
     pub(super) lost: usize,
     pub(super) memory: Memory,
     pub(super) diary: Vec<Entry>,
+    pub(super) served: Vec<Served>,
+    /// When each disk left the node.
+    pub(super) left: BTreeMap<String, Timestamp>,
     pub(super) last: Option<Advance>,
 }
 
@@ -206,6 +219,8 @@ impl Cluster {
             lost: 0,
             memory: Memory::default(),
             diary: Vec::new(),
+            served: Vec::new(),
+            left: BTreeMap::new(),
             last: None,
         }
     }
@@ -317,7 +332,11 @@ impl Cluster {
     }
 
     fn request(&mut self, id: &PodId, verb: Verb) {
+        let pod = self.pods.iter().find(|pod| id.uid == *pod.uid()).cloned();
         let answer = self.faults.pop().unwrap_or_else(|| self.serve(id, verb));
+        if let Some(pod) = pod {
+            self.served.push(Served { at: self.now, pod, verb, answer: answer.clone() });
+        }
         if self.lost > 0 {
             self.lost -= 1;
             return;
@@ -365,10 +384,11 @@ impl Cluster {
                 }
             }
         }
-        for disk in self.disks.values_mut() {
+        for (claim, disk) in &mut self.disks {
             if let Disk::Leaving(at) = disk
                 && due(*at)
             {
+                self.left.insert(claim.clone(), now);
                 *disk = Disk::Away(self.attach_in.map(|s| later(now, secs(s))));
             }
             if let Disk::Away(at) = disk

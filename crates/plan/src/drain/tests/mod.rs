@@ -4,4 +4,5 @@ mod attachments;
 mod cluster;
 mod forced;
 mod gentle;
+mod promises;
 mod volumes;

@@ -1,0 +1,264 @@
+//! What holds on every node, whatever happens in between.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::super::pause::later;
+use super::super::*;
+use super::cluster::{Budget, Cluster, Disk, Pod, Served, at, secs};
+
+/// What may happen in mid-drain.
+#[derive(Clone, Debug)]
+enum Mishap {
+    /// The process dies.
+    Forget,
+    /// The next request comes to nothing.
+    Fault(Answer),
+    /// The next request is carried out, but its answer is lost.
+    Lose,
+    /// A budget is changed.
+    Budget(i32),
+    /// Another pod turns up.
+    Late(Pod),
+    /// Somebody wants force.
+    Label,
+}
+
+fn pod() -> impl Strategy<Value = Pod> {
+    let ends = prop_oneof![1 => Just(None), 9 => (0u64..40).prop_map(Some)];
+    let budget = prop::option::of(prop::sample::select(vec!["web", "db"]));
+    let claims = prop::collection::vec(prop::sample::select(vec!["v0", "v1", "v2", "v3", "v4", "v5"]), 0..3);
+    (ends, 0u64..40, budget, claims, prop::option::of(-1i32..3)).prop_map(
+        |(ends_in, grace, budget, claims, priority)| {
+            let pod = Pod::new("unnamed").with(json!({"spec": {"priority": priority}}));
+            Pod { grace, ends_in, budget, claims: claims.into_iter().map(str::to_owned).collect(), ..pod }
+        },
+    )
+}
+
+fn budget() -> impl Strategy<Value = Budget> {
+    (1i32..5, 0i32..5, prop::option::of(1u64..60), 0i32..2).prop_map(|(expected, needed, heals, ill)| {
+        let mut budget = Budget::new(expected, needed.min(expected), heals);
+        budget.healthy = (expected - ill).max(0);
+        budget
+    })
+}
+
+fn mishap() -> impl Strategy<Value = (u64, Mishap)> {
+    let busy = || Answer::lost("busy".into());
+    let answers = vec![
+        busy(),
+        Answer::Refused(Refusal::NamespaceEnding),
+        Answer::Refused(Refusal::Budget { retry_after: Some(secs(10)) }),
+        Answer::read(&Reply { code: 403, message: "no", about: "pods", causes: &[], retry_after: None }),
+    ];
+    let what = prop_oneof![
+        4 => Just(Mishap::Forget),
+        4 => prop::sample::select(answers).prop_map(Mishap::Fault),
+        3 => Just(Mishap::Lose),
+        2 => (0i32..5).prop_map(Mishap::Budget),
+        2 => pod().prop_map(Mishap::Late),
+        1 => Just(Mishap::Label),
+    ];
+    (0u64..500, what)
+}
+
+prop_compose! {
+    fn cluster()(
+        pods in prop::collection::vec(pod(), 0..7),
+        (web, db) in (budget(), budget()),
+        detach in prop_oneof![1 => Just(None), 9 => (0u64..60).prop_map(Some)],
+        attach in prop_oneof![2 => Just(None), 8 => (0u64..60).prop_map(Some)],
+        foreign in prop::collection::btree_set(prop::sample::select(vec!["v0", "v1"]), 0..2),
+        (timeout, retries) in (0u64..600, 0i32..20),
+        sees_attachments in prop::bool::weighted(0.9),
+    ) -> Cluster {
+        let named = pods.into_iter().enumerate().map(|(i, pod)| Pod { name: format!("p{i}"), ..pod });
+        let mut cluster = Cluster::new(named).budget("web", web).budget("db", db);
+        (cluster.detach_in, cluster.attach_in) = (detach, attach);
+        cluster.foreign = foreign.into_iter().map(str::to_owned).collect();
+        cluster.machine["spec"] = json!({"drainTimeout": format!("{timeout}s"), "maxEvictRetries": retries});
+        cluster.sees_attachments = sees_attachments;
+        cluster
+    }
+}
+
+/// One drain with everything that happened to it.
+struct Story {
+    cluster: Cluster,
+    timeout: u64,
+    retries: u64,
+    forgot: Vec<Timestamp>,
+    labelled: Option<Timestamp>,
+    budget_changes: usize,
+}
+
+impl Story {
+    fn of(cluster: Cluster, mut mishaps: Vec<(u64, Mishap)>) -> Self {
+        mishaps.sort_by_key(|(second, _)| *second);
+        let spec: Duration = cluster.machine["spec"]["drainTimeout"]
+            .as_str()
+            .and_then(|t| t.parse::<api::GoDuration>().ok())
+            .unwrap()
+            .to_std();
+        let asked = cluster.machine["spec"]["maxEvictRetries"].as_u64().unwrap();
+        let retries = asked.min(spec.as_secs() / 20);
+        let mut story =
+            Self { cluster, timeout: spec.as_secs(), retries, forgot: vec![], labelled: None, budget_changes: 0 };
+        for (i, (second, mishap)) in mishaps.into_iter().enumerate() {
+            while story.goes_on() && story.cluster.now < at(second) {
+                story.cluster.turn(at(second));
+            }
+            if story.goes_on() {
+                story.befall(mishap, i);
+            }
+        }
+        let end = at(story.timeout + 120);
+        while story.goes_on() && story.cluster.now < end {
+            story.cluster.turn(end);
+        }
+        story
+    }
+
+    fn goes_on(&mut self) -> bool {
+        self.cluster.pass();
+        matches!(self.cluster.last.as_ref().unwrap().outcome, Outcome::Working { .. })
+    }
+
+    fn befall(&mut self, mishap: Mishap, i: usize) {
+        let cluster = &mut self.cluster;
+        match mishap {
+            Mishap::Forget => {
+                cluster.memory = Memory::default();
+                self.forgot.push(cluster.now);
+            }
+            Mishap::Fault(answer) => cluster.faults.push(answer),
+            Mishap::Lose => cluster.lost += 1,
+            Mishap::Budget(needed) => {
+                cluster.budgets.get_mut("web").unwrap().set_needed(needed);
+                self.budget_changes += 1;
+            }
+            Mishap::Late(pod) => {
+                for claim in &pod.claims {
+                    cluster.disks.insert(claim.clone(), Disk::Here);
+                }
+                cluster.pods.push(Pod { name: format!("late{i}"), ..pod });
+            }
+            Mishap::Label => {
+                cluster.machine["metadata"]["labels"] = json!({"force-deletion": "true"});
+                self.labelled.get_or_insert(cluster.now);
+            }
+        }
+    }
+
+    fn is_forced_at(&self, now: Timestamp) -> bool {
+        now > at(self.timeout) || self.labelled.is_some_and(|since| since <= now)
+    }
+
+    fn gentle(&self) -> impl Iterator<Item = &Served> {
+        self.cluster.served.iter().filter(|served| !self.is_forced_at(served.at))
+    }
+
+    /// Claims that only one pod ever had and that the driver knows.
+    fn own(&self, pod: &Pod) -> Vec<String> {
+        let everybody: BTreeSet<(String, &Vec<String>)> = self
+            .cluster
+            .served
+            .iter()
+            .map(|served| &served.pod)
+            .chain(&self.cluster.pods)
+            .map(|pod| (pod.uid(), &pod.claims))
+            .collect();
+        let uses = |claim: &String| everybody.iter().flat_map(|(_, c)| c.iter()).filter(|c| *c == claim).count();
+        pod.claims.iter().filter(|c| uses(c) == 1 && !self.cluster.foreign.contains(*c)).cloned().collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 64 } else { 1024 }))]
+
+    #[test]
+    fn no_budget_is_passed_over_unless_force_is_due(cluster in cluster(), mishaps in prop::collection::vec(mishap(), 0..8)) {
+        let story = Story::of(cluster, mishaps);
+        let limit = secs(story.retries * 20);
+        for served in story.gentle().filter(|served| served.verb == Verb::Delete) {
+            let first = story.cluster.served.iter().find(|other| {
+                let counts = matches!(other.answer, Answer::Refused(_)) || !other.pod.claims.is_empty();
+                other.pod.name == served.pod.name && counts && !matches!(other.answer, Answer::Accepted | Answer::Gone)
+            });
+            let since = first.map(|first| first.at);
+            prop_assert!(
+                limit.is_zero() || since.is_some_and(|since| later(since, limit) <= served.at),
+                "{served:#?} after {since:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_pod_with_a_volume_goes_before_the_volumes_of_the_one_before_are_settled(
+        cluster in cluster(),
+        mishaps in prop::collection::vec(mishap(), 0..8),
+    ) {
+        let story = Story::of(cluster, mishaps);
+        let limits = &story.cluster.limits;
+        let with: Vec<&Served> = story.gentle().filter(|served| !served.pod.claims.is_empty()).collect();
+        for (i, next) in with.iter().enumerate() {
+            for before in with[..i].iter().filter(|b| b.answer == Answer::Accepted && b.pod.name != next.pod.name) {
+                let grace = if before.verb == Verb::Evict { before.pod.grace } else { 0 };
+                let over = later(before.at, secs(grace) + limits.detach_timeout);
+                let forgot = story.forgot.iter().rfind(|f| **f >= before.at && **f <= next.at);
+                for claim in story.own(&before.pod) {
+                    let left = story.cluster.left.get(&claim).copied();
+                    let detached = left.is_some_and(|left| left <= next.at);
+                    // Who has forgotten waits for what is leaving when it looks, where it can look, from then on.
+                    let looked_in_vain = |forgot: &Timestamp| {
+                        !story.cluster.sees_attachments || later(*forgot, limits.detach_timeout) <= next.at
+                    };
+                    let given_up = over <= next.at || forgot.is_some_and(looked_in_vain);
+                    prop_assert!(detached || given_up, "{claim} of {before:#?}\nwas on the node at {next:#?}");
+                    let arrived = left.is_some_and(|left| {
+                        let soon = story.cluster.attach_in.filter(|_| story.cluster.sees_attachments);
+                        let waited = soon.map_or(limits.reattach_timeout, |s| secs(s).min(limits.reattach_timeout));
+                        later(left, waited) <= next.at
+                    });
+                    prop_assert!(arrived || given_up || forgot.is_some(), "{claim} of {before:#?}\nhad not arrived at {next:#?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_drain_ends_by_its_deadline_and_a_moment_and_then_plans_nothing(
+        cluster in cluster(),
+        mishaps in prop::collection::vec(mishap(), 0..8),
+    ) {
+        let mut story = Story::of(cluster, mishaps);
+        prop_assert!(!story.goes_on(), "{:#?}", story.cluster.last);
+        let end = later(at(story.timeout), story.cluster.limits.forced_timeout + secs(1));
+        prop_assert!(story.cluster.now <= end, "ended at {}", story.cluster.now);
+        let again = story.cluster.plan();
+        prop_assert!(again.steps.is_empty() && again.notes.is_empty(), "{again:#?}");
+        if again.outcome == Outcome::Drained(Mode::Gentle) {
+            for pod in &story.cluster.pods {
+                prop_assert!(!pod.claims.is_empty() && pod.deleted_at.is_some(), "{pod:#?} was left behind");
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_is_asked_in_a_loop(cluster in cluster(), mishaps in prop::collection::vec(mishap(), 0..8)) {
+        let story = Story::of(cluster, mishaps);
+        let pods: BTreeSet<&str> = story.cluster.served.iter().map(|served| served.pod.name.as_str()).collect();
+        let disruptions = story.forgot.len() + story.budget_changes + 2 * story.cluster.served.iter()
+            .filter(|served| served.answer == Answer::Accepted).count();
+        let most = usize::try_from(story.cluster.elapsed()).unwrap() / 15 + 4 + disruptions;
+        for pod in pods {
+            let asked = story.cluster.served.iter().filter(|served| served.pod.name == pod).count();
+            prop_assert!(asked <= most, "{pod} was asked {asked} times in {}", story.cluster.elapsed());
+        }
+    }
+}
