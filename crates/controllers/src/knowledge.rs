@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use api::Uid;
 use parking_lot::Mutex;
-use plan::machine::{PodsOnNode, Vm, VmKnowledge};
+use plan::machine::{Notice, PodsOnNode, Vm, VmKnowledge};
 use plan::token::TokenKnowledge;
 use runtime::Key;
 
@@ -30,6 +30,8 @@ pub struct Known {
     pub described: Option<Vm>,
     /// Who was seen on its node.
     pub pods: PodsOnNode,
+    /// What people were told to be so, and still is.
+    remarked: Vec<Notice>,
     /// Its bootstrap token.
     token: TokenState,
 }
@@ -93,6 +95,16 @@ impl Knowledge {
         self.change(key, uid, |known| known.pods = pods);
     }
 
+    /// Those of the remarks that were not made after the last pass: what is so is told once, for as long as it is so.
+    pub fn news(&self, key: &Key, uid: &Uid, remarks: &[Notice]) -> Vec<Notice> {
+        let known = self.of(key, uid).remarked;
+        if known == remarks {
+            return Vec::new();
+        }
+        self.change(key, uid, |known| known.remarked = remarks.to_vec());
+        remarks.iter().filter(|remark| !known.contains(remark)).cloned().collect()
+    }
+
     /// Notes that the machine has this token.
     pub fn has_token(&self, key: &Key, uid: &Uid, issued: Issued) {
         self.change(key, uid, |known| known.token = TokenState::Issued(issued));
@@ -140,6 +152,20 @@ mod tests {
         knowledge.learn(&key, &"old".into(), VmKnowledge::Absent);
         assert_eq!(knowledge.of(&key, &"old".into()).vm, VmKnowledge::Absent);
         assert_eq!(knowledge.of(&key, &"new".into()).vm, VmKnowledge::Unasked);
+    }
+
+    #[test]
+    fn what_is_so_is_told_once_for_as_long_as_it_is_so() {
+        let knowledge = Knowledge::default();
+        let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
+        let remark =
+            |message: &str| Notice { tone: plan::machine::Tone::Warning, reason: "R", message: message.into() };
+        assert_eq!(knowledge.news(&key, &uid, &[]), []);
+        assert!(knowledge.is_empty(), "whoever has nothing to say is not remembered");
+        assert_eq!(knowledge.news(&key, &uid, &[remark("a")]), [remark("a")]);
+        assert_eq!(knowledge.news(&key, &uid, &[remark("a"), remark("b")]), [remark("b")]);
+        assert_eq!(knowledge.news(&key, &uid, &[]), []);
+        assert_eq!(knowledge.news(&key, &uid, &[remark("a")]), [remark("a")], "it is so again");
     }
 
     #[test]

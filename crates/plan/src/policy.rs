@@ -20,6 +20,8 @@ pub struct Policy {
     pub health_timeout: Duration,
     /// How long an in-place update may take (`--machine-inplace-update-timeout`).
     pub in_place_timeout: Duration,
+    /// How long a machine is preserved (`--machine-preserve-timeout`).
+    pub preserve_timeout: Duration,
     /// How many machines of a deployment may be on their way out at once (`--machine-max-replacements`).
     pub max_replacements: Limit,
     /// What a node is that says nothing of Ready (`--missing-ready-is-unhealthy`).
@@ -64,6 +66,7 @@ impl Default for Policy {
             creation_timeout: 20 * MINUTE,
             health_timeout: 10 * MINUTE,
             in_place_timeout: 20 * MINUTE,
+            preserve_timeout: Duration::from_hours(96),
             max_replacements: Limit::Count(1),
             missing_ready: MissingReady::Healthy,
             node_conditions: ["KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"]

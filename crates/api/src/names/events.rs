@@ -128,6 +128,22 @@ pub mod ours {
     pub const TERMINATING: &str = "Terminating";
     /// On a Machine: its VM and Node are gone.
     pub const GONE: &str = "Gone";
+    /// On a Machine: its Node is being deleted, so it goes too.
+    pub const NODE_DELETED: &str = "NodeDeleted";
+    /// On a Machine, a warning: another machine names the same Node.
+    pub const NODE_DISPUTED: &str = "NodeDisputed";
+    /// On a Machine, a warning: part of its node template cannot be kept on its Node.
+    pub const NODE_TEMPLATE_INVALID: &str = "NodeTemplateInvalid";
+    /// On a Machine, a warning: what we had noted on its Node could not be read and was written anew.
+    pub const NODE_RECORD_REPLACED: &str = "NodeRecordReplaced";
+    /// On a Machine: its Node is drained and may be updated in place.
+    pub const READY_FOR_UPDATE: &str = "ReadyForUpdate";
+    /// On a Machine: it is preserved.
+    pub const PRESERVED: &str = "Preserved";
+    /// On a Machine: it is no longer preserved.
+    pub const PRESERVATION_ENDED: &str = "PreservationEnded";
+    /// On a Machine, a warning: its preserve annotation, or its Node's, says nothing we know.
+    pub const PRESERVE_VALUE_INVALID: &str = "PreserveValueInvalid";
     /// On a MachineClass or a Secret, a warning: its deletion waits for those who need it.
     pub const IN_USE: &str = "InUse";
     /// On any of our kinds, a warning: it is invalid and therefore not acted upon.

@@ -72,6 +72,9 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
             Step::Tell(notice) => tell(cluster, &machine, notice),
         }
     }
+    for remark in cluster.knowledge.news(key, &machine.uid(), &plan.remarks) {
+        tell(cluster, &machine, &remark);
+    }
     Ok(())
 }
 

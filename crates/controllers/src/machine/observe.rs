@@ -13,7 +13,7 @@ use runtime::Key;
 use runtime::cache::Lookup;
 
 use crate::credentials::Unreadable;
-use crate::indexes::{MACHINES_BY_DEPLOYMENT, NODES_BY_MACHINE};
+use crate::indexes::{MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, NODES_BY_MACHINE};
 use crate::knowledge::Known;
 use crate::{Cluster, cluster};
 
@@ -25,6 +25,7 @@ pub(super) struct Seen {
     node: Option<plan::Lookup<Arc<NodeView>>>,
     namesake: plan::Lookup<Arc<NodeView>>,
     siblings: Siblings,
+    rivals: Vec<Arc<Machine>>,
     known: Known,
     /// Why creates of its class are held back, and until when.
     exhaustion: Option<(Refusal, Timestamp)>,
@@ -55,10 +56,11 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
     let namesake = namesake(cluster, &machine, &known);
     let exhaustion = cluster.gate.exhaustion(&machine.spec.class.name);
     let siblings = siblings(cluster, &machine);
+    let rivals = rivals(cluster, &machine);
     // Read after the caches: who was blind while reading them is still known to be.
     let (sight, blindness) = (cluster.sight.now(), cluster.sight.blindness());
     let now = cluster.clock.now();
-    Ok(Seen { machine, class, secret, node, namesake, siblings, known, exhaustion, sight, blindness, now })
+    Ok(Seen { machine, class, secret, node, namesake, siblings, rivals, known, exhaustion, sight, blindness, now })
 }
 
 /// The node that has the name of the VM already, before anybody has linked the two.
@@ -69,6 +71,14 @@ fn namesake(cluster: &Cluster, machine: &Machine, known: &Known) -> plan::Lookup
         }
         _ => plan::Lookup::Absent,
     }
+}
+
+/// The other machines whose label names the same node.
+fn rivals(cluster: &Cluster, machine: &Machine) -> Vec<Arc<Machine>> {
+    let Some(node) = machine.node_name() else { return Vec::new() };
+    let mut named = cluster.machines.find(&MACHINES_BY_NODE, node.as_str());
+    named.retain(|other| other.metadata.uid != machine.metadata.uid);
+    named
 }
 
 fn siblings(cluster: &Cluster, machine: &Machine) -> Siblings {
@@ -115,6 +125,7 @@ impl Seen {
             },
             vm: &self.known.vm,
             namesake: self.namesake.as_ref().map(|node| &**node),
+            rivals: &self.rivals,
             siblings: self.siblings,
             capacity: match &self.exhaustion {
                 None => Capacity::Open,

@@ -2,13 +2,14 @@
 //!
 //! | change | wakes |
 //! | --- | --- |
-//! | a Machine | itself; if it has arrived or gone, the ill ones of its deployment, whose turn it may be |
+//! | a Machine | itself; if it has arrived or gone, the ill ones of its deployment, whose turn it may be; if it names another node, those that name it too |
 //! | a Node, heartbeats aside | the machine whose label names it, and the machine it names |
-//! | a MachineClass | its machines that still need it: those without a VM, and those being deleted |
+//! | a MachineClass | its machines that still need it: those without a VM, and those being deleted; all, if its virtual capacity changes |
 //! | a Secret | the machines of the classes that name it, likewise |
 //! | the end of a driver call | its machine (by the gate) |
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use api::names::labels;
 use api::view::{NodeView, SecretView};
@@ -31,6 +32,14 @@ pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>, machines
         }
         queue.add(key.clone());
         let (before, now) = (delta.before().map(|m| &**m), delta.now().map(|m| &**m));
+        let (left, named) = (before.and_then(Machine::node_name), now.and_then(Machine::node_name));
+        if left != named {
+            for node in [left, named].into_iter().flatten() {
+                let rivals =
+                    machines.find(&MACHINES_BY_NODE, node.as_str()).into_iter().filter(|m| *m.name() != *key.name);
+                rivals.for_each(|machine| queue.add(Key::new(machine.namespace(), machine.name())));
+            }
+        }
         if !permit::concerns_siblings(before, now) {
             return;
         }
@@ -57,10 +66,21 @@ pub(crate) fn on_nodes(feed: &mut Feed<NodeView>, queue: &Queue<Key>, machines: 
     });
 }
 
-/// A MachineClass wakes those of its machines that may be waiting for it.
+/// A MachineClass wakes those of its machines that may be waiting for it, and all of them when their Nodes are to show another
+/// virtual capacity.
 pub(crate) fn on_classes(feed: &mut Feed<MachineClass>, queue: &Queue<Key>, machines: &Cache<Machine>) {
     let (queue, machines) = (queue.clone(), machines.clone());
-    feed.on_delta(move |key, _| wake_needy(&queue, &machines, &key.name));
+    feed.on_delta(move |key, delta| {
+        let capacity = |class: Option<&Arc<MachineClass>>| {
+            class.and_then(|class| class.node_template.as_ref()).map(|t| t.virtual_capacity.clone()).unwrap_or_default()
+        };
+        if delta.now().is_none() || capacity(delta.before()) == capacity(delta.now()) {
+            return wake_needy(&queue, &machines, &key.name);
+        }
+        for machine in machines.find(&MACHINES_BY_CLASS, &key.name) {
+            queue.add(Key::new(machine.namespace(), machine.name()));
+        }
+    });
 }
 
 /// A Secret wakes those machines of its classes that may be waiting for it.

@@ -94,6 +94,11 @@ pub(super) fn in_place_timeout(machine: &Machine, policy: &Policy) -> Duration {
     own(machine.spec.configuration.in_place_update_timeout.as_ref(), policy.in_place_timeout)
 }
 
+/// How long this machine is preserved.
+pub(super) fn preserve_timeout(machine: &Machine, policy: &Policy) -> Duration {
+    own(machine.spec.configuration.machine_preserve_timeout.as_ref(), policy.preserve_timeout)
+}
+
 /// The machine's own value, else the flag's.
 fn own(spec: Option<&SpecDuration>, flag: Duration) -> Duration {
     spec.and_then(SpecDuration::usable).map_or(flag, GoDuration::to_std)

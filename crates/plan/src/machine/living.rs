@@ -1,25 +1,104 @@
-//! A machine that has a VM and is not being deleted.
+//! A machine that is not being deleted.
 //!
-//! Its node is marked as ours as soon as it registers, so that its deletion by a person is noticed; then the machine follows
-//! its node's health. Whatever is to be written to the node goes out in one write.
+//! It follows its node's health; its node carries its marks and its template, is updated in place, and is preserved if somebody
+//! wishes. The parts are decided one after the other, each on what the ones before it decided, and written together ([`super::course`]).
+//! None of them stops the others: a machine that may not be given up yet still gets its template and its expiry.
 
-use super::{Facts, Observed, Plan, Reason, Step, Target, health};
-use crate::{Awaited, Lookup, Wake, node};
+use api::names::{annotations, events};
+use api::{Machine, Object};
+
+use super::course::Course;
+use super::vacating::vacate;
+use super::{Facts, Notice, Observed, Plan, Reason, Step, Target, Tone, health, in_place, preserve};
+use crate::drain::Caller;
+use crate::node::{self, Claim, Draft, Oddity};
+use crate::{Awaited, Lookup, Wake};
+
+/// A Node that somebody deletes takes its machine with it: whoever deletes a Node wants the VM behind it gone. Only a Node that says
+/// that it is being deleted counts. One that has merely vanished is missing, and that is a matter of health.
+pub(super) fn follow_node(seen: &Observed<'_>) -> Option<Plan> {
+    let Target::Cluster { node: Lookup::Present(node), .. } = seen.target else { return None };
+    if !node.is_deleting() || node.annotation(annotations::NOT_MANAGED).is_some() || !claim(seen, node).holds() {
+        return None;
+    }
+    let because = Reason::NodeDeleted(node.name().to_owned());
+    let notice = Notice {
+        tone: Tone::Normal,
+        reason: events::ours::NODE_DELETED,
+        message: format!("{because}, so it goes too"),
+    };
+    Some(Plan::of(vec![Step::DeleteMachine, Step::Tell(notice)], Wake::Again, because))
+}
 
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let Target::Cluster { node, .. } = seen.target else {
-        return Plan::wait(Wake::On(Awaited::Change), Reason::Converged);
+        let mut course = Course::new(seen, None, Wake::On(Awaited::Change), Reason::Converged);
+        preserve::plan(&mut course, |course| vacate(course, Caller::Preservation));
+        return course.finish();
     };
-    let mut steps = Vec::new();
-    if let Lookup::Present(node) = node {
-        let mut draft = node::Draft::of(node);
-        node::mark(&mut draft, facts.name);
-        steps.extend(draft.finish().map(Step::PatchNode));
-    }
-    let marks = !steps.is_empty();
+    let claim = node.present().map(|node| (node, claim(seen, node)));
+    let draft = claim.as_ref().filter(|(_, claim)| claim.holds()).map(|(node, _)| Draft::of(node));
     let health = health::verdict(seen, facts, node);
-    steps.extend(health.status.map(Step::Status));
-    steps.extend(health.tell.map(Step::Tell));
-    let because = if marks && health.because == Reason::Converged { Reason::MarkNode } else { health.because };
-    Plan { alone_in: health.alone_in, ..Plan::of(steps, health.wake, because) }
+    let mut course = Course::new(seen, draft, health.wake, health.because);
+    if let Some(status) = health.status {
+        course.write_status(status);
+    }
+    course.notices.extend(health.tell);
+    if let Some((node, claim)) = claim {
+        remark_on_rivals(&mut course, node.name(), &claim);
+    }
+    keep_node(&mut course, facts.name);
+    in_place::plan(&mut course, |course| vacate(course, Caller::InPlaceUpdate));
+    preserve::plan(&mut course, |course| vacate(course, Caller::Preservation));
+    Plan { alone_in: health.alone_in, ..course.finish() }
+}
+
+/// What the node is to carry for its machine: template, virtual capacity, marks.
+fn keep_node(course: &mut Course<'_>, name: &str) {
+    let Some(draft) = &mut course.draft else { return };
+    let mut oddities = node::keep_template(draft, &course.seen.machine.spec.node_template);
+    if let Lookup::Present(class) = course.seen.class {
+        oddities.extend(node::keep_capacity(draft, class));
+    }
+    node::mark(draft, name); // after the template, which must not say whose node it is
+    if draft.clone().finish().is_some() {
+        course.explain(Reason::KeepNode);
+    }
+    for oddity in oddities {
+        let message = oddity.to_string();
+        match oddity {
+            Oddity::UnreadableRecord(_) => {
+                let reason = events::ours::NODE_RECORD_REPLACED;
+                course.notices.push(Notice { tone: Tone::Warning, reason, message });
+            }
+            Oddity::InvalidEntry(_) => {
+                let reason = events::ours::NODE_TEMPLATE_INVALID;
+                course.remarks.push(Notice { tone: Tone::Warning, reason, message });
+            }
+        }
+    }
+}
+
+fn claim(seen: &Observed<'_>, node: &api::view::NodeView) -> Claim {
+    node::claim(seen.machine, node, seen.rivals.iter().map(|rival| -> &Machine { rival }))
+}
+
+fn remark_on_rivals(course: &mut Course<'_>, node: &str, claim: &Claim) {
+    let message = match claim {
+        Claim::Undisputed => return,
+        Claim::Won { from } => {
+            format!(
+                "node {node:?} runs on its VM, but is named as theirs by {} too; correct their label",
+                from.join(", ")
+            )
+        }
+        Claim::Lost { to } => {
+            format!("node {node:?}, which its label names, runs on the VM of {to}; correct the label")
+        }
+        Claim::Open { with } => format!(
+            "node {node:?} is named as theirs by {} too, and does not say on whose VM it runs; nothing is written to it",
+            with.join(", ")
+        ),
+    };
+    course.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::NODE_DISPUTED, message });
 }

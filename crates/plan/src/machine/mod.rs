@@ -8,20 +8,26 @@
 //!
 //! A plan holds at most one driver call, always as its last step: its outcome must be seen before anything follows from it.
 
+mod course;
 mod create;
 mod delete;
 mod diagnosis;
 mod facts;
 mod health;
 mod hold;
+mod in_place;
 mod living;
 mod pods;
+mod preserve;
 mod reason;
 mod stale;
 mod status;
 mod step;
 mod tokens;
+mod vacating;
 mod vm;
+
+use std::sync::Arc;
 
 use api::view::NodeView;
 use api::{Machine, MachineClass};
@@ -61,6 +67,8 @@ pub struct Observed<'a> {
     pub capacity: Capacity<'a>,
     /// What is known of its bootstrap token.
     pub token: TokenKnowledge,
+    /// The other machines that name the same node.
+    pub rivals: &'a [Arc<Machine>],
     /// Whether what we see can be relied on.
     pub sight: Sight,
     /// When it could not be: time that counts against no deadline ([`Blindness::deadline`]).
@@ -123,6 +131,9 @@ fn next_steps(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     }
     if seen.sight == Sight::Frozen {
         return Plan::wait(Wake::On(Awaited::Sight), Reason::Frozen);
+    }
+    if let Some(plan) = living::follow_node(seen) {
+        return plan;
     }
     let errors = api::validation::machine(seen.machine);
     if !errors.is_empty() {

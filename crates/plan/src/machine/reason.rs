@@ -91,8 +91,23 @@ pub enum Reason {
     Joined,
     /// The node did not come in time.
     JoinTimedOut,
-    /// The node is marked as ours, so that its deletion is noticed.
-    MarkNode,
+    /// The node lacks what it is to carry: marks, template, virtual capacity.
+    KeepNode,
+    /// Its node is being deleted.
+    NodeDeleted(String),
+    /// Its node was selected for an update.
+    UpdateSelected,
+    /// Its node is emptied before its update.
+    DrainsForUpdate,
+    /// Its node may be updated, and its agent has not said how that went.
+    AwaitsUpdate,
+    /// It is kept for a while.
+    Preserved {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// It is no longer kept.
+    PreservationEnded(&'static str),
     /// The node's conditions changed.
     ConditionsChanged,
     /// It has failed and waits to be replaced.
@@ -169,7 +184,13 @@ impl fmt::Display for Reason {
             Self::CriticalComponentsNotReady => f.write_str("the critical components of its node have not started yet"),
             Self::Joined => f.write_str("its node is healthy"),
             Self::JoinTimedOut => f.write_str("its node did not join in time"),
-            Self::MarkNode => f.write_str("its node must be known as ours, so that its deletion is noticed"),
+            Self::KeepNode => f.write_str("its node lacks what it is to carry"),
+            Self::NodeDeleted(name) => write!(f, "somebody deletes node {name:?}"),
+            Self::UpdateSelected => f.write_str("its node was selected for an update"),
+            Self::DrainsForUpdate => f.write_str("its node is emptied before its update"),
+            Self::AwaitsUpdate => f.write_str("its node may be updated, and has not said how that went"),
+            Self::Preserved { until } => write!(f, "it is preserved until {until}"),
+            Self::PreservationEnded(why) => write!(f, "it is no longer preserved: {why}"),
             Self::ConditionsChanged => f.write_str("the conditions of its node changed"),
             Self::AwaitsReplacement => f.write_str("it has failed and waits to be replaced"),
             Self::Converged => f.write_str("everything is as it should be"),

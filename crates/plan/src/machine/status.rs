@@ -171,6 +171,43 @@ impl StatusWrite {
         ours || due
     }
 
+    /// Both, in one write: where they speak of the same part, the later one counts.
+    pub(super) fn then(self, later: Self) -> Self {
+        Self {
+            last_operation: later.last_operation.or(self.last_operation),
+            current_status: later.current_status.or(self.current_status),
+            conditions: later.conditions.or(self.conditions),
+            last_known_state: later.last_known_state.or(self.last_known_state),
+            addresses: later.addresses.or(self.addresses),
+        }
+    }
+
+    /// The machine as it will be once this is written.
+    pub(super) fn applied_to(&self, machine: &Machine) -> Machine {
+        let mut machine = machine.clone();
+        let status = &mut machine.status;
+        let Self { last_operation, current_status, conditions, last_known_state, addresses } = self.clone();
+        put(&mut status.last_operation, last_operation);
+        put(&mut status.current_status, current_status);
+        put(&mut status.conditions, conditions);
+        put(&mut status.last_known_state, last_known_state);
+        put(&mut status.addresses, addresses);
+        machine
+    }
+
+    /// Only the time until which the machine is preserved changes, or ends.
+    pub(super) fn preserved_until(machine: &Machine, expiry: Option<Time>) -> Self {
+        let current = CurrentStatus { preserve_expiry_time: expiry, ..machine.status.current_status.clone() };
+        Self { current_status: Some(current), ..Self::default() }
+    }
+
+    /// The drain before an update does not get on; the phase stays.
+    pub(super) fn update_held_up(why: &str, now: Timestamp) -> Self {
+        let text = text::in_place::drain_failed(why);
+        let operation = operation(OperationType::DrainNode, OperationState::Processing, text, now);
+        Self { last_operation: Some(operation), ..Self::default() }
+    }
+
     /// The body of a merge patch on the status subresource, guarded by the version the decision was based on.
     pub fn to_patch(&self, machine: &Machine) -> Value {
         let mut status = serde_json::Map::new();
@@ -224,7 +261,11 @@ impl StatusWrite {
 impl fmt::Display for StatusWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.current_status, &self.last_operation) {
-            (Some(current), _) => write!(f, "set its phase to {}", current.phase),
+            (Some(current), Some(_)) => write!(f, "set its phase to {}", current.phase),
+            (Some(CurrentStatus { preserve_expiry_time: Some(expiry), .. }), None) => {
+                write!(f, "preserve it until {expiry}")
+            }
+            (Some(_), None) => f.write_str("end its preservation"),
             (None, Some(operation)) => write!(f, "note: {}", operation.description),
             (None, None) => f.write_str("copy the conditions of its node"),
         }
@@ -233,6 +274,12 @@ impl fmt::Display for StatusWrite {
 
 fn operation(kind: OperationType, state: OperationState, description: String, now: Timestamp) -> LastOperation {
     LastOperation { description, error_code: String::new(), last_update_time: Some(Time::from(now)), state, kind }
+}
+
+fn put<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
 }
 
 /// What the driver noted while it made the VM, if that is news: it costs no write of its own.

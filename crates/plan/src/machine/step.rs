@@ -21,6 +21,8 @@ pub struct Plan {
     pub wake: Wake,
     /// Why.
     pub because: Reason,
+    /// What people should know for as long as it is so. Told when it is new, not in every pass.
+    pub remarks: Vec<Notice>,
     /// The deployment for which this is the only plan that may be carried out at a time: decide again once nobody else does.
     pub alone_in: Option<String>,
 }
@@ -91,7 +93,7 @@ pub enum Tone {
 
 impl Plan {
     pub(super) fn of(steps: Vec<Step>, wake: Wake, because: Reason) -> Self {
-        Self { steps, wake, because, alone_in: None }
+        Self { steps, wake, because, remarks: Vec::new(), alone_in: None }
     }
 
     pub(super) fn wait(wake: Wake, because: Reason) -> Self {

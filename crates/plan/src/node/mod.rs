@@ -1,11 +1,19 @@
 //! What we write on Nodes, and what belongs to others there.
 
+mod capacity;
+mod claim;
 mod draft;
 mod mark;
+mod oddity;
+mod template;
 mod terminating;
 mod write;
 
+pub use capacity::keep_capacity;
+pub use claim::{Claim, claim};
 pub use draft::Draft;
 pub use mark::{let_go, mark};
+pub use oddity::Oddity;
+pub use template::keep_template;
 pub use terminating::{Departure, announce_departure};
 pub use write::{NodeWrite, Scheduling};

@@ -210,7 +210,10 @@ fn an_expiry_survives_every_status_write_until_the_machine_is_deleted(
     #[case] phase: MachinePhase,
 ) {
     let mut world = World::new();
-    world.edit(|m| m["status"] = json!({ "currentStatus": { "preserveExpiryTime": "2026-01-05T00:00:00Z" } }));
+    world.edit(|m| {
+        m["metadata"]["annotations"][api::names::annotations::PRESERVE] = json!("now");
+        m["status"] = json!({ "currentStatus": { "preserveExpiryTime": "2026-01-05T00:00:00Z" } });
+    });
     let expiry = world.machine().status.current_status.preserve_expiry_time;
     assert!(expiry.is_some());
     world.failures = failures;

@@ -25,6 +25,7 @@ pub(super) struct World {
     pub(super) joins: bool,
     /// A node of the name that the VM is about to take.
     pub(super) namesake: Option<NodeView>,
+    pub(super) rivals: Vec<std::sync::Arc<Machine>>,
     pub(super) siblings: crate::permit::Siblings,
     pub(super) sight: Sight,
     /// What the process remembers.
@@ -65,6 +66,7 @@ impl World {
             joins: true,
             namesake: None,
             siblings: crate::permit::Siblings::default(),
+            rivals: Vec::new(),
             sight: Sight::Clear,
             vm: VmKnowledge::Unasked,
             vms: 0,
@@ -96,6 +98,7 @@ impl World {
             vm: &self.vm,
             namesake: self.namesake.as_ref().map_or(Lookup::Absent, Lookup::Present),
             siblings: self.siblings,
+            rivals: &self.rivals,
             capacity: match &self.refusal {
                 None => Capacity::Open,
                 Some(refusal) => Capacity::Exhausted {

@@ -1,0 +1,155 @@
+//! Updating a machine in place: the machine's part.
+//!
+//! Three work together on labels and one condition of the Node. The manager labels a node as a candidate and selects it; the machine
+//! controller keeps pods away and empties it, then says that it is ready; the agent on the node updates it and says how that went.
+//!
+//! The condition moves through its reasons in a fixed order, and some moves follow each other at once: a candidate that is already
+//! selected, a node that is drained and therefore ready. Nobody waits for the reason in between, so only the last one is written. What
+//! others do wait for is kept apart and in order: the machine is `InPlaceUpdating` before its node says that it is ready, because
+//! from then on the agent may change it.
+
+use api::descriptions::in_place as text;
+use api::names::conditions::in_place as reasons;
+use api::names::{annotations, events, labels};
+use api::view::NodeView;
+use api::{ConditionStatus, MachinePhase, NodeCondition, Object, OperationState, OperationType, Time, UpdateResult};
+
+use super::course::Course;
+use super::vacating::Vacating;
+use super::{Notice, Reason, StatusWrite, Tone};
+use crate::{Awaited, Wake};
+
+/// Takes the update as far as it goes now. `vacate` empties the node.
+pub(super) fn plan(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
+    let Some(node) = course.node() else { return };
+    let reached = follow_labels(node);
+    let now = course.seen.now;
+    match &*reached.reason {
+        reasons::SELECTED => {
+            let kept_away = node.spec.unschedulable && !reached.is_news(node);
+            if let Some(draft) = &mut course.draft {
+                draft.cordon();
+                draft.state(reached.condition(now));
+            }
+            if kept_away {
+                empty(course, vacate);
+            } else {
+                course.wake(Wake::Again);
+                course.explain(Reason::UpdateSelected);
+            }
+        }
+        reasons::DRAINED => be_ready(course),
+        reasons::READY_FOR_UPDATE => course.explain(Reason::AwaitsUpdate),
+        _ => {
+            if reached.is_news(node)
+                && let Some(draft) = &mut course.draft
+            {
+                draft.state(reached.condition(now));
+            }
+        }
+    }
+}
+
+fn empty(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
+    match vacate(course) {
+        Vacating::Done => {
+            if *course.machine.phase() != MachinePhase::InPlaceUpdating {
+                let said = text::updating(course.machine.name());
+                let (kind, state) = (OperationType::InPlaceUpdate, OperationState::Processing);
+                let phase = MachinePhase::InPlaceUpdating;
+                course.write_status(StatusWrite::change(&course.machine, phase, kind, state, said, course.seen.now));
+                let message = "its node is drained and may be updated".to_owned();
+                course.notices.push(Notice { tone: Tone::Normal, reason: events::ours::READY_FOR_UPDATE, message });
+            }
+            be_ready(course);
+        }
+        Vacating::Goes { steps, wake, failure } => {
+            if let Some(why) = &failure {
+                let write = StatusWrite::update_held_up(why, course.seen.now);
+                if write.is_news(&course.machine, course.seen.policy, course.seen.now) {
+                    course.write_status(write);
+                    let message = format!("its node cannot be drained for its update: {why}");
+                    course.notices.push(Notice { tone: Tone::Warning, reason: events::ours::NOT_UPDATED, message });
+                }
+            }
+            course.requests.extend(steps);
+            course.wake(wake);
+            course.explain(Reason::DrainsForUpdate);
+        }
+    }
+}
+
+fn be_ready(course: &mut Course<'_>) {
+    let said = Said::new(reasons::READY_FOR_UPDATE, reasons::READY_FOR_UPDATE_MESSAGE);
+    let condition = said.condition(course.seen.now);
+    if let Some(draft) = &mut course.draft {
+        draft.state(condition);
+    }
+    course.wake(Wake::On(Awaited::Node));
+    course.explain(Reason::AwaitsUpdate);
+}
+
+/// What the condition says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
+    reason: Box<str>,
+    message: Box<str>,
+}
+
+impl Said {
+    fn new(reason: &str, message: &str) -> Self {
+        Self { reason: reason.into(), message: message.into() }
+    }
+
+    /// What the node says now; nothing if it says nothing.
+    fn on(node: &NodeView) -> Self {
+        node.condition(reasons::TYPE)
+            .map_or_else(|| Self::new("", ""), |there| Self::new(&there.reason, &there.message))
+    }
+
+    fn is_news(&self, node: &NodeView) -> bool {
+        self.reason != Self::on(node).reason
+    }
+
+    fn condition(&self, now: jiff::Timestamp) -> NodeCondition {
+        NodeCondition {
+            kind: reasons::TYPE.into(),
+            status: ConditionStatus::True,
+            last_heartbeat_time: Some(Time::from(now)),
+            last_transition_time: Some(Time::from(now)),
+            reason: self.reason.clone(),
+            message: self.message.clone(),
+            ..NodeCondition::default()
+        }
+    }
+}
+
+/// As far as the node's labels take its condition.
+fn follow_labels(node: &NodeView) -> Said {
+    let mut said = Said::on(node);
+    while let Some(next) = next(node, &said.reason) {
+        said = next;
+    }
+    said
+}
+
+/// Where the labels take the condition from this reason; `None` if it stays. No reason is reached twice: from each the labels lead
+/// on, and a result is final.
+fn next(node: &NodeView, reason: &str) -> Option<Said> {
+    node.label(labels::CANDIDATE_FOR_UPDATE)?;
+    let selected = node.label(labels::SELECTED_FOR_UPDATE).is_some();
+    let result = node.label(labels::UPDATE_RESULT).map(UpdateResult::from);
+    match (reason, selected, result) {
+        ("", _, _) | (reasons::SUCCESSFUL, _, None) => Some(Said::new(reasons::CANDIDATE, reasons::CANDIDATE_MESSAGE)),
+        (reasons::CANDIDATE, true, _) => Some(Said::new(reasons::SELECTED, reasons::SELECTED_MESSAGE)),
+        (reasons::SELECTED, true, _) => None, // it is drained first, whatever an old result says
+        (reason, _, Some(UpdateResult::Successful)) if reason != reasons::SUCCESSFUL => {
+            Some(Said::new(reasons::SUCCESSFUL, reasons::SUCCESSFUL_MESSAGE))
+        }
+        (reason, _, Some(UpdateResult::Failed)) if reason != reasons::FAILED => {
+            let why = node.annotation(annotations::UPDATE_FAILED_REASON).unwrap_or_default();
+            Some(Said::new(reasons::FAILED, &format!("{}{why}", reasons::FAILED_MESSAGE)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,282 @@
+//! Keeping a machine that would otherwise be replaced.
+//!
+//! Who wants to look at a broken machine annotates it or its Node ([`crate::preservation`] says which wish counts). The machine then
+//! gets an expiry, its Node is hidden from the autoscaler and says so in a condition; if the machine has failed, the Node is tainted
+//! and emptied, so that nobody depends on it while it is being looked at. It is never cordoned: a cordon belongs to whoever set it,
+//! and nobody could tell ours from theirs when the time is up.
+//!
+//! The expiry is written first and taken back last, so whoever dies in between is followed by someone who finishes the job. A machine
+//! that fails gets it together with its phase: its set must not replace it in the moment between the two.
+
+use api::names::annotations::{
+    LAST_APPLIED_NODE_PRESERVE, PRESERVE, SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_US, SCALE_DOWN_DISABLED_VALUE,
+};
+use api::names::conditions::preserved as says;
+use api::names::{events, taints};
+use api::{ConditionStatus, MachinePhase, NodeCondition, Object, PreserveValue, Taint, TaintEffect, Time};
+use jiff::Timestamp;
+
+use super::course::Course;
+use super::vacating::Vacating;
+use super::{Notice, Reason, StatusWrite, Target, Tone, facts};
+use crate::node::Draft;
+use crate::preservation::effective_value;
+use crate::{Awaited, Lookup, Wake};
+
+/// Starts, keeps up or ends the preservation. `vacate` empties the node.
+pub(super) fn plan(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
+    if matches!(course.seen.target, Target::Cluster { node: Lookup::Undecodable, .. }) {
+        return; // nobody can say what its node wishes, or clean up there
+    }
+    remark_on_nonsense(course);
+    let now = course.seen.now;
+    let current = &course.machine.status.current_status;
+    let wish = effective_value(&course.machine, course.found_node());
+    let expired = current.preserve_expiry_time.is_some_and(|expiry| expiry.timestamp() <= now);
+    let deed = decide(wish.as_ref(), current.phase == MachinePhase::Failed, expired);
+    match deed {
+        Deed::Preserve(by) => preserve(course, by, vacate),
+        Deed::Stop { annotations, why } => {
+            if stop(course, annotations, why) == Annotations::Remove {
+                return; // there is nothing left to hand over
+            }
+        }
+    }
+    hand_over(course);
+}
+
+/// Who wants the machine preserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    User,
+    Set,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Preserve(By),
+    Stop { annotations: Annotations, why: &'static str },
+}
+
+/// What becomes of the annotations when a preservation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Annotations {
+    /// They stay: they may count again.
+    Keep,
+    /// They go: their time is over.
+    Remove,
+}
+
+fn decide(wish: Option<&PreserveValue>, failed: bool, expired: bool) -> Deed {
+    use Annotations::{Keep, Remove};
+    const TIME_IS_UP: &str = "its time is up";
+    const RECOVERED: &str = "it has recovered";
+    match (wish, failed, expired) {
+        (Some(PreserveValue::Now), _, false) | (Some(PreserveValue::WhenFailed), true, false) => {
+            Deed::Preserve(By::User)
+        }
+        (Some(PreserveValue::AutoPreserved), true, false) => Deed::Preserve(By::Set),
+        (Some(PreserveValue::Now | PreserveValue::WhenFailed | PreserveValue::AutoPreserved), _, true) => {
+            Deed::Stop { annotations: Remove, why: TIME_IS_UP }
+        }
+        (Some(PreserveValue::WhenFailed), false, false) => Deed::Stop { annotations: Keep, why: RECOVERED },
+        (Some(PreserveValue::AutoPreserved), false, false) => Deed::Stop { annotations: Remove, why: RECOVERED },
+        (Some(PreserveValue::False), _, _) => Deed::Stop { annotations: Keep, why: "somebody said so" },
+        (None | Some(PreserveValue::Unset | PreserveValue::Other(_)), _, _) => {
+            Deed::Stop { annotations: Keep, why: "nobody wishes it any more" }
+        }
+    }
+}
+
+fn preserve(course: &mut Course<'_>, by: By, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
+    let expiry = expiry(course, by);
+    course.wake(Wake::By { awaited: Awaited::Change, at: expiry.timestamp() });
+    course.explain(Reason::Preserved { until: expiry.timestamp() });
+    let failed = *course.machine.phase() == MachinePhase::Failed;
+    let drained = |draft: &Draft<'_>| draft.condition(says::TYPE).is_some_and(|c| c.message.contains(says::DRAINED));
+    let Some(draft) = &mut course.draft else { return };
+    let empties = failed && !drained(draft);
+    let settled = !empties && draft.node().condition_status(says::TYPE) == &ConditionStatus::True;
+    if !settled && draft.annotation(SCALE_DOWN_DISABLED) != Some(SCALE_DOWN_DISABLED_VALUE) {
+        draft.annotate(SCALE_DOWN_DISABLED, Some(SCALE_DOWN_DISABLED_VALUE));
+        draft.annotate(SCALE_DOWN_DISABLED_BY_US, Some(SCALE_DOWN_DISABLED_VALUE));
+    }
+    let now = course.seen.now;
+    if !empties {
+        draft.state(condition(by, if failed { Drain::Done } else { Drain::NotNeeded }, expiry, now));
+        if *course.machine.phase() == MachinePhase::Running {
+            draft.untaint(&taint(now)); // it has recovered
+        }
+        return;
+    }
+    if !draft.node().spec.taints.iter().any(|there| there.is_same_as(&taint(now))) {
+        draft.taint(&taint(now));
+        course.wake(Wake::Again); // pods are asked to leave once no others can come
+        return;
+    }
+    empty(course, by, expiry, vacate);
+}
+
+/// The expiry, set now if there is none.
+fn expiry(course: &mut Course<'_>, by: By) -> Time {
+    let now = course.seen.now;
+    let current = &course.machine.status.current_status;
+    if let Some(expiry) = current.preserve_expiry_time {
+        return expiry;
+    }
+    let expiry = Time::from(facts::later(now, facts::preserve_timeout(&course.machine, course.seen.policy)));
+    let mut write = StatusWrite::preserved_until(&course.machine, Some(expiry));
+    // The time of the phase is what a preservation drain counts from, here and in the reference. No other clock runs on it while
+    // the machine is Failed; while it is anything else the health timeout does, and that must not start anew.
+    if let Some(current) = write.current_status.as_mut().filter(|current| current.phase == MachinePhase::Failed) {
+        current.last_update_time = Some(Time::from(now));
+    }
+    course.write_status(write);
+    let whose = match by {
+        By::User => "as its annotation, or its Node's, wishes",
+        By::Set => "as its set wishes",
+    };
+    let message = format!("preserved until {expiry}, {whose}");
+    course.notices.push(Notice { tone: Tone::Normal, reason: events::ours::PRESERVED, message });
+    expiry
+}
+
+fn empty(course: &mut Course<'_>, by: By, expiry: Time, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
+    if !course.requests.is_empty() {
+        return; // it is being emptied for its update already
+    }
+    let drain = match vacate(course) {
+        Vacating::Done => Drain::Done,
+        Vacating::Goes { steps, wake, failure } => {
+            course.requests.extend(steps);
+            course.wake(wake);
+            let Some(why) = failure else { return };
+            let message = format!("its node could not be drained and is tried again: {why}");
+            course.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::PRESERVED, message });
+            Drain::Failed
+        }
+    };
+    let condition = condition(by, drain, expiry, course.seen.now);
+    if let Some(draft) = &mut course.draft {
+        draft.state(condition);
+    }
+}
+
+/// Ends the preservation, if there is one. Answers with what became of the annotations.
+fn stop(course: &mut Course<'_>, annotations: Annotations, why: &'static str) -> Annotations {
+    let now = course.seen.now;
+    let preserved = course.machine.status.current_status.preserve_expiry_time.is_some();
+    let forget = annotations == Annotations::Remove;
+    if preserved {
+        course.afterwards = Some(StatusWrite::preserved_until(&course.machine, None));
+        let message = format!("no longer preserved: {why}");
+        course.notices.push(Notice { tone: Tone::Normal, reason: events::ours::PRESERVATION_ENDED, message });
+        course.explain(Reason::PreservationEnded(why));
+    } else if !forget {
+        return Annotations::Keep;
+    }
+    if let Some(draft) = &mut course.draft {
+        if preserved {
+            draft.state(NodeCondition {
+                kind: says::TYPE.into(),
+                status: ConditionStatus::False,
+                last_heartbeat_time: Some(Time::from(now)),
+                last_transition_time: Some(Time::from(now)),
+                reason: says::STOPPED.into(),
+                ..NodeCondition::default()
+            });
+            draft.untaint(&taint(now));
+            if draft.annotation(SCALE_DOWN_DISABLED_BY_US) == Some(SCALE_DOWN_DISABLED_VALUE) {
+                draft.annotate(SCALE_DOWN_DISABLED, None);
+                draft.annotate(SCALE_DOWN_DISABLED_BY_US, None);
+            }
+        }
+        if forget {
+            draft.annotate(PRESERVE, None);
+        }
+    }
+    if forget {
+        for key in [PRESERVE, LAST_APPLIED_NODE_PRESERVE] {
+            if course.machine.annotation(key).is_some() {
+                course.patch.annotations.insert(key, None);
+            }
+        }
+    }
+    annotations
+}
+
+/// Once the Node has said something, it decides: what it said is noted on the machine, whose own wish is cleared. So the removal of a
+/// wish from the Node is noticed even by someone who was away.
+fn hand_over(course: &mut Course<'_>) {
+    let Some(node) = course.node() else { return };
+    let said = node.preserve();
+    if said.as_ref().is_some_and(|value| !value.is_valid()) {
+        return;
+    }
+    let said = node.annotation(PRESERVE);
+    let machine = &course.machine;
+    let noted = machine.annotation(LAST_APPLIED_NODE_PRESERVE).filter(|text| !text.is_empty());
+    let own = machine.preserve().is_some_and(|value| value.is_valid());
+    if (said.is_none() && noted.is_none()) || (said == noted && !own) {
+        return;
+    }
+    if own {
+        course.patch.annotations.insert(PRESERVE, None);
+    }
+    if said != noted {
+        course.patch.annotations.insert(LAST_APPLIED_NODE_PRESERVE, said.map(str::to_owned));
+    }
+}
+
+/// How the emptying of the node went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drain {
+    NotNeeded,
+    Done,
+    Failed,
+}
+
+fn condition(by: By, drain: Drain, expiry: Time, now: Timestamp) -> NodeCondition {
+    let until = format!("{}{}.", says::UNTIL, expiry.to_go_string());
+    let (status, message) = match drain {
+        Drain::NotNeeded => (ConditionStatus::True, until),
+        Drain::Done => (ConditionStatus::True, format!("{} {until}", says::DRAINED)),
+        Drain::Failed => (ConditionStatus::False, format!("{} {until}", says::NOT_DRAINED)),
+    };
+    let reason = match by {
+        By::User => says::BY_USER,
+        By::Set => says::BY_US,
+    };
+    NodeCondition {
+        kind: says::TYPE.into(),
+        status,
+        last_heartbeat_time: Some(Time::from(now)),
+        last_transition_time: Some(Time::from(now)),
+        reason: reason.into(),
+        message: message.into(),
+        ..NodeCondition::default()
+    }
+}
+
+fn taint(now: Timestamp) -> Taint {
+    Taint {
+        key: taints::PRESERVED.into(),
+        effect: TaintEffect::NoSchedule,
+        time_added: Some(Time::from(now)),
+        ..Taint::default()
+    }
+}
+
+fn remark_on_nonsense(course: &mut Course<'_>) {
+    let on_machine = course.machine.preserve().map(|value| ("its", value, "counts as absent"));
+    let on_node = course.node().and_then(Object::preserve).map(|value| ("its Node's", value, "is not acted on"));
+    for (whose, value, outcome) in [on_machine, on_node].into_iter().flatten().filter(|(_, value, _)| !value.is_valid())
+    {
+        let message = format!(
+            "{whose} annotation {PRESERVE} says {:?}, which {outcome}; it may say now, when-failed, auto-preserved or false",
+            value.as_str()
+        );
+        course.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::PRESERVE_VALUE_INVALID, message });
+    }
+}
