@@ -17,6 +17,7 @@ pub mod machineset;
 pub mod permits;
 pub mod safety;
 pub mod tokens;
+mod unreadable;
 pub mod wiring;
 
 pub use cluster::Cluster;

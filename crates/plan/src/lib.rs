@@ -12,6 +12,7 @@ pub mod drain;
 pub mod gate;
 pub mod lookup;
 pub mod machine;
+pub mod machineset;
 pub mod node;
 mod percent;
 pub mod permit;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::drain;
+use crate::machineset::SetPolicy;
 use crate::permit::Limit;
 use crate::safety::SafetyPolicy;
 
@@ -58,6 +59,8 @@ pub struct Policy {
     pub safety: SafetyPolicy,
     /// How a node is emptied.
     pub drain: drain::Limits,
+    /// How sets keep their machines.
+    pub set: SetPolicy,
 }
 
 impl Default for Policy {
@@ -87,6 +90,7 @@ impl Default for Policy {
             expectation_patience: 5 * MINUTE,
             safety: SafetyPolicy::default(),
             drain: drain::Limits::default(),
+            set: SetPolicy::default(),
         }
     }
 }

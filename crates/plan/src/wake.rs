@@ -4,8 +4,14 @@
 //! will wake it, and when it is looked at again at the latest.
 
 use std::fmt;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+
+/// `now` plus a duration, held at the end of time instead of failing.
+pub(crate) fn later(now: Timestamp, by: Duration) -> Timestamp {
+    SignedDuration::try_from(by).ok().and_then(|d| now.checked_add(d).ok()).unwrap_or(Timestamp::MAX)
+}
 
 /// When the object is planned again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +70,8 @@ pub enum Awaited {
     Sight,
     /// The pods that hold up a deletion leave. Nothing watches them yet, so this one is brought about by looking again.
     Pods,
+    /// The machines of a set come, go or change.
+    Machines,
 }
 
 impl fmt::Display for Awaited {
@@ -78,6 +86,7 @@ impl fmt::Display for Awaited {
             Self::Sibling => "another machine of its deployment",
             Self::Sight => "sight of the API servers",
             Self::Pods => "the pods on its Node",
+            Self::Machines => "its machines",
         })
     }
 }

@@ -52,6 +52,14 @@ pub mod set {
     pub const OVERSHOOTING: &str = "OverShootingReplicaCount";
 }
 
+/// A condition of our own, on MachineSets and MachineDeployments. It stands beside the others and never touches them.
+pub mod ours {
+    /// The spec cannot be acted on; the message names the field and the fix. Removed once it is mended.
+    pub const INVALID: &str = "Invalid";
+    /// Invalid: the reason.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+}
+
 /// Node conditions that others write and we read.
 pub mod node {
     /// The kubelet is well. Unhealthy when present and not True.

@@ -8,14 +8,11 @@ pub(crate) mod wake;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{Machine, Object, names};
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Resource;
+use api::{Machine, Object};
 use observe::Seen;
 use plan::Wake;
 use plan::machine::Plan;
-use runtime::cache::{Lookup, Remains, Trust};
-use runtime::events::{Notice, Severity};
+use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
 use runtime::{Clock, Key};
 
@@ -31,7 +28,8 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
             return Outcome::Done;
         }
         Lookup::Undecodable(remains) => {
-            tell_unreadable(&cluster, &remains);
+            tracing::warn!(machine = %key, error = %remains.error, "cannot be read, so it is left alone");
+            crate::unreadable::tell::<Machine>(&cluster.events, &remains);
             return Outcome::Done;
         }
     };
@@ -74,22 +72,6 @@ async fn decide(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Option<(
             None
         }
     }
-}
-
-/// The object's own status cannot be trusted to hold what we write, so an Event has to do.
-fn tell_unreadable(cluster: &Cluster, remains: &Remains) {
-    tracing::warn!(machine = %remains.key(), error = %remains.error, "cannot be read, so it is left alone");
-    let about = ObjectReference {
-        api_version: Some(names::API_VERSION.to_owned()),
-        kind: Some(Machine::kind(&()).into_owned()),
-        namespace: Some(remains.namespace.clone()),
-        name: Some(remains.name.clone()),
-        uid: Some(remains.uid.clone()),
-        ..ObjectReference::default()
-    };
-    let message = format!("it cannot be read, so it is left alone until that is mended: {}", remains.error);
-    let reason = names::events::ours::INVALID.into();
-    cluster.events.emit(Notice { about, severity: Severity::Warning, reason, message });
 }
 
 /// When a wake-up is due.

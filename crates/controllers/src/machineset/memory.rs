@@ -1,7 +1,6 @@
-//! What a set remembers of claims that did not go through.
+//! What a set remembers from pass to pass.
 //!
-//! A machine that cannot be adopted or released must not hold up the number of machines, so the set goes on without it for a
-//! while. Nothing here has to survive the process: the next one finds out for itself.
+//! Nothing here has to survive the process: the next one finds out for itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,34 +8,63 @@ use std::sync::Arc;
 use api::Uid;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use runtime::Key;
+use runtime::{Key, Random};
 
-/// By set, then by machine. Clones are the same memory.
+/// By set. Clones are the same memory.
 #[derive(Clone, Default)]
 pub struct Memory {
-    refused: Arc<Mutex<BTreeMap<Key, BTreeMap<Uid, Timestamp>>>>,
+    sets: Arc<Mutex<BTreeMap<Key, Remembered>>>,
+}
+
+#[derive(Default)]
+struct Remembered {
+    /// Claims that did not go through, by machine: the set goes on without these for a while.
+    refused: BTreeMap<Uid, Timestamp>,
+    /// Where the next names come from. Kept until one was given, so that a create that is refused again and again says the same
+    /// thing each time, and a name that may have been taken by a lost create is tried again.
+    luck: Option<u64>,
+    /// The version that our last status write made, which is no news to us.
+    own_version: Option<String>,
 }
 
 impl Memory {
     /// The claims of this set that did not go through, and when.
-    #[allow(dead_code, reason = "the pass that asks moves in next")]
-    pub(crate) fn of(&self, set: &Key) -> BTreeMap<Uid, Timestamp> {
-        self.refused.lock().get(set).cloned().unwrap_or_default()
+    pub(super) fn refused(&self, set: &Key) -> BTreeMap<Uid, Timestamp> {
+        self.sets.lock().get(set).map(|set| set.refused.clone()).unwrap_or_default()
     }
 
-    /// Takes what the last pass learned; what it did not name is no longer refused.
-    #[allow(dead_code, reason = "the pass that asks moves in next")]
-    pub(crate) fn learn(&self, set: &Key, refused: BTreeMap<Uid, Timestamp>) {
-        let mut all = self.refused.lock();
-        if refused.is_empty() {
-            all.remove(set);
-        } else {
-            all.insert(set.clone(), refused);
+    /// Claims did not go through; those that were not tried again in `patience` are forgotten.
+    pub(super) fn refuse(&self, set: &Key, claims: impl IntoIterator<Item = Uid>, now: Timestamp, since: Timestamp) {
+        let mut sets = self.sets.lock();
+        let remembered = sets.entry(set.clone()).or_default();
+        remembered.refused.retain(|_, tried| *tried > since);
+        remembered.refused.extend(claims.into_iter().map(|claim| (claim, now)));
+    }
+
+    /// Where the next names come from.
+    pub(super) fn luck(&self, set: &Key, random: &Random) -> u64 {
+        *self.sets.lock().entry(set.clone()).or_default().luck.get_or_insert_with(|| random.number())
+    }
+
+    /// A name was given: the next ones come from somewhere else.
+    pub(super) fn draw_again(&self, set: &Key) {
+        if let Some(remembered) = self.sets.lock().get_mut(set) {
+            remembered.luck = None;
         }
     }
 
+    /// We are about to put this version into the cache ourselves.
+    pub(super) fn wrote(&self, set: &Key, version: &str) {
+        self.sets.lock().entry(set.clone()).or_default().own_version = Some(version.to_owned());
+    }
+
+    /// Whether this version is our own doing.
+    pub(super) fn is_own(&self, set: &Key, version: &str) -> bool {
+        self.sets.lock().get(set).and_then(|set| set.own_version.as_deref()) == Some(version)
+    }
+
     /// The set is gone.
-    pub(crate) fn forget(&self, set: &Key) {
-        self.refused.lock().remove(set);
+    pub(super) fn forget(&self, set: &Key) {
+        self.sets.lock().remove(set);
     }
 }

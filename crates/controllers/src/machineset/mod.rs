@@ -1,21 +1,52 @@
 //! The MachineSet controller: one pass over one set.
 
+mod act;
 mod memory;
+mod observe;
 pub(crate) mod wake;
 
 use std::sync::Arc;
 
+use api::{MachineSet, Object};
+use plan::machineset::plan;
 use runtime::Key;
+use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
 
 pub use memory::Memory;
 
-use crate::Cluster;
+use crate::decision::Subject;
 use crate::fleet::Fleet;
+use crate::machine::outcome;
+use crate::{Cluster, Decision};
 
-/// Looks at one set and does what its plan says.
-#[allow(clippy::unused_async, reason = "the plan of a set moves in here next")]
+/// Looks at one set and does what its plan says, then writes down what came of it.
 pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
-    tracing::debug!(set = %key, known = fleet.sets.get(&key).is_some(), namespace = %cluster.namespace, "looked at");
-    Outcome::Done
+    let set = match fleet.sets.look_up(&key) {
+        Lookup::Present(set) => set,
+        Lookup::Absent => return Outcome::Done,
+        Lookup::Undecodable(remains) => {
+            tracing::warn!(set = %key, error = %remains.error, "cannot be read, so it is left alone");
+            crate::unreadable::tell::<MachineSet>(&fleet.events, &remains);
+            return Outcome::Done;
+        }
+    };
+    if cluster.caches.trust() == Trust::Doubtful {
+        // Counting machines of two histories would make or delete too many. Nothing is done until that is settled.
+        return Outcome::Again { after: cluster.policy.short_retry };
+    }
+    let seen = observe::observe(&cluster, &fleet, &key, set);
+    let plan = plan(&seen.as_input(&seen.kin(), &cluster));
+    Decision::of(Subject::Set, &key, &plan.steps, &plan.because, plan.wake).tell(cluster.listener.as_ref());
+    let mut acting = act::Acting::new(&cluster, &fleet, &key, &seen);
+    let done = acting.carry_out(&plan).await;
+    let written = acting.write_status(&plan).await;
+    match done.and(written) {
+        Ok(()) if acting.went_through() => outcome(plan.wake, &cluster.clock),
+        Ok(()) => acting.outcome(),
+        Err(stumble) => {
+            tracing::info!(set = %key, uid = %seen.set.uid(), why = %stumble, "a step did not go through; planning afresh");
+            stumble.outcome()
+        }
+    }
 }

@@ -25,7 +25,11 @@ pub(crate) fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
             expectations.forget(key);
             memory.forget(key);
         }
-        wake.add(key.clone());
+        // Our own status write is no news to us. Anybody else's is: it may have to be put right.
+        let own = delta.now().is_some_and(|set| memory.is_own(key, set.resource_version()));
+        if !own {
+            wake.add(key.clone());
+        }
     });
 }
 

@@ -1,0 +1,387 @@
+//! Carrying out the steps of a set's plan.
+//!
+//! Requests about different machines run side by side, up to a limit, and one that fails holds up nobody else: its failure is
+//! noted, the others go on, and the set is planned afresh. The result of a create or delete is *expected* before it is sent, and
+//! stays expected while nobody knows what came of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::events::{components, messages, reference};
+use api::{Machine, MachineName, MachineSet, Object, Uid};
+use either::Either;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, StreamExt};
+use jiff::SignedDuration;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Resource};
+use plan::machine::{Notice, Tone};
+use plan::machineset::{Birth, Claim, Death, Doing, Failure, MachinePatch, Plan, Step, status};
+use runtime::Key;
+use runtime::client::{Effect, RetryClass, Trouble};
+use runtime::events::Severity;
+use runtime::lease::NotLeading;
+use runtime::queue::Outcome;
+use serde_json::{Value, json};
+
+use super::observe::{Seen, observe};
+use crate::Cluster;
+use crate::fleet::Fleet;
+
+/// Why the rest of a plan was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Stumble {
+    #[error("{0}")]
+    NotLeading(#[from] NotLeading),
+    #[error("failed to {step}: {trouble}")]
+    Api { step: String, trouble: Trouble },
+    #[error("the set is gone or going, which the cache had not shown yet")]
+    NoLonger,
+}
+
+impl Stumble {
+    /// When to try again: at the server's word where it gave one, else after the queue's own growing pause.
+    pub(super) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Api { trouble: Trouble { class: RetryClass::Throttled { after: Some(after) }, .. }, .. } => {
+                Outcome::Again { after: *after }
+            }
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+/// How one request about one machine went.
+enum Went {
+    Through,
+    /// The name belongs to someone else.
+    NameTaken,
+    /// Decided on a state that is no longer: no fault, but to be planned afresh.
+    Stale,
+    /// We no longer lead.
+    Halted,
+    Wrong(Trouble),
+}
+
+/// One pass at work.
+pub(super) struct Acting<'a> {
+    cluster: &'a Cluster,
+    fleet: &'a Fleet,
+    key: &'a Key,
+    seen: &'a Seen,
+    failures: Vec<Failure>,
+    /// When to plan afresh because something did not go through.
+    retry: Option<Retry>,
+}
+
+#[derive(Clone, Copy)]
+enum Retry {
+    After(Duration),
+    WithPause,
+}
+
+impl<'a> Acting<'a> {
+    pub(super) fn new(cluster: &'a Cluster, fleet: &'a Fleet, key: &'a Key, seen: &'a Seen) -> Self {
+        Self { cluster, fleet, key, seen, failures: Vec::new(), retry: None }
+    }
+
+    /// Whether everything that was tried worked.
+    pub(super) fn went_through(&self) -> bool {
+        self.retry.is_none()
+    }
+
+    /// When to plan afresh.
+    pub(super) fn outcome(&self) -> Outcome {
+        match self.retry {
+            Some(Retry::After(after)) => Outcome::Again { after },
+            Some(Retry::WithPause) | None => Outcome::Failed,
+        }
+    }
+
+    pub(super) async fn carry_out(&mut self, plan: &Plan) -> Result<(), Stumble> {
+        self.failures.extend(plan.failure.clone());
+        for step in &plan.steps {
+            self.fleet.leadership.check()?;
+            match step {
+                Step::Finalizers(list) => self.write_finalizers(list, step).await?,
+                Step::Confirm => self.confirm(step).await?,
+                Step::Claim(claims) => self.claim(claims).await,
+                Step::Patch(patches) => self.patch(patches).await,
+                Step::Create(batches) => self.create(batches).await,
+                Step::Delete(deaths) => self.delete(deaths).await,
+                Step::Tell(notice) => self.tell(notice),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what came of the pass, if it is news.
+    pub(super) async fn write_status(&self, plan: &Plan) -> Result<(), Stumble> {
+        let again = match self.fleet.sets.get(self.key) {
+            Some(set) if set.uid() == self.seen.set.uid() => {
+                // Who did nothing has nothing new to see.
+                (!plan.steps.is_empty()).then(|| observe(self.cluster, self.fleet, self.key, set))
+            }
+            _ => return Ok(()),
+        };
+        let seen = again.as_ref().unwrap_or(self.seen);
+        let Some(write) = status(&seen.as_input(&seen.kin(), self.cluster), &self.failures) else { return Ok(()) };
+        self.fleet.leadership.check()?;
+        let (name, patch) = (seen.set.name(), write.to_patch(&seen.set));
+        match self.sets().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(set) => {
+                self.fleet.memory.wrote(self.key, set.resource_version());
+                self.fleet.sets.wrote(set);
+                Ok(())
+            }
+            Err(error) => match Trouble::of(&error) {
+                Trouble { class: RetryClass::NotFound, .. } => Ok(()),
+                trouble => Err(Stumble::Api { step: "write the status".to_owned(), trouble }),
+            },
+        }
+    }
+
+    async fn write_finalizers(&self, list: &[String], step: &Step) -> Result<(), Stumble> {
+        let set = &self.seen.set;
+        let patch = json!({ "metadata": {
+            "uid": set.uid(), "resourceVersion": set.resource_version(), "finalizers": list,
+        } });
+        let answer = self.sets().patch(set.name(), &PatchParams::default(), &Patch::Merge(&patch)).await;
+        self.fleet.sets.wrote(answer.map_err(|error| stumble(step, &error))?);
+        Ok(())
+    }
+
+    async fn confirm(&self, step: &Step) -> Result<(), Stumble> {
+        let set = &self.seen.set;
+        let live = self.sets().get_opt(set.name()).await.map_err(|error| stumble(step, &error))?;
+        let stays = live.as_ref().is_some_and(|live| live.uid() == set.uid() && !live.is_deleting());
+        if let Some(live) = live {
+            self.fleet.sets.wrote(live);
+        }
+        if stays { Ok(()) } else { Err(Stumble::NoLonger) }
+    }
+
+    async fn claim(&mut self, claims: &[Claim]) {
+        let request = |claim: &Claim| {
+            let body = json!({ "metadata": {
+                "uid": claim.uid, "resourceVersion": claim.resource_version, "ownerReferences": claim.owners,
+            } });
+            (claim.name.clone(), claim.resource_version.clone(), body)
+        };
+        let went = self.patch_all(claims.iter().map(request)).await;
+        let mut refused: Vec<Uid> = Vec::new();
+        for (claim, went) in claims.iter().zip(went) {
+            if !matches!(went, Went::Through) {
+                refused.push(claim.uid.clone());
+            }
+            self.note(went, None);
+        }
+        let now = self.cluster.clock.now();
+        let patience = SignedDuration::try_from(self.cluster.policy.short_retry).unwrap_or_default();
+        self.fleet.memory.refuse(self.key, refused, now, now.checked_sub(patience).unwrap_or(now));
+    }
+
+    async fn patch(&mut self, patches: &[MachinePatch]) {
+        let request = |patch: &MachinePatch| (patch.name.clone(), patch.resource_version.clone(), patch.to_patch());
+        for went in self.patch_all(patches.iter().map(request)).await {
+            self.note(went, None);
+        }
+    }
+
+    async fn patch_all(&self, patches: impl Iterator<Item = (MachineName, String, Value)>) -> Vec<Went> {
+        let requests = patches.map(|(name, version, body)| self.patch_one(name, version, body).boxed()).collect();
+        self.side_by_side(requests).await
+    }
+
+    async fn create(&mut self, batches: &[Vec<Birth>]) {
+        for batch in batches {
+            let requests = batch.iter().map(|birth| self.create_one(birth).boxed()).collect();
+            let went = self.side_by_side(requests).await;
+            let mut all_went_through = true;
+            for went in went {
+                if let Went::Through | Went::NameTaken = went {
+                    self.fleet.memory.draw_again(self.key);
+                }
+                all_went_through &= matches!(went, Went::Through);
+                self.note(went, Some(Doing::Create));
+            }
+            if !all_went_through {
+                return;
+            }
+        }
+    }
+
+    async fn delete(&mut self, deaths: &[Death]) {
+        let requests = deaths.iter().map(|death| self.delete_one(death).boxed()).collect();
+        for went in self.side_by_side(requests).await {
+            self.note(went, Some(Doing::Delete));
+        }
+    }
+
+    async fn create_one(&self, birth: &Birth) -> Went {
+        if self.fleet.leadership.check().is_err() {
+            return Went::Halted;
+        }
+        let (machines, key) = (self.machines(), self.machine_key(birth.name.as_str()));
+        self.fleet.expectations.expect_create(self.key, key.clone());
+        let trouble = match machines.create(&PostParams::default(), &birth.machine).await {
+            Ok(machine) => {
+                self.cluster.machines.wrote(machine);
+                self.fleet.expectations.created(&key);
+                self.say(Severity::Normal, reference::SUCCESSFUL_CREATE, messages::created(birth.name.as_str()));
+                return Went::Through;
+            }
+            Err(error) => Trouble::of(&error),
+        };
+        match trouble.class {
+            // An earlier create of ours whose answer was lost, or somebody else's machine: one look tells.
+            RetryClass::AlreadyExists => match machines.get_opt(birth.name.as_str()).await {
+                Ok(found) => {
+                    let ours = found.as_ref().is_some_and(|machine| is_owned(machine, &self.seen.set));
+                    if let Some(machine) = found {
+                        self.cluster.machines.wrote(machine);
+                    }
+                    self.fleet.expectations.created(&key);
+                    if ours { Went::Through } else { Went::NameTaken }
+                }
+                Err(error) => Went::Wrong(Trouble::of(&error)),
+            },
+            class => {
+                if class.effect() == Effect::None {
+                    self.fleet.expectations.created(&key);
+                }
+                self.say(Severity::Warning, reference::FAILED_CREATE, messages::create_failed(&trouble.to_string()));
+                Went::Wrong(trouble)
+            }
+        }
+    }
+
+    async fn delete_one(&self, death: &Death) -> Went {
+        if self.fleet.leadership.check().is_err() {
+            return Went::Halted;
+        }
+        let (machines, name, uid) = (self.machines(), death.name.as_str(), death.uid.as_str());
+        let expectations = &self.fleet.expectations;
+        expectations.expect_delete(self.key, uid);
+        let guard = Preconditions { uid: Some(uid.to_owned()), resource_version: Some(death.resource_version.clone()) };
+        let parameters = DeleteParams { preconditions: Some(guard), ..DeleteParams::default() };
+        let trouble = match machines.delete(name, &parameters).await {
+            Ok(left) => {
+                match left {
+                    Either::Left(machine) => self.cluster.machines.wrote(machine),
+                    Either::Right(_) => self.cluster.machines.deleted(&self.machine_key(name), uid),
+                }
+                expectations.deleted(uid);
+                self.say(Severity::Normal, reference::SUCCESSFUL_DELETE, messages::deleted(name));
+                return Went::Through;
+            }
+            Err(error) => Trouble::of(&error),
+        };
+        match trouble.class {
+            RetryClass::NotFound => {
+                self.cluster.machines.deleted(&self.machine_key(name), uid);
+                expectations.deleted(uid);
+                Went::Through
+            }
+            // It is not what it was; one look, and the next plan knows.
+            RetryClass::Conflict => match machines.get_opt(name).await {
+                Ok(found) => {
+                    match found {
+                        Some(machine) => self.cluster.machines.wrote(machine),
+                        None => self.cluster.machines.deleted(&self.machine_key(name), uid),
+                    }
+                    expectations.deleted(uid);
+                    Went::Stale
+                }
+                Err(error) => Went::Wrong(Trouble::of(&error)),
+            },
+            class => {
+                if class.effect() == Effect::None {
+                    expectations.deleted(uid);
+                }
+                self.say(Severity::Warning, reference::FAILED_DELETE, messages::delete_failed(&trouble.to_string()));
+                Went::Wrong(trouble)
+            }
+        }
+    }
+
+    async fn patch_one(&self, name: MachineName, version: String, body: Value) -> Went {
+        if self.fleet.leadership.check().is_err() {
+            return Went::Halted;
+        }
+        match self.machines().patch(name.as_str(), &PatchParams::default(), &Patch::Merge(&body)).await {
+            // An API server that does not keep what we write must not be asked again at once.
+            Ok(machine) if machine.resource_version() == version => Went::Stale,
+            Ok(machine) => {
+                self.cluster.machines.wrote(machine);
+                Went::Through
+            }
+            Err(error) => match Trouble::of(&error) {
+                Trouble { class: RetryClass::NotFound, .. } => Went::Through,
+                Trouble { class: RetryClass::Conflict, .. } => Went::Stale,
+                trouble => Went::Wrong(trouble),
+            },
+        }
+    }
+
+    /// Requests about different machines, up to the limit at once, answered in their order.
+    async fn side_by_side<R>(&self, requests: Vec<BoxFuture<'_, R>>) -> Vec<R> {
+        stream::iter(requests).buffered(self.cluster.policy.set.requests.max(1)).collect().await
+    }
+
+    fn note(&mut self, went: Went, doing: Option<Doing>) {
+        let retry = match went {
+            Went::Through => return,
+            Went::NameTaken => Retry::After(Duration::ZERO),
+            Went::Stale | Went::Halted => Retry::WithPause,
+            Went::Wrong(trouble) => {
+                tracing::info!(set = %self.key, %trouble, "a request did not go through");
+                self.failures.extend(doing.map(|doing| Failure { doing, message: trouble.to_string() }));
+                match trouble.class {
+                    RetryClass::Throttled { after: Some(after) } => Retry::After(after),
+                    _ => Retry::WithPause,
+                }
+            }
+        };
+        // The slowest word counts.
+        self.retry = match (self.retry, retry) {
+            (Some(Retry::WithPause), _) | (_, Retry::WithPause) => Some(Retry::WithPause),
+            (Some(Retry::After(a)), Retry::After(b)) => Some(Retry::After(a.max(b))),
+            (None, after) => Some(after),
+        };
+    }
+
+    fn tell(&self, notice: &Notice) {
+        let severity = match notice.tone {
+            Tone::Normal => Severity::Normal,
+            Tone::Warning => Severity::Warning,
+        };
+        self.say(severity, notice.reason, notice.message.clone());
+    }
+
+    fn say(&self, severity: Severity, reason: &'static str, message: String) {
+        let about = self.seen.set.object_ref(&());
+        let notice = runtime::events::Notice { about, severity, reason: reason.into(), message };
+        self.fleet.events.speaking_as(components::MACHINE_SET).emit(notice);
+    }
+
+    fn machines(&self) -> Api<Machine> {
+        Api::namespaced(self.cluster.control.clone(), self.seen.set.namespace())
+    }
+
+    fn sets(&self) -> Api<MachineSet> {
+        Api::namespaced(self.cluster.control.clone(), self.seen.set.namespace())
+    }
+
+    fn machine_key(&self, name: &str) -> Key {
+        Key::new(self.key.namespace.clone(), name)
+    }
+}
+
+fn is_owned(machine: &Machine, set: &Arc<MachineSet>) -> bool {
+    machine.controller_owner().is_some_and(|owner| set.uid() == *owner.uid)
+}
+
+fn stumble(step: &Step, error: &kube::Error) -> Stumble {
+    Stumble::Api { step: step.to_string(), trouble: Trouble::of(error) }
+}

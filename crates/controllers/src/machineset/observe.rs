@@ -1,0 +1,101 @@
+//! Everything a set's decision looks at, read at one moment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::{Machine, MachineName, MachineSet, Object, Uid};
+use jiff::{SignedDuration, Timestamp};
+use plan::machineset::{Kin, Luck, NodeSays, Observed, Outstanding, Unreadable};
+use runtime::Key;
+use runtime::cache::{Lookup, Remains};
+use runtime::expectations::Expected;
+
+use crate::Cluster;
+use crate::fleet::Fleet;
+use crate::indexes::{MACHINES_BY_OWNER, ORPHAN, ORPHAN_MACHINES};
+
+/// What was seen, kept alive for the planner and for the steps that follow.
+pub(super) struct Seen {
+    pub(super) set: Arc<MachineSet>,
+    machines: Vec<(Arc<Machine>, NodeSays)>,
+    unreadable: Vec<Unreadable>,
+    outstanding: Outstanding,
+    refused: BTreeMap<Uid, Timestamp>,
+    luck: Luck,
+    now: Timestamp,
+}
+
+pub(super) fn observe(cluster: &Cluster, fleet: &Fleet, key: &Key, set: Arc<MachineSet>) -> Seen {
+    let uid = set.uid();
+    // What is outstanding is read first: a machine that appears in between is counted twice, never not at all.
+    let outstanding = outstanding(cluster, fleet, key);
+    let mut machines = cluster.machines.find(&MACHINES_BY_OWNER, uid.as_str());
+    machines.extend(cluster.machines.find(&ORPHAN_MACHINES, ORPHAN));
+    machines.sort_by(|a, b| a.name().cmp(b.name()));
+    let machines = machines.into_iter().map(|machine| (machine.clone(), node_says(cluster, &machine))).collect();
+    let unreadable = cluster.machines.undecodable().iter().filter(|left| is_owned(left, &uid)).map(unread).collect();
+    let (refused, luck) = (fleet.memory.refused(key), fleet.memory.luck(key, &fleet.random));
+    Seen { set, machines, unreadable, outstanding, refused, luck: Luck(luck), now: cluster.clock.now() }
+}
+
+fn outstanding(cluster: &Cluster, fleet: &Fleet, key: &Key) -> Outstanding {
+    let mut unseen = Outstanding::default();
+    for open in fleet.expectations.outstanding(key) {
+        match open.what {
+            Expected::Create(machine) => drop(unseen.creates.insert(MachineName::from(&*machine.name))),
+            Expected::Delete { uid } => drop(unseen.deletes.insert(Uid::from(&*uid))),
+        }
+        let lapses =
+            SignedDuration::try_from(open.lapses_in).ok().and_then(|d| cluster.clock.now().checked_add(d).ok());
+        unseen.until = unseen.until.max(lapses);
+    }
+    unseen
+}
+
+fn node_says(cluster: &Cluster, machine: &Machine) -> NodeSays {
+    let found = cluster
+        .target
+        .as_ref()
+        .zip(machine.node_name())
+        .map(|(target, node)| target.nodes.look_up(&Key::cluster(node.as_str())));
+    NodeSays::of(found.as_ref().map(|found| match found {
+        Lookup::Absent => plan::Lookup::Absent,
+        Lookup::Present(node) => plan::Lookup::Present(&**node),
+        Lookup::Undecodable(_) => plan::Lookup::Undecodable,
+    }))
+}
+
+fn is_owned(left: &Remains, uid: &Uid) -> bool {
+    left.owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == uid.as_str())
+}
+
+fn unread(left: &Arc<Remains>) -> Unreadable {
+    Unreadable {
+        name: left.name.as_str().into(),
+        uid: left.uid.as_str().into(),
+        resource_version: left.resource_version.clone(),
+        labels: left.labels.clone(),
+        leaving: left.deletion_timestamp.is_some(),
+    }
+}
+
+impl Seen {
+    /// The machines as the planner takes them.
+    pub(super) fn kin(&self) -> Vec<Kin<'_>> {
+        self.machines.iter().map(|(machine, node)| Kin { machine, node: node.clone() }).collect()
+    }
+
+    /// The planner's view of it.
+    pub(super) fn as_input<'a>(&'a self, kin: &'a [Kin<'a>], cluster: &'a Cluster) -> Observed<'a> {
+        Observed {
+            set: &self.set,
+            machines: kin,
+            unreadable: &self.unreadable,
+            outstanding: &self.outstanding,
+            refused: &self.refused,
+            luck: self.luck,
+            policy: &cluster.policy,
+            now: self.now,
+        }
+    }
+}

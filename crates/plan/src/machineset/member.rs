@@ -1,0 +1,92 @@
+//! The machines a set has to do with, as its decision sees them.
+
+use std::collections::BTreeMap;
+
+use api::names::labels;
+use api::view::NodeView;
+use api::{Machine, MachineName, MachinePhase, Object, PreserveValue, Uid, UpdateResult};
+
+use super::Observed;
+use crate::Lookup;
+
+/// A machine, and what its node says about preserving it.
+#[derive(Clone, Debug)]
+pub struct Kin<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Its node's word.
+    pub node: NodeSays,
+}
+
+/// What a machine's node says about preserving it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeSays {
+    /// There is none to ask: the machine is linked to no node, its node cannot be read, or there is no target cluster.
+    NoNode,
+    /// The node it is linked to is not there.
+    Gone,
+    /// The node's annotation; `None` if it has none.
+    Preserve(Option<PreserveValue>),
+}
+
+impl NodeSays {
+    /// What was found of the node that a machine is linked to; `None` if it is linked to none.
+    pub fn of(node: Option<Lookup<&NodeView>>) -> Self {
+        match node {
+            None | Some(Lookup::Undecodable) => Self::NoNode,
+            Some(Lookup::Absent) => Self::Gone,
+            Some(Lookup::Present(node)) => Self::Preserve(node.preserve()),
+        }
+    }
+}
+
+/// A machine of the set that cannot be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its name.
+    pub name: MachineName,
+    /// Its uid.
+    pub uid: Uid,
+    /// The version of it that was seen.
+    pub resource_version: String,
+    /// Its labels, as far as they are text.
+    pub labels: BTreeMap<String, String>,
+    /// Whether its deletion was asked for.
+    pub leaving: bool,
+}
+
+impl Kin<'_> {
+    /// Being deleted, whether or not its phase says so yet: what counts is that nobody can keep it any more.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.machine.is_deleting() || *self.machine.phase() == MachinePhase::Terminating
+    }
+
+    /// Given up, and still there.
+    pub(super) fn has_failed(&self) -> bool {
+        !self.is_leaving() && *self.machine.phase() == MachinePhase::Failed
+    }
+
+    /// Came here by an in-place update, before the set's number of replicas has followed.
+    pub(super) fn was_updated_in_place(&self) -> bool {
+        self.machine
+            .label(labels::UPDATE_RESULT)
+            .is_some_and(|result| UpdateResult::from(result) == UpdateResult::Successful)
+    }
+}
+
+/// The machines of the set that can be read: owned by it, and still selected by it.
+pub(super) fn claimed<'a>(seen: &Observed<'a>) -> impl Iterator<Item = &'a Kin<'a>> {
+    let (machines, set) = (seen.machines, seen.set);
+    machines.iter().filter(move |kin| owns(set, kin.machine) && selects(set, kin.machine))
+}
+
+pub(super) fn owns(set: &api::MachineSet, machine: &Machine) -> bool {
+    let uid = set.metadata.uid.as_deref().unwrap_or_default();
+    machine.controller_owner().is_some_and(|owner| owner.uid == uid)
+}
+
+/// Whether the set wants the machine by its labels. A selector that is missing or broken lets go of nobody.
+pub(super) fn selects(set: &api::MachineSet, machine: &Machine) -> bool {
+    let selector = set.spec.selector.as_ref();
+    selector.is_none_or(|selector| selector.matches(machine.metadata.labels.as_ref()).unwrap_or(true))
+}

@@ -1,0 +1,58 @@
+//! Failed machines that are kept for a look.
+//!
+//! A Failed machine is normally replaced. Users may ask to preserve one, on the machine or on its node, and a set may ask for a
+//! few by itself (`autoPreserveFailedMachineMax`). The annotation is only a request: the machine controller carries it out and
+//! writes until when. How many the set has asked for is counted on the machines as they are now, never taken from the status
+//! before: that one is late, and a lower limit would release more than it must.
+
+use std::collections::BTreeMap;
+
+use api::names::annotations;
+use api::{Object, PreserveValue};
+use jiff::Timestamp;
+
+use super::member::{Kin, NodeSays};
+use super::step::Mark;
+
+/// Which preserve annotations change, by machine: the newest failures are kept, the oldest kept ones are let go first.
+pub(super) fn marks<'a>(claimed: &[&'a Kin<'a>], limit: i32) -> BTreeMap<&'a str, Mark> {
+    let limit = usize::try_from(limit).unwrap_or_default();
+    let mut kept: Vec<&Kin<'_>> = claimed.iter().copied().filter(|kin| is_auto_preserved(kin)).collect();
+    if kept.len() > limit {
+        kept.sort_by_key(|kin| (kin.machine.created_at(), kin.machine.name()));
+        return kept.iter().take(kept.len() - limit).map(|kin| (kin.machine.name(), Mark::LetGo)).collect();
+    }
+    let free = limit - kept.len();
+    if free == 0 {
+        return BTreeMap::new();
+    }
+    let undecided = |kin: &&Kin<'_>| kin.has_failed() && !kin.machine.preserve().is_some_and(|value| value.is_valid());
+    let mut failed: Vec<&Kin<'_>> = claimed.iter().copied().filter(undecided).collect();
+    failed.sort_by(|a, b| (b.machine.created_at(), a.machine.name()).cmp(&(a.machine.created_at(), b.machine.name())));
+    failed.iter().take(free).map(|kin| (kin.machine.name(), Mark::AutoPreserve)).collect()
+}
+
+/// Whether the set itself asked to preserve it.
+pub(super) fn is_auto_preserved(kin: &Kin<'_>) -> bool {
+    kin.machine.preserve() == Some(PreserveValue::AutoPreserved)
+}
+
+/// Whether a Failed machine is to be kept; `mark` is what this very pass asks for.
+pub(super) fn is_kept(kin: &Kin<'_>, mark: Option<Mark>, now: Timestamp) -> bool {
+    if let Some(expiry) = kin.machine.status.current_status.preserve_expiry_time {
+        return expiry.timestamp() > now;
+    }
+    let of_machine = || match mark {
+        Some(Mark::AutoPreserve) => Some(PreserveValue::AutoPreserved),
+        Some(Mark::LetGo) | None => kin.machine.preserve(),
+    };
+    let handed_over = kin.machine.annotation(annotations::LAST_APPLIED_NODE_PRESERVE).is_some_and(|v| !v.is_empty());
+    let value = match &kin.node {
+        NodeSays::NoNode => of_machine(),
+        NodeSays::Gone => return false,
+        NodeSays::Preserve(None | Some(PreserveValue::Unset)) if !handed_over => of_machine(),
+        // The node has the last word once it has spoken, also when it has fallen silent since.
+        NodeSays::Preserve(value) => value.clone(),
+    };
+    matches!(value, Some(PreserveValue::Now | PreserveValue::WhenFailed | PreserveValue::AutoPreserved))
+}

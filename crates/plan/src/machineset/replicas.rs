@@ -1,0 +1,190 @@
+//! Keeping the wanted number of machines.
+//!
+//! A pass makes machines or deletes some, never both: what is missing comes first. It makes and deletes no more than a hundred,
+//! and makes them in batches that double, so that a quota that is used up is found out with one request and not with fifty.
+
+use api::names::{annotations, labels};
+use api::{MachineSet, Object};
+
+use super::birth::{Barren, births};
+use super::member::{Kin, claimed};
+use super::policy::Replacement;
+use super::status::{Doing, Failure};
+use super::step::{Death, MachinePatch, Mark, Plan, Step};
+use super::victims::{Why, is_marked, sort};
+use super::{Observed, Reason, preservation, status, template};
+use crate::{Awaited, Wake};
+
+pub(super) fn plan(seen: &Observed<'_>) -> Plan {
+    let machines: Vec<&Kin<'_>> = claimed(seen).collect();
+    let marks = preservation::marks(&machines, seen.set.spec.auto_preserve_failed_machine_max);
+    let mark = |kin: &Kin<'_>| marks.get(kin.machine.name()).copied();
+    let patches = patches(seen, &machines, &mark);
+
+    let count = Count::of(seen, &machines);
+    let replicas = usize::try_from(seen.set.spec.replicas).unwrap_or_default();
+    let mut plan = if count.present < replicas {
+        make(seen, &count, replicas)
+    } else {
+        take(seen, &machines, &count, replicas, &mark)
+    };
+    if !patches.is_empty() {
+        if plan.steps.is_empty() {
+            plan.because = Reason::Differs(patches.len());
+        }
+        if patches.len() >= seen.policy.set.batch {
+            plan.wake = Wake::Again;
+        }
+        plan.steps.insert(0, Step::Patch(patches));
+    }
+    plan
+}
+
+/// The machines of the set, counted for both questions.
+struct Count {
+    /// Machines that are not going, as far as we know: those whose deletion was asked for in vain are still among them.
+    present: usize,
+    /// Creates whose result nobody has seen.
+    unseen: usize,
+}
+
+impl Count {
+    fn of(seen: &Observed<'_>, machines: &[&Kin<'_>]) -> Self {
+        let unreadable = seen.unreadable.iter().filter(|machine| counts(seen, machine.leaving)).count();
+        let readable = machines.iter().filter(|kin| counts(seen, kin.is_leaving())).count();
+        Self { present: readable + unreadable, unseen: seen.outstanding.creates.len() }
+    }
+}
+
+/// Whether a machine takes up one of the wanted places. One that is going does only where there is no room for its successor.
+fn counts(seen: &Observed<'_>, leaving: bool) -> bool {
+    !leaving || seen.policy.set.replacement == Replacement::OnceGone
+}
+
+fn make(seen: &Observed<'_>, count: &Count, replicas: usize) -> Plan {
+    let waiting = |because| Plan::of(Vec::new(), rest(seen), because);
+    if seen.set.label(labels::FREEZE) == Some(labels::FREEZE_VALUE) {
+        return waiting(Reason::Frozen);
+    }
+    if seen.set.label(labels::SCALE_UP_DISABLED).is_some() {
+        return waiting(Reason::ScaleUpDisabled);
+    }
+    if let Some(barren) = Barren::of(seen.set) {
+        let why = match barren {
+            Barren::NoLabels => status::NO_LABELS,
+            Barren::NotSelected => status::NOT_SELECTED,
+        };
+        let failure = Failure { doing: Doing::Create, message: why.to_owned() };
+        return Plan { failure: Some(failure), ..waiting(Reason::Barren(why)) };
+    }
+    let missing = replicas - count.present;
+    let wanted = missing.min(seen.policy.set.batch);
+    let step = Step::Create(batches(births(seen, wanted)));
+    let wake = if wanted < missing { Wake::Again } else { rest(seen) };
+    Plan::of(vec![step], wake, Reason::TooFew { present: count.present, wanted: replicas })
+}
+
+/// Batches of one, two, four and so on.
+fn batches<T>(items: Vec<T>) -> Vec<Vec<T>> {
+    let (mut batches, mut size, mut items) = (Vec::new(), 1, items.into_iter().peekable());
+    while items.peek().is_some() {
+        batches.push(items.by_ref().take(size).collect());
+        size *= 2;
+    }
+    batches
+}
+
+fn take(
+    seen: &Observed<'_>,
+    machines: &[&Kin<'_>],
+    count: &Count,
+    replicas: usize,
+    mark: &impl Fn(&Kin<'_>) -> Option<Mark>,
+) -> Plan {
+    let asked = |kin: &Kin<'_>| seen.outstanding.deletes.contains(&kin.machine.uid());
+    let staying = machines.iter().copied().filter(|kin| !kin.is_leaving());
+    let (repeated, mut candidates): (Vec<&Kin<'_>>, Vec<&Kin<'_>>) = staying.partition(|kin| asked(kin));
+    candidates.retain(|kin| !kin.was_updated_in_place());
+
+    let unreadable = seen.unreadable.iter().filter(|machine| !machine.leaving).count();
+    let surplus = (candidates.len() + unreadable).saturating_sub(replicas).min(candidates.len());
+    if surplus > 0 {
+        sort(&mut candidates, seen.policy.set.in_place_rank, seen.now);
+    }
+    let changed = seen.set.annotation(annotations::LAST_REPLICA_CHANGE_BY_SCALER).and_then(|text| text.parse().ok());
+    let why = |(place, kin): (usize, &Kin<'_>)| {
+        if place < surplus {
+            Some(Why::Surplus)
+        } else if is_marked(kin.machine, changed) {
+            Some(Why::Marked)
+        } else {
+            (kin.has_failed() && !preservation::is_kept(kin, mark(kin), seen.now)).then_some(Why::Failed)
+        }
+    };
+    let mut chosen: Vec<Death> = candidates
+        .iter()
+        .copied()
+        .enumerate()
+        .filter_map(|(place, kin)| Some(death(kin, why((place, kin))?)))
+        .collect();
+    chosen.sort_by_key(|death| death.why); // the surplus first, then the marked, then the failed: matters for the limit only
+    let deaths: Vec<Death> = repeated.iter().map(|kin| death(kin, Why::AskedBefore)).chain(chosen).collect();
+    if deaths.is_empty() {
+        let because = if count.unseen > 0 { Reason::Unseen(count.unseen) } else { Reason::Converged };
+        return Plan::of(Vec::new(), rest_of(seen, machines), because);
+    }
+    let because = Reason::Surplus { leaving: deaths.len(), present: count.present, wanted: replicas };
+    let deaths = deaths.into_iter().take(seen.policy.set.batch).collect();
+    // Who goes is replaced at once: the deletion leaves a place.
+    Plan::of(vec![Step::Delete(deaths)], Wake::Again, because)
+}
+
+pub(super) fn death(kin: &Kin<'_>, why: Why) -> Death {
+    Death {
+        name: kin.machine.name().into(),
+        uid: kin.machine.uid(),
+        resource_version: kin.machine.resource_version().to_owned(),
+        why,
+    }
+}
+
+fn patches(seen: &Observed<'_>, machines: &[&Kin<'_>], mark: &impl Fn(&Kin<'_>) -> Option<Mark>) -> Vec<MachinePatch> {
+    let MachineSet { spec, .. } = seen.set;
+    let patch = |kin: &&Kin<'_>| {
+        let (difference, preserve) = (template::difference(kin, &spec.template), mark(kin));
+        if difference.is_none() && preserve.is_none() {
+            return None;
+        }
+        Some(MachinePatch {
+            name: kin.machine.name().into(),
+            uid: kin.machine.uid(),
+            resource_version: kin.machine.resource_version().to_owned(),
+            spec: difference,
+            preserve,
+        })
+    };
+    machines.iter().filter_map(patch).take(seen.policy.set.batch).collect()
+}
+
+/// What a set without anything to do waits for.
+fn rest(seen: &Observed<'_>) -> Wake {
+    match seen.outstanding.until {
+        Some(at) => Wake::By { awaited: Awaited::Machines, at },
+        None => Wake::On(Awaited::Change),
+    }
+}
+
+/// Also for the end of a preservation and for a machine that becomes available by waiting.
+fn rest_of(seen: &Observed<'_>, machines: &[&Kin<'_>]) -> Wake {
+    let expiries = machines
+        .iter()
+        .filter(|kin| kin.has_failed())
+        .filter_map(|kin| Some(kin.machine.status.current_status.preserve_expiry_time?.timestamp()))
+        .filter(|expiry| *expiry > seen.now);
+    let ripening = machines.iter().filter_map(|kin| status::available_at(seen.set, kin, seen.policy));
+    let ripening = ripening.filter(|at| *at > seen.now);
+    match expiries.chain(ripening).chain(seen.outstanding.until).min() {
+        Some(at) => Wake::By { awaited: Awaited::Machines, at },
+        None => Wake::On(Awaited::Change),
+    }
+}

@@ -1,0 +1,204 @@
+//! The status of a set, from what is there and from what came of the pass.
+//!
+//! It counts all machines of the set, those being deleted too, because a machine that still has a VM is still there for whoever
+//! pays for it. It is written only when it changed, and touches its own fields only: a `Frozen` condition belongs to the
+//! overshoot safety and stays as it is.
+//!
+//! An invalid set gets its condition and nothing else. `observedGeneration` in particular stays behind, because those who judge
+//! health by it must not take a spec that nobody acts on for one that is done.
+
+use api::names::conditions::ours::{INVALID, INVALID_SPEC};
+use api::names::conditions::set::{FAILED_CREATE, FAILED_DELETE, REPLICA_FAILURE};
+use api::{
+    ConditionStatus, MachinePhase, MachineSet, MachineSetCondition, MachineSetStatus, MachineSummary, Object,
+    OperationState, Time,
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::Observed;
+use super::member::{Kin, claimed};
+use super::policy::MinReady;
+use super::preservation::is_auto_preserved;
+use crate::Policy;
+
+/// Why nothing can be created: to the letter, as others may look for it.
+pub(super) const NO_LABELS: &str = "unable to create machines, no labels";
+/// Why nothing can be created: each machine would be released and made again, without end.
+pub(super) const NOT_SELECTED: &str =
+    "unable to create machines, spec.selector does not select spec.template.metadata.labels";
+
+/// Something the pass could not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What it was about.
+    pub doing: Doing,
+    /// What went wrong.
+    pub message: String,
+}
+
+/// What a pass does to machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doing {
+    /// Making one.
+    Create,
+    /// Deleting one.
+    Delete,
+}
+
+/// A status to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusWrite {
+    status: MachineSetStatus,
+}
+
+/// What to write about the set after a pass; `None` if nothing changed. `seen` is from after the pass.
+#[must_use]
+pub fn status(seen: &Observed<'_>, failures: &[Failure]) -> Option<StatusWrite> {
+    let before = &seen.set.status;
+    let errors = if seen.set.is_deleting() { Vec::new() } else { api::validation::machine_set(seen.set) };
+    let status = if errors.is_empty() {
+        let mut status = counted(seen);
+        status.observed_generation = seen.set.generation();
+        status.conditions = without(&before.conditions, INVALID);
+        status.conditions = match failures.first() {
+            Some(failure) => with(&status.conditions, replica_failure(failure, seen.now)),
+            None => without(&status.conditions, REPLICA_FAILURE),
+        };
+        status
+    } else {
+        let told = condition(INVALID, INVALID_SPEC, api::validation::joined(&errors), seen.now);
+        MachineSetStatus { conditions: with(&before.conditions, told), ..before.clone() }
+    };
+    (status != MachineSetStatus { last_operation: status.last_operation.clone(), ..before.clone() }).then(|| {
+        let mut status = status;
+        status.last_operation.last_update_time = Some(Time::from(seen.now));
+        StatusWrite { status }
+    })
+}
+
+impl StatusWrite {
+    /// The merge patch of the status subresource, guarded by the version that was looked at.
+    #[must_use]
+    pub fn to_patch(&self, set: &MachineSet) -> Value {
+        let status = &self.status;
+        let failed = if status.failed_machines.is_empty() { Value::Null } else { json!(status.failed_machines) };
+        json!({
+            "metadata": { "uid": set.uid(), "resourceVersion": set.resource_version() },
+            "status": {
+                "replicas": status.replicas,
+                "fullyLabeledReplicas": status.fully_labeled_replicas,
+                "readyReplicas": status.ready_replicas,
+                "availableReplicas": status.available_replicas,
+                "preservedFailedReplicas": status.preserved_failed_replicas,
+                "autoPreserveFailedMachineCount": status.auto_preserve_failed_machine_count,
+                "observedGeneration": status.observed_generation,
+                "machineSetCondition": status.conditions,
+                "lastOperation": status.last_operation,
+                "failedMachines": failed,
+            },
+        })
+    }
+
+    /// The status as it will be.
+    pub fn status(&self) -> &MachineSetStatus {
+        &self.status
+    }
+}
+
+/// The condition that says what is wrong with the spec.
+pub(super) fn invalid(set: &MachineSet) -> Option<&MachineSetCondition> {
+    set.status.conditions.iter().find(|condition| condition.kind == INVALID)
+}
+
+/// When a machine becomes available; `None` if it is not on its way there. Its phase is enough, unless the set's
+/// `minReadySeconds` are to be awaited.
+pub(super) fn available_at(set: &MachineSet, kin: &Kin<'_>, policy: &Policy) -> Option<Timestamp> {
+    let current = &kin.machine.status.current_status;
+    if kin.is_leaving() || !matches!(current.phase, MachinePhase::Running | MachinePhase::Available) {
+        return None;
+    }
+    let since = current.last_update_time.map_or(Timestamp::MIN, Time::timestamp);
+    match policy.set.min_ready {
+        MinReady::Stored => Some(Timestamp::MIN),
+        MinReady::Awaited => {
+            let patience = SignedDuration::from_secs(i64::from(set.spec.min_ready_seconds.max(0)));
+            Some(since.checked_add(patience).unwrap_or(Timestamp::MAX))
+        }
+    }
+}
+
+fn counted(seen: &Observed<'_>) -> MachineSetStatus {
+    let set = seen.set;
+    let labels = set.spec.template.metadata.labels.as_ref();
+    let labelled = |machine: &std::collections::BTreeMap<String, String>| {
+        labels
+            .is_none_or(|labels| labels.texts().all(|(key, text)| machine.get(key).is_some_and(|value| value == text)))
+    };
+    let mut status = MachineSetStatus { last_operation: set.status.last_operation.clone(), ..Default::default() };
+    let nothing = std::collections::BTreeMap::new();
+    for kin in claimed(seen) {
+        let machine = kin.machine;
+        let is_running = !kin.is_leaving() && *machine.phase() == MachinePhase::Running;
+        let is_available = available_at(set, kin, seen.policy).is_some_and(|at| at <= seen.now);
+        let expiry = machine.status.current_status.preserve_expiry_time;
+        let is_preserved = *machine.phase() == MachinePhase::Failed && expiry.is_some();
+        status.replicas += 1;
+        status.fully_labeled_replicas += i32::from(labelled(machine.metadata.labels.as_ref().unwrap_or(&nothing)));
+        status.ready_replicas += i32::from(is_running);
+        status.available_replicas += i32::from(is_available);
+        status.preserved_failed_replicas += i32::from(is_preserved);
+        status.auto_preserve_failed_machine_count += i32::from(is_auto_preserved(kin));
+        if machine.status.last_operation.state == OperationState::Failed && !is_preserved {
+            status.failed_machines.push(MachineSummary {
+                name: machine.name().to_owned(),
+                provider_id: machine.spec.provider_id.clone(),
+                last_operation: machine.status.last_operation.clone(),
+                owner_ref: machine.controller_owner().map(|owner| owner.name.clone()).unwrap_or_default(),
+            });
+        }
+    }
+    for machine in seen.unreadable {
+        status.replicas += 1;
+        status.fully_labeled_replicas += i32::from(labelled(&machine.labels));
+    }
+    status
+}
+
+fn replica_failure(failure: &Failure, now: Timestamp) -> MachineSetCondition {
+    let reason = match failure.doing {
+        Doing::Create => FAILED_CREATE,
+        Doing::Delete => FAILED_DELETE,
+    };
+    condition(REPLICA_FAILURE, reason, failure.message.clone(), now)
+}
+
+fn condition(kind: &str, reason: &str, message: String, now: Timestamp) -> MachineSetCondition {
+    MachineSetCondition {
+        kind: kind.to_owned(),
+        status: ConditionStatus::True,
+        last_transition_time: Some(Time::from(now)),
+        reason: reason.to_owned(),
+        message,
+    }
+}
+
+/// The conditions with this one among them. While status and reason stay the same it keeps its place and its time, and only the
+/// message is the newest.
+fn with(conditions: &[MachineSetCondition], ours: MachineSetCondition) -> Vec<MachineSetCondition> {
+    let mut list = conditions.to_vec();
+    let same = |old: &&mut MachineSetCondition| {
+        old.kind == ours.kind && old.status == ours.status && old.reason == ours.reason
+    };
+    if let Some(old) = list.iter_mut().find(same) {
+        old.message = ours.message;
+    } else {
+        list.retain(|old| old.kind != ours.kind);
+        list.push(ours);
+    }
+    list
+}
+
+fn without(conditions: &[MachineSetCondition], kind: &str) -> Vec<MachineSetCondition> {
+    conditions.iter().filter(|condition| condition.kind != kind).cloned().collect()
+}

@@ -1,0 +1,61 @@
+//! What a machine takes over from the template while it lives.
+//!
+//! A new class name means a new machine, but how long a drain may take, or which labels a node is to have, reaches the machines
+//! that are there: the node template, the configuration and the kind of the class are kept as the template has them. The patch
+//! of a machine holds what differs and nothing else, and what is the same is not written at all.
+
+use api::names::annotations;
+use api::{GoDuration, Machine, MachinePhase, MachineTemplateSpec, Object, same_meaning};
+use serde_json::{Map, Value};
+
+use super::member::Kin;
+
+/// What differs in the machine's spec from the template, as a merge patch; `None` if nothing does.
+pub(super) fn difference(kin: &Kin<'_>, template: &MachineTemplateSpec) -> Option<Value> {
+    let (machine, wanted) = (kin.machine, &template.spec);
+    let mut spec = None;
+    if is_active(kin) {
+        if !same_meaning(&machine.spec.node_template, &wanted.node_template) {
+            spec.get_or_insert_with(|| machine.spec.clone()).node_template = wanted.node_template.clone();
+        }
+        let mut configuration = wanted.configuration.clone();
+        if has_timeout_of_its_own(machine) {
+            // The annotation beats the field, and the reference writes the annotation's value into it: not worth a write.
+            configuration.creation_timeout.clone_from(&machine.spec.configuration.creation_timeout);
+        }
+        if !same_meaning(&machine.spec.configuration, &configuration) {
+            spec.get_or_insert_with(|| machine.spec.clone()).configuration = configuration;
+        }
+    }
+    if machine.spec.class.kind != wanted.class.kind {
+        spec.get_or_insert_with(|| machine.spec.clone()).class.kind.clone_from(&wanted.class.kind);
+    }
+    let json = |spec| serde_json::to_value(spec).unwrap_or_default();
+    merge_patch(&json(&machine.spec), &json(&spec?))
+}
+
+/// A machine that has failed or is going needs no new orders.
+fn is_active(kin: &Kin<'_>) -> bool {
+    !kin.is_leaving() && *kin.machine.phase() != MachinePhase::Failed
+}
+
+fn has_timeout_of_its_own(machine: &Machine) -> bool {
+    machine.annotation(annotations::EFFECTIVE_CREATION_TIMEOUT).is_some_and(|text| text.parse::<GoDuration>().is_ok())
+}
+
+/// The merge patch that turns one value into the other; `None` if they are equal.
+fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (from, to) else {
+        return (from != to).then(|| to.clone());
+    };
+    let removed = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let changed = new.iter().filter_map(|(key, value)| {
+        let patch = match old.get(key) {
+            Some(before) => merge_patch(before, value)?,
+            None => value.clone(),
+        };
+        Some((key.clone(), patch))
+    });
+    let patch: Map<String, Value> = removed.chain(changed).collect();
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
