@@ -16,7 +16,7 @@ use jiff::SignedDuration;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Resource};
 use plan::machine::{Notice, Tone};
-use plan::machineset::{Birth, Claim, Death, Doing, Failure, MachinePatch, Plan, Step, status};
+use plan::machineset::{Asked, Birth, Claim, Death, Doing, Failure, MachinePatch, Plan, Step, status};
 use runtime::Key;
 use runtime::client::{Effect, RetryClass, Trouble};
 use runtime::events::Severity;
@@ -247,7 +247,7 @@ impl<'a> Acting<'a> {
                 Err(error) => Went::Wrong(Trouble::of(&error)),
             },
             class => {
-                if class.effect() == Effect::None {
+                if class.effect() == Effect::None && birth.asked == Asked::First {
                     self.fleet.expectations.created(&key);
                 }
                 self.say(Severity::Warning, reference::FAILED_CREATE, messages::create_failed(&trouble.to_string()));
@@ -296,7 +296,7 @@ impl<'a> Acting<'a> {
                 Err(error) => Went::Wrong(Trouble::of(&error)),
             },
             class => {
-                if class.effect() == Effect::None {
+                if class.effect() == Effect::None && death.asked() == Asked::First {
                     expectations.deleted(uid);
                 }
                 self.say(Severity::Warning, reference::FAILED_DELETE, messages::delete_failed(&trouble.to_string()));

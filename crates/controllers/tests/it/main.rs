@@ -9,4 +9,5 @@ mod costs;
 mod mishaps;
 mod replicas;
 mod secrets;
+mod sets;
 mod world;

@@ -95,6 +95,17 @@ impl World {
         in_process(self.server.service(), NAMESPACE, &spec, &self.metrics.rest)
     }
 
+    /// Lets the garbage collector work, as every real cluster does.
+    pub(crate) fn keep_house(&self) {
+        let (server, stop) = (self.server.clone(), self.outside.stopping());
+        self.outside.spawn("house", async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                never = server.keep_house() => match never {},
+            }
+        });
+    }
+
     /// Starts a controller process.
     pub(crate) fn start(&self) -> Process {
         self.start_as(CONTROLLER, Leadership::unguarded(), Tasks::new())

@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 
 use super::Observed;
 use super::claim::reference;
-use super::step::Birth;
+use super::step::{Asked, Birth};
 
 /// No vowels, so that no words come out, and nothing that is easily misread.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -52,15 +52,15 @@ pub(super) fn births(seen: &Observed<'_>, count: usize) -> Vec<Birth> {
         .map(|kin| kin.machine.name())
         .chain(seen.unreadable.iter().map(|machine| machine.name.as_str()))
         .collect();
-    let asked = seen.outstanding.creates.iter().cloned();
+    let asked = seen.outstanding.creates.iter().cloned().map(|name| (name, Asked::Again));
     let base = generate_name(seen.set);
-    let fresh = Suffixes(seen.luck.0).map(|suffix| MachineName::from(format!("{}{suffix}", cut(&base))));
+    let fresh = |suffix| (MachineName::from(format!("{}{suffix}", cut(&base))), Asked::First);
     let mut chosen = BTreeSet::new();
     asked
-        .chain(fresh)
-        .filter(|name| !known.contains(name.as_str()) && chosen.insert(name.clone()))
+        .chain(Suffixes(seen.luck.0).map(fresh))
+        .filter(|(name, _)| !known.contains(name.as_str()) && chosen.insert(name.clone()))
         .take(count)
-        .map(|name| Birth { machine: machine(seen.set, &base, &name), name })
+        .map(|(name, asked)| Birth { machine: machine(seen.set, &base, &name), name, asked })
         .collect()
 }
 

@@ -11,7 +11,7 @@ use api::Object;
 use api::names::finalizers;
 
 use super::member::{Unreadable, claimed};
-use super::replicas::death;
+use super::replicas::{death, rest};
 use super::step::{Death, Plan, Step};
 use super::victims::Why;
 use super::{Observed, Reason};
@@ -42,9 +42,9 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
 
 /// Nobody is left, as far as we have seen.
 fn let_go(seen: &Observed<'_>) -> Plan {
-    if let (false, Some(at)) = (seen.outstanding.creates.is_empty(), seen.outstanding.until) {
-        let unseen = seen.outstanding.creates.len();
-        return Plan::of(Vec::new(), Wake::By { awaited: Awaited::Machines, at }, Reason::Unseen(unseen));
+    let unseen = seen.outstanding.creates.len();
+    if unseen > 0 {
+        return Plan::of(Vec::new(), rest(seen), Reason::Unseen(unseen));
     }
     match api::lists::finalizers_without(seen.set.metadata.finalizers.as_deref(), finalizers::MACHINE) {
         Some(list) => Plan::of(vec![Step::Finalizers(list)], Wake::On(Awaited::Change), Reason::NothingLeft),

@@ -40,7 +40,7 @@ pub use member::{Kin, NodeSays, Unreadable};
 pub use policy::{InPlaceRank, MinReady, Replacement, SetPolicy};
 pub use reason::Reason;
 pub use status::{Doing, Failure, StatusWrite, status};
-pub use step::{Birth, Death, MachinePatch, Mark, Plan, Step};
+pub use step::{Asked, Birth, Death, MachinePatch, Mark, Plan, Step};
 pub use victims::Why;
 
 /// Everything the decision may look at.

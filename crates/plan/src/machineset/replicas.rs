@@ -167,7 +167,7 @@ fn patches(seen: &Observed<'_>, machines: &[&Kin<'_>], mark: &impl Fn(&Kin<'_>) 
 }
 
 /// What a set without anything to do waits for.
-fn rest(seen: &Observed<'_>) -> Wake {
+pub(super) fn rest(seen: &Observed<'_>) -> Wake {
     match seen.outstanding.until {
         Some(at) => Wake::By { awaited: Awaited::Machines, at },
         None => Wake::On(Awaited::Change),

@@ -52,8 +52,19 @@ pub enum Step {
 pub struct Birth {
     /// Its name, chosen by us.
     pub name: MachineName,
+    /// Whether this very machine was asked for before.
+    pub asked: Asked,
     /// The machine.
     pub machine: Machine,
+}
+
+/// Whether a request repeats one whose answer was lost. If it is refused, that says nothing about the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// For the first time.
+    First,
+    /// Again.
+    Again,
 }
 
 /// A machine to be deleted.
@@ -67,6 +78,13 @@ pub struct Death {
     pub resource_version: String,
     /// Why this one.
     pub why: Why,
+}
+
+impl Death {
+    /// Whether this very machine's deletion was asked for before.
+    pub fn asked(&self) -> Asked {
+        if self.why == Why::AskedBefore { Asked::Again } else { Asked::First }
+    }
 }
 
 /// Fields of a machine. `None` leaves them alone.

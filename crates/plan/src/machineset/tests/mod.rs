@@ -1,1 +1,10 @@
-
+mod claims;
+mod counting;
+mod endings;
+mod failing;
+mod names;
+mod order;
+mod promises;
+mod statuses;
+mod templates;
+mod world;

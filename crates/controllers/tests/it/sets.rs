@@ -1,0 +1,274 @@
+//! Sets on an API server that loses answers, refuses requests and lags.
+
+use std::time::Duration;
+
+use api::{Machine, MachinePhase, MachineSet, Object};
+use apiserver::ChangeKind;
+use apiserver::faults::{After, Verb};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::world::{CONTROLLER, NAMESPACE, World};
+
+const MACHINES: &str = "machines.machine.sapcloud.io";
+
+fn sets(world: &World) -> Api<MachineSet> {
+    Api::namespaced(world.client("person"), NAMESPACE)
+}
+
+async fn create_set(world: &World, name: &str, replicas: i32) {
+    let set = json!({
+        "metadata": { "name": name },
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": { "set": name } },
+            "template": {
+                "metadata": { "labels": { "set": name } },
+                "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+            },
+        },
+    });
+    sets(world).create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+}
+
+async fn edit(world: &World, name: &str, change: Value) {
+    sets(world).patch(name, &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+}
+
+async fn scale(world: &World, name: &str, replicas: i32) {
+    edit(world, name, json!({ "spec": { "replicas": replicas } })).await;
+}
+
+fn set(world: &World, name: &str) -> Option<MachineSet> {
+    let object = world.server.object("machinesets.machine.sapcloud.io", NAMESPACE, name)?;
+    Some(serde_json::from_value((*object).clone()).unwrap())
+}
+
+fn machines(world: &World) -> Vec<Machine> {
+    world.server.objects(MACHINES).iter().map(|m| serde_json::from_value((**m).clone()).unwrap()).collect()
+}
+
+fn living(world: &World) -> usize {
+    machines(world).iter().filter(|machine| !machine.is_deleting()).count()
+}
+
+fn running(world: &World, count: usize) -> bool {
+    let all = machines(world);
+    all.len() == count && all.iter().all(|machine| *machine.phase() == MachinePhase::Running)
+}
+
+/// The largest number of machines that were not being deleted, at any write since the beginning.
+fn most_ever(world: &World) -> usize {
+    let (mut there, mut most) = (std::collections::BTreeSet::new(), 0);
+    for change in world.server.changes(MACHINES, 0).expect("nothing was compacted") {
+        let gone = change.kind == ChangeKind::Removed || !change.after["metadata"]["deletionTimestamp"].is_null();
+        if gone {
+            there.remove(&change.key)
+        } else {
+            there.insert(change.key.clone())
+        };
+        most = most.max(there.len());
+    }
+    most
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none_with_a_handful_of_requests() {
+    let world = World::new(1);
+    let _process = world.start();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    create_set(&world, "pool", 0).await;
+    world.until("it is held", |w| set(w, "pool").is_some_and(|s| s.status.observed_generation == 1)).await;
+    world.server.forget_requests();
+    scale(&world, "pool", 50).await;
+    world.until("fifty run", |w| running(w, 50)).await;
+    world.until("the status says so", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 50)).await;
+    let up = world.requests();
+    assert!(up.iter().all(|request| request.ends_with("200") || request.ends_with("201")), "{up:#?}");
+    assert!(up.len() <= 50 * 8, "budget: 8 requests for a machine to come up, its set included: {}", up.len());
+    assert_eq!(up.iter().filter(|request| request.starts_with("create machines")).count(), 50);
+
+    world.server.forget_requests();
+    scale(&world, "pool", 10).await;
+    world.until("ten run", |w| running(w, 10)).await;
+    scale(&world, "pool", 0).await;
+    world.until("none is left", |w| machines(w).is_empty()).await;
+    world.until("the status says so", |w| set(w, "pool").is_some_and(|s| s.status.replicas == 0)).await;
+    let down = world.requests();
+    assert!(down.iter().all(|request| request.ends_with("200")), "{down:#?}");
+    assert!(down.len() <= 50 * 10, "budget: 10 requests for a machine to go, its set included: {}", down.len());
+    assert_eq!(most_ever(&world), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_steady_set_costs_no_request_at_all() {
+    let world = World::new(2);
+    let process = world.start();
+    create_set(&world, "pool", 3).await;
+    world.until("three run", |w| running(w, 3)).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    world.server.forget_requests();
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(world.requests(), Vec::<String>::new());
+    assert!(process.cluster.fleet.as_ref().unwrap().set_queue.is_empty());
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn answers_lost_after_the_commit_make_no_second_machine(#[values(1, 2, 3, 4)] seed: u64) {
+    let world = World::new(seed);
+    let faults = world.server.faults();
+    faults.on([Verb::Create]).of("machines").by_agent(CONTROLLER).with_probability(0.3).lose_answer();
+    faults.on([Verb::Create]).of("machines").by_agent(CONTROLLER).with_probability(0.1).disconnect();
+    faults.on([Verb::Create]).of("machines").by_agent(CONTROLLER).with_probability(0.1).fail();
+    let _process = world.start();
+    create_set(&world, "pool", 20).await;
+    world.until("twenty run", |w| running(w, 20)).await;
+    assert_eq!(most_ever(&world), 20);
+    assert_eq!(world.cloud.vms().len(), 20);
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_lags_and_breaks_makes_no_machine_too_many_and_takes_none_too_many(#[values(1, 2, 3)] seed: u64) {
+    let world = World::new(seed);
+    let faults = world.server.faults();
+    faults.on([Verb::Watch]).of("machines").by_agent(CONTROLLER).with_probability(0.7).stall_watch(After::Events(3));
+    faults.on(Verb::WRITES).by_agent(CONTROLLER).with_probability(0.1).lose_answer();
+    faults.on(Verb::WRITES).by_agent(CONTROLLER).with_probability(0.1).conflict();
+    let _process = world.start();
+    create_set(&world, "pool", 15).await;
+    world.until("fifteen are there", |w| living(w) == 15).await;
+    scale(&world, "pool", 5).await;
+    world.until("five are there", |w| living(w) == 5).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(living(&world), 5);
+    assert_eq!(most_ever(&world), 15);
+    world.server.faults().calm();
+    world.until("five run", |w| running(w, 5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_dies_while_it_scales_makes_no_machine_too_many() {
+    let world = World::new(5);
+    create_set(&world, "pool", 40).await;
+    let mut process = world.start();
+    for life in 0..12 {
+        tokio::time::sleep(Duration::from_millis(3 + 7 * life)).await;
+        process.kill().await;
+        process = world.start();
+    }
+    world.until("forty run", |w| running(w, 40)).await;
+    assert_eq!(most_ever(&world), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_deleted_is_replaced_before_it_is_gone() {
+    let world = World::new(6);
+    let _process = world.start();
+    create_set(&world, "pool", 2).await;
+    world.until("two run", |w| running(w, 2)).await;
+    let victim = machines(&world)[0].name().to_owned();
+    world.delete(&victim).await;
+    world.until("it is replaced", |w| living(w) == 2).await;
+    assert!(world.machine(&victim).is_some(), "the successor did not wait for the end of the first");
+    world.until("two run again", |w| running(w, 2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_are_adopted_and_machines_that_no_longer_match_are_released() {
+    let world = World::new(7);
+    let _process = world.start();
+    world.create("stray").await;
+    let label = |value: &str| json!({ "metadata": { "labels": { "set": value } } });
+    let patch = |value: &str| Patch::Merge(label(value));
+    world.machines().patch("stray", &PatchParams::default(), &patch("pool")).await.unwrap();
+    create_set(&world, "pool", 1).await;
+    world.until("it is adopted", |w| w.machine("stray").is_some_and(|m| m.controller_owner().is_some())).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(machines(&world).len(), 1, "no machine was made for one that was there");
+
+    world.machines().patch("stray", &PatchParams::default(), &patch("elsewhere")).await.unwrap();
+    world.until("it is released", |w| w.machine("stray").is_some_and(|m| m.controller_owner().is_none())).await;
+    world.until("it is replaced", |w| machines(w).len() == 2).await;
+    world.server.forget_requests();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(!world.requests().iter().any(|r| r.starts_with("patch machines stray ")), "{:#?}", world.requests());
+    assert_eq!(living(&world), 2);
+}
+
+#[rstest]
+#[case::with_its_machines(PropagationPolicy::Background, 0)]
+#[case::in_the_foreground(PropagationPolicy::Foreground, 0)]
+#[case::without_its_machines(PropagationPolicy::Orphan, 3)]
+#[tokio::test(start_paused = true)]
+async fn a_set_is_deleted_with_or_without_its_machines(#[case] policy: PropagationPolicy, #[case] left: usize) {
+    let world = World::new(8);
+    world.keep_house();
+    let _process = world.start();
+    create_set(&world, "pool", 3).await;
+    world.until("three run", |w| running(w, 3)).await;
+    let parameters = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
+    sets(&world).delete("pool", &parameters).await.unwrap();
+    world.until("the set is gone", |w| set(w, "pool").is_none()).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!((living(&world), world.cloud.vms().len()), (left, left));
+    assert!(machines(&world).iter().all(|m| m.controller_owner().is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invalid_set_is_told_mended_and_deleted_and_holds_up_nobody_else() {
+    let world = World::new(9);
+    let _process = world.start();
+    create_set(&world, "pool", 1).await;
+    world.until("it runs", |w| running(w, 1)).await;
+    edit(&world, "pool", json!({ "spec": { "selector": null, "replicas": 5 } })).await;
+    let invalid = |w: &World| set(w, "pool").and_then(|s| s.status.conditions.first().cloned());
+    world.until("it is told", |w| invalid(w).is_some_and(|c| c.kind == "Invalid")).await;
+    assert!(invalid(&world).unwrap().message.starts_with("spec.selector: Required value"));
+    create_set(&world, "other", 2).await;
+    world.until("others go on", |w| running(w, 3)).await;
+    edit(&world, "pool", json!({ "spec": { "selector": { "matchLabels": { "set": "pool" } }, "replicas": 2 } })).await;
+    world.until("it is mended", |w| invalid(w).is_none() && running(w, 4)).await;
+    edit(&world, "pool", json!({ "spec": { "selector": null } })).await;
+    sets(&world).delete("pool", &DeleteParams::default()).await.unwrap();
+    world.until("it is gone", |w| set(w, "pool").is_none() && running(w, 2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_create_is_told_in_the_status_and_tried_again_with_growing_pauses() {
+    let world = World::new(10);
+    let rule = world.server.faults().on([Verb::Create]).of("machines").by_agent(CONTROLLER).fail();
+    let _process = world.start();
+    create_set(&world, "pool", 30).await;
+    let failure = |w: &World| set(w, "pool").and_then(|s| s.status.conditions.first().cloned());
+    world.until("it is told", |w| failure(w).is_some_and(|c| c.reason == "FailedCreate")).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let tried = world.server.faults().times_fired(rule);
+    assert!((5..60).contains(&tried), "one request per try, and fewer and fewer tries: {tried}");
+    world.server.faults().calm();
+    world.until("thirty are there", |w| living(w) == 30 && failure(w).is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_template_reaches_the_machines_that_are_there() {
+    let world = World::new(11);
+    let _process = world.start();
+    create_set(&world, "pool", 3).await;
+    world.until("three run", |w| running(w, 3)).await;
+    let change = json!({ "drainTimeout": "5m", "nodeTemplate": { "metadata": { "labels": { "rack": "7" } } } });
+    world.server.forget_requests();
+    edit(&world, "pool", json!({ "spec": { "template": { "spec": change } } })).await;
+    world
+        .until("all have it", |w| {
+            machines(w).iter().all(|m| {
+                m.spec.configuration.drain_timeout.is_some()
+                    && m.spec.node_template.metadata.labels.as_ref().is_some_and(|l| l.text("rack") == Some("7"))
+            })
+        })
+        .await;
+    let patches = world.requests().iter().filter(|r| r.starts_with("patch machines ")).count();
+    assert_eq!(patches, 3, "one write for each machine: {:#?}", world.requests());
+}

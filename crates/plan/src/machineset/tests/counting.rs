@@ -1,0 +1,199 @@
+//! How many machines come and go.
+
+use api::Object;
+use rstest::rstest;
+use serde_json::json;
+
+use super::super::*;
+use super::world::{World, created, deleted};
+
+/// A set of this size with machines in these phases, made one second after the other.
+fn pool(replicas: i32, phases: &[&str]) -> World {
+    let mut world = World::new(replicas);
+    for (n, phase) in phases.iter().enumerate() {
+        world.add(&format!("m{n}"), phase, u32::try_from(n).unwrap());
+    }
+    world
+}
+
+#[rstest]
+#[case(3, &[1, 2])]
+#[case(10, &[1, 2, 4, 3])]
+#[case(300, &[1, 2, 4, 8, 16, 32, 37])]
+fn machines_are_made_in_batches_that_double_and_a_hundred_in_a_pass(#[case] replicas: i32, #[case] batches: &[usize]) {
+    let plan = World::new(replicas).plan();
+    assert_eq!(created(&plan), batches);
+    assert_eq!(plan.wake == Wake::Again, replicas > 100);
+}
+
+#[test]
+fn a_machine_that_goes_is_replaced_before_it_is_gone() {
+    let mut world = pool(3, &["Running", "Running", "Running"]);
+    world.edit("m0", |m| m["metadata"]["deletionTimestamp"] = json!("2026-01-01T11:00:00Z"));
+    assert_eq!(created(&world.plan()), [1], "whatever its phase says, it is going");
+    world.policy.set.replacement = Replacement::OnceGone;
+    assert_eq!(created(&world.plan()), [0usize; 0], "unless asked to wait");
+    world.finish_all();
+    assert_eq!(created(&world.plan()), [1]);
+}
+
+#[test]
+fn terminating_machines_are_neither_missing_nor_too_many() {
+    let mut world = pool(3, &["Running", "Running", "Running", "Terminating"]);
+    world.pass();
+    assert_eq!(world.plan().steps, []);
+    assert_eq!(world.set.status.replicas, 4);
+}
+
+#[test]
+fn a_failed_machine_goes_first_and_is_replaced_with_the_next_look() {
+    let mut world = pool(3, &["Running", "Running", "Failed"]);
+    assert_eq!(deleted(&world.plan()), ["m2"]);
+    assert_eq!(world.plan().wake, Wake::Again);
+    world.pass();
+    assert_eq!(created(&world.plan()), [1]);
+}
+
+#[test]
+fn where_machines_are_missing_none_is_deleted() {
+    let world = pool(3, &["Running", "Failed"]);
+    assert_eq!((created(&world.plan()), deleted(&world.plan())), (vec![1], vec![]));
+}
+
+#[rstest]
+#[case::the_same_time(3, "2026-01-01T10:00:00Z", &["m0", "m1"])]
+#[case::marked_too_late(2, "2026-01-01T09:59:59Z", &[])]
+#[case::no_time_at_all(2, "soon", &[])]
+fn machines_that_a_scaler_marked_go_whatever_the_number(
+    #[case] replicas: i32,
+    #[case] changed: &str,
+    #[case] victims: &[&str],
+) {
+    let mut world = pool(replicas.min(2), &["Running", "Running"]);
+    world.edit_set(|set| {
+        set["metadata"]["annotations"] =
+            json!({ "machine.sapcloud.io/last-deployment-replica-change-by-scaler-time": changed });
+    });
+    for name in ["m0", "m1"] {
+        world.edit(name, |m| {
+            m["metadata"]["annotations"] = json!({
+                "machinepriority.machine.sapcloud.io": "1",
+                "machine.sapcloud.io/marked-for-deletion-time": "2026-01-01T10:00:00Z",
+            });
+        });
+    }
+    assert_eq!(deleted(&world.plan()), victims);
+}
+
+#[test]
+fn a_mark_without_the_first_priority_is_no_mark() {
+    let mut world = pool(1, &["Running"]);
+    world.edit_set(|set| {
+        set["metadata"]["annotations"] =
+            json!({ "machine.sapcloud.io/last-deployment-replica-change-by-scaler-time": "2026-01-01T10:00:00Z" });
+    });
+    world.edit("m0", |m| {
+        m["metadata"]["annotations"] = json!({
+            "machinepriority.machine.sapcloud.io": "2",
+            "machine.sapcloud.io/marked-for-deletion-time": "2026-01-01T10:00:00Z",
+        });
+    });
+    assert_eq!(deleted(&world.plan()), [""; 0]);
+}
+
+#[rstest]
+#[case(3, 3, &[])]
+#[case(3, 5, &["m1"])]
+fn a_machine_updated_in_place_is_spared_until_the_replicas_follow(
+    #[case] replicas: i32,
+    #[case] machines: usize,
+    #[case] victims: &[&str],
+) {
+    let mut world = pool(replicas, &vec!["Running"; machines]);
+    world.edit("m0", |m| m["metadata"]["labels"]["node.machine.sapcloud.io/update-result"] = json!("successful"));
+    assert_eq!(deleted(&world.plan()), victims);
+}
+
+#[rstest]
+#[case::frozen("freeze", "True", true)]
+#[case::not_quite_frozen("freeze", "true", false)]
+#[case::moving_away("node.machine.sapcloud.io/scale-up-disabled", "", true)]
+fn a_set_that_may_not_grow_makes_nothing_and_removes_no_failed_machine(
+    #[case] label: &str,
+    #[case] value: &str,
+    #[case] held: bool,
+) {
+    let mut world = pool(3, &["Running", "Failed"]);
+    world.edit_set(|set| set["metadata"]["labels"] = json!({ label: value }));
+    assert_eq!(world.plan().steps.is_empty(), held);
+    world.edit_set(|set| set["spec"]["replicas"] = json!(1));
+    assert_eq!(deleted(&world.plan()).len(), 1, "it shrinks all the same");
+}
+
+#[test]
+fn no_more_than_a_hundred_go_in_a_pass() {
+    let world = pool(0, &vec!["Running"; 150]);
+    assert_eq!(deleted(&world.plan()).len(), 100);
+    assert_eq!(world.plan().wake, Wake::Again);
+}
+
+#[test]
+fn what_cannot_be_read_counts_and_is_never_chosen() {
+    let mut world = pool(2, &["Running"]);
+    world.unreadable = vec![Unreadable {
+        name: "odd".into(),
+        uid: "u-odd".into(),
+        resource_version: "1".into(),
+        ..Default::default()
+    }];
+    assert_eq!(world.plan().because, Reason::Converged);
+    world.edit_set(|set| set["spec"]["replicas"] = json!(0));
+    assert_eq!(deleted(&world.plan()), ["m0"]);
+}
+
+#[test]
+fn what_may_exist_is_not_made_again_and_what_may_be_gone_is_not_counted_on() {
+    let mut world = pool(3, &["Running", "Running"]);
+    world.outstanding.creates = ["pool-xxxxx".into()].into();
+    let plan = world.plan();
+    let Step::Create(batches) = &plan.steps[0] else { panic!("{plan:?}") };
+    assert_eq!(batches.concat()[0].name, "pool-xxxxx");
+    assert_eq!(created(&plan), [1], "the one that was asked for before, and no other");
+
+    world.outstanding = Outstanding { deletes: ["u-m0".into()].into(), ..Default::default() };
+    world.edit_set(|set| set["spec"]["replicas"] = json!(1));
+    assert_eq!(deleted(&world.plan()), ["m0"], "asked again for the same one, and for no other");
+    world.edit_set(|set| set["spec"]["replicas"] = json!(2));
+    assert_eq!(created(&world.plan()), [0usize; 0], "it may still be there");
+}
+
+#[test]
+fn a_template_that_makes_nothing_of_its_own_is_told_instead_of_tried() {
+    let mut world = World::new(1);
+    world.edit_set(|set| {
+        set["spec"]["selector"] = json!({});
+        set["spec"]["template"]["metadata"] = json!({});
+    });
+    world.pass();
+    assert_eq!(world.set.status.conditions[0].message, "unable to create machines, no labels");
+    world.edit_set(|set| {
+        set["spec"]["template"]["metadata"] = json!({ "labels": { "pool": "a" } });
+        set["spec"]["selector"] =
+            json!({ "matchExpressions": [{ "key": "pool", "operator": "NotIn", "values": ["a"] }] });
+    });
+    world.pass();
+    assert!(world.machines.is_empty());
+    assert!(world.set.status.conditions[0].message.contains("spec.selector does not select"));
+}
+
+#[test]
+fn the_finalizer_comes_before_the_first_machine() {
+    let mut world = World::new(1);
+    world.edit_set(|set| set["metadata"]["finalizers"] = json!(["z/other"]));
+    let plan = world.plan();
+    let ours = "machine.sapcloud.io/machine-controller-manager";
+    assert_eq!(plan.steps, [Step::Finalizers(vec![ours.into(), "z/other".into()])]);
+    world.settle();
+    assert!(world.set.has_finalizer(ours) && world.set.has_finalizer("z/other"));
+    assert_eq!(world.living().len(), 1);
+}

@@ -1,0 +1,89 @@
+//! The machines a set makes, and their names.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::super::birth::births;
+use super::super::*;
+use super::world::World;
+
+fn born(world: &World, count: usize) -> Vec<Birth> {
+    world.with(|seen| births(seen, count))
+}
+
+#[test]
+fn names_have_the_form_and_the_alphabet_of_the_api_server() {
+    for birth in born(&World::new(0), 100) {
+        let suffix = birth.name.as_str().strip_prefix("pool-").unwrap();
+        assert_eq!(suffix.len(), 5);
+        assert!(suffix.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)), "{suffix}");
+        assert_eq!(birth.machine.metadata.generate_name.as_deref(), Some("pool-"));
+        assert_eq!(birth.machine.metadata.name.as_deref(), Some(birth.name.as_str()));
+    }
+}
+
+#[test]
+fn a_long_name_is_cut_as_the_api_server_cuts_it() {
+    let mut world = World::new(0);
+    world.edit_set(|set| set["metadata"]["name"] = json!("x".repeat(253)));
+    let birth = born(&world, 1).remove(0);
+    assert_eq!(birth.name.as_str().len(), 63);
+    assert_eq!(birth.machine.metadata.generate_name.unwrap().len(), 253, "a dash more would be no name any more");
+}
+
+#[test]
+fn the_same_luck_gives_the_same_names_and_no_two_are_equal() {
+    let world = World::new(0);
+    let names = |world: &World| born(world, 1000).into_iter().map(|birth| birth.name).collect::<Vec<_>>();
+    assert_eq!(names(&world), names(&world));
+    assert_eq!(names(&world).iter().collect::<BTreeSet<_>>().len(), 1000);
+    let mut other = World::new(0);
+    other.luck = 2;
+    assert_ne!(names(&world), names(&other));
+}
+
+#[test]
+fn a_name_that_is_taken_is_not_chosen() {
+    let mut world = World::new(0);
+    let first = born(&world, 1).remove(0).name.to_string();
+    world.add(&first, "Running", 0);
+    assert_ne!(born(&world, 1).remove(0).name.as_str(), first);
+}
+
+#[test]
+fn a_create_whose_answer_was_lost_is_repeated_under_the_same_name() {
+    let mut world = World::new(2);
+    world.outstanding.creates = ["pool-bbbbb".into()].into();
+    let names: Vec<String> = born(&world, 2).into_iter().map(|birth| birth.name.to_string()).collect();
+    assert_eq!(names[0], "pool-bbbbb");
+    assert_eq!(names.len(), 2);
+}
+
+#[test]
+fn a_machine_is_born_with_our_finalizer_its_owner_and_all_of_the_template() {
+    let mut world = World::new(1);
+    world.edit_set(|set| {
+        set["metadata"]["annotations"] =
+            json!({ "node.machine.sapcloud.io/effective-creation-timeout": "30m", "not": "inherited" });
+        set["spec"]["template"]["metadata"]["annotations"] = json!({ "a": "1" });
+        set["spec"]["template"]["metadata"]["finalizers"] = json!(["z/other"]);
+        set["spec"]["template"]["spec"]["creationTimeout"] = json!("10m");
+    });
+    let machine = serde_json::to_value(&born(&world, 1)[0].machine).unwrap();
+    assert_eq!(machine["metadata"]["finalizers"], json!(["machine.sapcloud.io/machine-controller-manager", "z/other"]));
+    assert_eq!(
+        machine["metadata"]["annotations"],
+        json!({ "a": "1", "node.machine.sapcloud.io/effective-creation-timeout": "30m" })
+    );
+    assert_eq!(machine["metadata"]["labels"], json!({ "pool": "a", "more": "b" }));
+    assert_eq!(
+        machine["metadata"]["ownerReferences"],
+        json!([{
+            "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineSet", "name": "pool", "uid": "s-1",
+            "controller": true, "blockOwnerDeletion": true,
+        }])
+    );
+    // The timeout of the annotation is not copied into the spec, where the template would undo it.
+    assert_eq!(machine["spec"]["creationTimeout"], json!("10m0s"));
+}

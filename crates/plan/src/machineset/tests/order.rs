@@ -1,0 +1,67 @@
+//! Who goes first.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::super::*;
+use super::world::{World, deleted};
+
+const PRIORITY: &str = "machinepriority.machine.sapcloud.io";
+const MARKED: &str = "machine.sapcloud.io/marked-for-deletion-time";
+const PRESERVE: &str = "node.machine.sapcloud.io/preserve";
+const FUTURE: &str = "2026-01-02T00:00:00Z";
+const LATER: &str = "2026-01-03T00:00:00Z";
+const PAST: &str = "2026-01-01T00:00:00Z";
+
+/// A Running machine with these annotations and this end of its preservation.
+fn machine(annotations: &Value, expiry: Option<&str>) -> Value {
+    json!({ "metadata": { "annotations": annotations }, "status": { "currentStatus": { "phase": "Running", "preserveExpiryTime": expiry } } })
+}
+
+fn phase(phase: &str) -> Value {
+    json!({ "status": { "currentStatus": { "phase": phase } } })
+}
+
+/// The older of the two is `a`, so a tie would take `a`; each case wants `b` first.
+#[rstest]
+#[case::not_preserved_before_preserved(machine(&json!({PRIORITY: "1"}), Some(FUTURE)), machine(&json!({}), None))]
+#[case::an_expired_preservation_is_none(machine(&json!({}), Some(FUTURE)), machine(&json!({}), Some(PAST)))]
+#[case::preserved_by_the_set_first(machine(&json!({PRESERVE: "now"}), Some(FUTURE)), machine(&json!({PRESERVE: "auto-preserved"}), Some(LATER)))]
+#[case::soonest_expiry_first(machine(&json!({PRESERVE: "now"}), Some(LATER)), machine(&json!({PRESERVE: "now"}), Some(FUTURE)))]
+#[case::lower_priority_first(machine(&json!({}), None), machine(&json!({PRIORITY: "2"}), None))]
+#[case::unreadable_priority_is_three(machine(&json!({PRIORITY: "4"}), None), machine(&json!({PRIORITY: "first"}), None))]
+#[case::marked_first(machine(&json!({}), None), machine(&json!({MARKED: PAST}), None))]
+#[case::earlier_mark_first(machine(&json!({MARKED: FUTURE}), None), machine(&json!({MARKED: PAST}), None))]
+#[case::failed_before_crashing(phase("CrashLoopBackOff"), phase("Failed"))]
+#[case::crashing_before_unknown(phase("Unknown"), phase("CrashLoopBackOff"))]
+#[case::unknown_before_pending(phase("Pending"), phase("Unknown"))]
+#[case::pending_before_available(phase("Available"), phase("Pending"))]
+#[case::available_before_running(phase("Running"), phase("Available"))]
+#[case::in_place_before_failed(phase("Failed"), phase("InPlaceUpdating"))]
+#[case::no_phase_before_failed(phase("Failed"), phase(""))]
+fn b_goes_before_a(#[case] a: Value, #[case] b: Value) {
+    let mut world = World::new(1);
+    for (name, second, look) in [("a", 0, a), ("b", 1, b)] {
+        world.add(name, "Running", second);
+        world.edit(name, |machine| super::world::merge(machine, &look));
+    }
+    assert_eq!(deleted(&world.plan()).first(), Some(&"b"));
+}
+
+#[test]
+fn the_older_goes_first_and_then_the_name_decides() {
+    let mut world = World::new(1);
+    world.add("z", "Running", 0).add("a", "Running", 5).add("b", "Running", 5);
+    assert_eq!(deleted(&world.plan()), ["z", "a"]);
+    let again = world.plan();
+    assert_eq!(world.plan(), again);
+}
+
+#[test]
+fn machines_in_an_in_place_update_go_last_where_that_is_asked_for() {
+    let mut world = World::new(1);
+    world.add("a", "InPlaceUpdating", 0).add("b", "Running", 1);
+    assert_eq!(deleted(&world.plan()), ["a"]);
+    world.policy.set.in_place_rank = InPlaceRank::Last;
+    assert_eq!(deleted(&world.plan()), ["b"]);
+}

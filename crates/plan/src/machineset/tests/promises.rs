@@ -1,0 +1,172 @@
+//! What holds whatever happens in between.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::super::*;
+use super::world::{Fate, World};
+
+/// What may happen between two passes.
+#[derive(Clone, Debug)]
+enum Event {
+    /// A pass, with requests that end like this.
+    Pass(Vec<Fate>),
+    /// The cache sees one object.
+    See(usize),
+    SeeAll,
+    Scale(i32),
+    /// A machine comes into this phase.
+    Phase(usize, &'static str),
+    /// Someone deletes a machine.
+    Delete(usize),
+    /// A deletion comes to its end.
+    Finish(usize),
+    /// Someone changes the template.
+    Template(u32),
+    Preserve(usize, &'static str),
+    Freeze(bool),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let fate = prop_oneof![4 => Just(Fate::Done), 1 => Just(Fate::DoneUnheard), 1 => Just(Fate::LostUnheard), 1 => Just(Fate::Refused)];
+    let phases = vec!["Pending", "Running", "Unknown", "Failed", "CrashLoopBackOff"];
+    prop_oneof![
+        6 => prop::collection::vec(fate, 0..6).prop_map(Event::Pass),
+        4 => (0usize..50).prop_map(Event::See),
+        1 => Just(Event::SeeAll),
+        2 => (0i32..8).prop_map(Event::Scale),
+        3 => (0usize..50, prop::sample::select(phases)).prop_map(|(n, phase)| Event::Phase(n, phase)),
+        1 => (0usize..50).prop_map(Event::Delete),
+        2 => (0usize..50).prop_map(Event::Finish),
+        1 => (1u32..4).prop_map(Event::Template),
+        1 => (0usize..50, prop::sample::select(vec!["now", "when-failed", "false", ""])).prop_map(|(n, v)| Event::Preserve(n, v)),
+        1 => any::<bool>().prop_map(Event::Freeze),
+    ]
+}
+
+fn change(world: &mut World, place: usize, change: impl FnOnce(&mut serde_json::Value)) {
+    // Behind the cache's back: only `See` brings it there.
+    let Some(name) = world.machines.keys().nth(place % world.machines.len().max(1)).cloned() else { return };
+    let (cached, outstanding) = (world.cached.clone(), world.outstanding.clone());
+    world.edit(&name, change);
+    (world.cached, world.outstanding) = (cached, outstanding);
+}
+
+fn happen(world: &mut World, event: &Event) {
+    match event {
+        Event::Pass(fates) => {
+            world.fates.clone_from(fates);
+            world.pass();
+            world.fates.clear();
+        }
+        Event::See(n) => world.catch_up_one(*n),
+        Event::SeeAll => world.catch_up(),
+        Event::Scale(replicas) => world.edit_set(|set| set["spec"]["replicas"] = json!(replicas)),
+        Event::Phase(n, phase) => change(world, *n, |m| m["status"]["currentStatus"]["phase"] = json!(phase)),
+        Event::Delete(n) => change(world, *n, |m| m["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z")),
+        Event::Finish(n) => {
+            let going = world.machines.values().filter(|m| api::Object::is_deleting(*m));
+            let names: Vec<String> = going.map(|m| api::Object::name(m).to_owned()).collect();
+            if let Some(name) = names.get(n % names.len().max(1)) {
+                world.finish(name);
+            }
+        }
+        Event::Template(hours) => {
+            world.edit_set(|set| set["spec"]["template"]["spec"]["drainTimeout"] = json!(format!("{hours}h")));
+        }
+        Event::Preserve(n, value) => change(world, *n, |m| {
+            m["metadata"]["annotations"] = json!({ "node.machine.sapcloud.io/preserve": value });
+        }),
+        Event::Freeze(frozen) => world.edit_set(|set| {
+            set["metadata"]["labels"] = if *frozen { json!({ "freeze": "True" }) } else { json!({}) };
+        }),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn machines_that_are_not_being_deleted_never_exceed_the_largest_number_ever_wanted(
+        replicas in 0i32..8,
+        events in prop::collection::vec(event(), 0..60),
+    ) {
+        let mut world = World::new(replicas);
+        let mut most = replicas;
+        for event in &events {
+            if let Event::Scale(replicas) = event {
+                most = most.max(*replicas);
+            }
+            happen(&mut world, event);
+            prop_assert!(world.living().len() <= usize::try_from(most).unwrap(), "{event:?}: {:?}", world.living());
+        }
+    }
+
+    #[test]
+    fn with_a_number_that_stays_it_is_never_exceeded_and_no_healthy_machine_is_lost(
+        replicas in 0i32..8,
+        events in prop::collection::vec(event(), 0..60),
+    ) {
+        let mut world = World::new(replicas);
+        world.settle();
+        let mut asked = 0;
+        for event in events.iter().filter(|event| !matches!(event, Event::Scale(_))) {
+            asked += usize::from(matches!(event, Event::Delete(_)));
+            asked += usize::from(matches!(event, Event::Phase(_, "Failed")));
+            happen(&mut world, event);
+            let living = world.living().len();
+            prop_assert!(living <= usize::try_from(replicas).unwrap());
+            // Below it only by what others deleted or gave up.
+            prop_assert!(living + asked >= usize::try_from(replicas).unwrap(), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn once_edits_and_faults_stop_it_converges_and_then_plans_nothing(
+        replicas in 0i32..8,
+        events in prop::collection::vec(event(), 0..60),
+    ) {
+        let mut world = World::new(replicas);
+        for event in &events {
+            happen(&mut world, event);
+        }
+        happen(&mut world, &Event::Freeze(false));
+        world.settle();
+        world.finish_all();
+        world.outstanding = Outstanding::default(); // what never came is no longer waited for
+        world.settle();
+        world.finish_all();
+        world.settle();
+        let kept = world.living().len();
+        prop_assert_eq!(kept, usize::try_from(world.set.spec.replicas).unwrap());
+        let plan = world.plan();
+        prop_assert_eq!(plan.steps, []);
+        prop_assert_eq!(plan.because, Reason::Converged);
+        prop_assert_eq!(world.set.status.replicas, world.set.spec.replicas);
+    }
+
+    #[test]
+    fn a_set_deleted_at_any_moment_leaves_nothing_behind(
+        replicas in 0i32..8,
+        before in prop::collection::vec(event(), 0..40),
+        after in prop::collection::vec(event(), 0..20),
+    ) {
+        let mut world = World::new(replicas);
+        for event in &before {
+            happen(&mut world, event);
+        }
+        world.edit_set(|set| set["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z"));
+        for event in &after {
+            if !world.set_is_gone {
+                happen(&mut world, event);
+            }
+        }
+        for _ in 0..10 {
+            world.finish_all();
+            world.outstanding = Outstanding::default(); // what never came is no longer waited for
+            world.settle();
+        }
+        prop_assert!(world.set_is_gone);
+        prop_assert_eq!(world.living(), Vec::<&str>::new());
+    }
+}

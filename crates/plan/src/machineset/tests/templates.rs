@@ -1,0 +1,82 @@
+//! What living machines take over from the template.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::super::*;
+use super::world::World;
+
+/// What is written to a machine whose template changed like this.
+fn patch(phase: &str, annotations: Value, machine: &Value, template: &Value) -> Option<Value> {
+    let mut world = World::new(1);
+    world.add("m", phase, 0);
+    world.edit("m", |m| {
+        m["metadata"]["annotations"] = annotations;
+        super::world::merge(&mut m["spec"], machine);
+    });
+    world.edit_set(|set| super::world::merge(&mut set["spec"]["template"]["spec"], template));
+    let plan = world.plan();
+    let patches = |step: &Step| if let Step::Patch(patches) = step { patches[0].spec.clone() } else { None };
+    let found = plan.steps.iter().find_map(patches);
+    world.policy.set.replacement = Replacement::OnceGone; // so that a Failed one is not replaced, and the set can rest
+    for _ in 0..3 {
+        world.pass();
+    }
+    let same = world.plan().steps.iter().any(|step| matches!(step, Step::Patch(_)));
+    assert!(!same, "written once, it is as it should be: {:?}", world.plan());
+    found
+}
+
+#[rstest]
+#[case::nothing_changed("Running", json!({}), json!({}), None)]
+#[case::a_label("Running", json!({}), json!({ "nodeTemplate": { "metadata": { "labels": { "a": "1" } } } }),
+    Some(json!({ "nodeTemplate": { "metadata": { "labels": { "a": "1" } } } })))]
+#[case::a_label_less("Running", json!({ "nodeTemplate": { "metadata": { "labels": { "a": "1", "b": "2" } } } }),
+    json!({ "nodeTemplate": { "metadata": { "labels": { "b": "2" } } } }),
+    Some(json!({ "nodeTemplate": { "metadata": { "labels": { "a": null } } } })))]
+#[case::all_labels_less("Running", json!({ "nodeTemplate": { "metadata": { "labels": { "a": "1" } } } }), json!({}),
+    Some(json!({ "nodeTemplate": null })))]
+#[case::a_timeout("Pending", json!({ "drainTimeout": "2h0m0s" }), json!({ "drainTimeout": "90m", "maxEvictRetries": 3 }),
+    Some(json!({ "drainTimeout": "1h30m0s", "maxEvictRetries": 3 })))]
+#[case::the_same_in_other_words("Running", json!({ "drainTimeout": "1h30m0s" }), json!({ "drainTimeout": "90m" }), None)]
+#[case::the_kind_of_the_class("Failed", json!({}), json!({ "class": { "kind": "Other" }, "drainTimeout": "90m" }),
+    Some(json!({ "class": { "kind": "Other" } })))]
+#[case::the_name_of_the_class("Running", json!({}), json!({ "class": { "name": "other" } }), None)]
+#[case::a_terminating_one("Terminating", json!({}), json!({ "drainTimeout": "90m" }), None)]
+fn only_what_differs_is_written(
+    #[case] phase: &str,
+    #[case] machine: Value,
+    #[case] template: Value,
+    #[case] wanted: Option<Value>,
+) {
+    assert_eq!(patch(phase, json!({}), &machine, &template), wanted);
+}
+
+#[test]
+fn a_creation_timeout_from_an_annotation_is_not_fought_over() {
+    let annotation = json!({ "node.machine.sapcloud.io/effective-creation-timeout": "30m" });
+    let machine = json!({ "creationTimeout": "30m0s" });
+    assert_eq!(patch("Running", annotation.clone(), &machine, &json!({ "creationTimeout": "10m" })), None);
+    assert_eq!(
+        patch("Running", annotation, &machine, &json!({ "creationTimeout": "10m", "drainTimeout": "1h" })),
+        Some(json!({ "drainTimeout": "1h0m0s" }))
+    );
+    assert_eq!(
+        patch("Running", json!({}), &machine, &json!({ "creationTimeout": "10m" })),
+        Some(json!({ "creationTimeout": "10m0s" }))
+    );
+}
+
+#[test]
+fn thousands_of_machines_take_a_change_over_a_hundred_at_a_time() {
+    let mut world = World::new(250);
+    for n in 0..250 {
+        world.add(&format!("m{n:03}"), "Running", 0);
+    }
+    world.edit_set(|set| set["spec"]["template"]["spec"]["drainTimeout"] = json!("1h"));
+    let plan = world.plan();
+    let Step::Patch(patches) = &plan.steps[0] else { panic!("{plan:?}") };
+    assert_eq!((patches.len(), plan.wake), (100, Wake::Again));
+    world.settle();
+    assert!(world.machines.values().all(|m| m.spec.configuration.drain_timeout.is_some()));
+}

@@ -1,0 +1,387 @@
+//! A set, its machines, and an API server small enough to hold in one hand. The cache may lag, answers may be lost, requests may
+//! fail; the test says which.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{Machine, MachineSet, Object};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::super::*;
+
+pub(super) const NOW: &str = "2026-01-01T12:00:00Z";
+
+/// What becomes of the next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Done,
+    /// It is carried out, and the answer never comes.
+    DoneUnheard,
+    /// It is not carried out, and the answer never comes.
+    LostUnheard,
+    Refused,
+}
+
+pub(super) struct World {
+    /// What the API server holds.
+    pub(super) set: MachineSet,
+    pub(super) set_is_gone: bool,
+    pub(super) machines: BTreeMap<String, Machine>,
+    /// What the cache shows; the same unless it lags.
+    pub(super) cached: BTreeMap<String, Machine>,
+    pub(super) unreadable: Vec<Unreadable>,
+    pub(super) nodes: BTreeMap<String, NodeSays>,
+    pub(super) outstanding: Outstanding,
+    pub(super) refused: BTreeMap<Uid, Timestamp>,
+    pub(super) fates: Vec<Fate>,
+    pub(super) failures: Vec<Failure>,
+    pub(super) policy: Policy,
+    pub(super) luck: u64,
+    pub(super) now: Timestamp,
+    pub(super) told: Vec<String>,
+    version: u64,
+    born: u64,
+}
+
+impl World {
+    /// A set `pool` of this many replicas, with our finalizer and no machines.
+    pub(super) fn new(replicas: i32) -> Self {
+        let set = json!({
+            "metadata": {
+                "name": "pool", "namespace": "ns", "uid": "s-1", "resourceVersion": "1", "generation": 1,
+                "finalizers": ["machine.sapcloud.io/machine-controller-manager"],
+            },
+            "spec": {
+                "replicas": replicas,
+                "selector": { "matchLabels": { "pool": "a" } },
+                "template": {
+                    "metadata": { "labels": { "pool": "a", "more": "b" } },
+                    "spec": { "class": { "kind": "MachineClass", "name": "c" } },
+                },
+            },
+        });
+        Self {
+            set: read(set),
+            set_is_gone: false,
+            machines: BTreeMap::new(),
+            cached: BTreeMap::new(),
+            unreadable: Vec::new(),
+            nodes: BTreeMap::new(),
+            outstanding: Outstanding::default(),
+            refused: BTreeMap::new(),
+            fates: Vec::new(),
+            failures: Vec::new(),
+            policy: Policy::default(),
+            luck: 1,
+            now: NOW.parse().unwrap(),
+            told: Vec::new(),
+            version: 1,
+            born: 0,
+        }
+    }
+
+    /// Changes the set as a user would.
+    pub(super) fn edit_set(&mut self, change: impl FnOnce(&mut Value)) {
+        let mut value = serde_json::to_value(&self.set).unwrap();
+        change(&mut value);
+        self.version += 1;
+        value["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.set = read(value);
+    }
+
+    /// Changes a machine as a user or another controller would; the cache sees it.
+    pub(super) fn edit(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut value = serde_json::to_value(&self.machines[name]).unwrap();
+        change(&mut value);
+        self.put(value);
+        self.catch_up();
+    }
+
+    /// Adds a machine of the set in this phase, made this many seconds after midnight.
+    pub(super) fn add(&mut self, name: &str, phase: &str, second: u32) -> &mut Self {
+        self.put(json!({
+            "metadata": {
+                "name": name, "namespace": "ns", "uid": format!("u-{name}"),
+                "creationTimestamp": format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60),
+                "labels": { "pool": "a", "more": "b" },
+                "ownerReferences": [json!(claim::reference(&self.set))],
+            },
+            "spec": { "class": { "kind": "MachineClass", "name": "c" } },
+            "status": { "currentStatus": { "phase": phase } },
+        }));
+        self.catch_up();
+        self
+    }
+
+    fn put(&mut self, mut value: Value) {
+        self.version += 1;
+        value["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        let machine: Machine = read(value);
+        self.machines.insert(machine.name().to_owned(), machine);
+    }
+
+    /// The cache shows everything.
+    pub(super) fn catch_up(&mut self) {
+        self.cached = self.machines.clone();
+        for name in self.machines.keys() {
+            self.outstanding.creates.remove(name.as_str());
+        }
+        let going = |uid: &Uid| !self.machines.values().any(|m| m.uid() == *uid && !m.is_deleting());
+        self.outstanding.deletes.retain(|uid| !going(uid));
+    }
+
+    /// One object reaches the cache.
+    pub(super) fn catch_up_one(&mut self, place: usize) {
+        let names: BTreeSet<String> = self.machines.keys().chain(self.cached.keys()).cloned().collect();
+        let Some(name) = names.iter().nth(place % names.len().max(1)) else { return };
+        match self.machines.get(name) {
+            Some(machine) => {
+                self.show(machine.clone());
+            }
+            None => {
+                if let Some(machine) = self.cached.remove(name) {
+                    self.outstanding.deletes.remove(&machine.uid());
+                }
+            }
+        }
+    }
+
+    fn show(&mut self, machine: Machine) {
+        self.outstanding.creates.remove(machine.name());
+        if machine.is_deleting() {
+            self.outstanding.deletes.remove(&machine.uid());
+        }
+        self.cached.insert(machine.name().to_owned(), machine);
+    }
+
+    pub(super) fn with<R>(&self, look: impl FnOnce(&Observed<'_>) -> R) -> R {
+        let node = |name: &str| self.nodes.get(name).cloned().unwrap_or(NodeSays::NoNode);
+        let kin: Vec<Kin<'_>> = self.cached.iter().map(|(name, machine)| Kin { machine, node: node(name) }).collect();
+        look(&Observed {
+            set: &self.set,
+            machines: &kin,
+            unreadable: &self.unreadable,
+            outstanding: &self.outstanding,
+            refused: &self.refused,
+            luck: Luck(self.luck),
+            policy: &self.policy,
+            now: self.now,
+        })
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        self.with(plan)
+    }
+
+    /// Plans, carries out, and writes the status. False once there was nothing to do.
+    pub(super) fn pass(&mut self) -> bool {
+        if self.set_is_gone {
+            return false;
+        }
+        let plan = self.plan();
+        self.failures = plan.failure.clone().into_iter().collect();
+        for step in &plan.steps {
+            self.carry_out(step);
+        }
+        let write = self.with(|seen| status(seen, &self.failures));
+        let is_news = write.is_some();
+        if let Some(write) = write {
+            self.set.status = write.status().clone();
+        }
+        is_news || !plan.steps.is_empty()
+    }
+
+    /// Passes, with the cache up to date, until nothing is left to do.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..200 {
+            self.catch_up();
+            if !self.pass() {
+                return;
+            }
+        }
+        panic!("it never comes to rest: {:#?}", self.plan());
+    }
+
+    fn carry_out(&mut self, step: &Step) {
+        match step {
+            Step::Finalizers(list) => {
+                let gone = list.is_empty() && self.set.is_deleting();
+                self.edit_set(|set| set["metadata"]["finalizers"] = json!(list));
+                self.set_is_gone = gone;
+            }
+            Step::Confirm => {}
+            Step::Claim(claims) => {
+                for claim in claims {
+                    let body = json!({ "metadata": { "ownerReferences": claim.owners } });
+                    if self.write(claim.name.as_str(), &claim.resource_version, &body) != Answer::Yes {
+                        self.refused.insert(claim.uid.clone(), self.now);
+                    }
+                }
+            }
+            Step::Patch(patches) => {
+                for patch in patches {
+                    self.write(patch.name.as_str(), &patch.resource_version, &patch.to_patch());
+                }
+            }
+            Step::Create(batches) => {
+                for batch in batches {
+                    let answers: Vec<Answer> = batch.iter().map(|birth| self.create(birth)).collect();
+                    if answers.iter().any(|answer| *answer != Answer::Yes) {
+                        return;
+                    }
+                }
+            }
+            Step::Delete(deaths) => deaths.iter().for_each(|death| self.delete(death)),
+            Step::Tell(notice) => self.told.push(notice.message.clone()),
+        }
+    }
+
+    fn fate(&mut self) -> Fate {
+        self.fates.pop().unwrap_or(Fate::Done)
+    }
+
+    fn write(&mut self, name: &str, version: &str, body: &Value) -> Answer {
+        let fate = self.fate();
+        let Some(machine) = self.machines.get(name).filter(|m| m.resource_version() == version) else {
+            return Answer::No;
+        };
+        if let Fate::Refused | Fate::LostUnheard = fate {
+            return Answer::No;
+        }
+        let mut value = serde_json::to_value(machine).unwrap();
+        merge(&mut value, body);
+        self.put(value);
+        if fate == Fate::Done {
+            self.show(self.machines[name].clone());
+            return Answer::Yes;
+        }
+        Answer::No
+    }
+
+    fn create(&mut self, birth: &Birth) -> Answer {
+        let (fate, name) = (self.fate(), birth.name.as_str().to_owned());
+        self.outstanding.creates.insert(birth.name.clone());
+        if fate == Fate::Refused {
+            if birth.asked == Asked::First {
+                self.outstanding.creates.remove(birth.name.as_str());
+            }
+            self.failures.push(Failure { doing: Doing::Create, message: "refused".into() });
+            return Answer::No;
+        }
+        if fate == Fate::LostUnheard {
+            return Answer::No;
+        }
+        if !self.machines.contains_key(&name) {
+            self.born += 1;
+            let mut value = serde_json::to_value(&birth.machine).unwrap();
+            value["metadata"]["uid"] = json!(format!("u-{name}-{}", self.born));
+            value["metadata"]["creationTimestamp"] = json!(api::Time::from(self.now));
+            self.put(value);
+        }
+        if fate == Fate::DoneUnheard {
+            return Answer::No;
+        }
+        self.luck += 1;
+        self.show(self.machines[&name].clone());
+        Answer::Yes
+    }
+
+    fn delete(&mut self, death: &Death) {
+        let (fate, name) = (self.fate(), death.name.as_str().to_owned());
+        self.outstanding.deletes.insert(death.uid.clone());
+        if fate == Fate::Refused {
+            if death.asked() == Asked::First {
+                self.outstanding.deletes.remove(&death.uid);
+            }
+            self.failures.push(Failure { doing: Doing::Delete, message: "refused".into() });
+            return;
+        }
+        if fate == Fate::LostUnheard {
+            return;
+        }
+        self.unreadable.retain(|machine| machine.name != death.name);
+        let found = self.machines.get(&name).filter(|machine| machine.uid() == death.uid).cloned();
+        let matches = found.as_ref().is_some_and(|m| m.resource_version() == death.resource_version);
+        if matches {
+            let mut value = serde_json::to_value(found.as_ref().unwrap()).unwrap();
+            if value["metadata"]["deletionTimestamp"].is_null() {
+                value["metadata"]["deletionTimestamp"] = json!(api::Time::from(self.now));
+            }
+            self.put(value);
+        }
+        if fate == Fate::DoneUnheard {
+            return;
+        }
+        // An answer or, after a conflict, a look: either way the truth is known now.
+        self.outstanding.deletes.remove(&death.uid);
+        match self.machines.get(&name) {
+            Some(machine) => self.show(machine.clone()),
+            None => drop(self.cached.remove(&name)),
+        }
+    }
+
+    /// A machine's deletion comes to its end.
+    pub(super) fn finish(&mut self, name: &str) {
+        self.machines.remove(name);
+    }
+
+    /// All deletions come to their end.
+    pub(super) fn finish_all(&mut self) {
+        self.machines.retain(|_, machine| !machine.is_deleting());
+        self.catch_up();
+    }
+
+    /// The machines that are not being deleted.
+    pub(super) fn living(&self) -> Vec<&str> {
+        self.machines.values().filter(|machine| !machine.is_deleting()).map(Object::name).collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Yes,
+    No,
+}
+
+pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("a readable object")
+}
+
+pub(super) fn merge(into: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *into = patch.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            into.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(&mut into[key], value);
+        }
+    }
+}
+
+/// The names of the machines that a plan deletes, in its order.
+pub(super) fn deleted(plan: &Plan) -> Vec<&str> {
+    let mut names = Vec::new();
+    for step in &plan.steps {
+        if let Step::Delete(deaths) = step {
+            names.extend(deaths.iter().map(|death| death.name.as_str()));
+        }
+    }
+    names
+}
+
+/// How many machines a plan creates, batch by batch.
+pub(super) fn created(plan: &Plan) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    for step in &plan.steps {
+        if let Step::Create(batches) = step {
+            sizes.extend(batches.iter().map(Vec::len));
+        }
+    }
+    sizes
+}
