@@ -31,7 +31,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let report = runtime.block_on(async {
         match &arguments.kubeconfig {
             Some(kubeconfig) => machines(kubeconfig, &arguments.only).await,
-            None => disaster().await,
+            None => Box::pin(disaster()).await,
         }
     })?;
     conclude(&arguments, &report)
@@ -52,7 +52,7 @@ async fn machines(kubeconfig: &Path, only: &str) -> anyhow::Result<Report> {
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
 async fn disaster() -> anyhow::Result<Report> {
     let binaries = Binaries::find(&Cache::of_this_user()?, &Recipe::of_this_repository()?)?;
-    let verdicts = restore(binaries, |plane| Ground::real(&plane.kubeconfig_path())).await;
+    let verdicts = Box::pin(restore(binaries, |plane| Ground::real(&plane.kubeconfig_path()))).await;
     for verdict in &verdicts {
         println!("{verdict}");
     }
