@@ -21,7 +21,7 @@ use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::knowledge::Knowledge;
 use crate::permits::Permits;
-use crate::safety::Sight;
+use crate::safety::{Safety, Sight};
 
 /// The machine controller's world.
 pub struct Cluster {
@@ -53,6 +53,8 @@ pub struct Cluster {
     pub queue: Queue<Key>,
     /// Whether we see.
     pub sight: Sight,
+    /// The loops that keep mistakes from costing machines.
+    pub safety: Safety,
     /// Whether we may act.
     pub leadership: Leadership,
     /// Where Events go.

@@ -122,6 +122,18 @@ pub mod ours {
     pub const NOT_UPDATED: &str = "InPlaceUpdateFailed";
     /// On a Machine, a warning: it is given up.
     pub const GIVEN_UP: &str = "GivenUp";
+    /// On the controller's Lease, a warning: we do not see, so nothing is made and nobody is given up.
+    pub const FROZE: &str = "Frozen";
+    /// On the controller's Lease: we see again.
+    pub const THAWED: &str = "Thawed";
+    /// On a MachineClass: a VM that belonged to no Machine was deleted.
+    pub const ORPHAN_DELETED: &str = "OrphanVMDeleted";
+    /// On a MachineClass, a warning: such a VM could not be deleted.
+    pub const ORPHAN_NOT_DELETED: &str = "OrphanVMNotDeleted";
+    /// On a MachineClass, a warning: its VMs could not be listed.
+    pub const ORPHAN_SCAN_FAILED: &str = "OrphanScanFailed";
+    /// On the controller's Lease, a warning: VMs that seem to belong to no Machine were left alone, and why.
+    pub const ORPHANS_HELD_BACK: &str = "OrphanVMsHeldBack";
     /// On a Machine, a warning: the driver failed.
     pub const DRIVER_ERROR: &str = "DriverError";
     /// On a Machine: its deletion has begun.

@@ -1,5 +1,135 @@
 //! The loops that keep a mistake of ours from costing machines; what they decide is in `plan::safety`.
+//!
+//! | file | loop | key |
+//! | --- | --- | --- |
+//! | `api_servers` | do we see? | one |
+//! | `orphans` | which VMs belong to nobody? | one |
+//! | `strangers` | which Nodes are none of our business? | a Node |
+//!
+//! A loop with one key never finishes without saying when it runs next, so that none can be lost.
 
+mod api_servers;
+mod metrics;
+mod orphans;
 mod sight;
+mod strangers;
+mod voice;
 
+use std::sync::Arc;
+
+use api::names::labels;
+use api::view::NodeView;
+use api::{Machine, Object};
+use plan::safety::SafetyPolicy;
+use runtime::cache::{Delta, Feed, Signal, Trust};
+use runtime::queue::{Queue, RetryPolicy, spawn_workers};
+use runtime::{Clock, Key, Metrics, Random};
+
+use crate::Cluster;
+use metrics::SafetyMetrics;
+use orphans::Memory;
 pub use sight::Sight;
+
+/// The key of a loop that has but one.
+const ALL: &str = "all";
+
+/// What the loops work with. Clones are the same.
+#[derive(Clone)]
+pub struct Safety {
+    /// Whether we see.
+    pub sight: Sight,
+    api_servers: Queue<&'static str>,
+    vms: Queue<&'static str>,
+    nodes: Queue<Key>,
+    memory: Memory,
+    metrics: SafetyMetrics,
+    policy: SafetyPolicy,
+    clock: Clock,
+    random: Random,
+}
+
+impl Safety {
+    /// Loops that have not begun.
+    pub(crate) fn new(policy: &SafetyPolicy, metrics: &Metrics, clock: &Clock, random: &Random) -> Self {
+        let retries = RetryPolicy::default;
+        Self {
+            sight: Sight::default(),
+            api_servers: Queue::new("machinesafetyapiserver", retries(), metrics, random),
+            vms: Queue::new("machinesafetyorphanvms", retries(), metrics, random),
+            nodes: Queue::new("node", retries(), metrics, random),
+            memory: Memory::default(),
+            metrics: SafetyMetrics::register(metrics),
+            policy: policy.clone(),
+            clock: clock.clone(),
+            random: random.fork(),
+        }
+    }
+
+    /// Whose changes wake the loops.
+    pub(crate) fn listen(&self, machines: &mut Feed<Machine>, nodes: Option<&mut Feed<NodeView>>) {
+        let loops = self.clone();
+        machines.on_delta(move |key, delta| loops.machine_changed(key, delta));
+        let loops = self.clone();
+        machines.on_signal(move |signal| loops.line_changed(signal));
+        let Some(nodes) = nodes else { return };
+        let strangers = self.nodes.clone();
+        nodes.on_delta(move |key, delta| {
+            if delta.now().is_some() {
+                strangers.add(key.clone());
+            }
+        });
+        let loops = self.clone();
+        nodes.on_signal(move |signal| {
+            if let Signal::Listed(tally) = signal {
+                loops.sight.nodes_disappeared(tally.gone, tally.before, &loops.policy, loops.clock.now());
+            }
+            loops.line_changed(signal);
+        });
+    }
+
+    fn line_changed(&self, signal: &Signal) {
+        match signal {
+            Signal::Broke | Signal::Mended => self.api_servers.add(ALL),
+            Signal::Listed(tally) if tally.gone > 0 => self.api_servers.add(ALL),
+            Signal::Listed(_) => {}
+        }
+    }
+
+    fn machine_changed(&self, key: &Key, delta: &Delta<Machine>) {
+        if orphans::is_reason_to_look(&self.memory, key, delta) {
+            self.vms.add(ALL);
+        }
+        let [before, now] =
+            [delta.before(), delta.now()].map(|machine| machine.and_then(|machine| machine.label(labels::NODE)));
+        if before != now {
+            for node in [before, now].into_iter().flatten() {
+                self.nodes.add(Key::cluster(node));
+            }
+        }
+    }
+}
+
+/// Takes a first look, then starts the loops. Whoever decides about machines starts after this.
+pub(crate) async fn begin(cluster: &Arc<Cluster>) {
+    api_servers::take_first_look(cluster);
+    api_servers::pass(cluster.clone()).await;
+    let (safety, tasks) = (&cluster.safety, &cluster.tasks);
+    let worker = cluster.clone();
+    spawn_workers(tasks, safety.api_servers.clone(), 1, move |_| api_servers::pass(worker.clone()));
+    let worker = cluster.clone();
+    spawn_workers(tasks, safety.vms.clone(), 1, move |_| orphans::pass(worker.clone()));
+    if cluster.target.is_some() {
+        let worker = cluster.clone();
+        spawn_workers(tasks, safety.nodes.clone(), STRANGERS_AT_ONCE, move |key| strangers::pass(worker.clone(), key));
+    }
+    safety.api_servers.add(ALL);
+    safety.vms.add(ALL);
+}
+
+/// Each is at most one write, and nobody waits for them.
+const STRANGERS_AT_ONCE: usize = 5;
+
+/// Whether nothing may be concluded from what the caches show.
+fn is_blind(cluster: &Cluster) -> bool {
+    cluster.sight.now() == plan::machine::Sight::Frozen || cluster.caches.trust() == Trust::Doubtful
+}

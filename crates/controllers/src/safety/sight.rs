@@ -17,15 +17,13 @@ pub struct Sight {
 struct Inside {
     state: State,
     blindness: Arc<Blindness>,
+    recounted: Option<Timestamp>,
 }
 
 impl Sight {
     /// Whether decisions may rest on what we see.
     pub fn now(&self) -> plan::machine::Sight {
-        match self.inside.lock().state.frozen() {
-            None => plan::machine::Sight::Clear,
-            Some(_) => plan::machine::Sight::Frozen,
-        }
+        if self.inside.lock().state.sees() { plan::machine::Sight::Clear } else { plan::machine::Sight::Frozen }
     }
 
     /// When they could not.
@@ -36,6 +34,16 @@ impl Sight {
     /// A list of Nodes lacked some. If they are too many, nobody is given up from this moment on.
     pub fn nodes_disappeared(&self, gone: usize, of: usize, policy: &SafetyPolicy, now: Timestamp) {
         self.inside.lock().state.nodes_disappeared(gone, of, policy, now);
+    }
+
+    /// Nodes were read with quorum, as asked for at this time.
+    pub fn nodes_counted(&self, asked: Timestamp) {
+        self.inside.lock().recounted = Some(asked);
+    }
+
+    /// When they last were.
+    pub fn recounted(&self) -> Option<Timestamp> {
+        self.inside.lock().recounted
     }
 
     /// Takes a look into account.

@@ -33,7 +33,7 @@ use crate::indexes::{
 };
 use crate::knowledge::Knowledge;
 use crate::permits::Permits;
-use crate::safety::Sight;
+use crate::safety::{self, Safety};
 use crate::tokens::Tokens;
 use crate::{Drivers, Listener, deployment, machine, machineset};
 use feeds::Feeder;
@@ -83,6 +83,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
     let feeder = Feeder { clock: parts.clock.clone(), random: parts.random.clone(), tasks: parts.tasks.clone() };
     let queue = Queue::new("machine", RetryPolicy::default(), &parts.metrics, &parts.random);
     let knowledge = Knowledge::default();
+    let safety = Safety::new(&parts.policy.safety, &parts.metrics, &parts.clock, &parts.random);
     let mut caches = Caches::new();
 
     let (machines, mut machine_feed) = machine_cache(&parts.namespace);
@@ -140,6 +141,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         if let Some((_, feed)) = &mut joined {
             machine::wake::on_nodes(feed, &queue, &machines, &parts.namespace);
         }
+        safety.listen(&mut machine_feed, joined.as_mut().map(|(_, feed)| feed));
         feeder.feed("machineclasses", class_feed, parts.control.clone());
         feeder.feed("secrets", secret_feed, parts.control_core.clone());
     }
@@ -172,7 +174,8 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         gate,
         permits: Permits::new(queue.clone()),
         queue,
-        sight: Sight::default(),
+        sight: safety.sight.clone(),
+        safety,
         leadership: parts.leadership,
         events: parts.events,
         policy,
@@ -218,6 +221,7 @@ async fn begin(cluster: Arc<Cluster>, scope: Scope, concurrency: usize) {
     tracing::info!(namespace = %cluster.namespace, machines = cluster.machines.len(), "all caches are up to date; beginning to work");
     let tasks = &cluster.tasks;
     if scope.has_machines() {
+        safety::begin(&cluster).await;
         let worker = cluster.clone();
         spawn_workers(tasks, cluster.queue.clone(), concurrency, move |key| machine::pass(worker.clone(), key));
     }

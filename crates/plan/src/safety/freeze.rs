@@ -163,6 +163,12 @@ impl State {
         self.frozen.as_ref()
     }
 
+    /// Whether decisions may rest on what is seen. Doubt begins with the note of a disappearance, before anyone has judged it.
+    #[must_use]
+    pub fn sees(&self) -> bool {
+        self.frozen.is_none() && self.disappearance.is_none()
+    }
+
     /// Notes that a list of Nodes lacked some that had been there. Whether that freezes us is seen at the next look, which must
     /// follow at once.
     pub fn nodes_disappeared(&mut self, gone: usize, of: usize, policy: &SafetyPolicy, now: Timestamp) {

@@ -1,0 +1,117 @@
+//! Do we see?
+//!
+//! The watches tell: while both are heard nothing is asked, and this loop costs nothing. When one breaks, its API server is asked
+//! whether it is there at all, again and again until the watch is heard; any answer will do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::events::ours;
+use api::view::NodeView;
+use api::{Machine, MachinePhase, Object};
+use kube::{Api, Client};
+use plan::safety::freeze::{Glance, Line, News, Recount};
+use runtime::cache::{self, Lookup};
+use runtime::client::{RetryClass, Trouble};
+use runtime::events::Severity;
+use runtime::queue::Outcome;
+use runtime::{Key, cache::Cached};
+use tokio::time::timeout;
+
+use super::voice::tell_all;
+use crate::Cluster;
+
+/// Nobody has this name; the reference asks for it too.
+const NOBODY: &str = "dummy_name";
+
+/// Compares the Nodes that are there with those that Machines know, before anything is decided: whoever starts with the wrong
+/// kubeconfig has never seen the right Nodes, and so misses none.
+pub(super) fn take_first_look(cluster: &Cluster) {
+    let Some(target) = &cluster.target else { return };
+    let machines = cluster.machines.list();
+    let joined = machines.iter().filter(|machine| *machine.phase() == MachinePhase::Running && !machine.is_deleting());
+    let nodes: Vec<_> = joined.filter_map(|machine| machine.node_name()).collect();
+    let is_gone = |name: &&api::NodeName| matches!(target.nodes.look_up(&Key::cluster(name.as_str())), Lookup::Absent);
+    let gone = nodes.iter().filter(|name| is_gone(name)).count();
+    let (policy, now) = (&cluster.policy.safety, cluster.clock.now());
+    cluster.sight.nodes_disappeared(gone, nodes.len(), policy, now);
+}
+
+/// Looks once.
+pub(super) async fn pass(cluster: Arc<Cluster>) -> Outcome {
+    let policy = &cluster.policy.safety;
+    let machines = Api::<Machine>::namespaced(cluster.control.clone(), &cluster.namespace);
+    let control = look(cluster.machines.line(), &machines, policy.ask_patience);
+    let target = async {
+        match &cluster.target {
+            None => Line::Heard,
+            Some(target) => look(target.nodes.line(), &nodes(&target.client), policy.ask_patience).await,
+        }
+    };
+    let (control, target) = tokio::join!(control, target);
+    let glance = Glance { control, target, recounted: cluster.sight.recounted(), now: cluster.clock.now() };
+    let judgement = cluster.sight.judge(&glance, policy);
+    match &judgement.news {
+        News::None => {}
+        News::Froze(frozen) => {
+            cluster.safety.metrics.froze(frozen.cause.word());
+            tracing::error!(because = %frozen.cause, "frozen: nothing new is made and nobody is given up");
+            let message = format!("nothing new is made and nobody is given up, because {}", frozen.cause);
+            tell_all(&cluster, Severity::Warning, ours::FROZE, message);
+        }
+        News::Thawed(frozen) => {
+            cluster.safety.metrics.thawed();
+            let lasted = Duration::try_from(glance.now.duration_since(frozen.blind_since)).unwrap_or_default();
+            let lasted = api::GoDuration::from(Duration::from_secs(lasted.as_secs()));
+            tracing::warn!(%lasted, "no longer frozen");
+            let message = format!("everything goes on as usual; for {lasted} we did not see");
+            tell_all(&cluster, Severity::Normal, ours::THAWED, message);
+            look_again_at_everything(&cluster);
+        }
+    }
+    match (judgement.recount, &cluster.target) {
+        (Recount::Due, Some(target)) => {
+            let asked = cluster.clock.now();
+            // A list with quorum; should it not come, we stay frozen and ask again.
+            if let Ok(Ok(())) = timeout(policy.freeze_after, target.nodes.refresh()).await {
+                cluster.sight.nodes_counted(asked);
+                return Outcome::Again { after: Duration::ZERO };
+            }
+            Outcome::Again { after: policy.freeze_after / 5 }
+        }
+        _ => Outcome::Again { after: judgement.again },
+    }
+}
+
+/// Every machine is looked at, though not all at once.
+fn look_again_at_everything(cluster: &Cluster) {
+    let (soon, random) = (cluster.policy.safety.look_again_after, &cluster.safety.random);
+    for machine in cluster.machines.list() {
+        let key = Key::new(machine.namespace(), machine.name());
+        cluster.queue.add_after(key, random.stretched(soon, 1.0));
+    }
+    cluster.safety.vms.add(super::ALL);
+}
+
+fn nodes(client: &Client) -> Api<NodeView> {
+    Api::all(client.clone())
+}
+
+async fn look<K: Cached + Clone + std::fmt::Debug>(line: cache::Line, api: &Api<K>, patience: Duration) -> Line {
+    match line {
+        cache::Line::Open => Line::Heard,
+        cache::Line::Broken { since, why } if is_there(api, patience).await => {
+            Line::Answers { broken_since: since, why }
+        }
+        cache::Line::Broken { .. } => Line::Silent,
+    }
+}
+
+/// Whether the API server answers, whatever it answers: a missing permission or a crowd at the door is not silence.
+async fn is_there<K: Cached + Clone + std::fmt::Debug>(api: &Api<K>, patience: Duration) -> bool {
+    match timeout(patience, api.get_metadata_opt(NOBODY)).await {
+        Err(_) => false,
+        Ok(Ok(_)) => true,
+        Ok(Err(error)) => !matches!(Trouble::of(&error).class, RetryClass::Unreachable | RetryClass::Transient),
+    }
+}

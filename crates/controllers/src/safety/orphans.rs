@@ -1,0 +1,255 @@
+//! Which VMs belong to nobody?
+//!
+//! One scan lists the VMs of every class, through the same gate as every call. A class that cannot be listed stops no other; the
+//! VMs of a class that no longer exists cannot be listed by anybody, which is why a class stays while a Machine uses it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::descriptions::OUT_OF_RANGE;
+use api::names::events::ours;
+use api::{Machine, MachineClass, MachineName, Object, ProviderId};
+use driver::Code;
+use futures::future::join_all;
+use jiff::Timestamp;
+use kube::Resource;
+use parking_lot::Mutex;
+use plan::machine::VmKnowledge;
+use plan::safety::orphans::{Charge, Findings, Listed, Owner, Reach, Scan, Spared, Suspicions, judge};
+use runtime::Key;
+use runtime::cache::{Delta, Lookup, Removal};
+use runtime::events::{Notice, Severity};
+use runtime::queue::Outcome;
+use tokio::time::timeout;
+
+use super::voice::tell_all;
+use crate::Cluster;
+
+/// What is remembered between two scans. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Memory {
+    inside: Arc<Mutex<Inside>>,
+}
+
+#[derive(Default)]
+struct Inside {
+    suspicions: Suspicions,
+    /// Machines that the API server has forgotten.
+    forgotten: BTreeSet<MachineName>,
+    /// The class of each machine that was seen to have a VM, for the day it is gone.
+    classes: BTreeMap<MachineName, String>,
+    last: Option<Timestamp>,
+}
+
+/// Takes note of a change of a Machine, and says whether VMs should be looked at because of it: its VM may be left, or it has
+/// turned out to have several.
+pub(super) fn is_reason_to_look(memory: &Memory, key: &Key, delta: &Delta<Machine>) -> bool {
+    match delta {
+        Delta::Removed { how, .. } | Delta::RemovedUndecodable { how, .. } => {
+            if *how == Removal::Forgotten {
+                memory.inside.lock().forgotten.insert(key.name.as_ref().into());
+            }
+            true
+        }
+        Delta::Changed { old, new } => has_several(new) && !has_several(old),
+        Delta::Added(_) | Delta::Undecodable { .. } | Delta::Mended { .. } => false,
+    }
+}
+
+fn has_several(machine: &Machine) -> bool {
+    let last = &machine.status.last_operation;
+    // The reference says it in the text only.
+    last.error_code == OUT_OF_RANGE || last.description.contains(OUT_OF_RANGE)
+}
+
+/// Scans once, unless the last scan was a moment ago.
+pub(super) async fn pass(cluster: Arc<Cluster>) -> Outcome {
+    let (policy, now) = (&cluster.policy.safety, cluster.clock.now());
+    if super::is_blind(&cluster) {
+        return Outcome::Again { after: policy.ask_blind_every };
+    }
+    if let Some(rest) = cluster.safety.memory.too_soon(policy.orphan_interval, now) {
+        return Outcome::Again { after: rest };
+    }
+    let listing = list(&cluster).await;
+    let mut findings = cluster.safety.memory.judge(&cluster, &listing);
+    if !findings.condemned.is_empty() {
+        // The cache may be late. Whoever is about to delete asks the API server.
+        let asked = timeout(policy.freeze_after, cluster.machines.refresh()).await;
+        if !matches!(asked, Ok(Ok(()))) || super::is_blind(&cluster) {
+            tracing::warn!("VMs seem to have no Machine, but the API server could not be asked; trying again");
+            return Outcome::Again { after: policy.orphan_interval };
+        }
+        findings = cluster.safety.memory.judge(&cluster, &listing);
+    }
+    cluster.safety.memory.inside.lock().suspicions.clone_from(&findings.suspicions);
+    tell(&cluster, &listing, &findings);
+    join_all(findings.condemned.iter().map(|(id, charge)| delete(&cluster, &listing, id, charge))).await;
+    let next = findings.next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+    Outcome::Again { after: next.map_or(policy.orphan_period, |next| next.min(policy.orphan_period)) }
+}
+
+/// All VMs that any class lists, and who could not be asked.
+struct Listing {
+    vms: BTreeMap<ProviderId, Listed>,
+    classes: BTreeMap<String, Arc<MachineClass>>,
+    reach: Reach,
+}
+
+async fn list(cluster: &Cluster) -> Listing {
+    let classes = cluster.classes.list();
+    let mut reach = if cluster.classes.undecodable().is_empty() { Reach::Whole } else { Reach::Partial };
+    let mut vms = BTreeMap::new();
+    for class in &classes {
+        let listed = match cluster.credentials.of(class).await {
+            Ok(secret) => cluster.gate.list(class, secret).await.map_err(|error| error.code()),
+            Err(why) => {
+                tracing::warn!(class = class.name(), %why, "cannot look for VMs without a Machine");
+                Err(Code::FailedPrecondition)
+            }
+        };
+        match listed {
+            Ok(owners) => {
+                for (id, machine) in owners {
+                    vms.entry(id).or_insert_with(|| Listed { machine, class: class.name().to_owned() });
+                }
+            }
+            Err(Code::Unimplemented) => {
+                tracing::debug!(class = class.name(), "its driver has no list, so VMs without a Machine are not found");
+                reach = Reach::Partial;
+            }
+            Err(code) => {
+                reach = Reach::Partial;
+                tracing::warn!(class = class.name(), %code, "its VMs could not be listed");
+                let message = format!("its VMs could not be listed ({code}), so none without a Machine can be found");
+                tell_on(cluster, class, Severity::Warning, ours::ORPHAN_SCAN_FAILED, message);
+            }
+        }
+    }
+    let classes = classes.into_iter().map(|class| (class.name().to_owned(), class)).collect();
+    Listing { vms, classes, reach }
+}
+
+impl Memory {
+    /// How long until the next scan may run; notes that it runs now if it may.
+    fn too_soon(&self, interval: Duration, now: Timestamp) -> Option<Duration> {
+        let mut inside = self.inside.lock();
+        let passed = inside.last.and_then(|last| Duration::try_from(now.duration_since(last)).ok());
+        let rest = passed.and_then(|passed| interval.checked_sub(passed)).filter(|rest| !rest.is_zero());
+        if rest.is_none() {
+            inside.last = Some(now);
+        }
+        rest
+    }
+
+    fn judge(&self, cluster: &Cluster, listing: &Listing) -> Findings {
+        let mut inside = self.inside.lock();
+        let owners: BTreeMap<MachineName, Owner> =
+            listing.vms.values().map(|vm| (vm.machine.clone(), inside.owner(cluster, &vm.machine))).collect();
+        inside.classes.retain(|name, _| owners.contains_key(name));
+        judge(&Scan {
+            vms: &listing.vms,
+            owners: &owners,
+            reach: listing.reach,
+            before: &inside.suspicions,
+            blindness: &cluster.sight.blindness(),
+            policy: &cluster.policy,
+            now: cluster.clock.now(),
+        })
+    }
+
+    fn class_of(&self, machine: &MachineName) -> Option<String> {
+        self.inside.lock().classes.get(machine).cloned()
+    }
+}
+
+impl Inside {
+    fn owner(&mut self, cluster: &Cluster, name: &MachineName) -> Owner {
+        let key = Key::new(cluster.namespace.as_str(), name.as_str());
+        match cluster.machines.look_up(&key) {
+            Lookup::Present(machine) => {
+                self.classes.insert(name.clone(), machine.spec.class.name.clone());
+                self.forgotten.remove(name);
+                match cluster.knowledge.of(&key, &machine.uid()).vm {
+                    VmKnowledge::Calling { .. } => Owner::Unsettled,
+                    _ => Owner::of(&machine),
+                }
+            }
+            Lookup::Undecodable(_) => Owner::Unsettled,
+            Lookup::Absent if self.forgotten.contains(name) => Owner::Forgotten,
+            Lookup::Absent => Owner::Nobody,
+        }
+    }
+}
+
+/// Deletes one VM, unless its machine has shown up while others were being deleted.
+async fn delete(cluster: &Cluster, listing: &Listing, id: &ProviderId, charge: &Charge) {
+    let Some(vm) = listing.vms.get(id) else { return };
+    let owner = cluster.safety.memory.inside.lock().owner(cluster, &vm.machine);
+    let still = match charge {
+        Charge::NoMachine => owner == Owner::Nobody,
+        Charge::SecondOf(own) => owner == Owner::Has(own.clone()),
+    };
+    if !still || super::is_blind(cluster) || cluster.leadership.check().is_err() {
+        return;
+    }
+    let remembered = cluster.safety.memory.class_of(&vm.machine).and_then(|class| listing.classes.get(&class));
+    let Some(class) = remembered.or_else(|| listing.classes.get(&vm.class)) else { return };
+    let deleted = match cluster.credentials.of(class).await {
+        Ok(secret) => {
+            cluster.gate.delete_orphan(stub(class, vm, id), class, secret).await.map_err(|error| error.code())
+        }
+        Err(_) => Err(Code::FailedPrecondition),
+    };
+    match deleted {
+        Ok(_) | Err(Code::NotFound) => {
+            cluster.safety.metrics.deleted();
+            cluster.safety.memory.inside.lock().suspicions.remove(id);
+            tracing::warn!(vm = %id, machine = %vm.machine, because = %charge, "deleted a VM that belonged to nobody");
+            let message = format!("deleted VM {id} of machine {:?}, because {charge}", vm.machine.as_str());
+            tell_on(cluster, class, Severity::Normal, ours::ORPHAN_DELETED, message);
+        }
+        Err(code) => {
+            tracing::warn!(vm = %id, machine = %vm.machine, %code, "failed to delete a VM that belongs to nobody");
+            let message = format!(
+                "VM {id} of machine {:?} could not be deleted ({code}), although {charge}",
+                vm.machine.as_str()
+            );
+            tell_on(cluster, class, Severity::Warning, ours::ORPHAN_NOT_DELETED, message);
+        }
+    }
+    // Should a machine of that name have been made meanwhile, it must ask again.
+    cluster.queue.add(Key::new(cluster.namespace.as_str(), vm.machine.as_str()));
+}
+
+/// No more than a driver may rely on.
+fn stub(class: &MachineClass, vm: &Listed, id: &ProviderId) -> Arc<Machine> {
+    let mut machine = Machine::default();
+    machine.metadata.name = Some(vm.machine.as_str().to_owned());
+    machine.metadata.namespace = Some(class.namespace().to_owned());
+    machine.spec.provider_id = id.clone();
+    Arc::new(machine)
+}
+
+/// Says who is held back, and why: a VM that stays without a Machine must be somebody's decision.
+fn tell(cluster: &Cluster, listing: &Listing, findings: &Findings) {
+    let held_back: Vec<_> = findings.spared.iter().filter(|(_, why)| !matches!(why, Spared::Young { .. })).collect();
+    cluster.safety.metrics.accused(findings.spared.len() - held_back.len() + findings.condemned.len(), held_back.len());
+    for (id, why) in &findings.spared {
+        let machine = listing.vms.get(id).map_or("", |vm| vm.machine.as_str());
+        tracing::info!(vm = %id, machine, %why, "a VM seems to have no Machine and stays");
+    }
+    let Some((first, why)) = held_back.first() else { return };
+    let others = match held_back.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!("VM {first}{others} stays although no Machine claims it: {why}");
+    tracing::error!("{message}");
+    tell_all(cluster, Severity::Warning, ours::ORPHANS_HELD_BACK, message);
+}
+
+fn tell_on(cluster: &Cluster, class: &MachineClass, severity: Severity, reason: &'static str, message: String) {
+    cluster.events.emit(Notice { about: class.object_ref(&()), severity, reason: reason.into(), message });
+}

@@ -1,0 +1,23 @@
+//! What the loops say to people.
+//!
+//! What concerns all machines is told on the Lease of the controller: it is in the namespace that operators look at, it outlives
+//! every Machine, and its Events already tell who leads.
+
+use std::borrow::Cow;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use runtime::events::{Notice, Severity};
+
+use crate::Cluster;
+
+/// Tells something that concerns all machines.
+pub(super) fn tell_all(cluster: &Cluster, severity: Severity, reason: &'static str, message: String) {
+    let about = ObjectReference {
+        api_version: Some("coordination.k8s.io/v1".to_owned()),
+        kind: Some("Lease".to_owned()),
+        namespace: Some(cluster.namespace.clone()),
+        name: Some(api::names::MACHINE_CONTROLLER_LEASE.to_owned()),
+        ..ObjectReference::default()
+    };
+    cluster.events.emit(Notice { about, severity, reason: Cow::Borrowed(reason), message });
+}
