@@ -73,6 +73,20 @@ pub struct Parts {
     pub listener: Option<Listener>,
 }
 
+impl Parts {
+    fn for_the_fleet(&self) -> FleetParts<'_> {
+        FleetParts {
+            namespace: &self.namespace,
+            policy: &self.policy,
+            leadership: self.leadership.clone(),
+            events: self.events.clone(),
+            metrics: &self.metrics,
+            clock: &self.clock,
+            random: &self.random,
+        }
+    }
+}
+
 /// Starts all controllers. They list and watch at once, and act as soon as they lead and have seen everything.
 pub fn start(parts: Parts) -> Arc<Cluster> {
     start_scope(parts, Scope::Everything)
@@ -95,18 +109,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         caches.add(&classes);
         caches.add(&secrets);
     }
-    let mut declared = scope.has_fleet().then(|| {
-        let parts = FleetParts {
-            namespace: &parts.namespace,
-            policy: &parts.policy,
-            leadership: parts.leadership.clone(),
-            events: parts.events.clone(),
-            metrics: &parts.metrics,
-            clock: &parts.clock,
-            random: &parts.random,
-        };
-        Declared::of(parts, &mut caches)
-    });
+    let mut declared = scope.has_fleet().then(|| Declared::of(parts.for_the_fleet(), &mut caches));
     let credentials = Credentials::new(parts.control_core.clone(), secrets.clone());
 
     let mut joined = parts.target.map(|client| {
