@@ -3,7 +3,12 @@
 //! Everything is real except time and the cloud: client, caches, queue, planner, driver contract, watches. A virtual hour costs
 //! milliseconds, and the same seed takes the same course.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up must fail where it stands")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot be set up must fail where it stands"
+)]
 
 mod costs;
 mod mishaps;
