@@ -15,14 +15,26 @@ use runtime::queue::Queue;
 /// The permits of one cluster. Clones are the same.
 #[derive(Clone)]
 pub struct Permits {
-    held: Arc<Mutex<BTreeMap<String, BTreeSet<Key>>>>,
+    held: Arc<Mutex<BTreeMap<String, Held>>>,
     queue: Queue<Key>,
+}
+
+struct Held {
+    by: Key,
+    waiting: BTreeSet<Key>,
 }
 
 /// The right to decide for one deployment, until it is dropped.
 pub struct Permit {
     deployment: String,
     permits: Permits,
+    end: End,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Release,
+    Keep,
 }
 
 impl Permits {
@@ -31,24 +43,51 @@ impl Permits {
         Self { held: Arc::default(), queue }
     }
 
-    /// The permit for a deployment; if somebody has it, `key` is queued when that one is done.
+    /// The permit for a deployment, also if `key` has [kept](Permit::keep) it; if somebody else has it, `key` is queued when that
+    /// one is done.
     #[must_use]
     pub fn claim(&self, deployment: &str, key: &Key) -> Option<Permit> {
         let mut held = self.held.lock();
-        if let Some(waiting) = held.get_mut(deployment) {
-            waiting.insert(key.clone());
+        let entry =
+            held.entry(deployment.to_owned()).or_insert_with(|| Held { by: key.clone(), waiting: BTreeSet::new() });
+        if entry.by != *key {
+            entry.waiting.insert(key.clone());
             return None;
         }
-        held.insert(deployment.to_owned(), BTreeSet::new());
-        Some(Permit { deployment: deployment.to_owned(), permits: self.clone() })
+        Some(Permit { deployment: deployment.to_owned(), permits: self.clone(), end: End::Release })
+    }
+
+    /// Gives back what `key` has kept, if anything: it is now known what became of it.
+    pub fn settle(&self, key: &Key) {
+        let kept: Vec<String> = {
+            let held = self.held.lock();
+            held.iter().filter(|(_, held)| held.by == *key).map(|(deployment, _)| deployment.clone()).collect()
+        };
+        for deployment in kept {
+            self.release(&deployment);
+        }
+    }
+
+    fn release(&self, deployment: &str) {
+        let done = self.held.lock().remove(deployment);
+        for key in done.into_iter().flat_map(|held| held.waiting) {
+            self.queue.add(key);
+        }
+    }
+}
+
+impl Permit {
+    /// Leaves the permit with its holder beyond this pass: what the API server made of its write is not known, and until the
+    /// cache shows it nobody else may count. The holder's next pass claims it again or [settles](Permits::settle) it.
+    pub fn keep(mut self) {
+        self.end = End::Keep;
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let waiting = self.permits.held.lock().remove(&self.deployment);
-        for key in waiting.unwrap_or_default() {
-            self.permits.queue.add(key);
+        if self.end == End::Release {
+            self.permits.release(&self.deployment);
         }
     }
 }
@@ -76,6 +115,21 @@ mod tests {
         drop(held);
         assert_eq!(permits.queue.len(), 1);
         assert!(permits.held.lock().is_empty(), "and nothing is left of it");
+        assert!(permits.claim("pool", &b).is_some());
+    }
+
+    #[test]
+    fn one_who_does_not_know_what_became_of_its_write_keeps_it_until_it_does() {
+        let permits = permits();
+        let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
+        permits.claim("pool", &a).unwrap().keep();
+        assert!(permits.claim("pool", &b).is_none(), "nobody may count while that is open");
+        permits.claim("pool", &a).expect("it comes back to its holder").keep();
+        assert!(permits.queue.is_empty());
+        permits.settle(&b);
+        assert!(permits.claim("pool", &b).is_none(), "nobody settles for somebody else");
+        permits.settle(&a);
+        assert_eq!(permits.queue.len(), 1);
         assert!(permits.claim("pool", &b).is_some());
     }
 

@@ -95,6 +95,8 @@ pub(crate) struct Run {
     /// How long a machine may take until its node has joined.
     #[arg(long, value_name = "DURATION", default_value = "20m", value_parser = go_duration)]
     pub(crate) machine_creation_timeout: std::time::Duration,
+    #[command(flatten)]
+    pub(crate) health: Health,
     /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Without it, a virtual cloud lives and dies with this process.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) driver_endpoint: Option<Endpoint>,
@@ -136,6 +138,49 @@ pub(crate) struct VirtualCloud {
     pub(crate) allow_doubles: bool,
     #[command(flatten)]
     pub(crate) log: Log,
+}
+
+/// When a machine is given up.
+#[derive(Debug, Args)]
+pub(crate) struct Health {
+    /// How long a machine may be unhealthy before it is given up.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = go_duration)]
+    pub(crate) machine_health_timeout: std::time::Duration,
+    /// How long an in-place update may take before it counts as failed.
+    #[arg(long, value_name = "DURATION", default_value = "20m", value_parser = go_duration)]
+    pub(crate) machine_inplace_update_timeout: std::time::Duration,
+    /// Node conditions, separated by commas, that make a node unhealthy unless they are False.
+    #[arg(long, value_name = "TYPES", default_value = api::names::conditions::node::UNHEALTHY_BY_DEFAULT)]
+    pub(crate) node_conditions: String,
+    /// How many machines of a deployment may be on their way at once for being unhealthy: a number, or a percentage of them.
+    #[arg(long, value_name = "LIMIT", default_value = "1")]
+    pub(crate) machine_max_replacements: plan::permit::Limit,
+    /// Hold a node that says nothing of Ready for unhealthy. The reference does not.
+    #[arg(long)]
+    pub(crate) missing_ready_is_unhealthy: bool,
+    /// Until a creation that ran into a quota is tried again; 0s for ten minutes.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = go_duration)]
+    pub(crate) resource_exhausted_retry: std::time::Duration,
+}
+
+impl Health {
+    /// The policy with these limits in it.
+    pub(crate) fn apply(&self, policy: plan::Policy) -> plan::Policy {
+        use plan::policy::MissingReady;
+        plan::Policy {
+            health_timeout: self.machine_health_timeout,
+            in_place_timeout: self.machine_inplace_update_timeout,
+            node_conditions: self.node_conditions.split(',').map(str::to_owned).collect(),
+            max_replacements: self.machine_max_replacements,
+            missing_ready: if self.missing_ready_is_unhealthy {
+                MissingReady::Unhealthy
+            } else {
+                MissingReady::Healthy
+            },
+            exhausted_retry: self.resource_exhausted_retry,
+            ..policy
+        }
+    }
 }
 
 /// What is told while working.
@@ -207,6 +252,21 @@ mod tests {
         assert_eq!(run.log.verbosity, 3);
         assert!(run_with(&["--leader-elect"]).unwrap().leader_elect);
         assert_eq!(run_with(&["-v=4"]).unwrap().log.verbosity, 4);
+    }
+
+    #[test]
+    fn without_flags_machines_are_given_up_as_the_reference_does_it() {
+        let run = run_with(&[]).unwrap();
+        let policy = run.health.apply(plan::Policy::default());
+        assert_eq!(policy, plan::Policy::default());
+        assert_eq!(policy.creation_timeout, run.machine_creation_timeout);
+        let run =
+            run_with(&["--machine-max-replacements=25%", "--node-conditions=A,B", "--missing-ready-is-unhealthy"]);
+        let policy = run.unwrap().health.apply(plan::Policy::default());
+        assert_eq!(policy.max_replacements, plan::permit::Limit::Percent(25));
+        assert_eq!(policy.node_conditions, ["A", "B"]);
+        let said = run_with(&["--machine-max-replacements=some"]).unwrap_err().to_string();
+        assert!(said.contains("neither a number such as 2 nor a percentage"), "{said}");
     }
 
     #[test]

@@ -48,6 +48,17 @@ impl Stumble {
             _ => Outcome::Failed,
         }
     }
+
+    /// Whether the API server may hold something else than our cache shows: the write may have gone through, or somebody else
+    /// was faster.
+    pub(super) fn leaves_doubt(&self) -> bool {
+        match self {
+            Self::Api { trouble, .. } => {
+                matches!(trouble.class, RetryClass::Transient | RetryClass::Undecodable | RetryClass::Conflict)
+            }
+            Self::NotLeading(_) | Self::NothingChanged { .. } | Self::Missing(_) => false,
+        }
+    }
 }
 
 pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<(), Stumble> {

@@ -8,6 +8,7 @@ pub(crate) mod wake;
 use std::sync::Arc;
 use std::time::Duration;
 
+use act::Stumble;
 use api::{Machine, Object};
 use observe::Seen;
 use plan::Wake;
@@ -25,9 +26,11 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
         Lookup::Present(machine) => machine,
         Lookup::Absent => {
             cluster.knowledge.forget(&key);
+            cluster.permits.settle(&key);
             return Outcome::Done;
         }
         Lookup::Undecodable(remains) => {
+            cluster.permits.settle(&key);
             tracing::warn!(machine = %key, error = %remains.error, "cannot be read, so it is left alone");
             crate::unreadable::tell::<Machine>(&cluster.events, &remains);
             return Outcome::Done;
@@ -38,24 +41,33 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
         return Outcome::Again { after: cluster.policy.short_retry };
     }
     let Some((seen, plan)) = decide(&cluster, &key, machine).await else { return Outcome::Failed };
-    let Some(deployment) = &plan.alone_in else { return act(&cluster, &key, &seen, &plan).await };
-    let Some(_permit) = cluster.permits.claim(deployment, &key) else { return Outcome::Done };
+    let Some(deployment) = &plan.alone_in else {
+        cluster.permits.settle(&key);
+        return act(&cluster, &key, &seen, &plan).await.unwrap_or_else(|stumble| stumble.outcome());
+    };
+    let Some(permit) = cluster.permits.claim(deployment, &key) else { return Outcome::Done };
     // What was seen may be older than what the last holder did. From here on nobody else decides for the deployment.
     let Some(machine) = cluster.machines.get(&key) else { return Outcome::Again { after: Duration::ZERO } };
-    match decide(&cluster, &key, machine).await {
-        Some((seen, plan)) => act(&cluster, &key, &seen, &plan).await,
-        None => Outcome::Failed,
+    let Some((seen, plan)) = decide(&cluster, &key, machine).await else { return Outcome::Failed };
+    match act(&cluster, &key, &seen, &plan).await {
+        Ok(outcome) => outcome,
+        Err(stumble) => {
+            if stumble.leaves_doubt() {
+                permit.keep();
+            }
+            stumble.outcome()
+        }
     }
 }
 
 /// Does what the plan says.
-async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Outcome {
+async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<Outcome, Stumble> {
     Decision::of(Subject::Machine, key, &plan.steps, &plan.because, plan.wake).tell(cluster.listener.as_ref());
     match act::carry_out(cluster, key, seen, plan).await {
-        Ok(()) => outcome(plan.wake, &cluster.clock),
+        Ok(()) => Ok(outcome(plan.wake, &cluster.clock)),
         Err(stumble) => {
             tracing::info!(machine = %key, uid = %seen.machine.uid(), why = %stumble, "a step did not go through; planning afresh");
-            stumble.outcome()
+            Err(stumble)
         }
     }
 }

@@ -11,6 +11,7 @@
 )]
 
 mod costs;
+mod health;
 mod mishaps;
 mod replicas;
 mod secrets;

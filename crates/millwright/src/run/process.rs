@@ -100,7 +100,9 @@ pub(super) async fn work(
         drivers,
         leadership,
         events,
-        policy: Policy { creation_timeout: options.machine_creation_timeout, ..Policy::default() },
+        policy: options
+            .health
+            .apply(Policy { creation_timeout: options.machine_creation_timeout, ..Policy::default() }),
         concurrency: usize::from(options.concurrent_syncs),
         driver_places: usize::from(options.concurrent_syncs),
         metrics,

@@ -318,14 +318,15 @@ fn while_we_are_blind_nobody_is_given_up(#[case] phase: &str) {
 }
 
 #[test]
-fn time_in_which_we_were_blind_counts_against_no_timeout() {
-    let mut world = ill();
+fn time_in_which_we_were_blind_counts_against_no_creation() {
+    let mut world = World::new();
+    world.settle();
     world.blindness.begin(world.now);
     world.wait(Duration::from_hours(1));
     world.blindness.end(world.now);
     world.settle();
-    assert_eq!(*world.phase(), MachinePhase::Unknown);
-    world.wait(HEALTH + Duration::from_secs(2));
+    assert_eq!(*world.phase(), MachinePhase::Pending);
+    world.wait(Duration::from_secs(20 * 60 + 2));
     world.settle();
     assert_eq!(*world.phase(), MachinePhase::Failed);
 }
