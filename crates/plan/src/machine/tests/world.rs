@@ -233,8 +233,8 @@ impl World {
                     if let Some(node) = node_label {
                         m["metadata"]["labels"]["node"] = json!(node);
                     }
-                    for (key, value) in annotations {
-                        m["metadata"]["annotations"][*key] = json!(value);
+                    if !annotations.is_empty() {
+                        merge(&mut m["metadata"]["annotations"], &json!(annotations));
                     }
                     if let Some(id) = provider_id {
                         m["spec"]["providerID"] = json!(id);

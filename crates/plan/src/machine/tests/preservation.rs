@@ -1,0 +1,242 @@
+//! Preserving a machine: who wishes it, for how long, and what is undone afterwards.
+
+use std::time::Duration;
+
+use api::names::annotations::{LAST_APPLIED_NODE_PRESERVE, PRESERVE, SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_US};
+use api::names::taints;
+use api::{MachinePhase, Object};
+use rstest::rstest;
+use serde_json::json;
+
+use super::super::*;
+use super::world::World;
+
+const EXPIRY: Duration = Duration::from_hours(96);
+
+fn wish(world: &mut World, value: &str) {
+    world.edit(|m| m["metadata"]["annotations"][PRESERVE] = json!(value));
+}
+
+fn wish_on_node(world: &mut World, value: Option<&str>) {
+    world.edit_node(|n| match value {
+        Some(value) => n["metadata"]["annotations"][PRESERVE] = json!(value),
+        None => drop(n["metadata"]["annotations"].as_object_mut().unwrap().remove(PRESERVE)),
+    });
+}
+
+fn expires(world: &World) -> Option<jiff::Timestamp> {
+    world.machine().status.current_status.preserve_expiry_time.map(api::Time::timestamp)
+}
+
+fn says(world: &World) -> Option<(String, String, String)> {
+    let condition = world.node.as_ref()?.condition("Preserved")?;
+    Some((condition.status.to_string(), condition.reason.to_string(), condition.message.to_string()))
+}
+
+fn said(status: &str, reason: &str, message: &str) -> Option<(String, String, String)> {
+    Some((status.into(), reason.into(), message.into()))
+}
+
+#[test]
+fn now_preserves_a_running_machine_until_its_time_is_up_and_undoes_all_of_it_then() {
+    let mut world = World::running();
+    let begin = world.now;
+    wish(&mut world, "now");
+    world.settle();
+    let expiry = facts::later(begin, EXPIRY);
+    assert_eq!(expires(&world), Some(expiry));
+    assert_eq!(
+        says(&world),
+        said("True", "Preserved by user.", "Machine preserved until 2026-01-05 00:00:00 +0000 UTC.")
+    );
+    let node = world.node.as_ref().unwrap();
+    assert_eq!(node.annotation(SCALE_DOWN_DISABLED), Some("true"));
+    assert_eq!(node.annotation(SCALE_DOWN_DISABLED_BY_US), Some("true"));
+    assert!(!node.spec.unschedulable && node.spec.taints.is_empty());
+    assert_eq!(world.told, ["Preserved"]);
+
+    let plan = world.plan();
+    assert_eq!(plan.wake, Wake::By { awaited: Awaited::Change, at: expiry }, "woken at that very moment");
+    world.now = expiry;
+    world.settle();
+    assert_eq!(expires(&world), None);
+    assert_eq!(says(&world), said("False", "Preservation stopped.", ""));
+    let node = world.node.as_ref().unwrap();
+    assert_eq!((node.annotation(SCALE_DOWN_DISABLED), node.annotation(SCALE_DOWN_DISABLED_BY_US)), (None, None));
+    assert_eq!(world.machine().annotation(PRESERVE), None);
+    assert_eq!(world.told, ["Preserved", "PreservationEnded"]);
+    assert_eq!(world.plan().because, Reason::Converged);
+}
+
+#[test]
+fn the_end_is_written_down_last_so_that_whoever_dies_before_is_followed() {
+    let mut world = World::running();
+    wish(&mut world, "now");
+    world.settle();
+    world.wait(EXPIRY);
+    let steps = world.plan().steps;
+    let [Step::PatchNode(_), Step::Patch(_), Step::Status(last), Step::Tell(_)] = steps.as_slice() else {
+        panic!("{steps:#?}")
+    };
+    assert_eq!(last.current_status.as_ref().unwrap().preserve_expiry_time, None);
+}
+
+#[test]
+fn a_machine_that_fails_is_preserved_in_the_very_write_that_says_so() {
+    let mut world = World::running();
+    wish(&mut world, "when-failed");
+    world.report(&[("Ready", "False")]);
+    world.settle();
+    assert_eq!((world.phase().clone(), expires(&world)), (MachinePhase::Unknown, None));
+    world.wait(Duration::from_mins(11));
+    let plan = world.plan();
+    let Some(Step::Status(write)) = plan.steps.first() else { panic!("{plan:#?}") };
+    let current = write.current_status.as_ref().unwrap();
+    assert_eq!(current.phase, MachinePhase::Failed);
+    assert!(current.preserve_expiry_time.is_some(), "or its set would replace it in between");
+}
+
+#[rstest]
+#[case::user("when-failed", "Preserved by user.")]
+#[case::set("auto-preserved", "Preserved by MCM.")]
+fn a_failed_machine_is_tainted_and_hidden_from_the_autoscaler(#[case] value: &str, #[case] _reason: &str) {
+    let mut world = World::running();
+    wish(&mut world, value);
+    world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
+    world.report(&[("Ready", "False")]);
+    world.pass();
+    let node = world.node.as_ref().unwrap();
+    let taint = &node.spec.taints[0];
+    assert_eq!((taint.key.as_str(), taint.effect.to_string()), (taints::PRESERVED, "NoSchedule".to_owned()));
+    assert_eq!(taint.time_added.map(api::Time::timestamp), Some(world.now));
+    assert_eq!(node.annotation(SCALE_DOWN_DISABLED_BY_US), Some("true"));
+    assert!(!node.spec.unschedulable, "a cordon belongs to whoever set it");
+}
+
+#[test]
+fn a_users_cordon_and_a_users_word_to_the_autoscaler_are_left_alone() {
+    let mut world = World::running();
+    world.edit_node(|n| {
+        n["spec"]["unschedulable"] = json!(true);
+        n["metadata"]["annotations"][SCALE_DOWN_DISABLED] = json!("true");
+    });
+    wish(&mut world, "now");
+    world.settle();
+    assert_eq!(world.node.as_ref().unwrap().annotation(SCALE_DOWN_DISABLED_BY_US), None, "it is not ours to claim");
+    wish(&mut world, "false");
+    world.settle();
+    let node = world.node.as_ref().unwrap();
+    assert!(node.spec.unschedulable);
+    assert_eq!(node.annotation(SCALE_DOWN_DISABLED), Some("true"));
+    assert_eq!(expires(&world), None);
+    assert_eq!(world.machine().annotation(PRESERVE), Some("false"), "it may count again");
+}
+
+#[test]
+fn a_machine_that_recovers_loses_the_wish_of_its_set_even_if_nobody_had_acted_on_it() {
+    let mut world = World::running();
+    wish(&mut world, "auto-preserved");
+    world.settle();
+    assert_eq!(world.machine().annotation(PRESERVE), None);
+    assert_eq!(expires(&world), None);
+    wish(&mut world, "when-failed");
+    world.settle();
+    assert_eq!(world.machine().annotation(PRESERVE), Some("when-failed"), "but a user's wish stays for the next time");
+}
+
+#[test]
+fn once_the_node_has_spoken_it_decides_and_its_silence_counts() {
+    let mut world = World::running();
+    wish(&mut world, "when-failed");
+    wish_on_node(&mut world, Some("now"));
+    world.settle();
+    assert!(expires(&world).is_some());
+    assert_eq!(world.machine().annotation(PRESERVE), None);
+    assert_eq!(world.machine().annotation(LAST_APPLIED_NODE_PRESERVE), Some("now"));
+
+    wish_on_node(&mut world, None);
+    world.settle();
+    assert_eq!(expires(&world), None, "it was taken from the node");
+    assert_eq!(world.machine().annotation(LAST_APPLIED_NODE_PRESERVE), None);
+
+    wish(&mut world, "now");
+    world.settle();
+    assert!(expires(&world).is_some(), "the machine's own wish counts again");
+}
+
+#[test]
+fn what_a_lost_node_had_wished_goes_on_counting() {
+    let mut world = World::running();
+    wish_on_node(&mut world, Some("now"));
+    world.settle();
+    let expiry = expires(&world);
+    world.node = None;
+    world.settle();
+    assert_eq!((expires(&world), expiry.is_some()), (expiry, true));
+    wish(&mut world, "false");
+    world.settle();
+    assert_eq!(expires(&world), None, "and its machine can still be told otherwise");
+}
+
+#[rstest]
+#[case::on_the_machine(true)]
+#[case::on_the_node(false)]
+fn nonsense_is_remarked_on_and_holds_up_no_expiry(#[case] on_machine: bool) {
+    let mut world = World::running();
+    wish_on_node(&mut world, Some("now"));
+    world.settle();
+    if on_machine {
+        wish(&mut world, "nwo");
+    } else {
+        wish_on_node(&mut world, Some("nwo"));
+    }
+    world.settle();
+    let plan = world.plan();
+    assert_eq!(plan.remarks.iter().map(|remark| remark.reason).collect::<Vec<_>>(), ["PreserveValueInvalid"]);
+    assert!(expires(&world).is_some(), "what was said before still stands");
+    world.now = expires(&world).unwrap();
+    world.settle();
+    assert_eq!(expires(&world), None);
+}
+
+#[test]
+fn preservation_starts_no_health_timeout_anew() {
+    let mut world = World::running();
+    world.report(&[("Ready", "False")]);
+    world.settle();
+    let since = world.machine().status.current_status.last_update_time;
+    world.wait(Duration::from_mins(5));
+    wish(&mut world, "now");
+    world.settle();
+    assert!(expires(&world).is_some());
+    assert_eq!(world.machine().status.current_status.last_update_time, since);
+    world.wait(Duration::from_secs(301));
+    world.pass();
+    assert_eq!(*world.phase(), MachinePhase::Failed);
+}
+
+#[test]
+fn its_own_timeout_beats_the_flag_and_a_later_change_moves_nothing() {
+    let mut world = World::running();
+    world.edit(|m| m["spec"]["machinePreserveTimeout"] = json!("1h"));
+    wish(&mut world, "now");
+    let begin = world.now;
+    world.settle();
+    assert_eq!(expires(&world), Some(facts::later(begin, Duration::from_hours(1))));
+    world.edit(|m| m["spec"]["machinePreserveTimeout"] = json!("9h"));
+    world.settle();
+    assert_eq!(expires(&world), Some(facts::later(begin, Duration::from_hours(1))));
+}
+
+#[test]
+fn a_machine_without_a_target_cluster_is_preserved_too() {
+    let mut world = World::new();
+    world.joins = false;
+    world.settle();
+    wish(&mut world, "now");
+    world.settle();
+    assert!(expires(&world).is_some());
+    world.now = expires(&world).unwrap();
+    world.settle();
+    assert_eq!((expires(&world), world.machine().annotation(PRESERVE)), (None, None));
+}
