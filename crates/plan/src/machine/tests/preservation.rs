@@ -28,13 +28,13 @@ fn expires(world: &World) -> Option<jiff::Timestamp> {
     world.machine().status.current_status.preserve_expiry_time.map(api::Time::timestamp)
 }
 
-fn says(world: &World) -> Option<(String, String, String)> {
-    let condition = world.node.as_ref()?.condition("Preserved")?;
-    Some((condition.status.to_string(), condition.reason.to_string(), condition.message.to_string()))
+fn says(world: &World) -> (String, String, String) {
+    let condition = world.node.as_ref().unwrap().condition("Preserved").unwrap();
+    (condition.status.to_string(), condition.reason.to_string(), condition.message.to_string())
 }
 
-fn said(status: &str, reason: &str, message: &str) -> Option<(String, String, String)> {
-    Some((status.into(), reason.into(), message.into()))
+fn said(status: &str, reason: &str, message: &str) -> (String, String, String) {
+    (status.into(), reason.into(), message.into())
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn a_machine_that_fails_is_preserved_in_the_very_write_that_says_so() {
 }
 
 #[rstest]
-#[case::user("when-failed", "Preserved by user.")]
-#[case::set("auto-preserved", "Preserved by MCM.")]
-fn a_failed_machine_is_tainted_and_hidden_from_the_autoscaler(#[case] value: &str, #[case] _reason: &str) {
+#[case::user("when-failed")]
+#[case::set("auto-preserved")]
+fn a_failed_machine_is_tainted_and_hidden_from_the_autoscaler(#[case] value: &str) {
     let mut world = World::running();
     wish(&mut world, value);
     world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
