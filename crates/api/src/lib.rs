@@ -23,6 +23,7 @@ mod machine;
 mod machine_class;
 mod machine_deployment;
 mod machine_set;
+pub mod merge;
 mod metadata;
 pub mod names;
 mod operation;

@@ -8,6 +8,7 @@
 
 pub mod class;
 pub mod custody;
+pub mod deployment;
 pub mod drain;
 pub mod gate;
 pub mod lookup;

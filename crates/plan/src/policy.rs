@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::drain;
 use crate::machineset::SetPolicy;
+use crate::deployment::FleetPolicy;
 use crate::permit::Limit;
 use crate::safety::SafetyPolicy;
 
@@ -61,6 +62,8 @@ pub struct Policy {
     pub drain: drain::Limits,
     /// How sets keep their machines.
     pub set: SetPolicy,
+    /// How deployments roll, and how many machines are too many.
+    pub fleet: FleetPolicy,
 }
 
 impl Default for Policy {
@@ -91,6 +94,7 @@ impl Default for Policy {
             safety: SafetyPolicy::default(),
             drain: drain::Limits::default(),
             set: SetPolicy::default(),
+            fleet: FleetPolicy::default(),
         }
     }
 }

@@ -62,6 +62,8 @@ pub enum Awaited {
     DriverAnswer,
     /// A failed call may be tried again; only time brings this about.
     Retry,
+    /// A deployment's sets, their machines or nodes get on.
+    Sets,
     /// The Node registers, or becomes healthy.
     Node,
     /// A machine of the same deployment comes back, or goes.
@@ -82,6 +84,7 @@ impl fmt::Display for Awaited {
             Self::Secret => "its Secret",
             Self::DriverAnswer => "the cloud's answer",
             Self::Retry => "the next attempt",
+            Self::Sets => "its sets and machines",
             Self::Node => "its Node",
             Self::Sibling => "another machine of its deployment",
             Self::Sight => "sight of the API servers",

@@ -35,6 +35,48 @@ pub mod deployment {
     pub const OVERSHOOTING: &str = "OverShootingReplicaCount";
     /// Frozen: one of its sets is.
     pub const STATE_SYNC: &str = "MachineDeploymentStateSync";
+
+    /// The message of [`MINIMUM_REPLICAS_AVAILABLE`].
+    pub const AVAILABLE_MESSAGE: &str = "Deployment has minimum availability.";
+    /// The message of [`MINIMUM_REPLICAS_UNAVAILABLE`].
+    pub const UNAVAILABLE_MESSAGE: &str = "Deployment does not have minimum availability.";
+    /// The message of [`DEPLOYMENT_PAUSED`].
+    pub const PAUSED_MESSAGE: &str = "Deployment is paused";
+    /// The message of [`DEPLOYMENT_RESUMED`].
+    pub const RESUMED_MESSAGE: &str = "Deployment is resumed";
+    /// The message of [`STATE_SYNC`].
+    pub const STATE_SYNC_MESSAGE: &str =
+        "MachineDeployment State was inconsistent, hence safety controller has fixed this and frozen it";
+
+    /// The message of [`NEW_MACHINE_SET_CREATED`].
+    pub fn created(set: &str) -> String {
+        format!("Created new machine set {set:?}")
+    }
+
+    /// The message of [`FOUND_NEW_MACHINE_SET`].
+    pub fn found(set: &str) -> String {
+        format!("Found new machine set {set:?}")
+    }
+
+    /// The message of [`MACHINE_SET_UPDATED`]; `about` is `MachineSet "<name>"`.
+    pub fn progressing(about: &str) -> String {
+        format!("{about} is progressing.")
+    }
+
+    /// The message of [`NEW_MACHINE_SET_AVAILABLE`].
+    pub fn progressed(about: &str) -> String {
+        format!("{about} has successfully progressed.")
+    }
+
+    /// The message of [`PROGRESS_DEADLINE_EXCEEDED`].
+    pub fn timed_out(about: &str) -> String {
+        format!("{about} has timed out progressing.")
+    }
+
+    /// The message of [`OVERSHOOTING`], on the set and its deployment alike.
+    pub fn overshooting(set: &str, count: i32, limit: i32) -> String {
+        format!("The number of machines backing MachineSet: {set} is {count} >= {limit} which is the Max-ScaleUp-Limit")
+    }
 }
 
 /// Conditions of a MachineSet. The manager writes them.

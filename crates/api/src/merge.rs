@@ -1,0 +1,56 @@
+//! What a merge patch must say to turn one object into another.
+//!
+//! Writers that change a copy of what they saw and send only the difference touch nothing else: a field we do not know, or that
+//! someone else changed meanwhile, is not in the patch. Maps are compared key by key; lists are replaced whole, which is all that a
+//! merge patch can do with them, so whoever changes one guards the write with the version it saw.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The merge patch that turns `before` into `after`; `None` if there is nothing to change.
+#[must_use]
+pub fn changes<T: Serialize>(before: &T, after: &T) -> Option<Value> {
+    match (serde_json::to_value(before), serde_json::to_value(after)) {
+        (Ok(before), Ok(after)) => difference(&before, &after),
+        // Our own types are written to JSON by construction; a patch that says nothing is the safe answer all the same.
+        _ => None,
+    }
+}
+
+fn difference(before: &Value, after: &Value) -> Option<Value> {
+    if before == after {
+        return None;
+    }
+    let (Value::Object(old), Value::Object(new)) = (before, after) else { return Some(after.clone()) };
+    let mut patch = Map::new();
+    for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in new {
+        let change = match old.get(key) {
+            Some(old) => difference(old, value),
+            None => Some(value.clone()),
+        };
+        if let Some(change) = change {
+            patch.insert(key.clone(), change);
+        }
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    #[rstest]
+    #[case(json!({"a": 1}), json!({"a": 1}), None)]
+    #[case(json!({"a": 1, "b": {"c": 2, "d": 3}}), json!({"a": 1, "b": {"c": 4}}), Some(json!({"b": {"c": 4, "d": null}})))]
+    #[case(json!({"l": [1, 2]}), json!({"l": [1]}), Some(json!({"l": [1]})))]
+    #[case(json!({}), json!({"m": {"k": "v"}}), Some(json!({"m": {"k": "v"}})))]
+    #[case(json!({"m": {"k": "v"}}), json!({}), Some(json!({"m": null})))]
+    fn only_what_differs_is_in_the_patch(#[case] before: Value, #[case] after: Value, #[case] patch: Option<Value>) {
+        assert_eq!(changes(&before, &after), patch);
+    }
+}

@@ -1,0 +1,92 @@
+//! Which sets belong to a deployment.
+//!
+//! Ownership is an owner reference, kinship is labels. A set with our labels and without an owner is adopted; one of ours that lost
+//! our labels is let go of. A deployment that is being deleted does neither: it takes along what it has.
+
+use api::names::API_VERSION;
+use api::{LabelSelector, MachineDeployment, MachineSet, Object, OwnerReference, Uid, lists};
+use serde_json::json;
+
+use super::step::{SetChange, SetEdit, Step};
+use super::{Observed, SeenSet};
+
+/// The sets of a deployment, oldest first, and what has to be written to make them so.
+#[derive(Debug, Default)]
+pub(super) struct Claim<'a> {
+    pub(super) sets: Vec<&'a SeenSet<'a>>,
+    pub(super) steps: Vec<Step>,
+}
+
+pub(super) fn claim<'a>(seen: &Observed<'a>) -> Claim<'a> {
+    let deployment = seen.deployment;
+    let mut claim = Claim::default();
+    for candidate in seen.sets {
+        let set = candidate.set;
+        let ours = match set.controller_owner() {
+            Some(owner) => {
+                if owner.uid != deployment.uid().as_str() {
+                    continue;
+                }
+                true
+            }
+            None => false,
+        };
+        match (ours, kin(deployment.spec.selector.as_ref(), candidate, ours)) {
+            (true, true) => claim.sets.push(candidate),
+            (true, false) if !deployment.is_deleting() => {
+                let owners = lists::owners_without(&set.owners(), &deployment.uid());
+                claim.steps.push(owner_step(candidate, SetChange::Release, &owners));
+            }
+            (false, true) if !deployment.is_deleting() && !set.is_deleting() => {
+                let owners = lists::owners_with(&set.owners(), &reference_to(deployment));
+                claim.steps.push(owner_step(candidate, SetChange::Adopt, &owners));
+                claim.sets.push(candidate);
+            }
+            _ => {}
+        }
+    }
+    claim.sets.sort_by(|a, b| super::draft::age(a.set).cmp(&super::draft::age(b.set)));
+    claim
+}
+
+/// Whether the set has our labels. A selector that selects nothing sensible (missing, empty, invalid) is no reason to let go of what
+/// we own, and none to adopt anything.
+fn kin(selector: Option<&LabelSelector>, candidate: &SeenSet<'_>, ours: bool) -> bool {
+    match selector.filter(|selector| !selector.is_empty()).map(|s| s.matches(candidate.set.metadata.labels.as_ref())) {
+        Some(Ok(matches)) => matches,
+        Some(Err(_)) | None => ours,
+    }
+}
+
+fn owner_step(candidate: &SeenSet<'_>, change: SetChange, owners: &[OwnerReference]) -> Step {
+    let set = candidate.set;
+    Step::Set(SetEdit {
+        name: set.name().to_owned(),
+        uid: set.uid(),
+        resource_version: Some(set.resource_version().to_owned()),
+        change,
+        changes: json!({ "metadata": { "ownerReferences": owners } }),
+    })
+}
+
+/// The reference by which a deployment owns a set.
+pub(super) fn reference_to(deployment: &MachineDeployment) -> OwnerReference {
+    reference("MachineDeployment", deployment.name(), deployment.uid())
+}
+
+/// The reference by which a set owns a machine.
+pub(super) fn set_reference(set: &MachineSet) -> OwnerReference {
+    reference("MachineSet", set.name(), set.uid())
+}
+
+fn reference(kind: &str, name: &str, uid: Uid) -> OwnerReference {
+    OwnerReference {
+        api_version: API_VERSION.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        uid,
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+        ..OwnerReference::default()
+    }
+}

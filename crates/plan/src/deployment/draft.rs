@@ -1,0 +1,222 @@
+//! The sets of a deployment as they are to be.
+//!
+//! A pass may want several things of one set: another size, a newer revision, a marker less. Each rule changes a copy, and at the end
+//! every set that differs from what was seen is written once. So no rule has to know which others spoke before it, and no two writes
+//! of one pass can contradict each other.
+
+use api::names::annotations::{DESIRED_REPLICAS, MAX_REPLICAS};
+use api::names::events::{messages, reference};
+use api::{Machine, MachinePhase, MachineSet, Object, merge};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::SeenMachine;
+use super::limits::Limits;
+use super::step::{NewSet, SetChange, SetEdit, Step};
+use crate::machine::{Notice, Tone};
+
+/// One set, and what is to become of it.
+#[derive(Clone, Debug)]
+pub(super) struct Draft<'a> {
+    /// As it was seen; `None` for one that is yet to be made.
+    pub(super) before: Option<&'a MachineSet>,
+    /// As it is to be.
+    pub(super) set: MachineSet,
+    /// Its machines, as far as they can be read.
+    pub(super) machines: &'a [SeenMachine<'a>],
+    /// How many more it has that cannot be read.
+    pub(super) unreadable: usize,
+}
+
+impl Draft<'_> {
+    pub(super) fn name(&self) -> &str {
+        self.set.name()
+    }
+
+    /// Someone deleted it: whatever its size says, all its machines go.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.set.is_deleting()
+    }
+
+    /// How many machines it is to have.
+    pub(super) fn size(&self) -> i32 {
+        if self.is_leaving() { 0 } else { self.set.spec.replicas.max(0) }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.size() > 0
+    }
+
+    /// How many of its machines are available and will be once it has its size.
+    pub(super) fn available(&self) -> i32 {
+        self.set.status.available_replicas.clamp(0, self.size())
+    }
+
+    /// How many machines it has that nobody has asked to leave.
+    pub(super) fn live(&self) -> i32 {
+        count(self.machines.iter().filter(|seen| !is_leaving(seen.machine)).count() + self.unreadable)
+    }
+
+    /// How many machines it has, those leaving included; the latest of three witnesses, because each may be behind.
+    pub(super) fn present(&self) -> i32 {
+        count(self.machines.len() + self.unreadable).max(self.set.status.replicas).max(self.size())
+    }
+
+    /// How many live machines it has or may make at any moment.
+    pub(super) fn held(&self) -> i32 {
+        self.live().max(self.size())
+    }
+
+    /// Whether it wants or has machines.
+    pub(super) fn is_populated(&self) -> bool {
+        self.present() > 0
+    }
+
+    /// The number in one of its annotations.
+    pub(super) fn number(&self, annotation: &str) -> Option<i32> {
+        self.set.annotation(annotation)?.parse().ok()
+    }
+
+    /// Gives it a size, and notes the deployment's numbers at that time. A size that stays writes nothing.
+    pub(super) fn resize(&mut self, to: i32, limits: &Limits) {
+        if self.size() != to && !self.is_leaving() {
+            self.set.spec.replicas = to;
+            self.note(limits);
+        }
+    }
+
+    /// Notes the deployment's numbers, by which a later change of them is noticed.
+    pub(super) fn note(&mut self, limits: &Limits) {
+        self.annotate(DESIRED_REPLICAS, Some(&limits.replicas.to_string()));
+        self.annotate(MAX_REPLICAS, Some(&(limits.replicas + limits.booked_surge).to_string()));
+    }
+
+    pub(super) fn annotate(&mut self, key: &str, value: Option<&str>) {
+        change(&mut self.set.metadata.annotations, key, value);
+    }
+
+    pub(super) fn label(&mut self, key: &str, value: Option<&str>) {
+        change(&mut self.set.metadata.labels, key, value);
+    }
+
+    /// The size it had, and has now.
+    pub(super) fn resized(&self) -> (i32, i32) {
+        (self.before.map_or(0, |set| set.spec.replicas.max(0)), self.set.spec.replicas)
+    }
+
+    /// The write that brings it about.
+    pub(super) fn step(&self) -> Option<Step> {
+        let Some(before) = self.before else {
+            return Some(Step::CreateSet(Box::new(NewSet { set: self.set.clone() })));
+        };
+        let mut changes = merge::changes(before, &self.set)?;
+        let (from, to) = self.resized();
+        let change = if from == to { SetChange::Update } else { SetChange::Scale { from, to } };
+        // Zero is left out when a set is written, and a size that is not there cannot be scaled by others.
+        if let Some(spec) = changes.get_mut("spec").and_then(|spec| spec.as_object_mut()).filter(|_| from != to) {
+            spec.insert("replicas".to_owned(), json!(to));
+        }
+        Some(Step::Set(SetEdit {
+            name: self.name().to_owned(),
+            uid: before.uid(),
+            resource_version: None,
+            change,
+            changes,
+        }))
+    }
+
+    /// What people are told of it.
+    pub(super) fn notice(&self) -> Option<Step> {
+        let (from, to) = self.resized();
+        let message = match from.cmp(&to) {
+            std::cmp::Ordering::Less => messages::scaled_up(self.name(), to),
+            std::cmp::Ordering::Greater => messages::scaled_down(self.name(), to),
+            std::cmp::Ordering::Equal => return None,
+        };
+        Some(Step::Tell(Notice { tone: Tone::Normal, reason: reference::SCALING_MACHINE_SET, message }))
+    }
+}
+
+/// All sets of a deployment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sets<'a> {
+    /// The one made from the current template.
+    pub(super) new: Option<Draft<'a>>,
+    /// All others, oldest first.
+    pub(super) old: Vec<Draft<'a>>,
+}
+
+impl<'a> Sets<'a> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Draft<'a>> {
+        self.old.iter().chain(&self.new)
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Draft<'a>> {
+        self.old.iter_mut().chain(&mut self.new)
+    }
+
+    pub(super) fn sum(&self, of: impl Fn(&Draft<'a>) -> i32) -> i32 {
+        self.all().map(of).sum()
+    }
+
+    pub(super) fn old_size(&self) -> i32 {
+        self.old.iter().map(Draft::size).sum()
+    }
+
+    pub(super) fn new_size(&self) -> i32 {
+        self.new.as_ref().map_or(0, Draft::size)
+    }
+
+    /// A roll-out runs as long as an old set wants or has machines, ready or not.
+    pub(super) fn rolling(&self) -> bool {
+        self.old.iter().any(Draft::is_populated)
+    }
+
+    /// How large one set may become at most, so that all live machines together stay within the limit whatever the others do.
+    pub(super) fn room_for(&self, name: &str, most: i32) -> i32 {
+        most - self.all().filter(|set| set.name() != name).map(Draft::held).sum::<i32>()
+    }
+
+    /// The writes: those that take machines away come first, so that a pass that ends half-way leaves too few rather than too many.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let grows = |set: &&Draft<'_>| set.resized().0 < set.resized().1 || set.before.is_none();
+        let (mut first, mut then): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
+        for set in self.all() {
+            let list = if grows(&set) { &mut then } else { &mut first };
+            if let Some(step) = set.step() {
+                list.push(step);
+                list.extend(set.notice());
+            }
+        }
+        first.append(&mut then);
+        first
+    }
+}
+
+/// By age, then by name: two passes agree on who is oldest.
+pub(super) fn age(set: &MachineSet) -> (Option<Timestamp>, &str) {
+    (set.created_at(), set.name())
+}
+
+/// Someone asked for the machine's deletion.
+pub(super) fn is_leaving(machine: &Machine) -> bool {
+    machine.is_deleting() || *machine.phase() == MachinePhase::Terminating
+}
+
+/// Machines are counted in 32 bits on the wire.
+pub(super) fn count(machines: usize) -> i32 {
+    i32::try_from(machines).unwrap_or(i32::MAX)
+}
+
+fn change(map: &mut Option<std::collections::BTreeMap<String, String>>, key: &str, value: Option<&str>) {
+    match value {
+        Some(value) => {
+            map.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+        }
+        None => {
+            if let Some(map) = map {
+                map.remove(key);
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Settings of the half that looks after sets and deployments. Defaults are the reference's.
+
+use std::time::Duration;
+
+/// How deployments roll, and how many machines are too many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FleetPolicy {
+    /// Whether the autoscaler is kept away from rolling nodes (`--autoscaler-scaledown-annotation-during-rollout`).
+    pub autoscaler_guard: AutoscalerGuard,
+    /// How many nodes of a deployment are written in one pass, so that a large one does not hold up the others.
+    pub nodes_per_pass: usize,
+    /// So many machines beyond what a set may have at most freeze it (`--safety-up`).
+    pub safety_up: i32,
+    /// So many below that limit it thaws (`--safety-down`).
+    pub safety_down: i32,
+    /// Machines are counted at least this often (`--machine-safety-overshooting-period`).
+    pub overshooting_period: Duration,
+}
+
+/// Whether the cluster autoscaler is kept away from nodes while a deployment rolls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AutoscalerGuard {
+    /// Their nodes are annotated, and the annotation goes with the roll-out.
+    On,
+    /// Nothing is annotated, and nothing removed.
+    Off,
+}
+
+impl Default for FleetPolicy {
+    fn default() -> Self {
+        Self {
+            autoscaler_guard: AutoscalerGuard::On,
+            nodes_per_pass: 100,
+            safety_up: 2,
+            safety_down: 1,
+            overshooting_period: Duration::from_mins(1),
+        }
+    }
+}

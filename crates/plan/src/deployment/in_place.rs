@@ -1,0 +1,224 @@
+//! Updating machines without replacing them.
+//!
+//! The VM stays, its node is emptied, a node agent updates it, and the Machine moves from the old set to the new one. Five parties
+//! talk through labels and conditions of the Node: we name candidates and choose among them, the machine controller drains, the agent
+//! updates, the machine controller reports, and we move the Machine and give the node back. Under manual orchestration the user chooses.
+//!
+//! A Machine moves before either set knows: the old set must not replace it (its label `scale-up-disabled`), the new one must not take
+//! it for one too many (the machine's label `update-result`). Sizes follow at once, and whatever a crash left half done is seen
+//! from the numbers: a new set with more machines than it wants grows, an old one with fewer shrinks.
+
+use api::names::conditions::in_place as condition;
+use api::names::labels;
+use api::{Machine, MachinePhase, MachineSet, Object, OrchestrationType, UpdateResult, lists, merge};
+use serde_json::json;
+
+use super::draft::{Draft, count, is_leaving};
+use super::pass::Pass;
+use super::reason::Reason;
+use super::step::{MachineChange, MachineEdit};
+use super::{SeenMachine, claim, nodes, revision, rolling};
+
+pub(super) fn roll(pass: &mut Pass<'_>) -> Option<Reason> {
+    if pass.sets.new.is_none() {
+        let size = match orchestration(pass) {
+            OrchestrationType::Manual => 0,
+            _ => rolling::room(pass).min(pass.limits.replicas),
+        };
+        revision::make_new(pass, size);
+    }
+    mark(pass);
+    settle_moved(pass);
+    hand_over(pass);
+    balance(pass);
+    select(pass);
+    None
+}
+
+fn orchestration(pass: &Pass<'_>) -> OrchestrationType {
+    let update = &pass.seen.deployment.spec.strategy.in_place_update;
+    update.as_ref().map_or(OrchestrationType::Unset, |update| update.orchestration_type.clone())
+}
+
+/// Old sets make no more machines, and their nodes are candidates.
+fn mark(pass: &mut Pass<'_>) {
+    pass.taint_outgoing();
+    pass.keep_nodes_from_autoscaler();
+    for old in pass.sets.old.iter_mut().filter(|old| old.is_populated() && !old.is_leaving()) {
+        old.label(labels::SCALE_UP_DISABLED, Some(labels::PRESENT_VALUE));
+        for seen in old.machines.iter().filter(|seen| !is_leaving(seen.machine)) {
+            if let Some(node) = seen.node {
+                pass.nodes.make_candidate(node);
+            }
+        }
+    }
+}
+
+/// Machines that have arrived in the new set: it counts them, then they lose the label that protected them meanwhile, and their
+/// nodes go back to work. One that has not joined yet holds up only itself.
+fn settle_moved(pass: &mut Pass<'_>) {
+    let limits = pass.limits;
+    let Some(new) = &mut pass.sets.new else { return };
+    let arrived: Vec<&SeenMachine<'_>> = new.machines.iter().filter(|seen| has_arrived(seen.machine)).collect();
+    let surplus = new.live() - new.size();
+    if surplus > 0 && !arrived.is_empty() {
+        let to = new.size() + surplus.min(count(arrived.len()));
+        new.resize(to, &limits);
+    } else if new.before.is_some_and(|set| set.status.observed_generation >= set.generation()) {
+        // Only once its controller has seen the size may the machine look like any other.
+        pass.machines_after.extend(arrived.into_iter().map(|seen| MachineEdit {
+            name: seen.machine.name().to_owned(),
+            uid: seen.machine.uid(),
+            resource_version: None,
+            change: MachineChange::MoveDone,
+            changes: json!({ "metadata": { "labels": { labels::UPDATE_RESULT: null } } }),
+        }));
+    }
+    for node in new.machines.iter().filter_map(|seen| seen.node) {
+        let agreed = node.condition(condition::TYPE).is_some_and(|c| &*c.reason == condition::SUCCESSFUL);
+        if agreed && nodes::update_result(node) == UpdateResult::Successful {
+            pass.nodes.give_back(node);
+        }
+    }
+}
+
+fn has_arrived(machine: &Machine) -> bool {
+    machine.label(labels::UPDATE_RESULT) == Some(UpdateResult::Successful.as_str()) && reports_success(machine)
+}
+
+fn reports_success(machine: &Machine) -> bool {
+    let condition = machine.status.conditions.iter().rfind(|c| *c.kind == *condition::TYPE);
+    condition.is_some_and(|condition| &*condition.reason == condition::SUCCESSFUL)
+}
+
+/// Updated machines move to the new set, and their places with them.
+fn hand_over(pass: &mut Pass<'_>) {
+    let limits = pass.limits;
+    let Some(new) = pass.sets.new.as_mut().filter(|new| new.before.is_some()) else { return };
+    let mut moved = 0;
+    for old in &mut pass.sets.old {
+        // Before the old set is known to replace nobody, nobody leaves it.
+        let Some(seen_set) = old.before.filter(|set| set.label(labels::SCALE_UP_DISABLED).is_some()) else { continue };
+        let mut left = 0;
+        for seen in old.machines.iter().filter(|seen| is_updated(seen)) {
+            pass.machines.push(move_to(seen.machine, seen_set, &new.set));
+            left += 1;
+            if let Some(node) = seen.node {
+                let agreed = node.condition(condition::TYPE).is_some_and(|c| &*c.reason == condition::SUCCESSFUL);
+                if agreed { pass.nodes.give_back(node) } else { pass.nodes.uncordon(node) }
+            }
+        }
+        old.resize((old.size() - left).max(0), &limits);
+        moved += left;
+    }
+    new.resize(new.size() + moved, &limits);
+}
+
+/// The agent says so on the node, and the machine controller has taken note of it.
+fn is_updated(seen: &SeenMachine<'_>) -> bool {
+    seen.node.is_some_and(|node| nodes::update_result(node) == UpdateResult::Successful)
+        && reports_success(seen.machine)
+        && *seen.machine.phase() != MachinePhase::InPlaceUpdating
+        && !is_leaving(seen.machine)
+}
+
+fn move_to(machine: &Machine, from: &MachineSet, to: &MachineSet) -> MachineEdit {
+    let mut after = machine.clone();
+    let map = after.metadata.labels.get_or_insert_default();
+    for key in from.spec.selector.iter().flat_map(|selector| selector.match_labels.keys()) {
+        map.remove(key);
+    }
+    for (key, value) in to.spec.selector.iter().flat_map(|selector| &selector.match_labels) {
+        map.insert(key.clone(), value.clone());
+    }
+    map.insert(labels::UPDATE_RESULT.to_owned(), UpdateResult::Successful.as_str().to_owned());
+    let owners = lists::owners_with(&lists::owners_without(&machine.owners(), &from.uid()), &claim::set_reference(to));
+    let mut changes = merge::changes(machine, &after).unwrap_or_else(|| json!({ "metadata": {} }));
+    if let Some(metadata) = changes.get_mut("metadata").and_then(|metadata| metadata.as_object_mut()) {
+        metadata.insert("ownerReferences".to_owned(), json!(owners));
+    }
+    MachineEdit {
+        name: machine.name().to_owned(),
+        uid: machine.uid(),
+        resource_version: Some(machine.resource_version().to_owned()),
+        change: MachineChange::MoveTo(to.name().to_owned()),
+        changes,
+    }
+}
+
+/// Sizes follow the machines: what an old set has lost it does not get back, and what is wanting is made new.
+fn balance(pass: &mut Pass<'_>) {
+    let limits = pass.limits;
+    let moving: std::collections::BTreeMap<String, i32> = pass
+        .sets
+        .old
+        .iter()
+        .map(|old| (old.name().to_owned(), count(old.machines.iter().filter(|m| is_updated(m)).count())))
+        .collect();
+    for old in pass.sets.old.iter_mut().filter(|old| old.set.label(labels::SCALE_UP_DISABLED).is_some()) {
+        let handed_over = old.before.is_some_and(|set| set.label(labels::SCALE_UP_DISABLED).is_some());
+        let gone = if handed_over { moving.get(old.name()).copied().unwrap_or(0) } else { 0 };
+        let has = (old.live() - gone).max(0);
+        if has < old.size() {
+            old.resize(has, &limits);
+        }
+    }
+    let wanting = limits.replicas - pass.sets.sum(Draft::size);
+    let Some(name) = pass.sets.new.as_ref().map(|new| new.name().to_owned()) else { return };
+    let room = pass.sets.room_for(&name, limits.most());
+    let old_size = pass.sets.old_size();
+    let Some(new) = &mut pass.sets.new else { return };
+    if new.size() > limits.replicas {
+        new.resize(limits.replicas, &limits);
+    } else if wanting > 0 {
+        let to = (new.size() + wanting).min(room.max(new.size()));
+        new.resize(to, &limits);
+    } else if new.size() == limits.replicas && old_size > 0 {
+        // What the surge made possible is not needed any more.
+        for old in pass.sets.old.iter_mut().filter(|old| old.is_active()) {
+            old.resize(0, &limits);
+        }
+    }
+}
+
+/// Chooses the next machines to be updated: no more at once than may be unavailable, those that are unavailable anyway first.
+fn select(pass: &mut Pass<'_>) {
+    if orchestration(pass) == OrchestrationType::Manual {
+        return;
+    }
+    let limits = pass.limits;
+    let staying = |seen: &&SeenMachine<'_>| !is_leaving(seen.machine) && !is_updated(seen);
+    let old: Vec<&SeenMachine<'_>> =
+        pass.sets.old.iter().filter(|old| old.is_active()).flat_map(|old| old.machines).filter(staying).collect();
+    let (chosen, free): (Vec<&SeenMachine<'_>>, Vec<&SeenMachine<'_>>) = old
+        .into_iter()
+        .partition(|seen| seen.node.is_some_and(|node| node.label(labels::SELECTED_FOR_UPDATE).is_some()));
+    let undergoing = count(chosen.len());
+    let wanted = limits.replicas - pass.sets.new_size() - undergoing;
+    let at_once = pass.sets.sum(Draft::size) - limits.least_available() - undergoing;
+    let free_available = count(free.iter().filter(|seen| is_available(seen.machine)).count());
+    let new_available = pass.sets.new.as_ref().map_or(0, Draft::available);
+    let mut spare = free_available + new_available - limits.least_available();
+    let mut left = wanted.min(at_once);
+
+    let is_candidate =
+        |seen: &&SeenMachine<'_>| seen.node.is_some_and(|node| node.label(labels::CANDIDATE_FOR_UPDATE).is_some());
+    let mut candidates: Vec<&SeenMachine<'_>> =
+        free.into_iter().filter(is_candidate).filter(|seen| *seen.machine.phase() != MachinePhase::Failed).collect();
+    candidates.sort_by_key(|seen| (is_available(seen.machine), seen.machine.name()));
+    for seen in candidates {
+        let costs = i32::from(is_available(seen.machine));
+        if left <= 0 || spare < costs {
+            return;
+        }
+        if let Some(node) = seen.node {
+            pass.nodes.select(node);
+        }
+        left -= 1;
+        spare -= costs;
+    }
+}
+
+fn is_available(machine: &Machine) -> bool {
+    matches!(machine.phase(), MachinePhase::Running | MachinePhase::Available)
+}

@@ -1,0 +1,164 @@
+//! What to do next with one deployment, and why.
+//!
+//! A deployment never makes a machine. It makes sets, says how many machines each is to have, and takes a fleet from one template to
+//! the next by letting the new set grow and the old ones shrink, never leaving the limits the user gave. Everything in between may
+//! change under its hands: the replicas (the autoscaler scales during a roll-out), the template (a second change before the first is
+//! done), the strategy, a pause, a wish to go back. So no pass remembers where a roll-out stands. Which set is new is read from the
+//! templates, how far it got from the sets, and each pass answers with whatever is allowed next.
+//!
+//! All rules of a pass change one draft ([`draft`]); what differs from what was seen is written at its end, each object once.
+
+mod backfill;
+mod claim;
+mod deletion;
+mod draft;
+mod fleet_policy;
+mod hash;
+mod history;
+mod in_place;
+mod limits;
+mod nodes;
+mod pass;
+mod reason;
+mod recreate;
+mod refusal;
+mod revision;
+mod rollback;
+mod rolling;
+mod scale;
+mod status;
+mod step;
+mod template;
+mod wishes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::view::NodeView;
+use api::{Machine, MachineDeployment, MachineSet, Object};
+use jiff::Timestamp;
+
+use crate::{Awaited, Policy, Wake};
+
+pub use fleet_policy::{AutoscalerGuard, FleetPolicy};
+pub use hash::TemplateHash;
+pub use limits::Limits;
+pub use reason::Reason;
+pub use step::{
+    DeploymentEdit, MachineChange, MachineEdit, NewSet, NodeEdit, Plan, Purpose, SetChange, SetEdit, StatusEdit, Step,
+    Uncordon,
+};
+pub use template::same_template;
+pub use wishes::machines_named;
+
+use pass::Pass;
+use wishes::Wishes;
+
+/// Everything the decision may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// The deployment itself.
+    pub deployment: &'a MachineDeployment,
+    /// The sets it owns, and those that nobody owns.
+    pub sets: &'a [SeenSet<'a>],
+    /// The names of all sets of the namespace, readable or not: a new one needs another.
+    pub names_in_use: &'a BTreeSet<String>,
+    /// The machines that [`machines_named`] names.
+    pub named: &'a BTreeMap<String, Named<'a>>,
+    /// Whether nodes join a cluster that we see.
+    pub target: TargetCluster,
+    /// Limits and periods.
+    pub policy: &'a Policy,
+    /// The time of the decision.
+    pub now: Timestamp,
+}
+
+/// A set and what it owns.
+#[derive(Clone, Debug)]
+pub struct SeenSet<'a> {
+    /// The set.
+    pub set: &'a MachineSet,
+    /// The machines it owns.
+    pub machines: Vec<SeenMachine<'a>>,
+    /// How many more it owns that cannot be read. They count as present.
+    pub unreadable: usize,
+}
+
+/// A machine and its node.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenMachine<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Its node, if it has joined and can be read.
+    pub node: Option<&'a NodeView>,
+}
+
+/// What is known of a machine that someone named.
+#[derive(Clone, Copy, Debug)]
+pub enum Named<'a> {
+    /// Here it is.
+    Seen(&'a Machine),
+    /// It is there, but nobody can read it.
+    Unreadable,
+    /// The cache does not know it. The cache may be behind.
+    NotInSight,
+    /// The API server says that it does not exist.
+    Gone,
+}
+
+/// Whether there is a cluster that nodes join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetCluster {
+    /// Millwright runs without one: machines have no nodes.
+    None,
+    /// There is one.
+    Seen,
+}
+
+/// Decides what to do next with a deployment.
+#[must_use]
+pub fn plan(seen: &Observed<'_>) -> Plan {
+    let claim = claim::claim(seen);
+    if seen.deployment.is_deleting() {
+        return deletion::plan(seen, &claim);
+    }
+    if let Some(refusal) = refusal::plan(seen) {
+        return refusal;
+    }
+    let (annotations, marks) = match wishes::read(seen, &claim.sets) {
+        Wishes::Ask(names) => {
+            return Plan::of(vec![Step::AskForMachines(names)], Wake::Again, Reason::UnknownMachinesNamed);
+        }
+        Wishes::Known { annotations, marks } => (annotations, marks),
+    };
+    let backfill = backfill::steps(seen, &claim.sets);
+    let mut pass = Pass::begin(*seen, claim, &annotations, marks);
+    if let Some((set, steps)) = backfill {
+        let steps = pass.opening().into_iter().chain(steps).collect();
+        return Plan::of(steps, Wake::On(Awaited::Sets), Reason::HashMissing(set));
+    }
+    revision::keep_up(&mut pass);
+    let spec = &seen.deployment.spec;
+    if spec.paused {
+        scale::apply(&mut pass);
+        history::trim(&mut pass);
+        return pass.finish(status::Report::Plain, Reason::Paused);
+    }
+    if let Some(wish) = &spec.rollback_to {
+        return rollback::plan(pass, wish.revision);
+    }
+    if scale::is_due(&pass) && scale::apply(&mut pass) == scale::Resized::Whole {
+        let to = pass.limits.replicas;
+        return pass.finish(status::Report::Plain, Reason::Resized { to });
+    }
+    let because = pass.roll();
+    pass.finish(status::Report::Rollout, because)
+}
+
+/// What to write and tell when the new set could not be made.
+#[must_use]
+pub fn creation_failed(seen: &Observed<'_>, set: &str, error: &str) -> Plan {
+    status::creation_failed(seen, set, error)
+}
+
+#[cfg(test)]
+mod tests;

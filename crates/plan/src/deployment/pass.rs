@@ -1,0 +1,169 @@
+//! One pass over a deployment: what was seen, what is to be, and how the difference becomes steps.
+
+use std::collections::BTreeMap;
+
+use api::names::annotations::REVISION;
+use api::names::finalizers;
+use api::{MachineDeployment, Object, StrategyType, lists, merge};
+
+use super::claim::Claim;
+use super::draft::{Draft, Sets};
+use super::limits::Limits;
+use super::nodes::NodeEdits;
+use super::reason::Reason;
+use super::status::{self, Report};
+use super::step::{DeploymentEdit, MachineEdit, Plan, Purpose, Step};
+use super::template::same_template;
+use super::{Observed, history, in_place, recreate, rolling};
+use crate::{Awaited, Wake};
+
+/// The draft that all rules of a pass change.
+pub(super) struct Pass<'a> {
+    pub(super) seen: Observed<'a>,
+    /// The deployment as it is to be.
+    pub(super) deployment: MachineDeployment,
+    pub(super) limits: Limits,
+    pub(super) sets: Sets<'a>,
+    pub(super) nodes: NodeEdits<'a>,
+    /// Machines that are changed before any set is: marks and moves.
+    pub(super) machines: Vec<MachineEdit>,
+    /// Machines that are changed once the sets have their sizes.
+    pub(super) machines_after: Vec<MachineEdit>,
+    /// Sets that go.
+    pub(super) removals: Vec<Step>,
+    /// What is said about progress by someone who knows better than the numbers.
+    pub(super) progress: Option<status::Progress>,
+    claims: Vec<Step>,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn begin(
+        seen: Observed<'a>,
+        claim: Claim<'a>,
+        annotations: &BTreeMap<&'static str, Option<String>>,
+        marks: Vec<MachineEdit>,
+    ) -> Self {
+        let mut deployment = seen.deployment.clone();
+        if let Some(list) = lists::finalizers_with(deployment.metadata.finalizers.as_deref(), finalizers::MACHINE) {
+            deployment.metadata.finalizers = Some(list);
+        }
+        for (key, value) in annotations {
+            let map = deployment.metadata.annotations.get_or_insert_default();
+            match value {
+                Some(value) => map.insert((*key).to_owned(), value.clone()),
+                None => map.remove(*key),
+            };
+        }
+        let mut sets = Sets::default();
+        for candidate in claim.sets {
+            let draft = Draft {
+                before: Some(candidate.set),
+                set: candidate.set.clone(),
+                machines: &candidate.machines,
+                unreadable: candidate.unreadable,
+            };
+            // The oldest wins, and one that is being deleted is nobody's future.
+            let matches = !candidate.set.is_deleting()
+                && same_template(&candidate.set.spec.template, &seen.deployment.spec.template);
+            if sets.new.is_none() && matches {
+                sets.new = Some(draft);
+            } else {
+                sets.old.push(draft);
+            }
+        }
+        Self {
+            limits: Limits::of(seen.deployment),
+            deployment,
+            sets,
+            nodes: NodeEdits::default(),
+            machines: marks,
+            machines_after: Vec::new(),
+            removals: Vec::new(),
+            progress: None,
+            claims: claim.steps,
+            seen,
+        }
+    }
+
+    /// One step of the roll-out, by its strategy.
+    pub(super) fn roll(&mut self) -> Reason {
+        let waits = match self.seen.deployment.spec.strategy.kind {
+            StrategyType::Recreate => recreate::roll(self),
+            StrategyType::InPlaceUpdate => in_place::roll(self),
+            // Anything else was refused before.
+            StrategyType::RollingUpdate | StrategyType::Unset | StrategyType::Other(_) => rolling::roll(self),
+        };
+        waits.unwrap_or_else(|| {
+            let (old, new, of) = (self.sets.old_size(), self.sets.new_size(), self.limits.replicas);
+            let available = self.sets.sum(|set| set.set.status.available_replicas);
+            if self.sets.rolling() {
+                Reason::Rolling { old, new, of }
+            } else if available < of {
+                Reason::Completing { available, of }
+            } else {
+                Reason::Converged
+            }
+        })
+    }
+
+    /// The writes that come before everything else: our finalizer, owner references, marks on machines.
+    pub(super) fn opening(&mut self) -> Vec<Step> {
+        let missing = lists::finalizers_with(self.seen.deployment.metadata.finalizers.as_deref(), finalizers::MACHINE);
+        let purpose = if missing.is_some() { Purpose::AddFinalizer } else { Purpose::TidyWishes };
+        let edit = merge::changes(self.seen.deployment, &self.deployment)
+            .map(|changes| Step::Deployment(DeploymentEdit { purpose, changes }));
+        let mut steps: Vec<Step> = edit.into_iter().collect();
+        steps.append(&mut self.claims);
+        steps.extend(std::mem::take(&mut self.machines).into_iter().map(Step::Machine));
+        steps
+    }
+
+    /// All steps in an order in which stopping anywhere is safe.
+    pub(super) fn finish(mut self, report: Report, because: Reason) -> Plan {
+        let status = status::next(&self, report);
+        if report == Report::Rollout && self.is_complete(&status) {
+            self.leave_nodes_to_autoscaler();
+            history::trim(&mut self);
+        }
+        let mut steps = self.opening();
+        let most = self.seen.policy.fleet.nodes_per_pass;
+        let (nodes, nodes_left) = std::mem::take(&mut self.nodes).steps(most);
+        steps.extend(nodes);
+        steps.extend(self.sets.steps());
+        steps.extend(self.machines_after.drain(..).map(Step::Machine));
+        steps.append(&mut self.removals);
+        steps.extend(self.show_revision());
+        let wake = self.wake(report, &status, nodes_left);
+        steps.extend(status::step(&self.seen.deployment.status, status));
+        Plan::of(steps, wake, because)
+    }
+
+    /// The deployment shows the revision of its newest set, once that set has it.
+    fn show_revision(&mut self) -> Option<Step> {
+        let revision = self.sets.new.as_ref()?.set.annotation(REVISION)?.to_owned();
+        let before = self.deployment.clone();
+        self.deployment.metadata.annotations.get_or_insert_default().insert(REVISION.to_owned(), revision);
+        let changes = merge::changes(&before, &self.deployment)?;
+        Some(Step::Deployment(DeploymentEdit { purpose: Purpose::ShowRevision, changes }))
+    }
+
+    /// Nothing is left to do: as many machines as wanted, all new, all available, and no set is about to change.
+    fn is_complete(&self, status: &api::MachineDeploymentStatus) -> bool {
+        status::is_complete(self.seen.deployment, status)
+            && self.sets.all().all(|set| set.before.is_some() && set.resized().0 == set.resized().1)
+    }
+
+    fn wake(&self, report: Report, status: &api::MachineDeploymentStatus, nodes_left: usize) -> Wake {
+        if nodes_left > 0 {
+            return Wake::Again;
+        }
+        let deadline = match report {
+            Report::Rollout => status::deadline(self.seen.deployment, status),
+            Report::Plain => None,
+        };
+        match deadline {
+            Some(at) => Wake::By { awaited: Awaited::Sets, at },
+            None => Wake::On(Awaited::Sets),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Revisions, and what a set takes over from its deployment.
+//!
+//! Each template a deployment had is kept as a set with a number, so that one can go back to it. The newest set has the highest
+//! number; a set whose template comes back gets a new number, and its earlier ones are kept as its history. The reference adds to
+//! that history for every annotation the autoscaler touches, until the object is too big to be stored; here only a new number does,
+//! and the oldest are forgotten.
+//!
+//! Annotations, the node template, the configuration and the kind of the class reach the newest set without a roll-out.
+
+use std::collections::BTreeMap;
+
+use api::names::annotations::{
+    DESIRED_REPLICAS, MAX_REPLICAS, NOT_COPIED_TO_SETS, PREFER_NO_SCHEDULE, REVISION, REVISION_HISTORY,
+};
+use api::names::{finalizers, labels};
+use api::{LabelSelector, MachineDeployment, MachineSet, MachineSetSpec, Object, TextMap, same_meaning};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use super::claim;
+use super::draft::Draft;
+use super::hash::TemplateHash;
+use super::pass::Pass;
+use super::status::Progress;
+
+/// A history longer than this forgets its beginning.
+const LONGEST_HISTORY: usize = 2000;
+
+/// The revision of a set; 0 if it has none that can be read.
+pub(super) fn of(set: &MachineSet) -> i64 {
+    set.annotation(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The revision that the newest set is to have.
+fn next(pass: &Pass<'_>) -> i64 {
+    pass.sets.old.iter().map(|old| of(&old.set)).max().unwrap_or(0).saturating_add(1)
+}
+
+/// Brings an existing new set up to date.
+pub(super) fn keep_up(pass: &mut Pass<'_>) {
+    let wanted = next(pass);
+    let Some(new) = &mut pass.sets.new else { return };
+    for (key, value) in inherited(&pass.deployment) {
+        new.annotate(key, Some(value));
+    }
+    let current = of(&new.set);
+    if current < wanted {
+        if current > 0 {
+            let history = with(new.set.annotation(REVISION_HISTORY), current);
+            new.annotate(REVISION_HISTORY, Some(&history));
+        }
+        new.annotate(REVISION, Some(&wanted.to_string()));
+    }
+    let (spec, wish) = (&mut new.set.spec, &pass.deployment.spec);
+    spec.min_ready_seconds = wish.min_ready_seconds;
+    spec.auto_preserve_failed_machine_max = wish.auto_preserve_failed_machine_max;
+    let (machine, wish) = (&mut spec.template.spec, &wish.template.spec);
+    if !same_meaning(&machine.node_template, &wish.node_template) {
+        machine.node_template = wish.node_template.clone();
+    }
+    if !same_meaning(&machine.configuration, &wish.configuration) {
+        machine.configuration = wish.configuration.clone();
+    }
+    machine.class.kind.clone_from(&wish.class.kind);
+    // It may have been an old set until a moment ago: it makes machines again, and its nodes are no longer outgoing.
+    new.label(labels::SCALE_UP_DISABLED, None);
+    new.annotate(PREFER_NO_SCHEDULE, None);
+    if pass.deployment.status.conditions.iter().all(|c| c.kind != api::names::conditions::deployment::PROGRESSING) {
+        pass.progress = Some(Progress::Found(new.name().to_owned()));
+    }
+}
+
+/// Makes the new set, of this size.
+pub(super) fn make_new(pass: &mut Pass<'_>, size: i32) {
+    let deployment = &pass.deployment;
+    let (hash, name, collisions) = free_name(pass);
+    let label = hash.label();
+    let mut template = deployment.spec.template.clone();
+    template.metadata.labels.get_or_insert_default().insert(labels::TEMPLATE_HASH, label.as_str());
+    let mut selector = deployment.spec.selector.clone().unwrap_or_else(LabelSelector::default);
+    selector.match_labels.insert(labels::TEMPLATE_HASH.to_owned(), label);
+    let mut annotations: BTreeMap<String, String> =
+        inherited(deployment).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let limits = &pass.limits;
+    annotations.insert(REVISION.to_owned(), next(pass).to_string());
+    annotations.insert(DESIRED_REPLICAS.to_owned(), limits.replicas.to_string());
+    annotations.insert(MAX_REPLICAS.to_owned(), (limits.replicas + limits.booked_surge).to_string());
+    let owner = claim::reference_to(deployment);
+    let set = MachineSet {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(deployment.namespace().to_owned()),
+            labels: template.metadata.labels.as_ref().map(TextMap::to_btree),
+            annotations: Some(annotations),
+            finalizers: Some(vec![finalizers::MACHINE.to_owned()]),
+            owner_references: Some(vec![OwnerReference {
+                api_version: owner.api_version,
+                kind: owner.kind,
+                name: owner.name,
+                uid: owner.uid.into(),
+                controller: owner.controller,
+                block_owner_deletion: owner.block_owner_deletion,
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec: MachineSetSpec {
+            replicas: size,
+            selector: Some(selector),
+            template,
+            min_ready_seconds: deployment.spec.min_ready_seconds,
+            auto_preserve_failed_machine_max: deployment.spec.auto_preserve_failed_machine_max,
+            ..MachineSetSpec::default()
+        },
+        ..MachineSet::default()
+    };
+    pass.deployment.status.collision_count = collisions;
+    pass.progress = Some(Progress::Created(name));
+    pass.sets.new = Some(Draft { before: None, set, machines: &[], unreadable: 0 });
+}
+
+/// Five digits clash easily. A name that is taken is passed over at once, instead of being found out by failing.
+fn free_name(pass: &Pass<'_>) -> (TemplateHash, String, Option<i32>) {
+    let deployment = &pass.deployment;
+    let mut collisions = deployment.status.collision_count;
+    for _ in 0..=pass.seen.names_in_use.len() {
+        let hash = TemplateHash::of(&deployment.spec.template, collisions);
+        let name = hash.set_name(deployment.name());
+        if !pass.seen.names_in_use.contains(&name) {
+            return (hash, name, collisions);
+        }
+        collisions = Some(collisions.unwrap_or(0).saturating_add(1));
+    }
+    let hash = TemplateHash::of(&deployment.spec.template, collisions);
+    (hash, hash.set_name(deployment.name()), collisions)
+}
+
+/// The annotations that a set takes over.
+fn inherited(deployment: &MachineDeployment) -> impl Iterator<Item = (&str, &str)> {
+    let all = deployment.metadata.annotations.iter().flatten();
+    all.map(|(key, value)| (key.as_str(), value.as_str())).filter(|(key, _)| is_inherited(key))
+}
+
+/// Whether an annotation is shared between a deployment and its sets.
+pub(super) fn is_inherited(key: &str) -> bool {
+    !NOT_COPIED_TO_SETS.contains(&key)
+}
+
+fn with(history: Option<&str>, revision: i64) -> String {
+    let mut list: Vec<&str> = history.unwrap_or_default().split(',').filter(|entry| !entry.is_empty()).collect();
+    let revision = revision.to_string();
+    list.push(&revision);
+    while list.len() > 1 && list.iter().map(|entry| entry.len() + 1).sum::<usize>() > LONGEST_HISTORY {
+        list.remove(0);
+    }
+    list.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_is_bounded_and_forgets_the_oldest() {
+        assert_eq!(with(None, 1), "1");
+        assert_eq!(with(Some("1,4"), 7), "1,4,7");
+        let long = (0..5000).fold(String::new(), |history, revision| with(Some(&history), revision));
+        assert!(long.len() <= LONGEST_HISTORY && long.ends_with(",4999"), "{}", long.len());
+    }
+}

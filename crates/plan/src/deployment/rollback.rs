@@ -1,0 +1,53 @@
+//! Going back to an earlier template.
+//!
+//! The wish names a revision, or none for the one before the current. Its set's template becomes the deployment's again; that the set
+//! is thereby the new one, gets a new revision and takes its machines back is then found out as after any other change. The wish is
+//! answered once: whatever comes of it, it is removed in the same write.
+
+use api::Object;
+use api::merge;
+use api::names::events::{messages, reference};
+
+use super::draft::Draft;
+use super::pass::Pass;
+use super::reason::Reason;
+use super::revision;
+use super::step::{DeploymentEdit, Plan, Purpose, Step};
+use super::template::{same_template, without_hash};
+use crate::Wake;
+use crate::machine::{Notice, Tone};
+
+pub(super) fn plan(mut pass: Pass<'_>, wanted: i64) -> Plan {
+    let mut steps = pass.opening();
+    let before = pass.deployment.clone();
+    let answer = answer(&mut pass, wanted);
+    pass.deployment.spec.rollback_to = None;
+    if let Some(changes) = merge::changes(&before, &pass.deployment) {
+        steps.push(Step::Deployment(DeploymentEdit { purpose: Purpose::RollBack, changes }));
+    }
+    steps.push(Step::Tell(answer));
+    Plan::of(steps, Wake::Again, Reason::RollbackAsked(wanted))
+}
+
+fn answer(pass: &mut Pass<'_>, wanted: i64) -> Notice {
+    let warn = |reason, message: String| Notice { tone: Tone::Warning, reason, message };
+    let name = pass.deployment.name().to_owned();
+    let last = pass.sets.old.iter().map(|old| revision::of(&old.set)).max().unwrap_or(0);
+    let revision = if wanted == 0 { last } else { wanted };
+    if revision == 0 {
+        return warn(reference::ROLLBACK_REVISION_NOT_FOUND, messages::NO_LAST_REVISION.to_owned());
+    }
+    let found = pass.sets.all().find(|set: &&Draft<'_>| revision::of(&set.set) == revision);
+    let Some(found) = found else {
+        return warn(reference::ROLLBACK_REVISION_NOT_FOUND, messages::NO_SUCH_REVISION.to_owned());
+    };
+    if same_template(&found.set.spec.template, &pass.deployment.spec.template) {
+        return warn(reference::ROLLBACK_TEMPLATE_UNCHANGED, messages::rollback_unchanged(&name));
+    }
+    pass.deployment.spec.template = without_hash(&found.set.spec.template);
+    let theirs = found.set.metadata.annotations.iter().flatten().filter(|(key, _)| revision::is_inherited(key));
+    let annotations = pass.deployment.metadata.annotations.get_or_insert_default();
+    annotations.retain(|key, _| !revision::is_inherited(key));
+    annotations.extend(theirs.map(|(key, value)| (key.clone(), value.clone())));
+    Notice { tone: Tone::Normal, reason: reference::ROLLBACK, message: messages::rolled_back(&name, revision) }
+}

@@ -1,0 +1,118 @@
+//! Replacing machines one by one, within limits.
+//!
+//! The new set grows as long as there are not more machines than desired plus surge, those on their way out included: a rolling
+//! update is as fast as the drains it causes, and never needs more room in the cloud than it was given. The old sets shrink as long
+//! as enough machines are available: first by what is not available anyway, then by what the new ones make up for.
+
+use api::names::annotations::{PREFER_NO_SCHEDULE, PREFER_NO_SCHEDULE_VALUE};
+
+use super::draft::{Draft, is_leaving};
+use super::fleet_policy::AutoscalerGuard;
+use super::pass::Pass;
+use super::reason::Reason;
+use super::revision;
+
+pub(super) fn roll(pass: &mut Pass<'_>) -> Option<Reason> {
+    if pass.sets.new.is_none() {
+        let size = room(pass).min(pass.limits.replicas);
+        revision::make_new(pass, size);
+    } else {
+        grow(pass);
+    }
+    pass.taint_outgoing();
+    pass.keep_nodes_from_autoscaler();
+    shrink(pass);
+    None
+}
+
+/// How many machines may be made, counting those that are on their way out.
+pub(super) fn room(pass: &Pass<'_>) -> i32 {
+    (pass.limits.most() - pass.sets.sum(Draft::present)).max(0)
+}
+
+fn grow(pass: &mut Pass<'_>) {
+    let (limits, room) = (pass.limits, room(pass));
+    if let Some(new) = &mut pass.sets.new {
+        let to = (new.size() + room).min(limits.replicas);
+        new.resize(to, &limits);
+    }
+}
+
+fn shrink(pass: &mut Pass<'_>) {
+    let limits = pass.limits;
+    let sets = &mut pass.sets;
+    if sets.old_size() == 0 {
+        return;
+    }
+    let new_missing = sets.new.as_ref().map_or(0, |new| new.size() - new.available());
+    let expendable = sets.sum(Draft::size) - limits.least_available() - new_missing;
+    if expendable <= 0 {
+        return;
+    }
+    let mut left = expendable;
+    for old in sets.old.iter_mut().filter(|old| old.is_active()) {
+        let sick = unhealthy(old).min(left);
+        old.resize(old.size() - sick, &limits);
+        left -= sick;
+    }
+    let mut spare = sets.sum(Draft::available) - limits.least_available();
+    for old in sets.old.iter_mut().filter(|old| old.is_active()) {
+        let healthy = old.size().min(spare.max(0));
+        old.resize(old.size() - healthy, &limits);
+        spare -= healthy;
+    }
+}
+
+/// How many machines a set can lose without losing an available one. Sets delete preserved machines last, so as long as one is
+/// available a preserved one must not be counted: its place would be paid for by a healthy machine.
+fn unhealthy(old: &Draft<'_>) -> i32 {
+    let preserved = if old.available() > 0 { old.set.status.preserved_failed_replicas.max(0) } else { 0 };
+    (old.size() - old.available() - preserved).max(0)
+}
+
+impl Pass<'_> {
+    /// Nodes of old sets are marked as outgoing, those that join late too; nodes of the new one are not, or no longer.
+    pub(super) fn taint_outgoing(&mut self) {
+        for old in &mut self.sets.old {
+            let mut marked = false;
+            for seen in old.machines.iter().filter(|seen| !is_leaving(seen.machine)) {
+                if let Some(node) = seen.node {
+                    self.nodes.mark_outgoing(node);
+                    marked = true;
+                }
+            }
+            if marked && !old.is_leaving() {
+                old.annotate(PREFER_NO_SCHEDULE, Some(PREFER_NO_SCHEDULE_VALUE));
+            }
+        }
+        for seen in self.sets.new.iter().flat_map(|new| new.machines) {
+            if let Some(node) = seen.node {
+                self.nodes.mark_staying(node);
+            }
+        }
+    }
+
+    /// While a roll-out runs, the autoscaler leaves the deployment's nodes alone.
+    pub(super) fn keep_nodes_from_autoscaler(&mut self) {
+        if !self.sets.rolling() || self.seen.policy.fleet.autoscaler_guard == AutoscalerGuard::Off {
+            return;
+        }
+        for seen in self.sets.all().flat_map(|set| set.machines).filter(|seen| !is_leaving(seen.machine)) {
+            if let Some(node) = seen.node {
+                self.nodes.keep_from_autoscaler(node);
+            }
+        }
+    }
+
+    /// The roll-out is complete.
+    pub(super) fn leave_nodes_to_autoscaler(&mut self) {
+        if self.seen.policy.fleet.autoscaler_guard == AutoscalerGuard::Off {
+            return;
+        }
+        for seen in self.sets.all().flat_map(|set| set.machines) {
+            if let Some(node) = seen.node {
+                self.nodes.leave_to_autoscaler(node, seen.machine);
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What a deployment shows of itself.
+//!
+//! All numbers are sums over its sets, as the sets themselves count. Whether a roll-out gets on is told from the numbers of two passes:
+//! more new machines, fewer old ones, more ready or more available ones are progress. Without progress for longer than the deadline
+//! it is said to be stuck; nothing stops because of that, and the next bit of progress takes it back.
+
+use api::names::conditions::{deployment as words, ours, set as set_words};
+use api::names::events::{messages, reference};
+use api::{
+    ConditionStatus, MachineDeployment, MachineDeploymentCondition, MachineDeploymentStatus, MachineSet, Object, Time,
+    merge,
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::claim::Claim;
+use super::pass::Pass;
+use super::step::{StatusEdit, Step};
+use super::{Observed, Plan, Reason};
+use crate::machine::{Notice, Tone};
+use crate::{Awaited, Wake};
+
+/// How much a status says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// Numbers only.
+    Plain,
+    /// Numbers, and whether the roll-out gets on.
+    Rollout,
+}
+
+/// What is said about progress by someone who knows better than the numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// The new set was made in this pass.
+    Created(String),
+    /// The new set was there already.
+    Found(String),
+}
+
+/// The status after this pass.
+pub(super) fn next(pass: &Pass<'_>, report: Report) -> MachineDeploymentStatus {
+    let (deployment, now) = (pass.seen.deployment, pass.seen.now);
+    let sizes: i32 = pass.sets.all().map(|set| set.set.spec.replicas.max(0)).sum();
+    let sets: Vec<&MachineSet> = pass.sets.all().map(|set| &set.set).collect();
+    let updated = pass.sets.new.as_ref().map_or(0, |new| new.set.status.replicas);
+    let mut status = numbers(deployment, &sets, updated, sizes);
+    status.collision_count = pass.deployment.status.collision_count;
+    let mut conditions = Conditions { list: status.conditions.clone(), now: now.into() };
+    conditions.remove(ours::INVALID);
+    conditions.note_pause(deployment.spec.paused);
+    match &pass.progress {
+        Some(Progress::Created(set)) => conditions.put(
+            words::PROGRESSING,
+            ConditionStatus::True,
+            words::NEW_MACHINE_SET_CREATED,
+            words::created(set),
+        ),
+        Some(Progress::Found(set)) if conditions.find(words::PROGRESSING).is_none() => {
+            conditions.put(words::PROGRESSING, ConditionStatus::True, words::FOUND_NEW_MACHINE_SET, words::found(set))
+        }
+        Some(Progress::Found(_)) | None => {}
+    }
+    let least = pass.limits.least_available() - status.preserved_failed_replicas;
+    conditions.put_available(status.available_replicas >= least.max(0));
+    if report == Report::Rollout {
+        if pass.progress.is_none() {
+            let about = pass.sets.new.as_ref().map_or_else(
+                || format!("Machine Deployment {:?}", deployment.name()),
+                |new| format!("MachineSet {:?}", new.name()),
+            );
+            conditions.estimate(deployment, &status, &about, now);
+        }
+        conditions.copy_failure(pass.sets.new.iter().chain(&pass.sets.old).map(|set| &set.set));
+    }
+    status.conditions = conditions.list;
+    status
+}
+
+/// The status of a deployment that is being deleted.
+pub(super) fn of_leaving(seen: &Observed<'_>, claim: &Claim<'_>) -> Option<Step> {
+    let sets: Vec<&MachineSet> = claim.sets.iter().map(|candidate| candidate.set).collect();
+    let template = &seen.deployment.spec.template;
+    let new = sets.iter().find(|set| super::same_template(&set.spec.template, template));
+    let updated = new.map_or(0, |new| new.status.replicas);
+    let sizes = sets.iter().map(|set| set.spec.replicas.max(0)).sum();
+    let status = numbers(seen.deployment, &sets, updated, sizes);
+    step(&seen.deployment.status, status)
+}
+
+fn numbers(deployment: &MachineDeployment, sets: &[&MachineSet], updated: i32, sizes: i32) -> MachineDeploymentStatus {
+    let sum = |of: fn(&MachineSet) -> i32| sets.iter().map(|set| of(set)).sum::<i32>();
+    let available = sum(|set| set.status.available_replicas);
+    MachineDeploymentStatus {
+        observed_generation: deployment.generation(),
+        replicas: sum(|set| set.status.replicas),
+        updated_replicas: updated,
+        ready_replicas: sum(|set| set.status.ready_replicas),
+        available_replicas: available,
+        unavailable_replicas: (sizes - available).max(0),
+        preserved_failed_replicas: sum(|set| set.status.preserved_failed_replicas),
+        conditions: deployment.status.conditions.clone(),
+        collision_count: deployment.status.collision_count,
+        failed_machines: sets.iter().flat_map(|set| set.status.failed_machines.iter().cloned()).collect(),
+    }
+}
+
+/// The write, if it says anything new.
+pub(super) fn step(before: &MachineDeploymentStatus, status: MachineDeploymentStatus) -> Option<Step> {
+    let changes = json!({ "status": merge::changes(before, &status)? });
+    Some(Step::Status(StatusEdit { status: Box::new(status), changes }))
+}
+
+/// As many machines as wanted, all of them new and available.
+pub(super) fn is_complete(deployment: &MachineDeployment, status: &MachineDeploymentStatus) -> bool {
+    let wanted = deployment.spec.replicas;
+    status.updated_replicas == wanted
+        && status.replicas == wanted
+        && status.available_replicas == wanted
+        && status.observed_generation >= deployment.generation()
+}
+
+/// When a roll-out without progress is said to be stuck. One that is finished has no deadline, nor one that is said to be stuck already.
+pub(super) fn deadline(deployment: &MachineDeployment, status: &MachineDeploymentStatus) -> Option<Timestamp> {
+    let progressing = status.conditions.iter().rfind(|condition| condition.kind == words::PROGRESSING)?;
+    let settled = [words::PROGRESS_DEADLINE_EXCEEDED, words::NEW_MACHINE_SET_AVAILABLE, words::DEPLOYMENT_PAUSED];
+    if is_complete(deployment, status) || settled.contains(&progressing.reason.as_str()) {
+        return None;
+    }
+    ends(deployment, progressing)
+}
+
+fn ends(deployment: &MachineDeployment, progressing: &MachineDeploymentCondition) -> Option<Timestamp> {
+    let patience = SignedDuration::from_secs(deployment.spec.progress_deadline_seconds?.into());
+    Some(progressing.last_update_time?.plus(patience).timestamp())
+}
+
+pub(super) fn creation_failed(seen: &Observed<'_>, set: &str, error: &str) -> Plan {
+    let message = messages::set_create_failed(set, error);
+    let mut status = seen.deployment.status.clone();
+    let mut conditions = Conditions { list: status.conditions, now: seen.now.into() };
+    let reason = words::MACHINE_SET_CREATE_ERROR;
+    conditions.put(words::PROGRESSING, ConditionStatus::False, reason, message.clone());
+    status.conditions = conditions.list;
+    let mut steps: Vec<Step> = step(&seen.deployment.status, status).into_iter().collect();
+    if !steps.is_empty() {
+        let reason = reference::MACHINE_SET_CREATE_ERROR;
+        steps.push(Step::Tell(Notice { tone: Tone::Warning, reason, message }));
+    }
+    Plan::of(steps, Wake::On(Awaited::Retry), Reason::SetNotMade(error.to_owned()))
+}
+
+/// The conditions of a deployment, while they are being written.
+pub(super) struct Conditions {
+    pub(super) list: Vec<MachineDeploymentCondition>,
+    pub(super) now: Time,
+}
+
+impl Conditions {
+    pub(super) fn find(&self, kind: &str) -> Option<&MachineDeploymentCondition> {
+        self.list.iter().rfind(|condition| condition.kind == kind)
+    }
+
+    pub(super) fn remove(&mut self, kind: &str) {
+        self.list.retain(|condition| condition.kind != kind);
+    }
+
+    /// States something. What is stated already, with the same reason, stays as it was said first.
+    pub(super) fn put(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: String) {
+        let stated = self.find(kind).is_some_and(|old| old.status == status && old.reason == reason);
+        if !stated {
+            self.restate(kind, status, reason, message);
+        }
+    }
+
+    /// States something anew, whether or not it was stated before.
+    pub(super) fn restate(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: String) {
+        let since = self.find(kind).filter(|old| old.status == status).and_then(|old| old.last_transition_time);
+        self.remove(kind);
+        self.list.push(MachineDeploymentCondition {
+            kind: kind.to_owned(),
+            status,
+            last_update_time: Some(self.now),
+            last_transition_time: Some(since.unwrap_or(self.now)),
+            reason: reason.to_owned(),
+            message,
+        });
+    }
+
+    fn note_pause(&mut self, paused: bool) {
+        let reason = self.find(words::PROGRESSING).map_or("", |condition| condition.reason.as_str());
+        if reason == words::PROGRESS_DEADLINE_EXCEEDED {
+            return;
+        }
+        let (reason, message) = match (paused, reason == words::DEPLOYMENT_PAUSED) {
+            (true, false) => (words::DEPLOYMENT_PAUSED, words::PAUSED_MESSAGE),
+            (false, true) => (words::DEPLOYMENT_RESUMED, words::RESUMED_MESSAGE),
+            (true, true) | (false, false) => return,
+        };
+        self.put(words::PROGRESSING, ConditionStatus::Unknown, reason, message.to_owned());
+    }
+
+    fn put_available(&mut self, enough: bool) {
+        let (status, reason, message) = if enough {
+            (ConditionStatus::True, words::MINIMUM_REPLICAS_AVAILABLE, words::AVAILABLE_MESSAGE)
+        } else {
+            (ConditionStatus::False, words::MINIMUM_REPLICAS_UNAVAILABLE, words::UNAVAILABLE_MESSAGE)
+        };
+        self.put(words::AVAILABLE, status, reason, message.to_owned());
+    }
+
+    fn estimate(
+        &mut self,
+        deployment: &MachineDeployment,
+        status: &MachineDeploymentStatus,
+        about: &str,
+        now: Timestamp,
+    ) {
+        let progressing = self.find(words::PROGRESSING).cloned();
+        let reason = progressing.as_ref().map_or("", |condition| condition.reason.as_str());
+        if status.replicas == status.updated_replicas && reason == words::NEW_MACHINE_SET_AVAILABLE {
+            return;
+        }
+        let late = progressing.as_ref().and_then(|condition| ends(deployment, condition)).is_some_and(|end| end <= now);
+        if is_complete(deployment, status) {
+            let message = words::progressed(about);
+            self.put(words::PROGRESSING, ConditionStatus::True, words::NEW_MACHINE_SET_AVAILABLE, message);
+        } else if gets_on(&deployment.status, status) {
+            let message = words::progressing(about);
+            self.restate(words::PROGRESSING, ConditionStatus::True, words::MACHINE_SET_UPDATED, message);
+        } else if late && reason != words::NEW_MACHINE_SET_AVAILABLE {
+            let message = words::timed_out(about);
+            self.put(words::PROGRESSING, ConditionStatus::False, words::PROGRESS_DEADLINE_EXCEEDED, message);
+        }
+    }
+
+    /// What kept a set from making or deleting machines; the new one's word counts first.
+    fn copy_failure<'s>(&mut self, sets: impl Iterator<Item = &'s MachineSet>) {
+        let failure =
+            |set: &'s MachineSet| set.status.conditions.iter().rfind(|c| c.kind == set_words::REPLICA_FAILURE);
+        let Some(failure) = sets.into_iter().find_map(failure) else {
+            self.remove(words::REPLICA_FAILURE);
+            return;
+        };
+        let copied = MachineDeploymentCondition {
+            kind: words::REPLICA_FAILURE.to_owned(),
+            status: failure.status.clone(),
+            last_update_time: failure.last_transition_time,
+            last_transition_time: failure.last_transition_time,
+            reason: failure.reason.clone(),
+            message: failure.message.clone(),
+        };
+        if self.find(words::REPLICA_FAILURE) != Some(&copied) {
+            self.remove(words::REPLICA_FAILURE);
+            self.list.push(copied);
+        }
+    }
+}
+
+fn gets_on(before: &MachineDeploymentStatus, now: &MachineDeploymentStatus) -> bool {
+    let old = |status: &MachineDeploymentStatus| status.replicas - status.updated_replicas;
+    now.updated_replicas > before.updated_replicas
+        || old(now) < old(before)
+        || now.ready_replicas > before.ready_replicas
+        || now.available_replicas > before.available_replicas
+}

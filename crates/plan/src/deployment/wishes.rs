@@ -1,0 +1,119 @@
+//! Machines that the autoscaler wants gone.
+//!
+//! The autoscaler lowers the replicas and names the machines it has emptied, in an annotation of the deployment. Each named machine is
+//! marked as the first to go before any set shrinks, so that exactly these machines are deleted. A name leaves the list when its
+//! machine is on its way, and only then: the autoscaler keeps the nodes of listed machines cordoned, so a name that stays too long
+//! costs capacity, and one that is dropped too early costs a healthy machine, because the replicas were lowered already.
+
+use std::collections::BTreeMap;
+
+use api::names::annotations::{
+    LAST_REPLICA_CHANGE_BY_SCALER, MARKED_FOR_DELETION_TIME, PRIORITY, PRIORITY_DELETE_FIRST, TRIGGER_DELETION,
+};
+use api::{Machine, MachineDeployment, MachinePhase, Object, Time};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::step::{MachineChange, MachineEdit};
+use super::{Named, Observed, SeenSet};
+
+/// What the list comes to.
+#[derive(Debug, PartialEq)]
+pub(super) enum Wishes {
+    /// Some names are unknown to the cache; the API server has to be asked before anything is decided.
+    Ask(Vec<String>),
+    /// What is left of it.
+    Known {
+        /// The annotations that are to change, with their new values.
+        annotations: BTreeMap<&'static str, Option<String>>,
+        /// The machines to be marked.
+        marks: Vec<MachineEdit>,
+    },
+}
+
+/// The names in the list, for whoever looks them up.
+#[must_use]
+pub fn machines_named(deployment: &MachineDeployment) -> Vec<String> {
+    let list = deployment.annotation(TRIGGER_DELETION).unwrap_or_default();
+    list.split(',')
+        .filter_map(|entry| entry.split('~').next())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+pub(super) fn read(seen: &Observed<'_>, claimed: &[&SeenSet<'_>]) -> Wishes {
+    let list = seen.deployment.annotation(TRIGGER_DELETION).unwrap_or_default();
+    let mut known: BTreeMap<&'static str, Option<String>> = BTreeMap::new();
+    if list.is_empty() {
+        return Wishes::Known { annotations: known, marks: Vec::new() };
+    }
+    let said = seen.deployment.annotation(LAST_REPLICA_CHANGE_BY_SCALER).filter(|time| !time.is_empty());
+    let fallback = said.map_or_else(|| Time::from(seen.now).to_string(), str::to_owned);
+    let (mut kept, mut unknown, mut marks, mut latest) = (Vec::new(), Vec::new(), Vec::new(), None);
+    for (name, asked) in list.split(',').filter_map(|entry| entry_of(entry, &fallback)) {
+        let Ok(at) = asked.parse::<Timestamp>() else { continue };
+        match seen.named.get(name) {
+            Some(Named::Gone) => continue,
+            None | Some(Named::NotInSight) => unknown.push(name.to_owned()),
+            Some(Named::Unreadable) => {}
+            Some(Named::Seen(machine)) => {
+                if !belongs_to(machine, claimed) || is_on_its_way(machine) {
+                    continue;
+                }
+                marks.extend(mark(machine, &asked));
+            }
+        }
+        latest = latest.max(Some((at, asked.clone())));
+        kept.push(format!("{name}~{asked}"));
+    }
+    if !unknown.is_empty() {
+        return Wishes::Ask(unknown);
+    }
+    let kept = kept.join(",");
+    if kept != list {
+        known.insert(TRIGGER_DELETION, (!kept.is_empty()).then_some(kept));
+    }
+    // A set deletes machines marked no later than this. Where nobody said when, the latest wish did, and it is written down once.
+    if let (None, Some((_, latest))) = (said, latest) {
+        known.insert(LAST_REPLICA_CHANGE_BY_SCALER, Some(latest));
+    }
+    Wishes::Known { annotations: known, marks }
+}
+
+/// Name and time of an entry; an autoscaler of old wrote names only. `None` for what cannot be told apart.
+fn entry_of<'e>(entry: &'e str, fallback: &str) -> Option<(&'e str, String)> {
+    let mut parts = entry.split('~');
+    let name = parts.next().filter(|name| !name.is_empty())?;
+    let asked = parts.next().map_or_else(|| fallback.to_owned(), str::to_owned);
+    parts.next().is_none().then_some((name, asked))
+}
+
+fn belongs_to(machine: &Machine, claimed: &[&SeenSet<'_>]) -> bool {
+    machine
+        .controller_owner()
+        .is_some_and(|owner| claimed.iter().any(|candidate| owner.uid == candidate.set.uid().as_str()))
+}
+
+fn is_on_its_way(machine: &Machine) -> bool {
+    machine.is_deleting() || *machine.phase() == MachinePhase::Failed
+}
+
+fn mark(machine: &Machine, asked: &str) -> Option<MachineEdit> {
+    let first = machine.annotation(PRIORITY) == Some(PRIORITY_DELETE_FIRST);
+    let marked = machine.annotation(MARKED_FOR_DELETION_TIME).filter(|time| !time.is_empty());
+    if first && marked.is_some() {
+        return None;
+    }
+    let mut annotations = json!({ PRIORITY: PRIORITY_DELETE_FIRST });
+    if let (None, Some(map)) = (marked, annotations.as_object_mut()) {
+        map.insert(MARKED_FOR_DELETION_TIME.to_owned(), json!(asked));
+    }
+    Some(MachineEdit {
+        name: machine.name().to_owned(),
+        uid: machine.uid(),
+        resource_version: None,
+        change: MachineChange::MarkForDeletion,
+        changes: json!({ "metadata": { "annotations": annotations } }),
+    })
+}
