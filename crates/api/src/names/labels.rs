@@ -27,7 +27,7 @@ pub const FORCE_DRAIN_VALUE: &str = "True";
 pub const MACHINE_NAME: &str = "node.gardener.cloud/machine-name";
 
 /// On a MachineSet: it makes no machines, because an in-place rollout is moving its machines away. Written by the manager;
-/// its presence counts, and it is never removed.
+/// its presence counts. The reference never removes it; we do when the set becomes the new one again.
 pub const SCALE_UP_DISABLED: &str = "node.machine.sapcloud.io/scale-up-disabled";
 
 /// On a Node: its machine is to be updated in place at some time. Written by the manager; its presence counts.

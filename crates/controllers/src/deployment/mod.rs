@@ -1,18 +1,71 @@
 //! The MachineDeployment controller: one pass over one deployment.
 
+mod act;
+mod observe;
 pub(crate) mod wake;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::Object;
+use plan::deployment::{Step, creation_failed, plan};
 use runtime::Key;
+use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
 
-use crate::Cluster;
+use crate::decision::Subject;
 use crate::fleet::Fleet;
+use crate::machine::outcome;
+use crate::{Cluster, Decision};
+use act::{Acting, Stumble};
 
 /// Looks at one deployment and does what its plan says.
-#[allow(clippy::unused_async, reason = "the plan of a deployment moves in here next")]
 pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
-    tracing::debug!(deployment = %key, known = fleet.deployments.get(&key).is_some(), namespace = %cluster.namespace, "looked at");
-    Outcome::Done
+    let deployment = match fleet.deployments.look_up(&key) {
+        Lookup::Present(deployment) => deployment,
+        Lookup::Absent => return Outcome::Done,
+        Lookup::Undecodable(remains) => {
+            tracing::warn!(deployment = %key, error = %remains.error, "cannot be read, so it is left alone");
+            act::tell_unreadable(&fleet, &remains);
+            return Outcome::Done;
+        }
+    };
+    if cluster.caches.trust() == Trust::Doubtful {
+        // Sizes that follow from machines of two histories would make or delete too many. Nothing is done until that is settled.
+        return Outcome::Again { after: cluster.policy.short_retry };
+    }
+    let mut acting = Acting::new(&cluster, &fleet, deployment.clone());
+    let mut gone = BTreeSet::new();
+    loop {
+        let seen = observe::observe(&cluster, &fleet, deployment.clone(), &gone);
+        let (sets, named) = (seen.sets(), seen.named());
+        let input = seen.as_input(&sets, &named, &cluster);
+        let plan = plan(&input);
+        if let [Step::AskForMachines(names)] = plan.steps.as_slice() {
+            match acting.ask_for(names).await {
+                Ok(missing) => gone.extend(missing),
+                Err(stumble) => return stumbled(&key, &deployment.uid(), &stumble),
+            }
+            continue; // every name is either in sight now or known to be gone, so this happens once
+        }
+        Decision::of(Subject::Deployment, &key, &plan.steps, &plan.because, plan.wake).tell(cluster.listener.as_ref());
+        return match acting.carry_out(&plan).await {
+            Ok(()) if acting.went_through() => outcome(plan.wake, &cluster.clock),
+            Ok(()) => Outcome::Failed,
+            Err(stumble) => {
+                if let Stumble::SetNotMade { set, trouble } = &stumble {
+                    let report = creation_failed(&input, set, &trouble.to_string());
+                    if let Err(second) = acting.carry_out(&report).await {
+                        tracing::info!(deployment = %key, why = %second, "could not say why its set was not made");
+                    }
+                }
+                stumbled(&key, &deployment.uid(), &stumble)
+            }
+        };
+    }
+}
+
+fn stumbled(key: &Key, uid: &api::Uid, stumble: &Stumble) -> Outcome {
+    tracing::info!(deployment = %key, %uid, why = %stumble, "a step did not go through; planning afresh");
+    stumble.outcome()
 }

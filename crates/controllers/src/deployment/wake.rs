@@ -5,13 +5,22 @@
 //! | a MachineDeployment | itself |
 //! | a MachineSet | the deployment that owns it, and the one that did |
 //! | a MachineSet without an owner | the deployments that select it |
+//! | a Machine that begins to leave, is gone, fails, moves or gets on with an in-place update | the deployment of its set |
+//! | a Node whose in-place update gets on | the deployment of its machine's set |
+//!
+//! All other changes of a Machine reach the deployment through the status of its set, which counts many of them at once.
 
-use api::{LabelSelector, MachineDeployment, MachineSet, Object};
+use api::names::conditions::in_place;
+use api::names::labels;
+use api::view::NodeView;
+use api::{LabelSelector, Machine, MachineDeployment, MachinePhase, MachineSet, Object};
 use kube::Resource;
 use runtime::Key;
-use runtime::cache::Feed;
+use runtime::cache::{Cache, Feed};
+use runtime::queue::Coalesced;
 
 use crate::fleet::Fleet;
+use crate::indexes::MACHINES_BY_NODE;
 
 /// A deployment wakes itself.
 pub(crate) fn on_deployments(feed: &mut Feed<MachineDeployment>, fleet: &Fleet) {
@@ -35,6 +44,75 @@ pub(crate) fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
             }
         }
     });
+}
+
+/// A machine wakes the deployment of its set when something happens to it that the set's numbers do not show.
+pub(crate) fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
+    let owners = Owners::of(fleet);
+    feed.on_delta(move |_, delta| {
+        let (before, now) = (delta.before(), delta.now());
+        if before.map(|machine| turning_point(machine)) != now.map(|machine| turning_point(machine)) {
+            for machine in [before, now].into_iter().flatten() {
+                owners.wake(machine);
+            }
+        }
+    });
+}
+
+/// A node wakes the deployment of its machine when an in-place update gets on.
+pub(crate) fn on_nodes(feed: &mut Feed<NodeView>, machines: &Cache<Machine>, fleet: &Fleet) {
+    let (owners, machines) = (Owners::of(fleet), machines.clone());
+    feed.on_delta(move |key, delta| {
+        if delta.before().map(|node| update_state(node)) != delta.now().map(|node| update_state(node)) {
+            for machine in machines.find(&MACHINES_BY_NODE, &key.name) {
+                owners.wake(&machine);
+            }
+        }
+    });
+}
+
+/// What of a machine a deployment looks at itself.
+fn turning_point(machine: &Machine) -> impl PartialEq + use<> {
+    let update = machine.status.conditions.iter().rfind(|condition| *condition.kind == *in_place::TYPE);
+    (
+        machine.is_deleting(),
+        *machine.phase() == MachinePhase::Failed,
+        *machine.phase() == MachinePhase::InPlaceUpdating,
+        machine.metadata.owner_references.clone(),
+        [labels::TEMPLATE_HASH, labels::UPDATE_RESULT].map(|key| machine.label(key).map(str::to_owned)),
+        update.map(|condition| condition.reason.clone()),
+    )
+}
+
+/// What of a node an in-place update is told by.
+fn update_state(node: &NodeView) -> impl PartialEq + use<> {
+    let keys = [labels::CANDIDATE_FOR_UPDATE, labels::SELECTED_FOR_UPDATE, labels::UPDATE_RESULT];
+    (
+        keys.map(|key| node.label(key).map(str::to_owned)),
+        node.condition(in_place::TYPE).map(|condition| condition.reason.clone()),
+    )
+}
+
+/// The way from a machine to its deployment.
+#[derive(Clone)]
+struct Owners {
+    sets: Cache<MachineSet>,
+    wake: Coalesced<Key>,
+}
+
+impl Owners {
+    fn of(fleet: &Fleet) -> Self {
+        Self { sets: fleet.sets.clone(), wake: fleet.wake_deployment.clone() }
+    }
+
+    fn wake(&self, machine: &Machine) {
+        let Some(set) = machine.controller_owner() else { return };
+        let found = self.sets.get(&Key::new(machine.namespace(), set.name.as_str()));
+        let Some(found) = found.filter(|found| found.uid().as_str() == set.uid) else { return };
+        if let Some(deployment) = found.controller_owner() {
+            self.wake.add(Key::new(machine.namespace(), deployment.name.as_str()));
+        }
+    }
 }
 
 /// An invalid selector concerns its own deployment only.

@@ -75,7 +75,9 @@ impl Declared {
         machineset::wake::on_machines(machine_feed, fleet);
         deployment::wake::on_deployments(&mut feeds.deployments, fleet);
         deployment::wake::on_sets(&mut feeds.sets, fleet);
+        deployment::wake::on_machines(machine_feed, fleet);
         if let Some(nodes) = node_feed {
+            deployment::wake::on_nodes(nodes, machines, fleet);
             machineset::wake::on_nodes(nodes, machines, fleet);
         }
     }

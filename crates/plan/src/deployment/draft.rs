@@ -6,6 +6,7 @@
 
 use api::names::annotations::{DESIRED_REPLICAS, MAX_REPLICAS};
 use api::names::events::{messages, reference};
+use api::names::labels;
 use api::{Machine, MachinePhase, MachineSet, Object, merge};
 use jiff::Timestamp;
 use serde_json::json;
@@ -47,9 +48,9 @@ impl Draft<'_> {
         self.size() > 0
     }
 
-    /// How many of its machines are available and will be once it has its size.
+    /// How many of its machines are available and will be once it has its size. Its status may still count some that are leaving.
     pub(super) fn available(&self) -> i32 {
-        self.set.status.available_replicas.clamp(0, self.size())
+        self.set.status.available_replicas.clamp(0, self.size().min(self.live()))
     }
 
     /// How many machines it has that nobody has asked to leave.
@@ -64,7 +65,13 @@ impl Draft<'_> {
 
     /// How many live machines it has or may make at any moment.
     pub(super) fn held(&self) -> i32 {
-        self.live().max(self.size())
+        if self.makes_none() { self.live() } else { self.live().max(self.size()) }
+    }
+
+    /// Whether an in-place roll-out has forbidden it to make machines, and its controller can know that.
+    pub(super) fn makes_none(&self) -> bool {
+        let forbidden = |set: &MachineSet| set.label(labels::SCALE_UP_DISABLED).is_some();
+        self.before.is_some_and(forbidden) && forbidden(&self.set)
     }
 
     /// Whether it wants or has machines.

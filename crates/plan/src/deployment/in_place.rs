@@ -10,7 +10,7 @@
 
 use api::names::conditions::in_place as condition;
 use api::names::labels;
-use api::{Machine, MachinePhase, MachineSet, Object, OrchestrationType, UpdateResult, lists, merge};
+use api::{Machine, MachinePhase, MachineSet, Object, OrchestrationType, StrategyType, UpdateResult, lists, merge};
 use serde_json::json;
 
 use super::draft::{Draft, count, is_leaving};
@@ -28,7 +28,6 @@ pub(super) fn roll(pass: &mut Pass<'_>) -> Option<Reason> {
         revision::make_new(pass, size);
     }
     mark(pass);
-    settle_moved(pass);
     hand_over(pass);
     balance(pass);
     select(pass);
@@ -54,32 +53,58 @@ fn mark(pass: &mut Pass<'_>) {
     }
 }
 
-/// Machines that have arrived in the new set: it counts them, then they lose the label that protected them meanwhile, and their
-/// nodes go back to work. One that has not joined yet holds up only itself.
-fn settle_moved(pass: &mut Pass<'_>) {
-    let limits = pass.limits;
-    let Some(new) = &mut pass.sets.new else { return };
-    let arrived: Vec<&SeenMachine<'_>> = new.machines.iter().filter(|seen| has_arrived(seen.machine)).collect();
-    let surplus = new.live() - new.size();
-    if surplus > 0 && !arrived.is_empty() {
-        let to = new.size() + surplus.min(count(arrived.len()));
-        new.resize(to, &limits);
-    } else if new.before.is_some_and(|set| set.status.observed_generation >= set.generation()) {
-        // Only once its controller has seen the size may the machine look like any other.
-        pass.machines_after.extend(arrived.into_iter().map(|seen| MachineEdit {
-            name: seen.machine.name().to_owned(),
-            uid: seen.machine.uid(),
-            resource_version: None,
-            change: MachineChange::MoveDone,
-            changes: json!({ "metadata": { "labels": { labels::UPDATE_RESULT: null } } }),
-        }));
-    }
-    for node in new.machines.iter().filter_map(|seen| seen.node) {
-        let agreed = node.condition(condition::TYPE).is_some_and(|c| &*c.reason == condition::SUCCESSFUL);
-        if agreed && nodes::update_result(node) == UpdateResult::Successful {
-            pass.nodes.give_back(node);
+/// Machines that have arrived in their set: it counts them, their nodes go back to work, and at last they lose the label that protected
+/// them meanwhile. One that has not joined yet holds up only itself. The set may be an old one again by now; a machine arrives there
+/// all the same, or nobody could ever delete it.
+pub(super) fn settle_moved(pass: &mut Pass<'_>) {
+    forget_departed(pass);
+    let in_place = pass.seen.deployment.spec.strategy.kind == StrategyType::InPlaceUpdate;
+    let Pass { sets, nodes, machines_after, limits, .. } = pass;
+    let sizes = sets.sum(Draft::size);
+    let old_room = if in_place { limits.replicas - sizes } else { 0 };
+    let new_room = (limits.most() - sizes).min(limits.replicas - sets.new_size());
+    let old = sets.old.iter_mut().map(|old| (old, old_room, Role::Old));
+    for (set, room, role) in old.chain(sets.new.iter_mut().map(|new| (new, new_room, Role::New))) {
+        let arrived: Vec<&SeenMachine<'_>> = set.machines.iter().filter(|seen| has_arrived(seen.machine)).collect();
+        let uncounted = (set.live() - set.size()).min(count(arrived.len())).min(room);
+        if uncounted > 0 {
+            set.resize(set.size() + uncounted, limits);
+        } else if set.before.is_some_and(|set| set.status.observed_generation >= set.generation()) {
+            // Only once its controller has seen the size may the machine look like any other.
+            machines_after.extend(arrived.iter().filter(|seen| !awaits_return(seen)).map(|seen| MachineEdit {
+                name: seen.machine.name().to_owned(),
+                uid: seen.machine.uid(),
+                resource_version: None,
+                change: MachineChange::MoveDone,
+                changes: json!({ "metadata": { "labels": { labels::UPDATE_RESULT: null } } }),
+            }));
+        }
+        let returns = |seen: &&SeenMachine<'_>| awaits_return(seen) && (role == Role::New || has_arrived(seen.machine));
+        for node in set.machines.iter().filter(returns).filter_map(|seen| seen.node) {
+            nodes.give_back(node);
         }
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Old,
+    New,
+}
+
+/// An old set that makes no machines does not get back what it has lost, be it moved, deleted or failed.
+fn forget_departed(pass: &mut Pass<'_>) {
+    for old in pass.sets.old.iter_mut().filter(|old| old.makes_none()) {
+        old.resize(old.live().min(old.size()), &pass.limits);
+    }
+}
+
+/// Its node was updated and has not been given back yet.
+fn awaits_return(seen: &SeenMachine<'_>) -> bool {
+    seen.node.is_some_and(|node| {
+        nodes::update_result(node) == UpdateResult::Successful
+            && node.condition(condition::TYPE).is_some_and(|condition| &*condition.reason == condition::SUCCESSFUL)
+    })
 }
 
 fn has_arrived(machine: &Machine) -> bool {
@@ -104,8 +129,7 @@ fn hand_over(pass: &mut Pass<'_>) {
             pass.machines.push(move_to(seen.machine, seen_set, &new.set));
             left += 1;
             if let Some(node) = seen.node {
-                let agreed = node.condition(condition::TYPE).is_some_and(|c| &*c.reason == condition::SUCCESSFUL);
-                if agreed { pass.nodes.give_back(node) } else { pass.nodes.uncordon(node) }
+                if awaits_return(seen) { pass.nodes.give_back(node) } else { pass.nodes.uncordon(node) }
             }
         }
         old.resize((old.size() - left).max(0), &limits);
@@ -114,9 +138,11 @@ fn hand_over(pass: &mut Pass<'_>) {
     new.resize(new.size() + moved, &limits);
 }
 
-/// The agent says so on the node, and the machine controller has taken note of it.
+/// The agent says so on the node, and the machine controller has taken note of it. A machine that has only just arrived in its set
+/// was updated for that one, not for the next.
 fn is_updated(seen: &SeenMachine<'_>) -> bool {
-    seen.node.is_some_and(|node| nodes::update_result(node) == UpdateResult::Successful)
+    seen.machine.label(labels::UPDATE_RESULT).is_none()
+        && seen.node.is_some_and(|node| nodes::update_result(node) == UpdateResult::Successful)
         && reports_success(seen.machine)
         && *seen.machine.phase() != MachinePhase::InPlaceUpdating
         && !is_leaving(seen.machine)
@@ -146,23 +172,9 @@ fn move_to(machine: &Machine, from: &MachineSet, to: &MachineSet) -> MachineEdit
     }
 }
 
-/// Sizes follow the machines: what an old set has lost it does not get back, and what is wanting is made new.
+/// What is wanting is made new, and what is too much goes.
 fn balance(pass: &mut Pass<'_>) {
     let limits = pass.limits;
-    let moving: std::collections::BTreeMap<String, i32> = pass
-        .sets
-        .old
-        .iter()
-        .map(|old| (old.name().to_owned(), count(old.machines.iter().filter(|m| is_updated(m)).count())))
-        .collect();
-    for old in pass.sets.old.iter_mut().filter(|old| old.set.label(labels::SCALE_UP_DISABLED).is_some()) {
-        let handed_over = old.before.is_some_and(|set| set.label(labels::SCALE_UP_DISABLED).is_some());
-        let gone = if handed_over { moving.get(old.name()).copied().unwrap_or(0) } else { 0 };
-        let has = (old.live() - gone).max(0);
-        if has < old.size() {
-            old.resize(has, &limits);
-        }
-    }
     let wanting = limits.replicas - pass.sets.sum(Draft::size);
     let Some(name) = pass.sets.new.as_ref().map(|new| new.name().to_owned()) else { return };
     let room = pass.sets.room_for(&name, limits.most());
@@ -197,8 +209,9 @@ fn select(pass: &mut Pass<'_>) {
     let wanted = limits.replicas - pass.sets.new_size() - undergoing;
     let at_once = pass.sets.sum(Draft::size) - limits.least_available() - undergoing;
     let free_available = count(free.iter().filter(|seen| is_available(seen.machine)).count());
-    let new_available = pass.sets.new.as_ref().map_or(0, Draft::available);
-    let mut spare = free_available + new_available - limits.least_available();
+    let new_available = pass.sets.new.iter().flat_map(|new| new.machines).filter(staying);
+    let new_available = count(new_available.filter(|seen| is_available(seen.machine)).count());
+    let mut spare = free_available + new_available.min(pass.sets.new_size()) - limits.least_available();
     let mut left = wanted.min(at_once);
 
     let is_candidate =

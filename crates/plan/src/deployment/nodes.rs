@@ -9,9 +9,10 @@
 
 use std::collections::BTreeMap;
 
+use api::names::conditions::in_place;
 use api::names::{annotations, labels, taints};
 use api::view::NodeView;
-use api::{Machine, Object, Taint, TaintEffect, UpdateResult, lists};
+use api::{Machine, MachinePhase, Object, Taint, TaintEffect, UpdateResult, lists};
 
 use super::step::{NodeEdit, Step, Uncordon};
 
@@ -48,8 +49,16 @@ impl<'a> NodeEdits<'a> {
         }
     }
 
-    /// Its machine is to stay: pods are welcome.
-    pub(super) fn mark_staying(&mut self, node: &'a NodeView) {
+    /// Its machine is to stay: pods are welcome, and it is no longer a candidate for an update that has been called off. One that
+    /// is being updated already is left alone until its agent has answered.
+    pub(super) fn mark_staying(&mut self, node: &'a NodeView, machine: &Machine) {
+        if !is_being_updated(node, machine) {
+            for label in [labels::CANDIDATE_FOR_UPDATE, labels::SELECTED_FOR_UPDATE] {
+                if node.label(label).is_some() {
+                    self.of(node).labels.insert(label, None);
+                }
+            }
+        }
         let ours = outgoing();
         if node.spec.taints.iter().any(|taint| taint.is_same_as(&ours) && taint.value == ours.value) {
             let edit = self.of(node);
@@ -151,6 +160,16 @@ impl Edit<'_> {
             uncordon,
         }))
     }
+}
+
+/// Whether the machine controller or the node agent is at work, or has an answer that is still to be dealt with.
+fn is_being_updated(node: &NodeView, machine: &Machine) -> bool {
+    let under_way = [in_place::SELECTED, in_place::DRAINED, in_place::READY_FOR_UPDATE, in_place::FAILED];
+    let phases =
+        [MachinePhase::InPlaceUpdating, MachinePhase::InPlaceUpdateSuccessful, MachinePhase::InPlaceUpdateFailed];
+    node.condition(in_place::TYPE).is_some_and(|condition| under_way.contains(&&*condition.reason))
+        || phases.contains(machine.phase())
+        || !update_result(node).is_unset()
 }
 
 /// What the node agent said of the node's update.

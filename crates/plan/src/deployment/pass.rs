@@ -87,6 +87,8 @@ impl<'a> Pass<'a> {
 
     /// One step of the roll-out, by its strategy.
     pub(super) fn roll(&mut self) -> Reason {
+        // Whatever the strategy is by now: a machine that was on the move arrives.
+        in_place::settle_moved(self);
         let waits = match self.seen.deployment.spec.strategy.kind {
             StrategyType::Recreate => recreate::roll(self),
             StrategyType::InPlaceUpdate => in_place::roll(self),
@@ -150,6 +152,7 @@ impl<'a> Pass<'a> {
     /// Nothing is left to do: as many machines as wanted, all new, all available, and no set is about to change.
     fn is_complete(&self, status: &api::MachineDeploymentStatus) -> bool {
         status::is_complete(self.seen.deployment, status)
+            && !self.sets.rolling()
             && self.sets.all().all(|set| set.before.is_some() && set.resized().0 == set.resized().1)
     }
 

@@ -22,10 +22,6 @@ pub(super) fn roll(pass: &mut Pass<'_>) -> Option<Reason> {
         None => revision::make_new(pass, limits.replicas),
         Some(new) => new.resize(limits.replicas, &limits),
     }
-    for seen in pass.sets.new.iter().flat_map(|new| new.machines) {
-        if let Some(node) = seen.node {
-            pass.nodes.mark_staying(node);
-        }
-    }
+    pass.welcome_staying();
     None
 }

@@ -13,7 +13,7 @@ use api::names::annotations::{
     DESIRED_REPLICAS, MAX_REPLICAS, NOT_COPIED_TO_SETS, PREFER_NO_SCHEDULE, REVISION, REVISION_HISTORY,
 };
 use api::names::{finalizers, labels};
-use api::{LabelSelector, MachineDeployment, MachineSet, MachineSetSpec, Object, TextMap, same_meaning};
+use api::{MachineDeployment, MachineSet, MachineSetSpec, Object, TextMap, same_meaning};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::claim;
@@ -61,8 +61,13 @@ pub(super) fn keep_up(pass: &mut Pass<'_>) {
         machine.configuration = wish.configuration.clone();
     }
     machine.class.kind.clone_from(&wish.class.kind);
-    // It may have been an old set until a moment ago: it makes machines again, and its nodes are no longer outgoing.
-    new.label(labels::SCALE_UP_DISABLED, None);
+    // It may have been an old set until a moment ago: it makes machines again, and its nodes are no longer outgoing. It begins
+    // with what it has, because what it was short of may have been made elsewhere.
+    if new.makes_none() {
+        let has = new.live().min(new.size());
+        new.resize(has, &pass.limits);
+        new.label(labels::SCALE_UP_DISABLED, None);
+    }
     new.annotate(PREFER_NO_SCHEDULE, None);
     if pass.deployment.status.conditions.iter().all(|c| c.kind != api::names::conditions::deployment::PROGRESSING) {
         pass.progress = Some(Progress::Found(new.name().to_owned()));
@@ -76,7 +81,7 @@ pub(super) fn make_new(pass: &mut Pass<'_>, size: i32) {
     let label = hash.label();
     let mut template = deployment.spec.template.clone();
     template.metadata.labels.get_or_insert_default().insert(labels::TEMPLATE_HASH, label.as_str());
-    let mut selector = deployment.spec.selector.clone().unwrap_or_else(LabelSelector::default);
+    let mut selector = deployment.spec.selector.clone().unwrap_or_default();
     selector.match_labels.insert(labels::TEMPLATE_HASH.to_owned(), label);
     let mut annotations: BTreeMap<String, String> =
         inherited(deployment).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();

@@ -85,9 +85,14 @@ impl Pass<'_> {
                 old.annotate(PREFER_NO_SCHEDULE, Some(PREFER_NO_SCHEDULE_VALUE));
             }
         }
+        self.welcome_staying();
+    }
+
+    /// Nodes of the new set may be left over from a time when it was an old one.
+    pub(super) fn welcome_staying(&mut self) {
         for seen in self.sets.new.iter().flat_map(|new| new.machines) {
             if let Some(node) = seen.node {
-                self.nodes.mark_staying(node);
+                self.nodes.mark_staying(node, seen.machine);
             }
         }
     }

@@ -57,7 +57,7 @@ pub(super) fn next(pass: &Pass<'_>, report: Report) -> MachineDeploymentStatus {
             words::created(set),
         ),
         Some(Progress::Found(set)) if conditions.find(words::PROGRESSING).is_none() => {
-            conditions.put(words::PROGRESSING, ConditionStatus::True, words::FOUND_NEW_MACHINE_SET, words::found(set))
+            conditions.put(words::PROGRESSING, ConditionStatus::True, words::FOUND_NEW_MACHINE_SET, words::found(set));
         }
         Some(Progress::Found(_)) | None => {}
     }

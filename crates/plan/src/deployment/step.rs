@@ -91,6 +91,18 @@ pub struct NewSet {
     pub set: MachineSet,
 }
 
+impl NewSet {
+    /// The set as it is sent. Zero machines are said outright: a size that is not there cannot be scaled by others.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut body = serde_json::to_value(&self.set).unwrap_or_default();
+        if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert("replicas".to_owned(), self.set.spec.replicas.into());
+        }
+        body
+    }
+}
+
 /// A merge patch of a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetEdit {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use api::names::labels;
-use api::{MachineTemplateSpec, TextMap, same_meaning};
+use api::{MachineConfiguration, MachineTemplateSpec, NodeTemplateSpec, TextMap, same_meaning};
 
 /// Whether machines of one template need not be replaced to be machines of the other.
 #[must_use]
@@ -26,8 +26,8 @@ pub(super) fn without_hash(template: &MachineTemplateSpec) -> MachineTemplateSpe
 /// What machines would be replaced for. A label that is empty is as good as one that is missing, seen from either side.
 fn essence(template: &MachineTemplateSpec) -> MachineTemplateSpec {
     let mut essence = template.clone();
-    essence.spec.node_template = Default::default();
-    essence.spec.configuration = Default::default();
+    essence.spec.node_template = NodeTemplateSpec::default();
+    essence.spec.configuration = MachineConfiguration::default();
     essence.spec.class.kind.clear();
     let said: BTreeMap<String, String> = essence
         .metadata

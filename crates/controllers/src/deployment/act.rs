@@ -1,0 +1,341 @@
+//! Carrying out the steps of a deployment's plan.
+//!
+//! Before each step the lease is checked once more. A step that fails ends the pass, because those after it may build on it; only
+//! writes to nodes are on their own: they run side by side, and one that fails is tried again with the next pass, which comes after
+//! a pause.
+
+use std::sync::Arc;
+
+use api::names::events::components;
+use api::view::NodeView;
+use api::{Machine, MachineDeployment, MachineSet, Object, names};
+use either::Either;
+use futures::stream::{self, StreamExt};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, Request};
+use kube::{Api, Resource};
+use plan::deployment::{MachineEdit, NewSet, NodeEdit, Plan, SetChange, SetEdit, Step, Uncordon};
+use plan::machine::{Notice, Tone};
+use runtime::Key;
+use runtime::cache::Remains;
+use runtime::client::{RetryClass, Trouble};
+use runtime::events::{EventSink, Severity};
+use runtime::lease::NotLeading;
+use runtime::queue::Outcome;
+use serde_json::{Map, Value, json};
+
+use crate::Cluster;
+use crate::fleet::Fleet;
+
+/// How many nodes are written at once.
+const NODES_AT_ONCE: usize = 8;
+
+/// Why the rest of a plan was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Stumble {
+    #[error("{0}")]
+    NotLeading(#[from] NotLeading),
+    #[error("failed to {step}: {trouble}")]
+    Api { step: String, trouble: Trouble },
+    #[error("failed to make set {set:?}: {trouble}")]
+    SetNotMade { set: String, trouble: Trouble },
+    #[error("the write to {step} changed nothing, so the API server does not keep what we write")]
+    NothingChanged { step: String },
+    #[error("the deployment is gone or going, which the cache had not shown yet")]
+    NoLonger,
+    #[error("failed to write down set {set:?}: {error}")]
+    Unwritable { set: String, error: serde_json::Error },
+}
+
+impl Stumble {
+    /// When to try again: at the server's word where it gave one, else after the queue's own growing pause.
+    pub(super) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Api { trouble: Trouble { class: RetryClass::Throttled { after: Some(after) }, .. }, .. } => {
+                Outcome::Again { after: *after }
+            }
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+/// Whether the API server has confirmed, in this pass, that the deployment still stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Confirmed {
+    No,
+    Yes,
+}
+
+/// One pass at work.
+pub(super) struct Acting<'a> {
+    cluster: &'a Cluster,
+    fleet: &'a Fleet,
+    events: EventSink,
+    /// The deployment as the last write left it: several writes of one plan touch it, each guarded by what the one before it made.
+    deployment: Arc<MachineDeployment>,
+    confirmed: Confirmed,
+    nodes_failed: usize,
+}
+
+impl<'a> Acting<'a> {
+    pub(super) fn new(cluster: &'a Cluster, fleet: &'a Fleet, deployment: Arc<MachineDeployment>) -> Self {
+        let events = fleet.events.speaking_as(components::MANAGER);
+        Self { cluster, fleet, events, deployment, confirmed: Confirmed::No, nodes_failed: 0 }
+    }
+
+    /// Whether everything that was tried worked.
+    pub(super) fn went_through(&self) -> bool {
+        self.nodes_failed == 0
+    }
+
+    pub(super) async fn carry_out(&mut self, plan: &Plan) -> Result<(), Stumble> {
+        let mut steps = plan.steps.iter().peekable();
+        while let Some(step) = steps.next() {
+            self.fleet.leadership.check()?;
+            match step {
+                Step::AskForMachines(_) => {} // asked before; what is left to know comes with the next pass
+                Step::Deployment(edit) => self.write(&edit.changes, Part::Object, step).await?,
+                Step::Status(edit) => self.write(&edit.changes, Part::Status, step).await?,
+                Step::CreateSet(new) => self.create_set(new).await?,
+                Step::Set(edit) => self.write_set(edit, step).await?,
+                Step::DeleteSet { name, uid, resource_version } => {
+                    self.delete_set(name, uid.as_str(), resource_version.clone(), step).await?;
+                }
+                Step::Machine(edit) => self.write_machine(edit, step).await?,
+                Step::Node(first) => {
+                    let mut batch = vec![first];
+                    while let Some(Step::Node(next)) = steps.next_if(|next| matches!(next, Step::Node(_))) {
+                        batch.push(next);
+                    }
+                    self.write_nodes(batch).await;
+                }
+                Step::Tell(notice) => self.tell(notice),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the API server for machines that the cache does not know; answers with those that do not exist.
+    pub(super) async fn ask_for(&self, names: &[String]) -> Result<Vec<String>, Stumble> {
+        let api: Api<Machine> = self.api();
+        let mut missing = Vec::new();
+        for name in names {
+            match api.get_opt(name).await {
+                Ok(Some(machine)) => self.cluster.machines.wrote(machine),
+                Ok(None) => missing.push(name.clone()),
+                Err(error) => return Err(stumble(&format!("ask for machine {name:?}"), &error)),
+            }
+        }
+        Ok(missing)
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.cluster.control.clone(), self.deployment.namespace())
+    }
+
+    async fn write(&mut self, changes: &Value, part: Part, step: &Step) -> Result<(), Stumble> {
+        let api: Api<MachineDeployment> = self.api();
+        let mut patch = changes.clone();
+        guard(&mut patch, self.deployment.uid().as_str(), Some(self.deployment.resource_version()));
+        let (name, parameters, patch) = (self.deployment.name(), PatchParams::default(), Patch::Merge(&patch));
+        let answer = match part {
+            Part::Object => api.patch(name, &parameters, &patch).await,
+            Part::Status => api.patch_status(name, &parameters, &patch).await,
+        };
+        let answer = answer.map_err(|error| stumble(step, &error))?;
+        // The write that takes the last finalizer is the object's end, and its answer shows the version before it.
+        let gone = answer.is_deleting() && answer.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
+        if !gone && answer.resource_version() == self.deployment.resource_version() {
+            return Err(Stumble::NothingChanged { step: step.to_string() });
+        }
+        self.fleet.deployments.wrote(answer.clone());
+        self.deployment = Arc::new(answer);
+        Ok(())
+    }
+
+    async fn create_set(&self, new: &NewSet) -> Result<(), Stumble> {
+        let set = new.set.name().to_owned();
+        let unwritable = |error| Stumble::Unwritable { set: set.clone(), error };
+        let body = serde_json::to_vec(&new.to_json()).map_err(unwritable)?;
+        let url = MachineSet::url_path(&(), Some(self.deployment.namespace()));
+        let request = Request::new(url)
+            .create(&PostParams::default(), body)
+            .map_err(|error| stumble(&format!("make set {set:?}"), &kube::Error::BuildRequest(error)))?;
+        match self.cluster.control.request::<MachineSet>(request).await {
+            Ok(answer) => self.fleet.sets.wrote(answer),
+            Err(error) => {
+                let trouble = Trouble::of(&error);
+                return Err(match trouble.class {
+                    RetryClass::Invalid | RetryClass::Forbidden | RetryClass::NotFound => {
+                        Stumble::SetNotMade { set, trouble }
+                    }
+                    _ => Stumble::Api { step: format!("make set {set:?}"), trouble },
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_set(&mut self, edit: &SetEdit, step: &Step) -> Result<(), Stumble> {
+        if edit.change == SetChange::Adopt {
+            self.confirm(step).await?;
+        }
+        let mut patch = edit.changes.clone();
+        guard(&mut patch, edit.uid.as_str(), edit.resource_version.as_deref());
+        let answer = self.api::<MachineSet>().patch(&edit.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        self.fleet.sets.wrote(answer.map_err(|error| stumble(step, &error))?);
+        Ok(())
+    }
+
+    /// A set that is given to an owner that no longer exists is collected as garbage, machines and all. So before anything is
+    /// adopted the API server itself is asked, once a pass.
+    async fn confirm(&mut self, step: &Step) -> Result<(), Stumble> {
+        if self.confirmed == Confirmed::Yes {
+            return Ok(());
+        }
+        let found = self.api::<MachineDeployment>().get_opt(self.deployment.name()).await;
+        match found.map_err(|error| stumble(step, &error))? {
+            Some(found) if found.uid() == self.deployment.uid() && !found.is_deleting() => {
+                self.confirmed = Confirmed::Yes;
+                Ok(())
+            }
+            _ => Err(Stumble::NoLonger),
+        }
+    }
+
+    async fn delete_set(
+        &self,
+        name: &str,
+        uid: &str,
+        resource_version: Option<String>,
+        step: &Step,
+    ) -> Result<(), Stumble> {
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version };
+        let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let key = Key::new(self.deployment.namespace(), name);
+        match self.api::<MachineSet>().delete(name, &parameters).await {
+            Ok(Either::Left(set)) => self.fleet.sets.wrote(set),
+            Ok(Either::Right(_)) => self.fleet.sets.deleted(&key, uid),
+            Err(error) if Trouble::of(&error).class == RetryClass::NotFound => self.fleet.sets.deleted(&key, uid),
+            Err(error) => return Err(stumble(step, &error)),
+        }
+        Ok(())
+    }
+
+    /// A machine that is gone needs no mark; its set's events bring the deployment back.
+    async fn write_machine(&self, edit: &MachineEdit, step: &Step) -> Result<(), Stumble> {
+        let mut patch = edit.changes.clone();
+        guard(&mut patch, edit.uid.as_str(), edit.resource_version.as_deref());
+        match self.api::<Machine>().patch(&edit.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(answer) => self.cluster.machines.wrote(answer),
+            Err(error) if Trouble::of(&error).class == RetryClass::NotFound => {}
+            Err(error) => return Err(stumble(step, &error)),
+        }
+        Ok(())
+    }
+
+    async fn write_nodes(&mut self, edits: Vec<&NodeEdit>) {
+        let Some(target) = &self.cluster.target else { return };
+        let api: Api<NodeView> = Api::all(target.client.clone());
+        let write = |edit: &'_ NodeEdit| {
+            let (api, name, patch) = (api.clone(), edit.name.clone(), body(edit));
+            async move { (api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await, name) }
+        };
+        let mut answers = stream::iter(edits.into_iter().map(write)).buffer_unordered(NODES_AT_ONCE);
+        let mut failed = 0;
+        while let Some((answer, name)) = answers.next().await {
+            match answer {
+                Ok(node) => target.nodes.wrote(node),
+                Err(error) => {
+                    let trouble = Trouble::of(&error);
+                    if trouble.class != RetryClass::NotFound {
+                        tracing::info!(deployment = self.deployment.name(), node = name, %trouble, "a node could not be marked; it is tried again");
+                        failed += 1;
+                    }
+                }
+            }
+        }
+        self.nodes_failed += failed;
+    }
+
+    fn tell(&self, notice: &Notice) {
+        let severity = match notice.tone {
+            Tone::Normal => Severity::Normal,
+            Tone::Warning => Severity::Warning,
+        };
+        self.events.emit(runtime::events::Notice {
+            about: self.deployment.object_ref(&()),
+            severity,
+            reason: notice.reason.into(),
+            message: notice.message.clone(),
+        });
+    }
+}
+
+/// Which part of an object a patch is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Object,
+    Status,
+}
+
+fn body(edit: &NodeEdit) -> Value {
+    let mut metadata = Map::new();
+    if !edit.labels.is_empty() {
+        metadata.insert("labels".to_owned(), json!(edit.labels));
+    }
+    if !edit.annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), json!(edit.annotations));
+    }
+    let mut spec = Map::new();
+    if let Some(taints) = &edit.taints {
+        spec.insert("taints".to_owned(), json!(taints));
+    }
+    if edit.uncordon == Uncordon::Yes {
+        spec.insert("unschedulable".to_owned(), Value::Null);
+    }
+    let mut body = json!({ "metadata": metadata });
+    if let (false, Some(body)) = (spec.is_empty(), body.as_object_mut()) {
+        body.insert("spec".to_owned(), Value::Object(spec));
+    }
+    guard(&mut body, edit.uid.as_str(), edit.resource_version.as_deref());
+    body
+}
+
+/// The very object and, where a version is given, in the very state that was decided on.
+fn guard(patch: &mut Value, uid: &str, resource_version: Option<&str>) {
+    let metadata = patch.as_object_mut().map(|patch| patch.entry("metadata").or_insert_with(|| json!({})));
+    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+        metadata.insert("uid".to_owned(), json!(uid));
+        if let Some(version) = resource_version {
+            metadata.insert("resourceVersion".to_owned(), json!(version));
+        }
+    }
+}
+
+fn stumble(step: &impl std::fmt::Display, error: &kube::Error) -> Stumble {
+    Stumble::Api { step: step.to_string(), trouble: Trouble::of(error) }
+}
+
+/// The object's own status cannot be trusted to hold what we write, so an Event has to do.
+pub(super) fn tell_unreadable(fleet: &Fleet, remains: &Remains) {
+    let about = ObjectReference {
+        api_version: Some(names::API_VERSION.to_owned()),
+        kind: Some(MachineDeployment::kind(&()).into_owned()),
+        namespace: Some(remains.namespace.clone()),
+        name: Some(remains.name.clone()),
+        uid: Some(remains.uid.clone()),
+        ..ObjectReference::default()
+    };
+    let message = format!("it cannot be read, so it is left alone until that is mended: {}", remains.error);
+    let reason = names::events::ours::INVALID.into();
+    fleet.events.speaking_as(components::MANAGER).emit(runtime::events::Notice {
+        about,
+        severity: Severity::Warning,
+        reason,
+        message,
+    });
+}

@@ -1,0 +1,124 @@
+//! Everything a deployment's decision looks at, read from the caches at one moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::view::NodeView;
+use api::{Machine, MachineDeployment, MachineSet, Object};
+use jiff::Timestamp;
+use plan::deployment::{Named, Observed, SeenMachine, SeenSet, TargetCluster, machines_named};
+use runtime::Key;
+use runtime::cache::Lookup;
+
+use crate::Cluster;
+use crate::fleet::Fleet;
+use crate::indexes::{MACHINES_BY_OWNER, ORPHAN, ORPHAN_SETS, SETS_BY_OWNER};
+
+/// What was seen, kept alive for the planner.
+pub(super) struct Seen {
+    deployment: Arc<MachineDeployment>,
+    sets: Vec<FoundSet>,
+    names_in_use: BTreeSet<String>,
+    named: BTreeMap<String, Found>,
+    now: Timestamp,
+}
+
+struct FoundSet {
+    set: Arc<MachineSet>,
+    machines: Vec<(Arc<Machine>, Option<Arc<NodeView>>)>,
+    unreadable: usize,
+}
+
+enum Found {
+    Seen(Arc<Machine>),
+    Unreadable,
+    NotInSight,
+    Gone,
+}
+
+/// `gone` are machines that the API server, asked just now, does not know.
+pub(super) fn observe(
+    cluster: &Cluster,
+    fleet: &Fleet,
+    deployment: Arc<MachineDeployment>,
+    gone: &BTreeSet<String>,
+) -> Seen {
+    let unreadable = cluster.machines.undecodable();
+    let owned = fleet.sets.find(&SETS_BY_OWNER, deployment.uid().as_str());
+    let orphans = fleet.sets.find(&ORPHAN_SETS, ORPHAN);
+    let found = |set: Arc<MachineSet>| {
+        let uid = set.uid();
+        let theirs = unreadable.iter().filter(|remains| {
+            remains.owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == uid.as_str())
+        });
+        let machines = cluster.machines.find(&MACHINES_BY_OWNER, uid.as_str()).into_iter();
+        FoundSet {
+            unreadable: theirs.count(),
+            machines: machines.map(|machine| (machine.clone(), node_of(cluster, &machine))).collect(),
+            set,
+        }
+    };
+    let sets = owned.into_iter().chain(orphans).map(found).collect();
+    let readable = fleet.sets.list().into_iter().map(|set| set.name().to_owned());
+    let names_in_use = readable.chain(fleet.sets.undecodable().iter().map(|remains| remains.name.clone())).collect();
+    let look_up = |name: String| {
+        let found = match cluster.machines.look_up(&Key::new(deployment.namespace(), name.as_str())) {
+            Lookup::Present(machine) => Found::Seen(machine),
+            Lookup::Undecodable(_) => Found::Unreadable,
+            Lookup::Absent if gone.contains(&name) => Found::Gone,
+            Lookup::Absent => Found::NotInSight,
+        };
+        (name, found)
+    };
+    let named = machines_named(&deployment).into_iter().map(look_up).collect();
+    Seen { sets, names_in_use, named, now: cluster.clock.now(), deployment }
+}
+
+fn node_of(cluster: &Cluster, machine: &Machine) -> Option<Arc<NodeView>> {
+    cluster.target.as_ref()?.nodes.get(&Key::cluster(machine.node_name()?.as_str()))
+}
+
+impl Seen {
+    /// The sets, for the planner.
+    pub(super) fn sets(&self) -> Vec<SeenSet<'_>> {
+        let mut sets = Vec::with_capacity(self.sets.len());
+        for FoundSet { set, machines, unreadable } in &self.sets {
+            let machines = machines.iter().map(|(machine, node)| SeenMachine { machine, node: node.as_deref() });
+            sets.push(SeenSet { set, machines: machines.collect(), unreadable: *unreadable });
+        }
+        sets
+    }
+
+    /// The machines that someone named, for the planner.
+    pub(super) fn named(&self) -> BTreeMap<String, Named<'_>> {
+        let mut named = BTreeMap::new();
+        for (name, found) in &self.named {
+            let seen = match found {
+                Found::Seen(machine) => Named::Seen(machine),
+                Found::Unreadable => Named::Unreadable,
+                Found::NotInSight => Named::NotInSight,
+                Found::Gone => Named::Gone,
+            };
+            named.insert(name.clone(), seen);
+        }
+        named
+    }
+
+    /// The planner's view of it.
+    pub(super) fn as_input<'a>(
+        &'a self,
+        sets: &'a [SeenSet<'a>],
+        named: &'a BTreeMap<String, Named<'a>>,
+        cluster: &'a Cluster,
+    ) -> Observed<'a> {
+        Observed {
+            deployment: &self.deployment,
+            sets,
+            names_in_use: &self.names_in_use,
+            named,
+            target: if cluster.target.is_some() { TargetCluster::Seen } else { TargetCluster::None },
+            policy: &cluster.policy,
+            now: self.now,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Promises that hold for every fleet, every edit in mid-flight, every failure and every crash.
+
+use api::{MachinePhase, Object, StrategyType};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::super::*;
+use super::world::{World, in_place, rolling};
+
+#[derive(Clone, Debug)]
+enum Happening {
+    /// The deployment is planned, and this many of its steps are carried out before the process dies.
+    Pass {
+        until: usize,
+    },
+    /// One set's controller looks at it.
+    Set(usize),
+    /// One machine gets on.
+    Machine(usize),
+    /// All machines get on.
+    Machines,
+    /// One machine fails, or becomes unhealthy.
+    Fail(usize, bool),
+    /// Someone deletes a machine.
+    Delete(usize),
+    Replicas(i32),
+    Class(u8),
+    Pause(bool),
+    Rollback,
+    Strategy(u8),
+    Second,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        6 => Just(Happening::Pass { until: usize::MAX }),
+        2 => (0usize..4).prop_map(|until| Happening::Pass { until }),
+        6 => (0usize..4).prop_map(Happening::Set),
+        5 => (0usize..12).prop_map(Happening::Machine),
+        2 => Just(Happening::Machines),
+        2 => (0usize..12, any::<bool>()).prop_map(|(which, dead)| Happening::Fail(which, dead)),
+        1 => (0usize..12).prop_map(Happening::Delete),
+        2 => (0i32..9).prop_map(Happening::Replicas),
+        2 => (0u8..4).prop_map(Happening::Class),
+        1 => any::<bool>().prop_map(Happening::Pause),
+        1 => Just(Happening::Rollback),
+        1 => (0u8..6).prop_map(Happening::Strategy),
+        2 => Just(Happening::Second),
+    ]
+}
+
+fn strategy(which: u8) -> Value {
+    match which {
+        0 => rolling(1, 0),
+        1 => rolling("50%", "25%"),
+        2 => rolling(0, 2),
+        3 => serde_json::json!({ "type": "Recreate" }),
+        4 => in_place("Auto", 0, 1),
+        _ => in_place("Auto", 1, 1),
+    }
+}
+
+/// Live machines, and those that sets may make at any moment.
+fn held(world: &World) -> i32 {
+    world
+        .sets
+        .values()
+        .map(|set| {
+            let live = world.machines_of(set).filter(|seen| !seen.machine.is_deleting()).count();
+            let makes_none = set.is_deleting() || set.label(api::names::labels::SCALE_UP_DISABLED).is_some();
+            let size = if makes_none { 0 } else { set.spec.replicas };
+            size.max(i32::try_from(live).unwrap())
+        })
+        .sum()
+}
+
+/// How many machines are available and stay so once every set has its size.
+fn kept_available(world: &World) -> i32 {
+    let live = |set: &api::MachineSet| world.machines_of(set).filter(|seen| !seen.machine.is_deleting()).count();
+    let kept = |set: &api::MachineSet| {
+        set.status.available_replicas.min(set.spec.replicas).min(i32::try_from(live(set)).unwrap())
+    };
+    world.sets.values().filter(|set| !set.is_deleting()).map(kept).sum()
+}
+
+/// Available machines whose nodes nobody has chosen for an update.
+fn left_in_peace(world: &World) -> i32 {
+    let sets = world.sets.values().filter(|set| !set.is_deleting());
+    let chosen =
+        |seen: &SeenMachine<'_>| seen.node.is_some_and(|n| n.label(api::names::labels::SELECTED_FOR_UPDATE).is_some());
+    let free = sets.flat_map(|set| world.machines_of(set).collect::<Vec<_>>());
+    let free = free.filter(|seen| !chosen(seen) && *seen.machine.phase() == MachinePhase::Running);
+    i32::try_from(free.count()).unwrap()
+}
+
+fn happen(world: &mut World, what: &Happening) {
+    match what {
+        Happening::Pass { until } => pass(world, *until),
+        Happening::Set(which) => {
+            if let Some(name) = world.sets.keys().nth(*which).cloned() {
+                world.run_set(&name);
+            }
+        }
+        Happening::Machine(which) => {
+            if let Some(name) = world.machines.keys().nth(*which).cloned() {
+                world.run_machine(&name);
+            }
+        }
+        Happening::Machines => world.run_machines(),
+        Happening::Fail(which, dead) => {
+            let name =
+                world.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).nth(*which).cloned();
+            if let Some(name) = name {
+                world.set_phase(&name, if *dead { MachinePhase::Failed } else { MachinePhase::Unknown });
+            }
+        }
+        Happening::Delete(which) => {
+            if let Some(name) = world.machines.keys().nth(*which).cloned() {
+                world.delete_machine(&name);
+            }
+        }
+        Happening::Replicas(replicas) => world.edit(|deployment| deployment.spec.replicas = *replicas),
+        Happening::Class(class) => world.use_class(&format!("class-{class}")),
+        Happening::Pause(paused) => world.edit(|deployment| deployment.spec.paused = *paused),
+        Happening::Rollback => {
+            world.edit(|deployment| deployment.spec.rollback_to = Some(api::RollbackConfig::default()))
+        }
+        Happening::Strategy(which) => world.edit(|deployment| {
+            deployment.spec.strategy = serde_json::from_value(strategy(*which)).unwrap();
+        }),
+        Happening::Second => world.later(1),
+    }
+}
+
+/// A pass, and what must hold whatever it decides and however far it comes.
+fn pass(world: &mut World, until: usize) {
+    let plan = world.plan();
+    let limits = Limits::of(&world.deployment);
+    let (held_before, kept_before, peace_before) = (held(world), kept_available(world), left_in_peace(world));
+    for (done, step) in plan.steps.iter().enumerate() {
+        if done >= until {
+            return;
+        }
+        world.apply(std::slice::from_ref(step));
+        assert!(held(world) <= held_before.max(limits.most()), "too many machines after {step}: {:#?}", plan.steps);
+        if world.deployment.spec.strategy.kind == StrategyType::RollingUpdate {
+            let floor = kept_before.min(limits.least_available());
+            assert!(kept_available(world) >= floor, "too few available machines after {step}: {plan:#?}");
+        }
+    }
+    if world.deployment.spec.strategy.kind == StrategyType::InPlaceUpdate {
+        let floor = peace_before.min(limits.least_available());
+        assert!(left_in_peace(world) >= floor, "too many machines chosen at once: {plan:#?}");
+    }
+}
+
+/// Everything that was asked for is there, and nothing else.
+fn assert_converged(world: &World) {
+    let wanted = world.deployment.spec.replicas;
+    let sizes: i32 = world.sets.values().map(|set| set.spec.replicas).sum();
+    assert_eq!((sizes, world.live()), (wanted, wanted), "{:#?}", world.diary.iter().rev().take(20).collect::<Vec<_>>());
+    let status = &world.deployment.status;
+    assert_eq!((status.replicas, status.updated_replicas, status.available_replicas), (wanted, wanted, wanted));
+    let plan = world.plan();
+    assert!(plan.steps.is_empty(), "{plan:#?}");
+    assert_eq!(plan.because, Reason::Converged);
+    for node in world.nodes.values() {
+        assert_eq!(
+            node.annotation(api::names::annotations::SCALE_DOWN_DISABLED),
+            None,
+            "the autoscaler has its nodes back"
+        );
+        assert!(!node.spec.taints.iter().any(|taint| taint.key == api::names::taints::PREFER_NO_SCHEDULE));
+        assert_eq!(node.label(api::names::labels::CANDIDATE_FOR_UPDATE), None);
+        assert!(!node.spec.unschedulable);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn whatever_happens_the_limits_hold_and_once_it_stops_the_fleet_is_what_was_asked_for(
+        replicas in 0i32..7,
+        begin in 0u8..6,
+        happenings in prop::collection::vec(happening(), 0..60),
+    ) {
+        let mut world = World::settled(replicas, &strategy(begin));
+        for happening in &happenings {
+            happen(&mut world, happening);
+        }
+        world.edit(|deployment| deployment.spec.paused = false);
+        let ill: Vec<String> = world.machines.iter().filter(|(_, m)| *m.phase() == MachinePhase::Unknown).map(|(name, _)| name.clone()).collect();
+        for name in ill {
+            let joined = world.nodes.contains_key(&name);
+            world.set_phase(&name, if joined { MachinePhase::Running } else { MachinePhase::Pending });
+        }
+        world.settle();
+        assert_converged(&world);
+    }
+}

@@ -1,0 +1,203 @@
+//! Rolling and recreating.
+
+use api::{MachinePhase, Object};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::super::*;
+use super::world::{World, rolling};
+
+#[rstest]
+#[case(rolling(1, 0))]
+#[case(rolling(0, 1))]
+#[case(rolling("25%", "25%"))]
+#[case(rolling(3, 2))]
+#[case(json!({ "type": "Recreate" }))]
+fn a_new_template_replaces_every_machine_within_the_limits(#[case] strategy: Value) {
+    let mut world = World::settled(8, &strategy);
+    world.use_class("large");
+    let limits = Limits::of(&world.deployment);
+    for _ in 0..200 {
+        world.pass();
+        world.run_sets();
+        assert!(world.live() <= limits.most());
+        world.run_machines();
+        world.run_sets();
+        world.later(1);
+    }
+    assert_eq!((world.running_of("large"), world.live(), world.size_of("small")), (8, 8, 0));
+    assert_eq!(world.condition("Progressing"), Some(("True".into(), "NewMachineSetAvailable".into())));
+    assert!(world.plan().steps.is_empty());
+}
+
+#[test]
+fn the_surge_is_not_exceeded_while_the_new_set_has_shown_nothing_yet() {
+    let mut world = World::settled(3, &rolling(1, 0));
+    world.use_class("large");
+    for _ in 0..4 {
+        world.pass(); // the set's controller has not looked once
+    }
+    assert_eq!((world.size_of("large"), world.size_of("small")), (1, 3));
+}
+
+#[test]
+fn a_deployment_of_none_makes_a_set_that_says_so() {
+    let world = World::new(0, &rolling(1, 0));
+    let plan = world.plan();
+    let new =
+        plan.steps.iter().find_map(|step| if let Step::CreateSet(new) = step { Some(new.to_json()) } else { None });
+    assert_eq!(new.unwrap()["spec"]["replicas"], json!(0));
+}
+
+#[rstest]
+#[case((8, 8), (5, 0), 8)] // replicas 10, unavailable 2, surge 3: nothing may go before the new ones are available
+#[case((8, 6), (5, 0), 8)]
+#[case((8, 8), (5, 2), 6)]
+#[case((8, 8), (2, 2), 6)]
+fn old_machines_go_as_new_ones_become_available(
+    #[case] old: (i32, i32),
+    #[case] new: (i32, i32),
+    #[case] expected: i32,
+) {
+    let mut world = World::settled(10, &rolling(3, 2));
+    world.use_class("large");
+    world.pass();
+    for set in world.sets.values_mut() {
+        let (size, available) = if set.spec.template.spec.class.name == "large" { new } else { old };
+        set.spec.replicas = size;
+        set.status.replicas = size;
+        set.status.available_replicas = available;
+    }
+    for name in world.machines.keys().skip(8).cloned().collect::<Vec<_>>() {
+        world.machines.remove(&name);
+    }
+    let large = world.set_of("large").clone();
+    for set in world.sets.values_mut().filter(|set| set.name() == large.name()) {
+        set.spec.replicas = new.0;
+    }
+    let name = large.name().to_owned();
+    let status = world.sets[&name].status.clone();
+    world.run_set(&name);
+    world.sets.get_mut(&name).unwrap().status = status;
+    world.pass();
+    assert_eq!(world.size_of("small"), expected);
+}
+
+#[test]
+fn what_does_not_run_goes_first_and_costs_nothing() {
+    let mut world = World::settled(4, &rolling(0, 1));
+    let sick: Vec<String> = world.machines.keys().take(1).cloned().collect();
+    world.set_phase(&sick[0], MachinePhase::Unknown);
+    world.run_sets();
+    world.use_class("large");
+    world.pass();
+    world.run_sets();
+    assert!(world.machines[&sick[0]].is_deleting());
+    assert_eq!(world.machines.values().filter(|machine| !machine.is_deleting()).count(), 3);
+}
+
+#[test]
+fn a_preserved_failed_machine_does_not_cost_a_healthy_one() {
+    let mut world = World::settled(3, &rolling(1, 0));
+    let name = world.set_of("small").name().to_owned();
+    let status = &mut world.sets.get_mut(&name).unwrap().status;
+    (status.available_replicas, status.preserved_failed_replicas) = (2, 1);
+    world.use_class("large");
+    world.pass();
+    world.pass();
+    assert_eq!(world.size_of("small"), 3, "shrinking would delete one of the two that run");
+    let large = world.set_of("large").name().to_owned();
+    world.run_set(&large);
+    world.run_machines();
+    world.run_set(&large);
+    let status = &mut world.sets.get_mut(&name).unwrap().status;
+    (status.available_replicas, status.preserved_failed_replicas) = (0, 1);
+    world.pass();
+    assert!(world.size_of("small") < 3, "where nothing runs there is nothing to lose");
+}
+
+#[test]
+fn a_template_whose_machines_never_start_halts_and_going_back_heals() {
+    let mut world = World::settled(5, &rolling(1, 1));
+    world.broken.insert("broken".to_owned());
+    world.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
+    world.use_class("broken");
+    for _ in 0..30 {
+        world.pass();
+        world.run_sets();
+        world.run_machines();
+        world.run_sets();
+        world.later(10);
+    }
+    assert_eq!(world.running_of("small"), 4, "no more go than may be missing");
+    assert_eq!(world.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
+    assert_eq!(world.condition("Available"), Some(("True".into(), "MinimumReplicasAvailable".into())));
+    world.use_class("small");
+    world.settle();
+    assert_eq!((world.running_of("small"), world.live()), (5, 5));
+    assert_eq!(world.condition("Progressing"), Some(("True".into(), "NewMachineSetAvailable".into())));
+}
+
+#[test]
+fn the_deadline_is_met_to_the_second() {
+    let mut world = World::settled(2, &rolling(1, 0));
+    world.broken.insert("broken".to_owned());
+    world.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
+    world.use_class("broken");
+    world.pass();
+    world.run_sets();
+    world.pass();
+    let since =
+        world.deployment.status.conditions.iter().find(|c| c.kind == "Progressing").unwrap().last_update_time.unwrap();
+    let at = since.plus(jiff::SignedDuration::from_secs(60)).timestamp();
+    let plan = world.plan();
+    assert_eq!(plan.wake, Wake::By { awaited: Awaited::Sets, at });
+    world.now = at;
+    world.pass();
+    assert_eq!(world.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
+    assert_eq!(world.plan().wake, Wake::On(Awaited::Sets));
+}
+
+#[test]
+fn a_finished_roll_out_has_no_deadline_left() {
+    let mut world = World::settled(2, &rolling(1, 0));
+    world.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
+    world.settle();
+    let name = world.machines.keys().next().unwrap().clone();
+    world.set_phase(&name, MachinePhase::Unknown);
+    world.run_sets();
+    world.pass();
+    world.later(3600);
+    let plan = world.plan();
+    assert_eq!((plan.steps, plan.wake), (vec![], Wake::On(Awaited::Sets)));
+}
+
+#[test]
+fn two_changes_in_a_row_end_with_the_last() {
+    let mut world = World::settled(6, &rolling(2, 1));
+    world.use_class("middle");
+    for _ in 0..3 {
+        world.pass();
+        world.run_sets();
+        world.run_machines();
+    }
+    world.use_class("large");
+    world.settle();
+    assert_eq!((world.running_of("large"), world.live()), (6, 6));
+}
+
+#[test]
+fn recreating_waits_for_the_last_old_machine() {
+    let mut world = World::settled(3, &json!({ "type": "Recreate" }));
+    world.use_class("large");
+    let plan = world.pass();
+    assert_eq!(plan.because, Reason::OldMachinesLeave(3));
+    world.run_sets();
+    assert!(world.machines.values().all(Object::is_deleting));
+    world.pass();
+    assert_eq!(world.sets.len(), 1, "nothing new while old machines are there");
+    world.run_machines();
+    world.run_sets();
+    world.pass();
+    assert_eq!((world.sets.len(), world.size_of("large")), (2, 3));
+}

@@ -1,0 +1,143 @@
+//! Changes of the number of machines.
+
+use rstest::rstest;
+use serde_json::json;
+
+use super::super::*;
+use super::world::{World, in_place, rolling};
+
+/// A fleet in the middle of a roll-out: old1, old2 and new with these sizes, all available.
+fn mid_roll(sizes: [i32; 3], noted: (i32, i32)) -> World {
+    let mut world = World::settled(sizes[0], &rolling(2, 0));
+    for class in ["middle", "large"] {
+        world.use_class(class);
+        world.later(1);
+        let steps: Vec<Step> =
+            world.plan().steps.into_iter().filter(|step| matches!(step, Step::CreateSet(_))).collect();
+        world.apply(&steps);
+    }
+    let wanted = [("small", sizes[0]), ("middle", sizes[1]), ("large", sizes[2])];
+    for set in world.sets.values_mut() {
+        let (_, size) = wanted.iter().find(|(class, _)| *class == set.spec.template.spec.class.name).unwrap();
+        set.spec.replicas = *size;
+        let notes = set.metadata.annotations.as_mut().unwrap();
+        notes.insert(api::names::annotations::DESIRED_REPLICAS.to_owned(), noted.0.to_string());
+        notes.insert(api::names::annotations::MAX_REPLICAS.to_owned(), noted.1.to_string());
+    }
+    world.edit(|deployment| deployment.spec.replicas = noted.0);
+    for _ in 0..3 {
+        world.run_sets();
+        world.run_machines();
+    }
+    world.run_sets();
+    world
+}
+
+#[rstest]
+#[case([1, 3, 5], (7, 9), 10, [1, 3, 8])]
+#[case([1, 3, 5], (7, 9), 3, [1, 2, 2])]
+#[case([1, 3, 6], (8, 10), 5, [1, 2, 4])]
+#[case([1, 3, 5], (7, 9), 0, [0, 0, 0])]
+fn a_change_in_mid_roll_is_shared_in_proportion(
+    #[case] sizes: [i32; 3],
+    #[case] noted: (i32, i32),
+    #[case] replicas: i32,
+    #[case] expected: [i32; 3],
+) {
+    let mut world = mid_roll(sizes, noted);
+    world.edit(|deployment| deployment.spec.replicas = replicas);
+    let plan = world.pass();
+    assert_eq!(["small", "middle", "large"].map(|class| world.size_of(class)), expected, "{:#?}", plan.steps);
+    assert_eq!(plan.because, Reason::Resized { to: replicas });
+    for set in world.sets.values().filter(|set| set.spec.replicas > 0) {
+        let noted = set.metadata.annotations.as_ref().unwrap();
+        assert_eq!(noted[api::names::annotations::DESIRED_REPLICAS], replicas.to_string());
+        assert_eq!(noted[api::names::annotations::MAX_REPLICAS], (replicas + 2).to_string());
+    }
+}
+
+#[test]
+fn rounding_takes_machines_that_are_not_available_before_those_that_are() {
+    let mut world = mid_roll([4, 0, 5], (7, 9));
+    let new = world.set_of("large").metadata.name.clone().unwrap();
+    world.sets.get_mut(&new).unwrap().status.available_replicas = 0;
+    world.edit(|deployment| deployment.spec.replicas = 4);
+    world.pass();
+    assert!(world.size_of("small") >= 4 && world.size_of("small") + world.size_of("large") <= 6);
+}
+
+#[test]
+fn a_change_at_rest_goes_to_the_one_set_in_one_write() {
+    let mut world = World::settled(3, &rolling(1, 0));
+    world.edit(|deployment| deployment.spec.replicas = 5);
+    let plan = world.pass();
+    let writes = plan.steps.iter().filter(|step| matches!(step, Step::Set(_))).count();
+    assert_eq!((world.size_of("small"), writes), (5, 1));
+    assert!(world.told.contains(&format!(
+        "ScalingMachineSet: Scaled up machine set {} to 5",
+        world.set_of("small").metadata.name.clone().unwrap()
+    )));
+    world.settle();
+    assert_eq!(world.live(), 5);
+}
+
+#[test]
+fn scaling_to_zero_says_zero() {
+    let mut world = World::settled(3, &rolling(1, 0));
+    world.edit(|deployment| deployment.spec.replicas = 0);
+    let plan = world.plan();
+    let zero =
+        plan.steps.iter().any(|step| matches!(step, Step::Set(edit) if edit.changes["spec"]["replicas"] == json!(0)));
+    assert!(zero, "{:#?}", plan.steps);
+}
+
+#[test]
+fn growth_waits_for_machines_that_have_not_been_asked_to_leave_yet() {
+    let mut world = World::settled(4, &rolling(0, 1));
+    world.use_class("large");
+    world.settle();
+    // The old set is told to be empty, and its controller has not looked yet.
+    let mut world = {
+        world.use_class("small");
+        world.pass();
+        world.pass();
+        world
+    };
+    let held: i32 = world.live();
+    world.edit(|deployment| deployment.spec.replicas = 5);
+    world.pass();
+    let sizes: i32 = world.sets.values().map(|set| set.spec.replicas).sum();
+    assert!(sizes <= 5 && held <= 5);
+    world.settle();
+    assert_eq!(world.live(), 5);
+}
+
+#[test]
+fn an_in_place_roll_out_goes_on_when_the_replicas_change() {
+    let mut world = World::settled(3, &in_place("Auto", 0, 1));
+    world.use_class("large");
+    world.pass();
+    world.pass();
+    world.edit(|deployment| deployment.spec.replicas = 5);
+    world.settle();
+    assert_eq!((world.live(), world.size_of("large"), world.size_of("small")), (5, 5, 0));
+    world.use_class("small");
+    world.pass();
+    world.pass();
+    world.edit(|deployment| deployment.spec.replicas = 2);
+    world.settle();
+    assert_eq!((world.live(), world.size_of("small")), (2, 2));
+}
+
+#[test]
+fn a_recreating_deployment_makes_no_old_machines_only_to_throw_them_away() {
+    let mut world = World::settled(3, &json!({ "type": "Recreate" }));
+    world.use_class("large");
+    world.settle();
+    world.use_class("small");
+    world.edit(|deployment| deployment.spec.replicas = 6);
+    world.diary.clear();
+    world.settle();
+    assert!(!world.diary.iter().any(|step| step.contains("from 3 to 6")), "{:#?}", world.diary);
+    assert_eq!((world.live(), world.running_of("small")), (6, 6));
+}

@@ -1,0 +1,96 @@
+//! The autoscaler's list of machines to delete.
+
+use api::names::annotations::{LAST_REPLICA_CHANGE_BY_SCALER, MARKED_FOR_DELETION_TIME, PRIORITY, TRIGGER_DELETION};
+use api::{MachinePhase, Object};
+
+use super::super::*;
+use super::world::{BEGIN, World, rolling};
+
+const ASKED: &str = "2026-01-01T00:10:00Z";
+
+fn listed(world: &World) -> Option<&str> {
+    world.deployment.annotation(TRIGGER_DELETION)
+}
+
+/// What the autoscaler writes, in one update.
+fn scale_down(world: &mut World, names: &[&str]) {
+    let entries: Vec<String> = names.iter().map(|name| format!("{name}~{ASKED}")).collect();
+    world.annotate(TRIGGER_DELETION, &entries.join(","));
+    world.annotate(LAST_REPLICA_CHANGE_BY_SCALER, ASKED);
+    let less = i32::try_from(names.len()).unwrap();
+    world.edit(|deployment| deployment.spec.replicas -= less);
+}
+
+#[test]
+fn exactly_the_named_machines_go() {
+    let mut world = World::settled(5, &rolling(1, 0));
+    let names: Vec<String> = world.machines.keys().cloned().collect();
+    scale_down(&mut world, &[&names[1], &names[3]]);
+    let plan = world.pass();
+    let marked = plan.steps.iter().position(|step| matches!(step, Step::Machine(_))).unwrap();
+    let shrunk = plan.steps.iter().position(|step| matches!(step, Step::Set(_))).unwrap();
+    assert!(marked < shrunk, "a set must not shrink before it can know who is to go");
+    assert_eq!(world.machines[&names[1]].annotation(PRIORITY), Some("1"));
+    assert_eq!(world.machines[&names[1]].annotation(MARKED_FOR_DELETION_TIME), Some(ASKED));
+    assert_eq!(world.set_of("small").annotation(LAST_REPLICA_CHANGE_BY_SCALER), Some(ASKED));
+    world.run_sets();
+    let left: Vec<&String> = world.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).collect();
+    assert_eq!(left, [&names[0], &names[2], &names[4]]);
+    world.pass();
+    assert_eq!(listed(&world), None, "the autoscaler keeps nodes cordoned as long as they are listed");
+    world.settle();
+    assert_eq!(world.live(), 3);
+}
+
+#[test]
+fn a_name_without_a_time_gets_the_autoscaler_s_and_one_with_two_is_dropped() {
+    let mut world = World::settled(2, &rolling(1, 0));
+    let names: Vec<String> = world.machines.keys().cloned().collect();
+    world.annotate(TRIGGER_DELETION, &format!("{},{}~a~b,{}~nonsense", names[0], names[1], names[1]));
+    world.annotate(LAST_REPLICA_CHANGE_BY_SCALER, ASKED);
+    world.pass();
+    assert_eq!(listed(&world), Some(format!("{}~{ASKED}", names[0]).as_str()));
+}
+
+#[test]
+fn a_list_without_the_autoscaler_s_time_gets_one_once() {
+    let mut world = World::settled(2, &rolling(1, 0));
+    let name = world.machines.keys().next().unwrap().clone();
+    world.annotate(TRIGGER_DELETION, &format!("{name}~{BEGIN}"));
+    world.pass();
+    assert_eq!(world.deployment.annotation(LAST_REPLICA_CHANGE_BY_SCALER), Some(BEGIN));
+    world.later(5);
+    world.pass();
+    world.later(5);
+    let writes = world.plan().steps;
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+#[test]
+fn machines_that_are_on_their_way_or_not_ours_leave_the_list() {
+    let mut world = World::settled(4, &rolling(1, 0));
+    let names: Vec<String> = world.machines.keys().cloned().collect();
+    world.delete_machine(&names[0]);
+    world.set_phase(&names[1], MachinePhase::Failed);
+    world.machines.get_mut(&names[2]).unwrap().metadata.owner_references = None;
+    let list: Vec<String> =
+        names.iter().map(|name| format!("{name}~{ASKED}")).chain([format!("gone~{ASKED}")]).collect();
+    world.annotate(TRIGGER_DELETION, &list.join(","));
+    world.pass();
+    assert_eq!(listed(&world), Some(list[3].as_str()));
+    assert_eq!(world.machines[&names[2]].annotation(PRIORITY), None, "someone else's machine is not marked");
+}
+
+#[test]
+fn a_machine_out_of_sight_is_asked_for_before_anything_happens() {
+    let mut world = World::settled(3, &rolling(1, 0));
+    scale_down(&mut world, &["unseen"]);
+    let sets: Vec<SeenSet<'_>> = world
+        .sets
+        .values()
+        .map(|set| SeenSet { set, machines: world.machines_of(set).collect(), unreadable: 0 })
+        .collect();
+    let named = [("unseen".to_owned(), Named::NotInSight)].into();
+    let plan = world.observe(|seen| plan(&Observed { sets: &sets, named: &named, ..*seen }));
+    assert_eq!(plan.steps, [Step::AskForMachines(vec!["unseen".to_owned()])]);
+}

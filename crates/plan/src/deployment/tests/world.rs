@@ -1,0 +1,429 @@
+//! A small world around one deployment: an API server that merges patches, sets that keep their sizes, machines that come up, nodes
+//! that are updated, and a clock that the test turns. Nothing here decides anything about deployments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::view::NodeView;
+use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object, names};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::super::*;
+
+pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
+
+pub(super) struct World {
+    pub(super) deployment: MachineDeployment,
+    pub(super) sets: BTreeMap<String, MachineSet>,
+    pub(super) machines: BTreeMap<String, Machine>,
+    pub(super) nodes: BTreeMap<String, NodeView>,
+    pub(super) policy: Policy,
+    pub(super) target: TargetCluster,
+    pub(super) now: Timestamp,
+    pub(super) told: Vec<String>,
+    pub(super) diary: Vec<String>,
+    /// Classes whose machines never come up.
+    pub(super) broken: BTreeSet<String>,
+    made: usize,
+    version: u64,
+}
+
+pub(super) fn read<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+pub(super) fn rolling(surge: impl Into<Value>, unavailable: impl Into<Value>) -> Value {
+    json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": surge.into(), "maxUnavailable": unavailable.into() } })
+}
+
+pub(super) fn in_place(orchestration: &str, surge: i32, unavailable: i32) -> Value {
+    let block = json!({ "maxSurge": surge, "maxUnavailable": unavailable, "orchestrationType": orchestration });
+    json!({ "type": "InPlaceUpdate", "inPlaceUpdate": block })
+}
+
+impl World {
+    pub(super) fn new(replicas: i32, strategy: &Value) -> Self {
+        let deployment = json!({
+            "metadata": { "name": "md", "namespace": "ns", "uid": "u-md", "resourceVersion": "1", "generation": 1, "creationTimestamp": BEGIN },
+            "spec": {
+                "replicas": replicas,
+                "selector": { "matchLabels": { "name": "md" } },
+                "strategy": strategy,
+                "template": {
+                    "metadata": { "labels": { "name": "md" } },
+                    "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+                },
+            },
+        });
+        Self {
+            deployment: read(deployment),
+            sets: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            policy: Policy::default(),
+            target: TargetCluster::Seen,
+            now: BEGIN.parse().unwrap(),
+            told: Vec::new(),
+            diary: Vec::new(),
+            broken: BTreeSet::new(),
+            made: 0,
+            version: 1,
+        }
+    }
+
+    /// A world in which all machines run and nothing is left to do.
+    pub(super) fn settled(replicas: i32, strategy: &Value) -> Self {
+        let mut world = Self::new(replicas, strategy);
+        world.settle();
+        world.told.clear();
+        world.diary.clear();
+        world
+    }
+
+    pub(super) fn observe<R>(&self, look: impl FnOnce(&Observed<'_>) -> R) -> R {
+        let sets: Vec<SeenSet<'_>> = self
+            .sets
+            .values()
+            .map(|set| SeenSet { set, machines: self.machines_of(set).collect(), unreadable: 0 })
+            .collect();
+        let names_in_use = self.sets.keys().cloned().collect();
+        let named = machines_named(&self.deployment)
+            .into_iter()
+            .map(|name| {
+                let found = self.machines.get(&name).map_or(Named::Gone, Named::Seen);
+                (name, found)
+            })
+            .collect();
+        look(&Observed {
+            deployment: &self.deployment,
+            sets: &sets,
+            names_in_use: &names_in_use,
+            named: &named,
+            target: self.target,
+            policy: &self.policy,
+            now: self.now,
+        })
+    }
+
+    pub(super) fn machines_of<'a>(&'a self, set: &MachineSet) -> impl Iterator<Item = SeenMachine<'a>> {
+        let uid = set.uid();
+        self.machines
+            .values()
+            .filter(move |machine| machine.controller_owner().is_some_and(|owner| owner.uid == uid.as_str()))
+            .map(|machine| SeenMachine {
+                machine,
+                node: machine.node_name().and_then(|name| self.nodes.get(name.as_str())),
+            })
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        self.observe(plan)
+    }
+
+    /// Plans and does all of it.
+    pub(super) fn pass(&mut self) -> Plan {
+        let plan = self.plan();
+        self.apply(&plan.steps);
+        plan
+    }
+
+    pub(super) fn apply(&mut self, steps: &[Step]) {
+        for step in steps {
+            self.diary.push(step.to_string());
+            self.carry_out(step);
+        }
+    }
+
+    fn carry_out(&mut self, step: &Step) {
+        match step {
+            Step::AskForMachines(_) => {}
+            Step::Deployment(edit) => {
+                let mut after = self.patched(&self.deployment.clone(), &edit.changes);
+                if after.spec != self.deployment.spec {
+                    after.metadata.generation = after.metadata.generation.map(|g| g + 1);
+                }
+                self.deployment = after;
+            }
+            Step::Status(edit) => {
+                self.deployment = self.patched(&self.deployment.clone(), &edit.changes);
+                assert_eq!(self.deployment.status, *edit.status, "the patch says what the status says");
+            }
+            Step::CreateSet(new) => {
+                let mut set: MachineSet = read(new.to_json());
+                let name = set.name().to_owned();
+                set.metadata.uid = Some(format!("u-{name}-{}", self.version));
+                set.metadata.generation = Some(1);
+                set.metadata.resource_version = Some(self.bump());
+                set.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now));
+                assert!(self.sets.insert(name, set).is_none(), "the name of a new set is free");
+            }
+            Step::Set(edit) => {
+                let before = self.sets[&edit.name].clone();
+                assert_eq!(before.uid(), edit.uid);
+                let mut after = self.patched(&before, &edit.changes);
+                if after.spec != before.spec {
+                    after.metadata.generation = after.metadata.generation.map(|g| g + 1);
+                }
+                self.sets.insert(edit.name.clone(), after);
+            }
+            Step::DeleteSet { name, .. } => {
+                let now = self.now;
+                let set = self.sets.get_mut(name).unwrap();
+                set.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+            }
+            Step::Machine(edit) => {
+                let before = self.machines[&edit.name].clone();
+                let after = self.patched(&before, &edit.changes);
+                self.machines.insert(edit.name.clone(), after);
+            }
+            Step::Node(edit) => {
+                let before = self.nodes[&edit.name].clone();
+                let mut changes = json!({ "metadata": { "labels": edit.labels, "annotations": edit.annotations } });
+                if let Some(taints) = &edit.taints {
+                    assert_eq!(edit.resource_version.as_deref(), Some(before.resource_version()));
+                    changes["spec"]["taints"] = json!(taints);
+                }
+                if edit.uncordon == Uncordon::Yes {
+                    changes["spec"]["unschedulable"] = Value::Null;
+                }
+                let after = self.patched(&before, &changes);
+                self.nodes.insert(edit.name.clone(), after);
+            }
+            Step::Tell(notice) => self.told.push(format!("{}: {}", notice.reason, notice.message)),
+        }
+    }
+
+    fn bump(&mut self) -> String {
+        self.version += 1;
+        self.version.to_string()
+    }
+
+    fn patched<T: Serialize + DeserializeOwned>(&mut self, object: &T, changes: &Value) -> T {
+        let mut value = serde_json::to_value(object).unwrap();
+        merge(&mut value, changes);
+        value["metadata"]["resourceVersion"] = json!(self.bump());
+        read(value)
+    }
+
+    /// Someone else edits the deployment.
+    pub(super) fn edit(&mut self, change: impl FnOnce(&mut MachineDeployment)) {
+        change(&mut self.deployment);
+        self.deployment.metadata.generation = self.deployment.metadata.generation.map(|g| g + 1);
+        self.deployment.metadata.resource_version = Some(self.bump());
+    }
+
+    pub(super) fn use_class(&mut self, class: &str) {
+        self.edit(|deployment| deployment.spec.template.spec.class.name = class.to_owned());
+    }
+
+    pub(super) fn annotate(&mut self, key: &str, value: &str) {
+        self.deployment.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+    }
+
+    pub(super) fn later(&mut self, seconds: i64) {
+        self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+    }
+
+    /// The set made from this class.
+    pub(super) fn set_of(&self, class: &str) -> &MachineSet {
+        self.sets.values().find(|set| set.spec.template.spec.class.name == class).unwrap()
+    }
+
+    pub(super) fn size_of(&self, class: &str) -> i32 {
+        self.set_of(class).spec.replicas
+    }
+
+    /// What the sets' controller does: keeps their sizes, replaces the failed, counts.
+    pub(super) fn run_sets(&mut self) {
+        let names: Vec<String> = self.sets.keys().cloned().collect();
+        for name in names {
+            self.run_set(&name);
+        }
+    }
+
+    pub(super) fn run_set(&mut self, name: &str) {
+        let set = self.sets[name].clone();
+        let disabled = set.label(names::labels::SCALE_UP_DISABLED).is_some();
+        let wanted = if set.is_deleting() { 0 } else { usize::try_from(set.spec.replicas).unwrap() };
+        let live: Vec<Machine> =
+            self.machines_of(&set).map(|seen| seen.machine.clone()).filter(|m| !m.is_deleting()).collect();
+        if live.len() < wanted && !disabled {
+            for _ in live.len()..wanted {
+                self.make_machine(&set);
+            }
+        } else {
+            let moved = |m: &&Machine| m.label(names::labels::UPDATE_RESULT).is_none();
+            let mut victims: Vec<&Machine> = live.iter().filter(moved).collect();
+            victims.sort_by_key(|m| {
+                (
+                    m.annotation(names::annotations::PRIORITY) != Some("1"),
+                    *m.phase() == MachinePhase::Running,
+                    m.name().to_owned(),
+                )
+            });
+            let surplus = if set.is_deleting() { live.len() } else { victims.len().saturating_sub(wanted) };
+            let chosen: Vec<String> = victims.iter().take(surplus).map(|m| m.name().to_owned()).collect();
+            let failed = live.iter().filter(|m| *m.phase() == MachinePhase::Failed).map(|m| m.name().to_owned());
+            for name in chosen.into_iter().chain(failed).collect::<BTreeSet<_>>() {
+                self.delete_machine(&name);
+            }
+        }
+        let all: Vec<Machine> = self.machines_of(&set).map(|seen| seen.machine.clone()).collect();
+        if set.is_deleting() && all.is_empty() {
+            self.sets.remove(name);
+            return;
+        }
+        let count = |keep: fn(&&Machine) -> bool| i32::try_from(all.iter().filter(keep).count()).unwrap();
+        let set = self.sets.get_mut(name).unwrap();
+        set.status.replicas = count(|_| true);
+        set.status.fully_labeled_replicas = count(|_| true);
+        set.status.ready_replicas = count(|m| *m.phase() == MachinePhase::Running);
+        set.status.available_replicas = set.status.ready_replicas;
+        set.status.observed_generation = set.metadata.generation.unwrap();
+    }
+
+    fn make_machine(&mut self, set: &MachineSet) {
+        self.made += 1;
+        let name = format!("{}-{:04}", set.name(), self.made);
+        let mut machine = Machine { spec: set.spec.template.spec.clone(), ..Machine::default() };
+        machine.metadata.name = Some(name.clone());
+        machine.metadata.namespace = Some("ns".to_owned());
+        machine.metadata.uid = Some(format!("u-{name}"));
+        machine.metadata.resource_version = Some(self.bump());
+        machine.metadata.labels = set.spec.template.metadata.labels.as_ref().map(api::TextMap::to_btree);
+        machine.metadata.owner_references =
+            Some(vec![k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+                api_version: names::API_VERSION.to_owned(),
+                kind: "MachineSet".to_owned(),
+                name: set.name().to_owned(),
+                uid: set.uid().into(),
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+            }]);
+        machine.status.current_status.phase = MachinePhase::Pending;
+        self.machines.insert(name, machine);
+    }
+
+    pub(super) fn delete_machine(&mut self, name: &str) {
+        let now = self.now;
+        let machine = self.machines.get_mut(name).unwrap();
+        machine.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+        machine.status.current_status.phase = MachinePhase::Terminating;
+    }
+
+    /// What the machine controller, the cloud and the node agent do: one step for each machine.
+    pub(super) fn run_machines(&mut self) {
+        let names: Vec<String> = self.machines.keys().cloned().collect();
+        for name in names {
+            self.run_machine(&name);
+        }
+    }
+
+    pub(super) fn run_machine(&mut self, name: &str) {
+        let machine = self.machines[name].clone();
+        if machine.is_deleting() {
+            self.machines.remove(name);
+            self.nodes.remove(name);
+            return;
+        }
+        match machine.phase() {
+            MachinePhase::Pending if !self.broken.contains(&machine.spec.class.name) => self.join(name),
+            MachinePhase::InPlaceUpdating => self.finish_update(name, "successful"),
+            MachinePhase::InPlaceUpdateSuccessful => self.set_phase(name, MachinePhase::Running),
+            _ => self.begin_update(name),
+        }
+    }
+
+    pub(super) fn set_phase(&mut self, name: &str, phase: MachinePhase) {
+        self.machines.get_mut(name).unwrap().status.current_status.phase = phase;
+    }
+
+    fn join(&mut self, name: &str) {
+        let node =
+            json!({ "metadata": { "name": name, "uid": format!("u-node-{name}"), "resourceVersion": self.bump() } });
+        self.nodes.insert(name.to_owned(), read(node));
+        let machine = self.machines.get_mut(name).unwrap();
+        machine.metadata.labels.get_or_insert_default().insert(names::labels::NODE.to_owned(), name.to_owned());
+        machine.status.current_status.phase = MachinePhase::Running;
+    }
+
+    /// A selected node is drained.
+    fn begin_update(&mut self, name: &str) {
+        let node = self.nodes.get_mut(name);
+        let selected = |node: &NodeView| {
+            node.label(names::labels::SELECTED_FOR_UPDATE).is_some()
+                && node.label(names::labels::UPDATE_RESULT).is_none()
+        };
+        if let Some(node) = node.filter(|node| selected(node)) {
+            node.spec.unschedulable = true;
+            self.set_phase(name, MachinePhase::InPlaceUpdating);
+        }
+    }
+
+    pub(super) fn finish_update(&mut self, name: &str, result: &str) {
+        let reason = if result == "successful" { "UpdateSuccessful" } else { "UpdateFailed" };
+        let phase = if result == "successful" {
+            MachinePhase::InPlaceUpdateSuccessful
+        } else {
+            MachinePhase::InPlaceUpdateFailed
+        };
+        let condition: api::NodeCondition =
+            read(json!({ "type": "InPlaceUpdate", "status": "True", "reason": reason }));
+        let node = self.nodes.get_mut(name).unwrap();
+        node.metadata.labels.get_or_insert_default().insert(names::labels::UPDATE_RESULT.to_owned(), result.to_owned());
+        node.status.conditions = vec![condition.clone()];
+        let machine = self.machines.get_mut(name).unwrap();
+        machine.status.conditions = vec![condition];
+        machine.status.current_status.phase = phase;
+    }
+
+    /// Lets everyone work until nobody has anything left to do; the number of passes it took.
+    pub(super) fn settle(&mut self) -> usize {
+        for round in 0..150 {
+            let plan = self.pass();
+            let before = (self.sets.clone(), self.machines.clone());
+            self.run_sets();
+            self.run_machines();
+            self.run_sets();
+            self.later(1);
+            if plan.steps.is_empty() && before == (self.sets.clone(), self.machines.clone()) {
+                return round;
+            }
+        }
+        panic!("it never settles; the last steps were {:#?}", self.diary.iter().rev().take(12).collect::<Vec<_>>());
+    }
+
+    pub(super) fn live(&self) -> i32 {
+        i32::try_from(self.machines.values().filter(|m| !m.is_deleting()).count()).unwrap()
+    }
+
+    pub(super) fn running_of(&self, class: &str) -> usize {
+        let running = |m: &&Machine| *m.phase() == MachinePhase::Running && m.spec.class.name == class;
+        self.machines.values().filter(running).count()
+    }
+
+    pub(super) fn condition(&self, kind: &str) -> Option<(String, String)> {
+        let found = self.deployment.status.conditions.iter().find(|condition| condition.kind == kind)?;
+        Some((found.status.to_string(), found.reason.clone()))
+    }
+}
+
+fn merge(value: &mut Value, patch: &Value) {
+    let Value::Object(changes) = patch else {
+        *value = patch.clone();
+        return;
+    };
+    if !value.is_object() {
+        *value = json!({});
+    }
+    let object = value.as_object_mut().unwrap();
+    for (key, change) in changes {
+        if change.is_null() {
+            object.remove(key);
+        } else {
+            merge(object.entry(key.clone()).or_insert(Value::Null), change);
+        }
+    }
+}
