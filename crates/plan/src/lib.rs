@@ -15,6 +15,7 @@ pub mod lookup;
 pub mod machine;
 pub mod machineset;
 pub mod node;
+pub mod overshoot;
 mod percent;
 pub mod permit;
 pub mod policy;

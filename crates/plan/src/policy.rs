@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use crate::deployment::FleetPolicy;
 use crate::drain;
 use crate::machineset::SetPolicy;
-use crate::deployment::FleetPolicy;
 use crate::permit::Limit;
 use crate::safety::SafetyPolicy;
 

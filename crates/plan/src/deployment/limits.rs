@@ -67,7 +67,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
-    fn limits(replicas: i32, strategy: Value) -> Limits {
+    fn limits(replicas: i32, strategy: &Value) -> Limits {
         let deployment = json!({ "metadata": {}, "spec": { "replicas": replicas, "strategy": strategy } });
         Limits::of(&serde_json::from_value(deployment).unwrap())
     }
@@ -88,21 +88,21 @@ mod tests {
         #[case] expected: (i32, i32),
     ) {
         let block = json!({ "maxSurge": surge, "maxUnavailable": unavailable });
-        let rolling = limits(replicas, json!({ "type": "RollingUpdate", "rollingUpdate": block }));
+        let rolling = limits(replicas, &json!({ "type": "RollingUpdate", "rollingUpdate": block }));
         assert_eq!((rolling.surge, rolling.unavailable), expected);
     }
 
     #[test]
     fn recreate_has_neither_and_manual_updates_have_no_surge() {
         let block = json!({ "maxSurge": 2, "maxUnavailable": 1, "orchestrationType": "Manual" });
-        let recreate = limits(5, json!({ "type": "Recreate", "rollingUpdate": block }));
+        let recreate = limits(5, &json!({ "type": "Recreate", "rollingUpdate": block }));
         assert_eq!((recreate.surge, recreate.unavailable), (0, 0));
-        let manual = limits(5, json!({ "type": "InPlaceUpdate", "inPlaceUpdate": block }));
+        let manual = limits(5, &json!({ "type": "InPlaceUpdate", "inPlaceUpdate": block }));
         assert_eq!((manual.surge, manual.unavailable, manual.booked_surge), (0, 1, 0));
     }
 
     #[test]
     fn a_missing_block_crashes_nothing() {
-        assert_eq!(limits(5, json!({ "type": "RollingUpdate" })).most(), 5);
+        assert_eq!(limits(5, &json!({ "type": "RollingUpdate" })).most(), 5);
     }
 }

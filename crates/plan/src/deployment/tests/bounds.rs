@@ -123,7 +123,7 @@ fn happen(world: &mut World, what: &Happening) {
         Happening::Class(class) => world.use_class(&format!("class-{class}")),
         Happening::Pause(paused) => world.edit(|deployment| deployment.spec.paused = *paused),
         Happening::Rollback => {
-            world.edit(|deployment| deployment.spec.rollback_to = Some(api::RollbackConfig::default()))
+            world.edit(|deployment| deployment.spec.rollback_to = Some(api::RollbackConfig::default()));
         }
         Happening::Strategy(which) => world.edit(|deployment| {
             deployment.spec.strategy = serde_json::from_value(strategy(*which)).unwrap();

@@ -127,7 +127,7 @@ fn a_failed_update_halts_the_roll_out_and_a_later_success_carries_on() {
         world.run_sets();
         world.pass();
     }
-    assert_eq!(chosen(&world), [name.clone()], "nobody else is touched");
+    assert_eq!(chosen(&world), std::slice::from_ref(&name), "nobody else is touched");
     assert_eq!(world.size_of("large"), 0);
     world.finish_update(&name, "successful");
     world.settle();

@@ -1,7 +1,7 @@
 //! Beginning and end, revisions, pause, going back, adoption, and deployments that make no sense.
 
 use api::names::annotations::{REVISION, REVISION_HISTORY};
-use api::{LabelSelector, MachineDeploymentStrategy, Object, RollbackConfig, names};
+use api::{LabelSelector, Object, RollbackConfig, names};
 use rstest::rstest;
 use serde_json::json;
 
@@ -260,7 +260,7 @@ fn a_deployment_deleted_without_its_sets_leaves_them_alone() {
 fn an_invalid_deployment_is_told_once_keeps_its_other_conditions_and_can_still_be_deleted() {
     let mut world = World::settled(2, &rolling(1, 0));
     let before = (world.condition("Progressing"), world.condition("Available"));
-    let strategy = std::mem::replace(&mut world.deployment.spec.strategy, MachineDeploymentStrategy::default());
+    let strategy = std::mem::take(&mut world.deployment.spec.strategy);
     world.pass();
     assert_eq!(world.condition("Invalid"), Some(("True".into(), "InvalidSpec".into())));
     assert!(world.told.len() == 1 && world.told[0].contains("spec.strategy.type"), "{:?}", world.told);

@@ -20,9 +20,9 @@ fn mid_roll(sizes: [i32; 3], noted: (i32, i32)) -> World {
     for set in world.sets.values_mut() {
         let (_, size) = wanted.iter().find(|(class, _)| *class == set.spec.template.spec.class.name).unwrap();
         set.spec.replicas = *size;
-        let notes = set.metadata.annotations.as_mut().unwrap();
-        notes.insert(api::names::annotations::DESIRED_REPLICAS.to_owned(), noted.0.to_string());
-        notes.insert(api::names::annotations::MAX_REPLICAS.to_owned(), noted.1.to_string());
+        let annotations = set.metadata.annotations.as_mut().unwrap();
+        annotations.insert(api::names::annotations::DESIRED_REPLICAS.to_owned(), noted.0.to_string());
+        annotations.insert(api::names::annotations::MAX_REPLICAS.to_owned(), noted.1.to_string());
     }
     world.edit(|deployment| deployment.spec.replicas = noted.0);
     for _ in 0..3 {

@@ -1,0 +1,331 @@
+//! Whether a set has more machines than it can ever be meant to have.
+//!
+//! A fault somewhere, in a cache, in a second controller, in someone's script, can make machines faster than anybody notices, and
+//! machines cost money. So apart from all other logic machines are simply counted. A set that has reached a limit it could never
+//! reach in earnest is *frozen*: it makes no more machines, and its deployment shows it too. It thaws by itself when enough are gone,
+//! or when someone says so.
+//!
+//! Machines that are leaving are not counted: a large scale-down is no overshoot. All sets are judged in one pass, each by itself, so
+//! that one deployment nobody can make sense of does not leave the others unwatched.
+
+use std::fmt;
+
+use api::names::conditions::{deployment as words, set as set_words};
+use api::names::events::{messages, reference};
+use api::names::{annotations, labels};
+use api::{
+    ConditionStatus, MachineDeployment, MachineDeploymentCondition, MachineSet, MachineSetCondition, Object, Rounding,
+    StrategyType, Time, Uid, merge,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::Policy;
+use crate::machine::{Notice, Tone};
+
+/// Everything the decision may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// All sets, each with its deployment and the number of its machines.
+    pub sets: &'a [SeenSet<'a>],
+    /// All deployments.
+    pub deployments: &'a [&'a MachineDeployment],
+    /// The limits.
+    pub policy: &'a Policy,
+    /// The time of the decision.
+    pub now: Timestamp,
+}
+
+/// A set and what backs it.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenSet<'a> {
+    /// The set.
+    pub set: &'a MachineSet,
+    /// The deployment that owns it.
+    pub deployment: Option<&'a MachineDeployment>,
+    /// How many machines it owns that nobody has asked to leave.
+    pub machines: i32,
+}
+
+/// One write, or one thing to tell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Change an object.
+    Write(Edit),
+    /// Tell people, as an Event on a set.
+    Tell {
+        /// The set's name.
+        set: String,
+        /// The Event.
+        notice: Notice,
+    },
+}
+
+/// A merge patch, guarded by uid and version: conditions are a list that is rewritten whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edit {
+    /// What kind of object it is.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// The very one the decision was about.
+    pub uid: Uid,
+    /// Whether its status is written.
+    pub part: Part,
+    /// What for.
+    pub change: Change,
+    /// The patch, without guards.
+    pub changes: Value,
+}
+
+/// Which kind of object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A MachineSet.
+    Set,
+    /// A MachineDeployment.
+    Deployment,
+}
+
+/// Which part of an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Labels and annotations.
+    Metadata,
+    /// Conditions.
+    Status,
+}
+
+/// What an object is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It makes no more machines.
+    Freeze,
+    /// It does again.
+    Thaw,
+    /// The wish to thaw its deployment is handed down to it.
+    HandDown,
+}
+
+/// What is to be true of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// As it is.
+    Keep,
+    /// Frozen, with this reason and message.
+    Freeze(&'static str, String),
+    Thaw,
+}
+
+/// Judges all sets and deployments.
+#[must_use]
+pub fn plan(seen: &Observed<'_>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let now = Time::from(seen.now);
+    let judged: Vec<(&SeenSet<'_>, Verdict)> = seen.sets.iter().map(|set| (set, judge(set, seen.policy))).collect();
+    for (candidate, verdict) in &judged {
+        steps.extend(set_steps(candidate.set, verdict, now));
+    }
+    for deployment in seen.deployments {
+        let children = || judged.iter().filter(|(set, _)| set.deployment.is_some_and(|d| d.uid() == deployment.uid()));
+        let asked = deployment.annotation(annotations::UNFREEZE).is_some();
+        let verdict = if asked { Verdict::Thaw } else { judge_deployment(deployment, children()) };
+        steps.extend(deployment_steps(deployment, &verdict, now));
+        if asked {
+            let lacking = children().filter(|(set, _)| set.set.annotation(annotations::UNFREEZE).is_none());
+            steps.extend(lacking.map(|(set, _)| hand_down(set.set)));
+        }
+    }
+    steps
+}
+
+/// Where a set is frozen, and where it thaws.
+fn limits(seen: &SeenSet<'_>, policy: &Policy) -> (i32, i32) {
+    let most = match seen.deployment {
+        Some(deployment) => deployment.spec.replicas.max(0).saturating_add(surge(deployment)),
+        None => seen.set.spec.replicas.max(0).saturating_mul(2),
+    };
+    let upper = most.saturating_add(policy.fleet.safety_up);
+    (upper, upper.saturating_sub(policy.fleet.safety_down))
+}
+
+/// What the strategy in use allows beyond the replicas; nothing where that cannot be read.
+fn surge(deployment: &MachineDeployment) -> i32 {
+    let strategy = &deployment.spec.strategy;
+    let limits = match strategy.kind {
+        StrategyType::RollingUpdate => strategy.rolling_update.as_ref().map(|update| &update.limits),
+        StrategyType::InPlaceUpdate => strategy.in_place_update.as_ref().map(|update| &update.limits),
+        StrategyType::Recreate | StrategyType::Unset | StrategyType::Other(_) => None,
+    };
+    let surge = limits.and_then(|limits| limits.max_surge.as_ref());
+    surge.and_then(|surge| surge.scaled(deployment.spec.replicas, Rounding::Up)).unwrap_or(0).max(0)
+}
+
+fn judge(seen: &SeenSet<'_>, policy: &Policy) -> Verdict {
+    let (upper, lower) = limits(seen, policy);
+    let set = seen.set;
+    if set.annotation(annotations::UNFREEZE).is_some() {
+        return Verdict::Thaw;
+    }
+    if seen.machines >= upper && !(is_labelled(set) && has_condition(set)) {
+        return Verdict::Freeze(set_words::OVERSHOOTING, words::overshooting(set.name(), seen.machines, upper));
+    }
+    if seen.machines <= lower && (is_labelled(set) || has_condition(set)) { Verdict::Thaw } else { Verdict::Keep }
+}
+
+/// A deployment is frozen exactly if one of its sets is.
+fn judge_deployment<'a, 's: 'a>(
+    deployment: &MachineDeployment,
+    children: impl Iterator<Item = &'a (&'s SeenSet<'s>, Verdict)>,
+) -> Verdict {
+    let labelled = deployment.label(labels::FREEZE) == Some(labels::FREEZE_VALUE);
+    let condition = deployment.status.conditions.iter().any(|condition| condition.kind == words::FROZEN);
+    let (mut frozen, mut fresh) = (false, None);
+    for (set, verdict) in children {
+        match verdict {
+            Verdict::Freeze(reason, message) => fresh = fresh.or(Some((*reason, message.clone()))),
+            Verdict::Keep => frozen |= is_labelled(set.set) || has_condition(set.set),
+            Verdict::Thaw => {}
+        }
+    }
+    match (fresh, frozen, labelled && condition, labelled || condition) {
+        (Some((reason, message)), _, false, _) => Verdict::Freeze(reason, message),
+        (None, true, false, _) => Verdict::Freeze(words::STATE_SYNC, words::STATE_SYNC_MESSAGE.to_owned()),
+        (None, false, _, true) => Verdict::Thaw,
+        _ => Verdict::Keep,
+    }
+}
+
+fn is_labelled(set: &MachineSet) -> bool {
+    set.label(labels::FREEZE) == Some(labels::FREEZE_VALUE)
+}
+
+fn has_condition(set: &MachineSet) -> bool {
+    set.status.conditions.iter().any(|condition| condition.kind == set_words::FROZEN)
+}
+
+/// First what it says, then what it does: whoever sees the label finds the reason beside it.
+fn set_steps(set: &MachineSet, verdict: &Verdict, now: Time) -> Vec<Step> {
+    let mut after = set.clone();
+    let (change, reason, message) = match verdict {
+        Verdict::Keep => return Vec::new(),
+        Verdict::Freeze(reason, message) => {
+            if !has_condition(set) {
+                after.status.conditions.push(MachineSetCondition {
+                    kind: set_words::FROZEN.to_owned(),
+                    status: ConditionStatus::True,
+                    last_transition_time: Some(now),
+                    reason: (*reason).to_owned(),
+                    message: message.clone(),
+                });
+            }
+            freeze(&mut after.metadata.labels);
+            (Change::Freeze, reference::FROZE_MACHINE_SET, messages::froze(set.name()))
+        }
+        Verdict::Thaw => {
+            after.status.conditions.retain(|condition| condition.kind != set_words::FROZEN);
+            thaw(&mut after.metadata.labels, &mut after.metadata.annotations);
+            (Change::Thaw, reference::UNFROZE_MACHINE_SET, messages::unfroze(set.name()))
+        }
+    };
+    let about = About { kind: Kind::Set, name: set.name(), uid: set.uid(), change };
+    let mut steps = about.edits(merge::changes(set, &after));
+    if !steps.is_empty() {
+        let notice = Notice { tone: Tone::Normal, reason, message };
+        steps.push(Step::Tell { set: set.name().to_owned(), notice });
+    }
+    steps
+}
+
+fn deployment_steps(deployment: &MachineDeployment, verdict: &Verdict, now: Time) -> Vec<Step> {
+    let mut after = deployment.clone();
+    let change = match verdict {
+        Verdict::Keep => return Vec::new(),
+        Verdict::Freeze(reason, message) => {
+            if !deployment.status.conditions.iter().any(|condition| condition.kind == words::FROZEN) {
+                after.status.conditions.push(MachineDeploymentCondition {
+                    kind: words::FROZEN.to_owned(),
+                    status: ConditionStatus::True,
+                    last_update_time: Some(now),
+                    last_transition_time: Some(now),
+                    reason: (*reason).to_owned(),
+                    message: message.clone(),
+                });
+            }
+            freeze(&mut after.metadata.labels);
+            Change::Freeze
+        }
+        Verdict::Thaw => {
+            after.status.conditions.retain(|condition| condition.kind != words::FROZEN);
+            thaw(&mut after.metadata.labels, &mut after.metadata.annotations);
+            Change::Thaw
+        }
+    };
+    let about = About { kind: Kind::Deployment, name: deployment.name(), uid: deployment.uid(), change };
+    about.edits(merge::changes(deployment, &after))
+}
+
+fn hand_down(set: &MachineSet) -> Step {
+    let about = About { kind: Kind::Set, name: set.name(), uid: set.uid(), change: Change::HandDown };
+    let wish = json!({ "metadata": { "annotations": { annotations::UNFREEZE: annotations::UNFREEZE_VALUE } } });
+    about.edit(Part::Metadata, wish)
+}
+
+struct About<'a> {
+    kind: Kind,
+    name: &'a str,
+    uid: Uid,
+    change: Change,
+}
+
+impl About<'_> {
+    /// Status and metadata are two requests.
+    fn edits(&self, changes: Option<Value>) -> Vec<Step> {
+        let Some(Value::Object(mut changes)) = changes else { return Vec::new() };
+        let status = changes.remove("status").map(|status| self.edit(Part::Status, json!({ "status": status })));
+        let rest = (!changes.is_empty()).then(|| self.edit(Part::Metadata, Value::Object(changes)));
+        status.into_iter().chain(rest).collect()
+    }
+
+    fn edit(&self, part: Part, changes: Value) -> Step {
+        let Self { kind, name, uid, change } = self;
+        Step::Write(Edit { kind: *kind, name: (*name).to_owned(), uid: uid.clone(), part, change: *change, changes })
+    }
+}
+
+type Texts = Option<std::collections::BTreeMap<String, String>>;
+
+fn freeze(of: &mut Texts) {
+    of.get_or_insert_default().insert(labels::FREEZE.to_owned(), labels::FREEZE_VALUE.to_owned());
+}
+
+fn thaw(labels_of: &mut Texts, annotations_of: &mut Texts) {
+    if let Some(map) = labels_of {
+        map.remove(labels::FREEZE);
+    }
+    if let Some(map) = annotations_of {
+        map.remove(annotations::UNFREEZE);
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(Edit { kind, name, change, .. }) => {
+                let kind = match kind {
+                    Kind::Set => "set",
+                    Kind::Deployment => "deployment",
+                };
+                match change {
+                    Change::Freeze => write!(f, "freeze {kind} {name:?}"),
+                    Change::Thaw => write!(f, "thaw {kind} {name:?}"),
+                    Change::HandDown => write!(f, "let {kind} {name:?} thaw with its deployment"),
+                }
+            }
+            Self::Tell { notice, .. } => write!(f, "tell: {}", notice.reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+use api::names;
+use rstest::rstest;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+fn read<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn deployment(replicas: i32, strategy: &Value) -> MachineDeployment {
+    read(json!({ "metadata": { "name": "md", "uid": "u-md" }, "spec": { "replicas": replicas, "strategy": strategy } }))
+}
+
+fn set(name: &str, replicas: i32) -> MachineSet {
+    read(json!({ "metadata": { "name": name, "uid": format!("u-{name}") }, "spec": { "replicas": replicas } }))
+}
+
+fn rolling(surge: impl Into<Value>) -> Value {
+    json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": surge.into(), "maxUnavailable": 1 } })
+}
+
+/// Some objects, and an API server that merges patches.
+struct World {
+    deployment: Option<MachineDeployment>,
+    sets: Vec<(MachineSet, i32)>,
+    told: Vec<String>,
+}
+
+impl World {
+    fn new(deployment: Option<MachineDeployment>, sets: Vec<(MachineSet, i32)>) -> Self {
+        Self { deployment, sets, told: Vec::new() }
+    }
+
+    fn plan(&self) -> Vec<Step> {
+        let sets: Vec<SeenSet<'_>> = self
+            .sets
+            .iter()
+            .map(|(set, machines)| SeenSet { set, deployment: self.deployment.as_ref(), machines: *machines })
+            .collect();
+        let deployments: Vec<&MachineDeployment> = self.deployment.iter().collect();
+        let policy = Policy::default();
+        plan(&Observed { sets: &sets, deployments: &deployments, policy: &policy, now: NOW.parse().unwrap() })
+    }
+
+    fn pass(&mut self) -> Vec<Step> {
+        let steps = self.plan();
+        for step in &steps {
+            match step {
+                Step::Write(edit) if edit.kind == Kind::Set => {
+                    let (set, _) = self.sets.iter_mut().find(|(set, _)| set.name() == edit.name).unwrap();
+                    *set = patched(set, &edit.changes);
+                }
+                Step::Write(edit) => {
+                    let after = patched(self.deployment.as_ref().unwrap(), &edit.changes);
+                    self.deployment = Some(after);
+                }
+                Step::Tell { notice, .. } => self.told.push(notice.message.clone()),
+            }
+        }
+        steps
+    }
+
+    fn frozen(&self) -> Vec<bool> {
+        self.sets.iter().map(|(set, _)| is_labelled(set) && has_condition(set)).collect()
+    }
+
+    fn deployment_frozen(&self) -> (bool, Option<&str>) {
+        let deployment = self.deployment.as_ref().unwrap();
+        let condition = deployment.status.conditions.iter().find(|condition| condition.kind == words::FROZEN);
+        (deployment.label(labels::FREEZE) == Some("True"), condition.map(|condition| condition.reason.as_str()))
+    }
+}
+
+fn patched<T: serde::Serialize + DeserializeOwned>(object: &T, changes: &Value) -> T {
+    fn merge(value: &mut Value, patch: &Value) {
+        let Value::Object(changes) = patch else {
+            *value = patch.clone();
+            return;
+        };
+        for (key, change) in changes {
+            if change.is_null() {
+                value.as_object_mut().unwrap().remove(key);
+            } else {
+                let object = value.as_object_mut().unwrap();
+                let inner = object.entry(key.clone()).or_insert_with(|| json!({}));
+                merge(inner, change);
+            }
+        }
+    }
+    let mut value = serde_json::to_value(object).unwrap();
+    merge(&mut value, changes);
+    read(value)
+}
+
+#[rstest]
+#[case::rolling(3, rolling(1), 6, 5)]
+#[case::percent(4, rolling("50%"), 8, 7)]
+#[case::recreate(3, json!({ "type": "Recreate" }), 5, 4)]
+#[case::in_place(3, json!({ "type": "InPlaceUpdate", "inPlaceUpdate": { "maxSurge": 2, "maxUnavailable": 1, "orchestrationType": "Manual" } }), 7, 6)]
+#[case::nonsense(3, json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "many" } }), 5, 4)]
+fn a_set_freezes_at_the_upper_limit_and_thaws_at_the_lower(
+    #[case] replicas: i32,
+    #[case] strategy: Value,
+    #[case] upper: i32,
+    #[case] lower: i32,
+) {
+    let mut world = World::new(Some(deployment(replicas, &strategy)), vec![(set("s", replicas), upper - 1)]);
+    assert_eq!(world.plan(), []);
+    world.sets[0].1 = upper;
+    world.pass();
+    assert_eq!(world.frozen(), [true]);
+    assert_eq!(world.deployment_frozen(), (true, Some("OverShootingReplicaCount")));
+    let message =
+        format!("The number of machines backing MachineSet: s is {upper} >= {upper} which is the Max-ScaleUp-Limit");
+    assert_eq!(world.sets[0].0.status.conditions[0].message, message);
+    assert_eq!(world.plan(), [], "once is enough");
+    world.sets[0].1 = lower;
+    world.pass();
+    assert_eq!(world.frozen(), [false]);
+    assert_eq!(world.deployment_frozen(), (false, None));
+    assert_eq!(world.told, [messages::froze("s"), messages::unfroze("s")]);
+    assert_eq!(world.plan(), []);
+}
+
+#[test]
+fn a_set_of_its_own_may_have_twice_its_size() {
+    let mut world = World::new(None, vec![(set("s", 3), 7)]);
+    assert_eq!(world.plan(), []);
+    world.sets[0].1 = 8;
+    world.pass();
+    assert_eq!(world.frozen(), [true]);
+}
+
+#[test]
+fn all_sets_are_judged_in_one_pass() {
+    let mut world = World::new(None, vec![(set("a", 1), 9), (set("b", 1), 9), (set("c", 1), 1)]);
+    world.pass();
+    assert_eq!(world.frozen(), [true, true, false]);
+}
+
+#[test]
+fn the_reason_is_there_before_the_label() {
+    let world = World::new(None, vec![(set("a", 1), 9)]);
+    let parts: Vec<Part> = world
+        .plan()
+        .iter()
+        .filter_map(|step| if let Step::Write(edit) = step { Some(edit.part) } else { None })
+        .collect();
+    assert_eq!(parts, [Part::Status, Part::Metadata]);
+}
+
+#[test]
+fn a_deployment_follows_its_sets() {
+    let mut frozen = set("s", 3);
+    frozen.metadata.labels = Some([(labels::FREEZE.to_owned(), "True".to_owned())].into());
+    let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(frozen, 6)]);
+    world.sets[0].0.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
+    world.pass();
+    assert_eq!(world.deployment_frozen(), (true, Some("MachineDeploymentStateSync")));
+    world.sets.clear();
+    world.pass();
+    assert_eq!(world.deployment_frozen(), (false, None));
+}
+
+#[test]
+fn a_label_without_its_condition_is_completed_and_a_condition_without_its_label_too() {
+    let mut labelled = set("a", 1);
+    labelled.metadata.labels = Some([(labels::FREEZE.to_owned(), "True".to_owned())].into());
+    let mut stated = set("b", 1);
+    stated.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
+    let mut world = World::new(None, vec![(labelled, 9), (stated, 9)]);
+    world.pass();
+    assert_eq!(world.frozen(), [true, true]);
+    assert_eq!(world.plan(), []);
+}
+
+#[test]
+fn a_user_thaws_a_deployment_and_all_its_sets() {
+    let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
+    world.pass();
+    assert_eq!(world.frozen(), [true, true]);
+    for (_, machines) in &mut world.sets {
+        *machines = 5;
+    }
+    // Between the limits nothing thaws by itself.
+    world.sets[0].1 = 6;
+    world.sets[1].1 = 6;
+    let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
+    world.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
+    world.pass();
+    assert_eq!(world.deployment_frozen(), (false, None));
+    world.sets[0].1 = 5;
+    world.sets[1].1 = 5;
+    world.pass();
+    assert_eq!(world.frozen(), [false, false]);
+    assert!(world.sets.iter().all(|(set, _)| set.annotation(names::annotations::UNFREEZE).is_none()));
+    assert_eq!(world.plan(), []);
+}
+
+#[test]
+fn a_set_that_is_thawed_and_still_too_large_freezes_again() {
+    let mut world = World::new(None, vec![(set("a", 1), 9)]);
+    world.pass();
+    world.sets[0].0.metadata.annotations = Some([(names::annotations::UNFREEZE.to_owned(), String::new())].into());
+    world.pass();
+    assert_eq!(world.frozen(), [false]);
+    world.pass();
+    assert_eq!(world.frozen(), [true]);
+}
+
+#[test]
+fn foreign_conditions_and_labels_stay() {
+    let mut other = set("a", 1);
+    other.metadata.labels = Some([("team".to_owned(), "blue".to_owned())].into());
+    other.status.conditions =
+        vec![read(json!({ "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate" }))];
+    let mut world = World::new(None, vec![(other, 9)]);
+    world.pass();
+    world.sets[0].1 = 0;
+    world.pass();
+    let (set, _) = &world.sets[0];
+    assert_eq!((set.label("team"), set.status.conditions.len()), (Some("blue"), 1));
+}
