@@ -4,8 +4,9 @@
 //! memory, where a clock of our own makes an hour pass in milliseconds, and on a real control plane, where it has to be short. What
 //! differs between the two is the [`Pace`]; what must hold does not.
 //!
-//! `cargo test` runs every scenario in memory; `cargo xtask e2e machines` runs every scenario on the real control plane.
+//! `cargo test` runs every scenario in memory; `cargo xtask e2e machines` and `e2e fleet` run them on the real control plane.
 
+mod fleet;
 mod ground;
 mod machines;
 mod pace;
@@ -13,6 +14,7 @@ mod restore;
 mod stage;
 mod verdict;
 
+pub use fleet::FLEET_SCENARIOS;
 pub use ground::Ground;
 pub use machines::SCENARIOS;
 pub use pace::Pace;

@@ -1,12 +1,12 @@
-//! Every scenario on the API server of a kubeconfig; `cargo xtask e2e machines` calls this.
+//! Every scenario of a suite on the API server of a kubeconfig; `cargo xtask e2e` calls this.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use control_plane::{Binaries, Cache, Recipe};
-use millwright_scenarios::{Ground, Report, SCENARIOS, play, restore};
+use millwright_scenarios::{FLEET_SCENARIOS, Ground, Report, SCENARIOS, Scenario, play, restore};
 
 #[derive(Parser)]
 #[command(name = "scenarios", about = "Plays every scenario on the API server of a kubeconfig")]
@@ -17,6 +17,9 @@ struct Arguments {
     /// Instead of the scenarios, tell the story of an etcd that is put back to an older copy, on a control plane of its own.
     #[arg(long, conflicts_with = "kubeconfig")]
     restore: bool,
+    /// Which scenarios.
+    #[arg(long, value_enum, default_value = "machines")]
+    suite: Suite,
     /// Where to write the verdicts as JSON.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -25,12 +28,37 @@ struct Arguments {
     only: String,
 }
 
+/// Scenarios that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// The life of machines.
+    Machines,
+    /// Sets and deployments of machines.
+    Fleet,
+}
+
+impl Suite {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Machines => "machines",
+            Self::Fleet => "fleet",
+        }
+    }
+
+    fn scenarios(self) -> &'static [Scenario] {
+        match self {
+            Self::Machines => SCENARIOS,
+            Self::Fleet => FLEET_SCENARIOS,
+        }
+    }
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start tokio")?;
     let report = runtime.block_on(async {
         match &arguments.kubeconfig {
-            Some(kubeconfig) => machines(kubeconfig, &arguments.only).await,
+            Some(kubeconfig) => Box::pin(stories(arguments.suite, kubeconfig, &arguments.only)).await,
             None => Box::pin(disaster()).await,
         }
     })?;
@@ -38,15 +66,15 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
-async fn machines(kubeconfig: &Path, only: &str) -> anyhow::Result<Report> {
+async fn stories(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Result<Report> {
     let ground = Ground::real(kubeconfig)?;
     let mut verdicts = Vec::new();
-    for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(only)) {
+    for scenario in suite.scenarios().iter().filter(|scenario| scenario.name.contains(only)) {
         let verdict = play(scenario, &ground).await;
         println!("{verdict}");
         verdicts.push(verdict);
     }
-    Ok(Report::of("machines", verdicts))
+    Ok(Report::of(suite.name(), verdicts))
 }
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]

@@ -6,10 +6,11 @@ use serde_json::json;
 use super::tally::{Tally, file_of};
 use crate::workspace::cargo_output;
 
-/// Runs the tests of a package and counts them like the cases of a suite.
+/// Runs the tests of a package, or those that the arguments pick, and counts them like the cases of a suite.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-pub(crate) fn run(package: &str, suite: &str) -> anyhow::Result<Tally> {
-    let said = cargo_output(&["test", "--package", package, "--no-fail-fast"])?;
+pub(crate) fn run(package: &str, suite: &str, picked: &[&str]) -> anyhow::Result<Tally> {
+    let line = [&["test", "--package", package, "--no-fail-fast", "--"], picked].concat();
+    let said = cargo_output(&line)?;
     let tally = count(&said);
     let Tally { passed, failed, skipped } = tally;
     let summary = json!({ "suite": suite, "passed": passed, "failed": failed, "skipped": skipped });

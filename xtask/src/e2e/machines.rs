@@ -1,4 +1,4 @@
-//! The scenarios about machines, on a control plane of their own: they make Nodes, and nobody else may.
+//! The suites of scenarios, each on a control plane of its own: they make Nodes, and nobody else may.
 
 use anyhow::{Context, bail};
 use control_plane::{Binaries, ControlPlane, Options};
@@ -7,18 +7,18 @@ use super::program;
 use super::tally::Tally;
 use crate::workspace::root;
 
-/// Plays every scenario. The scenarios' own program prints the cases and the closing line.
-pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Tally> {
+/// Plays every scenario of a suite. The scenarios' own program prints the cases and the closing line.
+pub(super) async fn run(binaries: Binaries, suite: &str) -> anyhow::Result<Tally> {
     let plane = ControlPlane::start(Options::new(binaries)).await?;
-    let outcome = play(&plane);
+    let outcome = play(&plane, suite);
     plane.stop().await?;
     outcome
 }
 
-fn play(plane: &ControlPlane) -> anyhow::Result<Tally> {
+fn play(plane: &ControlPlane, suite: &str) -> anyhow::Result<Tally> {
     install_definitions(plane)?;
     let kubeconfig = plane.kubeconfig_path().to_string_lossy().into_owned();
-    program::run("millwright-scenarios", "machines", &["--kubeconfig", &kubeconfig])
+    program::run("millwright-scenarios", suite, &["--kubeconfig", &kubeconfig, "--suite", suite])
 }
 
 /// Applies `deploy/crds` and waits until they are served.

@@ -31,6 +31,8 @@ pub(crate) enum Suite {
     Smoke,
     /// The scenarios about machines: creation, joining, deletion, crashes, replicas.
     Machines,
+    /// The scenarios about sets and deployments: scaling, adoption, rollouts, deletion.
+    Fleet,
     /// Real kubectl, the same commands on both API servers.
     Kubectl,
     /// Ten machines with cloud and controller as processes, and the controller killed again and again.
@@ -118,6 +120,7 @@ impl Suite {
         match self {
             Self::Smoke => "smoke",
             Self::Machines => "machines",
+            Self::Fleet => "fleet",
             Self::Kubectl => "kubectl",
             Self::Pool => "pool",
             Self::Restore => "restore",
@@ -128,8 +131,11 @@ impl Suite {
         match (self, server) {
             (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
-            (Self::Machines, Server::Real) => machines::run(programs().await?).await,
-            (Self::Machines, Server::InMemory) => in_memory::run("millwright-scenarios", self.name()),
+            (Self::Machines | Self::Fleet, Server::Real) => machines::run(programs().await?, self.name()).await,
+            (Self::Machines, Server::InMemory) => {
+                in_memory::run("millwright-scenarios", self.name(), &["--skip", "fleet::"])
+            }
+            (Self::Fleet, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["fleet::"]),
             (Self::Kubectl, Server::Real) => kubectl::on_both(programs().await?).await,
             (Self::Kubectl, Server::InMemory) => kubectl::in_memory(programs().await?).await,
             (Self::Restore, Server::Real) => {

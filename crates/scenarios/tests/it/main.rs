@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up must fail where it stands")]
 
+mod fleet;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +13,10 @@ use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::{Clock, Metrics, Random};
 
 fn in_memory(seed: u64) -> Ground {
+    server_and_ground(seed).1
+}
+
+fn server_and_ground(seed: u64) -> (Server, Ground) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
     let random = Random::seeded(seed);
     let now = clock.clone();
@@ -19,10 +25,12 @@ fn in_memory(seed: u64) -> Ground {
         assert!(server.insert(&definition).is_ok(), "our definitions must be accepted");
     }
     let metrics = Metrics::new().unwrap();
-    Ground::new(clock, random, Pace::lifelike(), move |agent| {
+    let behind = server.clone();
+    let ground = Ground::new(clock, random, Pace::lifelike(), move |agent| {
         let spec = ClientSpec::new(UserAgent::new(agent, "0", "test")).within(Duration::from_secs(20));
-        in_process(server.service(), "default", &spec, &metrics.rest)
-    })
+        in_process(behind.service(), "default", &spec, &metrics.rest)
+    });
+    (server, ground)
 }
 
 async fn holds_in_memory(name: &str) {

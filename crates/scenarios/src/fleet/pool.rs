@@ -1,0 +1,124 @@
+//! What stories about sets and deployments have in common: a pool, and looking at its machines.
+
+use api::names::labels;
+use api::{Machine, MachinePhase, MachineSet, Object};
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::stage::{CLASS, create};
+use crate::verdict::promise;
+use crate::{Broken, Stage};
+
+/// The machines of a pool, as the API server holds them at one moment.
+pub(super) struct Machines(pub(super) Vec<Machine>);
+
+impl Machines {
+    /// Those that are not being deleted.
+    pub(super) fn living(&self) -> usize {
+        self.0.iter().filter(|machine| !machine.is_deleting()).count()
+    }
+
+    /// Whether there are this many, and all of them run.
+    pub(super) fn run(&self, count: usize) -> bool {
+        self.0.len() == count && self.0.iter().all(|machine| *machine.phase() == MachinePhase::Running)
+    }
+
+    /// Where each of them stands, for a promise that was broken.
+    pub(super) fn told(&self) -> String {
+        let told = self.0.iter().map(|m| format!("{} {} deleting: {}", m.name(), m.phase(), m.is_deleting()));
+        told.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Stage {
+    /// The name of the stage's pool: machines are named after it, nodes after machines, and all nodes share one cluster.
+    pub(super) fn pool(&self) -> String {
+        format!("{}-p", self.namespace)
+    }
+
+    /// The template that the machines of the pool are made from.
+    pub(super) fn template(&self) -> Value {
+        json!({
+            "metadata": { "labels": { labels::NAME: self.pool() } },
+            "spec": { "class": { "kind": "MachineClass", "name": CLASS } },
+        })
+    }
+
+    /// Makes a set of this many machines.
+    pub(super) async fn create_set(&self, replicas: i32) -> Result<(), Broken> {
+        let set = json!({
+            "metadata": { "name": self.pool(), "labels": { labels::NAME: self.pool() } },
+            "spec": {
+                "replicas": replicas,
+                "selector": { "matchLabels": { labels::NAME: self.pool() } },
+                "template": self.template(),
+            },
+        });
+        create(&self.api::<MachineSet>(), "create a MachineSet", set).await
+    }
+
+    /// Changes the set.
+    pub(super) async fn edit_set(&self, change: Value) -> Result<(), Broken> {
+        let patch = Patch::Merge(change);
+        let edited = self.api::<MachineSet>().patch(&self.pool(), &PatchParams::default(), &patch).await;
+        edited.map(drop).map_err(Broken::api("edit the MachineSet"))
+    }
+
+    /// The set as the API server holds it.
+    pub(super) async fn machine_set(&self) -> Result<Option<MachineSet>, Broken> {
+        self.api::<MachineSet>().get_opt(&self.pool()).await.map_err(Broken::api("read the MachineSet"))
+    }
+
+    /// All machines of the stage.
+    pub(super) async fn pool_machines(&self) -> Result<Machines, Broken> {
+        let listed = self.machines().list(&ListParams::default()).await;
+        listed.map(|list| Machines(list.items)).map_err(Broken::api("list the Machines"))
+    }
+
+    /// Waits until the machines are as wanted, and holds them to a limit meanwhile.
+    pub(super) async fn until_machines(
+        &self,
+        what: &str,
+        at_most: usize,
+        wanted: impl Fn(&Machines) -> bool,
+    ) -> Result<Machines, Broken> {
+        let begin = self.ground.clock.instant();
+        loop {
+            let machines = self.pool_machines().await?;
+            promise(machines.living() <= at_most, || {
+                format!("{} machines instead of at most {at_most}: {}", machines.living(), machines.told())
+            })?;
+            if wanted(&machines) {
+                return Ok(machines);
+            }
+            promise(begin.elapsed() < self.ground.pace.patience, || {
+                format!("waited in vain until {what}; there are {}", machines.told())
+            })?;
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
+    }
+
+    /// Waits until the set is as wanted; `None` is a set that is gone.
+    pub(super) async fn until_set(
+        &self,
+        what: &str,
+        wanted: impl Fn(Option<&MachineSet>) -> bool,
+    ) -> Result<(), Broken> {
+        let begin = self.ground.clock.instant();
+        loop {
+            let set = self.machine_set().await?;
+            if wanted(set.as_ref()) {
+                return Ok(());
+            }
+            promise(begin.elapsed() < self.ground.pace.patience, || {
+                format!("waited in vain until {what}; the set says {:?}", set.map(|set| set.status))
+            })?;
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
+    }
+
+    /// Lets some time of this world go by.
+    pub(super) async fn linger(&self) {
+        tokio::time::sleep(self.ground.pace.glance * 20).await;
+    }
+}
