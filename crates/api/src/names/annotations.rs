@@ -41,9 +41,9 @@ pub const NOT_MANAGED_VALUE: &str = "1";
 /// write it; one that cannot be read is as good as none.
 pub const EFFECTIVE_CREATION_TIMEOUT: &str = "node.machine.sapcloud.io/effective-creation-timeout";
 
-/// On a Machine: how many of its deployment may be replaced at once for being unhealthy, `2` or `10%`; it beats the flag.
-/// It stands there, and not on the deployment, because the machine controller of a set-up with the least rights reads no
-/// deployments. Operators write it, on each machine or in the template. Ours.
+/// On a Machine: how many of its deployment may be replaced at once for being unhealthy, `2` or `10%`; it beats the flag. The
+/// machine controller reads it there, and not on the deployment, because with the least rights it reads no deployments; our
+/// manager hands it from a deployment to its sets and their new machines. Operators write it. Ours.
 pub const MAX_REPLACEMENTS: &str = "node.machine.sapcloud.io/max-replacements";
 
 /// On a Machine: how long it took to join, a Go duration. The reference sends it where the API server ignores it.

@@ -71,6 +71,9 @@ fn machine(set: &MachineSet, base: &str, name: &MachineName) -> Machine {
         // In the annotation only: it beats the spec, and a copy in the spec would be undone with the next look at the template.
         given.insert(annotations::EFFECTIVE_CREATION_TIMEOUT.to_owned(), timeout.to_owned());
     }
+    if let Some(limit) = set.annotation(annotations::MAX_REPLACEMENTS) {
+        given.insert(annotations::MAX_REPLACEMENTS.to_owned(), limit.to_owned());
+    }
     let held = template.metadata.finalizers.as_deref();
     let held = api::lists::finalizers_with(held, finalizers::MACHINE).or_else(|| held.map(<[String]>::to_vec));
     let owner = reference(set);

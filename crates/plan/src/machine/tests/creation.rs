@@ -418,3 +418,15 @@ fn while_we_are_blind_nothing_is_made() {
     world.settle();
     assert_eq!(world.created, 1);
 }
+
+#[test]
+fn a_label_left_from_a_time_with_a_target_cluster_does_no_harm_without_one() {
+    let mut world = World::new();
+    world.joins = false;
+    world.edit(|m| m["metadata"]["labels"] = json!({ "node": "node-1" }));
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Available);
+    world.delete();
+    world.settle();
+    assert!(world.machine.is_none() && world.vms == 0);
+}
