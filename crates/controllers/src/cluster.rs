@@ -17,6 +17,7 @@ use runtime::{Clock, Key, Tasks};
 
 use crate::Listener;
 use crate::credentials::Credentials;
+use crate::custody::Custody;
 use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::knowledge::Knowledge;
@@ -47,6 +48,8 @@ pub struct Cluster {
     pub knowledge: Knowledge,
     /// The way to the drivers.
     pub gate: Gate,
+    /// Classes and Secrets that are held on to.
+    pub custody: Arc<Custody>,
     /// Who decides for a whole deployment.
     pub permits: Permits,
     /// Machines to look at.

@@ -5,6 +5,7 @@
 
 pub mod cluster;
 pub mod credentials;
+pub mod custody;
 pub mod decision;
 pub mod deployment;
 pub mod drivers;

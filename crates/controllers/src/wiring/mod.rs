@@ -21,10 +21,11 @@ use runtime::events::EventSink;
 use runtime::lease::Leadership;
 use runtime::metrics::Metrics;
 use runtime::queue::{Queue, RetryPolicy, spawn_workers};
-use runtime::{Clock, Entropy, Random, Tasks};
+use runtime::{Clock, Entropy, Key, Random, Tasks};
 
 use crate::cluster::{Cluster, Target};
 use crate::credentials::Credentials;
+use crate::custody::{self, Custody};
 use crate::fleet::{Declared, FleetParts};
 use crate::gate::{Gate, GateParts};
 use crate::indexes::{
@@ -112,32 +113,19 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
     let mut declared = scope.has_fleet().then(|| Declared::of(parts.for_the_fleet(), &mut caches));
     let credentials = Credentials::new(parts.control_core.clone(), secrets.clone());
 
+    let policy = Arc::new(parts.policy.clone());
+    let seen = Seen { machines: &machines, classes: &classes, credentials: &credentials };
+    let gate = gate(&parts, &policy, seen, &knowledge, &queue);
     let mut joined = parts.target.map(|client| {
-        let (nodes, feed) =
-            Cache::<NodeView>::builder().index(NODES_BY_MACHINE).quiet(NodeView::differs_only_in_heartbeats).build();
+        let (nodes, feed) = node_cache();
         caches.add(&nodes);
         (Target { client, nodes }, feed)
     });
-    let policy = Arc::new(parts.policy);
-    let gate = Gate::new(GateParts {
-        drivers: parts.drivers,
-        places: parts.driver_places,
-        policy: policy.clone(),
-        machines: machines.clone(),
-        classes: classes.clone(),
-        credentials: credentials.clone(),
-        tokens: joined
-            .as_ref()
-            .map(|(target, _)| Tokens::new(target.client.clone(), Entropy::system(), parts.clock.clone())),
-        knowledge: knowledge.clone(),
-        leadership: parts.leadership.clone(),
-        queue: queue.clone(),
-        metrics: parts.metrics.clone(),
-        clock: parts.clock.clone(),
-        random: parts.random.clone(),
-        tasks: parts.tasks.clone(),
-    });
+    let custody = Arc::new(Custody::new(parts.control_core.clone(), &parts.metrics, &parts.random));
     if scope.has_machines() {
+        custody::wake::on_machines(&mut machine_feed, &custody, &classes);
+        custody::wake::on_classes(&mut class_feed, &custody, &secrets);
+        custody::wake::on_secrets(&mut secret_feed, &custody, &classes);
         machine::wake::on_machines(&mut machine_feed, &queue, &machines, &gate);
         machine::wake::on_classes(&mut class_feed, &queue, &machines);
         machine::wake::on_secrets(&mut secret_feed, &queue, &machines, &classes, &credentials);
@@ -175,6 +163,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         fleet,
         knowledge,
         gate,
+        custody,
         permits: Permits::new(queue.clone()),
         queue,
         sight: safety.sight.clone(),
@@ -188,6 +177,38 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
     });
     cluster.tasks.spawn("machine controller", begin(cluster.clone(), scope, parts.concurrency));
     cluster
+}
+
+/// What a driver call is put together from.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    machines: &'a Cache<Machine>,
+    classes: &'a Cache<MachineClass>,
+    credentials: &'a Credentials,
+}
+
+fn gate(parts: &Parts, policy: &Arc<Policy>, seen: Seen<'_>, knowledge: &Knowledge, queue: &Queue<Key>) -> Gate {
+    let tokens = |client: &Client| Tokens::new(client.clone(), Entropy::system(), parts.clock.clone());
+    Gate::new(GateParts {
+        drivers: parts.drivers.clone(),
+        places: parts.driver_places,
+        policy: policy.clone(),
+        machines: seen.machines.clone(),
+        classes: seen.classes.clone(),
+        credentials: seen.credentials.clone(),
+        tokens: parts.target.as_ref().map(tokens),
+        knowledge: knowledge.clone(),
+        leadership: parts.leadership.clone(),
+        queue: queue.clone(),
+        metrics: parts.metrics.clone(),
+        clock: parts.clock.clone(),
+        random: parts.random.clone(),
+        tasks: parts.tasks.clone(),
+    })
+}
+
+fn node_cache() -> (Cache<NodeView>, Feed<NodeView>) {
+    Cache::<NodeView>::builder().index(NODES_BY_MACHINE).quiet(NodeView::differs_only_in_heartbeats).build()
 }
 
 fn machine_cache(namespace: &str) -> (Cache<Machine>, Feed<Machine>) {
@@ -227,6 +248,11 @@ async fn begin(cluster: Arc<Cluster>, scope: Scope, concurrency: usize) {
         safety::begin(&cluster).await;
         let worker = cluster.clone();
         spawn_workers(tasks, cluster.queue.clone(), concurrency, move |key| machine::pass(worker.clone(), key));
+        // There are few of these, and nobody waits long for them.
+        let worker = cluster.clone();
+        spawn_workers(tasks, cluster.custody.classes.clone(), 2, move |key| custody::pass_class(worker.clone(), key));
+        let worker = cluster.clone();
+        spawn_workers(tasks, cluster.custody.secrets.clone(), 2, move |key| custody::pass_secret(worker.clone(), key));
     }
     if let Some(fleet) = &cluster.fleet {
         let (worker, manager) = (cluster.clone(), fleet.clone());

@@ -10,7 +10,8 @@ use crate::world::World;
 async fn a_life_costs_a_handful_of_requests_and_no_conflict() {
     let world = World::new(2);
     let _process = world.start();
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.create("m-0").await; // its class and Secret are secured and read once for all its machines
+    world.until("the first one runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
     world.server.forget_requests();
     world.create("m-1").await;
     world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;

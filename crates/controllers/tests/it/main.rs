@@ -11,9 +11,12 @@
 )]
 
 mod costs;
+mod custody;
+mod gate;
 mod health;
 mod mishaps;
 mod replicas;
 mod secrets;
 mod sets;
+mod tokens;
 mod world;

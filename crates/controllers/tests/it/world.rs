@@ -35,6 +35,7 @@ pub(crate) struct World {
 /// A running controller process. Dropping it without [`Process::kill`] leaves it running.
 pub(crate) struct Process {
     pub(crate) cluster: Arc<Cluster>,
+    pub(crate) metrics: Metrics,
     tasks: Tasks,
 }
 
@@ -108,7 +109,12 @@ impl World {
 
     /// Starts a controller process.
     pub(crate) fn start(&self) -> Process {
-        self.start_as(CONTROLLER, Leadership::unguarded(), Tasks::new())
+        self.start_with(Arc::new(self.cloud.clone()))
+    }
+
+    /// Starts a controller process with this driver.
+    pub(crate) fn start_with(&self, driver: Arc<dyn driver::Driver>) -> Process {
+        self.start_as(CONTROLLER, Leadership::unguarded(), Tasks::new(), driver)
     }
 
     /// Starts a replica that acts only while it holds the lease. Everything it sends carries `agent`, its election too.
@@ -131,10 +137,11 @@ impl World {
             elector.run(stop).await;
             group.stop(); // as the binary does: a process that has lost its lease ends
         });
-        self.start_as(agent, leadership, tasks)
+        self.start_as(agent, leadership, tasks, Arc::new(self.cloud.clone()))
     }
 
-    fn start_as(&self, agent: &str, leadership: Leadership, tasks: Tasks) -> Process {
+    fn start_as(&self, agent: &str, leadership: Leadership, tasks: Tasks, driver: Arc<dyn driver::Driver>) -> Process {
+        let metrics = Metrics::new().unwrap();
         let random = self.random.fork();
         let (writer, events) = EventWriter::new(
             self.client("events"),
@@ -154,19 +161,19 @@ impl World {
             control: client.clone(),
             control_core: client.clone(),
             target: Some(client),
-            drivers: Drivers::new().with("virtual", Arc::new(self.cloud.clone())),
+            drivers: Drivers::new().with("virtual", driver),
             leadership,
             events,
             policy: self.policy.clone(),
             concurrency: 10,
             driver_places: 10,
-            metrics: Metrics::new().unwrap(),
+            metrics: metrics.clone(),
             clock: self.clock.clone(),
             random,
             tasks: tasks.clone(),
             listener: None,
         });
-        Process { cluster, tasks }
+        Process { cluster, metrics, tasks }
     }
 
     pub(crate) fn machines(&self) -> Api<Machine> {
@@ -180,6 +187,19 @@ impl World {
     pub(crate) async fn create_of_class(&self, name: &str, class: &str) {
         let machine =
             json!({ "metadata": { "name": name }, "spec": { "class": { "kind": "MachineClass", "name": class } } });
+        self.create_object(machine).await;
+    }
+
+    /// A machine of the deployment `pool`.
+    pub(crate) async fn create_in_pool(&self, name: &str, pool: &str) {
+        let machine = json!({
+            "metadata": { "name": name, "labels": { "name": pool } },
+            "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+        });
+        self.create_object(machine).await;
+    }
+
+    async fn create_object(&self, machine: Value) {
         let machine = serde_json::from_value(machine).unwrap();
         self.machines().create(&PostParams::default(), &machine).await.unwrap();
     }
@@ -200,6 +220,12 @@ impl World {
 
     pub(crate) fn node(&self, name: &str) -> Option<Value> {
         self.server.object("nodes", "", name).map(|object| (*object).clone())
+    }
+
+    /// The bootstrap tokens of the target cluster.
+    pub(crate) fn tokens(&self) -> Vec<Value> {
+        let secrets = self.server.objects("secrets").into_iter().map(|object| (*object).clone());
+        secrets.filter(|secret| secret["type"] == "bootstrap.kubernetes.io/token").collect()
     }
 
     /// Waits until something holds, at most an hour of virtual time.

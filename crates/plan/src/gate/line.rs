@@ -6,9 +6,9 @@ use std::ops::Bound;
 use super::VisitId;
 
 /// Where in its deployment's part of the line a call stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
-    /// Calls that end VMs.
+    /// Calls on the way to a VM's end.
     Ending,
     /// All others.
     Making,
@@ -56,21 +56,24 @@ impl Line {
         self.length
     }
 
-    /// Takes the next call out of the line: of the first deployment after the last one served that may have another place.
-    pub(super) fn next(&mut self, may: impl Fn(&str) -> bool) -> Option<(VisitId, String)> {
+    /// Takes the next call out of the line: of the first deployment after the last one served that may have another place for it.
+    pub(super) fn next(&mut self, may: impl Fn(&str, Lane) -> bool) -> Option<(VisitId, String, Lane)> {
         let after = self.last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let until = self.last.as_deref().map_or(Bound::Excluded(""), Bound::Included);
         let rest = self.pools.range::<str, _>((after, Bound::Unbounded));
-        let round = rest.chain(self.pools.range::<str, _>((Bound::Unbounded, until)));
-        let pool = round.map(|(pool, _)| pool).find(|pool| may(pool))?.clone();
+        let mut round = rest.chain(self.pools.range::<str, _>((Bound::Unbounded, until)));
+        let (pool, lane) = round.find_map(|(pool, lanes)| {
+            let lane = lanes.in_turn().into_iter().find(|lane| may(pool, *lane))?;
+            Some((pool.clone(), lane))
+        })?;
         let lanes = self.pools.get_mut(&pool)?;
-        let id = lanes.next()?;
+        let id = lanes.take(lane)?;
         if lanes.len() == 0 {
             self.pools.remove(&pool);
         }
         self.length -= 1;
         self.last = Some(pool.clone());
-        Some((id, pool))
+        Some((id, pool, lane))
     }
 }
 
@@ -79,12 +82,20 @@ impl Lanes {
         self.ending.len() + self.making.len()
     }
 
-    fn next(&mut self) -> Option<VisitId> {
-        let lane = match (self.ending.is_empty(), self.making.is_empty()) {
-            (true, _) => Lane::Making,
-            (false, false) if self.last == Some(Lane::Ending) => Lane::Making,
-            (false, _) => Lane::Ending,
+    /// The lanes in which somebody waits, the one whose turn it is first.
+    fn in_turn(&self) -> Vec<Lane> {
+        let order = match self.last {
+            Some(Lane::Ending) => [Lane::Making, Lane::Ending],
+            Some(Lane::Making) | None => [Lane::Ending, Lane::Making],
         };
+        let waits = |lane: &Lane| match lane {
+            Lane::Ending => !self.ending.is_empty(),
+            Lane::Making => !self.making.is_empty(),
+        };
+        order.into_iter().filter(waits).collect()
+    }
+
+    fn take(&mut self, lane: Lane) -> Option<VisitId> {
         self.last = Some(lane);
         match lane {
             Lane::Ending => self.ending.pop_front(),

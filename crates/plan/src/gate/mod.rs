@@ -169,13 +169,25 @@ enum State {
 struct Door {
     line: Line,
     out: BTreeSet<VisitId>,
-    pools: BTreeMap<String, usize>,
+    /// How many places each deployment holds with each of its lanes.
+    held: BTreeMap<(String, Lane), usize>,
     pause: Pause,
 }
 
-/// A deployment may take another place while it holds fewer than this many times what is left free. So one alone gets nearly all
-/// places, two share them, and a newcomer always finds one.
-const GREED: usize = 8;
+/// How many times what is left free a deployment may hold with one lane.
+const GREED: usize = 16;
+
+/// Whether a lane of a deployment that holds so many places may take another of those that are free. Alone it gets nearly all, but
+/// never the last: that is for whoever has none. So calls that hang, be it creations, hold up neither other deployments nor the
+/// deletions of their own.
+fn may_take(held: Option<usize>, free: usize, places: usize) -> bool {
+    // Of a handful of places none is set aside: whoever allows so few calls wants them all used.
+    let set_aside = usize::from(places >= 8);
+    match held {
+        None | Some(0) => free > 0,
+        Some(held) => held < GREED.saturating_mul(free.saturating_sub(set_aside)),
+    }
+}
 
 impl Gate {
     /// A gate with this many places for each credential, at least one.
@@ -213,18 +225,16 @@ impl Gate {
     /// Who may leave now. Each of them is out from now on.
     pub fn admit(&mut self, now: Moment) -> Vec<VisitId> {
         let mut admitted = Vec::new();
+        let places = self.places;
         for door in self.doors.values_mut() {
-            let mut allowed = door.pause.allowance(now, &self.policy).min(self.places.saturating_sub(door.out.len()));
+            let mut allowed = door.pause.allowance(now, &self.policy).min(places.saturating_sub(door.out.len()));
             while allowed > 0 {
-                let free = self.places.saturating_sub(door.out.len());
-                let pools = &door.pools;
-                let Some((id, pool)) =
-                    door.line.next(|pool| pools.get(pool).copied().unwrap_or_default() < GREED.saturating_mul(free))
-                else {
-                    break;
-                };
+                let free = places.saturating_sub(door.out.len());
+                let held = &door.held;
+                let may = |pool: &str, lane| may_take(held.get(&(pool.to_owned(), lane)).copied(), free, places);
+                let Some((id, pool, lane)) = door.line.next(may) else { break };
                 door.out.insert(id);
-                *door.pools.entry(pool).or_default() += 1;
+                *door.held.entry((pool, lane)).or_default() += 1;
                 door.pause.left(id, now);
                 if let Some((_, state)) = self.visits.get_mut(&id) {
                     *state = State::Out;
@@ -245,10 +255,10 @@ impl Gate {
                 State::Waiting => door.line.quit(id, &visit.pool),
                 State::Out => {
                     door.out.remove(&id);
-                    if let Some(count) = door.pools.get_mut(&visit.pool) {
+                    if let Some(count) = door.held.get_mut(&(visit.pool.clone(), visit.lane)) {
                         *count = count.saturating_sub(1);
                     }
-                    door.pools.retain(|_, count| *count > 0);
+                    door.held.retain(|_, count| *count > 0);
                     door.pause.heard(id, verdict, now, chance, &self.policy);
                 }
             }

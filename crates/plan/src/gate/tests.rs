@@ -57,7 +57,9 @@ fn a_deployment_whose_calls_hang_leaves_places_for_others() {
     }
     let hanging = gate.admit(SECOND).len();
     assert!((40..50).contains(&hanging), "{hanging}");
-    for newcomer in ["a", "b", "c"] {
+    let_in(&mut gate, delete("hangs"), SECOND);
+    assert_eq!(gate.admit(SECOND).len(), 1, "its own deletions find one as well");
+    for newcomer in ["a", "b"] {
         let_in(&mut gate, create(newcomer, "c"), SECOND);
         assert_eq!(gate.admit(SECOND).len(), 1, "{newcomer} finds a place");
     }

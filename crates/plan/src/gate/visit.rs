@@ -15,6 +15,7 @@ impl Visit {
         let (lane, claim) = match call {
             Call::Create => (Lane::Making, Claim::Takes),
             Call::Status if comes_before_a_create => (Lane::Making, Claim::Precedes),
+            Call::Status if machine.is_deleting() => (Lane::Ending, Claim::None),
             Call::Status | Call::Initialize => (Lane::Making, Claim::None),
             Call::Delete => (Lane::Ending, Claim::None),
         };

@@ -20,6 +20,12 @@ pub enum Reason {
     NoClass(String),
     /// The class it names cannot be read.
     UnreadableClass(String),
+    /// The class it names says something that makes no sense.
+    InvalidClass(String, String),
+    /// The class it names is being deleted and cannot be held any more.
+    ClassLeaves(String),
+    /// The class it names does not carry our finalizer yet.
+    ClassNotHeld(String),
     /// The class's secret cannot be used.
     NoSecret(String),
     /// Nothing is known of a VM, and an earlier attempt may have left one.
@@ -143,6 +149,13 @@ impl fmt::Display for Reason {
             Self::Invalid(what) => write!(f, "its spec cannot be acted on: {what}"),
             Self::NoClass(name) => write!(f, "MachineClass {name:?} does not exist"),
             Self::UnreadableClass(name) => write!(f, "MachineClass {name:?} exists but cannot be read"),
+            Self::InvalidClass(name, errors) => write!(f, "its MachineClass {name:?} is invalid: {errors}"),
+            Self::ClassLeaves(name) => {
+                write!(f, "its MachineClass {name:?} is being deleted; make it anew, or name another one")
+            }
+            Self::ClassNotHeld(name) => {
+                write!(f, "its MachineClass {name:?} is secured first, so that its VM can be deleted one day")
+            }
             Self::NoSecret(why) => f.write_str(why),
             Self::AskFirst => f.write_str("an earlier attempt may have left a VM, so the cloud is asked first"),
             Self::NoVm => f.write_str("the cloud has no VM for it"),

@@ -57,7 +57,10 @@ impl World {
         });
         Self {
             machine: Some(read(machine)),
-            class: Lookup::Present(read(json!({ "metadata": { "name": "c", "namespace": "ns" }, "providerSpec": {} }))),
+            class: Lookup::Present(read(json!({
+                "metadata": { "name": "c", "namespace": "ns", "finalizers": [api::names::finalizers::MACHINE] },
+                "providerSpec": {},
+            }))),
             secret: SecretState::Ready,
             node: None,
             pods: PodsOnNode::NotLooked,

@@ -1,0 +1,158 @@
+//! Classes and Secrets are held on to while they are needed: the shell of `plan::class` and `plan::secret`.
+//!
+//! Both controllers do the same to different kinds: count who needs an object, keep our finalizer on it accordingly, and tell people
+//! once what keeps it or what is wrong with it. What has been told is remembered in memory only; after a restart it is told again.
+
+pub(crate) mod wake;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use api::view::SecretView;
+use api::{MachineClass, Object, Uid};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Resource};
+use parking_lot::Mutex;
+use plan::custody::{Plan, Said, Users};
+use plan::machine::Tone;
+use runtime::cache::{Cache, Cached, Lookup, Trust};
+use runtime::client::{RetryClass, Trouble};
+use runtime::events::{Notice, Severity};
+use runtime::queue::{Outcome, Queue, RetryPolicy};
+use runtime::{Key, Metrics, Random};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::Cluster;
+use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS};
+
+/// What the two controllers need beyond the caches.
+pub struct Custody {
+    /// Classes to look at.
+    pub classes: Queue<Key>,
+    /// Secrets to look at.
+    pub secrets: Queue<Key>,
+    /// Writes Secrets.
+    pub core: Client,
+    said: Mutex<BTreeMap<Uid, BTreeSet<Said>>>,
+}
+
+impl Custody {
+    /// Remembers nothing yet.
+    pub fn new(core: Client, metrics: &Metrics, random: &Random) -> Self {
+        let queue = |name| Queue::new(name, RetryPolicy::default(), metrics, random);
+        let (classes, secrets) = (queue("machineclass"), queue("secret"));
+        Self { classes, secrets, core, said: Mutex::default() }
+    }
+
+    fn said(&self, uid: &Uid) -> BTreeSet<Said> {
+        self.said.lock().get(uid).cloned().unwrap_or_default()
+    }
+}
+
+/// Looks at one class.
+pub async fn pass_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
+    let class = match cluster.classes.look_up(&key) {
+        Lookup::Present(class) => class,
+        Lookup::Absent => {
+            cluster.gate.forget_class(&key.name);
+            return Outcome::Done;
+        }
+        Lookup::Undecodable(remains) => {
+            // Whatever else is wrong with it, its finalizers are left as they are.
+            let message =
+                format!("it cannot be read, so no machine is made from it until that is mended: {}", remains.error);
+            let about = ObjectReference {
+                api_version: Some(api::names::API_VERSION.to_owned()),
+                kind: Some(MachineClass::kind(&()).into_owned()),
+                namespace: Some(remains.namespace.clone()),
+                name: Some(remains.name.clone()),
+                uid: Some(remains.uid.clone()),
+                ..ObjectReference::default()
+            };
+            let reason = api::names::events::ours::INVALID.into();
+            cluster.events.emit(Notice { about, severity: Severity::Warning, reason, message });
+            return Outcome::Done;
+        }
+    };
+    let machines = cluster.machines.find(&MACHINES_BY_CLASS, class.name());
+    let users = Users {
+        count: machines.len(),
+        example: machines.first().map(|machine| machine.name()),
+        unreadable: cluster.machines.undecodable().len(),
+    };
+    let said = cluster.custody.said(&class.uid());
+    let plan = plan::class::plan(&plan::class::Observed { class: &class, users, said: &said });
+    carry_out(&cluster, &cluster.classes, &cluster.control, &class, &plan).await
+}
+
+/// Looks at one Secret.
+pub async fn pass_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
+    let Some(secret) = cluster.secrets.get(&key) else { return Outcome::Done };
+    let names_it = |class: &Arc<MachineClass>| {
+        plan::secret::named_by(class).any(|(namespace, name)| namespace == &*key.namespace && name == &*key.name)
+    };
+    let classes: Vec<_> = cluster.classes.find(&CLASSES_BY_SECRET, &key.name).into_iter().filter(names_it).collect();
+    let users = Users {
+        count: classes.len(),
+        example: classes.first().map(|class| class.name()),
+        unreadable: cluster.classes.undecodable().len(),
+    };
+    let said = cluster.custody.said(&secret.uid());
+    let plan = plan::secret::plan(&plan::secret::Observed { secret: &secret, users, said: &said });
+    carry_out(&cluster, &cluster.secrets, &cluster.custody.core, &secret, &plan).await
+}
+
+async fn carry_out<K>(cluster: &Cluster, cache: &Cache<K>, client: &Client, object: &Arc<K>, plan: &Plan) -> Outcome
+where
+    K: Cached + Object + Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + Debug + Serialize,
+{
+    if cluster.caches.trust() == Trust::Doubtful || cluster.leadership.check().is_err() {
+        return Outcome::Again { after: cluster.policy.short_retry };
+    }
+    let kind = K::kind(&());
+    tracing::debug!(%kind, name = object.name(), because = ?plan.because, finalizers = ?plan.finalizers, "decided");
+    if let Some(finalizers) = &plan.finalizers {
+        // The list is rewritten whole, so it must be the one we saw.
+        let body = json!({ "metadata": {
+            "uid": object.uid(), "resourceVersion": object.resource_version(), "finalizers": finalizers,
+        } });
+        let api: Api<K> = Api::namespaced(client.clone(), object.namespace());
+        match api.patch(object.name(), &PatchParams::default(), &Patch::Merge(&body)).await {
+            Ok(answer) => cache.wrote(answer),
+            Err(error) => return stumbled(&kind, object.name(), &Trouble::of(&error)),
+        }
+    }
+    for (said, notice) in &plan.tell {
+        let severity = match notice.tone {
+            Tone::Normal => Severity::Normal,
+            Tone::Warning => Severity::Warning,
+        };
+        let (reason, message) = (notice.reason.into(), notice.message.clone());
+        cluster.events.emit(Notice { about: object.object_ref(&()), severity, reason, message });
+        cluster.custody.said.lock().entry(object.uid()).or_default().insert(said.clone());
+    }
+    Outcome::Done
+}
+
+fn stumbled(kind: &str, name: &str, trouble: &Trouble) -> Outcome {
+    tracing::info!(%kind, %name, why = %trouble, "its finalizers could not be written; planning afresh");
+    match trouble.class {
+        RetryClass::Throttled { after: Some(after) } => Outcome::Again { after },
+        RetryClass::NotFound => Outcome::Done,
+        _ => Outcome::Failed,
+    }
+}
+
+/// Forgets what was told of an object that is gone.
+fn forget(custody: &Custody, uid: &Uid) {
+    custody.said.lock().remove(uid);
+}
+
+/// Whether a Secret is any business of ours.
+fn is_ours(secret: &SecretView) -> bool {
+    let finalizers = secret.metadata.finalizers.as_deref().unwrap_or_default();
+    finalizers.iter().any(|finalizer| finalizer == api::names::finalizers::SECRET)
+}

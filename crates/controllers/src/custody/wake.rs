@@ -1,0 +1,89 @@
+//! Whose changes let classes and Secrets be looked at.
+//!
+//! | change | looked at |
+//! | --- | --- |
+//! | a MachineClass | itself, and the Secrets it names or named |
+//! | a Machine that comes, goes or changes its class | the class, unless it is held already and stays |
+//! | a Secret | itself, if a class names it or it carries our finalizer |
+//! | a Machine or class that could not be read and now can, or is gone | all that may have been kept for its sake |
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::view::SecretView;
+use api::{Machine, MachineClass, Object};
+use runtime::Key;
+use runtime::cache::{Cache, Delta, Feed};
+
+use super::{Custody, forget, is_ours};
+use crate::indexes::CLASSES_BY_SECRET;
+
+/// A Machine that comes, goes or changes its class lets that class be looked at.
+pub(crate) fn on_machines(feed: &mut Feed<Machine>, custody: &Arc<Custody>, classes: &Cache<MachineClass>) {
+    let (custody, classes) = (custody.clone(), classes.clone());
+    feed.on_delta(move |key, delta| {
+        if clears_up(delta) {
+            classes.list().iter().for_each(|class| custody.classes.add(Key::new(class.namespace(), class.name())));
+            return;
+        }
+        let class_of = |machine: Option<&Arc<Machine>>| machine.map(|machine| machine.spec.class.name.clone());
+        let (before, now) = (class_of(delta.before()), class_of(delta.now()));
+        if before == now {
+            return;
+        }
+        for name in [before, now.clone()].into_iter().flatten() {
+            let class = Key::new(&*key.namespace, name.as_str());
+            // A thousand machines of one class that arrive together have nothing to say once it is held.
+            let settled = now.as_deref() == Some(&name)
+                && classes.get(&class).is_some_and(|class| plan::class::is_held(&class) && !class.is_deleting());
+            if !settled {
+                custody.classes.add(class);
+            }
+        }
+    });
+}
+
+/// A class lets itself and its Secrets be looked at.
+pub(crate) fn on_classes(feed: &mut Feed<MachineClass>, custody: &Arc<Custody>, secrets: &Cache<SecretView>) {
+    let (custody, secrets) = (custody.clone(), secrets.clone());
+    feed.on_delta(move |key, delta| {
+        custody.classes.add(key.clone());
+        if let (Some(last), None) = (delta.before(), delta.now()) {
+            forget(&custody, &last.uid());
+        }
+        if clears_up(delta) {
+            secrets
+                .list()
+                .iter()
+                .filter(|s| is_ours(s))
+                .for_each(|s| custody.secrets.add(Key::new(s.namespace(), s.name())));
+        }
+        let named = |class: Option<&Arc<MachineClass>>| -> BTreeSet<Key> {
+            class.iter().flat_map(|class| plan::secret::named_by(class)).map(|(ns, name)| Key::new(ns, name)).collect()
+        };
+        for secret in named(delta.before()).symmetric_difference(&named(delta.now())) {
+            custody.secrets.add(secret.clone());
+        }
+    });
+}
+
+/// A Secret lets itself be looked at, if it is any business of ours.
+pub(crate) fn on_secrets(feed: &mut Feed<SecretView>, custody: &Arc<Custody>, classes: &Cache<MachineClass>) {
+    let (custody, classes) = (custody.clone(), classes.clone());
+    feed.on_delta(move |key, delta| match delta.now() {
+        Some(secret) if is_ours(secret) || !classes.find(&CLASSES_BY_SECRET, &key.name).is_empty() => {
+            custody.secrets.add(key.clone());
+        }
+        Some(_) => {}
+        None => {
+            if let Some(last) = delta.before() {
+                forget(&custody, &last.uid());
+            }
+        }
+    });
+}
+
+/// Whether something that could not be read has become clear.
+fn clears_up<K>(delta: &Delta<K>) -> bool {
+    matches!(delta, Delta::Mended { .. } | Delta::RemovedUndecodable { .. })
+}
