@@ -22,7 +22,7 @@ pub(crate) enum Command {
     /// Serve the embedded API server on loopback, for kubectl and for `millwright run`.
     ApiServer(ApiServer),
     /// Run the machine controller on an API server, with a driver in its own process or with the virtual cloud.
-    Run(Run),
+    Run(Box<Run>),
     /// Run the virtual cloud and its kubelets as a process of their own, for `millwright run --driver-endpoint`.
     VirtualCloud(VirtualCloud),
 }
@@ -97,6 +97,12 @@ pub(crate) struct Run {
     pub(crate) machine_creation_timeout: std::time::Duration,
     #[command(flatten)]
     pub(crate) health: Health,
+    /// Groups that bootstrap tokens belong to beyond the standard one, separated by commas.
+    #[arg(long, value_name = "GROUPS", default_value = "")]
+    pub(crate) bootstrap_token_auth_extra_groups: String,
+    /// How many driver calls run at once for one credential.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) driver_calls_per_credential: u16,
     /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Without it, a virtual cloud lives and dies with this process.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) driver_endpoint: Option<Endpoint>,
@@ -237,7 +243,7 @@ mod tests {
     fn run_with(flags: &[&str]) -> Result<Run, clap::Error> {
         let line = ["millwright", "run"].iter().chain(flags);
         Arguments::try_parse_from(line).map(|a| match a.command {
-            Command::Run(run) => run,
+            Command::Run(run) => *run,
             other => panic!("expected run, got {other:?}"),
         })
     }
@@ -250,6 +256,9 @@ mod tests {
         assert!(!run.leader_elect);
         assert_eq!(run.machine_creation_timeout.as_secs(), 5400);
         assert_eq!(run.log.verbosity, 3);
+        let run = run_with(&["--bootstrap-token-auth-extra-groups=system:bootstrappers:x"]).unwrap();
+        assert_eq!(run.bootstrap_token_auth_extra_groups, "system:bootstrappers:x");
+        assert_eq!(run.driver_calls_per_credential, 50);
         assert!(run_with(&["--leader-elect"]).unwrap().leader_elect);
         assert_eq!(run_with(&["-v=4"]).unwrap().log.verbosity, 4);
     }

@@ -85,7 +85,7 @@ pub async fn pass_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
     };
     let said = cluster.custody.said(&class.uid());
     let plan = plan::class::plan(&plan::class::Observed { class: &class, users, said: &said });
-    carry_out(&cluster, &cluster.classes, &cluster.control, &class, &plan).await
+    carry_out(&cluster, (&cluster.classes, &cluster.control), &class, &plan, |_| {}).await
 }
 
 /// Looks at one Secret.
@@ -102,10 +102,20 @@ pub async fn pass_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
     };
     let said = cluster.custody.said(&secret.uid());
     let plan = plan::secret::plan(&plan::secret::Observed { secret: &secret, users, said: &said });
-    carry_out(&cluster, &cluster.secrets, &cluster.custody.core, &secret, &plan).await
+    // Only a finalizer changed, so what was read of it is still what is in it.
+    let carry_over = |written: &SecretView| {
+        cluster.credentials.carry_over(&key, secret.resource_version(), written.resource_version());
+    };
+    carry_out(&cluster, (&cluster.secrets, &cluster.custody.core), &secret, &plan, carry_over).await
 }
 
-async fn carry_out<K>(cluster: &Cluster, cache: &Cache<K>, client: &Client, object: &Arc<K>, plan: &Plan) -> Outcome
+async fn carry_out<K>(
+    cluster: &Cluster,
+    (cache, client): (&Cache<K>, &Client),
+    object: &Arc<K>,
+    plan: &Plan,
+    on_written: impl FnOnce(&K),
+) -> Outcome
 where
     K: Cached + Object + Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + Debug + Serialize,
 {
@@ -121,7 +131,10 @@ where
         } });
         let api: Api<K> = Api::namespaced(client.clone(), object.namespace());
         match api.patch(object.name(), &PatchParams::default(), &Patch::Merge(&body)).await {
-            Ok(answer) => cache.wrote(answer),
+            Ok(answer) => {
+                on_written(&answer);
+                cache.wrote(answer);
+            }
             Err(error) => return stumbled(&kind, object.name(), &Trouble::of(&error)),
         }
     }

@@ -100,11 +100,13 @@ pub(super) async fn work(
         drivers,
         leadership,
         events,
-        policy: options
-            .health
-            .apply(Policy { creation_timeout: options.machine_creation_timeout, ..Policy::default() }),
+        policy: options.health.apply(Policy {
+            creation_timeout: options.machine_creation_timeout,
+            bootstrap_token_extra_groups: options.bootstrap_token_auth_extra_groups.clone(),
+            ..Policy::default()
+        }),
         concurrency: usize::from(options.concurrent_syncs),
-        driver_places: usize::from(options.concurrent_syncs),
+        driver_places: usize::from(options.driver_calls_per_credential),
         metrics,
         clock,
         random,
