@@ -182,6 +182,13 @@ pub mod deletion {
         Step::DeleteVm.describe(&format!("No Live VolumeAttachments for node: {node}. Moving to VM Deletion."))
     }
 
+    /// Some VolumeAttachments could not be deleted in all that time. Ours: the reference tries for ever.
+    pub fn attachments_given_up(node: &str, left: usize) -> String {
+        let text =
+            format!("{left} VolumeAttachments of node: {node} could not be deleted in time. Moving to VM Deletion.");
+        Step::DeleteVm.describe(&text)
+    }
+
     /// The VM is deleted.
     pub fn vm_deleted() -> String {
         Step::DeleteNode.describe(text::VM_DELETED)
@@ -316,6 +323,10 @@ mod tests {
     #[case(
         deletion::no_live_attachments("n"),
         "No Live VolumeAttachments for node: n. Moving to VM Deletion. Initiate VM deletion"
+    )]
+    #[case(
+        deletion::attachments_given_up("n", 2),
+        "2 VolumeAttachments of node: n could not be deleted in time. Moving to VM Deletion. Initiate VM deletion"
     )]
     #[case(deletion::vm_deleted(), "VM deletion was successful. Initiate node object deletion")]
     #[case(deletion::vm_gone(), "VM not found. Continuing deletion flow. Initiate node object deletion")]

@@ -30,6 +30,7 @@ mod operation;
 mod quantity;
 pub mod record;
 mod selector;
+mod selector_text;
 mod small_map;
 mod spec_duration;
 mod template;
@@ -56,6 +57,7 @@ pub use metadata::{Object, OwnerExtras, OwnerReference};
 pub use operation::{LastOperation, MachineSummary};
 pub use quantity::Quantity;
 pub use selector::{LabelSelector, Requirement, SelectorError};
+pub use selector_text::SelectorTextError;
 pub use small_map::{SmallMap, TextMap};
 pub use spec_duration::SpecDuration;
 pub use template::{

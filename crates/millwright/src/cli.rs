@@ -103,6 +103,8 @@ pub(crate) struct Run {
     /// How many driver calls run at once for one credential.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) driver_calls_per_credential: u16,
+    #[command(flatten)]
+    pub(crate) drain: crate::drain_flags::DrainFlags,
     /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Without it, a virtual cloud lives and dies with this process.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) driver_endpoint: Option<Endpoint>,
@@ -223,7 +225,7 @@ fn endpoint(text: &str) -> Result<Endpoint, remote_driver::EndpointError> {
 }
 
 /// A duration as Go writes it, which is how every existing manifest spells these flags.
-fn go_duration(text: &str) -> Result<std::time::Duration, String> {
+pub(crate) fn go_duration(text: &str) -> Result<std::time::Duration, String> {
     let duration: api::GoDuration =
         text.parse().map_err(|error| format!("{error}; write it like 90s, 20m or 1h30m"))?;
     if duration.is_negative() { Err("it must not be negative".to_owned()) } else { Ok(duration.to_std()) }

@@ -4,6 +4,7 @@ mod cli;
 mod cloud;
 mod crds;
 mod demo;
+mod drain_flags;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod run;

@@ -103,6 +103,7 @@ pub(super) async fn work(
         policy: options.health.apply(Policy {
             creation_timeout: options.machine_creation_timeout,
             bootstrap_token_extra_groups: options.bootstrap_token_auth_extra_groups.clone(),
+            drain: options.drain.limits(),
             ..Policy::default()
         }),
         concurrency: usize::from(options.concurrent_syncs),

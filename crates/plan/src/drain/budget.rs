@@ -15,11 +15,15 @@ pub(super) struct Budgets<'a> {
 }
 
 impl<'a> Budgets<'a> {
-    pub(super) fn of(budgets: &Watched<Vec<&'a PodDisruptionBudgetView>>) -> Self {
-        let mut by_namespace: BTreeMap<&str, Vec<&PodDisruptionBudgetView>> = BTreeMap::new();
+    /// The budgets that may cover these pods. A cluster has thousands, a node's pods live in a few namespaces.
+    pub(super) fn of(budgets: &Watched<Vec<&'a PodDisruptionBudgetView>>, pods: &[&'a PodView]) -> Self {
+        let mut by_namespace: BTreeMap<&str, Vec<&PodDisruptionBudgetView>> =
+            pods.iter().map(|pod| (pod.namespace(), Vec::new())).collect();
         if let Watched::Seen(budgets) = budgets {
             for budget in budgets {
-                by_namespace.entry(budget.namespace()).or_default().push(budget);
+                if let Some(here) = by_namespace.get_mut(budget.namespace()) {
+                    here.push(budget);
+                }
             }
         }
         for budgets in by_namespace.values_mut() {

@@ -12,7 +12,7 @@ use super::pod::{self, Luggage, Need};
 use super::selection::{self, PodId, Rank};
 use super::{Advance, Outcome, Pods, Step, Watched, serial};
 
-pub(super) fn advance(mut pass: Pass<'_, '_>, pods: &Pods<'_>) -> Advance {
+pub(super) fn advance<'a>(mut pass: Pass<'a, '_>, pods: &Pods<'a>) -> Advance {
     let limits = pass.request.limits;
     for pod in &pods.unreadable {
         pass.block(pod.clone(), Obstacle::Unreadable, None);
@@ -31,10 +31,10 @@ pub(super) fn advance(mut pass: Pass<'_, '_>, pods: &Pods<'_>) -> Advance {
     if pass.is_over() { pass.ended(Outcome::Drained(Mode::Gentle)) } else { pass.working() }
 }
 
-fn ask_to_leave(pass: &mut Pass<'_, '_>, leaving: &[&PodView], everybody: &[&PodView]) {
+fn ask_to_leave<'a>(pass: &mut Pass<'a, '_>, leaving: &[&'a PodView], everybody: &[&PodView]) {
     let (with, without): (Vec<&PodView>, Vec<&PodView>) =
         leaving.iter().partition(|pod| selection::has_volumes(pod, pass.request.limits));
-    let mut budgets = Budgets::of(&pass.view.budgets);
+    let mut budgets = Budgets::of(&pass.view.budgets, leaving);
     for pod in without {
         match pod::need(pass, pod, Luggage::None, &mut budgets) {
             Need::Request(verb) => pass.ask(PodId::of(pod), verb, budgets.version(pod)),
