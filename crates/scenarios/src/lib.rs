@@ -12,6 +12,7 @@ mod machines;
 mod pace;
 mod restore;
 mod stage;
+mod troubles;
 mod verdict;
 
 pub use fleet::FLEET_SCENARIOS;

@@ -10,6 +10,12 @@ use runtime::lease::Timing;
 use serde_json::json;
 
 use crate::stage::create;
+use crate::troubles::{
+    a_name_is_free_again_as_soon_as_its_machine_is_gone, a_node_that_comes_too_late_is_taken_all_the_same,
+    a_node_that_is_lost_and_comes_back_costs_nothing, a_secret_broken_in_use_stops_neither_life_nor_deletion,
+    a_vm_that_vanishes_is_noticed_and_its_machine_can_go, each_error_code_is_shown_and_overcome,
+    of_nodes_that_are_lost_for_good_one_at_a_time_is_given_up,
+};
 use crate::verdict::promise;
 use crate::{Broken, Scenario, Stage};
 
@@ -34,6 +40,13 @@ scenarios![
     someone_who_edits_the_machine_all_the_time_does_not_stop_it,
     events_tell_a_machines_life_in_four_lines,
     a_replica_on_standby_takes_over_when_the_leader_dies,
+    each_error_code_is_shown_and_overcome,
+    a_node_that_comes_too_late_is_taken_all_the_same,
+    a_node_that_is_lost_and_comes_back_costs_nothing,
+    of_nodes_that_are_lost_for_good_one_at_a_time_is_given_up,
+    a_vm_that_vanishes_is_noticed_and_its_machine_can_go,
+    a_name_is_free_again_as_soon_as_its_machine_is_gone,
+    a_secret_broken_in_use_stops_neither_life_nor_deletion,
 ];
 
 async fn a_machine_joins_and_leaves_nothing_behind(stage: &Stage) -> Result<(), Broken> {

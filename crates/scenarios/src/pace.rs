@@ -18,6 +18,10 @@ pub struct Pace {
     pub join: Duration,
     /// How long a VM takes to go.
     pub delete: Duration,
+    /// How often a kubelet says that it is there.
+    pub lease: Duration,
+    /// How long it may say nothing until its node is held for lost.
+    pub silence: Duration,
     /// How often the audience looks.
     pub glance: Duration,
     /// When the audience stops believing that anything will happen.
@@ -33,6 +37,8 @@ impl Pace {
             boot: Duration::from_secs(30),
             join: Duration::from_secs(10),
             delete: Duration::from_secs(5),
+            lease: Duration::from_secs(10),
+            silence: Duration::from_secs(40),
             glance: Duration::from_millis(200),
             patience: Duration::from_hours(1),
         }
@@ -43,6 +49,7 @@ impl Pace {
         Self {
             policy: Policy {
                 creation_timeout: Duration::from_secs(20),
+                health_timeout: Duration::from_secs(5),
                 short_retry: Duration::from_secs(1),
                 medium_retry: Duration::from_secs(2),
                 long_retry: Duration::from_secs(4),
@@ -54,6 +61,8 @@ impl Pace {
             boot: Duration::from_millis(500),
             join: Duration::from_millis(200),
             delete: Duration::from_millis(200),
+            lease: Duration::from_secs(1),
+            silence: Duration::from_secs(4),
             glance: Duration::from_millis(100),
             patience: Duration::from_mins(1),
         }

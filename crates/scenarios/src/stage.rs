@@ -17,7 +17,7 @@ use runtime::{Metrics, Tasks};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use virtual_cloud::{Config, Doubles, VirtualCloud};
+use virtual_cloud::{Config, Doubles, Monitor, NodeLife, VirtualCloud};
 
 use crate::verdict::promise;
 use crate::{Broken, Ground};
@@ -58,7 +58,9 @@ impl Stage {
     pub async fn set(ground: &Ground, scenario: &str) -> Result<Self, Broken> {
         let namespace = format!("s-{:08x}", ground.random.number() >> 32);
         let now = ground.clock.clone();
-        let config = Config { doubles: Doubles::Allowed, ..Config::default() };
+        let monitor = Monitor::Grace(ground.pace.silence);
+        let node_life = NodeLife { lease_period: ground.pace.lease, monitor, ..NodeLife::default() };
+        let config = Config { doubles: Doubles::Allowed, node_life, ..Config::default() };
         let cloud = VirtualCloud::new(config, Arc::new(move || now.now()), ground.random.number());
         let stage = Self {
             person: ground.client("person"),

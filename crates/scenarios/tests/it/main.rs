@@ -117,3 +117,38 @@ async fn a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind()
 async fn a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else() {
     holds_in_memory("a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_error_code_is_shown_and_overcome() {
+    holds_in_memory("each_error_code_is_shown_and_overcome").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_too_late_is_taken_all_the_same() {
+    holds_in_memory("a_node_that_comes_too_late_is_taken_all_the_same").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_lost_and_comes_back_costs_nothing() {
+    holds_in_memory("a_node_that_is_lost_and_comes_back_costs_nothing").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_given_up() {
+    holds_in_memory("of_nodes_that_are_lost_for_good_one_at_a_time_is_given_up").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_vanishes_is_noticed_and_its_machine_can_go() {
+    holds_in_memory("a_vm_that_vanishes_is_noticed_and_its_machine_can_go").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_free_again_as_soon_as_its_machine_is_gone() {
+    holds_in_memory("a_name_is_free_again_as_soon_as_its_machine_is_gone").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_broken_in_use_stops_neither_life_nor_deletion() {
+    holds_in_memory("a_secret_broken_in_use_stops_neither_life_nor_deletion").await;
+}

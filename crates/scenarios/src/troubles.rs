@@ -1,0 +1,207 @@
+//! Machines in trouble: a cloud that refuses, nodes that come late, go and come back, VMs that vanish.
+
+use std::collections::BTreeSet;
+
+use api::names::labels;
+use api::{Code, MachinePhase, Object};
+use driver::Method;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use virtual_cloud::{Fault, Script};
+
+use crate::stage::CLASS;
+use crate::verdict::promise;
+use crate::{Broken, Stage};
+
+/// Every code with which a create can fail, as a cloud's own words.
+const CODES: [Code; 16] = [
+    Code::Canceled,
+    Code::Unknown,
+    Code::InvalidArgument,
+    Code::DeadlineExceeded,
+    Code::NotFound,
+    Code::AlreadyExists,
+    Code::PermissionDenied,
+    Code::FailedPrecondition,
+    Code::Aborted,
+    Code::OutOfRange,
+    Code::Unimplemented,
+    Code::Internal,
+    Code::Unavailable,
+    Code::DataLoss,
+    Code::Unauthenticated,
+    Code::ResourceExhausted,
+];
+
+pub(crate) async fn each_error_code_is_shown_and_overcome(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    for (n, code) in CODES.into_iter().enumerate() {
+        // A class of its own for each: one that is full holds its other machines back.
+        let class = format!("{CLASS}-{n}");
+        stage.add_class(&class, "virtual", &stage.ground.pace.provider_spec()).await?;
+        stage.cloud.inject(Script::next(Method::Create, Fault::Fail(code)).of(stage.machine_name(n)));
+        stage.create_with(n, json!({ "class": { "kind": "MachineClass", "name": class } })).await?;
+    }
+    let mut shown = BTreeSet::new();
+    for (n, code) in CODES.into_iter().enumerate() {
+        let says = |m: &api::Machine| m.status.last_operation.error_code == code.to_string();
+        // One that passes in a second may have passed before the audience looked.
+        let seen = |m: &api::Machine| says(m) || *m.phase() == MachinePhase::Running;
+        let machine = stage.until_machine(n, &format!("shows {code}"), seen).await?;
+        if says(&machine) {
+            let phase = machine.phase();
+            promise(*phase == MachinePhase::CrashLoopBackOff, || format!("with {code} it is {phase}"))?;
+            shown.insert(code.to_string());
+        }
+    }
+    for lasting in [Code::InvalidArgument, Code::Internal, Code::ResourceExhausted] {
+        promise(shown.contains(&lasting.to_string()), || format!("nobody ever saw {lasting}; seen: {shown:?}"))?;
+    }
+    for n in 0..CODES.len() {
+        let machine = stage.until_phase(n, MachinePhase::Running).await?;
+        let left = &machine.status.last_operation.error_code;
+        promise(left.is_empty(), || format!("machine {n} runs and still says {left}"))?;
+    }
+    stage.never_two(CODES.len())
+}
+
+pub(crate) async fn a_node_that_comes_too_late_is_taken_all_the_same(stage: &Stage) -> Result<(), Broken> {
+    let late = stage.policy.creation_timeout + stage.ground.pace.silence;
+    let mut spec = stage.ground.pace.provider_spec();
+    if let Some(fields) = spec.as_object_mut() {
+        fields.insert("join".into(), json!({ "after": format!("{}ms", late.as_millis()) }));
+    }
+    stage.add_class("late-node", "virtual", &spec).await?;
+    let _process = stage.start()?;
+    stage.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "late-node" } })).await?;
+    stage.until_phase(0, MachinePhase::Failed).await?;
+    let machine = stage.until_phase(0, MachinePhase::Running).await?;
+    let said = &machine.status.last_operation.description;
+    promise(said.contains("successfully joined the cluster in"), || said.clone())?;
+    stage.never_two(1)
+}
+
+/// Makes machines of one deployment and waits until they run.
+async fn deployment(stage: &Stage, machines: usize) -> Result<(), Broken> {
+    for n in 0..machines {
+        stage.create(n).await?;
+        let label = Patch::Merge(json!({ "metadata": { "labels": { (labels::NAME): "pool" } } }));
+        let name = stage.machine_name(n);
+        let labelled = stage.machines().patch(&name, &PatchParams::default(), &label).await;
+        labelled.map(drop).map_err(Broken::api("label a Machine"))?;
+    }
+    for n in 0..machines {
+        stage.until_phase(n, MachinePhase::Running).await?;
+    }
+    Ok(())
+}
+
+fn hang(stage: &Stage, n: usize) {
+    for vm in stage.cloud.vms_of(&stage.machine_name(n)) {
+        stage.cloud.hang(&vm.id);
+    }
+}
+
+pub(crate) async fn a_node_that_is_lost_and_comes_back_costs_nothing(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create(0).await?;
+    let before = stage.until_phase(0, MachinePhase::Running).await?;
+    hang(stage, 0);
+    let lost = stage.until_phase(0, MachinePhase::Unknown).await?;
+    let said = &lost.status.last_operation.description;
+    promise(said.contains("is unhealthy - changing MachinePhase to Unknown. Node conditions: [{Type:"), || {
+        said.clone()
+    })?;
+    for vm in stage.cloud.vms_of(&stage.machine_name(0)) {
+        stage.cloud.revive(&vm.id);
+    }
+    let back = stage.until_phase(0, MachinePhase::Running).await?;
+    let expected = format!("Machine {} successfully re-joined the cluster", back.name());
+    promise(back.status.last_operation.description == expected, || back.status.last_operation.description.clone())?;
+    promise(back.spec.provider_id == before.spec.provider_id, || "it has another VM".to_owned())?;
+    stage.never_two(1)
+}
+
+pub(crate) async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_given_up(stage: &Stage) -> Result<(), Broken> {
+    const MACHINES: usize = 4;
+    let _process = stage.start()?;
+    deployment(stage, MACHINES).await?;
+    for n in 0..MACHINES {
+        hang(stage, n);
+    }
+    let mut left: BTreeSet<usize> = (0..MACHINES).collect();
+    while !left.is_empty() {
+        let begin = stage.ground.clock.instant();
+        let failed = loop {
+            let mut failed = Vec::new();
+            for n in &left {
+                if stage.machine(*n).await?.is_some_and(|m| *m.phase() == MachinePhase::Failed) {
+                    failed.push(*n);
+                }
+            }
+            promise(failed.len() <= 1, || format!("machines {failed:?} were given up at once"))?;
+            if let Some(failed) = failed.first() {
+                break *failed;
+            }
+            promise(begin.elapsed() < stage.ground.pace.patience, || "nobody is given up".to_owned())?;
+            // Nobody but us takes a failed machine away, so there is no hurry to see it.
+            tokio::time::sleep(stage.ground.pace.silence / 4).await;
+        };
+        // What its set would do.
+        stage.delete(failed).await?;
+        stage.until_gone(failed).await?;
+        left.remove(&failed);
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_vm_that_vanishes_is_noticed_and_its_machine_can_go(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create(0).await?;
+    stage.until_phase(0, MachinePhase::Running).await?;
+    for vm in stage.cloud.vms_of(&stage.machine_name(0)) {
+        stage.cloud.reclaim(&vm.id);
+    }
+    stage.until_phase(0, MachinePhase::Failed).await?;
+    promise(stage.cloud.vms().is_empty(), || "a second VM was made for it".to_owned())?;
+    stage.delete(0).await?;
+    stage.until_gone(0).await
+}
+
+pub(crate) async fn a_name_is_free_again_as_soon_as_its_machine_is_gone(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create(0).await?;
+    let first = stage.until_phase(0, MachinePhase::Running).await?;
+    stage.delete(0).await?;
+    let begin = stage.ground.clock.instant();
+    while stage.create(0).await.is_err() {
+        promise(begin.elapsed() < stage.ground.pace.patience, || "the name is never free".to_owned())?;
+        tokio::time::sleep(stage.ground.pace.glance).await;
+    }
+    let second = stage.until_phase(0, MachinePhase::Running).await?;
+    promise(first.uid() != second.uid(), || "it is the same machine".to_owned())?;
+    promise(first.spec.provider_id != second.spec.provider_id, || "it has the VM of its predecessor".to_owned())?;
+    stage.never_two(1)?;
+    stage.delete(0).await?;
+    stage.until_gone(0).await
+}
+
+pub(crate) async fn a_secret_broken_in_use_stops_neither_life_nor_deletion(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create(0).await?;
+    stage.until_phase(0, MachinePhase::Running).await?;
+    let secrets = stage.api::<k8s_openapi::api::core::v1::Secret>();
+    let broken = Patch::Merge(json!({ "data": { "userData": null } }));
+    let patched = secrets.patch("cloud", &PatchParams::default(), &broken).await;
+    patched.map(drop).map_err(Broken::api("break the Secret"))?;
+    stage.create(1).await?;
+    let told = "userdata field not found in secret";
+    stage.until_machine(1, "says what is missing", |m| m.status.last_operation.description.contains(told)).await?;
+    let first = stage.until_phase(0, MachinePhase::Running).await?;
+    promise(!first.status.last_operation.description.contains(told), || "the running machine was bothered".to_owned())?;
+    for n in 0..2 {
+        stage.delete(n).await?;
+        stage.until_gone(n).await?;
+    }
+    Ok(())
+}
