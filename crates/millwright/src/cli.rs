@@ -157,6 +157,9 @@ pub(crate) struct Health {
     /// How long an in-place update may take before it counts as failed.
     #[arg(long, value_name = "DURATION", default_value = "20m", value_parser = go_duration)]
     pub(crate) machine_inplace_update_timeout: std::time::Duration,
+    /// How long a machine is preserved.
+    #[arg(long, value_name = "DURATION", default_value = "96h", value_parser = go_duration)]
+    pub(crate) machine_preserve_timeout: std::time::Duration,
     /// Node conditions, separated by commas, that make a node unhealthy unless they are False.
     #[arg(long, value_name = "TYPES", default_value = api::names::conditions::node::UNHEALTHY_BY_DEFAULT)]
     pub(crate) node_conditions: String,
@@ -178,6 +181,7 @@ impl Health {
         plan::Policy {
             health_timeout: self.machine_health_timeout,
             in_place_timeout: self.machine_inplace_update_timeout,
+            preserve_timeout: self.machine_preserve_timeout,
             node_conditions: self.node_conditions.split(',').map(str::to_owned).collect(),
             max_replacements: self.machine_max_replacements,
             missing_ready: if self.missing_ready_is_unhealthy {

@@ -15,6 +15,7 @@ mod custody;
 mod gate;
 mod health;
 mod mishaps;
+mod node;
 mod replicas;
 mod secrets;
 mod sets;

@@ -1,0 +1,163 @@
+//! What is kept on Nodes, on an API server that merges patches as a real one does.
+
+use std::time::Duration;
+
+use api::MachinePhase;
+use api::view::NodeView;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+async fn running(world: &World) {
+    world.create("m-1").await;
+    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+async fn change_machine(world: &World, change: Value) {
+    world.machines().patch("m-1", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+}
+
+fn nodes(world: &World) -> Api<NodeView> {
+    Api::all(world.client("person"))
+}
+
+async fn change_node(world: &World, change: Value) {
+    nodes(world).patch("m-1", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+}
+
+fn conditions(world: &World) -> Vec<String> {
+    let node = world.node("m-1").unwrap();
+    let list = node["status"]["conditions"].as_array().unwrap();
+    list.iter().map(|c| format!("{} {} {}", c["type"], c["status"], c["reason"]).replace('"', "")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_is_kept_on_the_node_and_what_others_put_there_stays() {
+    let world = World::new(21);
+    let _process = world.start();
+    running(&world).await;
+    change_node(
+        &world,
+        json!({
+            "metadata": { "labels": { "mine": "yes" } },
+            "spec": { "taints": [{ "key": "theirs", "effect": "NoSchedule" }] },
+        }),
+    )
+    .await;
+    let template = json!({
+        "metadata": { "labels": { "pool": "a" }, "annotations": { "owner": "team" } },
+        "spec": { "taints": [{ "key": "ours", "effect": "NoSchedule", "value": "1" }] },
+    });
+    change_machine(&world, json!({ "spec": { "nodeTemplate": template } })).await;
+    world.until("the node has it", |w| w.node("m-1").unwrap()["metadata"]["labels"]["pool"] == "a").await;
+    let node = world.node("m-1").unwrap();
+    assert_eq!(node["metadata"]["labels"]["mine"], "yes");
+    assert_eq!(node["metadata"]["annotations"]["owner"], "team");
+    let keys: Vec<&Value> = node["spec"]["taints"].as_array().unwrap().iter().map(|taint| &taint["key"]).collect();
+    assert_eq!(keys, ["theirs", "ours"]);
+
+    world.server.forget_requests();
+    change_node(&world, json!({ "metadata": { "labels": { "pool": "b", "mine": "no" } } })).await;
+    world.until("it is put back", |w| w.node("m-1").unwrap()["metadata"]["labels"]["pool"] == "a").await;
+    assert_eq!(world.node("m-1").unwrap()["metadata"]["labels"]["mine"], "no");
+    assert_eq!(world.requests(), ["patch nodes m-1 -> 200"]);
+
+    change_machine(&world, json!({ "spec": { "nodeTemplate": null } })).await;
+    world
+        .until("the node has it no more", |w| w.node("m-1").unwrap()["metadata"]["labels"].get("pool").is_none())
+        .await;
+    let taints = world.node("m-1").unwrap()["spec"]["taints"].clone();
+    assert_eq!(taints, json!([{ "key": "theirs", "effect": "NoSchedule" }]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_changes_its_virtual_capacity_reaches_every_node() {
+    let world = World::new(22);
+    let _process = world.start();
+    running(&world).await;
+    let template = |capacity: Value| {
+        json!({ "nodeTemplate": {
+            "capacity": { "cpu": "1", "gpu": "0", "memory": "1Gi" }, "virtualCapacity": capacity,
+            "instanceType": "t", "region": "r", "zone": "z",
+        } })
+    };
+    let classes: Api<api::MachineClass> = Api::namespaced(world.client("person"), crate::world::NAMESPACE);
+    let change = |body: Value| {
+        let classes = classes.clone();
+        async move { classes.patch("small", &PatchParams::default(), &Patch::Merge(&body)).await.unwrap() }
+    };
+    let capacity = |w: &World| w.node("m-1").unwrap()["status"]["capacity"]["x.org/ports"].clone();
+    let kubelets = conditions(&world);
+    change(template(json!({ "x.org/ports": "8" }))).await;
+    world.until("the node shows it", |w| capacity(w) == "8").await;
+    change(json!({ "nodeTemplate": null })).await;
+    world.until("the node shows it no more", |w| capacity(w).is_null()).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let node = world.node("m-1").unwrap();
+    assert!(!node.to_string().contains("last-applied-virtual-capacity"), "and the claim is given up: {node:#}");
+    assert_eq!(conditions(&world), kubelets, "what the kubelet says was neither sent nor lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_a_person_deletes_takes_its_machine_and_its_vm_with_it() {
+    let world = World::new(23);
+    let _process = world.start();
+    running(&world).await;
+    nodes(&world).delete("m-1", &DeleteParams::default()).await.unwrap();
+    world.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+    assert!(world.cloud.vms().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preserved_machine_says_so_on_its_node_until_the_very_second_it_ends() {
+    let world = World::new(24);
+    let _process = world.start();
+    running(&world).await;
+    let kubelets = conditions(&world);
+    let preserve = "node.machine.sapcloud.io/preserve";
+    change_machine(
+        &world,
+        json!({ "metadata": { "annotations": { preserve: "now" } }, "spec": { "machinePreserveTimeout": "1h" } }),
+    )
+    .await;
+    let said = |w: &World, text: &str| conditions(w).iter().any(|condition| condition == text);
+    world.until("it is preserved", |w| said(w, "Preserved True Preserved by user.")).await;
+    assert!(
+        kubelets.iter().all(|condition| conditions(&world).contains(condition)),
+        "the kubelet's own are there still"
+    );
+    let status = world.machine("m-1").unwrap().status;
+    let expiry = status.current_status.preserve_expiry_time.unwrap().timestamp();
+    world.until("its time is up", |w| said(w, "Preserved False Preservation stopped.")).await;
+    let late = world.clock.now().duration_since(expiry);
+    assert!(late.as_secs() <= 1, "{late} late");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let machine = world.machine("m-1").unwrap();
+    assert_eq!(machine.status.current_status.preserve_expiry_time, None);
+    assert!(!serde_json::to_string(&machine).unwrap().contains(preserve));
+    assert!(!world.node("m-1").unwrap().to_string().contains("scale-down-disabled"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_machines_with_the_same_node_are_both_told_once() {
+    let world = World::new(25);
+    let _process = world.start();
+    running(&world).await;
+    world.create("m-2").await;
+    world.until("the other runs", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
+    let change = json!({ "metadata": { "labels": { "node": "m-1" } } });
+    world.machines().patch("m-2", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let told = |machine: &str| {
+        let events = world.server.objects("events");
+        let about = |event: &&std::sync::Arc<Value>| {
+            event["reason"] == "NodeDisputed" && event["involvedObject"]["name"] == machine
+        };
+        events.iter().filter(about).map(|event| event["count"].as_i64().unwrap_or(1)).collect::<Vec<_>>()
+    };
+    assert_eq!((told("m-1"), told("m-2")), (vec![1], vec![1]));
+    assert_eq!(world.node("m-1").unwrap()["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-1");
+}
