@@ -18,8 +18,8 @@ fn wants(world: &mut World, template: &Value) {
 fn marks_template_and_capacity_are_one_write_of_the_object_and_one_of_its_status() {
     let mut world = World::new();
     world.class = Lookup::Present(read(json!({
-        "metadata": { "name": "c" }, "providerSpec": {},
-        "nodeTemplate": { "capacity": {}, "virtualCapacity": { "x.org/ports": "8" }, "instanceType": "t", "region": "r", "zone": "z" },
+        "metadata": { "name": "c", "finalizers": [api::names::finalizers::MACHINE] }, "providerSpec": {},
+        "nodeTemplate": { "capacity": { "cpu": "1", "gpu": "0", "memory": "1Gi" }, "virtualCapacity": { "x.org/ports": "8" }, "instanceType": "t", "region": "r", "zone": "z" },
     })));
     wants(
         &mut world,
