@@ -1,9 +1,13 @@
 //! What can be said on the command line.
 
+mod fleet;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use remote_driver::{Endpoint, TlsFiles};
+
+pub(crate) use fleet::Fleet;
 
 /// A machine controller manager for Kubernetes.
 #[derive(Debug, Parser)]
@@ -105,6 +109,8 @@ pub(crate) struct Run {
     pub(crate) driver_calls_per_credential: u16,
     #[command(flatten)]
     pub(crate) drain: crate::drain_flags::DrainFlags,
+    #[command(flatten)]
+    pub(crate) fleet: Fleet,
     /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Without it, a virtual cloud lives and dies with this process.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) driver_endpoint: Option<Endpoint>,

@@ -4,21 +4,21 @@
 //! noted, the others go on, and the set is planned afresh. The result of a create or delete is *expected* before it is sent, and
 //! stays expected while nobody knows what came of it.
 
-use std::sync::Arc;
+mod requests;
+
 use std::time::Duration;
 
-use api::names::events::{components, messages, reference};
+use api::names::events::components;
 use api::{Machine, MachineName, MachineSet, Object, Uid};
-use either::Either;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::SignedDuration;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
 use plan::machine::{Notice, Tone};
-use plan::machineset::{Asked, Birth, Claim, Death, Doing, Failure, MachinePatch, Plan, Step, status};
+use plan::machineset::{Birth, Claim, Death, Doing, Failure, MachinePatch, Plan, Step, status};
 use runtime::Key;
-use runtime::client::{Effect, RetryClass, Trouble};
+use runtime::client::{RetryClass, Trouble};
 use runtime::events::Severity;
 use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 use super::observe::{Seen, observe};
 use crate::Cluster;
 use crate::fleet::Fleet;
+use requests::Went;
 
 /// Why the rest of a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -49,18 +50,6 @@ impl Stumble {
             _ => Outcome::Failed,
         }
     }
-}
-
-/// How one request about one machine went.
-enum Went {
-    Through,
-    /// The name belongs to someone else.
-    NameTaken,
-    /// Decided on a state that is no longer: no fault, but to be planned afresh.
-    Stale,
-    /// We no longer lead.
-    Halted,
-    Wrong(Trouble),
 }
 
 /// One pass at work.
@@ -218,112 +207,6 @@ impl<'a> Acting<'a> {
         }
     }
 
-    async fn create_one(&self, birth: &Birth) -> Went {
-        if self.fleet.leadership.check().is_err() {
-            return Went::Halted;
-        }
-        let (machines, key) = (self.machines(), self.machine_key(birth.name.as_str()));
-        self.fleet.expectations.expect_create(self.key, key.clone());
-        let trouble = match machines.create(&PostParams::default(), &birth.machine).await {
-            Ok(machine) => {
-                self.cluster.machines.wrote(machine);
-                self.fleet.expectations.created(&key);
-                self.say(Severity::Normal, reference::SUCCESSFUL_CREATE, messages::created(birth.name.as_str()));
-                return Went::Through;
-            }
-            Err(error) => Trouble::of(&error),
-        };
-        match trouble.class {
-            // An earlier create of ours whose answer was lost, or somebody else's machine: one look tells.
-            RetryClass::AlreadyExists => match machines.get_opt(birth.name.as_str()).await {
-                Ok(found) => {
-                    let ours = found.as_ref().is_some_and(|machine| is_owned(machine, &self.seen.set));
-                    if let Some(machine) = found {
-                        self.cluster.machines.wrote(machine);
-                    }
-                    self.fleet.expectations.created(&key);
-                    if ours { Went::Through } else { Went::NameTaken }
-                }
-                Err(error) => Went::Wrong(Trouble::of(&error)),
-            },
-            class => {
-                if class.effect() == Effect::None && birth.asked == Asked::First {
-                    self.fleet.expectations.created(&key);
-                }
-                self.say(Severity::Warning, reference::FAILED_CREATE, messages::create_failed(&trouble.to_string()));
-                Went::Wrong(trouble)
-            }
-        }
-    }
-
-    async fn delete_one(&self, death: &Death) -> Went {
-        if self.fleet.leadership.check().is_err() {
-            return Went::Halted;
-        }
-        let (machines, name, uid) = (self.machines(), death.name.as_str(), death.uid.as_str());
-        let expectations = &self.fleet.expectations;
-        expectations.expect_delete(self.key, uid);
-        let guard = Preconditions { uid: Some(uid.to_owned()), resource_version: Some(death.resource_version.clone()) };
-        let parameters = DeleteParams { preconditions: Some(guard), ..DeleteParams::default() };
-        let trouble = match machines.delete(name, &parameters).await {
-            Ok(left) => {
-                match left {
-                    Either::Left(machine) => self.cluster.machines.wrote(machine),
-                    Either::Right(_) => self.cluster.machines.deleted(&self.machine_key(name), uid),
-                }
-                expectations.deleted(uid);
-                self.say(Severity::Normal, reference::SUCCESSFUL_DELETE, messages::deleted(name));
-                return Went::Through;
-            }
-            Err(error) => Trouble::of(&error),
-        };
-        match trouble.class {
-            RetryClass::NotFound => {
-                self.cluster.machines.deleted(&self.machine_key(name), uid);
-                expectations.deleted(uid);
-                Went::Through
-            }
-            // It is not what it was; one look, and the next plan knows.
-            RetryClass::Conflict => match machines.get_opt(name).await {
-                Ok(found) => {
-                    match found {
-                        Some(machine) => self.cluster.machines.wrote(machine),
-                        None => self.cluster.machines.deleted(&self.machine_key(name), uid),
-                    }
-                    expectations.deleted(uid);
-                    Went::Stale
-                }
-                Err(error) => Went::Wrong(Trouble::of(&error)),
-            },
-            class => {
-                if class.effect() == Effect::None && death.asked() == Asked::First {
-                    expectations.deleted(uid);
-                }
-                self.say(Severity::Warning, reference::FAILED_DELETE, messages::delete_failed(&trouble.to_string()));
-                Went::Wrong(trouble)
-            }
-        }
-    }
-
-    async fn patch_one(&self, name: MachineName, version: String, body: Value) -> Went {
-        if self.fleet.leadership.check().is_err() {
-            return Went::Halted;
-        }
-        match self.machines().patch(name.as_str(), &PatchParams::default(), &Patch::Merge(&body)).await {
-            // An API server that does not keep what we write must not be asked again at once.
-            Ok(machine) if machine.resource_version() == version => Went::Stale,
-            Ok(machine) => {
-                self.cluster.machines.wrote(machine);
-                Went::Through
-            }
-            Err(error) => match Trouble::of(&error) {
-                Trouble { class: RetryClass::NotFound, .. } => Went::Through,
-                Trouble { class: RetryClass::Conflict, .. } => Went::Stale,
-                trouble => Went::Wrong(trouble),
-            },
-        }
-    }
-
     /// Requests about different machines, up to the limit at once, answered in their order.
     async fn side_by_side<R>(&self, requests: Vec<BoxFuture<'_, R>>) -> Vec<R> {
         stream::iter(requests).buffered(self.cluster.policy.set.requests.max(1)).collect().await
@@ -376,10 +259,6 @@ impl<'a> Acting<'a> {
     fn machine_key(&self, name: &str) -> Key {
         Key::new(self.key.namespace.clone(), name)
     }
-}
-
-fn is_owned(machine: &Machine, set: &Arc<MachineSet>) -> bool {
-    machine.controller_owner().is_some_and(|owner| set.uid() == *owner.uid)
 }
 
 fn stumble(step: &Step, error: &kube::Error) -> Stumble {

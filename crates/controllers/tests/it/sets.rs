@@ -6,7 +6,7 @@ use api::{Machine, MachinePhase, MachineSet, Object};
 use apiserver::ChangeKind;
 use apiserver::faults::{After, Verb};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -89,6 +89,11 @@ async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none_with_a_handful_of_reque
     assert!(up.iter().all(|request| request.ends_with("200") || request.ends_with("201")), "{up:#?}");
     assert!(up.len() <= 50 * 8, "budget: 8 requests for a machine to come up, its set included: {}", up.len());
     assert_eq!(up.iter().filter(|request| request.starts_with("create machines")).count(), 50);
+    let reads =
+        |requests: &[String]| requests.iter().filter(|r| r.starts_with("get machine")).cloned().collect::<Vec<_>>();
+    assert_eq!(reads(&up), Vec::<String>::new(), "nothing is read live");
+    let looks = up.iter().filter(|request| request.starts_with("patch machinesets/status")).count();
+    assert!(looks <= 20, "one look for many changes: {looks}");
 
     world.server.forget_requests();
     scale(&world, "pool", 10).await;
@@ -271,4 +276,71 @@ async fn a_change_of_the_template_reaches_the_machines_that_are_there() {
         .await;
     let patches = world.requests().iter().filter(|r| r.starts_with("patch machines ")).count();
     assert_eq!(patches, 3, "one write for each machine: {:#?}", world.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_run_side_by_side_up_to_a_limit() {
+    let mut world = World::new(12);
+    world.policy.set.requests = 5;
+    let _process = world.start();
+    create_set(&world, "pool", 30).await;
+    world.until("thirty run", |w| running(w, 30)).await;
+    world.server.faults().on([Verb::Delete]).of("machines").by_agent(CONTROLLER).delay(Duration::from_secs(3));
+    let begin = world.clock.now();
+    scale(&world, "pool", 0).await;
+    world.until("all are going", |w| living(w) == 0).await;
+    let took = world.clock.now().duration_since(begin).as_secs();
+    assert!((18..=20).contains(&took), "six rounds of five: {took} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_write_that_fails_is_tried_again_with_growing_pauses() {
+    let world = World::new(13);
+    let rule =
+        world.server.faults().on([Verb::Patch]).of("machinesets").subresource("status").by_agent(CONTROLLER).fail();
+    let _process = world.start();
+    create_set(&world, "pool", 2).await;
+    world.until("the machines come all the same", |w| running(w, 2)).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let tried = world.server.faults().times_fired(rule);
+    assert!((5..80).contains(&tried), "fewer and fewer tries: {tried}");
+    world.server.faults().calm();
+    world.until("it is written", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_of_the_safety_survives_every_status_write() {
+    let world = World::new(14);
+    let _process = world.start();
+    create_set(&world, "pool", 1).await;
+    world.until("it runs", |w| running(w, 1)).await;
+    let frozen = json!([{ "type": "Frozen", "status": "True", "reason": "OverShootingReplicaCount", "message": "m" }]);
+    let patch = Patch::Merge(json!({ "status": { "machineSetCondition": frozen } }));
+    sets(&world).patch_status("pool", &PatchParams::default(), &patch).await.unwrap();
+    scale(&world, "pool", 3).await;
+    world.until("three run", |w| running(w, 3)).await;
+    world.until("its status says so", |w| set(w, "pool").is_some_and(|s| s.status.ready_replicas == 3)).await;
+    let kinds: Vec<String> = set(&world, "pool").unwrap().status.conditions.into_iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, ["Frozen"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_cannot_be_read_is_told_by_an_event_and_its_machines_stay() {
+    let world = World::new(15);
+    let _process = world.start();
+    create_set(&world, "pool", 2).await;
+    world.until("two run", |w| running(w, 2)).await;
+    let kind = ApiResource::erase::<MachineSet>(&());
+    let unchecked: Api<DynamicObject> = Api::namespaced_with(world.client("person"), NAMESPACE, &kind);
+    let odd = Patch::Merge(json!({ "spec": { "template": { "metadata": { "labels": 7 } } } }));
+    unchecked.patch("pool", &PatchParams::default(), &odd).await.unwrap();
+    let told = |w: &World| {
+        w.server
+            .objects("events")
+            .iter()
+            .any(|e| e["reason"] == "Invalid" && e["involvedObject"]["kind"] == "MachineSet")
+    };
+    world.until("it is told", told).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(living(&world), 2);
 }

@@ -100,12 +100,7 @@ pub(super) async fn work(
         drivers,
         leadership,
         events,
-        policy: options.health.apply(Policy {
-            creation_timeout: options.machine_creation_timeout,
-            bootstrap_token_extra_groups: options.bootstrap_token_auth_extra_groups.clone(),
-            drain: options.drain.limits(),
-            ..Policy::default()
-        }),
+        policy: policy(options),
         concurrency: usize::from(options.concurrent_syncs),
         driver_places: usize::from(options.driver_calls_per_credential),
         metrics,
@@ -117,6 +112,17 @@ pub(super) async fn work(
     let outcome = until_the_end(elector, &tasks, stop).await;
     telling.shut_down(PATIENCE).await;
     outcome
+}
+
+/// The limits and choices that the flags ask for.
+fn policy(options: &Run) -> Policy {
+    let policy = Policy {
+        creation_timeout: options.machine_creation_timeout,
+        bootstrap_token_extra_groups: options.bootstrap_token_auth_extra_groups.clone(),
+        drain: options.drain.limits(),
+        ..Policy::default()
+    };
+    options.fleet.apply(options.health.apply(policy))
 }
 
 /// Waits for whatever ends the process, then ends it in order.

@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::world::World;
+use super::world::{Fate, World};
 
 /// What is written to a machine whose template changed like this.
 fn patch(phase: &str, annotations: Value, machine: &Value, template: &Value) -> Option<Value> {
@@ -79,4 +79,19 @@ fn thousands_of_machines_take_a_change_over_a_hundred_at_a_time() {
     assert_eq!((patches.len(), plan.wake), (100, Wake::Again));
     world.settle();
     assert!(world.machines.values().all(|m| m.spec.configuration.drain_timeout.is_some()));
+}
+
+#[test]
+fn a_write_that_did_not_go_through_is_planned_again_and_holds_up_nobody() {
+    let mut world = World::new(3);
+    world.add("a", "Running", 0).add("b", "Running", 1);
+    world.edit_set(|set| set["spec"]["template"]["spec"]["drainTimeout"] = json!("1h"));
+    world.fates = vec![Fate::Done, Fate::Done, Fate::Refused];
+    world.pass();
+    assert_eq!(world.living().len(), 3, "the missing machine was made all the same");
+    let changed =
+        |world: &World| world.machines.values().filter(|m| m.spec.configuration.drain_timeout.is_some()).count();
+    assert_eq!(changed(&world), 2, "and so was the other write");
+    world.settle();
+    assert_eq!(changed(&world), 3);
 }

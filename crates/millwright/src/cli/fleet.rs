@@ -1,0 +1,55 @@
+//! How sets keep their machines, where the reference leaves no choice.
+
+use clap::Args;
+use plan::machineset::{InPlaceRank, MinReady, Replacement, SetPolicy};
+
+/// How sets keep their machines.
+#[derive(Debug, Args)]
+pub(crate) struct Fleet {
+    /// Replace a machine that goes only once it is gone, for quotas that have no room for both. The reference replaces it at once.
+    #[arg(long)]
+    pub(crate) replace_machines_once_gone: bool,
+    /// Count a machine as available only once it has been ready for minReadySeconds. The reference stores them and never waits.
+    #[arg(long)]
+    pub(crate) await_min_ready_seconds: bool,
+    /// Delete machines in an in-place update last when a set shrinks. The reference deletes them first.
+    #[arg(long)]
+    pub(crate) spare_in_place_updates: bool,
+}
+
+impl Fleet {
+    /// The policy with these choices in it.
+    pub(crate) fn apply(&self, policy: plan::Policy) -> plan::Policy {
+        let set = SetPolicy {
+            replacement: if self.replace_machines_once_gone { Replacement::OnceGone } else { Replacement::AtOnce },
+            min_ready: if self.await_min_ready_seconds { MinReady::Awaited } else { MinReady::Stored },
+            in_place_rank: if self.spare_in_place_updates { InPlaceRank::Last } else { InPlaceRank::First },
+            ..policy.set
+        };
+        plan::Policy { set, ..policy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        fleet: Fleet,
+    }
+
+    #[test]
+    fn without_flags_sets_do_as_the_reference_does_and_each_flag_changes_one_thing() {
+        let policy = |flags: &[&str]| {
+            let line = Line::parse_from(["millwright"].iter().chain(flags));
+            line.fleet.apply(plan::Policy::default())
+        };
+        assert_eq!(policy(&[]), plan::Policy::default());
+        assert_eq!(policy(&["--replace-machines-once-gone"]).set.replacement, Replacement::OnceGone);
+        assert_eq!(policy(&["--await-min-ready-seconds"]).set.min_ready, MinReady::Awaited);
+        assert_eq!(policy(&["--spare-in-place-updates"]).set.in_place_rank, InPlaceRank::Last);
+    }
+}
