@@ -32,6 +32,7 @@ pub struct Memory {
     pub(super) shared: BTreeSet<VolumeName>,
     pub(super) attachments: BTreeMap<Uid, Tries>,
     pub(super) leftovers: Leftovers,
+    pub(super) attachments_missed_since: Option<Timestamp>,
     pub(super) forced_since: Option<Timestamp>,
 }
 
@@ -162,6 +163,11 @@ pub enum Note {
     },
     /// Volumes that were leaving when the drain began have been taken up. Made by the plan.
     LeftoversSeen,
+    /// The cluster's attachments are needed and not seen yet. Made by the plan.
+    AttachmentsMissed {
+        /// Since when.
+        since: Timestamp,
+    },
     /// Claims are about to be looked up. Made by the plan.
     ClaimsAsked {
         /// Which.
@@ -245,6 +251,7 @@ impl Memory {
             Note::Settled { key } => drop(self.moves.remove(&key)),
             Note::Shared { volumes } => self.shared.extend(volumes),
             Note::LeftoversSeen => self.leftovers = Leftovers::Seen,
+            Note::AttachmentsMissed { since } => self.attachments_missed_since = Some(since),
             Note::ClaimsAsked { claims, at } => claims.into_iter().for_each(|c| ask(&mut self.claims, c, at)),
             Note::ClaimFound { claim, volume, at } => find(&mut self.claims, claim, volume, at),
             Note::DisksAsked { volumes, at } => volumes.into_iter().for_each(|v| ask(&mut self.disks, v, at)),

@@ -35,9 +35,7 @@ pub(super) fn advance(
     if leaving.is_empty() && pass.memory.moves.is_empty() {
         return;
     }
-    if pass.view.attachments == Watched::NotYet {
-        pass.step(Step::Watch);
-    }
+    let attachments = wait_for_attachments(pass);
     selection::in_order(&mut leaving);
     let tracked = if leaving.is_empty() { Some(BTreeMap::new()) } else { volumes::tracked(pass, &leaving, everybody) };
     if let Some(tracked) = &tracked {
@@ -45,7 +43,7 @@ pub(super) fn advance(
         take_up_leftovers(pass, &leaving);
     }
     let mut road = settle(pass, everybody);
-    let blind = tracked.is_none() || pass.view.attachments == Watched::NotYet;
+    let blind = tracked.is_none() || attachments == Sight::Awaited;
     if blind || leaving.iter().any(|pod| pod::unanswered(pass, &pod.uid()).is_some()) {
         road = Road::Taken;
     }
@@ -69,6 +67,32 @@ pub(super) fn advance(
             Need::Wait(obstacle, until) => pass.block(id.to_string(), obstacle, until),
         }
     }
+}
+
+/// Whether the cluster's attachments are worth waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    /// They will be seen soon.
+    Awaited,
+    /// They are seen, or will not be: who may not look must not keep the node for ever.
+    Settled,
+}
+
+fn wait_for_attachments(pass: &mut Pass<'_, '_>) -> Sight {
+    if pass.view.attachments != Watched::NotYet {
+        return Sight::Settled;
+    }
+    pass.step(Step::Watch);
+    let since = pass.memory.attachments_missed_since.unwrap_or(pass.now);
+    if pass.memory.attachments_missed_since.is_none() {
+        pass.note(Note::AttachmentsMissed { since });
+    }
+    let end = later(since, pass.request.limits.detach_timeout);
+    if end <= pass.now {
+        return Sight::Settled;
+    }
+    pass.wake(end);
+    Sight::Awaited
 }
 
 fn set_off(pass: &mut Pass<'_, '_>, pod: &PodView, verb: Verb, volumes: Vec<Tracked>, budgets: &Budgets<'_>) {

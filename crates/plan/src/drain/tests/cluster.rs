@@ -182,6 +182,8 @@ pub(super) struct Cluster {
     pub(super) detach_in: Option<u64>,
     pub(super) attach_in: Option<u64>,
     pub(super) sees_attachments: bool,
+    /// Whether somebody still hopes to see them.
+    pub(super) hopes_for_attachments: bool,
     pub(super) sees_pods: bool,
     /// What the next requests answer instead of doing anything.
     pub(super) faults: Vec<Answer>,
@@ -214,6 +216,7 @@ impl Cluster {
             detach_in: Some(3),
             attach_in: Some(7),
             sees_attachments: true,
+            hopes_for_attachments: false,
             sees_pods: true,
             faults: Vec::new(),
             lost: 0,
@@ -256,10 +259,10 @@ impl Cluster {
                 Watched::NotYet
             },
             budgets: Watched::Seen(budgets.iter().collect()),
-            attachments: if self.sees_attachments {
-                Watched::Seen(attachments.iter().collect())
-            } else {
-                Watched::Never
+            attachments: match (self.sees_attachments, self.hopes_for_attachments) {
+                (true, _) => Watched::Seen(attachments.iter().collect()),
+                (false, true) => Watched::NotYet,
+                (false, false) => Watched::Never,
             },
             node: node.as_ref().map_or(Lookup::Absent, Lookup::Present),
             now: self.now,
@@ -303,7 +306,7 @@ impl Cluster {
             self.diary.push(Entry { at: self.now, what: step.to_string() });
             self.carry_out(step);
         }
-        let busy = !advance.steps.is_empty();
+        let busy = advance.steps.iter().any(|step| *step != Step::Watch);
         self.last = Some(advance);
         busy
     }

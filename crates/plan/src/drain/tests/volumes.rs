@@ -148,6 +148,19 @@ fn where_attachments_cannot_be_seen_the_whole_time_is_waited() {
 }
 
 #[test]
+fn attachments_that_never_come_in_sight_are_waited_for_no_longer_than_a_detachment() {
+    let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
+    (cluster.sees_attachments, cluster.hopes_for_attachments) = (false, true);
+    cluster.until(119);
+    assert_eq!(cluster.waiting()[0], "ns/a: its volumes are being looked up");
+    cluster.until(121);
+    assert_eq!(cluster.requests(), [(120, "evict pod ns/a")]);
+    cluster.sees_attachments = true;
+    cluster.until(131);
+    assert_eq!(cluster.requests()[1], (130, "evict pod ns/b"), "and are used when they come");
+}
+
+#[test]
 fn a_volume_that_arrived_before_we_looked_is_not_missed() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
     (cluster.detach_in, cluster.attach_in) = (Some(0), Some(0));
