@@ -18,6 +18,7 @@ use runtime::{Clock, Key, Tasks};
 use crate::Listener;
 use crate::credentials::Credentials;
 use crate::custody::Custody;
+use crate::drain::Drains;
 use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::knowledge::Knowledge;
@@ -50,6 +51,8 @@ pub struct Cluster {
     pub gate: Gate,
     /// Classes and Secrets that are held on to.
     pub custody: Arc<Custody>,
+    /// The nodes being emptied; none without a target cluster.
+    pub drains: Option<Drains>,
     /// Who decides for a whole deployment.
     pub permits: Permits,
     /// Machines to look at.

@@ -1,6 +1,6 @@
 //! What this process has learned of each machine, beyond what objects say.
 //!
-//! Answers of the cloud and the pods seen on a node are kept here between two passes, by uid, so that a machine made anew under
+//! Answers of the cloud are kept here between two passes, by uid, so that a machine made anew under
 //! an old name inherits nothing. All of it may be lost at any time: the planner then asks again.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use api::Uid;
 use parking_lot::Mutex;
-use plan::machine::{Notice, PodsOnNode, Vm, VmKnowledge};
+use plan::machine::{Notice, Vm, VmKnowledge};
 use plan::token::TokenKnowledge;
 use runtime::Key;
 
@@ -28,8 +28,6 @@ pub struct Known {
     pub vm: VmKnowledge,
     /// The VM as it was last described, which outlives a call that is under way.
     pub described: Option<Vm>,
-    /// Who was seen on its node.
-    pub pods: PodsOnNode,
     /// What people were told to be so, and still is.
     remarked: Vec<Notice>,
     /// Its bootstrap token.
@@ -88,11 +86,6 @@ impl Knowledge {
             }
             known.vm = vm;
         });
-    }
-
-    /// Notes who is on the node.
-    pub fn saw_pods(&self, key: &Key, uid: &Uid, pods: PodsOnNode) {
-        self.change(key, uid, |known| known.pods = pods);
     }
 
     /// Those of the remarks that were not made after the last pass: what is so is told once, for as long as it is so.

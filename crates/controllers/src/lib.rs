@@ -8,6 +8,7 @@ pub mod credentials;
 pub mod custody;
 pub mod decision;
 pub mod deployment;
+pub mod drain;
 pub mod drivers;
 pub mod fleet;
 pub mod gate;

@@ -50,8 +50,6 @@ pub struct Policy {
     pub bootstrap_token_extra_groups: String,
     /// A failure that repeats is written again only after this long: provider texts differ in every request id.
     pub repeat_after: Duration,
-    /// Until the pods that hold up a deletion are looked at again.
-    pub pods_recheck: Duration,
     /// A busy set or deployment is looked at no more often than this.
     pub fleet_interval: Duration,
     /// How long a set waits to see the result of its own creates and deletes.
@@ -88,7 +86,6 @@ impl Default for Policy {
             throttle_trial: Duration::from_secs(10),
             bootstrap_token_extra_groups: String::new(),
             repeat_after: 30 * MINUTE,
-            pods_recheck: Duration::from_secs(20),
             fleet_interval: Duration::from_millis(100),
             expectation_patience: 5 * MINUTE,
             safety: SafetyPolicy::default(),

@@ -46,6 +46,16 @@ impl Wake {
             (Self::On(_), Self::By { .. }) => other,
         }
     }
+
+    /// The same wait, looked at again at this time at the latest.
+    #[must_use]
+    pub fn no_later_than(self, latest: Option<Timestamp>) -> Self {
+        match (self, latest) {
+            (Self::By { awaited, at }, Some(latest)) => Self::By { awaited, at: at.min(latest) },
+            (Self::On(awaited), Some(at)) => Self::By { awaited, at },
+            (wake, _) => wake,
+        }
+    }
 }
 
 /// The event that ends a wait. Unless it says otherwise it reaches the queue by itself: see
@@ -70,7 +80,7 @@ pub enum Awaited {
     Sibling,
     /// We see the API servers again.
     Sight,
-    /// The pods that hold up a deletion leave. Nothing watches them yet, so this one is brought about by looking again.
+    /// The pods of a node that is being emptied leave, or its volumes do.
     Pods,
     /// The machines of a set come, go or change.
     Machines,

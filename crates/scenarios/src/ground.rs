@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kube::Client;
 use runtime::client::{ClientSpec, Connection, Source, UserAgent};
 use runtime::{Clock, Metrics, Random};
+use virtual_cloud::Monitor;
 
 use crate::{Broken, Pace};
 
@@ -18,6 +19,8 @@ pub struct Ground {
     pub random: Random,
     /// How fast the world turns.
     pub pace: Pace,
+    /// Who notices that a node has fallen silent.
+    pub monitor: Monitor,
     clients: Arc<dyn Fn(&str) -> Client + Send + Sync>,
 }
 
@@ -29,7 +32,15 @@ impl Ground {
         pace: Pace,
         clients: impl Fn(&str) -> Client + Send + Sync + 'static,
     ) -> Self {
-        Self { clock, random, pace, clients: Arc::new(clients) }
+        let monitor = Monitor::Grace(pace.silence);
+        Self { clock, random, pace, monitor, clients: Arc::new(clients) }
+    }
+
+    /// The same ground where somebody binds, replaces and counts pods and notices silent nodes: a real control plane does, and so
+    /// does the stand-in.
+    #[must_use]
+    pub fn peopled(self) -> Self {
+        Self { monitor: Monitor::Absent, ..self }
     }
 
     /// The API server of a kubeconfig, at a pace that does not bore.

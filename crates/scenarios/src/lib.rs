@@ -4,23 +4,29 @@
 //! memory, where a clock of our own makes an hour pass in milliseconds, and on a real control plane, where it has to be short. What
 //! differs between the two is the [`Pace`]; what must hold does not.
 //!
-//! `cargo test` runs every scenario in memory; `cargo xtask e2e machines` and `e2e fleet` run them on the real control plane.
+//! `cargo test` runs every scenario in memory; `cargo xtask e2e machines`, `e2e fleet` and `e2e drain` run them on the real control
+//! plane.
 
+mod drain;
 mod fleet;
 mod ground;
 mod machines;
 mod pace;
 mod restore;
 mod stage;
+mod storm;
 mod troubles;
 mod verdict;
+mod workload;
 
+pub use drain::DRAIN_SCENARIOS;
 pub use fleet::FLEET_SCENARIOS;
 pub use ground::Ground;
 pub use machines::SCENARIOS;
 pub use pace::Pace;
 pub use restore::restore;
 pub use stage::{Process, Stage};
+pub use storm::STORM_SCENARIOS;
 pub use verdict::{Broken, Report, Verdict, play};
 
 use futures::future::BoxFuture;

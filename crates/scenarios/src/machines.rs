@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use api::{MachinePhase, Object, Time};
 use futures::FutureExt;
-use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{ListParams, Patch, PatchParams};
 use runtime::lease::Timing;
 use serde_json::json;
 
-use crate::stage::create;
 use crate::troubles::{
     a_name_is_free_again_as_soon_as_its_machine_is_gone, a_node_that_comes_too_late_is_taken_all_the_same,
     a_node_that_is_lost_and_comes_back_costs_nothing, a_secret_broken_in_use_stops_neither_life_nor_deletion,
@@ -35,7 +34,6 @@ scenarios![
     an_unknown_provider_is_told_on_the_machine,
     an_odd_duration_is_told_and_holds_up_nobody_else,
     a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else,
-    pods_that_anybody_would_miss_keep_their_vm,
     a_machine_whose_node_never_comes_is_given_up_at_its_timeout,
     someone_who_edits_the_machine_all_the_time_does_not_stop_it,
     events_tell_a_machines_life_in_four_lines,
@@ -177,32 +175,6 @@ async fn a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_e
     let said = told.and_then(|event| event.message.clone()).unwrap_or_default();
     promise(said.contains("cannot be read, so it is left alone"), || format!("the Event says {said:?}"))?;
     promise(stage.cloud.vms_of(&name).is_empty(), || "a VM was made for it".to_owned())
-}
-
-async fn pods_that_anybody_would_miss_keep_their_vm(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create(0).await?;
-    stage.until_phase(0, MachinePhase::Running).await?;
-    let pods = stage.api::<Pod>();
-    let account = json!({ "metadata": { "name": "web" } });
-    create(&stage.api::<ServiceAccount>(), "create a ServiceAccount", account).await?;
-    let pod = json!({
-        "metadata": { "name": "web" },
-        "spec": {
-            "nodeName": stage.machine_name(0),
-            "serviceAccountName": "web",
-            "automountServiceAccountToken": false,
-            "containers": [{ "name": "c", "image": "i" }],
-        },
-    });
-    create(&pods, "create a Pod", pod).await?;
-    stage.delete(0).await?;
-    let told = format!("1 pod is still on its node: {}/web. Initiate node drain", stage.namespace);
-    stage.until_machine(0, "says who is in the way", |m| m.status.last_operation.description == told).await?;
-    promise(stage.cloud.vms().len() == 1, || "its VM is gone".to_owned())?;
-    let at_once = DeleteParams::default().grace_period(0);
-    pods.delete("web", &at_once).await.map_err(Broken::api("delete the Pod"))?;
-    stage.until_gone(0).await
 }
 
 async fn a_machine_whose_node_never_comes_is_given_up_at_its_timeout(stage: &Stage) -> Result<(), Broken> {

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use control_plane::{Binaries, Cache, Recipe};
-use millwright_scenarios::{FLEET_SCENARIOS, Ground, Report, SCENARIOS, Scenario, play, restore};
+use millwright_scenarios::{
+    DRAIN_SCENARIOS, FLEET_SCENARIOS, Ground, Report, SCENARIOS, STORM_SCENARIOS, Scenario, play, restore,
+};
 
 #[derive(Parser)]
 #[command(name = "scenarios", about = "Plays every scenario on the API server of a kubeconfig")]
@@ -35,6 +37,10 @@ enum Suite {
     Machines,
     /// Sets and deployments of machines.
     Fleet,
+    /// How nodes are emptied; with somebody who binds, replaces and counts pods.
+    Drain,
+    /// Hundreds of nodes emptied at once.
+    DrainStorm,
 }
 
 impl Suite {
@@ -42,6 +48,8 @@ impl Suite {
         match self {
             Self::Machines => "machines",
             Self::Fleet => "fleet",
+            Self::Drain => "drain",
+            Self::DrainStorm => "drain-storm",
         }
     }
 
@@ -49,6 +57,15 @@ impl Suite {
         match self {
             Self::Machines => SCENARIOS,
             Self::Fleet => FLEET_SCENARIOS,
+            Self::Drain => DRAIN_SCENARIOS,
+            Self::DrainStorm => STORM_SCENARIOS,
+        }
+    }
+
+    fn on(self, ground: Ground) -> Ground {
+        match self {
+            Self::Machines | Self::Fleet => ground,
+            Self::Drain | Self::DrainStorm => ground.peopled(),
         }
     }
 }
@@ -67,7 +84,7 @@ fn main() -> anyhow::Result<ExitCode> {
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
 async fn stories(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Result<Report> {
-    let ground = Ground::real(kubeconfig)?;
+    let ground = suite.on(Ground::real(kubeconfig)?);
     let mut verdicts = Vec::new();
     for scenario in suite.scenarios().iter().filter(|scenario| scenario.name.contains(only)) {
         let verdict = play(scenario, &ground).await;

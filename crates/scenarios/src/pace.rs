@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan::Policy;
+use plan::{Policy, drain};
 use serde_json::{Value, json};
 
 /// Latencies of the cloud, limits of the controller, and the patience of the audience.
@@ -26,6 +26,12 @@ pub struct Pace {
     pub glance: Duration,
     /// When the audience stops believing that anything will happen.
     pub patience: Duration,
+    /// What counts as a long time for a drain.
+    pub long: Duration,
+    /// How many machines make a crowd.
+    pub crowd: usize,
+    /// How many times slower than by itself everything may be, because programs share processors.
+    pub burden: u32,
 }
 
 impl Pace {
@@ -41,6 +47,9 @@ impl Pace {
             silence: Duration::from_secs(40),
             glance: Duration::from_millis(200),
             patience: Duration::from_hours(1),
+            long: Duration::from_mins(2),
+            crowd: 50,
+            burden: 1,
         }
     }
 
@@ -54,7 +63,18 @@ impl Pace {
                 medium_retry: Duration::from_secs(2),
                 long_retry: Duration::from_secs(4),
                 exhausted_retry: Duration::from_secs(4),
-                pods_recheck: Duration::from_secs(1),
+                drain: drain::Limits {
+                    detach_timeout: Duration::from_secs(20),
+                    reattach_timeout: Duration::from_secs(20),
+                    evict_interval: Duration::from_secs(1),
+                    first_pause: Duration::from_millis(500),
+                    longest_pause: Duration::from_secs(5),
+                    ending_allowance: Duration::from_secs(5),
+                    forced_timeout: Duration::from_secs(5),
+                    illness: Duration::from_secs(5),
+                    progress_pause: Duration::from_secs(2),
+                    ..drain::Limits::default()
+                },
                 ..Policy::default()
             },
             create: Duration::from_millis(100),
@@ -65,6 +85,9 @@ impl Pace {
             silence: Duration::from_secs(4),
             glance: Duration::from_millis(100),
             patience: Duration::from_mins(1),
+            long: Duration::from_secs(3),
+            crowd: 50,
+            burden: 5,
         }
     }
 

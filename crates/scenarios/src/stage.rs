@@ -17,7 +17,7 @@ use runtime::{Metrics, Tasks};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use virtual_cloud::{Config, Doubles, Monitor, NodeLife, VirtualCloud};
+use virtual_cloud::{Config, Doubles, NodeLife, VirtualCloud};
 
 use crate::verdict::promise;
 use crate::{Broken, Ground};
@@ -58,8 +58,7 @@ impl Stage {
     pub async fn set(ground: &Ground, scenario: &str) -> Result<Self, Broken> {
         let namespace = format!("s-{:08x}", ground.random.number() >> 32);
         let now = ground.clock.clone();
-        let monitor = Monitor::Grace(ground.pace.silence);
-        let node_life = NodeLife { lease_period: ground.pace.lease, monitor, ..NodeLife::default() };
+        let node_life = NodeLife { lease_period: ground.pace.lease, monitor: ground.monitor, ..NodeLife::default() };
         let config = Config { doubles: Doubles::Allowed, node_life, ..Config::default() };
         let cloud = VirtualCloud::new(config, Arc::new(move || now.now()), ground.random.number());
         let stage = Self {
@@ -153,6 +152,14 @@ impl Stage {
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
         Api::namespaced(self.person.clone(), &self.namespace)
+    }
+
+    /// Any kind that has no namespace, for a person.
+    pub fn all<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        Api::all(self.person.clone())
     }
 
     /// Machine number `n` as the API server holds it.

@@ -1,7 +1,7 @@
 //! The suites of scenarios, each on a control plane of its own: they make Nodes, and nobody else may.
 
 use anyhow::{Context, bail};
-use control_plane::{Binaries, ControlPlane, Options};
+use control_plane::{Binaries, ControlPlane, Options, Program};
 
 use super::program;
 use super::tally::Tally;
@@ -9,7 +9,12 @@ use crate::workspace::root;
 
 /// Plays every scenario of a suite. The scenarios' own program prints the cases and the closing line.
 pub(super) async fn run(binaries: Binaries, suite: &str) -> anyhow::Result<Tally> {
-    let plane = ControlPlane::start(Options::new(binaries)).await?;
+    let options = Options::new(binaries)
+        // A node that has fallen silent is noticed in the time a suite has.
+        .with_argument(Program::ControllerManager, "--node-monitor-grace-period=12s")
+        // What API servers allow by default from 1.27 on; said, because the drain storm is about it.
+        .with_argument(Program::ApiServer, "--http2-max-streams-per-connection=100");
+    let plane = ControlPlane::start(options).await?;
     let outcome = play(&plane, suite);
     plane.stop().await?;
     outcome

@@ -33,6 +33,10 @@ pub(crate) enum Suite {
     Machines,
     /// The scenarios about sets and deployments: scaling, adoption, rollouts, deletion.
     Fleet,
+    /// The scenarios about drains: budgets, volumes, dead nodes, force, crashes.
+    Drain,
+    /// Three hundred nodes emptied at once, on a server that allows a hundred streams per connection.
+    DrainStorm,
     /// Real kubectl, the same commands on both API servers.
     Kubectl,
     /// Ten machines with cloud and controller as processes, and the controller killed again and again.
@@ -57,7 +61,7 @@ pub(crate) enum Scale {
 )]
 #[derive(Args)]
 pub(crate) struct Wish {
-    /// Which suites; all of them if not said.
+    /// Which suites; if not said, all that fit into every change's check, and with --full the others too.
     #[arg(value_enum)]
     suites: Vec<Suite>,
     /// On the real control plane; the default.
@@ -69,14 +73,15 @@ pub(crate) struct Wish {
     /// What fits into every change's check; the default.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Everything; the same as --quick until a suite has cases that are too long for every change.
+    /// Everything.
     #[arg(long)]
     full: bool,
 }
 
 impl Wish {
     fn suites(&self) -> Vec<Suite> {
-        if self.suites.is_empty() { Suite::value_variants().to_vec() } else { self.suites.clone() }
+        let all = Suite::value_variants().iter().filter(|suite| suite.is_quick() || self.full);
+        if self.suites.is_empty() { all.copied().collect() } else { self.suites.clone() }
     }
 
     fn server(&self) -> Server {
@@ -116,11 +121,18 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
 }
 
 impl Suite {
+    /// Whether it fits into every change's check.
+    fn is_quick(self) -> bool {
+        self != Self::DrainStorm
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Smoke => "smoke",
             Self::Machines => "machines",
             Self::Fleet => "fleet",
+            Self::Drain => "drain",
+            Self::DrainStorm => "drain-storm",
             Self::Kubectl => "kubectl",
             Self::Pool => "pool",
             Self::Restore => "restore",
@@ -131,11 +143,19 @@ impl Suite {
         match (self, server) {
             (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
-            (Self::Machines | Self::Fleet, Server::Real) => machines::run(programs().await?, self.name()).await,
+            (Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm, Server::Real) => {
+                machines::run(programs().await?, self.name()).await
+            }
             (Self::Machines, Server::InMemory) => {
-                in_memory::run("millwright-scenarios", self.name(), &["--skip", "fleet::"])
+                let others = ["--skip", "fleet::", "--skip", "drain::", "--skip", "storm::"];
+                in_memory::run("millwright-scenarios", self.name(), &others)
             }
             (Self::Fleet, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["fleet::"]),
+            (Self::Drain, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["drain::"]),
+            // It takes real time and real sockets, so it is no test of every change.
+            (Self::DrainStorm, Server::InMemory) => {
+                in_memory::run("millwright-scenarios", self.name(), &["storm::", "--ignored"])
+            }
             (Self::Kubectl, Server::Real) => kubectl::on_both(programs().await?).await,
             (Self::Kubectl, Server::InMemory) => kubectl::in_memory(programs().await?).await,
             (Self::Restore, Server::Real) => {

@@ -7,12 +7,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use api::view::PodView;
 use api::{Machine, Object};
 use either::Either;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
-use plan::machine::{Call, MachinePatch, Notice, Plan, PodsOnNode, Step, Tone, pods_in_the_way};
+use plan::machine::{Call, MachinePatch, Notice, Plan, Step, Tone};
 use runtime::Key;
 use runtime::client::{RetryClass, Trouble};
 use runtime::events::Severity;
@@ -20,8 +19,8 @@ use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
 use serde_json::{Value, json};
 
-use super::node;
 use super::observe::Seen;
+use super::{emptying, node};
 use crate::Cluster;
 use crate::cluster::Target;
 
@@ -74,10 +73,12 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
             Step::DeleteMachine => delete(cluster, &machine, step).await?,
             Step::PatchNode(patch) => node::write(target(cluster)?, patch, step).await?,
             Step::DeleteNode { name, uid } => node::delete(target(cluster)?, name, uid.as_str(), step).await?,
-            Step::LookAtPods { node } => {
-                let pods = look_at_pods(cluster, target(cluster)?, node, step).await?;
-                cluster.knowledge.saw_pods(key, &machine.uid(), pods);
-            }
+            Step::KeepPodsAway { .. }
+            | Step::Watch { .. }
+            | Step::Drain { .. }
+            | Step::Detach { .. }
+            | Step::Emptied
+            | Step::TellNode { .. } => emptying::carry_out(cluster, key, seen, step).await?,
             Step::RemoveToken => remove_token(cluster, key, &machine).await,
             Step::Driver(call) => call_driver(cluster, key, seen, &machine, *call)?,
             Step::Tell(notice) => tell(cluster, &machine, notice),
@@ -161,18 +162,6 @@ fn body(patch: &MachinePatch) -> Value {
     Value::Object(body)
 }
 
-async fn look_at_pods(cluster: &Cluster, target: &Target, node: &str, step: &Step) -> Result<PodsOnNode, Stumble> {
-    let api: Api<PodView> = Api::all(target.client.clone());
-    let parameters = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let pods = api.list(&parameters).await.map_err(|error| stumble(step, &error))?;
-    let blocking = pods_in_the_way(&pods.items);
-    Ok(if blocking.is_empty() {
-        PodsOnNode::Clear
-    } else {
-        PodsOnNode::Blocking { pods: blocking, at: cluster.clock.now() }
-    })
-}
-
 fn call_driver(cluster: &Cluster, key: &Key, seen: &Seen, machine: &Arc<Machine>, call: Call) -> Result<(), Stumble> {
     let plan::Lookup::Present(class) = &seen.class else { return Err(Stumble::Missing("its MachineClass")) };
     cluster.gate.begin(key, machine, class, call);
@@ -191,10 +180,7 @@ async fn remove_token(cluster: &Cluster, key: &Key, machine: &Machine) {
 
 fn tell(cluster: &Cluster, machine: &Machine, notice: &Notice) {
     let Notice { tone, reason, message } = notice;
-    let severity = match tone {
-        Tone::Normal => Severity::Normal,
-        Tone::Warning => Severity::Warning,
-    };
+    let severity = severity(*tone);
     let about = machine.object_ref(&());
     cluster.events.emit(runtime::events::Notice {
         about,
@@ -202,6 +188,13 @@ fn tell(cluster: &Cluster, machine: &Machine, notice: &Notice) {
         reason: (*reason).into(),
         message: message.clone(),
     });
+}
+
+pub(super) fn severity(tone: Tone) -> Severity {
+    match tone {
+        Tone::Normal => Severity::Normal,
+        Tone::Warning => Severity::Warning,
+    }
 }
 
 /// The very object, in the very state that was decided on.
@@ -214,7 +207,7 @@ pub(super) fn guard(patch: &mut Value, uid: &str, resource_version: &str) {
     }
 }
 
-fn target(cluster: &Cluster) -> Result<&Target, Stumble> {
+pub(super) fn target(cluster: &Cluster) -> Result<&Target, Stumble> {
     cluster.target.as_ref().ok_or(Stumble::Missing("a target cluster"))
 }
 

@@ -1,6 +1,7 @@
 //! The machine controller: one pass over one machine.
 
 mod act;
+mod emptying;
 mod node;
 mod observe;
 pub(crate) mod wake;
@@ -27,6 +28,9 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
         Lookup::Absent => {
             cluster.knowledge.forget(&key);
             cluster.permits.settle(&key);
+            if let Some(drains) = &cluster.drains {
+                drains.release(&key);
+            }
             return Outcome::Done;
         }
         Lookup::Undecodable(remains) => {
@@ -64,7 +68,10 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
 async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<Outcome, Stumble> {
     Decision::of(Subject::Machine, key, &plan.steps, &plan.because, plan.wake).tell(cluster.listener.as_ref());
     match act::carry_out(cluster, key, seen, plan).await {
-        Ok(()) => Ok(outcome(plan.wake, &cluster.clock)),
+        Ok(()) => {
+            emptying::settle(cluster, key, plan);
+            Ok(outcome(plan.wake, &cluster.clock))
+        }
         Err(stumble) => {
             tracing::info!(machine = %key, uid = %seen.machine.uid(), why = %stumble, "a step did not go through; planning afresh");
             Err(stumble)

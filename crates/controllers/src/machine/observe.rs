@@ -6,7 +6,7 @@ use api::view::NodeView;
 use api::{Machine, MachineClass, Object};
 use jiff::Timestamp;
 use plan::gate::{Capacity, Refusal};
-use plan::machine::{Observed, PodsOnNode, SecretState, Sight, Target, VmKnowledge};
+use plan::machine::{Emptying, Observed, SecretState, Sight, Target, VmKnowledge};
 use plan::permit::{self, Siblings};
 use plan::safety::Blindness;
 use runtime::Key;
@@ -23,6 +23,7 @@ pub(super) struct Seen {
     pub(super) class: plan::Lookup<Arc<MachineClass>>,
     secret: SecretState,
     node: Option<plan::Lookup<Arc<NodeView>>>,
+    emptying: Emptying,
     namesake: plan::Lookup<Arc<NodeView>>,
     siblings: Siblings,
     rivals: Vec<Arc<Machine>>,
@@ -52,6 +53,7 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
         }
     };
     let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
+    let emptying = cluster.drains.as_ref().map_or_else(Emptying::default, |drains| drains.sight(key, &machine.uid()));
     let known = cluster.knowledge.of(key, &machine.uid());
     let namesake = namesake(cluster, &machine, &known);
     let exhaustion = cluster.gate.exhaustion(&machine.spec.class.name);
@@ -60,7 +62,21 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
     // Read after the caches: who was blind while reading them is still known to be.
     let (sight, blindness) = (cluster.sight.now(), cluster.sight.blindness());
     let now = cluster.clock.now();
-    Ok(Seen { machine, class, secret, node, namesake, siblings, rivals, known, exhaustion, sight, blindness, now })
+    Ok(Seen {
+        machine,
+        class,
+        secret,
+        node,
+        emptying,
+        namesake,
+        siblings,
+        rivals,
+        known,
+        exhaustion,
+        sight,
+        blindness,
+        now,
+    })
 }
 
 /// The node that has the name of the VM already, before anybody has linked the two.
@@ -121,7 +137,7 @@ impl Seen {
             secret: &self.secret,
             target: match &self.node {
                 None => Target::None,
-                Some(node) => Target::Cluster { node: node.as_ref().map(|node| &**node), pods: self.pods() },
+                Some(node) => Target::Cluster { node: node.as_ref().map(|node| &**node), emptying: &self.emptying },
             },
             vm: &self.known.vm,
             namesake: self.namesake.as_ref().map(|node| &**node),
@@ -137,9 +153,5 @@ impl Seen {
             policy: &cluster.policy,
             now: self.now,
         }
-    }
-
-    fn pods(&self) -> &PodsOnNode {
-        &self.known.pods
     }
 }

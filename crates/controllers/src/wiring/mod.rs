@@ -26,6 +26,7 @@ use runtime::{Clock, Entropy, Key, Random, Tasks};
 use crate::cluster::{Cluster, Target};
 use crate::credentials::Credentials;
 use crate::custody::{self, Custody};
+use crate::drain::{Drains, DrainsParts};
 use crate::fleet::{Declared, FleetParts};
 use crate::gate::{Gate, GateParts};
 use crate::indexes::{
@@ -151,6 +152,8 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
     feeder.feed("machines", machine_feed, parts.control.clone());
 
     parts.metrics.follow_caches(&caches);
+    let drained = target.as_ref().filter(|_| scope.has_machines());
+    let drains = drained.map(|target| drains(target, &gate, &parts.leadership, &queue, &parts.metrics, &feeder));
     let cluster = Arc::new(Cluster {
         namespace: parts.namespace,
         control: parts.control,
@@ -164,6 +167,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         knowledge,
         gate,
         custody,
+        drains,
         permits: Permits::new(queue.clone()),
         queue,
         sight: safety.sight.clone(),
@@ -209,6 +213,26 @@ fn gate(parts: &Parts, policy: &Arc<Policy>, seen: Seen<'_>, knowledge: &Knowled
 
 fn node_cache() -> (Cache<NodeView>, Feed<NodeView>) {
     Cache::<NodeView>::builder().index(NODES_BY_MACHINE).quiet(NodeView::differs_only_in_heartbeats).build()
+}
+
+fn drains(
+    target: &Target,
+    gate: &Gate,
+    leadership: &Leadership,
+    queue: &Queue<Key>,
+    metrics: &Metrics,
+    feeder: &Feeder,
+) -> Drains {
+    Drains::new(DrainsParts {
+        client: target.client.clone(),
+        gate: gate.clone(),
+        leadership: leadership.clone(),
+        queue: queue.clone(),
+        metrics,
+        clock: feeder.clock.clone(),
+        random: feeder.random.clone(),
+        tasks: feeder.tasks.clone(),
+    })
 }
 
 fn machine_cache(namespace: &str) -> (Cache<Machine>, Feed<Machine>) {

@@ -22,7 +22,7 @@ async fn a_life_costs_a_handful_of_requests_and_no_conflict() {
     world.delete("m-1").await;
     world.until("it is gone", |w| w.machine("m-1").is_none()).await;
     let down = world.requests();
-    assert!(down.len() <= 7, "budget: 10 requests for a machine to go: {down:#?}");
+    assert!(down.len() <= 8, "budget: 10 requests for a machine to go: {down:#?}");
     assert!(
         up.iter().chain(&down).all(|request| request.ends_with("200") || request.ends_with("201")),
         "{up:#?} {down:#?}"

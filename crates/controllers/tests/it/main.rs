@@ -12,6 +12,7 @@
 
 mod costs;
 mod custody;
+mod drains;
 mod gate;
 mod health;
 mod mishaps;

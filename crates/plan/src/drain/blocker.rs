@@ -87,8 +87,12 @@ impl Blocker {
             Obstacle::Failed { text } => {
                 Some(format!("error when evicting pod {pod:?}: {text} scheduled on node {node}"))
             }
-            Obstacle::Overdue { .. } => {
-                Some(format!("error when waiting for pod {pod:?}/{node} terminating: context deadline exceeded"))
+            Obstacle::Overdue { finalizers } => {
+                let held = match finalizers.as_slice() {
+                    [] => String::new(),
+                    list => format!(" (it is held by finalizer {})", list.join(", ")),
+                };
+                Some(format!("error when waiting for pod {pod:?}/{node} terminating: context deadline exceeded{held}"))
             }
             Obstacle::StuckVolumes(_) => Some("timeout while waiting for PVs to detach from node".to_owned()),
             _ => None,

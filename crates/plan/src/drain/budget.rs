@@ -49,7 +49,8 @@ impl<'a> Budgets<'a> {
     /// Whether the budget has changed since the pod was refused and allows one more: then it is tried at once. As many pods as
     /// it allows, not all that wait for it.
     pub(super) fn has_opened(&mut self, pod: &PodView, refused_under: Option<&str>) -> bool {
-        let Some(budget) = self.covering(pod).next() else { return false };
+        // A budget that is gone keeps nobody; without one the next attempt is made under none, so this is asked once.
+        let Some(budget) = self.covering(pod).next() else { return refused_under.is_some() };
         if Some(budget.resource_version()) == refused_under {
             return false;
         }

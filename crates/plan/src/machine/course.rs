@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use api::Machine;
 use api::view::NodeView;
 
-use super::{MachinePatch, Notice, Observed, Plan, Reason, StatusWrite, Step};
+use super::{DrainNeed, MachinePatch, Notice, Observed, Plan, Reason, StatusWrite, Step};
 use crate::node::Draft;
 use crate::{Lookup, Wake};
 
@@ -34,6 +34,8 @@ pub(super) struct Course<'a> {
     pub(super) afterwards: Option<StatusWrite>,
     /// Requests that empty the node.
     pub(super) requests: Vec<Step>,
+    /// Whether it is being emptied.
+    pub(super) drain: DrainNeed,
     /// What people are told.
     pub(super) notices: Vec<Notice>,
     /// What people should know for as long as it is so.
@@ -54,6 +56,7 @@ impl<'a> Course<'a> {
             patch: MachinePatch::default(),
             afterwards: None,
             requests: Vec::new(),
+            drain: DrainNeed::Over,
             notices: Vec::new(),
             remarks: Vec::new(),
             wake,
@@ -103,6 +106,8 @@ impl<'a> Course<'a> {
             .chain(self.afterwards.map(Step::Status))
             .chain(self.requests)
             .chain(self.notices.into_iter().map(Step::Tell));
-        Plan { remarks: self.remarks, ..Plan::of(steps.collect(), self.wake, self.because) }
+        let plan = Plan::of(steps.collect(), self.wake, self.because);
+        let drain = if self.drain == DrainNeed::Going { DrainNeed::Going } else { plan.drain };
+        Plan { remarks: self.remarks, drain, ..plan }
     }
 }

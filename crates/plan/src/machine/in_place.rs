@@ -16,7 +16,7 @@ use api::{ConditionStatus, MachinePhase, NodeCondition, Object, OperationState, 
 
 use super::course::Course;
 use super::vacating::Vacating;
-use super::{Notice, Reason, StatusWrite, Tone};
+use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Tone};
 use crate::{Awaited, Wake};
 
 /// Takes the update as far as it goes now. `vacate` empties the node.
@@ -53,6 +53,7 @@ pub(super) fn plan(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> 
 fn empty(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
     match vacate(course) {
         Vacating::Done => {
+            course.requests.push(Step::Emptied);
             if *course.machine.phase() != MachinePhase::InPlaceUpdating {
                 let said = text::updating(course.machine.name());
                 let (kind, state) = (OperationType::InPlaceUpdate, OperationState::Processing);
@@ -73,6 +74,7 @@ fn empty(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> Vacating) 
                 }
             }
             course.requests.extend(steps);
+            course.drain = DrainNeed::Going;
             course.wake(wake);
             course.explain(Reason::DrainsForUpdate);
         }

@@ -12,12 +12,12 @@ mod course;
 mod create;
 mod delete;
 mod diagnosis;
+mod emptying;
 mod facts;
 mod health;
 mod hold;
 mod in_place;
 mod living;
-mod pods;
 mod preserve;
 mod reason;
 mod stale;
@@ -39,11 +39,11 @@ use crate::safety::Blindness;
 use crate::token::TokenKnowledge;
 use crate::{Awaited, Lookup, Policy, Wake};
 
+pub use emptying::{Barrier, Emptying, Obstruction, Watching};
 pub use facts::{Facts, creation_timeout};
-pub use pods::{PodsOnNode, pods_in_the_way};
 pub use reason::Reason;
 pub use status::StatusWrite;
-pub use step::{MachinePatch, Notice, Plan, Step, Tone};
+pub use step::{DrainNeed, MachinePatch, Notice, Plan, Step, Tone};
 pub use vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 
 /// Everything the decision may look at.
@@ -88,8 +88,8 @@ pub enum Target<'a> {
     Cluster {
         /// The node of this machine: the one its label names, else the one that names the machine.
         node: Lookup<&'a NodeView>,
-        /// The pods on that node, as far as anyone has looked.
-        pods: &'a PodsOnNode,
+        /// What is known of the emptying of that node, should it be asked for.
+        emptying: &'a Emptying,
     },
 }
 

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use super::course::Course;
 use super::vacating::Vacating;
-use super::{Notice, Reason, StatusWrite, Target, Tone, facts};
+use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Target, Tone, facts};
 use crate::node::Draft;
 use crate::preservation::effective_value;
 use crate::{Awaited, Lookup, Wake};
@@ -147,9 +147,13 @@ fn empty(course: &mut Course<'_>, by: By, expiry: Time, vacate: impl FnOnce(&Cou
         return; // it is being emptied for its update already
     }
     let drain = match vacate(course) {
-        Vacating::Done => Drain::Done,
+        Vacating::Done => {
+            course.requests.push(Step::Emptied);
+            Drain::Done
+        }
         Vacating::Goes { steps, wake, failure } => {
             course.requests.extend(steps);
+            course.drain = DrainNeed::Going;
             course.wake(wake);
             let Some(why) = failure else { return };
             let message = format!("its node could not be drained and is tried again: {why}");

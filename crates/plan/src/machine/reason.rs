@@ -122,14 +122,25 @@ pub enum Reason {
     Converged,
     /// Someone deleted it.
     DeletionAsked,
-    /// Pods that would be killed are still on its node.
-    PodsInTheWay(Vec<String>),
+    /// Its node is being emptied; the text says who is left and why.
+    Draining(String),
+    /// Its node is about to be emptied.
+    KeepPodsAway,
+    /// New pods may still come to its node; the API server says why that could not be changed.
+    PodsNotKeptAway(String),
+    /// Its node is empty.
+    NodeEmpty,
+    /// Its node could not be emptied even by force.
+    DrainGivenUp(String),
+    /// Its node was emptied by force, and volumes are still attached to it.
+    Detaching {
+        /// How many.
+        live: usize,
+    },
     /// It must go, and nobody has written down which node it became.
     NodeUnknown,
     /// The cloud knows which node it became.
     NodeNamed(String),
-    /// Nobody has looked yet which pods are on its node.
-    PodsUnknown,
     /// Nothing is in the way of deleting the VM.
     ReadyToDeleteVm,
     /// Its node is there and cannot be read, so it cannot be deleted.
@@ -208,13 +219,14 @@ impl fmt::Display for Reason {
             Self::AwaitsReplacement => f.write_str("it has failed and waits to be replaced"),
             Self::Converged => f.write_str("everything is as it should be"),
             Self::DeletionAsked => f.write_str("someone deleted it"),
-            Self::PodsInTheWay(pods) => {
-                let (count, are) = (pods.len(), if pods.len() == 1 { "pod is" } else { "pods are" });
-                write!(f, "{count} {are} still on its node: {}", listed(pods))
-            }
+            Self::Draining(progress) => f.write_str(progress.trim_end_matches('.')),
+            Self::KeepPodsAway => f.write_str("no new pods may come to a node that is being emptied"),
+            Self::PodsNotKeptAway(why) => write!(f, "its node could not be kept free of new pods: {why}"),
+            Self::NodeEmpty => f.write_str("nobody who would be missed is on its node"),
+            Self::DrainGivenUp(why) => write!(f, "its node could not be emptied even by force: {why}"),
+            Self::Detaching { live } => write!(f, "{live} volumes are still attached to its node"),
             Self::NodeUnknown => f.write_str("nobody has written down which node it became, and that one must go too"),
             Self::NodeNamed(name) => write!(f, "the cloud says that it became node {name:?}"),
-            Self::PodsUnknown => f.write_str("the pods on its node must be looked at before the VM may go"),
             Self::ReadyToDeleteVm => f.write_str("nothing is in the way of deleting its VM"),
             Self::NodeUnreadable(name) => write!(f, "node {name:?} is still registered but cannot be read"),
             Self::NodeLeft(name) => write!(f, "its VM is gone, but node {name:?} is still registered"),
@@ -224,29 +236,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The first few names; a node can carry a hundred pods and a status text must stay readable.
-fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
-    let rest = names.len().saturating_sub(SHOWN);
-    if rest == 0 { shown.join(", ") } else { format!("{} and {rest} more", shown.join(", ")) }
-}
-
 /// Seconds between two times as Go prints a duration, for the status texts.
 pub(crate) fn elapsed(from: Timestamp, to: Timestamp) -> api::GoDuration {
     api::GoDuration::from_nanos(to.as_second().saturating_sub(from.as_second()).saturating_mul(1_000_000_000))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_crowded_node_is_told_in_one_line() {
-        let pods = (0..7).map(|i| format!("ns/p{i}")).collect();
-        assert_eq!(
-            Reason::PodsInTheWay(pods).to_string(),
-            "7 pods are still on its node: ns/p0, ns/p1, ns/p2, ns/p3, ns/p4 and 2 more"
-        );
-    }
 }

@@ -128,6 +128,12 @@ impl StatusWrite {
         Self { last_operation: Some(operation), ..Self::default() }
     }
 
+    /// The deletion goes on; the text ends with what comes next.
+    pub(super) fn deletion_goes_on(text: String, now: Timestamp) -> Self {
+        let operation = operation(OperationType::Delete, OperationState::Processing, text, now);
+        Self { last_operation: Some(operation), ..Self::default() }
+    }
+
     /// The deletion is held up; the text ends with where it stands.
     pub(super) fn deletion_failed(text: String, now: Timestamp) -> Self {
         let operation = operation(OperationType::Delete, OperationState::Failed, text, now);

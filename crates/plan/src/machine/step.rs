@@ -6,11 +6,13 @@ use std::fmt;
 use api::names::annotations::PRIORITY;
 use api::{NodeName, ProviderId, Uid};
 
+use super::emptying::{Barrier, Watching};
 use super::reason::Reason;
 use super::status::StatusWrite;
 use super::vm::Call;
-use crate::Wake;
+use crate::drain::{self, attachments::AttachmentId};
 use crate::node::NodeWrite;
+use crate::{Awaited, Wake};
 
 /// What to do, in order, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,8 @@ pub struct Plan {
     pub wake: Wake,
     /// Why.
     pub because: Reason,
+    /// Whether what the drain of its node holds is still needed.
+    pub drain: DrainNeed,
     /// What people should know for as long as it is so. Told when it is new, not in every pass.
     pub remarks: Vec<Notice>,
     /// The deployment for which this is the only plan that may be carried out at a time: decide again once nobody else does.
@@ -45,10 +49,44 @@ pub enum Step {
         /// Its uid.
         uid: Uid,
     },
-    /// Look which pods are on this node.
-    LookAtPods {
-        /// Its name.
+    /// Keep new pods away from the node that is to be emptied. Failing is remembered, and no reason to stop.
+    KeepPodsAway {
+        /// By which means.
+        part: Barrier,
+        /// What is written; only fields of our own, so any version of this very node will do.
+        write: NodeWrite,
+    },
+    /// Begin to watch what the emptying of this node depends on.
+    Watch {
+        /// The node.
         node: String,
+        /// What.
+        what: Watching,
+    },
+    /// Remember this, then make these requests of the drain, all at once and outside of the pass.
+    Drain {
+        /// What to remember.
+        notes: Vec<drain::Note>,
+        /// The requests.
+        requests: Vec<drain::Step>,
+    },
+    /// Remember this, then delete these VolumeAttachments, outside of the pass.
+    Detach {
+        /// What to remember.
+        notes: Vec<drain::Note>,
+        /// These very ones.
+        attachments: Vec<AttachmentId>,
+    },
+    /// The node is empty: measure how long that took.
+    Emptied,
+    /// Tell people, as an Event on the Node.
+    TellNode {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: Uid,
+        /// What.
+        notice: Notice,
     },
     /// Remove the machine's bootstrap token from the target cluster, if there is one. Failing is no reason to stop: it expires.
     RemoveToken,
@@ -69,6 +107,15 @@ pub struct MachinePatch {
     pub annotations: BTreeMap<&'static str, Option<String>>,
     /// `spec.providerID`.
     pub provider_id: Option<ProviderId>,
+}
+
+/// Whether a machine's node is being emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainNeed {
+    /// It is, or may be in a moment.
+    Going,
+    /// It is not: whatever was held for it can go.
+    Over,
 }
 
 /// An Event on the Machine.
@@ -93,7 +140,12 @@ pub enum Tone {
 
 impl Plan {
     pub(super) fn of(steps: Vec<Step>, wake: Wake, because: Reason) -> Self {
-        Self { steps, wake, because, remarks: Vec::new(), alone_in: None }
+        let drain = match wake {
+            // What comes next is decided in a moment.
+            Wake::Again | Wake::On(Awaited::Pods) | Wake::By { awaited: Awaited::Pods, .. } => DrainNeed::Going,
+            Wake::On(_) | Wake::By { .. } => DrainNeed::Over,
+        };
+        Self { steps, wake, because, drain, remarks: Vec::new(), alone_in: None }
     }
 
     pub(super) fn wait(wake: Wake, because: Reason) -> Self {
@@ -107,9 +159,18 @@ impl fmt::Display for Step {
             Self::Patch(patch) => patch.fmt(f),
             Self::Status(write) => write.fmt(f),
             Self::DeleteMachine => f.write_str("ask for its deletion"),
-            Self::PatchNode(write) => write.fmt(f),
+            Self::PatchNode(write) | Self::KeepPodsAway { write, .. } => write.fmt(f),
             Self::DeleteNode { name, .. } => write!(f, "delete node {name:?}"),
-            Self::LookAtPods { node } => write!(f, "look which pods are on node {node:?}"),
+            Self::Watch { node, what: Watching::Pods } => write!(f, "watch the pods of node {node:?}"),
+            Self::Watch { what: Watching::Surroundings, .. } => f.write_str("watch budgets and attachments"),
+            Self::Drain { requests, .. } => match requests.as_slice() {
+                [] => f.write_str("remember how its drain stands"),
+                [one] => one.fmt(f),
+                [first, rest @ ..] => write!(f, "{first} and {} more", rest.len()),
+            },
+            Self::Detach { attachments, .. } => write!(f, "delete {} VolumeAttachments", attachments.len()),
+            Self::Emptied => f.write_str("note that its node is empty"),
+            Self::TellNode { notice, .. } => write!(f, "tell on its node: {}", notice.reason),
             Self::RemoveToken => f.write_str("remove its bootstrap token"),
             Self::Driver(call) => write!(f, "ask the cloud to {} its VM", call.verb()),
             Self::Tell(notice) => write!(f, "tell: {}", notice.reason),

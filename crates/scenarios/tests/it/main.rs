@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up must fail where it stands")]
 
+mod drain;
 mod fleet;
+mod storm;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,11 +83,6 @@ async fn an_unknown_provider_is_told_on_the_machine() {
 #[tokio::test(start_paused = true)]
 async fn an_odd_duration_is_told_and_holds_up_nobody_else() {
     holds_in_memory("an_odd_duration_is_told_and_holds_up_nobody_else").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn pods_that_anybody_would_miss_keep_their_vm() {
-    holds_in_memory("pods_that_anybody_would_miss_keep_their_vm").await;
 }
 
 #[tokio::test(start_paused = true)]

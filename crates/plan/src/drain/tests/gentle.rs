@@ -61,7 +61,8 @@ fn a_pod_that_never_ends_fails_the_drain_until_it_is_forced() {
     assert_eq!((cluster.waiting(), cluster.failure()), (vec!["ns/a: ending".to_owned()], None));
     cluster.until(60);
     assert_eq!(cluster.waiting(), ["ns/a: has ended, but is held by finalizer example.com/hold"]);
-    let text = "error when waiting for pod \"a\"/node terminating: context deadline exceeded";
+    let text = "error when waiting for pod \"a\"/node terminating: context deadline exceeded (it is held by finalizer \
+                example.com/hold)";
     assert_eq!(cluster.failure(), Some(text));
     assert_eq!(cluster.drain(), Outcome::Drained(Mode::Forced(Cause::Overdue)));
     assert_eq!(cluster.elapsed(), 7200);

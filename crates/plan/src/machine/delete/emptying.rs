@@ -1,14 +1,21 @@
 //! Nobody whom anybody would miss may be on the node when its VM goes.
 //!
-//! Draining is not built yet. Until it is, a node that carries pods anybody would miss is not deleted: the machine stays where
-//! it is and says which pods.
+//! First new pods are kept away, then those that are there are asked to leave, and after a drain that had to use force the
+//! volumes are let go of. How a node is emptied is decided in [`crate::drain`]; here is what a deletion says while it waits, and
+//! what comes next.
 
 use api::deletion::Step as Stage;
-use api::names::descriptions;
+use api::descriptions::deletion as text;
+use api::names::events;
 use api::view::NodeView;
+use api::{Object, OperationState};
 
-use super::super::{Facts, Notice, Observed, Plan, PodsOnNode, Reason, StatusWrite, Step, Tone, facts};
-use super::{begin_vm_deletion, delete_vm};
+use super::super::emptying::{Barrier, Emptying, Obstruction, Watching};
+use super::super::{Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Target, Tone, diagnosis, facts};
+use super::begin_vm_deletion;
+use crate::drain::attachments::{Scene, State, detach as detach_volumes};
+use crate::drain::{Blocker, Mode, Obstacle, Outcome, Request, Watched, Worth, progress, worth_writing};
+use crate::node::{Draft, NodeWrite, announce_departure};
 use crate::{Awaited, Lookup, Wake};
 
 /// D3: the node called `name` is emptied, whether or not it is (still) registered.
@@ -16,38 +23,191 @@ pub(super) fn drain(
     seen: &Observed<'_>,
     _facts: &Facts<'_>,
     name: &str,
-    _node: Lookup<&NodeView>,
-    pods: &PodsOnNode,
+    node: Lookup<&NodeView>,
+    emptying: &Emptying,
 ) -> Plan {
-    let look = || {
-        let step = Step::LookAtPods { node: name.to_owned() };
-        Plan::of(vec![step], Wake::Again, Reason::PodsUnknown)
-    };
-    match pods {
-        PodsOnNode::NotLooked => look(),
-        PodsOnNode::Clear => begin_vm_deletion(seen, descriptions::DRAINED),
-        PodsOnNode::Blocking { pods, at } => {
-            let next = facts::later(*at, seen.policy.pods_recheck);
-            if next <= seen.now {
-                return look();
-            }
-            let because = Reason::PodsInTheWay(pods.clone());
-            let write = StatusWrite::deleting(Stage::Drain, &format!("{because}."), seen.now);
-            let mut steps = Vec::new();
-            if write.is_news(seen.machine, seen.policy, seen.now) {
-                steps.push(Step::Status(write));
-                steps.push(Step::Tell(Notice {
-                    tone: Tone::Warning,
-                    reason: "DrainBlocked",
-                    message: because.to_string(),
-                }));
-            }
-            Plan::of(steps, Wake::By { awaited: Awaited::Pods, at: next }, because)
+    let request = request(seen, name, node);
+    let (mode, _) = Mode::of(&request, seen.now);
+    if let Some(plan) = keep_pods_away(seen, node, emptying, mode) {
+        return plan;
+    }
+    let advance = emptying.advance(&request, node, seen.now);
+    match advance.outcome {
+        Outcome::Working { waiting, failure } => {
+            let (mut steps, wake) = (advance.steps, advance.wake);
+            let telling = tell(seen, node, &waiting, failure.as_deref());
+            steps.extend(telling.steps);
+            Plan::of(steps, wake.no_later_than(telling.again), Reason::Draining(progress(&waiting)))
+        }
+        Outcome::Drained(Mode::Gentle) => emptied(seen, text::drained()),
+        Outcome::Drained(Mode::Forced(_)) => emptied(seen, text::force_drained()),
+        Outcome::GivenUp { failure } => {
+            let write = StatusWrite::deletion_goes_on(text::drain_failed_go_on(&failure), seen.now);
+            Plan::of(vec![Step::Status(write)], Wake::Again, Reason::DrainGivenUp(failure))
         }
     }
 }
 
-/// D4: volumes that a forced drain left attached. Nothing detaches them yet, so the VM goes with them.
-pub(super) fn detach(seen: &Observed<'_>, _facts: &Facts<'_>) -> Plan {
-    delete_vm(seen)
+fn request<'a>(seen: &Observed<'a>, name: &'a str, node: Lookup<&'a NodeView>) -> Request<'a> {
+    let blind = seen.machine.deleted_at().map_or_else(Default::default, |at| seen.blindness.within(at, seen.now));
+    Request::for_deletion(seen.machine, name, node, &seen.policy.drain, blind)
+}
+
+fn emptied(seen: &Observed<'_>, text: String) -> Plan {
+    let write = StatusWrite::deletion_goes_on(text, seen.now);
+    Plan::of(vec![Step::Status(write), Step::Emptied], Wake::Again, Reason::NodeEmpty)
+}
+
+fn announce(node: &NodeView, seen: &Observed<'_>) -> Option<NodeWrite> {
+    let mut draft = Draft::of(node);
+    announce_departure(&mut draft, diagnosis::departure(seen.machine, seen.policy), seen.now);
+    draft.finish()
+}
+
+fn cordon(node: &NodeView) -> Option<NodeWrite> {
+    let mut draft = Draft::of(node);
+    draft.cordon();
+    draft.finish()
+}
+
+/// Announces the end of the node and cordons it, unless both is done. If that does not succeed, a gentle drain says so and
+/// tries again; a forced one goes on, because force is for nodes on which nothing works any more.
+fn keep_pods_away(seen: &Observed<'_>, node: Lookup<&NodeView>, emptying: &Emptying, mode: Mode) -> Option<Plan> {
+    let node = node.present()?;
+    let wanted = [(Barrier::Announcement, announce(node, seen)), (Barrier::Cordon, cordon(node))];
+    let steps: Vec<Step> =
+        wanted.into_iter().filter_map(|(part, write)| write.map(|write| Step::KeepPodsAway { part, write })).collect();
+    if steps.is_empty() {
+        return None;
+    }
+    let Some(Obstruction { part, why, at }) = &emptying.obstruction else {
+        return Some(Plan::of(steps, Wake::Again, Reason::KeepPodsAway));
+    };
+    if mode != Mode::Gentle {
+        return None;
+    }
+    let again = facts::later(*at, seen.policy.short_retry);
+    let because = Reason::PodsNotKeptAway(why.clone());
+    if again <= seen.now {
+        return Some(Plan::of(steps, Wake::Again, because));
+    }
+    let said = match part {
+        Barrier::Announcement => text::node_condition_failed(why),
+        Barrier::Cordon => text::drain_failed(why),
+    };
+    let write = StatusWrite::deletion_failed(said, seen.now);
+    let steps = write.is_news(seen.machine, seen.policy, seen.now).then_some(Step::Status(write)).into_iter().collect();
+    Some(Plan::of(steps, Wake::By { awaited: Awaited::Retry, at: again }, because))
+}
+
+/// What is said while it waits.
+struct Telling {
+    steps: Vec<Step>,
+    /// When there may be something to say again.
+    again: Option<jiff::Timestamp>,
+}
+
+/// A failure is said at once, and so is the first obstacle that needs somebody's help; what only takes its time, and whatever
+/// changes later, is said at most twice a minute.
+fn tell(seen: &Observed<'_>, node: Lookup<&NodeView>, waiting: &[Blocker], failure: Option<&str>) -> Telling {
+    let (said, state) = match failure {
+        Some(failure) => (text::drain_failed(failure), OperationState::Failed),
+        None => (Stage::Drain.describe(&progress(waiting)), OperationState::Processing),
+    };
+    let old = &seen.machine.status.last_operation;
+    let needs_help = waiting.iter().any(|blocker| needs_help(&blocker.obstacle));
+    let first = !old.description.starts_with("Drain ");
+    let urgent = (failure.is_some() && old.state != OperationState::Failed) || (first && needs_help);
+    if !urgent && waiting.iter().any(|blocker| matches!(blocker.obstacle, Obstacle::Unanswered(_))) {
+        // Who is just being asked again has not changed his mind yet; the answer will wake us.
+        return Telling { steps: Vec::new(), again: None };
+    }
+    let written = old.last_update_time.map(api::Time::timestamp);
+    let pause = seen.policy.drain.progress_pause;
+    match worth_writing(&old.description, &said, written, seen.now, pause) {
+        Worth::Nothing => Telling { steps: Vec::new(), again: None },
+        Worth::At(at) if !urgent => Telling { steps: Vec::new(), again: Some(at) },
+        Worth::At(_) | Worth::Now => {
+            let write = match state {
+                OperationState::Failed => StatusWrite::deletion_failed(said, seen.now),
+                _ => StatusWrite::deletion_goes_on(said, seen.now),
+            };
+            let mut steps = vec![Step::Status(write)];
+            if needs_help {
+                let message = failure.map_or_else(|| progress(waiting), str::to_owned);
+                let notice = Notice { tone: Tone::Warning, reason: events::ours::DRAIN_BLOCKED, message };
+                if let Lookup::Present(node) = node {
+                    steps.push(Step::TellNode {
+                        name: node.name().to_owned(),
+                        uid: node.uid(),
+                        notice: notice.clone(),
+                    });
+                }
+                steps.push(Step::Tell(notice));
+            }
+            Telling { steps, again: None }
+        }
+    }
+}
+
+/// Whether an obstacle goes away by itself, given time.
+fn needs_help(obstacle: &Obstacle) -> bool {
+    match obstacle {
+        Obstacle::Misconfigured { .. }
+        | Obstacle::Failed { .. }
+        | Obstacle::Overdue { .. }
+        | Obstacle::StuckVolumes(_)
+        | Obstacle::SeveralBudgets(_)
+        | Obstacle::Budget { .. }
+        | Obstacle::NamespaceEnding
+        | Obstacle::Unreadable => true,
+        Obstacle::Busy { .. }
+        | Obstacle::Detaching(_)
+        | Obstacle::Reattaching(_)
+        | Obstacle::VolumesUnknown
+        | Obstacle::Ending
+        | Obstacle::Unanswered(_)
+        | Obstacle::Turn
+        | Obstacle::Last => false,
+    }
+}
+
+/// D4: after force, nobody will confirm that a volume is no longer mounted. Its attachments go, so that it can be used elsewhere.
+pub(super) fn detach(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    let Target::Cluster { node, emptying } = seen.target else {
+        return begin_vm_deletion(seen, api::names::descriptions::NO_TARGET_CLUSTER);
+    };
+    let Some(name) = node.present().map(Object::name).or(facts.node_name) else {
+        return begin_vm_deletion(seen, api::names::descriptions::NO_NODE_NAME);
+    };
+    let scene = Scene {
+        name,
+        node,
+        attachments: emptying.attachments(),
+        since: seen.machine.status.last_operation.last_update_time.map(api::Time::timestamp),
+        timeout: request(seen, name, node).timeout,
+        limits: &seen.policy.drain,
+        now: seen.now,
+    };
+    let detachment = detach_volumes(&scene, &emptying.memory);
+    let go_on = |said: String| {
+        let write = StatusWrite::deletion_goes_on(said, seen.now);
+        Plan::of(vec![Step::Status(write)], Wake::Again, Reason::ReadyToDeleteVm)
+    };
+    match detachment.state {
+        State::NoNode => go_on(text::no_attachments_without_node(name)),
+        State::Detached => go_on(text::volumes_detached(name)),
+        State::NoneLive => go_on(text::no_live_attachments(name)),
+        State::GivenUp { live } => go_on(text::attachments_given_up(name, live)),
+        State::Waiting { live, wake } => {
+            let mut steps = Vec::new();
+            if matches!(emptying.attachments, Watched::NotYet) {
+                steps.push(Step::Watch { node: name.to_owned(), what: Watching::Surroundings });
+            }
+            if !detachment.delete.is_empty() {
+                steps.push(Step::Detach { attachments: detachment.delete, notes: detachment.notes });
+            }
+            Plan::of(steps, wake, Reason::Detaching { live })
+        }
+    }
 }

@@ -64,12 +64,12 @@ fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 
 /// D2: which node the machine became. Only then can it be emptied.
 fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    let Target::Cluster { node, pods } = seen.target else {
+    let Target::Cluster { node, emptying } = seen.target else {
         return begin_vm_deletion(seen, descriptions::NO_TARGET_CLUSTER);
     };
     match (node, facts.node_name) {
-        (Lookup::Present(found), _) => emptying::drain(seen, facts, found.name(), node, pods),
-        (_, Some(label)) => emptying::drain(seen, facts, label, node, pods),
+        (Lookup::Present(found), _) => emptying::drain(seen, facts, found.name(), node, emptying),
+        (_, Some(label)) => emptying::drain(seen, facts, label, node, emptying),
         (Lookup::Absent | Lookup::Undecodable, None) => find_node(seen),
     }
 }

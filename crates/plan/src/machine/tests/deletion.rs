@@ -9,9 +9,10 @@ use serde_json::json;
 
 use super::super::*;
 use super::world::World;
+use crate::drain::{self, Answer, Outlook};
 use crate::node::Departure;
 
-fn running() -> World {
+pub(super) fn running() -> World {
     World::running()
 }
 
@@ -25,8 +26,11 @@ fn a_machine_goes_in_this_order_and_leaves_nothing() {
         [
             "set its phase to Terminating",
             "tell: Terminating",
-            "look which pods are on node \"node-1\"",
+            "say Terminating True (ScaleDown) on node \"node-1\"",
+            "cordon node \"node-1\"",
+            "watch the pods of node \"node-1\"",
             "note: Drain successful. Initiate VM deletion",
+            "note that its node is empty",
             "ask the cloud to delete its VM",
             "let go of node \"node-1\"",
             "delete node \"node-1\"",
@@ -73,29 +77,11 @@ fn a_machine_that_nobody_deleted_is_not_taken_apart_whatever_its_status_says(
     assert!(world.machine().metadata.finalizers.as_ref().is_some_and(|list| list.len() == 1));
 }
 
-#[test]
-fn a_node_with_pods_that_anybody_would_miss_keeps_its_vm() {
-    let mut world = running();
-    world.pods_there = vec!["shop/web-1".into()];
-    world.delete();
-    world.settle();
-    assert_eq!(world.vms, 1);
-    let said = &world.machine().status.last_operation.description;
-    assert_eq!(said, "1 pod is still on its node: shop/web-1. Initiate node drain");
-    let Wake::By { awaited: Awaited::Pods, at } = world.plan().wake else { panic!("it must look again") };
-
-    world.pods_there.clear();
-    world.now = at;
-    world.settle();
-    assert!(world.machine.is_none());
-    assert_eq!(world.vms, 0);
-}
-
 #[rstest]
-#[case::marked("Set machine status to termination. Now, getting VM Status", &["look which pods are on node \"node-1\""])]
+#[case::marked("Set machine status to termination. Now, getting VM Status", &["say Terminating True (ScaleDown) on node \"node-1\"", "cordon node \"node-1\""])]
 #[case::by_the_manager("Deleting machine from cloud provider", &["set its phase to Terminating"])]
-#[case::draining("Drain failed due to - boom. Will retry in next sync. Initiate node drain", &["look which pods are on node \"node-1\""])]
-#[case::attachments("Force Drain successful. Delete Volume Attachments", &["ask the cloud to delete its VM"])]
+#[case::draining("Drain failed due to - boom. Will retry in next sync. Initiate node drain", &["say Terminating True (ScaleDown) on node \"node-1\"", "cordon node \"node-1\""])]
+#[case::attachments("Force Drain successful. Delete Volume Attachments", &["note: Node Volumes for node: node-1 are already detached. Moving to VM Deletion. Initiate VM deletion"])]
 #[case::vm("Drain successful. Initiate VM deletion", &["ask the cloud to delete its VM"])]
 #[case::node("VM deletion was successful. Initiate node object deletion", &["let go of node \"node-1\"", "delete node \"node-1\""])]
 #[case::last("Deletion of Node Object \"n\" is successful. Initiate machine object finalizer removal", &["tell: Gone", "remove our finalizer"])]
@@ -220,7 +206,9 @@ fn a_cloud_that_cannot_say_which_node_it_became_is_asked_again(
 #[test]
 fn what_a_cloud_says_does_not_skip_the_drain() {
     let mut world = running();
-    world.pods_there = vec!["shop/Initiate VM deletion".into()];
+    world.add_pod("web-1");
+    let (text, outlook) = ("Initiate VM deletion".to_owned(), Outlook::Lasting);
+    world.verdict = Answer::Failed(drain::Failure { text, outlook, retry_after: None });
     world.delete();
     world.settle();
     assert!(world.text().contains("Initiate VM deletion") && world.text().ends_with("Initiate node drain"));

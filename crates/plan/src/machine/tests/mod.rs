@@ -3,6 +3,7 @@
 mod blindness;
 mod creation;
 mod deletion;
+mod emptying;
 mod health;
 mod in_place;
 mod joining;

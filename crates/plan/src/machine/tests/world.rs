@@ -1,14 +1,17 @@
 //! A world small enough to hold in one hand: one machine, one cloud, one node, and a clock that the test turns.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use api::view::NodeView;
+use api::view::{NodeView, PodView};
 use api::{Code, Machine, MachineClass, Object};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::*;
+use crate::drain::{self, Answer, Note, Verb, Watched};
 use crate::gate::Refusal;
+use crate::node::NodeWrite;
 
 pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
 
@@ -18,9 +21,13 @@ pub(super) struct World {
     pub(super) class: Lookup<MachineClass>,
     pub(super) secret: SecretState,
     pub(super) node: Option<NodeView>,
-    pub(super) pods: PodsOnNode,
+    pub(super) emptying: Emptying,
     /// Who is really on the node.
-    pub(super) pods_there: Vec<String>,
+    pub(super) pods_there: Vec<Arc<PodView>>,
+    /// What the API server answers to evictions and deletions.
+    pub(super) verdict: Answer,
+    /// What it answers to writes on the node, where it does not take them.
+    pub(super) barred: Option<&'static str>,
     pub(super) node_is_unreadable: bool,
     pub(super) joins: bool,
     /// A node of the name that the VM is about to take.
@@ -63,9 +70,11 @@ impl World {
             }))),
             secret: SecretState::Ready,
             node: None,
-            pods: PodsOnNode::NotLooked,
+            emptying: Emptying::default(),
             pods_there: Vec::new(),
             node_is_unreadable: false,
+            verdict: Answer::Accepted,
+            barred: None,
             joins: true,
             namesake: None,
             siblings: crate::permit::Siblings::default(),
@@ -92,7 +101,8 @@ impl World {
     }
 
     pub(super) fn plan(&self) -> Plan {
-        let target = if self.joins { Target::Cluster { node: self.visible(), pods: &self.pods } } else { Target::None };
+        let target =
+            if self.joins { Target::Cluster { node: self.visible(), emptying: &self.emptying } } else { Target::None };
         plan(&Observed {
             machine: self.machine(),
             class: self.class.as_ref(),
@@ -148,6 +158,15 @@ impl World {
                 json!({ "currentStatus": { "phase": phase }, "lastOperation": { "description": description } });
         });
         self
+    }
+
+    /// A pod that somebody would miss.
+    pub(super) fn add_pod(&mut self, name: &str) {
+        let pod = json!({
+            "metadata": { "name": name, "namespace": "shop", "uid": format!("uid-{name}"), "labels": { "app": "web" } },
+            "status": { "phase": "Running" },
+        });
+        self.pods_there.push(Arc::new(serde_json::from_value(pod).unwrap()));
     }
 
     /// The node registers.
@@ -252,26 +271,33 @@ impl World {
                 let patch = write.to_patch(self.machine());
                 self.edit(|m| merge(&mut m["status"], &patch["status"]));
             }
-            Step::PatchNode(patch) => {
-                let mut node = serde_json::to_value(self.node.as_ref().unwrap()).unwrap();
-                if let Some(object) = patch.object_patch() {
-                    merge(&mut node, &object);
+            Step::PatchNode(patch) => self.write_node(patch),
+            Step::KeepPodsAway { part, write } => match self.barred {
+                Some(why) => {
+                    let (part, why, at) = (*part, why.to_owned(), self.now);
+                    self.emptying.obstruction = Some(Obstruction { part, why, at });
                 }
-                if let Some(status) = patch.status_patch() {
-                    merge_status(&mut node["status"], &status["status"]);
-                }
-                self.node = Some(read(node));
-            }
+                None => self.write_node(write),
+            },
             Step::DeleteMachine => self.delete(),
             Step::DeleteNode { .. } => {
                 assert_eq!(self.vms, 0, "a node goes only after its VM: {:#?}", self.diary);
                 self.node = None;
             }
-            Step::LookAtPods { .. } => {
-                let pods = self.pods_there.clone();
-                self.pods =
-                    if pods.is_empty() { PodsOnNode::Clear } else { PodsOnNode::Blocking { pods, at: self.now } };
+            Step::Watch { what: Watching::Pods, .. } => self.look_at_pods(),
+            Step::Watch { what: Watching::Surroundings, .. } => {
+                (self.emptying.budgets, self.emptying.attachments) = (Watched::Seen(vec![]), Watched::Seen(vec![]));
             }
+            Step::Drain { notes, requests } => {
+                self.emptying.memory.take(notes.clone());
+                for request in requests {
+                    self.ask_to_leave(request);
+                }
+                self.look_at_pods();
+            }
+            Step::Detach { notes, .. } => self.emptying.memory.take(notes.clone()),
+            Step::Emptied => {}
+            Step::TellNode { notice, .. } => self.told.push(notice.reason),
             Step::RemoveToken => self.token = TokenKnowledge::Gone,
             Step::Driver(call) => self.vm = self.answer(*call),
             Step::Tell(notice) => {
@@ -279,6 +305,34 @@ impl World {
                 self.said.push(notice.message.clone());
             }
         }
+    }
+
+    fn write_node(&mut self, write: &NodeWrite) {
+        let mut node = serde_json::to_value(self.node.as_ref().unwrap()).unwrap();
+        if let Some(object) = write.object_patch() {
+            merge(&mut node, &object);
+        }
+        if let Some(status) = write.status_patch() {
+            merge_status(&mut node["status"], &status["status"]);
+        }
+        self.node = Some(read(node));
+    }
+
+    fn look_at_pods(&mut self) {
+        self.emptying.pods = Watched::Seen(self.pods_there.clone());
+    }
+
+    fn ask_to_leave(&mut self, request: &drain::Step) {
+        let (pod, verb) = match request {
+            drain::Step::Evict(pod) => (pod, Verb::Evict),
+            drain::Step::Delete(pod) => (pod, Verb::Delete),
+            _ => return,
+        };
+        if self.verdict == Answer::Accepted {
+            self.pods_there.retain(|there| there.uid() != pod.uid);
+        }
+        let note = Note::Answered { pod: pod.uid.clone(), verb, answer: self.verdict.clone(), at: self.now };
+        self.emptying.memory.take([note]);
     }
 
     fn answer(&mut self, call: Call) -> VmKnowledge {

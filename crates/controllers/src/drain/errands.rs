@@ -1,0 +1,212 @@
+//! The requests of a drain, made outside of any worker.
+//!
+//! An eviction can take seconds, and a node can have hundreds of pods. So the requests that a pass asks for run in a task of
+//! their own, a limited number of them at once over all drains. Each answer goes into the drain's memory; a refusal wakes the
+//! machine at once, because nothing else will tell of it, and so does the end of the batch. Right before each request leaves it
+//! is asked once more whether we still lead.
+
+use std::sync::{Arc, Weak};
+
+use api::view::PersistentVolumeSpec;
+use api::{MachineClass, VolumeId, VolumeName};
+use driver::Code;
+use futures::StreamExt;
+use futures::stream;
+use kube::Client;
+use plan::drain::attachments::AttachmentId;
+use plan::drain::{Answer, Claim, Found, Note, PodId, Reply, Step, Verb};
+use runtime::client::Trouble;
+use runtime::lease::Leadership;
+use runtime::queue::Queue;
+use runtime::{Clock, Key, Tasks};
+use tokio::sync::Semaphore;
+
+use super::measure::Measures;
+use super::requests;
+use super::running::Drain;
+use crate::gate::Gate;
+
+/// One request.
+#[derive(Clone, Debug)]
+pub(super) enum Errand {
+    Evict(PodId),
+    Delete(PodId),
+    FindClaim(Claim),
+    FindDisk(VolumeName),
+    DeleteAttachment(AttachmentId),
+}
+
+impl Errand {
+    /// The requests of a step.
+    pub(super) fn of(step: &Step) -> Vec<Self> {
+        match step {
+            Step::Watch => Vec::new(),
+            Step::Evict(pod) => vec![Self::Evict(pod.clone())],
+            Step::Delete(pod) => vec![Self::Delete(pod.clone())],
+            Step::FindClaims(claims) => claims.iter().cloned().map(Self::FindClaim).collect(),
+            Step::FindDisks(volumes) => volumes.iter().cloned().map(Self::FindDisk).collect(),
+        }
+    }
+}
+
+/// Who makes the requests.
+#[derive(Clone)]
+pub(super) struct Errands {
+    pub(super) client: Client,
+    pub(super) gate: Gate,
+    pub(super) leadership: Leadership,
+    /// How many requests may be under way at once.
+    pub(super) places: Arc<Semaphore>,
+    pub(super) queue: Queue<Key>,
+    pub(super) clock: Clock,
+    pub(super) measures: Measures,
+    pub(super) tasks: Tasks,
+}
+
+/// Whether an answer has to be told at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    /// Nobody else will tell.
+    Now,
+    /// The world will show it, or the end of the batch will do.
+    Later,
+}
+
+impl Errands {
+    /// Makes these requests for a drain, until it ends.
+    pub(super) fn run(&self, key: &Key, drain: &Arc<Drain>, class: Option<Arc<MachineClass>>, errands: Vec<Errand>) {
+        let (own, key, stop, process) = (self.clone(), key.clone(), drain.stopping(), self.tasks.stopping());
+        // The task must not keep the drain alive: its end is what stops the task.
+        let drain = Arc::downgrade(drain);
+        self.tasks.spawn("requests of a drain", async move {
+            let at_once = own.places.available_permits().max(1);
+            let work = stream::iter(errands).for_each_concurrent(at_once, |errand| async {
+                let Some((note, news)) = own.make(errand, class.as_deref(), &drain).await else { return };
+                if let Some(drain) = drain.upgrade() {
+                    drain.note([note]);
+                }
+                if news == News::Now {
+                    own.queue.add(key.clone());
+                }
+            });
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = process.cancelled() => {}
+                () = work => own.queue.add(key.clone()),
+            }
+        });
+    }
+
+    /// `None` when we may no longer act: then there is nothing to note either.
+    async fn make(&self, errand: Errand, class: Option<&MachineClass>, drain: &Weak<Drain>) -> Option<(Note, News)> {
+        let _place = self.places.acquire().await.ok()?;
+        self.leadership.check().ok()?;
+        Some(match errand {
+            Errand::Evict(pod) => {
+                let name = Key::new(pod.namespace.as_str(), pod.name.as_str());
+                let answer = answer(requests::evict(&self.client, &name, pod.uid.as_str()).await);
+                self.answered(Verb::Evict, pod.uid, answer)
+            }
+            Errand::Delete(pod) => {
+                let name = Key::new(pod.namespace.as_str(), pod.name.as_str());
+                let outcome = requests::delete(&self.client, &name, pod.uid.as_str()).await;
+                if let (Some(drain), Ok(left)) = (drain.upgrade(), &outcome) {
+                    drain.deleted(&name, pod.uid.as_str(), left.clone());
+                }
+                self.answered(Verb::Delete, pod.uid, answer(outcome.map(drop)))
+            }
+            Errand::DeleteAttachment(AttachmentId { name, uid }) => {
+                let answer = answer(requests::delete_attachment(&self.client, &name, uid.as_str()).await);
+                self.measures.answered("detach", &answer);
+                let note = Note::AttachmentAnswered { attachment: uid, answer, at: self.clock.now() };
+                (note, News::Later)
+            }
+            Errand::FindClaim(claim) => {
+                let volume = self.volume_of(&claim).await;
+                (Note::ClaimFound { claim, volume, at: self.clock.now() }, News::Later)
+            }
+            Errand::FindDisk(volume) => {
+                let id = self.disk_of(&volume, class).await;
+                (Note::DiskFound { volume, id, at: self.clock.now() }, News::Later)
+            }
+        })
+    }
+
+    fn answered(&self, verb: Verb, pod: api::Uid, answer: Answer) -> (Note, News) {
+        let word = match verb {
+            Verb::Evict => "evict",
+            Verb::Delete => "delete",
+        };
+        self.measures.answered(word, &answer);
+        let news = match answer {
+            Answer::Accepted | Answer::Gone => News::Later,
+            Answer::Refused(_) | Answer::Failed(_) => News::Now,
+        };
+        (Note::Answered { pod, verb, answer, at: self.clock.now() }, news)
+    }
+
+    async fn volume_of(&self, claim: &Claim) -> Found<Option<VolumeName>> {
+        let name = Key::new(claim.namespace.as_str(), claim.name.as_str());
+        match requests::claim(&self.client, &name).await {
+            Ok(found) => Found::Known(
+                found.map(|claim| claim.spec.volume_name).filter(|volume| !volume.is_empty()).map(|v| (&*v).into()),
+            ),
+            Err(error) => unreadable("claim", &name.to_string(), &error),
+        }
+    }
+
+    async fn disk_of(&self, volume: &VolumeName, class: Option<&MachineClass>) -> Found<Option<VolumeId>> {
+        let spec = match requests::volume(&self.client, volume.as_str()).await {
+            Ok(Some(volume)) => volume.spec,
+            Ok(None) => return Found::Known(None),
+            Err(error) => return unreadable("volume", volume.as_str(), &error),
+        };
+        match class {
+            Some(class) => self.ask_driver(volume, class, spec).await,
+            None => Found::Known(None), // without its class nobody knows which driver to ask
+        }
+    }
+
+    async fn ask_driver(
+        &self,
+        volume: &VolumeName,
+        class: &MachineClass,
+        spec: PersistentVolumeSpec,
+    ) -> Found<Option<VolumeId>> {
+        match self.gate.volume_ids(class, &[spec]).await {
+            Ok(ids) => Found::Known(ids.into_iter().next().filter(|id| !id.is_empty()).map(|id| id.as_str().into())),
+            Err(error) if matches!(error.code(), Code::Unimplemented | Code::InvalidArgument) => Found::Known(None),
+            Err(error) => {
+                tracing::warn!(volume = volume.as_str(), %error, "the driver did not say which disk this volume is");
+                Found::Unreadable
+            }
+        }
+    }
+}
+
+fn unreadable<T>(kind: &str, name: &str, error: &kube::Error) -> Found<T> {
+    tracing::warn!(kind, name, why = %Trouble::of(error), "could not look up what a pod's disk is");
+    Found::Unreadable
+}
+
+/// What an answer of the API server means.
+fn answer(outcome: Result<(), kube::Error>) -> Answer {
+    match outcome {
+        Ok(()) => Answer::Accepted,
+        Err(kube::Error::Api(status)) => {
+            let details = status.details.as_ref();
+            let causes: Vec<&str> =
+                details.into_iter().flat_map(|details| &details.causes).map(|cause| cause.reason.as_str()).collect();
+            let seconds = details.map_or(0, |details| details.retry_after_seconds);
+            Answer::read(&Reply {
+                code: status.code,
+                message: &status.message,
+                about: details.map_or("", |details| &details.kind),
+                causes: &causes,
+                retry_after: (seconds > 0).then(|| std::time::Duration::from_secs(u64::from(seconds))),
+            })
+        }
+        Err(other) => Answer::lost(Trouble::of(&other).to_string()),
+    }
+}

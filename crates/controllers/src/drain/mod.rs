@@ -1,0 +1,234 @@
+//! What a drain needs of the world: who is on the node, what the budgets and volumes say, and somebody who runs its errands.
+//!
+//! The decisions are in `plan::drain`. Here is what they are made from and what carries them out, and both are made to cost
+//! nothing to anybody else: nothing is watched while nothing is drained, no worker waits for a request, and the number of requests
+//! under way is limited over all drains, so that a write to a Machine never stands behind a thousand evictions.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `watch` | watches that last as long as somebody needs them |
+//! | `pods` | the pods of the nodes being drained, and of no others |
+//! | `running` | the drains that run, what each of them holds, and what wakes them |
+//! | `errands` | evictions, deletions and look-ups, in tasks of their own |
+//! | `requests` | the requests themselves |
+//! | `measure` | what is counted |
+//!
+//! All that a drain holds hangs on one value. It goes when the plan no longer drains, when its machine is gone and when the
+//! process stops, and with it its watches, its requests and its memory. Losing it does no harm: the drain looks again.
+
+mod errands;
+mod measure;
+mod pods;
+mod requests;
+mod running;
+mod watch;
+
+use std::sync::Arc;
+
+use api::view::{PodDisruptionBudgetView, VolumeAttachmentView};
+use api::{MachineClass, Uid};
+use kube::Client;
+use plan::drain::attachments::AttachmentId;
+use plan::drain::{Note, Step, Watched};
+use plan::machine::{Barrier, Emptying, Obstruction, Watching};
+use runtime::cache::{Cache, Cached, Trust};
+use runtime::events::{EventPolicy, EventSink, EventWriter, Notice};
+use runtime::lease::Leadership;
+use runtime::metrics::Metrics;
+use runtime::queue::Queue;
+use runtime::{Clock, Key, Random, Tasks};
+use tokio::sync::Semaphore;
+
+use crate::gate::Gate;
+use errands::{Errand, Errands};
+use measure::Measures;
+use pods::PodWatches;
+use running::Running;
+use watch::{OnDemand, Watcher};
+
+/// How many drains have a watch of their own; the others share one.
+const OWN_WATCHES: usize = 32;
+
+/// How many requests of all drains are under way at once.
+const REQUESTS_AT_ONCE: usize = 32;
+
+/// The drains of one cluster. Clones are the same.
+#[derive(Clone)]
+pub struct Drains {
+    pods: Arc<PodWatches>,
+    budgets: Arc<OnDemand<PodDisruptionBudgetView>>,
+    attachments: Arc<OnDemand<VolumeAttachmentView>>,
+    running: Running,
+    errands: Errands,
+    measures: Measures,
+    node_events: EventSink,
+    clock: Clock,
+}
+
+/// What drains are made from.
+pub struct DrainsParts<'a> {
+    /// The cluster whose nodes are drained.
+    pub client: Client,
+    /// The way to the drivers, who know the ids of volumes.
+    pub gate: Gate,
+    /// Whether we may act.
+    pub leadership: Leadership,
+    /// Whom news of a drain wakes.
+    pub queue: Queue<Key>,
+    /// Where measurements go.
+    pub metrics: &'a Metrics,
+    /// The time.
+    pub clock: Clock,
+    /// Randomness for jitter.
+    pub random: Random,
+    /// Who owns watches and requests.
+    pub tasks: Tasks,
+}
+
+impl Drains {
+    /// No drain runs, nothing is watched.
+    pub fn new(parts: DrainsParts<'_>) -> Self {
+        let DrainsParts { client, gate, leadership, queue, metrics, clock, random, tasks } = parts;
+        let watcher = Watcher { client: client.clone(), clock: clock.clone(), random, tasks: tasks.clone() };
+        let running = Running::new(queue.clone());
+        let measures = Measures::register(metrics, &running);
+        let component = api::names::events::components::MACHINE_CONTROLLER;
+        let policy = EventPolicy::default();
+        let (writer, node_events) =
+            EventWriter::new(client.clone(), component, policy, &clock, &watcher.random, metrics);
+        let stop = tasks.stopping();
+        tasks.spawn("events on nodes", async move {
+            writer.run(stop).await;
+        });
+        let errands = Errands {
+            client,
+            gate,
+            leadership,
+            places: Arc::new(Semaphore::new(REQUESTS_AT_ONCE)),
+            queue: queue.clone(),
+            clock: clock.clone(),
+            measures: measures.clone(),
+            tasks,
+        };
+        Self {
+            pods: Arc::new(PodWatches::new(watcher.clone(), queue, OWN_WATCHES)),
+            budgets: Arc::new(budgets(&watcher, &running)),
+            attachments: Arc::new(attachments(&watcher, &running)),
+            running,
+            errands,
+            measures,
+            node_events,
+            clock,
+        }
+    }
+
+    /// What is known of the emptying of this machine's node.
+    pub(crate) fn sight(&self, key: &Key, uid: &Uid) -> Emptying {
+        let Some(drain) = self.running.of(key, uid) else { return Emptying::default() };
+        let mut emptying = Emptying {
+            budgets: seen(drain.budgets()),
+            attachments: seen(drain.attachments()),
+            memory: drain.memory(),
+            obstruction: drain.obstruction(),
+            ..Emptying::default()
+        };
+        if let Some((pods, unreadable)) = drain.pods() {
+            emptying.pods = Watched::Seen(pods);
+            emptying.unreadable = unreadable;
+        }
+        emptying
+    }
+
+    /// Begins to watch; what is watched already stays so.
+    pub(crate) fn watch(&self, key: &Key, uid: &Uid, node: &str, what: Watching) {
+        let drain = self.running.begin(key, uid, self.clock.now());
+        match what {
+            Watching::Pods => drain.watch_pods(node, || self.pods.open(node, key)),
+            Watching::Surroundings => {
+                drain.watch_surroundings(node, || (self.budgets.hold(), self.attachments.hold()));
+            }
+        }
+    }
+
+    /// Takes notes, then makes these requests, outside of any worker. Their answers become notes, and the last one wakes the
+    /// machine.
+    pub(crate) fn run(&self, key: &Key, uid: &Uid, class: Option<Arc<MachineClass>>, notes: &[Note], steps: &[Step]) {
+        let errands = steps.iter().flat_map(Errand::of).collect();
+        self.send(key, uid, class, notes, errands);
+    }
+
+    /// The same for attachments that are to be deleted.
+    pub(crate) fn detach(&self, key: &Key, uid: &Uid, notes: &[Note], attachments: &[AttachmentId]) {
+        self.send(key, uid, None, notes, attachments.iter().cloned().map(Errand::DeleteAttachment).collect());
+    }
+
+    fn send(&self, key: &Key, uid: &Uid, class: Option<Arc<MachineClass>>, notes: &[Note], errands: Vec<Errand>) {
+        let drain = self.running.begin(key, uid, self.clock.now());
+        drain.note(notes.iter().cloned());
+        if !errands.is_empty() {
+            self.errands.run(key, &drain, class, errands);
+        }
+    }
+
+    /// Remembers that the node could not be kept free of new pods by this means, or that it now is.
+    pub(crate) fn obstructed(&self, key: &Key, uid: &Uid, part: Barrier, obstruction: Option<Obstruction>) {
+        match (self.running.of(key, uid), obstruction) {
+            (None, None) => {}
+            (Some(drain), obstruction) => drain.obstruct(part, obstruction),
+            (None, obstruction) => self.running.begin(key, uid, self.clock.now()).obstruct(part, obstruction),
+        }
+    }
+
+    /// Says something about a Node, where its cluster lets us.
+    pub(crate) fn tell_node(&self, notice: Notice) {
+        self.node_events.emit(notice);
+    }
+
+    /// The node is empty: says how long that took, where it is known which deployment the machine belongs to.
+    pub(crate) fn drained(&self, key: &Key, uid: &Uid, deployment: Option<&str>) {
+        if let Some(drain) = self.running.of(key, uid) {
+            self.measures.drained(key, deployment, self.clock.now().duration_since(drain.begun));
+        }
+    }
+
+    /// Lets go of everything this machine's drain holds.
+    pub(crate) fn release(&self, key: &Key) {
+        self.running.end(key);
+    }
+
+    /// How many drains hold anything.
+    pub fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Whether nothing is held for any drain.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn budgets(watcher: &Watcher, running: &Running) -> OnDemand<PodDisruptionBudgetView> {
+    let (told, synced) = (running.clone(), running.clone());
+    let declare = move || {
+        let running = told.clone();
+        Cache::builder().on_delta(move |_, delta| running.wake_by_budget(delta)).build()
+    };
+    OnDemand::new("poddisruptionbudgets", watcher.clone(), declare, move || synced.wake_all())
+}
+
+fn attachments(watcher: &Watcher, running: &Running) -> OnDemand<VolumeAttachmentView> {
+    let (told, synced) = (running.clone(), running.clone());
+    let declare = move || {
+        let running = told.clone();
+        Cache::builder().on_delta(move |_, delta| running.wake_by_attachment(delta)).build()
+    };
+    OnDemand::new("volumeattachments", watcher.clone(), declare, move || synced.wake_all())
+}
+
+/// What a watch has shown, unless the API server contradicts itself.
+fn seen<K: Cached>(cache: Option<&Cache<K>>) -> Watched<Vec<Arc<K>>> {
+    match cache.filter(|cache| cache.is_synced() && cache.trust() == Trust::Firm) {
+        Some(cache) => Watched::Seen(cache.list()),
+        None => Watched::NotYet,
+    }
+}

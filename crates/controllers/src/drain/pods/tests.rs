@@ -1,0 +1,136 @@
+use std::time::Duration;
+
+use apiserver::{Options, Server};
+use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::queue::RetryPolicy;
+use runtime::{Clock, Metrics, Random, Tasks};
+use serde_json::json;
+
+use super::*;
+
+struct World {
+    server: Server,
+    watches: PodWatches,
+    queue: Queue<Key>,
+    tasks: Tasks,
+}
+
+fn world(own: usize) -> World {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    let now = clock.clone();
+    let server = Server::new(Options::new(Arc::new(move || now.now()), 1));
+    let (metrics, random, tasks) = (Metrics::new().unwrap(), Random::seeded(1), Tasks::new());
+    let spec = ClientSpec::new(UserAgent::new("drain", "0", "test")).within(Duration::from_secs(20));
+    let client = in_process(server.service(), "default", &spec, &metrics.rest);
+    let queue = Queue::new("machine", RetryPolicy::default(), &metrics, &random);
+    let watcher = Watcher { client, clock, random, tasks: tasks.clone() };
+    World { server, watches: PodWatches::new(watcher, queue.clone(), own), queue, tasks }
+}
+
+impl World {
+    fn add(&self, name: &str, node: &str) {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "default" },
+            "spec": { "nodeName": node, "containers": [{ "name": "c", "image": "i" }] },
+        });
+        self.server.insert(&pod).unwrap();
+    }
+
+    fn open(&self, node: &str) -> PodWatch {
+        self.watches.open(node, &Key::new("ns", format!("machine-of-{node}")))
+    }
+
+    /// Requests about pods, as verb and count.
+    fn asked(&self, verb: &str) -> u64 {
+        let counts = self.server.request_counts();
+        counts.iter().filter(|(tally, _)| tally.verb == verb && tally.resource == "pods").map(|(_, count)| count).sum()
+    }
+
+    async fn woken(&self) -> String {
+        self.queue.next().await.key().name.to_string()
+    }
+}
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+fn names(watch: &PodWatch) -> Option<Vec<String>> {
+    use api::Object;
+    watch.pods().map(|pods| pods.iter().map(|pod| pod.name().to_owned()).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_costs_one_list_and_one_watch_and_sees_only_its_node() {
+    let world = world(32);
+    world.add("here", "n1");
+    world.add("elsewhere", "n2");
+    let watch = world.open("n1");
+    assert_eq!(names(&watch), None, "nobody has looked yet");
+    assert_eq!(world.woken().await, "machine-of-n1");
+    assert_eq!(names(&watch).unwrap(), ["here"]);
+    world.add("later", "n1");
+    settle().await;
+    assert_eq!(world.woken().await, "machine-of-n1");
+    assert_eq!(names(&watch).unwrap(), ["here", "later"]);
+    assert_eq!((world.asked("list"), world.asked("watch"), world.server.open_watches()), (1, 1, 1));
+    drop(watch);
+    settle().await;
+    assert_eq!(world.server.open_watches(), 0, "nothing is left behind");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_node_wakes_its_machine_too() {
+    let world = world(32);
+    let watch = world.open("n1");
+    assert_eq!(world.woken().await, "machine-of-n1");
+    assert_eq!(names(&watch).unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn above_the_limit_drains_share_one_watch_that_holds_only_their_pods() {
+    let world = world(2);
+    for n in 0..10 {
+        world.add(&format!("p{n}"), &format!("n{n}"));
+    }
+    let watches: Vec<_> = (0..6).map(|n| world.open(&format!("n{n}"))).collect();
+    settle().await;
+    for (n, watch) in watches.iter().enumerate() {
+        assert_eq!(names(watch).unwrap(), [format!("p{n}")]);
+    }
+    assert_eq!(world.server.open_watches(), 3, "two of their own and one for the rest");
+    assert_eq!(watches[5].cache().len(), 4, "the pods of other nodes are not held");
+
+    let late = world.open("n7");
+    settle().await;
+    assert_eq!(names(&late).unwrap(), ["p7"], "what was not held before is read once");
+    world.add("q7", "n7");
+    settle().await;
+    assert_eq!(names(&late).unwrap(), ["p7", "q7"]);
+    assert_eq!(world.server.open_watches(), 3);
+
+    drop(late);
+    assert_eq!(watches[5].cache().len(), 4, "and let go of when its drain ends");
+    drop(watches);
+    settle().await;
+    assert_eq!(world.server.open_watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_given_back_is_used_again() {
+    let world = world(1);
+    let first = world.open("n1");
+    drop(first);
+    let second = world.open("n2");
+    assert!(matches!(second.source, Source::Own { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutting_down_ends_every_watch() {
+    let world = world(1);
+    let _watches = [world.open("n1"), world.open("n2"), world.open("n3")];
+    settle().await;
+    assert_eq!(world.server.open_watches(), 2);
+    world.tasks.shut_down(Duration::from_secs(1)).await;
+    assert_eq!(world.server.open_watches(), 0);
+}

@@ -1,0 +1,109 @@
+//! The steps of a plan that empty a node.
+
+use api::Object;
+use api::view::NodeView;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use plan::machine::{Barrier, Notice, Obstruction, Plan, Step};
+use plan::node::NodeWrite;
+use runtime::Key;
+use runtime::client::{RetryClass, Trouble};
+use serde_json::{Value, json};
+
+use super::act::{self, Stumble};
+use super::observe::Seen;
+use crate::Cluster;
+use crate::cluster::Target;
+use crate::drain::Drains;
+
+/// Carries out a step about the emptying of a node. Requests to pods and volumes leave the pass and run on their own.
+pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &Step) -> Result<(), Stumble> {
+    let (target, drains) = (act::target(cluster)?, drains(cluster)?);
+    let uid = seen.machine.uid();
+    match step {
+        Step::KeepPodsAway { part, write } => {
+            let obstruction = keep_pods_away(cluster, target, *part, write).await;
+            drains.obstructed(key, &uid, *part, obstruction);
+        }
+        Step::Watch { node, what } => drains.watch(key, &uid, node, *what),
+        Step::Drain { notes, requests } => {
+            let class = seen.class.as_ref().present().cloned();
+            drains.run(key, &uid, class, notes, requests);
+        }
+        Step::Detach { notes, attachments } => drains.detach(key, &uid, notes, attachments),
+        Step::Emptied => drains.drained(key, &uid, plan::permit::deployment(&seen.machine)),
+        Step::TellNode { name, uid, notice } => tell_node(drains, name, uid.as_str(), notice),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Lets go of what is no longer needed.
+pub(super) fn settle(cluster: &Cluster, key: &Key, plan: &Plan) {
+    if let (Some(drains), plan::machine::DrainNeed::Over) = (&cluster.drains, plan.drain) {
+        drains.release(key);
+    }
+}
+
+/// Writes fields that are nobody else's, so any version of this very node will do: its kubelet writes all the time, and must not
+/// hold up a drain. A node that is gone needs no barrier.
+async fn keep_pods_away(cluster: &Cluster, target: &Target, part: Barrier, write: &NodeWrite) -> Option<Obstruction> {
+    let api: Api<NodeView> = Api::all(target.client.clone());
+    let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
+    let answer = match (write.object_patch(), write.status_patch()) {
+        (Some(body), _) => api.patch(name, &parameters, &Patch::Merge(&this_very(body, uid))).await,
+        (None, Some(body)) => api.patch_status(name, &parameters, &Patch::Strategic(&this_very(body, uid))).await,
+        (None, None) => return None,
+    };
+    let error = match answer {
+        Ok(node) => {
+            target.nodes.wrote(node);
+            return None;
+        }
+        Err(error) => error,
+    };
+    if matches!(Trouble::of(&error).class, RetryClass::NotFound | RetryClass::Conflict) {
+        target.nodes.deleted(&Key::cluster(name.as_str()), uid);
+        return None;
+    }
+    let said = match &error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => Trouble::of(other).to_string(),
+    };
+    let why = match part {
+        Barrier::Announcement => format!("failed to create/update conditions on node {name:?}: {said}"),
+        Barrier::Cordon => said,
+    };
+    tracing::warn!(node = name, why, "new pods could not be kept away");
+    Some(Obstruction { part, why, at: cluster.clock.now() })
+}
+
+fn this_very(mut body: Value, uid: &str) -> Value {
+    if let Some(metadata) =
+        body.as_object_mut().and_then(|body| body.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
+    {
+        metadata.insert("uid".into(), json!(uid));
+    }
+    body
+}
+
+fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Notice) {
+    let about = ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    };
+    drains.tell_node(runtime::events::Notice {
+        about,
+        severity: act::severity(notice.tone),
+        reason: notice.reason.into(),
+        message: notice.message.clone(),
+    });
+}
+
+fn drains(cluster: &Cluster) -> Result<&Drains, Stumble> {
+    cluster.drains.as_ref().ok_or(Stumble::Missing("a target cluster"))
+}

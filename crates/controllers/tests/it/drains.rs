@@ -1,0 +1,81 @@
+//! What a drain costs and what it leaves behind. That it works at all is shown by the scenarios, on both API servers.
+
+use std::time::Duration;
+
+use api::MachinePhase;
+use serde_json::json;
+
+use crate::world::{NAMESPACE, World};
+
+/// Puts pods on the node of a machine.
+fn add_pods(world: &World, node: &str, pods: usize) {
+    for n in 0..pods {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": format!("{node}-p{n}"), "namespace": NAMESPACE },
+            "spec": { "nodeName": node, "terminationGracePeriodSeconds": 30, "containers": [{ "name": "c", "image": "i" }] },
+        });
+        world.server.insert(&pod).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_asks_for_this_very_pod_and_counts_what_it_costs() {
+    const PODS: usize = 100;
+    let world = World::new(11);
+    let process = world.start();
+    world.create("m-1").await;
+    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    add_pods(&world, "m-1", PODS);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.server.forget_requests();
+    let begin = world.clock.now();
+    world.delete("m-1").await;
+    world.until("its node is empty", |w| w.server.objects("pods").is_empty()).await;
+    // Half a second is what each pod takes to end, and the world looks five times a second.
+    let took = world.clock.now().duration_since(begin);
+    assert!(took.as_millis() <= 800, "a hundred pods leave in the time of the slowest, not one by one: {took}");
+    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+
+    let requests = world.requests();
+    let about_pods = |what: &str| requests.iter().filter(|request| request.starts_with(what)).count();
+    assert_eq!(about_pods("list pods"), 1, "{requests:#?}");
+    assert_eq!(about_pods("create pods/eviction"), PODS, "one request for each pod");
+    // Eight for the machine and its node, one because it was the last one of its class.
+    assert!(requests.len() <= PODS + 9, "and nothing else that grows with them: {requests:#?}");
+    assert!(process.cluster.drains.as_ref().unwrap().is_empty(), "nothing is held once it is over");
+    assert_eq!(watches_of_pods(&world), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_drains_share_watches_and_leave_none_behind() {
+    const MACHINES: usize = 100;
+    let world = World::new(12);
+    let process = world.start();
+    for n in 0..MACHINES {
+        world.create(&format!("m-{n}")).await;
+    }
+    world.until("all run", |w| (0..MACHINES).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running))).await;
+    for n in 0..MACHINES {
+        add_pods(&world, &format!("m-{n}"), 2);
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (before, mut most) = (world.server.open_watches(), 0);
+    for n in 0..MACHINES {
+        world.delete(&format!("m-{n}")).await;
+    }
+    while world.machine("m-0").is_some() || !world.server.objects("pods").is_empty() {
+        most = most.max(world.server.open_watches());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(most > before && most <= before + 33, "{before} watches became {most}");
+    world.until("all are gone", |w| (0..MACHINES).all(|n| w.machine(&format!("m-{n}")).is_none())).await;
+    assert!(process.cluster.drains.as_ref().unwrap().is_empty());
+    assert_eq!(world.server.open_watches(), before, "every watch of a drain has ended");
+}
+
+fn watches_of_pods(world: &World) -> u64 {
+    let of_controller = |tally: &apiserver::ledger::Tally| {
+        tally.user_agent.starts_with(crate::world::CONTROLLER) && tally.verb == "watch" && tally.resource == "pods"
+    };
+    world.server.request_counts().iter().filter(|(tally, _)| of_controller(tally)).map(|(_, count)| count).sum()
+}

@@ -1,0 +1,71 @@
+//! Hundreds of nodes emptied at once.
+//!
+//! Each watch is a stream for as long as it lasts, and API servers allow a hundred of them on a connection; a request beyond that
+//! does not fail, it waits without a word. So a controller that opens a watch for every node it empties stops writing in the
+//! very moment in which most depends on it.
+
+use std::time::Duration;
+
+use api::{Machine, MachinePhase};
+use futures::FutureExt;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use virtual_cloud::node_life::RUNDOWN_ANNOTATION;
+
+use crate::verdict::promise;
+use crate::workload::is_leaving;
+use crate::{Broken, Scenario, Stage};
+
+/// Every scenario about many drains; it runs on the network, where streams count.
+pub const STORM_SCENARIOS: &[Scenario] = &[Scenario {
+    name: "three_hundred_drains_hold_up_no_write",
+    play: |stage| three_hundred_drains_hold_up_no_write(stage).boxed(),
+}];
+
+const NODES: usize = 300;
+
+/// Longer than all deletions together take to be asked for, so that all drains run at the same time.
+const RUNDOWN: Duration = Duration::from_secs(25);
+
+/// What a write may take while three programs and three hundred kubelets share two processors. One that waits for a stream waits
+/// for as long as the drains last.
+const PROMPT: Duration = Duration::from_secs(5);
+
+async fn three_hundred_drains_hold_up_no_write(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.welcome_pods().await?;
+    for n in 0..NODES {
+        stage.begin_room(n, &json!({})).await?;
+    }
+    for n in 0..NODES {
+        stage.until_phase(n, MachinePhase::Running).await?;
+        let rundown = json!({ RUNDOWN_ANNOTATION: format!("{}s", RUNDOWN.as_secs()) });
+        stage.place(&format!("p-{n}"), n, &json!({ "metadata": { "annotations": rundown } })).await?;
+    }
+    stage
+        .until_pods("all run", |pods| pods.iter().filter(|pod| crate::workload::is_ready(pod)).count() == NODES)
+        .await?;
+    for n in 0..NODES {
+        stage.delete(n).await?;
+    }
+    stage.until_pods("all are told to go", |pods| pods.iter().filter(|pod| is_leaving(pod)).count() == NODES).await?;
+
+    // Over the very connections of the controller: clients of one server share them.
+    let machines: Api<Machine> = Api::namespaced(stage.ground.client("machine-controller"), &stage.namespace);
+    for n in 0..20 {
+        let begin = stage.ground.clock.instant();
+        let patch = json!({ "metadata": { "annotations": { "storm.millwright.dev/probe": n.to_string() } } });
+        let written = machines.patch(&stage.machine_name(n), &PatchParams::default(), &Patch::Merge(patch)).await;
+        written.map_err(Broken::api("write in the middle of the storm"))?;
+        promise(begin.elapsed() < PROMPT, || format!("a write took {:?}", begin.elapsed()))?;
+    }
+    let begin = stage.ground.clock.instant();
+    stage.begin_room(NODES, &json!({})).await?;
+    stage.until_machine(NODES, "has its VM written down", |machine| !machine.spec.provider_id.is_empty()).await?;
+    promise(begin.elapsed() < PROMPT, || format!("a new machine got its VM after {:?}", begin.elapsed()))?;
+    for n in 0..NODES {
+        stage.until_gone(n).await?;
+    }
+    Ok(())
+}
