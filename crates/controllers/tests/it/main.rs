@@ -10,6 +10,7 @@
     reason = "a test that cannot be set up must fail where it stands"
 )]
 
+mod blindness;
 mod costs;
 mod custody;
 mod drains;
@@ -17,8 +18,11 @@ mod gate;
 mod health;
 mod mishaps;
 mod node;
+mod orphans;
 mod replicas;
 mod secrets;
 mod sets;
+mod strangers;
+mod targetless;
 mod tokens;
 mod world;

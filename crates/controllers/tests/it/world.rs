@@ -114,7 +114,13 @@ impl World {
 
     /// Starts a controller process with this driver.
     pub(crate) fn start_with(&self, driver: Arc<dyn driver::Driver>) -> Process {
-        self.start_as(CONTROLLER, Leadership::unguarded(), Tasks::new(), driver)
+        self.start_as(CONTROLLER, Some(self.client(CONTROLLER)), Leadership::unguarded(), Tasks::new(), driver)
+    }
+
+    /// Starts one whose nodes join elsewhere, or nowhere.
+    pub(crate) fn start_towards(&self, target: Option<kube::Client>) -> Process {
+        let driver = Arc::new(self.cloud.clone());
+        self.start_as(CONTROLLER, target, Leadership::unguarded(), Tasks::new(), driver)
     }
 
     /// Starts a replica that acts only while it holds the lease. Everything it sends carries `agent`, its election too.
@@ -137,10 +143,17 @@ impl World {
             elector.run(stop).await;
             group.stop(); // as the binary does: a process that has lost its lease ends
         });
-        self.start_as(agent, leadership, tasks, Arc::new(self.cloud.clone()))
+        self.start_as(agent, Some(self.client(agent)), leadership, tasks, Arc::new(self.cloud.clone()))
     }
 
-    fn start_as(&self, agent: &str, leadership: Leadership, tasks: Tasks, driver: Arc<dyn driver::Driver>) -> Process {
+    fn start_as(
+        &self,
+        agent: &str,
+        target: Option<kube::Client>,
+        leadership: Leadership,
+        tasks: Tasks,
+        driver: Arc<dyn driver::Driver>,
+    ) -> Process {
         let metrics = Metrics::new().unwrap();
         let random = self.random.fork();
         let (writer, events) = EventWriter::new(
@@ -160,7 +173,7 @@ impl World {
             namespace: NAMESPACE.into(),
             control: client.clone(),
             control_core: client.clone(),
-            target: Some(client),
+            target,
             drivers: Drivers::new().with("virtual", driver),
             leadership,
             events,
@@ -226,6 +239,13 @@ impl World {
     pub(crate) fn tokens(&self) -> Vec<Value> {
         let secrets = self.server.objects("secrets").into_iter().map(|object| (*object).clone());
         secrets.filter(|secret| secret["type"] == "bootstrap.kubernetes.io/token").collect()
+    }
+
+    /// Every message that was told under this reason.
+    pub(crate) fn told(&self, reason: &str) -> Vec<String> {
+        let all = self.server.objects("events");
+        let ours = all.iter().filter(|event| event["reason"] == reason);
+        ours.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
     /// Waits until something holds, at most an hour of virtual time.

@@ -1,0 +1,195 @@
+//! What must hold while we do not see, and after.
+
+use std::time::Duration;
+
+use api::MachinePhase;
+use apiserver::faults::{After, Verb};
+use driver::Method;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use plan::machine::Sight;
+use serde_json::json;
+
+use crate::world::{CONTROLLER, Process, World};
+
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+async fn running(seed: u64, count: usize) -> (World, Process) {
+    let world = World::new(seed);
+    let process = world.start();
+    for n in 0..count {
+        world.create(&format!("m-{n}")).await;
+    }
+    world.until("all run", |w| all_run(w, count)).await;
+    (world, process)
+}
+
+fn all_run(world: &World, count: usize) -> bool {
+    (0..count).all(|n| world.phase(&format!("m-{n}")) == Some(MachinePhase::Running))
+}
+
+/// The controller alone cannot reach the API server, or part of it. Its open watches last for up to two minutes more.
+fn cut_off(world: &World, resource: Option<&str>, lasting: Duration) {
+    let until = world.clock.now() + jiff::SignedDuration::try_from(lasting).unwrap();
+    let rule = world.server.faults().on_any().by_agent(CONTROLLER).until(until);
+    match resource {
+        Some(resource) => rule.of(resource).disconnect(),
+        None => rule.disconnect(),
+    };
+}
+
+fn frozen(process: &Process) -> bool {
+    process.cluster.sight.now() == Sight::Frozen
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_gone_for_an_hour_costs_no_machine() {
+    let (world, process) = running(1, 3).await;
+    cut_off(&world, None, HOUR);
+    tokio::time::sleep(5 * MINUTE).await;
+    assert!(frozen(&process));
+    assert_eq!(world.cloud.count(Method::Create), 3);
+    tokio::time::sleep(2 * HOUR).await;
+    assert!(!frozen(&process));
+    assert!(all_run(&world, 3));
+    assert_eq!((world.cloud.count(Method::Create), world.cloud.count(Method::Delete)), (3, 0));
+    assert_eq!(world.told("Thawed").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_see_nodes_makes_no_vm_and_gives_nobody_up_but_deletes_what_was_to_be_deleted() {
+    let (world, process) = running(2, 4).await;
+    let ill = &world.cloud.vms_of("m-0")[0].id;
+    world.cloud.hang(ill);
+    world.until("it is ill", |w| w.phase("m-0") == Some(MachinePhase::Unknown)).await;
+    cut_off(&world, Some("nodes"), HOUR);
+    tokio::time::sleep(4 * MINUTE).await;
+    assert!(frozen(&process));
+    let said = world.told("Frozen");
+    assert_eq!(
+        said,
+        ["nothing new is made and nobody is given up, because the API server of the target cluster does not answer"]
+    );
+    world.create("m-9").await;
+    world.delete("m-1").await;
+    tokio::time::sleep(40 * MINUTE).await;
+    assert_eq!(world.phase("m-0"), Some(MachinePhase::Unknown), "longer ill than it may be, but who knows");
+    assert_eq!(world.cloud.vms_of("m-9").len(), 0);
+    assert_eq!(world.cloud.vms_of("m-1").len(), 0, "its VM goes; its Node cannot be reached yet");
+
+    world.cloud.revive(ill);
+    world.until("the node is seen again", |_| !frozen(&process)).await;
+    world.until("all go on", |w| all_run(w, 1) && w.phase("m-9") == Some(MachinePhase::Running)).await;
+    assert!(world.machine("m-1").is_none());
+    assert_eq!(world.told("GivenUp"), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_joined_while_nobody_looked_was_not_late() {
+    let mut world = World::new(3);
+    world.policy.creation_timeout = 3 * MINUTE;
+    let process = world.start();
+    tokio::time::sleep(MINUTE).await;
+    world.server.faults().on(Verb::Watch).of("nodes").by_agent(CONTROLLER).drop_watch(After::Time(Duration::ZERO));
+    cut_off(&world, Some("nodes"), HOUR);
+    tokio::time::sleep(2 * MINUTE).await;
+    world.create("m-0").await;
+    // Made in the half minute in which nobody is sure yet, it joins unseen.
+    tokio::time::sleep(20 * MINUTE).await;
+    assert!(frozen(&process));
+    assert_ne!(world.phase("m-0"), Some(MachinePhase::Failed));
+    world.server.faults().calm();
+    world.until("it runs", |w| all_run(w, 1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_still_ill_when_we_see_again_gets_its_whole_patience() {
+    let (world, process) = running(4, 3).await;
+    world.cloud.hang(&world.cloud.vms_of("m-0")[0].id);
+    world.until("it is ill", |w| w.phase("m-0") == Some(MachinePhase::Unknown)).await;
+    cut_off(&world, Some("nodes"), 30 * MINUTE);
+    tokio::time::sleep(3 * MINUTE).await;
+    world.until("we see again", |_| !frozen(&process)).await;
+    let description = |w: &World| w.machine("m-0").unwrap().status.last_operation.description;
+    world.until("its patience starts over", |w| description(w).contains("Machine Health Timeout was reset")).await;
+    assert_eq!(world.phase("m-0"), Some(MachinePhase::Unknown));
+    tokio::time::sleep(9 * MINUTE).await;
+    assert_eq!(world.phase("m-0"), Some(MachinePhase::Unknown));
+    world.until("it is given up", |w| w.phase("m-0") == Some(MachinePhase::Failed)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_comes_and_goes_does_not_add_up_to_a_freeze() {
+    let (world, process) = running(5, 2).await;
+    for _ in 0..10 {
+        cut_off(&world, Some("nodes"), Duration::from_secs(20));
+        for _ in 0..40 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(!frozen(&process));
+        }
+    }
+    assert_eq!(world.told("Frozen"), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_at_the_door_is_not_silence() {
+    let (world, process) = running(6, 2).await;
+    let until = world.clock.now() + jiff::SignedDuration::from_mins(4);
+    world.server.faults().on(Verb::READS).of("nodes").by_agent(CONTROLLER).until(until).throttle(Some(1));
+    for _ in 0..300 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!frozen(&process));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_kubeconfig_at_the_start_gives_nobody_up_at_once_and_says_so() {
+    let (world, process) = running(7, 5).await;
+    process.kill().await;
+    let elsewhere = World::new(70);
+    let process = world.start_towards(Some(elsewhere.client(CONTROLLER)));
+    world.until("it is noticed", |_| frozen(&process)).await;
+    assert!(all_run(&world, 5), "nothing was concluded from it");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(
+        world.told("Frozen"),
+        ["nothing new is made and nobody is given up, because 5 of 5 Nodes were gone at once"]
+    );
+    world.until("a second count says the same", |_| !frozen(&process)).await;
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!(world.cloud.count(Method::Delete), 0);
+    let right = world.start();
+    process.kill().await;
+    world.until("the right one finds all well", |w| all_run(w, 5)).await;
+    assert!(!frozen(&right));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_gone_from_one_list_freeze_us_until_a_second_count() {
+    let world = World::new(8);
+    world.server.faults().on(Verb::Watch).of("nodes").by_agent(CONTROLLER).times(2).stall_watch(After::Time(MINUTE));
+    let process = world.start();
+    for n in 0..5 {
+        world.create(&format!("m-{n}")).await;
+    }
+    world.until("all run", |w| all_run(w, 5)).await;
+    tokio::time::sleep(MINUTE).await; // the watch is silent by now
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(world.client("vandal"));
+    for n in 0..5 {
+        let vm = &world.cloud.vms_of(&format!("m-{n}"))[0];
+        world.cloud.hang(&vm.id); // or its kubelet would register again
+        let name = vm.node_name.as_str();
+        let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        nodes.patch(name, &PatchParams::default(), &free).await.unwrap();
+        nodes.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    world.server.compact(world.server.revision());
+    world.until("the next list lacks them", |_| frozen(&process)).await;
+    assert!(all_run(&world, 5), "frozen before anyone was told of a single one");
+    let begin = world.clock.now();
+    world.until("they are counted again", |_| !frozen(&process)).await;
+    let lasted = world.clock.now().duration_since(begin).as_secs();
+    assert!((29..40).contains(&lasted), "{lasted} s");
+    world.until("each is missed", |w| w.phase("m-0") == Some(MachinePhase::Unknown)).await;
+}

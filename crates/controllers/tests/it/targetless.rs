@@ -1,0 +1,59 @@
+//! Without a cluster that nodes join: machines are made and deleted, and nobody asks for a Node.
+
+use std::time::Duration;
+
+use api::MachinePhase;
+use api::names::labels;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::world::World;
+
+async fn available(world: &World, name: &str) {
+    world.create(name).await;
+    world.until("it is available", |w| w.phase(name) == Some(MachinePhase::Available)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_made_and_deleted_and_no_node_is_asked_for() {
+    let world = World::new(1);
+    let _process = world.start_towards(None);
+    available(&world, "m-0").await;
+    let machine = world.machine("m-0").unwrap();
+    assert_eq!(machine.status.last_operation.description, "Created machine on cloud provider");
+    assert!(machine.metadata.labels.unwrap_or_default().get(labels::NODE).is_none(), "nothing is linked");
+    assert!(!machine.status.addresses.is_empty(), "that is how it is found");
+    tokio::time::sleep(Duration::from_hours(3)).await;
+    assert_eq!(world.phase("m-0"), Some(MachinePhase::Available), "nothing has to join, so nothing is late");
+
+    world.delete("m-0").await;
+    world.until("it is gone", |w| w.machine("m-0").is_none()).await;
+    assert!(world.cloud.vms().is_empty());
+    let asked: Vec<_> =
+        world.requests().into_iter().filter(|request| request.contains("nodes") || request.contains("pods")).collect();
+    assert_eq!(asked, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leftover_link_to_a_node_is_harmless() {
+    let world = World::new(2);
+    let _process = world.start_towards(None);
+    available(&world, "m-0").await;
+    let link = Patch::Merge(json!({ "metadata": { "labels": { labels::NODE: "long-gone" } } }));
+    world.machines().patch("m-0", &PatchParams::default(), &link).await.unwrap();
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(world.phase("m-0"), Some(MachinePhase::Available));
+    world.delete("m-0").await;
+    world.until("it is gone", |w| w.machine("m-0").is_none()).await;
+    assert!(world.cloud.vms().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn vms_without_a_machine_are_collected_all_the_same() {
+    let world = World::new(3);
+    let _process = world.start_towards(None);
+    let spec = virtual_cloud::Spec::decode(&json!({})).unwrap();
+    world.cloud.plant(spec, Some("nobody".into())).unwrap();
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert!(world.cloud.vms().is_empty());
+}
