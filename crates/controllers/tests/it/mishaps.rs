@@ -185,6 +185,9 @@ async fn an_etcd_put_back_to_an_older_copy_deletes_no_vm_and_doubles_none() {
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert!(world.machine("m-2").is_none(), "it is lost with all that was written since");
     assert_eq!((world.cloud.count(Method::Create), world.cloud.count(Method::Delete)), (3, 0));
+    assert!(world.cloud.count(Method::List) > 3, "VMs were looked at all the while");
+    let told = world.told("OrphanVMsHeldBack");
+    assert!(told.iter().any(|message| message.contains("gone back to a time before it")), "{told:?}");
     assert_eq!(world.machine("m-1").unwrap().spec.provider_id, world.cloud.vms_of("m-1")[0].provider_id.as_str());
     world.create("m-3").await;
     world.until("life goes on", running("m-3")).await;

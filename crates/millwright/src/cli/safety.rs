@@ -1,0 +1,93 @@
+//! How careful to be.
+
+use std::time::Duration;
+
+use clap::Args;
+use plan::Policy;
+use plan::safety::{Limit, SafetyPolicy};
+
+use super::go_duration;
+
+/// What keeps mistakes from costing machines.
+#[derive(Debug, Args)]
+pub(crate) struct Safety {
+    /// How long an API server may be silent before nothing new is made and nobody is given up.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = go_duration)]
+    machine_safety_apiserver_statuscheck_timeout: Duration,
+    /// How often a silent API server is asked once that is so.
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = go_duration)]
+    machine_safety_apiserver_statuscheck_period: Duration,
+    /// How long an answer to that question may take.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = go_duration)]
+    machine_safety_apiserver_statuscheck_patience: Duration,
+    /// How long an API server may answer and yet not let us watch Machines or Nodes before it counts as silent.
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = go_duration)]
+    machine_safety_refused_watch_timeout: Duration,
+    /// The share of all Nodes, and three in any case, that may be gone at once before it is taken for a mistake.
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u8).range(0..=100))]
+    machine_safety_vanished_nodes_percentage: u8,
+    /// How often all VMs are listed in search of some without a Machine.
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = go_duration)]
+    machine_safety_orphan_vms_period: Duration,
+    /// How soon after one such scan an event may start the next.
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = go_duration)]
+    machine_safety_orphan_vms_min_interval: Duration,
+    /// Let one scan delete any number of VMs without a Machine, and not only three or a tenth of all.
+    #[arg(long)]
+    machine_safety_orphan_vms_unlimited: bool,
+}
+
+impl Safety {
+    /// The policy with these limits in it.
+    pub(crate) fn apply(&self, policy: Policy) -> Policy {
+        let defaults = SafetyPolicy::default();
+        let safety = SafetyPolicy {
+            freeze_after: self.machine_safety_apiserver_statuscheck_timeout,
+            ask_blind_every: self.machine_safety_apiserver_statuscheck_period,
+            ask_patience: self.machine_safety_apiserver_statuscheck_patience,
+            refused_after: self.machine_safety_refused_watch_timeout,
+            vanished_nodes: Limit::Share { at_least: 3, percent: self.machine_safety_vanished_nodes_percentage },
+            orphan_period: self.machine_safety_orphan_vms_period,
+            orphan_interval: self.machine_safety_orphan_vms_min_interval,
+            orphan_limit: if self.machine_safety_orphan_vms_unlimited { Limit::Any } else { defaults.orphan_limit },
+            ..defaults
+        };
+        Policy { safety, ..policy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Parser, error::ErrorKind};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        safety: Safety,
+    }
+
+    fn policy(flags: &[&str]) -> Result<SafetyPolicy, ErrorKind> {
+        let line = Line::try_parse_from(["millwright"].iter().chain(flags)).map_err(|error| error.kind())?;
+        Ok(line.safety.apply(Policy::default()).safety)
+    }
+
+    #[test]
+    fn without_flags_safety_is_as_careful_as_the_planners_are() {
+        assert_eq!(policy(&[]), Ok(SafetyPolicy::default()));
+    }
+
+    #[test]
+    fn safety_flags_are_spelled_as_in_existing_manifests() {
+        let given = policy(&[
+            "--machine-safety-apiserver-statuscheck-timeout=40s",
+            "--machine-safety-apiserver-statuscheck-period=2m",
+            "--machine-safety-orphan-vms-period=30m",
+            "--machine-safety-orphan-vms-unlimited",
+        ])
+        .unwrap();
+        assert_eq!((given.freeze_after, given.ask_blind_every), (Duration::from_secs(40), Duration::from_mins(2)));
+        assert_eq!((given.orphan_period, given.orphan_limit), (Duration::from_mins(30), Limit::Any));
+        assert_eq!(policy(&["--machine-safety-vanished-nodes-percentage=101"]), Err(ErrorKind::ValueValidation));
+    }
+}
