@@ -45,6 +45,7 @@ scenarios![
     a_vm_that_vanishes_is_noticed_and_its_machine_can_go,
     a_name_is_free_again_as_soon_as_its_machine_is_gone,
     a_secret_broken_in_use_stops_neither_life_nor_deletion,
+    a_vm_that_belongs_to_nobody_is_collected_and_nobody_elses,
 ];
 
 async fn a_machine_joins_and_leaves_nothing_behind(stage: &Stage) -> Result<(), Broken> {
@@ -248,4 +249,27 @@ async fn a_replica_on_standby_takes_over_when_the_leader_dies(stage: &Stage) -> 
     stage.delete(0).await?;
     stage.until_gone(0).await?;
     promise(second.cluster.leadership.check().is_ok(), || "nobody leads".to_owned())
+}
+
+async fn a_vm_that_belongs_to_nobody_is_collected_and_nobody_elses(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create(0).await?;
+    let machine = stage.until_phase(0, MachinePhase::Running).await?;
+    let spec = virtual_cloud::Spec::decode(&json!({ "join": "never" }));
+    let spec = spec.map_err(|error| Broken::Promise(format!("the cloud refuses its own words: {error}")))?;
+    let orphans = ["nobody", machine.name()];
+    for name in orphans {
+        let planted = stage.cloud.plant(spec.clone(), Some(name.into()));
+        promise(planted.is_some(), || "the cloud is full".to_owned())?;
+    }
+    let begin = stage.ground.clock.instant();
+    let limit = stage.policy.creation_timeout + 2 * stage.policy.safety.orphan_period + stage.ground.pace.patience / 4;
+    while stage.cloud.vms().len() > 1 {
+        promise(begin.elapsed() < limit, || format!("still there: {:?}", stage.cloud.vms()))?;
+        tokio::time::sleep(stage.ground.pace.glance).await;
+    }
+    promise(begin.elapsed() >= stage.policy.creation_timeout, || "they went before they were old".to_owned())?;
+    let left: Vec<_> = stage.cloud.vms().into_iter().map(|vm| vm.provider_id).collect();
+    promise(left == [machine.spec.provider_id.clone()], || format!("left: {left:?}"))?;
+    stage.until_phase(0, MachinePhase::Running).await.map(drop)
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plan::safety::SafetyPolicy;
 use plan::{Policy, drain};
 use serde_json::{Value, json};
 
@@ -74,6 +75,12 @@ impl Pace {
                     illness: Duration::from_secs(5),
                     progress_pause: Duration::from_secs(2),
                     ..drain::Limits::default()
+                },
+                safety: SafetyPolicy {
+                    orphan_period: Duration::from_secs(5),
+                    orphan_interval: Duration::from_secs(1),
+                    look_again_after: Duration::from_secs(1),
+                    ..SafetyPolicy::default()
                 },
                 ..Policy::default()
             },

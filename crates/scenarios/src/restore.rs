@@ -4,16 +4,17 @@
 //! this sees Machines without VMs, VMs without Machines, and Nodes that came from nowhere; one that acts on it deletes what people
 //! still use. Ours must notice, doubt, read everything again, and delete nothing that nobody asked it to delete.
 //!
-//! VMs whose Machines went away with the restore stay: whose they are is for a person to say, or for the orphan collection, which does
-//! not exist yet.
+//! VMs whose Machines went away with the restore stay: nobody deleted those Machines, so whose they are is for a person to say. The
+//! collection of orphans runs all the while, looks at them often enough to have them deleted, and says that it does not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::MachinePhase;
+use api::names::events::ours;
 use control_plane::{Binaries, ControlPlane, Options};
 use driver::Method;
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use kube::core::DynamicObject;
@@ -31,8 +32,9 @@ const BEFORE: usize = 3;
 const ALL: usize = 5;
 /// Writes between the copy and the disaster.
 const WRITES: usize = 300;
-/// How long nothing may be deleted, at the pace of seconds: many times the longest retry.
-const WATCHED: Duration = Duration::from_secs(20);
+/// How long nothing may be deleted, at the pace of seconds: many times the longest retry, and long enough for a VM without a Machine
+/// to be collected (a creation timeout and two scans).
+const WATCHED: Duration = Duration::from_secs(40);
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A controller, its machines, and a control plane that forgets.
@@ -127,6 +129,7 @@ impl Story {
         told.push(("the_caches_notice_that_time_went_back", self.until_noticed().await));
         told.push(("no_vm_and_no_node_is_deleted", self.nothing_goes(&possessions, &kept).await));
         told.push(("the_caches_are_trusted_again", self.until_trusted().await));
+        told.push(("people_are_told_of_vms_whose_machines_were_forgotten", self.until_told().await));
         told.push(("machines_from_before_still_run", self.still_running().await));
         told.push(("the_controller_still_works", self.one_more_life().await));
         told.push(("only_what_somebody_asked_for_was_deleted", self.one_deletion(&possessions)));
@@ -237,6 +240,19 @@ impl Story {
             promise(machine.metadata.deletion_timestamp.is_none(), || format!("machine {n} is being deleted"))?;
         }
         Ok(())
+    }
+
+    async fn until_told(&self) -> Result<(), Broken> {
+        let begin = self.ground.clock.instant();
+        loop {
+            let events = self.stage.api::<Event>().list(&ListParams::default()).await;
+            let events = events.map_err(Broken::api("list Events"))?;
+            if events.items.iter().any(|event| event.reason.as_deref() == Some(ours::ORPHANS_HELD_BACK)) {
+                return Ok(());
+            }
+            promise(begin.elapsed() < PATIENCE, || "nobody says that VMs without a Machine are left alone".to_owned())?;
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
     }
 
     /// A machine that is made and deleted as ever.

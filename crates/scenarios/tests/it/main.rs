@@ -56,6 +56,11 @@ fn every_scenario_is_a_test_here() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_vm_that_belongs_to_nobody_is_collected_and_nobody_elses() {
+    holds_in_memory("a_vm_that_belongs_to_nobody_is_collected_and_nobody_elses").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_machine_joins_and_leaves_nothing_behind() {
     holds_in_memory("a_machine_joins_and_leaves_nothing_behind").await;
 }
