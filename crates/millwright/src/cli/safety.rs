@@ -10,6 +10,10 @@ use super::go_duration;
 
 /// What keeps mistakes from costing machines.
 #[derive(Debug, Args)]
+#[allow(
+    clippy::struct_field_names,
+    reason = "the flags are named after the fields, and existing manifests name the flags"
+)]
 pub(crate) struct Safety {
     /// How long an API server may be silent before nothing new is made and nobody is given up.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = go_duration)]
