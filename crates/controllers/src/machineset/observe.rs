@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::view::NodeView;
 use api::{Machine, MachineName, MachineSet, Object, Uid};
 use jiff::{SignedDuration, Timestamp};
-use plan::machineset::{Kin, Luck, NodeSays, Observed, Outstanding, Unreadable};
+use plan::machineset::{Kin, Luck, Observed, Outstanding, Unreadable};
 use runtime::Key;
 use runtime::cache::{Lookup, Remains};
 use runtime::expectations::Expected;
@@ -17,7 +18,7 @@ use crate::indexes::{MACHINES_BY_OWNER, ORPHAN, ORPHAN_MACHINES};
 /// What was seen, kept alive for the planner and for the steps that follow.
 pub(super) struct Seen {
     pub(super) set: Arc<MachineSet>,
-    machines: Vec<(Arc<Machine>, NodeSays)>,
+    machines: Vec<(Arc<Machine>, plan::Lookup<Arc<NodeView>>)>,
     unreadable: Vec<Unreadable>,
     outstanding: Outstanding,
     refused: BTreeMap<Uid, Timestamp>,
@@ -32,7 +33,7 @@ pub(super) fn observe(cluster: &Cluster, fleet: &Fleet, key: &Key, set: Arc<Mach
     let mut machines = cluster.machines.find(&MACHINES_BY_OWNER, uid.as_str());
     machines.extend(cluster.machines.find(&ORPHAN_MACHINES, ORPHAN));
     machines.sort_by(|a, b| a.name().cmp(b.name()));
-    let machines = machines.into_iter().map(|machine| (machine.clone(), node_says(cluster, &machine))).collect();
+    let machines = machines.into_iter().map(|machine| (machine.clone(), node_of(cluster, &machine))).collect();
     let unreadable = cluster.machines.undecodable().iter().filter(|left| is_owned(left, &uid)).map(unread).collect();
     let (refused, luck) = (fleet.memory.refused(key), fleet.memory.luck(key, &fleet.random));
     Seen { set, machines, unreadable, outstanding, refused, luck: Luck(luck), now: cluster.clock.now() }
@@ -52,17 +53,13 @@ fn outstanding(cluster: &Cluster, fleet: &Fleet, key: &Key) -> Outstanding {
     unseen
 }
 
-fn node_says(cluster: &Cluster, machine: &Machine) -> NodeSays {
-    let found = cluster
-        .target
-        .as_ref()
-        .zip(machine.node_name())
-        .map(|(target, node)| target.nodes.look_up(&Key::cluster(node.as_str())));
-    NodeSays::of(found.as_ref().map(|found| match found {
+fn node_of(cluster: &Cluster, machine: &Machine) -> plan::Lookup<Arc<NodeView>> {
+    let Some((target, node)) = cluster.target.as_ref().zip(machine.node_name()) else { return plan::Lookup::Absent };
+    match target.nodes.look_up(&Key::cluster(node.as_str())) {
         Lookup::Absent => plan::Lookup::Absent,
-        Lookup::Present(node) => plan::Lookup::Present(&**node),
+        Lookup::Present(node) => plan::Lookup::Present(node),
         Lookup::Undecodable(_) => plan::Lookup::Undecodable,
-    }))
+    }
 }
 
 fn is_owned(left: &Remains, uid: &Uid) -> bool {
@@ -82,7 +79,7 @@ fn unread(left: &Arc<Remains>) -> Unreadable {
 impl Seen {
     /// The machines as the planner takes them.
     pub(super) fn kin(&self) -> Vec<Kin<'_>> {
-        self.machines.iter().map(|(machine, node)| Kin { machine, node: node.clone() }).collect()
+        self.machines.iter().map(|(machine, node)| Kin { machine, node: node.as_ref().map(|node| &**node) }).collect()
     }
 
     /// The planner's view of it.

@@ -7,12 +7,8 @@
 use std::time::Duration;
 
 use api::Uid;
-use jiff::{SignedDuration, Timestamp};
 
-/// `from` plus a duration, held at the end of time instead of failing.
-pub(super) fn later(from: Timestamp, by: Duration) -> Timestamp {
-    SignedDuration::try_from(by).ok().and_then(|by| from.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
-}
+pub(super) use crate::wake::later;
 
 /// The pause after this many attempts in a row came to nothing.
 pub(super) fn pause(of: &Uid, attempts: u32, first: Duration, longest: Duration) -> Duration {

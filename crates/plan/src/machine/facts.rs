@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use api::names::{annotations, finalizers, labels};
 use api::{GoDuration, Machine, MachinePhase, Object, SpecDuration};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::Observed;
 use crate::Policy;
+pub(super) use crate::wake::later;
 
 /// A Machine, read once.
 #[derive(Clone, Debug)]
@@ -110,11 +111,6 @@ pub(super) fn node_conditions<'a>(machine: &'a Machine, policy: &'a Policy) -> V
         Some(list) => list.split(',').collect(),
         None => policy.node_conditions.iter().map(String::as_str).collect(),
     }
-}
-
-/// `now` plus a duration, held at the end of time instead of failing.
-pub(super) fn later(now: Timestamp, by: Duration) -> Timestamp {
-    SignedDuration::try_from(by).ok().and_then(|d| now.checked_add(d).ok()).unwrap_or(Timestamp::MAX)
 }
 
 /// A string that counts only if it says something: in this API an empty one and a missing one mean the same.

@@ -4,40 +4,18 @@ use std::collections::BTreeMap;
 
 use api::names::labels;
 use api::view::NodeView;
-use api::{Machine, MachineName, MachinePhase, Object, PreserveValue, Uid, UpdateResult};
+use api::{Machine, MachineName, MachinePhase, Object, Uid, UpdateResult};
 
 use super::Observed;
 use crate::Lookup;
 
-/// A machine, and what its node says about preserving it.
+/// A machine and its node.
 #[derive(Clone, Debug)]
 pub struct Kin<'a> {
     /// The machine.
     pub machine: &'a Machine,
-    /// Its node's word.
-    pub node: NodeSays,
-}
-
-/// What a machine's node says about preserving it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeSays {
-    /// There is none to ask: the machine is linked to no node, its node cannot be read, or there is no target cluster.
-    NoNode,
-    /// The node it is linked to is not there.
-    Gone,
-    /// The node's annotation; `None` if it has none.
-    Preserve(Option<PreserveValue>),
-}
-
-impl NodeSays {
-    /// What was found of the node that a machine is linked to; `None` if it is linked to none.
-    pub fn of(node: Option<Lookup<&NodeView>>) -> Self {
-        match node {
-            None | Some(Lookup::Undecodable) => Self::NoNode,
-            Some(Lookup::Absent) => Self::Gone,
-            Some(Lookup::Present(node)) => Self::Preserve(node.preserve()),
-        }
-    }
+    /// The node it is linked to. What is looked at is its word on preserving the machine.
+    pub node: Lookup<&'a NodeView>,
 }
 
 /// A machine of the set that cannot be read.

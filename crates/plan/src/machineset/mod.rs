@@ -36,7 +36,7 @@ use crate::{Awaited, Policy, Wake};
 
 pub use birth::Luck;
 pub use claim::{Claim, Ownership};
-pub use member::{Kin, NodeSays, Unreadable};
+pub use member::{Kin, Unreadable};
 pub use policy::{InPlaceRank, MinReady, Replacement, SetPolicy};
 pub use reason::Reason;
 pub use status::{Doing, Failure, StatusWrite, status};

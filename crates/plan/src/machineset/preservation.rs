@@ -2,7 +2,7 @@
 //!
 //! A Failed machine is normally replaced. Users may ask to preserve one, on the machine or on its node, and a set may ask for a
 //! few by itself (`autoPreserveFailedMachineMax`). The annotation is only a request: the machine controller carries it out and
-//! writes until when. How many the set has asked for is counted on the machines as they are now, never taken from the status
+//! writes until when. Which wish counts is decided in one place for both ([`crate::preservation`]). How many the set has asked for is counted on the machines as they are now, never taken from the status
 //! before: that one is late, and a lower limit would release more than it must.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,9 @@ use api::names::annotations;
 use api::{Object, PreserveValue};
 use jiff::Timestamp;
 
-use super::member::{Kin, NodeSays};
+use super::member::Kin;
 use super::step::Mark;
+use crate::preservation::is_preserved;
 
 /// Which preserve annotations change, by machine: the newest failures are kept, the oldest kept ones are let go first.
 pub(super) fn marks<'a>(claimed: &[&'a Kin<'a>], limit: i32) -> BTreeMap<&'a str, Mark> {
@@ -37,22 +38,13 @@ pub(super) fn is_auto_preserved(kin: &Kin<'_>) -> bool {
     kin.machine.preserve() == Some(PreserveValue::AutoPreserved)
 }
 
-/// Whether a Failed machine is to be kept; `mark` is what this very pass asks for.
+/// Whether a Failed machine is kept; `mark` is what this very pass asks for.
 pub(super) fn is_kept(kin: &Kin<'_>, mark: Option<Mark>, now: Timestamp) -> bool {
-    if let Some(expiry) = kin.machine.status.current_status.preserve_expiry_time {
-        return expiry.timestamp() > now;
+    if mark != Some(Mark::AutoPreserve) {
+        return is_preserved(kin.machine, kin.node, now);
     }
-    let of_machine = || match mark {
-        Some(Mark::AutoPreserve) => Some(PreserveValue::AutoPreserved),
-        Some(Mark::LetGo) | None => kin.machine.preserve(),
-    };
-    let handed_over = kin.machine.annotation(annotations::LAST_APPLIED_NODE_PRESERVE).is_some_and(|v| !v.is_empty());
-    let value = match &kin.node {
-        NodeSays::NoNode => of_machine(),
-        NodeSays::Gone => return false,
-        NodeSays::Preserve(None | Some(PreserveValue::Unset)) if !handed_over => of_machine(),
-        // The node has the last word once it has spoken, also when it has fallen silent since.
-        NodeSays::Preserve(value) => value.clone(),
-    };
-    matches!(value, Some(PreserveValue::Now | PreserveValue::WhenFailed | PreserveValue::AutoPreserved))
+    let mut asked = kin.machine.clone();
+    let value = PreserveValue::AutoPreserved.as_str().to_owned();
+    asked.metadata.annotations.get_or_insert_default().insert(annotations::PRESERVE.to_owned(), value);
+    is_preserved(&asked, kin.node, now)
 }

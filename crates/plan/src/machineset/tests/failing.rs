@@ -1,8 +1,6 @@
 //! Failed machines, and those that are kept for a look.
 
-use std::collections::BTreeMap;
-
-use api::PreserveValue;
+use api::view::NodeView;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -14,27 +12,25 @@ const LAST_APPLIED: &str = "node.machine.sapcloud.io/last-applied-node-preserve-
 const FUTURE: &str = "2026-01-02T00:00:00Z";
 const PAST: &str = "2026-01-01T00:00:00Z";
 
-fn node(value: Option<&str>) -> NodeSays {
-    NodeSays::Preserve(value.map(PreserveValue::from))
+fn node(annotations: &Value) -> NodeView {
+    super::world::read(json!({ "metadata": { "name": "n", "annotations": annotations } }))
 }
 
 #[rstest]
-#[case::nobody_asked(json!({}), None, NodeSays::NoNode, false)]
-#[case::until_later(json!({}), Some(FUTURE), NodeSays::NoNode, true)]
-#[case::until_before(json!({PRESERVE: "now"}), Some(PAST), NodeSays::NoNode, false)]
-#[case::the_machine_asks(json!({PRESERVE: "when-failed"}), None, NodeSays::NoNode, true)]
-#[case::now(json!({PRESERVE: "now"}), None, node(None), true)]
-#[case::auto(json!({PRESERVE: "auto-preserved"}), None, node(None), true)]
-#[case::the_machine_asks_not(json!({PRESERVE: "false"}), None, NodeSays::NoNode, false)]
-#[case::nonsense(json!({PRESERVE: "please"}), None, NodeSays::NoNode, false)]
-#[case::the_node_asks(json!({}), None, node(Some("now")), true)]
-#[case::the_node_wins(json!({PRESERVE: "now"}), None, node(Some("false")), false)]
-#[case::the_node_fell_silent(json!({PRESERVE: "when-failed", LAST_APPLIED: "now"}), None, node(None), false)]
-#[case::the_node_is_gone(json!({PRESERVE: "now"}), None, NodeSays::Gone, false)]
+#[case::nobody_asked(json!({}), None, None, false)]
+#[case::until_later(json!({}), Some(FUTURE), None, true)]
+#[case::until_before(json!({PRESERVE: "now"}), Some(PAST), None, false)]
+#[case::the_machine_asks(json!({PRESERVE: "when-failed"}), None, None, true)]
+#[case::now(json!({PRESERVE: "now"}), None, Some(node(&json!({}))), true)]
+#[case::the_machine_asks_not(json!({PRESERVE: "false"}), None, None, false)]
+#[case::nonsense(json!({PRESERVE: "please"}), None, None, false)]
+#[case::the_node_asks(json!({}), None, Some(node(&json!({PRESERVE: "now"}))), true)]
+#[case::the_node_wins(json!({PRESERVE: "now"}), None, Some(node(&json!({PRESERVE: "false"}))), false)]
+#[case::the_node_fell_silent(json!({PRESERVE: "when-failed", LAST_APPLIED: "now"}), None, Some(node(&json!({}))), false)]
 fn a_failed_machine_is_kept_when_somebody_wants_it(
     #[case] annotations: Value,
     #[case] expiry: Option<&str>,
-    #[case] says: NodeSays,
+    #[case] node: Option<NodeView>,
     #[case] kept: bool,
 ) {
     let mut world = World::new(1);
@@ -43,15 +39,18 @@ fn a_failed_machine_is_kept_when_somebody_wants_it(
         m["metadata"]["annotations"] = annotations;
         m["status"]["currentStatus"]["preserveExpiryTime"] = json!(expiry);
     });
-    world.nodes = BTreeMap::from([("m".to_owned(), says)]);
+    world.nodes = node.into_iter().map(|node| ("m".to_owned(), node)).collect();
     assert_eq!(deleted(&world.plan()).is_empty(), kept);
 }
 
 #[test]
-fn a_node_that_cannot_be_read_is_not_taken_for_one_that_is_gone() {
-    assert_eq!(NodeSays::of(Some(crate::Lookup::Undecodable)), NodeSays::NoNode);
-    assert_eq!(NodeSays::of(Some(crate::Lookup::Absent)), NodeSays::Gone);
-    assert_eq!(NodeSays::of(None), NodeSays::NoNode);
+fn a_node_that_refuses_beats_what_the_set_asks_for() {
+    let mut world = World::new(1);
+    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
+    world.add("m", "Failed", 0);
+    assert_eq!(deleted(&world.plan()), [""; 0]);
+    world.nodes = [("m".to_owned(), node(&json!({PRESERVE: "false"})))].into();
+    assert_eq!(deleted(&world.plan()), ["m"]);
 }
 
 #[test]

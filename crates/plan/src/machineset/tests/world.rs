@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::view::NodeView;
 use api::{Machine, MachineSet, Object};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::*;
+use crate::Lookup;
 
 pub(super) const NOW: &str = "2026-01-01T12:00:00Z";
 
@@ -30,7 +32,7 @@ pub(super) struct World {
     /// What the cache shows; the same unless it lags.
     pub(super) cached: BTreeMap<String, Machine>,
     pub(super) unreadable: Vec<Unreadable>,
-    pub(super) nodes: BTreeMap<String, NodeSays>,
+    pub(super) nodes: BTreeMap<String, NodeView>,
     pub(super) outstanding: Outstanding,
     pub(super) refused: BTreeMap<Uid, Timestamp>,
     pub(super) fates: Vec<Fate>,
@@ -155,7 +157,7 @@ impl World {
     }
 
     pub(super) fn with<R>(&self, look: impl FnOnce(&Observed<'_>) -> R) -> R {
-        let node = |name: &str| self.nodes.get(name).cloned().unwrap_or(NodeSays::NoNode);
+        let node = |name: &str| self.nodes.get(name).map_or(Lookup::Absent, Lookup::Present);
         let kin: Vec<Kin<'_>> = self.cached.iter().map(|(name, machine)| Kin { machine, node: node(name) }).collect();
         look(&Observed {
             set: &self.set,
