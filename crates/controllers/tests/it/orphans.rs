@@ -162,7 +162,7 @@ async fn who_does_not_see_collects_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vm_that_cannot_be_deleted_is_told_and_tried_again() {
+async fn an_orphan_that_cannot_be_deleted_is_told_and_tried_again() {
     let world = World::new(10);
     world.cloud.inject(Script::always(Fault::Fail(api::Code::PermissionDenied)).on(Method::Delete).times(2));
     let _process = world.start();
