@@ -38,8 +38,8 @@ pub struct Policy {
     pub long_retry: Duration,
     /// Until a create that ran into a quota is tried again (`--resource-exhausted-retry`).
     pub exhausted_retry: Duration,
-    /// So many times in a row a cloud says *unavailable* before its credential is left alone.
-    pub throttle_after: u32,
+    /// So many machines in a row hear *unavailable* before their credential is left alone.
+    pub throttle_after: usize,
     /// The first pause of a credential that is throttled; each further one is twice as long.
     pub throttle_pause: Duration,
     /// No pause is longer than this.

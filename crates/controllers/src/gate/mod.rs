@@ -42,6 +42,7 @@ use crate::Drivers;
 use crate::credentials::Credentials;
 use crate::indexes::MACHINES_BY_CLASS;
 use crate::knowledge::Knowledge;
+use crate::safety::Sight;
 use crate::tokens::Tokens;
 use answer::Answer;
 use metrics::GateMetrics;
@@ -65,6 +66,7 @@ struct Shared {
     /// The calls about Machines that have not ended, and how to take one back that has not left.
     open: Mutex<BTreeMap<Key, Recall>>,
     patience: Duration,
+    sight: Sight,
     knowledge: Knowledge,
     leadership: Leadership,
     queue: Queue<Key>,
@@ -96,6 +98,8 @@ pub struct GateParts {
     pub credentials: Credentials,
     /// Where their nodes log in, if they do.
     pub tokens: Option<Tokens>,
+    /// Whether we see.
+    pub sight: Sight,
     /// Where answers are kept.
     pub knowledge: Knowledge,
     /// Whether we may act.
@@ -137,7 +141,7 @@ impl Gate {
             tokens: parts.tokens,
             policy,
         };
-        let (drivers, leadership) = (parts.drivers, parts.leadership);
+        let (drivers, leadership, sight) = (parts.drivers, parts.leadership, parts.sight);
         let open = Mutex::default();
         let shared = Shared {
             drivers,
@@ -146,6 +150,7 @@ impl Gate {
             metrics,
             open,
             patience,
+            sight,
             knowledge,
             leadership,
             queue,
@@ -282,7 +287,7 @@ impl Gate {
         recall: &CancellationToken,
     ) -> Option<Result<Answer, DriverError>> {
         let Subject { key, uid, class, call, claim, vm } = *subject;
-        if !self.admitted(&mut place, class, method(call), recall).await {
+        if !self.admitted(&mut place, class, method(call), recall).await || !claim.may_leave(self.shared.sight.now()) {
             return None;
         }
         self.calling(key, uid, call, self.shared.patience);

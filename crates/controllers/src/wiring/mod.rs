@@ -35,7 +35,7 @@ use crate::indexes::{
 };
 use crate::knowledge::Knowledge;
 use crate::permits::Permits;
-use crate::safety::{self, Safety};
+use crate::safety::{self, Safety, Sight};
 use crate::tokens::Tokens;
 use crate::{Drivers, Listener, deployment, machine, machineset};
 use feeds::Feeder;
@@ -115,7 +115,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
     let credentials = Credentials::new(parts.control_core.clone(), secrets.clone());
 
     let policy = Arc::new(parts.policy.clone());
-    let seen = Seen { machines: &machines, classes: &classes, credentials: &credentials };
+    let seen = Seen { machines: &machines, classes: &classes, credentials: &credentials, sight: &safety.sight };
     let gate = gate(&parts, &policy, seen, &knowledge, &queue);
     let mut joined = parts.target.map(|client| {
         let (nodes, feed) = node_cache();
@@ -189,6 +189,7 @@ struct Seen<'a> {
     machines: &'a Cache<Machine>,
     classes: &'a Cache<MachineClass>,
     credentials: &'a Credentials,
+    sight: &'a Sight,
 }
 
 fn gate(parts: &Parts, policy: &Arc<Policy>, seen: Seen<'_>, knowledge: &Knowledge, queue: &Queue<Key>) -> Gate {
@@ -201,6 +202,7 @@ fn gate(parts: &Parts, policy: &Arc<Policy>, seen: Seen<'_>, knowledge: &Knowled
         classes: seen.classes.clone(),
         credentials: seen.credentials.clone(),
         tokens: parts.target.as_ref().map(tokens),
+        sight: seen.sight.clone(),
         knowledge: knowledge.clone(),
         leadership: parts.leadership.clone(),
         queue: queue.clone(),

@@ -66,6 +66,8 @@ pub struct Visit {
     pub credential: String,
     /// The class it is about.
     pub class: String,
+    /// Whom it is about: a machine's name, or none.
+    pub subject: String,
     /// The deployment it is for, as far as there is one.
     pub pool: String,
     /// Which of the deployment's lanes it stands in.
@@ -259,7 +261,7 @@ impl Gate {
                         *count = count.saturating_sub(1);
                     }
                     door.held.retain(|_, count| *count > 0);
-                    door.pause.heard(id, verdict, now, chance, &self.policy);
+                    door.pause.heard((id, &visit.subject), verdict, now, chance, &self.policy);
                 }
             }
             if door.is_idle() {

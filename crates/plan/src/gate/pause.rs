@@ -1,10 +1,11 @@
 //! When a cloud wants to be left alone.
 //!
-//! One *unavailable* is an accident, and one machine can have it every time. Several in a row with no other answer in between are
-//! the cloud speaking to the account. Then nothing leaves until the pause is over, and the first call after it tries for all: if
+//! One *unavailable* is an accident, and one machine can have it every time. Several machines that have it one after the other, with
+//! no other answer in between, are the cloud speaking to the account. Then nothing leaves until the pause is over, and the first call after it tries for all: if
 //! it is refused as well, the next pause is twice as long. A throttling cloud refuses at once, so a try that is still out after a
 //! while has been let in, however long a VM takes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Moment, Verdict, VisitId};
@@ -13,8 +14,8 @@ use crate::Policy;
 /// Whether one credential is being left alone.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
-    /// Refusals in a row.
-    streak: u32,
+    /// Who was refused in a row.
+    refused: BTreeSet<String>,
     /// Pauses in a row.
     pauses: u32,
     phase: Phase,
@@ -56,15 +57,22 @@ impl Pause {
     }
 
     /// A call has ended.
-    pub(super) fn heard(&mut self, id: VisitId, verdict: &Verdict, now: Moment, chance: f64, policy: &Policy) {
+    pub(super) fn heard(
+        &mut self,
+        (id, subject): (VisitId, &str),
+        verdict: &Verdict,
+        now: Moment,
+        chance: f64,
+        policy: &Policy,
+    ) {
         let tries = matches!(self.phase, Phase::Trying { by: Some(by), .. } if by == id);
         match verdict {
             Verdict::Throttled if tries => self.rest(now, chance, policy),
             Verdict::Throttled => {
                 // Those that were out when the pause began tell us nothing new.
                 if matches!(self.phase, Phase::Open) {
-                    self.streak += 1;
-                    if self.streak >= policy.throttle_after.max(1) {
+                    self.refused.insert(subject.to_owned());
+                    if self.refused.len() >= policy.throttle_after.max(1) {
                         self.rest(now, chance, policy);
                     }
                 }
@@ -72,7 +80,7 @@ impl Pause {
             Verdict::Nothing if tries => self.phase = Phase::Trying { since: now, by: None },
             Verdict::Nothing => {}
             Verdict::Made | Verdict::Answered | Verdict::Exhausted(_) => match self.phase {
-                Phase::Open => self.streak = 0,
+                Phase::Open => self.refused.clear(),
                 Phase::Trying { .. } if tries => self.open(),
                 // Whoever left before the pause may have been answered before the cloud began to refuse.
                 Phase::Resting { .. } | Phase::Trying { .. } => {}
@@ -95,14 +103,14 @@ impl Pause {
 
     /// Whether there is nothing to remember.
     pub(super) fn is_forgotten(&self) -> bool {
-        matches!(self.phase, Phase::Open) && self.streak == 0 && self.pauses == 0
+        matches!(self.phase, Phase::Open) && self.refused.is_empty() && self.pauses == 0
     }
 
     fn rest(&mut self, now: Moment, chance: f64, policy: &Policy) {
         let doubled = 2u32.saturating_pow(self.pauses.min(16));
         let pause = policy.throttle_pause.saturating_mul(doubled).min(policy.throttle_longest_pause);
         self.pauses = self.pauses.saturating_add(1);
-        self.streak = 0;
+        self.refused.clear();
         self.phase = Phase::Resting { until: now.saturating_add(spread(pause, chance)) };
     }
 

@@ -9,7 +9,14 @@ fn gate(places: usize) -> Gate {
 }
 
 fn visit(pool: &str, class: &str, claim: Claim) -> Visit {
-    Visit { credential: "keys".into(), class: class.into(), pool: pool.into(), lane: Lane::Making, claim }
+    Visit {
+        credential: "keys".into(),
+        class: class.into(),
+        subject: String::new(),
+        pool: pool.into(),
+        lane: Lane::Making,
+        claim,
+    }
 }
 
 fn create(pool: &str, class: &str) -> Visit {
@@ -184,10 +191,10 @@ fn a_try_that_takes_longer_than_a_wait_does_not_hold_up_its_class() {
     assert!(gate.room("c", now + RETRY).is_none());
 }
 
-/// Lets this many calls fail at once.
-fn throttle(gate: &mut Gate, calls: usize, now: Moment) {
-    for _ in 0..calls {
-        let_in(gate, create("p", "c"), now);
+/// Lets calls about this many machines fail at once.
+fn throttle(gate: &mut Gate, machines: usize, now: Moment) {
+    for n in 0..machines {
+        let_in(gate, Visit { subject: format!("m-{n}"), ..create("p", "c") }, now);
     }
     for id in gate.admit(now) {
         gate.leave(id, &Verdict::Throttled, now, 0.0);
@@ -197,6 +204,10 @@ fn throttle(gate: &mut Gate, calls: usize, now: Moment) {
 #[test]
 fn one_machine_that_is_always_refused_does_not_pause_the_others() {
     let mut gate = gate(10);
+    for _ in 0..20 {
+        throttle(&mut gate, 1, SECOND);
+    }
+    assert!(!gate.traffic()["keys"].paused, "the same one again and again is no proof");
     for _ in 0..20 {
         throttle(&mut gate, 2, SECOND);
         let ok = let_in(&mut gate, create("p", "c"), SECOND);
@@ -241,9 +252,11 @@ fn a_try_that_is_not_refused_at_once_has_been_let_in() {
 fn a_pause_grows_no_longer_than_its_bound() {
     let mut gate = gate(1);
     let mut now = SECOND;
-    throttle(&mut gate, 1, now);
-    throttle(&mut gate, 1, now);
-    throttle(&mut gate, 1, now);
+    for n in 0..3 {
+        let id = let_in(&mut gate, Visit { subject: format!("m-{n}"), ..create("p", "c") }, now);
+        gate.admit(now);
+        gate.leave(id, &Verdict::Throttled, now, 0.0);
+    }
     for _ in 0..40 {
         let next = gate.next_change().expect("it is paused");
         assert!(next.saturating_sub(now) <= Policy::default().throttle_longest_pause);

@@ -3,7 +3,7 @@
 use api::{Machine, MachineClass, Object};
 
 use super::{Claim, Lane, Visit};
-use crate::machine::Call;
+use crate::machine::{Call, Sight};
 use crate::{permit, secret};
 
 impl Visit {
@@ -21,7 +21,8 @@ impl Visit {
         };
         // A machine without a deployment shares its turn with those of its class.
         let pool = permit::deployment(machine).unwrap_or_else(|| class.name());
-        Self { pool: pool.to_owned(), lane, claim, ..Self::of_house(class, lane) }
+        let subject = machine.name().to_owned();
+        Self { subject, pool: pool.to_owned(), lane, claim, ..Self::of_house(class, lane) }
     }
 
     /// A call that is about no Machine: a listing, or the deletion of a VM that nobody owns.
@@ -30,9 +31,22 @@ impl Visit {
         Self {
             credential: credential(class).to_owned(),
             class: class.name().to_owned(),
+            subject: String::new(),
             pool: String::new(),
             lane,
             claim: Claim::None,
+        }
+    }
+}
+
+impl Claim {
+    /// Whether a call that has had its turn may leave now. A create may have waited in line since before we went blind, and nothing
+    /// new is made by who does not see.
+    #[must_use]
+    pub fn may_leave(self, sight: Sight) -> bool {
+        match (self, sight) {
+            (Self::Takes, Sight::Frozen) => false,
+            (Self::Takes, Sight::Clear) | (Self::Precedes | Self::None, _) => true,
         }
     }
 }
@@ -67,6 +81,13 @@ mod tests {
         let visit = visit(Call::Create, "");
         assert_eq!((visit.credential.as_str(), visit.pool.as_str()), ("keys", "pool-a"));
         assert_eq!((visit.claim, visit.lane), (Claim::Takes, Lane::Making));
+    }
+
+    #[test]
+    fn a_create_that_had_to_wait_does_not_leave_while_we_are_blind() {
+        assert!(!visit(Call::Create, "").claim.may_leave(Sight::Frozen));
+        assert!(visit(Call::Create, "").claim.may_leave(Sight::Clear));
+        assert!(visit(Call::Delete, "").claim.may_leave(Sight::Frozen), "a deletion that was asked for goes on");
     }
 
     #[test]

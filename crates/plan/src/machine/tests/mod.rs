@@ -4,6 +4,7 @@ mod blindness;
 mod creation;
 mod deletion;
 mod emptying;
+mod gate;
 mod health;
 mod in_place;
 mod joining;
