@@ -46,7 +46,6 @@ pub(super) fn awaits_critical_components(node: &NodeView) -> bool {
 ///
 /// Its phase says so only until the deletion has begun, and a manager may have changed it even before. What stays is the copy of
 /// the node's conditions, which nobody refreshes any more: a machine that was well to the last was no longer wanted.
-#[allow(dead_code, reason = "the drain, which tells the node, is being built beside this")]
 pub(super) fn departure(machine: &Machine, policy: &Policy) -> Departure {
     let failed = *machine.phase() == MachinePhase::Failed;
     if failed || ailment(machine, &machine.status.conditions, policy).is_some() {
