@@ -8,16 +8,14 @@ use std::sync::Arc;
 
 use api::names::events::components;
 use api::view::NodeView;
-use api::{Machine, MachineDeployment, MachineSet, Object, names};
+use api::{Machine, MachineDeployment, MachineSet, Object};
 use either::Either;
 use futures::stream::{self, StreamExt};
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, Request};
 use kube::{Api, Resource};
 use plan::deployment::{MachineEdit, NewSet, NodeEdit, Plan, SetChange, SetEdit, Step, Uncordon};
 use plan::machine::{Notice, Tone};
 use runtime::Key;
-use runtime::cache::Remains;
 use runtime::client::{RetryClass, Trouble};
 use runtime::events::{EventSink, Severity};
 use runtime::lease::NotLeading;
@@ -318,24 +316,4 @@ fn guard(patch: &mut Value, uid: &str, resource_version: Option<&str>) {
 
 fn stumble(step: &impl std::fmt::Display, error: &kube::Error) -> Stumble {
     Stumble::Api { step: step.to_string(), trouble: Trouble::of(error) }
-}
-
-/// The object's own status cannot be trusted to hold what we write, so an Event has to do.
-pub(super) fn tell_unreadable(fleet: &Fleet, remains: &Remains) {
-    let about = ObjectReference {
-        api_version: Some(names::API_VERSION.to_owned()),
-        kind: Some(MachineDeployment::kind(&()).into_owned()),
-        namespace: Some(remains.namespace.clone()),
-        name: Some(remains.name.clone()),
-        uid: Some(remains.uid.clone()),
-        ..ObjectReference::default()
-    };
-    let message = format!("it cannot be read, so it is left alone until that is mended: {}", remains.error);
-    let reason = names::events::ours::INVALID.into();
-    fleet.events.speaking_as(components::MANAGER).emit(runtime::events::Notice {
-        about,
-        severity: Severity::Warning,
-        reason,
-        message,
-    });
 }

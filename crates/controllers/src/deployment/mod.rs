@@ -7,7 +7,7 @@ pub(crate) mod wake;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::Object;
+use api::{MachineDeployment, Object};
 use plan::deployment::{Step, creation_failed, plan};
 use runtime::Key;
 use runtime::cache::{Lookup, Trust};
@@ -26,7 +26,7 @@ pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome
         Lookup::Absent => return Outcome::Done,
         Lookup::Undecodable(remains) => {
             tracing::warn!(deployment = %key, error = %remains.error, "cannot be read, so it is left alone");
-            act::tell_unreadable(&fleet, &remains);
+            crate::unreadable::tell::<MachineDeployment>(&fleet.events, &remains);
             return Outcome::Done;
         }
     };

@@ -6,12 +6,12 @@
 //! | a MachineSet | the deployment that owns it, and the one that did |
 //! | a MachineSet without an owner | the deployments that select it |
 //! | a Machine that begins to leave, is gone, fails, moves or gets on with an in-place update | the deployment of its set |
-//! | a Node whose in-place update gets on | the deployment of its machine's set |
+//! | a Node that is taken into care, or whose in-place update gets on | the deployment of its machine's set |
 //!
 //! All other changes of a Machine reach the deployment through the status of its set, which counts many of them at once.
 
 use api::names::conditions::in_place;
-use api::names::labels;
+use api::names::{finalizers, labels};
 use api::view::NodeView;
 use api::{LabelSelector, Machine, MachineDeployment, MachinePhase, MachineSet, Object};
 use kube::Resource;
@@ -59,7 +59,7 @@ pub(crate) fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
     });
 }
 
-/// A node wakes the deployment of its machine when an in-place update gets on.
+/// A node wakes the deployment of its machine when it has just joined, and when an in-place update gets on.
 pub(crate) fn on_nodes(feed: &mut Feed<NodeView>, machines: &Cache<Machine>, fleet: &Fleet) {
     let (owners, machines) = (Owners::of(fleet), machines.clone());
     feed.on_delta(move |key, delta| {
@@ -84,11 +84,12 @@ fn turning_point(machine: &Machine) -> impl PartialEq + use<> {
     )
 }
 
-/// What of a node an in-place update is told by.
+/// What of a node a roll-out looks at.
 fn update_state(node: &NodeView) -> impl PartialEq + use<> {
     let keys = [labels::CANDIDATE_FOR_UPDATE, labels::SELECTED_FOR_UPDATE, labels::UPDATE_RESULT];
     (
         keys.map(|key| node.label(key).map(str::to_owned)),
+        node.has_finalizer(finalizers::NODE),
         node.condition(in_place::TYPE).map(|condition| condition.reason.clone()),
     )
 }

@@ -12,7 +12,7 @@ use runtime::{Clock, Expectations, Metrics, Random};
 use super::Fleet;
 use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
 use crate::machineset::Memory;
-use crate::{deployment, machineset};
+use crate::{deployment, machineset, overshoot};
 
 /// A fleet whose caches are still to be fed.
 pub(crate) struct Declared {
@@ -47,7 +47,9 @@ impl Declared {
         caches.add(&deployments);
         let set_queue = Queue::new("machineset", RetryPolicy::default(), metrics, random);
         let deployment_queue = Queue::new("machinedeployment", RetryPolicy::default(), metrics, random);
+        let overshoot_queue = Queue::new("machinesafetyovershooting", RetryPolicy::default(), metrics, random);
         let fleet = Fleet {
+            wake_overshoot: Coalesced::new(overshoot_queue.clone(), policy.fleet_interval),
             wake_set: Coalesced::new(set_queue.clone(), policy.fleet_interval),
             wake_deployment: Coalesced::new(deployment_queue.clone(), policy.fleet_interval),
             expectations: Expectations::with_patience(clock.clone(), policy.expectation_patience),
@@ -57,6 +59,7 @@ impl Declared {
             deployments,
             set_queue,
             deployment_queue,
+            overshoot_queue,
             leadership,
             events,
         };
@@ -76,6 +79,9 @@ impl Declared {
         deployment::wake::on_deployments(&mut feeds.deployments, fleet);
         deployment::wake::on_sets(&mut feeds.sets, fleet);
         deployment::wake::on_machines(machine_feed, fleet);
+        overshoot::on_machines(machine_feed, fleet);
+        overshoot::on_sets(&mut feeds.sets, fleet);
+        overshoot::on_deployments(&mut feeds.deployments, fleet);
         if let Some(nodes) = node_feed {
             deployment::wake::on_nodes(nodes, machines, fleet);
             machineset::wake::on_nodes(nodes, machines, fleet);

@@ -33,6 +33,10 @@ pub struct Fleet {
     pub wake_set: Coalesced<Key>,
     /// Wants a deployment looked at, however many ask.
     pub wake_deployment: Coalesced<Key>,
+    /// Machines to count.
+    pub overshoot_queue: Queue<Key>,
+    /// Wants machines counted, however many ask.
+    pub wake_overshoot: Coalesced<Key>,
     /// What sets have done and the cache of machines has not shown yet.
     pub expectations: Expectations,
     /// What sets remember of requests that did not go through.

@@ -37,7 +37,7 @@ use crate::knowledge::Knowledge;
 use crate::permits::Permits;
 use crate::safety::{self, Safety, Sight};
 use crate::tokens::Tokens;
-use crate::{Drivers, Listener, deployment, machine, machineset};
+use crate::{Drivers, Listener, deployment, machine, machineset, overshoot};
 use feeds::Feeder;
 pub use scope::Scope;
 
@@ -288,6 +288,11 @@ async fn begin(cluster: Arc<Cluster>, scope: Scope, concurrency: usize) {
         let (worker, manager) = (cluster.clone(), fleet.clone());
         spawn_workers(tasks, fleet.deployment_queue.clone(), concurrency, move |key| {
             deployment::pass(worker.clone(), manager.clone(), key)
+        });
+        let (worker, manager) = (cluster.clone(), fleet.clone());
+        fleet.overshoot_queue.add(overshoot::everything());
+        spawn_workers(tasks, fleet.overshoot_queue.clone(), 1, move |key| {
+            overshoot::pass(worker.clone(), manager.clone(), key)
         });
     }
 }

@@ -15,6 +15,7 @@ mod costs;
 mod custody;
 mod drains;
 mod gate;
+mod deployments;
 mod health;
 mod mishaps;
 mod node;

@@ -4,13 +4,15 @@
 //! update is as fast as the drains it causes, and never needs more room in the cloud than it was given. The old sets shrink as long
 //! as enough machines are available: first by what is not available anyway, then by what the new ones make up for.
 
+use api::Object;
 use api::names::annotations::{PREFER_NO_SCHEDULE, PREFER_NO_SCHEDULE_VALUE};
+use api::names::finalizers;
 
 use super::draft::{Draft, is_leaving};
 use super::fleet_policy::AutoscalerGuard;
 use super::pass::Pass;
 use super::reason::Reason;
-use super::revision;
+use super::{SeenMachine, revision};
 
 pub(super) fn roll(pass: &mut Pass<'_>) -> Option<Reason> {
     if pass.sets.new.is_none() {
@@ -97,12 +99,16 @@ impl Pass<'_> {
         }
     }
 
-    /// While a roll-out runs, the autoscaler leaves the deployment's nodes alone.
+    /// While a roll-out runs, the autoscaler leaves the deployment's nodes alone. A new node first gets the finalizer of the machine
+    /// controller, which is about to write it at this very moment; the two would trip over each other.
     pub(super) fn keep_nodes_from_autoscaler(&mut self) {
         if !self.sets.rolling() || self.seen.policy.fleet.autoscaler_guard == AutoscalerGuard::Off {
             return;
         }
-        for seen in self.sets.all().flat_map(|set| set.machines).filter(|seen| !is_leaving(seen.machine)) {
+        let old = self.sets.old.iter().flat_map(|old| old.machines);
+        let settled = |seen: &&SeenMachine<'_>| seen.node.is_some_and(|node| node.has_finalizer(finalizers::NODE));
+        let new = self.sets.new.iter().flat_map(|new| new.machines).filter(settled);
+        for seen in old.chain(new).filter(|seen| !is_leaving(seen.machine)) {
             if let Some(node) = seen.node {
                 self.nodes.keep_from_autoscaler(node);
             }

@@ -79,7 +79,7 @@ pub struct Edit {
 }
 
 /// Which kind of object is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A MachineSet.
     Set,

@@ -341,8 +341,7 @@ impl World {
     }
 
     fn join(&mut self, name: &str) {
-        let node =
-            json!({ "metadata": { "name": name, "uid": format!("u-node-{name}"), "resourceVersion": self.bump() } });
+        let node = json!({ "metadata": { "name": name, "uid": format!("u-node-{name}"), "resourceVersion": self.bump(), "finalizers": [names::finalizers::NODE] } });
         self.nodes.insert(name.to_owned(), read(node));
         let machine = self.machines.get_mut(name).unwrap();
         machine.metadata.labels.get_or_insert_default().insert(names::labels::NODE.to_owned(), name.to_owned());

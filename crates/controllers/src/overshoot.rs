@@ -1,0 +1,200 @@
+//! Counting machines: one pass over all sets and deployments.
+//!
+//! There is one key. Machines that come or go, and changes of sets and deployments wake it, many at once as one; and it comes back by
+//! itself, because a safety that trusts its own events would not be one. A pass without a finding sends nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::names::events::components;
+use api::{Machine, MachineDeployment, MachineSet, Object};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource};
+use plan::machine::Tone;
+use plan::overshoot::{Edit, Kind, Observed, Part, SeenSet, Step, plan};
+use runtime::Key;
+use runtime::cache::{Feed, Trust};
+use runtime::client::Trouble;
+use runtime::events::{Notice, Severity};
+use runtime::queue::Outcome;
+use serde_json::{Value, json};
+
+use crate::Cluster;
+use crate::fleet::Fleet;
+use crate::indexes::MACHINES_BY_OWNER;
+
+/// The only key there is.
+pub(crate) fn everything() -> Key {
+    Key::cluster("all")
+}
+
+/// Machines that come, begin to leave or change hands are counted again.
+pub(crate) fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
+    let wake = fleet.wake_overshoot.clone();
+    feed.on_delta(move |_, delta| {
+        let counted =
+            |machine: &Arc<Machine>| (machine.is_deleting(), machine.controller_owner().map(|owner| owner.uid.clone()));
+        if delta.before().map(counted) != delta.now().map(counted) {
+            wake.add(everything());
+        }
+    });
+}
+
+/// Limits, labels, conditions and wishes are on sets.
+pub(crate) fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
+    let wake = fleet.wake_overshoot.clone();
+    feed.on_delta(move |_, delta| {
+        let judged = |set: &Arc<MachineSet>| {
+            (
+                set.metadata.labels.clone(),
+                set.metadata.annotations.clone(),
+                set.spec.replicas,
+                set.status.conditions.clone(),
+            )
+        };
+        if delta.before().map(judged) != delta.now().map(judged) {
+            wake.add(everything());
+        }
+    });
+}
+
+/// And on deployments.
+pub(crate) fn on_deployments(feed: &mut Feed<MachineDeployment>, fleet: &Fleet) {
+    let wake = fleet.wake_overshoot.clone();
+    feed.on_delta(move |_, delta| {
+        let judged = |deployment: &Arc<MachineDeployment>| {
+            let spec = &deployment.spec;
+            let meta = &deployment.metadata;
+            (meta.labels.clone(), meta.annotations.clone(), spec.replicas, spec.strategy.clone())
+        };
+        if delta.before().map(judged) != delta.now().map(judged) {
+            wake.add(everything());
+        }
+    });
+}
+
+/// Counts all machines and does what follows from it.
+pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, _all: Key) -> Outcome {
+    if cluster.caches.trust() == Trust::Doubtful {
+        // Machines of two histories would be counted twice.
+        return Outcome::Again { after: cluster.policy.short_retry };
+    }
+    let (sets, deployments) = (fleet.sets.list(), fleet.deployments.list());
+    let owners: BTreeMap<String, &MachineDeployment> =
+        deployments.iter().map(|deployment| (deployment.uid().into(), &**deployment)).collect();
+    let seen: Vec<SeenSet<'_>> = sets
+        .iter()
+        .map(|set| SeenSet {
+            set,
+            deployment: set.controller_owner().and_then(|owner| owners.get(&owner.uid).copied()),
+            machines: staying(&cluster, set),
+        })
+        .collect();
+    let all: Vec<&MachineDeployment> = deployments.iter().map(|deployment| &**deployment).collect();
+    let now = cluster.clock.now();
+    let steps = plan(&Observed { sets: &seen, deployments: &all, policy: &cluster.policy, now });
+    let mut versions = Versions::default();
+    versions.0.extend(sets.iter().map(|set| ((Kind::Set, set.name().to_owned()), version(&**set))));
+    versions.0.extend(deployments.iter().map(|d| ((Kind::Deployment, d.name().to_owned()), version(&**d))));
+    carry_out(&cluster, &fleet, &steps, &mut versions).await
+}
+
+/// How many machines a set owns that nobody has asked to leave; those that cannot be read count.
+fn staying(cluster: &Cluster, set: &MachineSet) -> i32 {
+    let uid = set.uid();
+    let readable = cluster.machines.find(&MACHINES_BY_OWNER, uid.as_str());
+    let readable = readable.iter().filter(|machine| !machine.is_deleting()).count();
+    let unreadable = cluster.machines.undecodable();
+    let unreadable = unreadable.iter().filter(|remains| {
+        remains.deletion_timestamp.is_none() && remains.owners.iter().any(|owner| owner.uid == uid.as_str())
+    });
+    i32::try_from(readable + unreadable.count()).unwrap_or(i32::MAX)
+}
+
+/// The version of each object that the next write is based on; gone for one whose write failed.
+#[derive(Default)]
+struct Versions(BTreeMap<(Kind, String), String>);
+
+fn version(object: &impl Object) -> String {
+    object.resource_version().to_owned()
+}
+
+async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &mut Versions) -> Outcome {
+    let mut failed = false;
+    for step in steps {
+        if let Err(why) = fleet.leadership.check() {
+            tracing::info!(%why, "not judging any further");
+            return Outcome::Failed;
+        }
+        tracing::info!(%step, "decided");
+        match step {
+            Step::Write(edit) => {
+                // One object that cannot be written does not keep the others from being judged.
+                if let Err(trouble) = write(cluster, fleet, edit, versions).await {
+                    tracing::info!(%step, %trouble, "did not go through; judging afresh");
+                    versions.0.remove(&(edit.kind, edit.name.clone()));
+                    failed = true;
+                }
+            }
+            Step::Tell { set, notice } => {
+                let key = Key::new(cluster.namespace.as_str(), set.as_str());
+                if let (Some(set), true) = (fleet.sets.get(&key), versions.0.contains_key(&(Kind::Set, set.clone()))) {
+                    let severity = match notice.tone {
+                        Tone::Normal => Severity::Normal,
+                        Tone::Warning => Severity::Warning,
+                    };
+                    let (about, reason, message) = (set.object_ref(&()), notice.reason.into(), notice.message.clone());
+                    fleet.events.speaking_as(components::MANAGER).emit(Notice { about, severity, reason, message });
+                }
+            }
+        }
+    }
+    if failed { Outcome::Failed } else { Outcome::Again { after: cluster.policy.fleet.overshooting_period } }
+}
+
+async fn write(cluster: &Cluster, fleet: &Fleet, edit: &Edit, versions: &mut Versions) -> Result<(), Trouble> {
+    let place = (edit.kind, edit.name.clone());
+    let Some(based_on) = versions.0.get(&place) else { return Ok(()) };
+    let mut patch = edit.changes.clone();
+    guard(&mut patch, edit.uid.as_str(), based_on);
+    let written = match edit.kind {
+        Kind::Set => {
+            let answer: MachineSet = send(cluster, edit, &patch).await?;
+            let written = version(&answer);
+            fleet.sets.wrote(answer);
+            written
+        }
+        Kind::Deployment => {
+            let answer: MachineDeployment = send(cluster, edit, &patch).await?;
+            let written = version(&answer);
+            fleet.deployments.wrote(answer);
+            written
+        }
+    };
+    versions.0.insert(place, written);
+    Ok(())
+}
+
+async fn send<K>(cluster: &Cluster, edit: &Edit, patch: &Value) -> Result<K, Trouble>
+where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(cluster.control.clone(), &cluster.namespace);
+    let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
+    let answer = match edit.part {
+        Part::Metadata => api.patch(&edit.name, &parameters, &patch).await,
+        Part::Status => api.patch_status(&edit.name, &parameters, &patch).await,
+    };
+    answer.map_err(|error| Trouble::of(&error))
+}
+
+fn guard(patch: &mut Value, uid: &str, version: &str) {
+    let metadata = patch.as_object_mut().map(|patch| patch.entry("metadata").or_insert_with(|| json!({})));
+    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+        metadata.insert("uid".to_owned(), json!(uid));
+        metadata.insert("resourceVersion".to_owned(), json!(version));
+    }
+}
