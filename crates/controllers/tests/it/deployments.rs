@@ -132,7 +132,7 @@ async fn a_deployment_rolls_within_its_limits_and_its_budget_of_requests() {
     };
     assert_eq!(left.iter().filter(marked).count(), 0, "nothing is left on the nodes");
     world.server.forget_requests();
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(world.requests(), Vec::<String>::new(), "at rest there is nothing to ask");
 }
 
@@ -172,9 +172,9 @@ async fn a_pause_holds_a_roll_out_and_recreate_leaves_nobody_behind() {
     world.until("one is new", |w| running(w, "large") >= 1).await;
     edit(&world, json!({ "spec": { "paused": true } })).await;
     world.until("it says so", |w| condition(w, "Progressing").as_deref() == Some("DeploymentPaused")).await;
-    tokio::time::sleep(Duration::from_secs(120)).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
     let sizes: Vec<i32> = sets(&world).iter().map(|set| set.spec.replicas).collect();
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(sizes, sets(&world).iter().map(|set| set.spec.replicas).collect::<Vec<_>>());
     edit(&world, json!({ "spec": { "paused": false, "strategy": { "type": "Recreate", "rollingUpdate": null } } }))
         .await;
@@ -230,7 +230,7 @@ async fn a_deployment_deleted_without_its_dependents_leaves_its_machines_running
     let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
     deployments(&world).delete("pool", &orphan).await.unwrap();
     world.until("it is gone", |w| deployment(w).is_none()).await;
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!((sets(&world).len(), running(&world, "small")), (1, 2));
     create(&world, 2, &rolling(&json!(1), &json!(0))).await;
     world

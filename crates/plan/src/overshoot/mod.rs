@@ -5,7 +5,8 @@
 //! reach in earnest is *frozen*: it makes no more machines, and its deployment shows it too. It thaws by itself when enough are gone,
 //! or when someone says so.
 //!
-//! Machines that are leaving are not counted: a large scale-down is no overshoot. All sets are judged in one pass, each by itself, so
+//! Machines that are leaving are not counted, and nothing is judged before the controllers have acted on a change: a large scale-down
+//! is no overshoot. All sets are judged in one pass, each by itself, so
 //! that one deployment nobody can make sense of does not leave the others unwatched.
 
 use std::fmt;
@@ -167,10 +168,17 @@ fn judge(seen: &SeenSet<'_>, policy: &Policy) -> Verdict {
     if set.annotation(annotations::UNFREEZE).is_some() {
         return Verdict::Thaw;
     }
-    if seen.machines >= upper && !(is_labelled(set) && has_condition(set)) {
+    if seen.machines >= upper && has_settled(seen) && !(is_labelled(set) && has_condition(set)) {
         return Verdict::Freeze(set_words::OVERSHOOTING, words::overshooting(set.name(), seen.machines, upper));
     }
     if seen.machines <= lower && (is_labelled(set) || has_condition(set)) { Verdict::Thaw } else { Verdict::Keep }
+}
+
+/// Whether both controllers have acted on the numbers they were last given. In the moment after a large scale-down there are many more
+/// machines than wanted, and nothing is wrong.
+fn has_settled(seen: &SeenSet<'_>) -> bool {
+    seen.set.status.observed_generation >= seen.set.generation()
+        && seen.deployment.is_none_or(|owner| owner.status.observed_generation >= owner.generation())
 }
 
 /// A deployment is frozen exactly if one of its sets is.

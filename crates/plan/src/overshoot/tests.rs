@@ -136,6 +136,19 @@ fn a_set_of_its_own_may_have_twice_its_size() {
 }
 
 #[test]
+fn a_large_scale_down_is_no_overshoot() {
+    let mut world = World::new(None, vec![(set("s", 2), 50)]);
+    world.sets[0].0.metadata.generation = Some(2);
+    world.sets[0].0.status.observed_generation = 1;
+    assert_eq!(world.plan(), [], "its controller has not looked yet");
+    world.sets[0].0.status.observed_generation = 2;
+    assert!(!world.plan().is_empty(), "it has looked, and they are still there");
+    let mut world = World::new(Some(deployment(2, &rolling(1))), vec![(set("s", 50), 50)]);
+    world.deployment.as_mut().unwrap().metadata.generation = Some(2);
+    assert_eq!(world.plan(), []);
+}
+
+#[test]
 fn all_sets_are_judged_in_one_pass() {
     let mut world = World::new(None, vec![(set("a", 1), 9), (set("b", 1), 9), (set("c", 1), 1)]);
     world.pass();

@@ -66,3 +66,68 @@ async fn an_invalid_set_is_told_and_goes_on_once_it_is_mended() {
 async fn a_controller_that_is_killed_while_a_set_grows_makes_no_machine_too_many() {
     holds("a_controller_that_is_killed_while_a_set_grows_makes_no_machine_too_many").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_roll_out_in_numbers_stays_within_its_limits() {
+    holds("a_roll_out_in_numbers_stays_within_its_limits").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_roll_out_in_percent_goes_on_while_it_is_scaled() {
+    holds("a_roll_out_in_percent_goes_on_while_it_is_scaled").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_heals_it() {
+    holds("a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_heals_it").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_changes_in_a_row_end_with_the_last() {
+    holds("two_changes_in_a_row_end_with_the_last").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_in_mid_roll_holds_everything() {
+    holds("a_pause_in_mid_roll_holds_everything").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recreating_deployment_has_no_old_machine_beside_a_new_one() {
+    holds("a_recreating_deployment_has_no_old_machine_beside_a_new_one").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_updated_in_place_are_kept() {
+    holds("machines_updated_in_place_are_kept").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on() {
+    holds("an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_manual_orchestration_the_user_chooses() {
+    holds("under_manual_orchestration_the_user_chooses").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_autoscaler_scales_up_down_by_name_and_back() {
+    holds("the_autoscaler_scales_up_down_by_name_and_back").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_deployment_takes_everything_along_unless_told_otherwise() {
+    holds("a_deleted_deployment_takes_everything_along_unless_told_otherwise").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended() {
+    holds("an_invalid_deployment_is_told_and_goes_on_once_it_is_mended").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_machines_freeze_a_set_until_they_are_gone() {
+    holds("too_many_machines_freeze_a_set_until_they_are_gone").await;
+}

@@ -1,0 +1,411 @@
+//! Deployments: a number of machines, and how they go from one template to the next.
+
+use api::names::{annotations, labels};
+use api::{Machine, MachineDeployment, MachineSet, Object, Time};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy};
+use serde_json::{Value, json};
+
+use super::pool::Machines;
+use crate::stage::create;
+use crate::verdict::promise;
+use crate::{Broken, Stage};
+
+/// The class that machines are rolled to.
+const LARGE: &str = "large";
+
+fn rolling(surge: impl Into<Value>, unavailable: impl Into<Value>) -> Value {
+    json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": surge.into(), "maxUnavailable": unavailable.into() } })
+}
+
+fn in_place(orchestration: &str) -> Value {
+    let block = json!({ "maxSurge": 0, "maxUnavailable": 1, "orchestrationType": orchestration });
+    json!({ "type": "InPlaceUpdate", "inPlaceUpdate": block })
+}
+
+impl Stage {
+    /// Makes a deployment, and a second class to roll it to.
+    async fn create_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
+        self.add_class(LARGE, virtual_cloud::PROVIDER, &self.ground.pace.provider_spec()).await?;
+        self.deploy(replicas, strategy).await
+    }
+
+    async fn deploy(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
+        let deployment = json!({
+            "metadata": { "name": self.pool() },
+            "spec": {
+                "replicas": replicas,
+                "strategy": strategy,
+                "selector": { "matchLabels": { labels::NAME: self.pool() } },
+                "template": self.template(),
+            },
+        });
+        create(&self.api::<MachineDeployment>(), "create a MachineDeployment", deployment).await
+    }
+
+    async fn edit_deployment(&self, change: Value) -> Result<(), Broken> {
+        let patch = Patch::Merge(change);
+        let edited = self.api::<MachineDeployment>().patch(&self.pool(), &PatchParams::default(), &patch).await;
+        edited.map(drop).map_err(Broken::api("edit the MachineDeployment"))
+    }
+
+    async fn roll_to(&self, class: &str) -> Result<(), Broken> {
+        self.edit_deployment(json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } })).await
+    }
+
+    async fn until_deployment(
+        &self,
+        what: &str,
+        wanted: impl Fn(Option<&MachineDeployment>) -> bool,
+    ) -> Result<Option<MachineDeployment>, Broken> {
+        let begin = self.ground.clock.instant();
+        loop {
+            let found = self.api::<MachineDeployment>().get_opt(&self.pool()).await;
+            let found = found.map_err(Broken::api("read the MachineDeployment"))?;
+            if wanted(found.as_ref()) {
+                return Ok(found);
+            }
+            promise(begin.elapsed() < self.ground.pace.patience, || {
+                format!("waited in vain until {what}; the deployment says {:?}", found.map(|found| found.status))
+            })?;
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
+    }
+
+    /// Waits until so many machines of this class run, no others are left, and the deployment says that it is done.
+    async fn until_rolled(&self, class: &str, count: usize, at_most: usize) -> Result<Machines, Broken> {
+        let what = format!("{count} of class {class} run");
+        let done = |machines: &Machines| machines.run(count) && of_class(machines, class) == count;
+        self.until_machines(&what, at_most, done).await?;
+        let wanted = i32::try_from(count).unwrap_or_default();
+        self.until_deployment("it says that it is done", |deployment| {
+            deployment.is_some_and(|d| {
+                let status = &d.status;
+                reason(d, "Progressing") == "NewMachineSetAvailable"
+                    && (status.replicas, status.updated_replicas, status.available_replicas) == (wanted, wanted, wanted)
+                    && (status.ready_replicas, status.unavailable_replicas) == (wanted, 0)
+                    && status.observed_generation == d.generation()
+            })
+        })
+        .await?;
+        self.pool_machines().await
+    }
+
+    async fn machine_sets(&self) -> Result<Vec<MachineSet>, Broken> {
+        let listed = self.api::<MachineSet>().list(&ListParams::default()).await;
+        listed.map(|list| list.items).map_err(Broken::api("list the MachineSets"))
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.ground.client("person"))
+    }
+
+    async fn label_node(&self, name: &str, labels: Value) -> Result<(), Broken> {
+        let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
+        let labelled = self.nodes().patch(name, &PatchParams::default(), &patch).await;
+        labelled.map(drop).map_err(Broken::api("label a Node"))
+    }
+
+    /// The nodes of the pool that a label or condition singles out.
+    async fn nodes_where(&self, holds: impl Fn(&Node) -> bool) -> Result<Vec<String>, Broken> {
+        let nodes = self.nodes().list(&ListParams::default()).await.map_err(Broken::api("list the Nodes"))?;
+        let ours =
+            nodes.items.into_iter().filter(|node| node.metadata.name.iter().any(|n| n.starts_with(&self.pool())));
+        Ok(ours.filter(|node| holds(node)).filter_map(|node| node.metadata.name).collect())
+    }
+
+    /// What a node agent does: answers whoever is ready to be updated with this result, until so many have been answered.
+    async fn answer_updates(&self, result: &str, count: usize) -> Result<Vec<String>, Broken> {
+        let begin = self.ground.clock.instant();
+        let mut answered = Vec::new();
+        while answered.len() < count {
+            for name in self.nodes_where(|node| update_reason(node) == "ReadyForUpdate").await? {
+                if !answered.contains(&name) {
+                    self.label_node(&name, json!({ labels::UPDATE_RESULT: result })).await?;
+                    answered.push(name);
+                }
+            }
+            promise(begin.elapsed() < self.ground.pace.patience, || format!("only {answered:?} became ready"))?;
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
+        Ok(answered)
+    }
+}
+
+fn update_reason(node: &Node) -> String {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.filter(|c| c.type_ == "InPlaceUpdate").find_map(|c| c.reason.clone()).unwrap_or_default()
+}
+
+fn of_class(machines: &Machines, class: &str) -> usize {
+    machines.0.iter().filter(|machine| machine.spec.class.name == class).count()
+}
+
+fn reason<'d>(deployment: &'d MachineDeployment, kind: &str) -> &'d str {
+    let found = deployment.status.conditions.iter().find(|condition| condition.kind == kind);
+    found.map_or("", |condition| condition.reason.as_str())
+}
+
+fn names(machines: &Machines) -> Vec<String> {
+    machines.0.iter().map(|machine| machine.name().to_owned()).collect()
+}
+
+pub(super) async fn a_roll_out_in_numbers_stays_within_its_limits(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(5, rolling(2, 1)).await?;
+    stage.until_rolled("small", 5, 5).await?;
+    stage.roll_to(LARGE).await?;
+    stage.until_rolled(LARGE, 5, 7).await?;
+    let marked = |node: &Node| {
+        let kept = node.metadata.annotations.iter().flatten().any(|(key, _)| key == annotations::SCALE_DOWN_DISABLED);
+        let tainted = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        kept || tainted.into_iter().any(|taint| taint.key == api::names::taints::PREFER_NO_SCHEDULE)
+    };
+    stage.linger().await;
+    let left = stage.nodes_where(marked).await?;
+    promise(left.is_empty(), || format!("nodes still carry marks of the roll-out: {left:?}"))
+}
+
+pub(super) async fn a_roll_out_in_percent_goes_on_while_it_is_scaled(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(4, rolling("25%", "25%")).await?;
+    stage.until_rolled("small", 4, 4).await?;
+    stage.roll_to(LARGE).await?;
+    stage.until_machines("one is new", 5, |machines| of_class(machines, LARGE) > 0).await?;
+    stage.edit_deployment(json!({ "spec": { "replicas": 6 } })).await?;
+    stage.until_rolled(LARGE, 6, 8).await?;
+    stage.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    stage.until_rolled(LARGE, 2, 6).await.map(drop)
+}
+
+pub(super) async fn a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_heals_it(
+    stage: &Stage,
+) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(3, rolling(1, 0)).await?;
+    stage.edit_deployment(json!({ "spec": { "progressDeadlineSeconds": 3 } })).await?;
+    stage.until_rolled("small", 3, 3).await?;
+    stage.roll_to("nowhere").await?;
+    let stuck = |d: &MachineDeployment| reason(d, "Progressing") == "ProgressDeadlineExceeded";
+    stage.until_deployment("it says that it is stuck", |d| d.is_some_and(stuck)).await?;
+    let machines = stage.pool_machines().await?;
+    promise(of_class(&machines, "small") == 3, || format!("a machine was given up for nothing: {}", machines.told()))?;
+    stage.edit_deployment(json!({ "spec": { "rollbackTo": { "revision": 0 } } })).await?;
+    stage.until_rolled("small", 3, 4).await.map(drop)
+}
+
+pub(super) async fn two_changes_in_a_row_end_with_the_last(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(3, rolling(1, 1)).await?;
+    stage.add_class("middle", virtual_cloud::PROVIDER, &stage.ground.pace.provider_spec()).await?;
+    stage.until_rolled("small", 3, 3).await?;
+    stage.roll_to("middle").await?;
+    stage.until_machines("one is on its way", 4, |machines| of_class(machines, "middle") > 0).await?;
+    stage.roll_to(LARGE).await?;
+    stage.until_rolled(LARGE, 3, 4).await.map(drop)
+}
+
+pub(super) async fn a_pause_in_mid_roll_holds_everything(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(4, rolling(1, 0)).await?;
+    stage.until_rolled("small", 4, 4).await?;
+    stage.roll_to(LARGE).await?;
+    stage.until_machines("one is new", 5, |machines| of_class(machines, LARGE) > 0).await?;
+    stage.edit_deployment(json!({ "spec": { "paused": true } })).await?;
+    let paused = |d: &MachineDeployment| reason(d, "Progressing") == "DeploymentPaused";
+    stage.until_deployment("it says so", |d| d.is_some_and(paused)).await?;
+    let sizes = |sets: Vec<MachineSet>| sets.iter().map(|set| set.spec.replicas).collect::<Vec<_>>();
+    let before = sizes(stage.machine_sets().await?);
+    stage.linger().await;
+    let after = sizes(stage.machine_sets().await?);
+    promise(before == after, || format!("{before:?} became {after:?} in a pause"))?;
+    stage.edit_deployment(json!({ "spec": { "paused": false } })).await?;
+    stage.until_rolled(LARGE, 4, 5).await.map(drop)
+}
+
+pub(super) async fn a_recreating_deployment_has_no_old_machine_beside_a_new_one(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(3, json!({ "type": "Recreate" })).await?;
+    stage.until_rolled("small", 3, 3).await?;
+    stage.roll_to(LARGE).await?;
+    let mixed = |machines: &Machines| of_class(machines, LARGE) > 0 && of_class(machines, "small") > 0;
+    let seen = stage.until_machines("new ones come", 3, |machines| of_class(machines, LARGE) > 0).await?;
+    promise(!mixed(&seen), || seen.told())?;
+    stage.until_rolled(LARGE, 3, 3).await.map(drop)
+}
+
+pub(super) async fn machines_updated_in_place_are_kept(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(2, in_place("Auto")).await?;
+    let before = names(&stage.until_rolled("small", 2, 2).await?);
+    stage.roll_to(LARGE).await?;
+    stage.answer_updates("successful", 2).await?;
+    let moved = |sets: &[MachineSet]| {
+        let new = sets.iter().find(|set| set.spec.template.spec.class.name == LARGE);
+        new.is_some_and(|set| set.spec.replicas == 2 && set.status.available_replicas == 2)
+    };
+    let begin = stage.ground.clock.instant();
+    while !moved(&stage.machine_sets().await?) {
+        promise(begin.elapsed() < stage.ground.pace.patience, || "they never moved to the new set".to_owned())?;
+        tokio::time::sleep(stage.ground.pace.glance).await;
+    }
+    let after = stage.pool_machines().await?;
+    promise(names(&after) == before, || format!("{before:?} became {}", after.told()))?;
+    promise(stage.cloud.vms().len() == 2, || format!("{} VMs", stage.cloud.vms().len()))?;
+    stage.linger().await;
+    let left = stage.nodes_where(|node| {
+        let labelled = node.metadata.labels.iter().flatten().any(|(key, _)| key.ends_with("-for-update"));
+        labelled || node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
+    });
+    let left = left.await?;
+    promise(left.is_empty(), || format!("nodes were not given back: {left:?}"))
+}
+
+pub(super) async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on(
+    stage: &Stage,
+) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(2, in_place("Auto")).await?;
+    stage.until_rolled("small", 2, 2).await?;
+    stage.roll_to(LARGE).await?;
+    // Nobody answers: nothing else is touched.
+    let selected =
+        |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::SELECTED_FOR_UPDATE);
+    stage.linger().await;
+    let chosen = stage.nodes_where(selected).await?;
+    promise(chosen.len() == 1, || format!("{chosen:?} were chosen, with one allowed to be missing"))?;
+    let failed = stage.answer_updates("failed", 1).await?;
+    stage.linger().await;
+    let chosen = stage.nodes_where(selected).await?;
+    promise(chosen == failed, || format!("{chosen:?} were chosen after {failed:?} failed"))?;
+    for name in failed {
+        stage.label_node(&name, json!({ labels::UPDATE_RESULT: "successful" })).await?;
+    }
+    stage.answer_updates("successful", 1).await?;
+    let done = |d: &MachineDeployment| d.status.updated_replicas == 2 && d.status.available_replicas == 2;
+    stage.until_deployment("both are updated", |d| d.is_some_and(done)).await.map(drop)
+}
+
+pub(super) async fn under_manual_orchestration_the_user_chooses(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(2, in_place("Manual")).await?;
+    let machines = names(&stage.until_rolled("small", 2, 2).await?);
+    stage.roll_to(LARGE).await?;
+    let candidate =
+        |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::CANDIDATE_FOR_UPDATE);
+    let begin = stage.ground.clock.instant();
+    while stage.nodes_where(candidate).await?.len() < 2 {
+        promise(begin.elapsed() < stage.ground.pace.patience, || "no candidates were named".to_owned())?;
+        tokio::time::sleep(stage.ground.pace.glance).await;
+    }
+    stage.linger().await;
+    let Some(wished) = machines.last() else { return Ok(()) };
+    stage.label_node(wished, json!({ labels::SELECTED_FOR_UPDATE: "true" })).await?;
+    let answered = stage.answer_updates("successful", 1).await?;
+    promise(answered == [wished.clone()], || format!("{answered:?} were updated instead of {wished}"))?;
+    let one = |d: &MachineDeployment| d.status.updated_replicas == 1 && d.status.available_replicas == 2;
+    stage.until_deployment("one is updated", |d| d.is_some_and(one)).await.map(drop)
+}
+
+pub(super) async fn the_autoscaler_scales_up_down_by_name_and_back(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(2, rolling(1, 0)).await?;
+    stage.until_rolled("small", 2, 2).await?;
+    // It scales up.
+    stage.edit_deployment(json!({ "spec": { "replicas": 5 } })).await?;
+    let machines = stage.until_rolled("small", 5, 5).await?;
+    // It scales down, naming the machines it has emptied.
+    let chosen: Vec<String> = names(&machines).into_iter().skip(1).step_by(2).collect();
+    let asked = Time::from(stage.ground.clock.now());
+    let list: Vec<String> = chosen.iter().map(|name| format!("{name}~{asked}")).collect();
+    let named = json!({ annotations::TRIGGER_DELETION: list.join(","), annotations::LAST_REPLICA_CHANGE_BY_SCALER: asked.to_string() });
+    stage.edit_deployment(json!({ "metadata": { "annotations": named }, "spec": { "replicas": 3 } })).await?;
+    let machines = stage.until_rolled("small", 3, 5).await?;
+    let spared = names(&machines).iter().all(|name| !chosen.contains(name));
+    promise(spared, || format!("{chosen:?} were to go, and {} are left", machines.told()))?;
+    let pruned = |d: &MachineDeployment| d.annotation(annotations::TRIGGER_DELETION).is_none();
+    stage.until_deployment("its list is empty", |d| d.is_some_and(pruned)).await?;
+    // It takes a scale-up back without naming anybody.
+    stage.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    stage.until_rolled("small", 2, 3).await.map(drop)
+}
+
+pub(super) async fn a_deleted_deployment_takes_everything_along_unless_told_otherwise(
+    stage: &Stage,
+) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(2, rolling(1, 0)).await?;
+    let before = names(&stage.until_rolled("small", 2, 2).await?);
+    let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    delete(stage, &orphan).await?;
+    stage.until_deployment("it is gone", |d| d.is_none()).await?;
+    stage.linger().await;
+    let left = stage.pool_machines().await?;
+    promise(names(&left) == before && left.run(2), || format!("{before:?} were to stay: {}", left.told()))?;
+    // Another deployment of the same template takes them over.
+    stage.deploy(2, rolling(1, 0)).await?;
+    let after = names(&stage.until_rolled("small", 2, 2).await?);
+    promise(after == before, || format!("{before:?} were replaced by {after:?}"))?;
+    delete(stage, &DeleteParams::default()).await?;
+    stage.until_deployment("it is gone", |d| d.is_none()).await?;
+    stage.until_machines("its machines are gone", 0, |machines| machines.0.is_empty()).await?;
+    promise(stage.cloud.vms().is_empty(), || format!("VMs were left behind: {:?}", stage.cloud.vms()))
+}
+
+async fn delete(stage: &Stage, parameters: &DeleteParams) -> Result<(), Broken> {
+    let deleted = stage.api::<MachineDeployment>().delete(&stage.pool(), parameters).await;
+    deleted.map(drop).map_err(Broken::api("delete the MachineDeployment"))
+}
+
+pub(super) async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(1, json!({ "type": "Sideways" })).await?;
+    let invalid = |d: &MachineDeployment| {
+        let condition = d.status.conditions.iter().find(|condition| condition.kind == "Invalid");
+        condition.is_some_and(|condition| condition.message.contains("spec.strategy.type"))
+    };
+    stage.until_deployment("it is told", |d| d.is_some_and(invalid)).await?;
+    stage.edit_deployment(json!({ "spec": { "strategy": rolling(1, 0) } })).await?;
+    stage.until_rolled("small", 1, 1).await?;
+    stage.until_deployment("it is told no more", |d| d.is_some_and(|d| reason(d, "Invalid").is_empty())).await.map(drop)
+}
+
+pub(super) async fn too_many_machines_freeze_a_set_until_they_are_gone(stage: &Stage) -> Result<(), Broken> {
+    let process = stage.start()?;
+    stage.create_deployment(1, rolling(1, 0)).await?;
+    let machines = stage.until_rolled("small", 1, 1).await?;
+    process.kill().await;
+    // Someone's script makes machines for the set, and holds on to them.
+    let Some(model) = machines.0.first() else { return Ok(()) };
+    for n in 0..4 {
+        let mut wild = Machine { spec: model.spec.clone(), ..Machine::default() };
+        wild.spec.provider_id = "".into();
+        wild.metadata.name = Some(stage.machine_name(n));
+        wild.metadata.labels = model.metadata.labels.clone();
+        wild.metadata.labels.iter_mut().for_each(|labels| drop(labels.remove(labels::NODE)));
+        wild.metadata.owner_references = model.metadata.owner_references.clone();
+        let made = stage.machines().create(&kube::api::PostParams::default(), &wild).await;
+        made.map_err(Broken::api("create a Machine"))?;
+    }
+    let _process = stage.start()?;
+    // However fast its set is at deleting them, what has been seen is told.
+    let events = |list: &[k8s_openapi::api::core::v1::Event]| {
+        list.iter().any(|event| event.reason.as_deref() == Some("FrozeMachineSet"))
+    };
+    let begin = stage.ground.clock.instant();
+    loop {
+        let list = stage.api().list(&ListParams::default()).await.map_err(Broken::api("list the Events"))?;
+        if events(&list.items) {
+            break;
+        }
+        promise(begin.elapsed() < stage.ground.pace.patience, || "nobody froze the set".to_owned())?;
+        tokio::time::sleep(stage.ground.pace.glance).await;
+    }
+    stage.until_rolled("small", 1, 5).await?;
+    let thawed = |d: &MachineDeployment| d.label(labels::FREEZE).is_none() && reason(d, "Frozen").is_empty();
+    stage.until_deployment("it thaws", |d| d.is_some_and(thawed)).await?;
+    stage.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    stage.until_rolled("small", 2, 2).await?;
+    Ok(())
+}
