@@ -13,9 +13,9 @@
 mod blindness;
 mod costs;
 mod custody;
+mod deployments;
 mod drains;
 mod gate;
-mod deployments;
 mod health;
 mod mishaps;
 mod node;

@@ -98,21 +98,6 @@ async fn a_recreating_deployment_has_no_old_machine_beside_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn machines_updated_in_place_are_kept() {
-    holds("machines_updated_in_place_are_kept").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on() {
-    holds("an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn under_manual_orchestration_the_user_chooses() {
-    holds("under_manual_orchestration_the_user_chooses").await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_autoscaler_scales_up_down_by_name_and_back() {
     holds("the_autoscaler_scales_up_down_by_name_and_back").await;
 }
