@@ -1,6 +1,7 @@
 //! What can be said on the command line.
 
 mod fleet;
+mod rollout;
 mod safety;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use remote_driver::{Endpoint, TlsFiles};
 
 pub(crate) use fleet::Fleet;
+pub(crate) use rollout::Rollout;
 pub(crate) use safety::Safety;
 
 /// A machine controller manager for Kubernetes.
@@ -115,6 +117,8 @@ pub(crate) struct Run {
     pub(crate) fleet: Fleet,
     #[command(flatten)]
     pub(crate) safety: Safety,
+    #[command(flatten)]
+    pub(crate) rollout: Rollout,
     /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Without it, a virtual cloud lives and dies with this process.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) driver_endpoint: Option<Endpoint>,

@@ -122,7 +122,7 @@ fn policy(options: &Run) -> Policy {
         drain: options.drain.limits(),
         ..Policy::default()
     };
-    options.safety.apply(options.fleet.apply(options.health.apply(policy)))
+    options.rollout.apply(options.safety.apply(options.fleet.apply(options.health.apply(policy))))
 }
 
 /// Waits for whatever ends the process, then ends it in order.

@@ -103,7 +103,6 @@ impl Stage {
             nodes.items.into_iter().filter(|node| node.metadata.name.iter().any(|n| n.starts_with(&self.pool())));
         Ok(ours.filter(|node| holds(node)).filter_map(|node| node.metadata.name).collect())
     }
-
 }
 
 fn of_class(machines: &Machines, class: &str) -> usize {
