@@ -23,10 +23,10 @@ impl Stage {
     /// Makes a deployment, and a second class to roll it to.
     async fn create_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
         self.add_class(LARGE, virtual_cloud::PROVIDER, &self.ground.pace.provider_spec()).await?;
-        self.deploy(replicas, strategy).await
+        self.make_deployment(replicas, strategy).await
     }
 
-    async fn deploy(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
+    async fn make_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
         let deployment = json!({
             "metadata": { "name": self.pool() },
             "spec": {
@@ -238,7 +238,7 @@ pub(super) async fn a_deleted_deployment_takes_everything_along_unless_told_othe
     let left = stage.pool_machines().await?;
     promise(names(&left) == before && left.run(2), || format!("{before:?} were to stay: {}", left.told()))?;
     // Another deployment of the same template takes them over.
-    stage.deploy(2, rolling(1, 0)).await?;
+    stage.make_deployment(2, rolling(1, 0)).await?;
     let after = names(&stage.until_rolled("small", 2, 2).await?);
     promise(after == before, || format!("{before:?} were replaced by {after:?}"))?;
     delete(stage, &DeleteParams::default()).await?;
