@@ -9,6 +9,7 @@
 //! | `watch` | watches that last as long as somebody needs them |
 //! | `pods` | the pods of the nodes being drained, and of no others |
 //! | `running` | the drains that run, what each of them holds, and what wakes them |
+//! | `turns` | who may begin, where the number of drains is limited |
 //! | `errands` | evictions, deletions and look-ups, in tasks of their own |
 //! | `requests` | the requests themselves |
 //! | `measure` | what is counted |
@@ -21,6 +22,7 @@ mod measure;
 mod pods;
 mod requests;
 mod running;
+mod turns;
 mod watch;
 
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use api::view::{PodDisruptionBudgetView, VolumeAttachmentView};
 use api::{MachineClass, Uid};
 use kube::Client;
 use plan::drain::attachments::AttachmentId;
+use plan::drain::turn::{Caps, Turn};
 use plan::drain::{Note, Step, Watched};
 use plan::machine::{Barrier, Emptying, Obstruction, Watching};
 use runtime::cache::{Cache, Cached, Trust};
@@ -44,6 +47,7 @@ use errands::{Errand, Errands};
 use measure::Measures;
 use pods::PodWatches;
 use running::Running;
+use turns::Turns;
 use watch::{OnDemand, Watcher};
 
 /// How many drains have a watch of their own; the others share one.
@@ -59,6 +63,7 @@ pub struct Drains {
     budgets: Arc<OnDemand<PodDisruptionBudgetView>>,
     attachments: Arc<OnDemand<VolumeAttachmentView>>,
     running: Running,
+    turns: Turns,
     errands: Errands,
     measures: Measures,
     node_events: EventSink,
@@ -75,6 +80,8 @@ pub struct DrainsParts<'a> {
     pub leadership: Leadership,
     /// Whom news of a drain wakes.
     pub queue: Queue<Key>,
+    /// How many drains may run at once.
+    pub caps: Caps,
     /// Where measurements go.
     pub metrics: &'a Metrics,
     /// The time.
@@ -88,7 +95,7 @@ pub struct DrainsParts<'a> {
 impl Drains {
     /// No drain runs, nothing is watched.
     pub fn new(parts: DrainsParts<'_>) -> Self {
-        let DrainsParts { client, gate, leadership, queue, metrics, clock, random, tasks } = parts;
+        let DrainsParts { client, gate, leadership, queue, caps, metrics, clock, random, tasks } = parts;
         let watcher = Watcher { client: client.clone(), clock: clock.clone(), random, tasks: tasks.clone() };
         let running = Running::new(queue.clone());
         let measures = Measures::register(metrics, &running);
@@ -111,9 +118,10 @@ impl Drains {
             tasks,
         };
         Self {
-            pods: Arc::new(PodWatches::new(watcher.clone(), queue, OWN_WATCHES)),
+            pods: Arc::new(PodWatches::new(watcher.clone(), queue.clone(), OWN_WATCHES)),
             budgets: Arc::new(budgets(&watcher, &running)),
             attachments: Arc::new(attachments(&watcher, &running)),
+            turns: Turns::new(caps, queue.clone()),
             running,
             errands,
             measures,
@@ -129,6 +137,7 @@ impl Drains {
             budgets: seen(drain.budgets()),
             attachments: seen(drain.attachments()),
             memory: drain.memory(),
+            ahead: drain.ahead(),
             obstruction: drain.obstruction(),
             ..Emptying::default()
         };
@@ -140,10 +149,13 @@ impl Drains {
     }
 
     /// Begins to watch; what is watched already stays so.
-    pub(crate) fn watch(&self, key: &Key, uid: &Uid, node: &str, what: Watching) {
+    pub(crate) fn watch(&self, key: &Key, uid: &Uid, node: &str, what: Watching, deployment: Option<&str>) {
         let drain = self.running.begin(key, uid, self.clock.now());
         match what {
-            Watching::Pods => drain.watch_pods(node, || self.pods.open(node, key)),
+            Watching::Pods(standing) => match self.turns.claim(key, deployment, standing) {
+                Turn::Now => drain.watch_pods(node, || self.pods.open(node, key)),
+                Turn::Wait { ahead } => drain.wait_for_turn(ahead),
+            },
             Watching::Surroundings => {
                 drain.watch_surroundings(node, || (self.budgets.hold(), self.attachments.hold()));
             }
@@ -194,6 +206,7 @@ impl Drains {
     /// Lets go of everything this machine's drain holds.
     pub(crate) fn release(&self, key: &Key) {
         self.running.end(key);
+        self.turns.give_back(key);
     }
 
     /// How many drains hold anything.

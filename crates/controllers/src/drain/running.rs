@@ -35,6 +35,8 @@ pub(super) struct Drain {
     surroundings: OnceLock<Surroundings>,
     memory: Mutex<Memory>,
     obstruction: Mutex<Option<Obstruction>>,
+    /// How many go before it, while it waits for its turn.
+    ahead: Mutex<Option<usize>>,
     /// The volumes it may be waiting for.
     volumes: Mutex<BTreeSet<String>>,
     stop: CancellationToken,
@@ -52,6 +54,7 @@ impl Drain {
             surroundings: OnceLock::new(),
             memory: Mutex::default(),
             obstruction: Mutex::default(),
+            ahead: Mutex::default(),
             volumes: Mutex::default(),
             stop: CancellationToken::new(),
         }
@@ -59,7 +62,16 @@ impl Drain {
 
     pub(super) fn watch_pods(&self, node: &str, open: impl FnOnce() -> PodWatch) {
         self.node.get_or_init(|| node.to_owned());
+        *self.ahead.lock() = None;
         self.pods.get_or_init(open);
+    }
+
+    pub(super) fn wait_for_turn(&self, ahead: usize) {
+        *self.ahead.lock() = Some(ahead);
+    }
+
+    pub(super) fn ahead(&self) -> Option<usize> {
+        *self.ahead.lock()
     }
 
     pub(super) fn watch_surroundings(&self, node: &str, open: impl FnOnce() -> Surroundings) {

@@ -26,7 +26,9 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &
             let obstruction = keep_pods_away(cluster, target, *part, write).await;
             drains.obstructed(key, &uid, *part, obstruction);
         }
-        Step::Watch { node, what } => drains.watch(key, &uid, node, *what),
+        Step::Watch { node, what } => {
+            drains.watch(key, &uid, node, *what, plan::permit::deployment(&seen.machine));
+        }
         Step::Drain { notes, requests } => {
             let class = seen.class.as_ref().present().cloned();
             drains.run(key, &uid, class, notes, requests);

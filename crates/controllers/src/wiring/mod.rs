@@ -153,7 +153,8 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
 
     parts.metrics.follow_caches(&caches);
     let drained = target.as_ref().filter(|_| scope.has_machines());
-    let drains = drained.map(|target| drains(target, &gate, &parts.leadership, &queue, &parts.metrics, &feeder));
+    let drains =
+        drained.map(|target| drains(target, &gate, &parts.leadership, &queue, &policy, &parts.metrics, &feeder));
     let cluster = Arc::new(Cluster {
         namespace: parts.namespace,
         control: parts.control,
@@ -222,6 +223,7 @@ fn drains(
     gate: &Gate,
     leadership: &Leadership,
     queue: &Queue<Key>,
+    policy: &Policy,
     metrics: &Metrics,
     feeder: &Feeder,
 ) -> Drains {
@@ -230,6 +232,7 @@ fn drains(
         gate: gate.clone(),
         leadership: leadership.clone(),
         queue: queue.clone(),
+        caps: policy.drain.caps,
         metrics,
         clock: feeder.clock.clone(),
         random: feeder.random.clone(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::MachinePhase;
+use plan::drain::turn::Caps;
 use serde_json::json;
 
 use crate::world::{NAMESPACE, World};
@@ -71,6 +72,35 @@ async fn a_hundred_drains_share_watches_and_leave_none_behind() {
     world.until("all are gone", |w| (0..MACHINES).all(|n| w.machine(&format!("m-{n}")).is_none())).await;
     assert!(process.cluster.drains.as_ref().unwrap().is_empty());
     assert_eq!(world.server.open_watches(), before, "every watch of a drain has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_nodes_are_drained_at_once_than_allowed_and_each_gets_its_turn() {
+    const MACHINES: usize = 4;
+    let mut world = World::new(13);
+    world.policy.drain.caps = Caps { overall: Some(1), per_deployment: None };
+    let _process = world.start();
+    for n in 0..MACHINES {
+        world.create(&format!("m-{n}")).await;
+    }
+    world.until("all run", |w| (0..MACHINES).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running))).await;
+    for n in 0..MACHINES {
+        add_pods(&world, &format!("m-{n}"), 2);
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for n in 0..MACHINES {
+        world.delete(&format!("m-{n}")).await;
+    }
+    let begin = world.clock.now();
+    while !world.server.objects("pods").is_empty() {
+        let pods = world.server.objects("pods");
+        let leaving = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_string());
+        let nodes: std::collections::BTreeSet<_> = leaving.map(|pod| pod["spec"]["nodeName"].to_string()).collect();
+        assert!(nodes.len() <= 1, "{nodes:?}");
+        assert!(world.clock.now().duration_since(begin).as_secs() < 60, "whoever ends wakes the next");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    world.until("all are gone", |w| (0..MACHINES).all(|n| w.machine(&format!("m-{n}")).is_none())).await;
 }
 
 fn watches_of_pods(world: &World) -> u64 {

@@ -9,6 +9,7 @@ use api::view::{NodeView, PodDisruptionBudgetView, PodView, VolumeAttachmentView
 use jiff::Timestamp;
 
 use super::Step;
+use crate::drain::turn::Standing;
 use crate::drain::{self, Memory, Outcome, Pods, Request, View, Watched};
 use crate::{Lookup, Wake};
 
@@ -25,6 +26,8 @@ pub struct Emptying {
     pub attachments: Watched<Vec<Arc<VolumeAttachmentView>>>,
     /// What this process did and was told so far.
     pub memory: Memory,
+    /// How many drains go before this one, where their number is limited and it has to wait for its turn.
+    pub ahead: Option<usize>,
     /// Why the node could not be kept free of new pods, when that was last tried.
     pub obstruction: Option<Obstruction>,
 }
@@ -52,8 +55,8 @@ pub enum Barrier {
 /// What a drain wants to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watching {
-    /// The pods of the node.
-    Pods,
+    /// The pods of the node. With this its drain begins, so it is held back here where the number of drains is limited.
+    Pods(Standing),
     /// Budgets and attachments, which all drains share.
     Surroundings,
 }
@@ -66,6 +69,7 @@ impl Default for Emptying {
             budgets: Watched::NotYet,
             attachments: Watched::NotYet,
             memory: Memory::default(),
+            ahead: None,
             obstruction: None,
         }
     }
@@ -101,7 +105,10 @@ impl Emptying {
         let advance = drain::advance(request, &view, &self.memory);
         let mut steps = Vec::new();
         if advance.steps.contains(&drain::Step::Watch) {
-            let what = if matches!(self.pods, Watched::NotYet) { Watching::Pods } else { Watching::Surroundings };
+            let what = match self.pods {
+                Watched::NotYet => Watching::Pods(Standing::of(request, now)),
+                Watched::Never | Watched::Seen(_) => Watching::Surroundings,
+            };
             steps.push(Step::Watch { node: request.node.to_owned(), what });
         }
         let requests: Vec<_> = advance.steps.into_iter().filter(|step| *step != drain::Step::Watch).collect();

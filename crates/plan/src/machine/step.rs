@@ -161,7 +161,7 @@ impl fmt::Display for Step {
             Self::DeleteMachine => f.write_str("ask for its deletion"),
             Self::PatchNode(write) | Self::KeepPodsAway { write, .. } => write.fmt(f),
             Self::DeleteNode { name, .. } => write!(f, "delete node {name:?}"),
-            Self::Watch { node, what: Watching::Pods } => write!(f, "watch the pods of node {node:?}"),
+            Self::Watch { node, what: Watching::Pods(_) } => write!(f, "watch the pods of node {node:?}"),
             Self::Watch { what: Watching::Surroundings, .. } => f.write_str("watch budgets and attachments"),
             Self::Drain { requests, .. } => match requests.as_slice() {
                 [] => f.write_str("remember how its drain stands"),

@@ -35,9 +35,10 @@ pub(super) fn drain(
     match advance.outcome {
         Outcome::Working { waiting, failure } => {
             let (mut steps, wake) = (advance.steps, advance.wake);
-            let telling = tell(seen, node, &waiting, failure.as_deref());
+            let said = emptying.ahead.map_or_else(|| progress(&waiting), turn);
+            let telling = tell(seen, node, &waiting, &said, failure.as_deref());
             steps.extend(telling.steps);
-            Plan::of(steps, wake.no_later_than(telling.again), Reason::Draining(progress(&waiting)))
+            Plan::of(steps, wake.no_later_than(telling.again), Reason::Draining(said))
         }
         Outcome::Drained(Mode::Gentle) => emptied(seen, text::drained()),
         Outcome::Drained(Mode::Forced(_)) => emptied(seen, text::force_drained()),
@@ -100,6 +101,11 @@ fn keep_pods_away(seen: &Observed<'_>, node: Lookup<&NodeView>, emptying: &Empty
     Some(Plan::of(steps, Wake::By { awaited: Awaited::Retry, at: again }, because))
 }
 
+/// What is said by a drain that is held back by a limit.
+fn turn(ahead: usize) -> String {
+    format!("Drain waits for its turn: as many nodes as may be are being drained, and {ahead} more go before this one.")
+}
+
 /// What is said while it waits.
 struct Telling {
     steps: Vec<Step>,
@@ -109,10 +115,16 @@ struct Telling {
 
 /// A failure is said at once, and so is the first obstacle that needs somebody's help; what only takes its time, and whatever
 /// changes later, is said at most twice a minute.
-fn tell(seen: &Observed<'_>, node: Lookup<&NodeView>, waiting: &[Blocker], failure: Option<&str>) -> Telling {
+fn tell(
+    seen: &Observed<'_>,
+    node: Lookup<&NodeView>,
+    waiting: &[Blocker],
+    standing: &str,
+    failure: Option<&str>,
+) -> Telling {
     let (said, state) = match failure {
         Some(failure) => (text::drain_failed(failure), OperationState::Failed),
-        None => (Stage::Drain.describe(&progress(waiting)), OperationState::Processing),
+        None => (Stage::Drain.describe(standing), OperationState::Processing),
     };
     let old = &seen.machine.status.last_operation;
     let needs_help = waiting.iter().any(|blocker| needs_help(&blocker.obstacle));
@@ -134,7 +146,7 @@ fn tell(seen: &Observed<'_>, node: Lookup<&NodeView>, waiting: &[Blocker], failu
             };
             let mut steps = vec![Step::Status(write)];
             if needs_help {
-                let message = failure.map_or_else(|| progress(waiting), str::to_owned);
+                let message = failure.unwrap_or(standing).to_owned();
                 let notice = Notice { tone: Tone::Warning, reason: events::ours::DRAIN_BLOCKED, message };
                 if let Lookup::Present(node) = node {
                     steps.push(Step::TellNode {

@@ -11,4 +11,5 @@ mod joining;
 mod node;
 mod preservation;
 mod promises;
+mod vacating;
 mod world;

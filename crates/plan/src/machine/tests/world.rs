@@ -284,7 +284,7 @@ impl World {
                 assert_eq!(self.vms, 0, "a node goes only after its VM: {:#?}", self.diary);
                 self.node = None;
             }
-            Step::Watch { what: Watching::Pods, .. } => self.look_at_pods(),
+            Step::Watch { what: Watching::Pods(_), .. } => self.look_at_pods(),
             Step::Watch { what: Watching::Surroundings, .. } => {
                 (self.emptying.budgets, self.emptying.attachments) = (Watched::Seen(vec![]), Watched::Seen(vec![]));
             }
