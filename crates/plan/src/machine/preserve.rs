@@ -143,7 +143,7 @@ fn expiry(course: &mut Course<'_>, by: By) -> Time {
 }
 
 fn empty(course: &mut Course<'_>, by: By, expiry: Time, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
-    if !course.requests.is_empty() {
+    if course.drain == DrainNeed::Going {
         return; // it is being emptied for its update already
     }
     let drain = match vacate(course) {

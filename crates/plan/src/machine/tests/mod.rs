@@ -8,6 +8,7 @@ mod gate;
 mod health;
 mod in_place;
 mod joining;
+mod keeping;
 mod node;
 mod preservation;
 mod promises;

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::super::*;
 use super::world::World;
+use crate::drain::{Answer, Failure, Outlook, Refusal};
 
 const EXPIRY: Duration = Duration::from_hours(96);
 
@@ -239,4 +240,92 @@ fn a_machine_without_a_target_cluster_is_preserved_too() {
     world.now = expires(&world).unwrap();
     world.settle();
     assert_eq!((expires(&world), world.machine().annotation(PRESERVE)), (None, None));
+}
+
+fn fail(world: &mut World) {
+    world.report_ready("False");
+    world.settle();
+    world.wait(Duration::from_secs(601));
+    world.pass();
+    assert_eq!(*world.phase(), MachinePhase::Failed);
+}
+
+#[rstest]
+#[case::user("when-failed", "Preserved by user.")]
+#[case::set("auto-preserved", "Preserved by MCM.")]
+fn the_node_of_a_failed_machine_is_emptied_and_its_vm_kept(#[case] value: &str, #[case] reason: &str) {
+    let mut world = World::running();
+    world.add_pod("web-1");
+    world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
+    world.report_ready("False");
+    wish(&mut world, value);
+    world.settle();
+    assert!(world.pods_there.is_empty());
+    assert_eq!(world.vms, 1);
+    let until = "Machine preserved until 2026-01-05 00:00:00 +0000 UTC.";
+    assert_eq!(says(&world), said("True", reason, &format!("Preserved node drained successfully. {until}")));
+    let plan = world.plan();
+    assert!(plan.steps.is_empty(), "{:#?}", plan.steps);
+}
+
+#[test]
+fn a_preservation_drain_that_fails_is_told_and_tried_again() {
+    let mut world = World::running();
+    world.add_pod("web-1");
+    world.verdict = Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None });
+    world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
+    world.report_ready("False");
+    wish(&mut world, "when-failed");
+    world.settle();
+    let (status, _, message) = says(&world);
+    assert_eq!(status, "False");
+    assert!(message.starts_with("Preserved node could not be drained. Machine preserved until "), "{message}");
+    let plan = world.plan();
+    assert_eq!(plan.remarks.len(), 1, "and people are told why");
+    let Wake::By { at, .. } = plan.wake else { panic!("it must wake itself") };
+    assert!(at < facts::later(world.now, Duration::from_mins(5)), "long before its time is up");
+    world.verdict = Answer::Accepted;
+    world.now = at;
+    world.settle();
+    assert_eq!(says(&world).0, "True");
+    assert!(world.pods_there.is_empty());
+}
+
+#[test]
+fn a_machine_that_fails_a_second_time_is_drained_a_second_time() {
+    let mut world = World::running();
+    wish(&mut world, "now");
+    world.settle();
+    let expiry = expires(&world);
+    for _ in 0..2 {
+        world.add_pod("web-1");
+        fail(&mut world);
+        world.settle();
+        assert!(world.pods_there.is_empty(), "{:#?}", world.diary);
+        assert!(says(&world).2.starts_with("Preserved node drained successfully."));
+        assert_eq!(world.node.as_ref().unwrap().spec.taints.len(), 1);
+
+        world.edit(|m| m["status"]["lastOperation"]["type"] = json!("HealthCheck"));
+        world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Running"));
+        world.report_ready("True");
+        world.settle();
+        assert_eq!(*world.phase(), MachinePhase::Running);
+        assert!(says(&world).2.starts_with("Machine preserved until"));
+        assert!(world.node.as_ref().unwrap().spec.taints.is_empty(), "it has recovered");
+    }
+    assert_eq!(expires(&world), expiry);
+}
+
+#[test]
+fn a_preservation_drain_counts_from_when_preservation_began() {
+    let mut world = World::running();
+    world.add_pod("web-1");
+    world.verdict = Answer::Refused(Refusal::Budget { retry_after: None });
+    world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
+    world.report(&[("Ready", "True"), ("DiskPressure", "True")]);
+    world.wait(Duration::from_hours(3));
+    wish(&mut world, "when-failed");
+    world.settle();
+    assert!(world.diary.iter().any(|step| step.contains("evict pod")), "{:#?}", world.diary);
+    assert!(!world.diary.iter().any(|step| step.contains("delete pod")), "the hours before count for nothing");
 }

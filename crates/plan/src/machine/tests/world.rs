@@ -184,6 +184,14 @@ impl World {
         self.edit_node(|node| node["status"]["conditions"] = json!(list));
     }
 
+    /// The node says this of Ready, and everything else as before.
+    pub(super) fn report_ready(&mut self, ready: &str) {
+        self.edit_node(|node| {
+            let list = node["status"]["conditions"].as_array_mut().unwrap();
+            list.iter_mut().filter(|c| c["type"] == "Ready").for_each(|c| c["status"] = json!(ready));
+        });
+    }
+
     /// Changes the node as its kubelet or a person would.
     pub(super) fn edit_node(&mut self, change: impl FnOnce(&mut Value)) {
         let mut value = serde_json::to_value(self.node.as_ref().expect("the node is there")).unwrap();
@@ -230,6 +238,9 @@ impl World {
         for step in &plan.steps {
             self.diary.push(step.to_string());
             self.carry_out(step);
+        }
+        if plan.drain == DrainNeed::Over {
+            self.emptying = Emptying::default(); // what was held for the drain is let go of
         }
         !plan.steps.is_empty()
     }
