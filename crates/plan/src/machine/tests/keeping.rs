@@ -61,7 +61,7 @@ fn happen(world: &mut World, happening: &Happening) {
         }
         Happening::Template(value) => {
             world.edit(|m| {
-                m["spec"]["nodeTemplate"] = json!({ "metadata": { "labels": value.map(|v| json!({ "ours": v })) } })
+                m["spec"]["nodeTemplate"] = json!({ "metadata": { "labels": value.map(|v| json!({ "ours": v })) } });
             });
         }
         Happening::Label(key, value) => world.edit_node(|n| put(&mut n["metadata"]["labels"], key, *value)),
