@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::member::Kin;
 use super::step::Mark;
-use crate::preservation::is_preserved;
+use crate::preservation::{effective_value, is_preserved};
 
 /// Which preserve annotations change, by machine: the newest failures are kept, the oldest kept ones are let go first.
 pub(super) fn marks<'a>(claimed: &[&'a Kin<'a>], limit: i32) -> BTreeMap<&'a str, Mark> {
@@ -27,7 +27,7 @@ pub(super) fn marks<'a>(claimed: &[&'a Kin<'a>], limit: i32) -> BTreeMap<&'a str
     if free == 0 {
         return BTreeMap::new();
     }
-    let undecided = |kin: &&Kin<'_>| kin.has_failed() && !kin.machine.preserve().is_some_and(|value| value.is_valid());
+    let undecided = |kin: &&Kin<'_>| kin.has_failed() && effective_value(kin.machine, kin.node).is_none();
     let mut failed: Vec<&Kin<'_>> = claimed.iter().copied().filter(undecided).collect();
     failed.sort_by(|a, b| (b.machine.created_at(), a.machine.name()).cmp(&(a.machine.created_at(), b.machine.name())));
     failed.iter().take(free).map(|kin| (kin.machine.name(), Mark::AutoPreserve)).collect()

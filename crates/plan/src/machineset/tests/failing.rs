@@ -54,6 +54,17 @@ fn a_node_that_refuses_beats_what_the_set_asks_for() {
 }
 
 #[test]
+fn a_machine_that_its_node_preserves_is_not_asked_for_by_its_set_as_well() {
+    let mut world = World::new(1);
+    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
+    world.add("m", "Failed", 0);
+    world.nodes = [("m".to_owned(), node(&json!({PRESERVE: "now"})))].into();
+    world.pass();
+    assert_eq!(auto_preserved(&world), [""; 0], "or the machine's controller would take it back, and so on for ever");
+    assert_eq!(deleted(&world.plan()), [""; 0]);
+}
+
+#[test]
 fn the_end_of_a_preservation_wakes_its_set() {
     let mut world = World::new(1);
     world.add("m", "Failed", 0);
