@@ -306,7 +306,7 @@ async fn a_pod_that_a_finalizer_holds_is_named_while_it_is_waited_for(stage: &St
     stage.place("held", 0, &json!({ "metadata": { "finalizers": [HOLD] } })).await?;
     stage.until_ready_on(0, 1).await?;
     stage.delete(0).await?;
-    let told = |m: &Machine| says(m).contains("/held") && says(m).contains("finalizer");
+    let told = |m: &Machine| says(m).contains("pod \"held\"") && says(m).contains("finalizer example.com/hold");
     let machine = stage.until_machine(0, "names the pod and its finalizer", told).await?;
     promise(says(&machine).ends_with("Initiate node drain"), || says(&machine).to_owned())?;
     promise(stage.cloud.vms().len() == 1, || "its VM is gone".to_owned())?;
