@@ -19,6 +19,11 @@ fn rolling(surge: impl Into<Value>, unavailable: impl Into<Value>) -> Value {
     json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": surge.into(), "maxUnavailable": unavailable.into() } })
 }
 
+fn in_place(orchestration: &str) -> Value {
+    let block = json!({ "maxSurge": 0, "maxUnavailable": 1, "orchestrationType": orchestration });
+    json!({ "type": "InPlaceUpdate", "inPlaceUpdate": block })
+}
+
 impl Stage {
     /// Makes a deployment, and a second class to roll it to.
     async fn create_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
@@ -96,6 +101,12 @@ impl Stage {
         Api::all(self.ground.client("person"))
     }
 
+    async fn label_node(&self, name: &str, labels: Value) -> Result<(), Broken> {
+        let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
+        let labelled = self.nodes().patch(name, &PatchParams::default(), &patch).await;
+        labelled.map(drop).map_err(Broken::api("label a Node"))
+    }
+
     /// The nodes of the pool that a label or condition singles out.
     async fn nodes_where(&self, holds: impl Fn(&Node) -> bool) -> Result<Vec<String>, Broken> {
         let nodes = self.nodes().list(&ListParams::default()).await.map_err(Broken::api("list the Nodes"))?;
@@ -103,6 +114,28 @@ impl Stage {
             nodes.items.into_iter().filter(|node| node.metadata.name.iter().any(|n| n.starts_with(&self.pool())));
         Ok(ours.filter(|node| holds(node)).filter_map(|node| node.metadata.name).collect())
     }
+
+    /// What a node agent does: answers whoever is ready to be updated with this result, until so many have been answered.
+    async fn answer_updates(&self, result: &str, count: usize) -> Result<Vec<String>, Broken> {
+        let begin = self.ground.clock.instant();
+        let mut answered = Vec::new();
+        while answered.len() < count {
+            for name in self.nodes_where(|node| update_reason(node) == "ReadyForUpdate").await? {
+                if !answered.contains(&name) {
+                    self.label_node(&name, json!({ labels::UPDATE_RESULT: result })).await?;
+                    answered.push(name);
+                }
+            }
+            promise(begin.elapsed() < self.ground.pace.patience, || format!("only {answered:?} became ready"))?;
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
+        Ok(answered)
+    }
+}
+
+fn update_reason(node: &Node) -> String {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.filter(|c| c.type_ == "InPlaceUpdate").find_map(|c| c.reason.clone()).unwrap_or_default()
 }
 
 fn of_class(machines: &Machines, class: &str) -> usize {
@@ -200,6 +233,79 @@ pub(super) async fn a_recreating_deployment_has_no_old_machine_beside_a_new_one(
     let seen = stage.until_machines("new ones come", 3, |machines| of_class(machines, LARGE) > 0).await?;
     promise(!mixed(&seen), || seen.told())?;
     stage.until_rolled(LARGE, 3, 3).await.map(drop)
+}
+
+pub(super) async fn machines_updated_in_place_are_kept(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(2, in_place("Auto")).await?;
+    let before = names(&stage.until_rolled("small", 2, 2).await?);
+    stage.roll_to(LARGE).await?;
+    stage.answer_updates("successful", 2).await?;
+    let moved = |sets: &[MachineSet]| {
+        let new = sets.iter().find(|set| set.spec.template.spec.class.name == LARGE);
+        new.is_some_and(|set| set.spec.replicas == 2 && set.status.available_replicas == 2)
+    };
+    let begin = stage.ground.clock.instant();
+    while !moved(&stage.machine_sets().await?) {
+        promise(begin.elapsed() < stage.ground.pace.patience, || "they never moved to the new set".to_owned())?;
+        tokio::time::sleep(stage.ground.pace.glance).await;
+    }
+    let after = stage.pool_machines().await?;
+    promise(names(&after) == before, || format!("{before:?} became {}", after.told()))?;
+    promise(stage.cloud.vms().len() == 2, || format!("{} VMs", stage.cloud.vms().len()))?;
+    stage.linger().await;
+    let left = stage.nodes_where(|node| {
+        let labelled = node.metadata.labels.iter().flatten().any(|(key, _)| key.ends_with("-for-update"));
+        labelled || node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
+    });
+    let left = left.await?;
+    promise(left.is_empty(), || format!("nodes were not given back: {left:?}"))
+}
+
+pub(super) async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on(
+    stage: &Stage,
+) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(2, in_place("Auto")).await?;
+    stage.until_rolled("small", 2, 2).await?;
+    stage.roll_to(LARGE).await?;
+    // Nobody answers: nothing else is touched.
+    let selected =
+        |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::SELECTED_FOR_UPDATE);
+    stage.linger().await;
+    let chosen = stage.nodes_where(selected).await?;
+    promise(chosen.len() == 1, || format!("{chosen:?} were chosen, with one allowed to be missing"))?;
+    let failed = stage.answer_updates("failed", 1).await?;
+    stage.linger().await;
+    let chosen = stage.nodes_where(selected).await?;
+    promise(chosen == failed, || format!("{chosen:?} were chosen after {failed:?} failed"))?;
+    for name in failed {
+        stage.label_node(&name, json!({ labels::UPDATE_RESULT: "successful" })).await?;
+    }
+    stage.answer_updates("successful", 1).await?;
+    let done = |d: &MachineDeployment| d.status.updated_replicas == 2 && d.status.available_replicas == 2;
+    stage.until_deployment("both are updated", |d| d.is_some_and(done)).await.map(drop)
+}
+
+pub(super) async fn under_manual_orchestration_only_the_chosen_machine_is_updated(stage: &Stage) -> Result<(), Broken> {
+    let _process = stage.start()?;
+    stage.create_deployment(2, in_place("Manual")).await?;
+    let machines = names(&stage.until_rolled("small", 2, 2).await?);
+    stage.roll_to(LARGE).await?;
+    let candidate =
+        |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::CANDIDATE_FOR_UPDATE);
+    let begin = stage.ground.clock.instant();
+    while stage.nodes_where(candidate).await?.len() < 2 {
+        promise(begin.elapsed() < stage.ground.pace.patience, || "no candidates were named".to_owned())?;
+        tokio::time::sleep(stage.ground.pace.glance).await;
+    }
+    stage.linger().await;
+    let Some(wished) = machines.last() else { return Ok(()) };
+    stage.label_node(wished, json!({ labels::SELECTED_FOR_UPDATE: "true" })).await?;
+    let answered = stage.answer_updates("successful", 1).await?;
+    promise(answered == [wished.clone()], || format!("{answered:?} were updated instead of {wished}"))?;
+    let one = |d: &MachineDeployment| d.status.updated_replicas == 1 && d.status.available_replicas == 2;
+    stage.until_deployment("one is updated", |d| d.is_some_and(one)).await.map(drop)
 }
 
 pub(super) async fn the_autoscaler_scales_up_down_by_name_and_back(stage: &Stage) -> Result<(), Broken> {

@@ -116,3 +116,18 @@ async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended() {
 async fn too_many_machines_freeze_a_set_until_they_are_gone() {
     holds("too_many_machines_freeze_a_set_until_they_are_gone").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn machines_updated_in_place_are_kept() {
+    holds("machines_updated_in_place_are_kept").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on() {
+    holds("an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_manual_orchestration_only_the_chosen_machine_is_updated() {
+    holds("under_manual_orchestration_only_the_chosen_machine_is_updated").await;
+}
