@@ -40,6 +40,9 @@ pub(crate) struct Demo {
     /// How to print.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
+    /// Also log to stderr: 4 tells why, 6 every step.
+    #[arg(short, long = "v", value_name = "N")]
+    pub(crate) verbosity: Option<i32>,
 }
 
 /// For people, or for programs.

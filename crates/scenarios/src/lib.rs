@@ -15,6 +15,7 @@ mod pace;
 mod restore;
 mod stage;
 mod storm;
+mod takeover;
 mod troubles;
 mod verdict;
 mod workload;
@@ -27,6 +28,7 @@ pub use pace::Pace;
 pub use restore::restore;
 pub use stage::{Process, Stage};
 pub use storm::STORM_SCENARIOS;
+pub use takeover::TAKEOVER_SCENARIOS;
 pub use verdict::{Broken, Report, Verdict, play};
 
 use futures::future::BoxFuture;

@@ -7,7 +7,8 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use control_plane::{Binaries, Cache, Recipe};
 use millwright_scenarios::{
-    DRAIN_SCENARIOS, FLEET_SCENARIOS, Ground, Report, SCENARIOS, STORM_SCENARIOS, Scenario, play, restore,
+    DRAIN_SCENARIOS, FLEET_SCENARIOS, Ground, Report, SCENARIOS, STORM_SCENARIOS, Scenario, TAKEOVER_SCENARIOS, play,
+    restore,
 };
 
 #[derive(Parser)]
@@ -41,6 +42,8 @@ enum Suite {
     Drain,
     /// Hundreds of nodes emptied at once.
     DrainStorm,
+    /// What the reference left, carried on.
+    Takeover,
 }
 
 impl Suite {
@@ -50,6 +53,7 @@ impl Suite {
             Self::Fleet => "fleet",
             Self::Drain => "drain",
             Self::DrainStorm => "drain-storm",
+            Self::Takeover => "takeover",
         }
     }
 
@@ -59,12 +63,13 @@ impl Suite {
             Self::Fleet => FLEET_SCENARIOS,
             Self::Drain => DRAIN_SCENARIOS,
             Self::DrainStorm => STORM_SCENARIOS,
+            Self::Takeover => TAKEOVER_SCENARIOS,
         }
     }
 
     fn on(self, ground: Ground) -> Ground {
         match self {
-            Self::Machines | Self::Fleet => ground,
+            Self::Machines | Self::Fleet | Self::Takeover => ground,
             Self::Drain | Self::DrainStorm => ground.peopled(),
         }
     }

@@ -7,11 +7,18 @@ use serde_json::{Value, json};
 use super::audit::Asked;
 
 /// A limit for every machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     what: &'static str,
-    writes: usize,
-    reads: usize,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    /// So many writes and so many reads.
+    Each { writes: usize, reads: usize },
+    /// So many requests of whatever kind.
+    Together(usize),
 }
 
 /// A stretch that was counted.
@@ -25,12 +32,20 @@ pub(super) struct Figure {
 impl Budget {
     /// So many writes for each machine, no reads, no conflicts among ourselves.
     pub(super) fn writes(what: &'static str, writes: usize) -> Self {
-        Self { what, writes, reads: 0 }
+        Self { what, limit: Limit::Each { writes, reads: 0 } }
+    }
+
+    /// So many requests for each machine, no conflicts among ourselves.
+    pub(super) fn requests(what: &'static str, limit: usize) -> Self {
+        Self { what, limit: Limit::Together(limit) }
     }
 
     /// And so many reads.
     pub(super) fn and_reads(self, reads: usize) -> Self {
-        Self { reads, ..self }
+        match self.limit {
+            Limit::Each { writes, .. } => Self { limit: Limit::Each { writes, reads }, ..self },
+            Limit::Together(_) => self,
+        }
     }
 
     /// No request at all.
@@ -56,7 +71,11 @@ impl Figure {
             }
             if is_read(verb) { reads += count } else { writes += count }
         }
-        writes <= self.budget.writes * self.machines && reads <= self.budget.reads * self.machines && conflicts == 0
+        let within = match self.budget.limit {
+            Limit::Each { writes: w, reads: r } => writes <= w * self.machines && reads <= r * self.machines,
+            Limit::Together(limit) => writes + reads <= limit * self.machines,
+        };
+        within && conflicts == 0
     }
 
     /// For programs.
@@ -68,7 +87,7 @@ impl Figure {
             .map(|((verb, resource), count)| json!({ "verb": verb, "resource": resource, "count": count }))
             .collect();
         json!({
-            "case": self.budget.what, "machines": self.machines, "budget": self.budget.writes, "kept": self.is_kept(),
+            "case": self.budget.what, "machines": self.machines, "budget": self.budget.limit.to_string(), "kept": self.is_kept(),
             "conflicts": self.asked.conflicts, "conflictsWithOthers": self.asked.conflicts_with_others, "requests": requests,
         })
     }
@@ -77,17 +96,26 @@ impl Figure {
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.is_kept() { "ok    " } else { "OVER  " };
-        let Self { budget: Budget { what, writes, reads }, asked, machines } = self;
+        let Self { budget: Budget { what, limit }, asked, machines } = self;
         let Asked { conflicts, conflicts_with_others, .. } = asked;
         writeln!(
             f,
-            "{verdict} {what}: {machines} machines, at most {writes} writes and {reads} reads each; \
+            "{verdict} {what}: {machines} machines, at most {limit} each; \
              {conflicts} conflicts among ourselves, {conflicts_with_others} with others"
         )?;
         for ((verb, resource), count) in &asked.requests {
             writeln!(f, "         {verb:<7} {resource:<28} {count:>6}  {:.2} a machine", ratio(*count, *machines))?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Each { writes, reads } => write!(f, "{writes} writes and {reads} reads"),
+            Self::Together(limit) => write!(f, "{limit} requests"),
+        }
     }
 }
 
@@ -118,6 +146,9 @@ mod tests {
         assert!(budget().and_reads(1).against(asked(&[("list", "pods", 10)], 0), 10).is_kept());
         assert!(!budget().against(asked(&[], 1), 10).is_kept());
         assert!(budget().against(asked(&[("patch", "machineclasses", 1)], 0), 10).is_kept());
+        let together = Budget::requests("rolled", 2);
+        assert!(together.against(asked(&[("get", "nodes", 10), ("patch", "nodes", 10)], 0), 10).is_kept());
+        assert!(!together.against(asked(&[("get", "nodes", 11), ("patch", "nodes", 10)], 0), 10).is_kept());
         assert!(!Budget::nothing("rest").against(asked(&[("patch", "machines/status", 1)], 0), 10).is_kept());
     }
 }

@@ -28,9 +28,12 @@ const REST: Duration = Duration::from_secs(20);
 /// How to count.
 #[derive(Args)]
 pub(crate) struct Wish {
-    /// How many machines.
+    /// How many machines that a person makes.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     machines: u16,
+    /// How many machines the fleet has.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
+    fleet: u16,
 }
 
 /// Counts. An error says which budget was exceeded.
@@ -45,14 +48,14 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
             options.with_argument(Program::ApiServer, flag)
         });
         let plane = ControlPlane::start(options).await?;
-        let outcome = play(&plane, &audit, usize::from(wish.machines)).await;
+        let outcome = play(&plane, &audit, wish).await;
         plane.stop().await?;
         outcome
     })?;
     conclude(&figures)
 }
 
-async fn play(plane: &ControlPlane, audit: &Audit, machines: usize) -> anyhow::Result<Vec<Figure>> {
+async fn play(plane: &ControlPlane, audit: &Audit, wish: &Wish) -> anyhow::Result<Vec<Figure>> {
     install_definitions(plane)?;
     let desk = Desk::new(plane)?;
     let cloud = desk.start_cloud("cloud")?;
@@ -60,46 +63,117 @@ async fn play(plane: &ControlPlane, audit: &Audit, machines: usize) -> anyhow::R
     let controller =
         desk.start_controller("controller", "cloud", &["--kube-api-qps=200", "--kube-api-burst=200"], &[])?;
     sleep(Duration::from_secs(3)).await;
-
-    let mut figures = Vec::new();
-    for (prefix, born, budget) in [
-        ("born", true, Budget::writes("up, born with our finalizer", 6)),
-        ("plain", false, Budget::writes("up, without", 7)),
-    ] {
-        let mark = audit.mark()?;
-        desk.apply(prefix, &pool(prefix, machines, born))?;
-        until(&desk, "all run", |all| all.len() == machines && all.iter().all(is_running)).await?;
-        sleep(Duration::from_secs(2)).await;
-        figures.push(budget.against(audit.since(mark)?, machines));
-
-        let mark = audit.mark()?;
-        sleep(REST).await;
-        figures.push(Budget::nothing("at rest").against(audit.since(mark)?, machines));
-
-        let mark = audit.mark()?;
-        // The pods on each node are listed once before it goes.
-        desk.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
-        until(&desk, "all are gone", <[Value]>::is_empty).await?;
-        sleep(Duration::from_secs(2)).await;
-        figures.push(Budget::writes("down", 8).and_reads(1).against(audit.since(mark)?, machines));
-    }
+    let counting = Counting { desk: &desk, audit };
+    let mut figures = counting.machines(usize::from(wish.machines)).await?;
+    figures.extend(counting.fleet(usize::from(wish.fleet)).await?);
     controller.terminate()?;
     cloud.terminate()?;
     Ok(figures)
 }
 
+struct Counting<'a> {
+    desk: &'a Desk<'a>,
+    audit: &'a Audit,
+}
+
+impl Counting<'_> {
+    /// Machines that a person made.
+    async fn machines(&self, machines: usize) -> anyhow::Result<Vec<Figure>> {
+        let mut figures = Vec::new();
+        for (prefix, born, budget) in [
+            ("born", true, Budget::writes("up, born with our finalizer", 6)),
+            ("plain", false, Budget::writes("up, without", 7)),
+        ] {
+            let mark = self.audit.mark()?;
+            self.desk.apply(prefix, &pool(prefix, machines, born))?;
+            self.until("all run", |all| all.len() == machines && all.iter().all(is_running)).await?;
+            figures.push(self.figure(budget, mark, machines).await?);
+
+            let mark = self.audit.mark()?;
+            sleep(REST).await;
+            figures.push(self.figure(Budget::nothing("at rest"), mark, machines).await?);
+
+            let mark = self.audit.mark()?;
+            self.desk.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
+            self.until("all are gone", <[Value]>::is_empty).await?;
+            // The pods on each node are listed once before it goes.
+            figures.push(self.figure(Budget::writes("down", 8).and_reads(1), mark, machines).await?);
+        }
+        Ok(figures)
+    }
+
+    /// A MachineDeployment that comes up, rolls to another class and goes, with the limits of the design for all controllers together.
+    async fn fleet(&self, machines: usize) -> anyhow::Result<Vec<Figure>> {
+        let mut figures = Vec::new();
+        let mark = self.audit.mark()?;
+        self.desk.apply("fleet", &fleet(machines))?;
+        let runs =
+            |class: &'static str| move |all: &[Value]| all.len() == machines && all.iter().all(|m| is_of(m, class));
+        self.until("the fleet runs", runs("small")).await?;
+        figures.push(self.figure(Budget::requests("a fleet, up", 8), mark, machines).await?);
+
+        let mark = self.audit.mark()?;
+        let patch = r#"{"spec":{"template":{"spec":{"class":{"name":"other"}}}}}"#;
+        self.desk.kubectl(&["patch", "machinedeployment", "fleet", "--type=merge", "--patch", patch])?;
+        self.until("the fleet has rolled", runs("other")).await?;
+        figures.push(self.figure(Budget::requests("a fleet, rolled", 24), mark, machines).await?);
+
+        let mark = self.audit.mark()?;
+        sleep(REST).await;
+        figures.push(self.figure(Budget::nothing("a fleet, at rest"), mark, machines).await?);
+
+        let mark = self.audit.mark()?;
+        self.desk.kubectl(&[
+            "patch",
+            "machinedeployment",
+            "fleet",
+            "--type=merge",
+            "--patch",
+            r#"{"spec":{"replicas":0}}"#,
+        ])?;
+        self.until("the fleet is gone", <[Value]>::is_empty).await?;
+        figures.push(self.figure(Budget::requests("a fleet, down", 10), mark, machines).await?);
+        self.desk.kubectl(&["delete", "machinedeployment", "fleet"])?;
+        Ok(figures)
+    }
+
+    /// What was asked since, once those have spoken who speak after the fact.
+    async fn figure(&self, budget: Budget, mark: u64, machines: usize) -> anyhow::Result<Figure> {
+        sleep(Duration::from_secs(2)).await;
+        Ok(budget.against(self.audit.since(mark)?, machines))
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&[Value]) -> bool) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        loop {
+            let machines = self.desk.list("machines")?;
+            if holds(&machines) {
+                return Ok(());
+            }
+            if begin.elapsed() > PATIENCE {
+                let said: Vec<_> = machines.iter().map(|machine| machine.pointer("/status/lastOperation")).collect();
+                bail!("waited {} s in vain until {what}: {said:?}", PATIENCE.as_secs());
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+    }
+}
+
 fn ground() -> Value {
+    let class = |name: &str| {
+        json!({
+            "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass", "metadata": { "name": name },
+            "provider": "virtual",
+            "providerSpec": { "createLatency": "300ms", "bootLatency": "500ms", "deleteLatency": "300ms", "join": { "after": "200ms" } },
+            "secretRef": { "name": "cloud", "namespace": "default" },
+        })
+    };
     json!({ "apiVersion": "v1", "kind": "List", "items": [
         {
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cloud" },
             "stringData": { "userData": "#cloud-config <<BOOTSTRAP_TOKEN>>" },
         },
-        {
-            "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass", "metadata": { "name": "small" },
-            "provider": "virtual",
-            "providerSpec": { "createLatency": "300ms", "bootLatency": "500ms", "deleteLatency": "300ms", "join": { "after": "200ms" } },
-            "secretRef": { "name": "cloud", "namespace": "default" },
-        },
+        class("small"), class("other"),
     ] })
 }
 
@@ -123,23 +197,30 @@ fn pool(prefix: &str, machines: usize, born: bool) -> Value {
     json!({ "apiVersion": "v1", "kind": "List", "items": items })
 }
 
+fn fleet(machines: usize) -> Value {
+    json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineDeployment", "metadata": { "name": "fleet" },
+        "spec": {
+            "replicas": machines,
+            "selector": { "matchLabels": { "name": "fleet" } },
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "10%", "maxUnavailable": "10%" } },
+            "template": {
+                "metadata": { "labels": { "name": "fleet" } },
+                "spec": {
+                    "class": { "kind": "MachineClass", "name": "small" },
+                    "nodeTemplate": { "metadata": { "labels": { "pool": "fleet" } } },
+                },
+            },
+        },
+    })
+}
+
 fn is_running(machine: &Value) -> bool {
     machine.pointer("/status/currentStatus/phase").and_then(Value::as_str) == Some("Running")
 }
 
-async fn until(desk: &Desk<'_>, what: &str, holds: impl Fn(&[Value]) -> bool) -> anyhow::Result<()> {
-    let begin = Instant::now();
-    loop {
-        let machines = desk.list("machines")?;
-        if holds(&machines) {
-            return Ok(());
-        }
-        if begin.elapsed() > PATIENCE {
-            let phases: Vec<_> = machines.iter().map(|machine| machine.pointer("/status/lastOperation")).collect();
-            bail!("waited {} s in vain until {what}: {phases:?}", PATIENCE.as_secs());
-        }
-        sleep(Duration::from_millis(500)).await;
-    }
+fn is_of(machine: &Value, class: &str) -> bool {
+    is_running(machine) && machine.pointer("/spec/class/name").and_then(Value::as_str) == Some(class)
 }
 
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]

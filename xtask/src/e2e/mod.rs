@@ -30,6 +30,7 @@ pub(crate) enum Suite {
     /// The control plane itself: it comes up, takes our kinds, obeys RBAC, schedules, and leaves nothing behind.
     Smoke,
     /// The scenarios about machines: creation, joining, deletion, crashes, replicas.
+    #[value(alias = "machine")]
     Machines,
     /// The scenarios about sets and deployments: scaling, adoption, rollouts, deletion.
     Fleet,
@@ -37,6 +38,8 @@ pub(crate) enum Suite {
     Drain,
     /// Three hundred nodes emptied at once, on a server that allows a hundred streams per connection.
     DrainStorm,
+    /// What the reference left when it was stopped in the middle of something, carried on by us.
+    Takeover,
     /// Real kubectl, the same commands on both API servers.
     Kubectl,
     /// Ten machines with cloud and controller as processes, and the controller killed again and again.
@@ -133,6 +136,7 @@ impl Suite {
             Self::Fleet => "fleet",
             Self::Drain => "drain",
             Self::DrainStorm => "drain-storm",
+            Self::Takeover => "takeover",
             Self::Kubectl => "kubectl",
             Self::Pool => "pool",
             Self::Restore => "restore",
@@ -143,13 +147,14 @@ impl Suite {
         match (self, server) {
             (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
-            (Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm, Server::Real) => {
+            (Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover, Server::Real) => {
                 machines::run(programs().await?, self.name()).await
             }
             (Self::Machines, Server::InMemory) => {
-                let others = ["--skip", "fleet::", "--skip", "drain::", "--skip", "storm::"];
+                let others = ["--skip", "fleet::", "--skip", "drain::", "--skip", "storm::", "--skip", "takeover::"];
                 in_memory::run("millwright-scenarios", self.name(), &others)
             }
+            (Self::Takeover, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["takeover::"]),
             (Self::Fleet, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["fleet::"]),
             (Self::Drain, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["drain::"]),
             // It takes real time and real sockets, so it is no test of every change.

@@ -1,25 +1,58 @@
-//! `millwright demo`: a machine's life on an embedded API server and an embedded cloud.
+//! `millwright demo`: the story of a pool on an embedded API server and an embedded cloud.
 //!
-//! Nothing here is staged for show: the API server, the client, the caches, the queue, the planner and the driver are the ones
-//! that run elsewhere. Only the cloud is virtual. Each line says what happened and why; the exit code says whether all went as
-//! promised.
+//! Nothing here is staged for show: the API server, the client, the caches, the queues, the planners and the driver are the ones
+//! that run elsewhere. Only the cloud is virtual, and periods that nobody would sit through are short. Each line says what happened and
+//! why; the exit code says whether all went as promised.
 
+mod acts;
+mod objects;
+mod review;
 mod stage;
-mod story;
 mod voice;
+mod witness;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::cli::Demo;
+use runtime::Clock;
+use runtime::logs::LogFormat;
+
+use crate::cli::{Demo, Log};
+use stage::Stage;
 use voice::Voice;
+use witness::Witness;
 
 pub(crate) fn run(options: &Demo) -> anyhow::Result<ExitCode> {
+    if let Some(verbosity) = options.verbosity {
+        let log = Log { verbosity, log_format: LogFormat::Text };
+        crate::run::log_to_stderr(&log, &Clock::system())?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("failed to start the async runtime")?;
-    let kept = runtime.block_on(story::tell(Voice::new(options.output)))?;
+    let kept = runtime.block_on(tell(Voice::new(options.output)))?;
     Ok(if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Plays it. True if everything went as promised.
+async fn tell(voice: Voice) -> anyhow::Result<bool> {
+    voice.title("The story of a pool, on an embedded API server and an embedded cloud.");
+    let narrator = voice.clone();
+    let stage = Stage::set(Arc::new(move |decision| narrator.millwright(decision)))?;
+    let witness = Witness::default();
+    let outcome = tokio::select! {
+        biased;
+        outcome = acts::play(&stage, &voice, &witness) => outcome,
+        never = witness.watch(&stage) => match never {},
+    };
+    stage.clear().await;
+    outcome?;
+
+    voice.title("\nWhat was promised:");
+    let kept = review::review(&stage, &witness, &voice);
+    voice.end(kept);
+    Ok(kept)
 }

@@ -13,14 +13,19 @@ use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventWriter};
 use runtime::lease::Leadership;
 use runtime::{Clock, Metrics, Random, Tasks};
-use virtual_cloud::{Config, VirtualCloud};
+use stand_in::StandIn;
+use virtual_cloud::{Config, Monitor, NodeLife, VirtualCloud};
 
 /// The namespace the demo plays in.
 pub(super) const NAMESPACE: &str = "demo";
 /// How the controller introduces itself to the API server; its requests are counted by it.
 pub(super) const CONTROLLER: &str = "millwright-demo";
+/// How long a node may be silent. In production 40 s; an audience has less patience.
+const NODE_GRACE: Duration = Duration::from_secs(3);
+/// How long a machine may be unhealthy. In production ten minutes.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An API server, a cloud and a controller.
+/// An API server, a cloud, the controllers, and whoever binds and counts pods.
 pub(super) struct Stage {
     pub(super) server: Server,
     pub(super) cloud: VirtualCloud,
@@ -41,7 +46,10 @@ impl Stage {
             Arc::new(move || clock.now())
         };
         let server = Server::new(Options::new(now.clone(), random.number()));
-        let cloud = VirtualCloud::new(Config::default(), now, random.number());
+        // The stand-in notices silent nodes.
+        let node_life =
+            NodeLife { monitor: Monitor::Absent, lease_period: Duration::from_secs(1), ..NodeLife::default() };
+        let cloud = VirtualCloud::new(Config { node_life, ..Config::default() }, now, random.number());
         crate::serve::install_crds(&server)?;
 
         let client = |agent: &str| {
@@ -63,6 +71,19 @@ impl Stage {
         });
         let (nodes, kubelets, stop) = (cloud.clone(), client("kubelets"), tasks.stopping());
         tasks.spawn("kubelets", async move { nodes.run_nodes(kubelets, stop).await });
+        let (kubernetes, stop) = ((client("kubernetes"), clock.clone(), random.fork()), tasks.stopping());
+        tasks.spawn("kubernetes", async move {
+            let policy = stand_in::Policy { node_grace: NODE_GRACE, ..stand_in::Policy::default() };
+            StandIn { policy, ..StandIn::default() }.run(kubernetes.0, kubernetes.1, kubernetes.2, stop).await;
+        });
+        let (house, stop) = (server.clone(), tasks.stopping());
+        tasks.spawn("housekeeping", async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                never = house.keep_house() => match never {},
+            }
+        });
 
         let person = client("you");
         let cluster = start(Parts {
@@ -73,7 +94,7 @@ impl Stage {
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud.clone())),
             leadership: Leadership::unguarded(),
             events,
-            policy: Policy::default(),
+            policy: Policy { health_timeout: HEALTH_TIMEOUT, ..Policy::default() },
             concurrency: 10,
             driver_places: 10,
             metrics: metrics.clone(),

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use controllers::Decision;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -33,9 +34,19 @@ impl Voice {
         self.line("you", text, None);
     }
 
+    /// An act begins; programs see it as a line like any other.
+    pub(super) fn act(&self, text: &str) {
+        match self.output {
+            Output::Text => println!("\n--- {text}"),
+            Output::Json => println!("{}", json!({ "act": text })),
+        }
+    }
+
     /// Millwright does something, for a reason.
-    pub(super) fn millwright(&self, text: &str, because: &str) {
-        self.line("millwright", text, Some(because));
+    pub(super) fn millwright(&self, decision: &Decision) {
+        let Decision { about, key, did, because, .. } = decision;
+        let what = format!("{about} {}: {}", key.name, did.join(", then "));
+        self.line("millwright", &what, Some(because));
     }
 
     /// The world outside does something.

@@ -21,7 +21,10 @@ impl Failpoints {
                 let bytes = body.collect().await?.to_bytes();
                 let name = format!("{} {target}{}", head.method, gist(&bytes));
                 let request = Request::from_parts(head, Body::from(bytes.to_vec()));
-                failpoints.around(&name, client.send(request)).await
+                let happened = |answer: &Result<http::Response<Body>, kube::Error>| {
+                    answer.as_ref().is_ok_and(|answer| answer.status().is_success())
+                };
+                failpoints.around(&name, client.send(request), happened).await
             }
         });
         Client::new(service, namespace)

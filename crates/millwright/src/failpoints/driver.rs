@@ -28,19 +28,19 @@ impl Driver for Guarded {
     }
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
-        self.failpoints.around("driver: create", self.driver.create(call, request)).await
+        self.failpoints.around("driver: create", self.driver.create(call, request), |_| true).await
     }
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
-        self.failpoints.around("driver: delete", self.driver.delete(call, request)).await
+        self.failpoints.around("driver: delete", self.driver.delete(call, request), |_| true).await
     }
 
     async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        self.failpoints.around("driver: initialize", self.driver.initialize(call, request)).await
+        self.failpoints.around("driver: initialize", self.driver.initialize(call, request), |_| true).await
     }
 
     async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        self.failpoints.around("driver: status", self.driver.status(call, request)).await
+        self.failpoints.around("driver: status", self.driver.status(call, request), |_| true).await
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {

@@ -5,7 +5,8 @@
 //! it, after it but before anybody here has heard of it, and after its answer was noted. At the last one nothing further may
 //! leave, or it would be the next effect's first moment.
 //!
-//! A point is the name of an effect with a count, such as `PATCH machines (providerID) #1`. The environment says where to die
+//! A point is the name of an effect with a count, such as `PATCH machines (providerID) #1`. An attempt that was refused, because a
+//! kubelet wrote to the same Node for example, is no effect: the next attempt has the same count. The environment says where to die
 //! (`MILLWRIGHT_FAILPOINT="<point>/<moment>"`) and where to write down every point that is passed (`MILLWRIGHT_FAILPOINT_LOG`).
 
 mod client;
@@ -41,14 +42,18 @@ impl Failpoints {
         Self(Arc::new(State { deadly, log, ..State::default() }))
     }
 
-    /// Lets an effect happen, unless this is where to die.
-    async fn around<T>(&self, name: &str, effect: impl Future<Output = T>) -> T {
+    /// Lets an effect happen, unless this is where to die. `happened` tells from the answer whether it did.
+    async fn around<T>(&self, name: &str, effect: impl Future<Output = T>, happened: impl Fn(&T) -> bool) -> T {
         if self.0.dying.load(Ordering::SeqCst) {
             return std::future::pending().await;
         }
-        let point = self.pass(name);
+        let point = self.next(name);
         self.reach(&point, "before").await;
         let answer = effect.await;
+        if !happened(&answer) {
+            return answer;
+        }
+        self.pass(name, &point);
         self.reach(&point, "done").await;
         if self.is_deadly(&point, "noted") {
             self.0.dying.store(true, Ordering::SeqCst);
@@ -62,19 +67,20 @@ impl Failpoints {
         answer
     }
 
+    /// The point that an effect of this name would be.
+    fn next(&self, name: &str) -> String {
+        format!("{name} #{}", self.0.passed.lock().get(name).copied().unwrap_or_default() + 1)
+    }
+
     /// Counts an effect and writes it down.
-    fn pass(&self, name: &str) -> String {
-        let mut passed = self.0.passed.lock();
-        let count = passed.entry(name.to_owned()).or_default();
-        *count += 1;
-        let point = format!("{name} #{count}");
+    fn pass(&self, name: &str, point: &str) {
+        *self.0.passed.lock().entry(name.to_owned()).or_default() += 1;
         if let Some(path) = &self.0.log {
             let written = std::fs::OpenOptions::new().create(true).append(true).open(path);
             if let Err(error) = written.and_then(|mut file| writeln!(file, "{point}")) {
                 tracing::error!(%error, "failed to write down a failpoint");
             }
         }
-        point
     }
 
     async fn reach(&self, point: &str, moment: &str) {

@@ -1,12 +1,17 @@
 //! The scenarios about sets and deployments. The server keeps house: owners that go take their dependents along, or let them go.
 
-use millwright_scenarios::{FLEET_SCENARIOS, play};
+use millwright_scenarios::{FLEET_SCENARIOS, Scenario, play};
 use runtime::Tasks;
 
 use crate::server_and_ground;
 
 async fn holds(name: &str) {
-    let scenario = FLEET_SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
+    holds_in_order(FLEET_SCENARIOS, name).await;
+}
+
+/// Plays a scenario on a server that keeps house.
+pub(super) async fn holds_in_order(scenarios: &[Scenario], name: &str) {
+    let scenario = scenarios.iter().find(|scenario| scenario.name == name).unwrap();
     for seed in 1..=2 {
         let tasks = Tasks::new();
         let (server, ground) = server_and_ground(seed);

@@ -5,6 +5,7 @@
 mod drain;
 mod fleet;
 mod storm;
+mod takeover;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,86 @@
+//! What the person in the demo creates.
+
+use anyhow::Context;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::stage::NAMESPACE;
+
+/// The MachineDeployment.
+pub(super) const POOL: &str = "pool";
+/// The Deployment whose pods run on the pool, and its PodDisruptionBudget.
+pub(super) const WORKLOAD: &str = "shop";
+/// How many pods the workload has.
+pub(super) const PODS: usize = 4;
+/// How many of them its budget always wants to be ready.
+pub(super) const MIN_PODS: usize = 3;
+/// How many machines a rollout may have beyond what is wanted.
+pub(super) const SURGE: usize = 1;
+
+/// An object of the demo, typed.
+pub(super) fn read<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
+    serde_json::from_value(value).context("failed to build an object of the demo")
+}
+
+pub(super) fn namespace() -> Value {
+    json!({ "metadata": { "name": NAMESPACE } })
+}
+
+pub(super) fn secret() -> Value {
+    let user_data = "#cloud-config\nhostname: <<MACHINE_NAME>>\ntoken: <<BOOTSTRAP_TOKEN>>\n";
+    json!({ "metadata": { "name": "cloud" }, "stringData": { "userData": user_data } })
+}
+
+/// A class; two of them differ in their name only, as two images would.
+pub(super) fn class(name: &str) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "provider": virtual_cloud::PROVIDER,
+        "providerSpec": {
+            "createLatency": "200ms",
+            "bootLatency": "1s",
+            "deleteLatency": "300ms",
+            "join": { "after": "500ms" },
+        },
+        "secretRef": { "name": "cloud", "namespace": NAMESPACE },
+    })
+}
+
+pub(super) fn pool(replicas: usize, class: &str) -> Value {
+    json!({
+        "metadata": { "name": POOL },
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": { "name": POOL } },
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": SURGE, "maxUnavailable": 0 } },
+            "template": {
+                "metadata": { "labels": { "name": POOL } },
+                "spec": { "class": { "kind": "MachineClass", "name": class } },
+            },
+        },
+    })
+}
+
+pub(super) fn workload() -> Value {
+    json!({
+        "metadata": { "name": WORKLOAD },
+        "spec": {
+            "replicas": PODS,
+            "selector": { "matchLabels": { "app": WORKLOAD } },
+            "template": {
+                "metadata": { "labels": { "app": WORKLOAD } },
+                "spec": {
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{ "name": "web", "image": "web:1" }],
+                },
+            },
+        },
+    })
+}
+
+pub(super) fn budget() -> Value {
+    json!({
+        "metadata": { "name": WORKLOAD },
+        "spec": { "minAvailable": MIN_PODS, "selector": { "matchLabels": { "app": WORKLOAD } } },
+    })
+}

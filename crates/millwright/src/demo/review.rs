@@ -1,0 +1,53 @@
+//! What must be true in the end, whatever the order in which things happened.
+
+use super::objects::{MIN_PODS, SURGE};
+use super::stage::{CONTROLLER, Stage};
+use super::voice::Voice;
+use super::witness::Witness;
+
+/// Machines that the story needs: six, six more for the rollout, one for the node that died.
+const MACHINES: usize = 13;
+/// Requests to the API server for each of them, over all controllers, up, rolled and down.
+const MOST_REQUESTS: u64 = 24;
+
+/// Holds the story against what was promised.
+pub(super) fn review(stage: &Stage, witness: &Witness, voice: &Voice) -> bool {
+    let vms = stage.cloud.count(driver::Method::Create);
+    let left = (stage.cloud.vms().len(), stage.server.objects("nodes").len(), tokens(stage));
+    let counts = stage.server.request_counts();
+    let ours = || counts.iter().filter(|(tally, _)| tally.user_agent.starts_with(CONTROLLER));
+    let requests: u64 = ours().filter(|(tally, _)| tally.verb != "watch").map(|(_, n)| n).sum();
+    let conflicts: u64 =
+        ours().filter(|(tally, _)| tally.code == 409 && tally.resource.starts_with("machine")).map(|(_, n)| n).sum();
+    let made = witness.machines();
+    let each = requests / u64::try_from(made.max(1)).unwrap_or(1);
+
+    let mut all = true;
+    let mut check = |promise: &str, kept: bool, detail: String| {
+        voice.promise(promise, kept, detail);
+        all &= kept;
+    };
+    check("no machine too many", made == MACHINES, format!("{made} were made, {MACHINES} were needed"));
+    check("never more than wanted and surge", witness.most() <= 6 + SURGE, format!("{} at most", witness.most()));
+    check("one VM for one machine", vms == u64::try_from(made).unwrap_or(0), format!("{vms} created"));
+    check(
+        "the budget was kept while all machines rolled",
+        witness.fewest() >= MIN_PODS,
+        format!("never fewer than {} pods ready", witness.fewest()),
+    );
+    check(
+        "nothing is left behind",
+        left == (0, 0, 0),
+        format!("{} VMs, {} nodes, {} bootstrap tokens", left.0, left.1, left.2),
+    );
+    check("a handful of requests", each <= MOST_REQUESTS, format!("{each} a machine, for its whole life"));
+    check("no conflict with ourselves", conflicts == 0, format!("{conflicts} writes refused as outdated"));
+    all
+}
+
+fn tokens(stage: &Stage) -> usize {
+    let is_token = |secret: &serde_json::Value| {
+        secret.pointer("/type").and_then(|kind| kind.as_str()) == Some("bootstrap.kubernetes.io/token")
+    };
+    stage.server.objects("secrets").iter().filter(|secret| is_token(secret)).count()
+}

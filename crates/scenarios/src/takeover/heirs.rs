@@ -1,0 +1,153 @@
+//! The machines of a cluster that was taken over, watched until it is settled.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api::{Machine, MachineClass, MachineDeployment, MachinePhase, MachineSet, Object};
+use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::Api;
+use kube::api::ListParams;
+
+use crate::verdict::promise;
+use crate::{Broken, Stage};
+
+/// All machines of the stage, and what has been seen of them since the beginning.
+pub(super) struct Heirs<'a> {
+    stage: &'a Stage,
+    inherited: BTreeMap<String, String>,
+    ever: BTreeSet<String>,
+    most: usize,
+    now: Vec<Machine>,
+}
+
+impl<'a> Heirs<'a> {
+    /// As they are now.
+    pub(super) async fn of(stage: &'a Stage) -> Result<Self, Broken> {
+        let now = machines(stage).await?;
+        let inherited = now.iter().map(|m| (m.name().to_owned(), m.uid().to_string())).collect();
+        Ok(Self { stage, inherited, ever: BTreeSet::new(), most: 0, now })
+    }
+
+    /// As they were seen last.
+    pub(super) fn now(&self) -> &[Machine] {
+        &self.now
+    }
+
+    /// Waits until they are as wanted.
+    pub(super) async fn until(&mut self, what: &str, wanted: impl Fn(&[Machine]) -> bool) -> Result<(), Broken> {
+        let begin = self.stage.ground.clock.instant();
+        loop {
+            self.look().await?;
+            if wanted(&self.now) {
+                return Ok(());
+            }
+            promise(begin.elapsed() < self.stage.ground.pace.patience, || {
+                let said: Vec<String> = self
+                    .now
+                    .iter()
+                    .map(|m| format!("{} {} {:?}", m.name(), m.phase(), m.status.last_operation.description))
+                    .collect();
+                format!("waited in vain until {what}: {said:#?}")
+            })?;
+            tokio::time::sleep(self.stage.ground.pace.glance * 3).await;
+        }
+    }
+
+    /// Watches for a while.
+    pub(super) async fn watch(&mut self, time: Duration) -> Result<(), Broken> {
+        let begin = self.stage.ground.clock.instant();
+        while begin.elapsed() < time {
+            self.look().await?;
+            tokio::time::sleep(self.stage.ground.pace.glance * 3).await;
+        }
+        Ok(())
+    }
+
+    async fn look(&mut self) -> Result<(), Broken> {
+        self.now = machines(self.stage).await?;
+        self.most = self.most.max(self.now.iter().filter(|machine| !machine.is_deleting()).count());
+        self.ever.extend(self.now.iter().map(|machine| machine.uid().to_string()));
+        Ok(())
+    }
+
+    /// None came and none went.
+    pub(super) fn are_the_same(&self) -> Result<(), Broken> {
+        self.made(0)?;
+        let all: Vec<&str> = self.inherited.keys().map(String::as_str).collect();
+        self.have_kept(&all)
+    }
+
+    /// These very ones are still there, and nobody is deleting them.
+    pub(super) fn have_kept(&self, kept: &[&str]) -> Result<(), Broken> {
+        for name in kept {
+            let there = self.now.iter().any(|machine| {
+                machine.name() == *name
+                    && !machine.is_deleting()
+                    && self.inherited.get(*name).is_some_and(|uid| *uid == machine.uid().to_string())
+            });
+            promise(there, || format!("{name} was lost: {:?}", names(&self.now)))?;
+        }
+        Ok(())
+    }
+
+    /// So many were made since, and no more.
+    pub(super) fn made(&self, wanted: usize) -> Result<(), Broken> {
+        let made = self.ever.iter().filter(|uid| !self.inherited.values().any(|old| old == *uid)).count();
+        promise(made == wanted, || format!("{made} machines were made, not {wanted}: {:?}", names(&self.now)))
+    }
+
+    /// Those that were not being deleted never were more.
+    pub(super) fn were_never_more_than(&self, limit: usize) -> Result<(), Broken> {
+        promise(self.most <= limit, || format!("{} machines at once", self.most))
+    }
+}
+
+/// Whether it runs and nobody is deleting it.
+pub(super) fn is_running(machine: &Machine) -> bool {
+    *machine.phase() == MachinePhase::Running && !machine.is_deleting()
+}
+
+/// Whether it belongs to this set.
+pub(super) fn is_owned_by(machine: &Machine, set: &str) -> bool {
+    machine.metadata.owner_references.iter().flatten().any(|owner| owner.name == set)
+}
+
+/// Whether it runs, of this class.
+pub(super) fn runs(machine: &Machine, class: &str) -> bool {
+    is_running(machine) && machine.spec.class.name == class
+}
+
+/// Their names.
+pub(super) fn names(machines: &[Machine]) -> Vec<&str> {
+    machines.iter().map(Object::name).collect()
+}
+
+/// The version of every object that a controller of ours could write to.
+pub(super) async fn versions(stage: &Stage) -> Result<BTreeMap<String, String>, Broken> {
+    let mut all = BTreeMap::new();
+    all.extend(versions_of(&stage.api::<Machine>(), "machine").await?);
+    all.extend(versions_of(&stage.api::<MachineSet>(), "set").await?);
+    all.extend(versions_of(&stage.api::<MachineDeployment>(), "deployment").await?);
+    all.extend(versions_of(&stage.api::<MachineClass>(), "class").await?);
+    all.extend(versions_of(&stage.api::<Secret>(), "secret").await?);
+    all.extend(versions_of(&Api::<Node>::all(stage.ground.client("person")), "node").await?);
+    Ok(all)
+}
+
+async fn versions_of<K>(api: &Api<K>, kind: &str) -> Result<Vec<(String, String)>, Broken>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + kube::Resource,
+{
+    let list = api.list(&ListParams::default()).await.map_err(Broken::api("list what was left"))?;
+    let describe = |object: &K| {
+        let metadata = object.meta();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        (format!("{kind} {name}"), metadata.resource_version.clone().unwrap_or_default())
+    };
+    Ok(list.items.iter().map(describe).collect())
+}
+
+async fn machines(stage: &Stage) -> Result<Vec<Machine>, Broken> {
+    let list = stage.machines().list(&ListParams::default()).await.map_err(Broken::api("list the Machines"))?;
+    Ok(list.items)
+}
