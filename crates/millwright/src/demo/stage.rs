@@ -25,6 +25,9 @@ const NODE_GRACE: Duration = Duration::from_secs(3);
 /// How long a machine may be unhealthy. In production ten minutes.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// For how long a node must be ill until its pods are no longer asked to leave. In production five minutes.
+const ILLNESS: Duration = Duration::from_secs(1);
+
 /// An API server, a cloud, the controllers, and whoever binds and counts pods.
 pub(super) struct Stage {
     pub(super) server: Server,
@@ -94,7 +97,7 @@ impl Stage {
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud.clone())),
             leadership: Leadership::unguarded(),
             events,
-            policy: Policy { health_timeout: HEALTH_TIMEOUT, ..Policy::default() },
+            policy: brief_policy(),
             concurrency: 10,
             driver_places: 10,
             metrics: metrics.clone(),
@@ -109,4 +112,11 @@ impl Stage {
     pub(super) async fn clear(&self) {
         self.tasks.shut_down(Duration::from_secs(5)).await;
     }
+}
+
+/// The limits of production, except where an audience would fall asleep.
+fn brief_policy() -> Policy {
+    let mut policy = Policy { health_timeout: HEALTH_TIMEOUT, ..Policy::default() };
+    policy.drain.illness = ILLNESS;
+    policy
 }

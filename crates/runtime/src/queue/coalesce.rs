@@ -42,20 +42,22 @@ impl<T: QueueKey> Coalesced<T> {
     /// An event happened to `key`.
     pub fn add(&self, key: T) {
         let now = Instant::now();
-        let look = self.looks.lock().look(&key, now);
-        match look {
-            Some(at) if at <= now => self.queue.add(key),
-            Some(at) => self.queue.add_at(key, at),
-            None => {}
+        let at = self.looks.lock().look(&key, now);
+        if at <= now {
+            self.queue.add(key);
+        } else {
+            // Also when a look at that time was asked for before: a key has one due time, and a retry may have moved it
+            // forward and used it up before this event.
+            self.queue.add_at(key, at);
         }
     }
 }
 
 impl<T: Clone + Ord> Looks<T> {
-    /// When to look because of an event now; `None` when a look after now is already due.
-    fn look(&mut self, key: &T, now: Instant) -> Option<Instant> {
+    /// When to look because of an event now.
+    fn look(&mut self, key: &T, now: Instant) -> Instant {
         let at = match self.last.get(key) {
-            Some(last) if *last > now => return None,
+            Some(last) if *last > now => return *last,
             Some(last) => (*last + self.every).max(now),
             None => now,
         };
@@ -65,12 +67,13 @@ impl<T: Clone + Ord> Looks<T> {
             self.last.retain(|_, last| *last + every > now);
             self.sweep_at = (self.last.len() * 2).max(SMALLEST_SWEEP);
         }
-        Some(at)
+        at
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Outcome, RetryPolicy};
     use super::*;
     use proptest::prelude::*;
 
@@ -83,10 +86,11 @@ mod tests {
     #[test]
     fn the_first_event_goes_at_once_and_a_stream_once_per_interval() {
         let (mut looks, start) = (looks(), Instant::now());
-        let seen: Vec<_> = (0..30)
-            .filter_map(|i| looks.look(&1, start + i * Duration::from_millis(10)))
+        let mut seen: Vec<_> = (0..30)
+            .map(|i| looks.look(&1, start + i * Duration::from_millis(10)))
             .map(|at| at.duration_since(start).as_millis())
             .collect();
+        seen.dedup();
         assert_eq!(seen, [0, 100, 200, 300]);
     }
 
@@ -99,6 +103,21 @@ mod tests {
         assert!(looks.last.len() < SMALLEST_SWEEP, "{}", looks.last.len());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_event_after_a_retry_that_used_up_the_look_is_not_lost() {
+        let random = crate::Random::seeded(1);
+        let queue = Queue::new("test", RetryPolicy::default(), &crate::Metrics::new().unwrap(), &random);
+        let busy = Coalesced::new(queue.clone(), EVERY);
+        busy.add(1);
+        queue.next().await.finish(Outcome::Done); // the first event, at once
+        busy.add(1); // the second one, to be looked at after the interval
+        queue.add_after(1, Duration::from_millis(10)); // a retry of the first look moves that forward
+        queue.next().await.finish(Outcome::Done);
+        busy.add(1); // the third one
+        let looked = tokio::time::timeout(EVERY * 2, queue.next()).await;
+        assert!(looked.is_ok(), "the third event was lost");
+    }
+
     proptest! {
         #[test]
         fn every_event_is_covered_by_a_look_not_before_it_and_looks_keep_their_distance(
@@ -109,8 +128,9 @@ mod tests {
             for gap in gaps {
                 now += Duration::from_millis(gap);
                 events.push(now);
-                seen.extend(state.look(&1, now));
+                seen.push(state.look(&1, now));
             }
+            seen.dedup();
             for event in events {
                 prop_assert!(seen.iter().any(|at| *at >= event && *at <= event + EVERY));
             }
