@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use remote_driver::{Endpoint, TlsFiles};
 
 pub(crate) use fleet::Fleet;
-pub(crate) use rollout::Rollout;
+pub(crate) use rollout::RolloutFlags;
 pub(crate) use safety::Safety;
 
 /// A machine controller manager for Kubernetes.
@@ -121,7 +121,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) safety: Safety,
     #[command(flatten)]
-    pub(crate) rollout: Rollout,
+    pub(crate) rollout: RolloutFlags,
     /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Without it, a virtual cloud lives and dies with this process.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) driver_endpoint: Option<Endpoint>,

@@ -9,7 +9,7 @@ use super::go_duration;
 
 /// How deployments roll, and how many machines are too many.
 #[derive(Debug, Args)]
-pub(crate) struct Rollout {
+pub(crate) struct RolloutFlags {
     /// Keep the cluster autoscaler away from the nodes of a deployment while it rolls.
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
     pub(crate) autoscaler_scaledown_annotation_during_rollout: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Rollout {
     pub(crate) machine_safety_overshooting_period: Duration,
 }
 
-impl Rollout {
+impl RolloutFlags {
     /// The policy with these limits in it.
     pub(crate) fn apply(&self, policy: plan::Policy) -> plan::Policy {
         let guarded = self.autoscaler_scaledown_annotation_during_rollout;
@@ -47,7 +47,7 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        rollout: Rollout,
+        rollout: RolloutFlags,
     }
 
     #[test]

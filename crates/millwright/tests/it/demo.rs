@@ -5,14 +5,16 @@ use serde_json::Value;
 use crate::program::{run, text};
 
 #[test]
-fn the_demo_tells_a_life_and_exits_zero() {
+fn the_demo_tells_the_story_of_a_pool_and_exits_zero() {
     let output = run(&["demo"]);
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
     for line in [
-        "create Machine worker-1",
-        "set its phase to Running",
-        "Machine, VM and node are gone",
+        "three machines run",
+        "six machines run",
+        "six machines of class v2 run",
+        "it is replaced",
+        "machines, VMs and nodes are gone",
         "Everything went as promised",
     ] {
         assert!(said.contains(line), "{line:?} is missing in:\n{said}");
