@@ -39,12 +39,14 @@ async fn the_data_of_a_secret_is_read_once_per_version() {
         world.create(name).await;
         world.until("it runs", |w| w.phase(name) == Some(MachinePhase::Running)).await;
     }
-    assert_eq!(reads(), 1);
+    // Our own finalizer makes a version too, and the first read may have been on its way when it was written.
+    let first = reads();
+    assert!((1..=2).contains(&first), "{first}");
     let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
         kube::Api::namespaced(world.client("person"), NAMESPACE);
     let patch = kube::api::Patch::Merge(json!({ "stringData": { "userData": "#cloud-config, renewed" } }));
     secrets.patch("cloud", &kube::api::PatchParams::default(), &patch).await.unwrap();
     world.create("m-4").await;
     world.until("it runs", |w| w.phase("m-4") == Some(MachinePhase::Running)).await;
-    assert_eq!(reads(), 2);
+    assert_eq!(reads(), first + 1);
 }

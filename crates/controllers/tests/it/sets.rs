@@ -309,19 +309,19 @@ async fn a_status_write_that_fails_is_tried_again_with_growing_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_of_the_safety_survives_every_status_write() {
+async fn a_condition_of_somebody_else_survives_every_status_write() {
     let world = World::new(14);
     let _process = world.start();
     create_set(&world, "pool", 1).await;
     world.until("it runs", |w| running(w, 1)).await;
-    let frozen = json!([{ "type": "Frozen", "status": "True", "reason": "OverShootingReplicaCount", "message": "m" }]);
-    let patch = Patch::Merge(json!({ "status": { "machineSetCondition": frozen } }));
+    let foreign = json!([{ "type": "Audited", "status": "True", "reason": "ByPeople", "message": "m" }]);
+    let patch = Patch::Merge(json!({ "status": { "machineSetCondition": foreign } }));
     sets(&world).patch_status("pool", &PatchParams::default(), &patch).await.unwrap();
     scale(&world, "pool", 3).await;
     world.until("three run", |w| running(w, 3)).await;
     world.until("its status says so", |w| set(w, "pool").is_some_and(|s| s.status.ready_replicas == 3)).await;
     let kinds: Vec<String> = set(&world, "pool").unwrap().status.conditions.into_iter().map(|c| c.kind).collect();
-    assert_eq!(kinds, ["Frozen"]);
+    assert_eq!(kinds, ["Audited"]);
 }
 
 #[tokio::test(start_paused = true)]
