@@ -36,6 +36,9 @@ pub(super) struct Course<'a> {
     pub(super) requests: Vec<Step>,
     /// Whether it is being emptied.
     pub(super) drain: DrainNeed,
+    /// What the first status write means for people. Told right after it: the machine will not come to this state a second time, and a
+    /// write to a busy Node may fail.
+    pub(super) news: Vec<Notice>,
     /// What people are told.
     pub(super) notices: Vec<Notice>,
     /// What people should know for as long as it is so.
@@ -57,6 +60,7 @@ impl<'a> Course<'a> {
             afterwards: None,
             requests: Vec::new(),
             drain: DrainNeed::Over,
+            news: Vec::new(),
             notices: Vec::new(),
             remarks: Vec::new(),
             wake,
@@ -101,6 +105,7 @@ impl<'a> Course<'a> {
         let node = self.draft.and_then(Draft::finish);
         let patch = (self.patch != MachinePatch::default()).then_some(self.patch);
         let steps = (self.status.map(Step::Status).into_iter())
+            .chain(self.news.into_iter().map(Step::Tell))
             .chain(node.map(Step::PatchNode))
             .chain(patch.map(Step::Patch))
             .chain(self.afterwards.map(Step::Status))

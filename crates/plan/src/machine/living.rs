@@ -43,7 +43,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if let Some(status) = health.status {
         course.write_status(status);
     }
-    course.notices.extend(health.tell);
+    course.news.extend(health.tell);
     if let Some((node, claim)) = claim {
         remark_on_rivals(&mut course, node.name(), &claim);
     }

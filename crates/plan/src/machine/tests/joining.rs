@@ -23,7 +23,7 @@ fn a_healthy_node_makes_the_machine_run_and_is_marked_as_ours() {
     world.wait(Duration::from_secs(42));
     world.register("True");
     world.settle();
-    assert_eq!(world.diary, ["set its phase to Running", "mark node \"node-1\" as its own", "tell: Joined"]);
+    assert_eq!(world.diary, ["set its phase to Running", "tell: Joined", "mark node \"node-1\" as its own"]);
     assert_eq!(world.machine().status.last_operation.description, "Machine m-1 successfully joined the cluster in 42s");
     let node = world.node.as_ref().unwrap();
     assert_eq!(node.metadata.finalizers.as_deref().unwrap(), [finalizers::NODE, "someone/else"]);
