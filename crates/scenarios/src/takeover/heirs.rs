@@ -122,7 +122,7 @@ pub(super) fn names(machines: &[Machine]) -> Vec<&str> {
     machines.iter().map(Object::name).collect()
 }
 
-/// The version of every object that a controller of ours could write to.
+/// The state of every object that a controller of ours could write to: its version, or what of it is ours to write.
 pub(super) async fn versions(stage: &Stage) -> Result<BTreeMap<String, String>, Broken> {
     let mut all = BTreeMap::new();
     all.extend(versions_of(&stage.api::<Machine>(), "machine").await?);
@@ -130,8 +130,24 @@ pub(super) async fn versions(stage: &Stage) -> Result<BTreeMap<String, String>, 
     all.extend(versions_of(&stage.api::<MachineDeployment>(), "deployment").await?);
     all.extend(versions_of(&stage.api::<MachineClass>(), "class").await?);
     all.extend(versions_of(&stage.api::<Secret>(), "secret").await?);
-    all.extend(versions_of(&Api::<Node>::all(stage.ground.client("person")), "node").await?);
+    let nodes: Api<Node> = Api::all(stage.ground.client("person"));
+    let nodes = nodes.list(&ListParams::default()).await.map_err(Broken::api("list the Nodes"))?;
+    all.extend(nodes.items.iter().map(|node| {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        (format!("node {name}"), what_is_ours(node))
+    }));
     Ok(all)
+}
+
+/// What of a Node we may write. Kubernetes' own controllers write to it too, so its version says nothing.
+fn what_is_ours(node: &Node) -> String {
+    let (metadata, spec) = (&node.metadata, node.spec.clone().unwrap_or_default());
+    let taints = spec.taints.unwrap_or_default();
+    let taints: Vec<_> = taints.iter().filter(|taint| !taint.key.starts_with("node.kubernetes.io/")).collect();
+    format!(
+        "{:?} {:?} {:?} {taints:?} {:?}",
+        metadata.labels, metadata.annotations, metadata.finalizers, spec.unschedulable
+    )
 }
 
 async fn versions_of<K>(api: &Api<K>, kind: &str) -> Result<Vec<(String, String)>, Broken>

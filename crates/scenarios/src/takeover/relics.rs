@@ -71,11 +71,20 @@ async fn clear_nodes(stage: &Stage, objects: &[Value]) -> Result<(), Broken> {
         if nodes.get_opt(&name).await.map_err(Broken::api("read a Node"))?.is_none() {
             continue;
         }
+        // One that was being deleted goes with its last finalizer, so either request may find nothing.
         let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-        nodes.patch(&name, &PatchParams::default(), &free).await.map_err(Broken::api("free a Node"))?;
-        nodes.delete(&name, &DeleteParams::default()).await.map_err(Broken::api("delete a Node"))?;
+        let freed = nodes.patch(&name, &PatchParams::default(), &free).await.map(drop);
+        unless_gone(freed, "free a Node")?;
+        unless_gone(nodes.delete(&name, &DeleteParams::default()).await.map(drop), "delete a Node")?;
     }
     Ok(())
+}
+
+fn unless_gone(done: Result<(), kube::Error>, what: &str) -> Result<(), Broken> {
+    match done {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => other.map_err(Broken::api(what)),
+    }
 }
 
 /// Moves all times by the same amount, so that the newest becomes `now`.
