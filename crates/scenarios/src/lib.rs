@@ -7,6 +7,7 @@
 //! `cargo test` runs every scenario in memory; `cargo xtask e2e machines`, `e2e fleet` and `e2e drain` run them on the real control
 //! plane.
 
+mod crowd;
 mod drain;
 mod fleet;
 mod ground;
@@ -20,6 +21,7 @@ mod troubles;
 mod verdict;
 mod workload;
 
+pub use crowd::CROWD_SCENARIOS;
 pub use drain::DRAIN_SCENARIOS;
 pub use fleet::FLEET_SCENARIOS;
 pub use ground::Ground;

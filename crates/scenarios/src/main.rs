@@ -7,8 +7,8 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use control_plane::{Binaries, Cache, Recipe};
 use millwright_scenarios::{
-    DRAIN_SCENARIOS, FLEET_SCENARIOS, Ground, Report, SCENARIOS, STORM_SCENARIOS, Scenario, TAKEOVER_SCENARIOS, play,
-    restore,
+    CROWD_SCENARIOS, DRAIN_SCENARIOS, FLEET_SCENARIOS, Ground, Report, SCENARIOS, STORM_SCENARIOS, Scenario,
+    TAKEOVER_SCENARIOS, play, restore,
 };
 
 #[derive(Parser)]
@@ -44,6 +44,8 @@ enum Suite {
     DrainStorm,
     /// What the reference left, carried on.
     Takeover,
+    /// A thousand machines at once.
+    Crowd,
 }
 
 impl Suite {
@@ -54,6 +56,7 @@ impl Suite {
             Self::Drain => "drain",
             Self::DrainStorm => "drain-storm",
             Self::Takeover => "takeover",
+            Self::Crowd => "crowd",
         }
     }
 
@@ -64,12 +67,13 @@ impl Suite {
             Self::Drain => DRAIN_SCENARIOS,
             Self::DrainStorm => STORM_SCENARIOS,
             Self::Takeover => TAKEOVER_SCENARIOS,
+            Self::Crowd => CROWD_SCENARIOS,
         }
     }
 
     fn on(self, ground: Ground) -> Ground {
         match self {
-            Self::Machines | Self::Fleet | Self::Takeover => ground,
+            Self::Machines | Self::Fleet | Self::Takeover | Self::Crowd => ground,
             Self::Drain | Self::DrainStorm => ground.peopled(),
         }
     }

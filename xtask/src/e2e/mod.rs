@@ -40,6 +40,8 @@ pub(crate) enum Suite {
     DrainStorm,
     /// What the reference left when it was stopped in the middle of something, carried on by us.
     Takeover,
+    /// A thousand machines at once, of which hundreds cannot succeed.
+    Crowd,
     /// Real kubectl, the same commands on both API servers.
     Kubectl,
     /// Ten machines with cloud and controller as processes, and the controller killed again and again.
@@ -126,7 +128,7 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
 impl Suite {
     /// Whether it fits into every change's check.
     fn is_quick(self) -> bool {
-        self != Self::DrainStorm
+        !matches!(self, Self::DrainStorm | Self::Crowd)
     }
 
     fn name(self) -> &'static str {
@@ -137,6 +139,7 @@ impl Suite {
             Self::Drain => "drain",
             Self::DrainStorm => "drain-storm",
             Self::Takeover => "takeover",
+            Self::Crowd => "crowd",
             Self::Kubectl => "kubectl",
             Self::Pool => "pool",
             Self::Restore => "restore",
@@ -147,13 +150,26 @@ impl Suite {
         match (self, server) {
             (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
-            (Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover, Server::Real) => {
-                machines::run(programs().await?, self.name()).await
-            }
+            (
+                Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd,
+                Server::Real,
+            ) => machines::run(programs().await?, self.name()).await,
             (Self::Machines, Server::InMemory) => {
-                let others = ["--skip", "fleet::", "--skip", "drain::", "--skip", "storm::", "--skip", "takeover::"];
+                let others = [
+                    "--skip",
+                    "fleet::",
+                    "--skip",
+                    "drain::",
+                    "--skip",
+                    "storm::",
+                    "--skip",
+                    "takeover::",
+                    "--skip",
+                    "crowd::",
+                ];
                 in_memory::run("millwright-scenarios", self.name(), &others)
             }
+            (Self::Crowd, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["crowd::"]),
             (Self::Takeover, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["takeover::"]),
             (Self::Fleet, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["fleet::"]),
             (Self::Drain, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["drain::"]),

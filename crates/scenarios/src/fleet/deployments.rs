@@ -272,6 +272,11 @@ pub(super) async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_s
     // Nobody answers: nothing else is touched.
     let selected =
         |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::SELECTED_FOR_UPDATE);
+    let begin = stage.ground.clock.instant();
+    while stage.nodes_where(selected).await?.is_empty() {
+        promise(begin.elapsed() < stage.ground.pace.patience, || "nobody was ever chosen".to_owned())?;
+        tokio::time::sleep(stage.ground.pace.glance).await;
+    }
     stage.linger().await;
     let chosen = stage.nodes_where(selected).await?;
     promise(chosen.len() == 1, || format!("{chosen:?} were chosen, with one allowed to be missing"))?;

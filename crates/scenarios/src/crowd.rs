@@ -1,0 +1,92 @@
+//! A thousand machines at once, of which hundreds cannot succeed.
+
+use std::collections::BTreeMap;
+
+use api::{Machine, MachinePhase, Object};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use crate::stage::{CLASS, create};
+use crate::verdict::promise;
+use crate::{Broken, Scenario, Stage};
+
+/// Every scenario about crowds; too long for every change on a real server.
+pub const CROWD_SCENARIOS: &[Scenario] = &[Scenario {
+    name: "a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody",
+    play: |stage| a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(stage).boxed(),
+}];
+
+const CROWD: usize = 1000;
+const OF_EACH_KIND: usize = 50;
+
+/// The class of machines that fail, and what they must say.
+const WAYS: [(&str, &str); 6] = [
+    ("full", "ResourceExhausted"),
+    ("odd", "InvalidArgument"),
+    ("strange", "no driver serves"),
+    ("missing", "missing"),
+    ("keyless", "userdata field not found"),
+    ("silent", "failed to join the cluster"),
+];
+
+async fn a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(stage: &Stage) -> Result<(), Broken> {
+    add_classes(stage).await?;
+    let _process = stage.start()?;
+    let made = stream::iter(0..CROWD)
+        .map(|n| stage.create_with(n, json!({ "class": { "kind": "MachineClass", "name": class_of(n) } })));
+    made.buffer_unordered(20).try_for_each(|()| async { Ok(()) }).await?;
+
+    let begin = stage.ground.clock.instant();
+    loop {
+        let all = stage.machines().list(&ListParams::default()).await.map_err(Broken::api("list the Machines"))?.items;
+        let count = |good: &dyn Fn(&Machine) -> bool| all.iter().filter(|machine| good(machine)).count();
+        let running = count(&|machine| machine.spec.class.name == CLASS && *machine.phase() == MachinePhase::Running);
+        let told: BTreeMap<&str, usize> = WAYS
+            .iter()
+            .map(|(class, text)| (*class, count(&|machine| machine.spec.class.name == *class && says(machine, text))))
+            .collect();
+        if running == CROWD - WAYS.len() * OF_EACH_KIND && told.values().all(|number| *number == OF_EACH_KIND) {
+            break;
+        }
+        // Three times what anybody waits for a single one.
+        promise(begin.elapsed() < stage.ground.pace.patience * 3, || {
+            format!("waited in vain: {running} run, and so many have said why they do not: {told:?}")
+        })?;
+        tokio::time::sleep(stage.ground.pace.boot).await;
+    }
+    stage.never_two(CROWD)
+}
+
+/// The kinds are mixed, so that whoever comes first does not decide who is held up.
+fn class_of(n: usize) -> &'static str {
+    let place = n % (CROWD / OF_EACH_KIND);
+    WAYS.get(place).map_or(CLASS, |(class, _)| class)
+}
+
+fn says(machine: &Machine, text: &str) -> bool {
+    let operation = &machine.status.last_operation;
+    operation.error_code == text || operation.description.contains(text)
+}
+
+async fn add_classes(stage: &Stage) -> Result<(), Broken> {
+    let mut spec = stage.ground.pace.provider_spec();
+    let with = |key: &str, value: Value| {
+        let mut changed = spec.clone();
+        if let Some(fields) = changed.as_object_mut() {
+            fields.insert(key.to_owned(), value);
+        }
+        changed
+    };
+    stage.add_class("full", "virtual", &with("quota", json!(0))).await?;
+    stage.add_class("odd", "virtual", &with("quotaa", json!(0))).await?;
+    stage.add_class("silent", "virtual", &with("join", json!("never"))).await?;
+    stage.add_class("strange", "unheard-of", &spec).await?;
+    create(&stage.api::<Secret>(), "create a Secret", json!({ "metadata": { "name": "empty" } })).await?;
+    let keyless = json!({
+        "metadata": { "name": "keyless" }, "provider": "virtual", "providerSpec": spec.take(),
+        "secretRef": { "name": "empty", "namespace": stage.namespace },
+    });
+    create(&stage.api::<api::MachineClass>(), "create a MachineClass", keyless).await
+}
