@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{Machine, MachinePhase, Object};
+use api::{Machine, MachinePhase};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;

@@ -169,7 +169,9 @@ impl Suite {
                 ];
                 in_memory::run("millwright-scenarios", self.name(), &others)
             }
-            (Self::Crowd, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["crowd::"]),
+            (Self::Crowd, Server::InMemory) => {
+                in_memory::run("millwright-scenarios", self.name(), &["crowd::", "--ignored"])
+            }
             (Self::Takeover, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["takeover::"]),
             (Self::Fleet, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["fleet::"]),
             (Self::Drain, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["drain::"]),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::{MachineSet, Object};
+use api::{Machine, MachineSet, Object};
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::json;
 
@@ -37,6 +37,9 @@ pub(super) async fn a_set_adopts_machines_that_nobody_manages(stage: &Stage) -> 
             metadata.insert("name".into(), json!(stage.machine_name(n)));
         }
         create(&stage.machines(), "create a Machine", stray).await?;
+        // Sets and machines are watched apart: a set that is seen before them would make its own first.
+        let held = |machine: &Machine| machine.metadata.finalizers.as_ref().is_some_and(|held| !held.is_empty());
+        stage.until_machine(n, "is seen", held).await?;
     }
     stage.create_set(3).await?;
     let machines = stage.until_machines("three run", 3, |machines| machines.run(3)).await?;

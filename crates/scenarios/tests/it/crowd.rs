@@ -4,6 +4,7 @@ use millwright_scenarios::{CROWD_SCENARIOS, play};
 
 use crate::in_memory;
 
+#[ignore = "a minute of computing: `cargo xtask e2e crowd --in-memory` runs it"]
 #[tokio::test(start_paused = true)]
 async fn a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody() {
     let [scenario] = CROWD_SCENARIOS else { panic!("each is a test here") };
