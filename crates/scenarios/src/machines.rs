@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::{MachinePhase, Object, Time};
 use futures::FutureExt;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Node};
 use kube::api::{ListParams, Patch, PatchParams};
 use runtime::lease::Timing;
 use serde_json::json;
@@ -56,11 +56,14 @@ async fn a_machine_joins_and_leaves_nothing_behind(stage: &Stage) -> Result<(), 
     promise(vms.len() == 1 && vms.iter().all(|vm| vm.provider_id == machine.spec.provider_id), || format!("{vms:?}"))?;
     let said = &machine.status.last_operation.description;
     promise(said.contains("successfully joined the cluster in"), || said.clone())?;
-    let node = stage.node(0).await?.unwrap_or_default();
-    let label = node.metadata.labels.unwrap_or_default().get("node.gardener.cloud/machine-name").cloned();
-    promise(label.as_deref() == Some(machine.name()), || format!("the node's label is {label:?}"))?;
-    let finalizers = node.metadata.finalizers.unwrap_or_default();
-    promise(finalizers == ["node.machine.sapcloud.io/machine-controller"], || format!("{finalizers:?}"))?;
+    let marked = |node: &Node| {
+        let labels = node.metadata.labels.as_ref();
+        let label = labels.and_then(|labels| labels.get("node.gardener.cloud/machine-name"));
+        let finalizers = node.metadata.finalizers.as_deref().unwrap_or_default();
+        label.is_some_and(|label| label == machine.name())
+            && finalizers == ["node.machine.sapcloud.io/machine-controller"]
+    };
+    stage.until_node(0, "is marked as the machine's", marked).await?;
 
     stage.delete(0).await?;
     stage.until_gone(0).await

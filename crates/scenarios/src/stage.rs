@@ -173,6 +173,23 @@ impl Stage {
         nodes.get_opt(&self.machine_name(n)).await.map_err(Broken::api("read a Node"))
     }
 
+    /// Waits until the node of machine number `n` is as wanted. A Node that others write too may refuse our first write, so what we
+    /// put on it can come a moment after the machine says that it runs.
+    pub async fn until_node(&self, n: usize, what: &str, wanted: impl Fn(&Node) -> bool) -> Result<Node, Broken> {
+        let begin = self.ground.clock.instant();
+        loop {
+            let node = self.node(n).await?;
+            if let Some(node) = node.as_ref().filter(|node| wanted(node)) {
+                return Ok(node.clone());
+            }
+            promise(begin.elapsed() < self.ground.pace.patience, || {
+                let metadata = node.map(|node| format!("{:?}", node.metadata));
+                format!("waited in vain until the node of machine {n} {what}; it says {metadata:?}")
+            })?;
+            tokio::time::sleep(self.ground.pace.glance).await;
+        }
+    }
+
     /// Waits until machine number `n` is as wanted.
     pub async fn until_machine(
         &self,
