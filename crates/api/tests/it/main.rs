@@ -4,6 +4,7 @@
 // The name under which every other crate knows it.
 extern crate millwright_api as api;
 
+mod corpus;
 mod crds;
 mod memory;
 mod validation;
