@@ -1,5 +1,5 @@
 //! What the crate promises to those outside it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on has failed")]
 
 // The name under which every other crate knows it.
 extern crate millwright_api as api;
