@@ -128,7 +128,7 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
 impl Suite {
     /// Whether it fits into every change's check.
     fn is_quick(self) -> bool {
-        !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd | Self::Restore)
+        !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd)
     }
 
     fn name(self) -> &'static str {

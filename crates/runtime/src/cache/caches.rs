@@ -2,8 +2,13 @@
 //!
 //! A worker that starts while one kind is still empty sees machines without nodes, or nodes without machines, and acts on
 //! it. So workers wait for *all* caches, and a new leader for all of them to be newer than its election.
+//!
+//! They also warn each other. A restored etcd is found out by whoever had seen a version that is now in the future; a kind in which
+//! little happens may find its own last version already passed again, and would keep for good what the restore made vanish. So when
+//! one cache is in doubt, all of them read everything again. Which of them share an API server is not known here; a list too many
+//! costs little on a day like that.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures::future::{BoxFuture, FutureExt, join_all};
 
@@ -19,13 +24,15 @@ pub struct Caches {
 }
 
 /// A cache whose kind does not matter.
-trait Member: Send + Sync {
+pub(super) trait Member: Send + Sync {
     fn status(&self) -> Status;
     fn is_synced(&self) -> bool;
     fn trust(&self) -> Trust;
     fn synced(&self) -> BoxFuture<'_, Result<(), Stopped>>;
     fn refresh(&self) -> BoxFuture<'_, Result<(), Stopped>>;
     fn firm(&self) -> BoxFuture<'_, Result<(), Stopped>>;
+    fn meet(&self, other: Weak<dyn Member>);
+    fn suspect(&self);
 }
 
 impl<K: Cached> Member for Shared<K> {
@@ -52,6 +59,14 @@ impl<K: Cached> Member for Shared<K> {
     fn firm(&self) -> BoxFuture<'_, Result<(), Stopped>> {
         self.firm().boxed()
     }
+
+    fn meet(&self, other: Weak<dyn Member>) {
+        self.meet(other);
+    }
+
+    fn suspect(&self) {
+        self.suspect();
+    }
 }
 
 impl Caches {
@@ -60,9 +75,14 @@ impl Caches {
         Self::default()
     }
 
-    /// Makes a cache a member.
+    /// Makes a cache a member. From now on, what makes one member doubt the API server makes all of them read it again.
     pub fn add<K: Cached>(&mut self, cache: &Cache<K>) {
-        self.members.push(cache.shared.clone());
+        let newcomer: Arc<dyn Member> = cache.shared.clone();
+        for member in &self.members {
+            member.meet(Arc::downgrade(&newcomer));
+            newcomer.meet(Arc::downgrade(member));
+        }
+        self.members.push(newcomer);
     }
 
     /// Returns once every kind has been read completely.

@@ -1,9 +1,12 @@
 //! What a cache, its feed and its group have in common.
 
+use std::sync::Weak;
+
 use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
+use super::caches::Member;
 use super::decoded::Decoded;
 use super::delta::Delta;
 use super::outbox::Outbox;
@@ -29,6 +32,8 @@ pub(super) struct Shared<K: Cached> {
     progress: watch::Sender<Progress>,
     /// How many refreshes were asked for so far.
     wanted: watch::Sender<u64>,
+    /// Who is warned when this one doubts the API server.
+    others: Mutex<Vec<Weak<dyn Member>>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -60,6 +65,7 @@ impl<K: Cached> Shared<K> {
             listeners: Listeners::default(),
             progress: watch::Sender::default(),
             wanted: watch::Sender::default(),
+            others: Mutex::default(),
         }
     }
 
@@ -190,8 +196,22 @@ impl<K: Cached> Shared<K> {
         *self.wanted.borrow()
     }
 
+    /// The API server shows an older state than before. Others may not have seen enough to notice: they are told.
     pub(super) fn doubted(&self) {
         self.progress.send_modify(|progress| progress.trust = Trust::Doubtful);
+        let others = self.others.lock().clone();
+        others.iter().filter_map(Weak::upgrade).for_each(|other| other.suspect());
+    }
+
+    pub(super) fn meet(&self, other: Weak<dyn Member>) {
+        self.others.lock().push(other);
+    }
+
+    /// Somebody else doubts the API server: what is held here is not relied on until it has been read again.
+    pub(super) fn suspect(&self) {
+        self.store.write().suspect();
+        self.progress.send_modify(|progress| progress.trust = Trust::Doubtful);
+        self.wanted.send_modify(|wanted| *wanted += 1);
     }
 
     pub(super) fn stopped(&self) {

@@ -320,12 +320,17 @@ impl<K: Cached> Store<K> {
         }
     }
 
+    /// What is held may be of another history than what comes next: only a list can tell.
+    pub(super) fn suspect(&mut self) {
+        self.floors.forget();
+        self.position = None;
+        self.doubt = Doubt::Yes;
+    }
+
     fn advance(&mut self, at: Option<u64>) -> Verdict {
         let Some(at) = at else { return Verdict::Taken };
         if self.position.is_some_and(|position| at < position) {
-            self.floors.forget();
-            self.position = None;
-            self.doubt = Doubt::Yes;
+            self.suspect();
             return Verdict::Regressed;
         }
         self.position = Some(at);

@@ -272,6 +272,35 @@ async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_restored_server_that_one_kind_finds_out_is_doubted_by_all() {
+    let world = World::new();
+    world.create("before").await;
+    let backup = world.server.revision();
+    world.create("lost").await;
+    let (maps, log) = world.maps(Cache::builder()).await;
+    let nodes: Cache<Node> = world.feed(Cache::builder());
+    let mut caches = Caches::new();
+    caches.add(&maps);
+    caches.add(&nodes);
+    caches.all_synced().await.unwrap();
+    let node = |n: u32| json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": format!("n{n}") } });
+    for n in 0..20 {
+        world.server.insert(&node(n)).unwrap();
+    }
+    settle().await;
+    world.server.restore(backup).unwrap();
+    // Others are quick to write: what the maps have seen last is no longer in the future when anybody asks.
+    for n in 100..110 {
+        world.server.insert(&node(n)).unwrap();
+    }
+    tokio::time::sleep(5 * MINUTE).await;
+    assert_eq!((maps.status().counters.regressions, nodes.status().counters.regressions), (0, 1));
+    assert_eq!(names(&maps), ["before"]);
+    assert!(log.read().contains(&"forgotten lost".to_owned()));
+    assert_eq!(caches.trust(), Trust::Firm);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_streamed_list_ends_up_as_a_plain_one_does() {
     let world = World::new();
     for name in ["a", "b"] {
