@@ -1,46 +1,46 @@
 //! Flags of drains: the reference's, and those for what it does not know.
 
-use std::time::Duration;
-
 use api::LabelSelector;
 use clap::Args;
 use plan::drain::turn::Caps;
 use plan::drain::{EphemeralVolumes, Force, Limits};
 
-use crate::cli::go_duration;
+use crate::cli::NEW;
+use crate::cli::values::{Count, Span};
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Drain")]
 pub(crate) struct DrainFlags {
     /// How long after it was asked for a drain becomes forceful, unless the machine says otherwise.
-    #[arg(long, value_name = "DURATION", default_value = "2h", value_parser = go_duration)]
-    machine_drain_timeout: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "2h")]
+    machine_drain_timeout: Span,
     /// After how many refusals, one every 20 s, a pod is deleted instead of evicted, unless the machine says otherwise.
-    #[arg(long, value_name = "N", default_value_t = 360)]
-    machine_max_evict_retries: u32,
+    #[arg(long, value_name = "N", default_value = "360")]
+    machine_max_evict_retries: Count,
     /// How long a volume may take to leave the node after its pod has ended.
-    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = go_duration)]
-    machine_pv_detach_timeout: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "2m")]
+    machine_pv_detach_timeout: Span,
     /// How long it may take to arrive on another node before the next pod goes all the same.
-    #[arg(long, value_name = "DURATION", default_value = "90s", value_parser = go_duration)]
-    machine_pv_reattach_timeout: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "90s")]
+    machine_pv_reattach_timeout: Span,
     /// Never delete pods because waiting took too long: only the labels `force-deletion` and `force-drain` do. A pod that cannot be
     /// evicted then keeps its node for ever.
-    #[arg(long)]
+    #[arg(long, help_heading = NEW)]
     drain_never_force: bool,
     /// Leave these pods on the node, as for kubectl: `app=agent,tier!=db`. They end with their VM.
-    #[arg(long, value_name = "SELECTOR")]
+    #[arg(long, value_name = "SELECTOR", help_heading = NEW)]
     drain_skip_pods: Option<LabelSelector>,
     /// Let these pods go when all others have gone.
-    #[arg(long, value_name = "SELECTOR")]
+    #[arg(long, value_name = "SELECTOR", help_heading = NEW)]
     drain_last_pods: Option<LabelSelector>,
     /// Also wait until generic ephemeral volumes have left the node.
-    #[arg(long)]
+    #[arg(long, help_heading = NEW)]
     drain_await_ephemeral_volumes: bool,
     /// Drain at most this many nodes at once. Who has waited for half of its timeout is drained all the same.
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = NEW)]
     drain_max_concurrent: Option<usize>,
     /// Drain at most this many nodes of one MachineDeployment at once.
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = NEW)]
     drain_max_concurrent_per_deployment: Option<usize>,
 }
 
@@ -48,10 +48,10 @@ impl DrainFlags {
     /// What they amount to.
     pub(crate) fn limits(&self) -> Limits {
         Limits {
-            timeout: self.machine_drain_timeout,
-            max_evict_retries: self.machine_max_evict_retries.into(),
-            detach_timeout: self.machine_pv_detach_timeout,
-            reattach_timeout: self.machine_pv_reattach_timeout,
+            timeout: self.machine_drain_timeout.get(),
+            max_evict_retries: self.machine_max_evict_retries.get().into(),
+            detach_timeout: self.machine_pv_detach_timeout.get(),
+            reattach_timeout: self.machine_pv_reattach_timeout.get(),
             force: if self.drain_never_force { Force::OnlyWhenAsked } else { Force::WhenOverdue },
             skip: self.drain_skip_pods.clone(),
             last: self.drain_last_pods.clone(),
@@ -117,6 +117,5 @@ mod tests {
     fn a_limit_of_no_drains_and_a_selector_of_everybody_are_refused() {
         assert!(with(&["--drain-max-concurrent=0"]).is_err());
         assert!(with(&["--drain-skip-pods="]).is_err());
-        assert!(with(&["--machine-max-evict-retries=-1"]).is_err());
     }
 }

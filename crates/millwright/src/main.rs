@@ -12,9 +12,7 @@ mod serve;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use cli::{Arguments, Command};
+use cli::Command;
 
 /// The system's allocator keeps what a burst of lists once needed; mimalloc gives it back.
 #[global_allocator]
@@ -22,12 +20,18 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[allow(clippy::print_stderr, reason = "the last word to the person who called, when there may be no log yet")]
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let (arguments, complaints) = cli::read();
+    if !complaints.is_empty() {
+        eprintln!("millwright: {}", complaints.join("; "));
+        return ExitCode::FAILURE;
+    }
     let outcome = match arguments.command {
         Command::Demo(options) => demo::run(&options),
         Command::Crds(options) => crds::run(&options),
         Command::ApiServer(options) => serve::run(&options),
-        Command::Run(options) => run::run(&options),
+        Command::Manager(options) => run::run(&(*options).into()),
+        Command::MachineController(options) => run::run(&(*options).into()),
+        Command::Run(options) => run::run(&(*options).into()),
         Command::VirtualCloud(options) => cloud::run(&options),
     };
     match outcome {

@@ -5,16 +5,17 @@ use plan::machineset::{InPlaceRank, MinReady, Replacement, SetPolicy};
 
 /// How sets keep their machines.
 #[derive(Debug, Args)]
+#[command(next_help_heading = super::NEW)]
 pub(crate) struct Fleet {
     /// Replace a machine that goes only once it is gone, for quotas that have no room for both. The reference replaces it at once.
     #[arg(long)]
-    pub(crate) replace_machines_once_gone: bool,
+    replace_machines_once_gone: bool,
     /// Count a machine as available only once it has been ready for minReadySeconds. The reference stores them and never waits.
     #[arg(long)]
-    pub(crate) await_min_ready_seconds: bool,
+    await_min_ready_seconds: bool,
     /// Delete machines in an in-place update last when a set shrinks. The reference deletes them first.
     #[arg(long)]
-    pub(crate) spare_in_place_updates: bool,
+    spare_in_place_updates: bool,
 }
 
 impl Fleet {

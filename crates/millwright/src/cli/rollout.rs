@@ -1,27 +1,26 @@
 //! How deployments roll, and how many machines are too many.
 
-use std::time::Duration;
-
-use clap::Args;
+use clap::{ArgAction, Args};
 use plan::deployment::{AutoscalerGuard, FleetPolicy};
 
-use super::go_duration;
+use super::values::{Count, Span, go_bool};
 
 /// How deployments roll, and how many machines are too many.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Safety")]
 pub(crate) struct RolloutFlags {
     /// Keep the cluster autoscaler away from the nodes of a deployment while it rolls.
-    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
-    pub(crate) autoscaler_scaledown_annotation_during_rollout: bool,
+    #[arg(long, value_name = "BOOL", default_value_t = true, value_parser = go_bool, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set, help_heading = "Rollouts")]
+    autoscaler_scaledown_annotation_during_rollout: bool,
     /// So many machines beyond what a set may have at most freeze it.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(i32).range(0..))]
-    pub(crate) safety_up: i32,
+    #[arg(long, value_name = "N", default_value = "2")]
+    safety_up: Count,
     /// So many below that limit it thaws.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..))]
-    pub(crate) safety_down: i32,
+    #[arg(long, value_name = "N", default_value = "1")]
+    safety_down: Count,
     /// Machines are counted at least this often, whatever else brings it about.
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = go_duration)]
-    pub(crate) machine_safety_overshooting_period: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    machine_safety_overshooting_period: Span,
 }
 
 impl RolloutFlags {
@@ -30,9 +29,9 @@ impl RolloutFlags {
         let guarded = self.autoscaler_scaledown_annotation_during_rollout;
         let fleet = FleetPolicy {
             autoscaler_guard: if guarded { AutoscalerGuard::On } else { AutoscalerGuard::Off },
-            safety_up: self.safety_up,
-            safety_down: self.safety_down,
-            overshooting_period: self.machine_safety_overshooting_period,
+            safety_up: self.safety_up.signed(),
+            safety_down: self.safety_down.signed(),
+            overshooting_period: self.machine_safety_overshooting_period.get(),
             ..policy.fleet
         };
         plan::Policy { fleet, ..policy }
@@ -41,6 +40,8 @@ impl RolloutFlags {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use clap::Parser;
 

@@ -1,43 +1,43 @@
 //! How careful to be.
 
-use std::time::Duration;
-
 use clap::Args;
 use plan::Policy;
 use plan::safety::{Limit, SafetyPolicy};
 
-use super::go_duration;
+use super::NEW;
+use super::values::Span;
 
 /// What keeps mistakes from costing machines.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Safety")]
 #[allow(
     clippy::struct_field_names,
     reason = "the flags are named after the fields, and existing manifests name the flags"
 )]
 pub(crate) struct Safety {
     /// How long an API server may be silent before nothing new is made and nobody is given up.
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = go_duration)]
-    machine_safety_apiserver_statuscheck_timeout: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    machine_safety_apiserver_statuscheck_timeout: Span,
     /// How often a silent API server is asked once that is so.
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = go_duration)]
-    machine_safety_apiserver_statuscheck_period: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    machine_safety_apiserver_statuscheck_period: Span,
     /// How long an answer to that question may take.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = go_duration)]
-    machine_safety_apiserver_statuscheck_patience: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "5s", help_heading = NEW)]
+    machine_safety_apiserver_statuscheck_patience: Span,
     /// How long an API server may answer and yet not let us watch Machines or Nodes before it counts as silent.
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = go_duration)]
-    machine_safety_refused_watch_timeout: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "5m", help_heading = NEW)]
+    machine_safety_refused_watch_timeout: Span,
     /// The share of all Nodes, and three in any case, that may be gone at once before it is taken for a mistake.
-    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u8).range(0..=100), help_heading = NEW)]
     machine_safety_vanished_nodes_percentage: u8,
     /// How often all VMs are listed in search of some without a Machine.
-    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = go_duration)]
-    machine_safety_orphan_vms_period: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "15m")]
+    machine_safety_orphan_vms_period: Span,
     /// How soon after one such scan an event may start the next.
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = go_duration)]
-    machine_safety_orphan_vms_min_interval: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "1m", help_heading = NEW)]
+    machine_safety_orphan_vms_min_interval: Span,
     /// Let one scan delete any number of VMs without a Machine, and not only three or a tenth of all.
-    #[arg(long)]
+    #[arg(long, help_heading = NEW)]
     machine_safety_orphan_vms_unlimited: bool,
 }
 
@@ -46,13 +46,13 @@ impl Safety {
     pub(crate) fn apply(&self, policy: Policy) -> Policy {
         let defaults = SafetyPolicy::default();
         let safety = SafetyPolicy {
-            freeze_after: self.machine_safety_apiserver_statuscheck_timeout,
-            ask_blind_every: self.machine_safety_apiserver_statuscheck_period,
-            ask_patience: self.machine_safety_apiserver_statuscheck_patience,
-            refused_after: self.machine_safety_refused_watch_timeout,
+            freeze_after: self.machine_safety_apiserver_statuscheck_timeout.get(),
+            ask_blind_every: self.machine_safety_apiserver_statuscheck_period.get(),
+            ask_patience: self.machine_safety_apiserver_statuscheck_patience.get(),
+            refused_after: self.machine_safety_refused_watch_timeout.get(),
             vanished_nodes: Limit::Share { at_least: 3, percent: self.machine_safety_vanished_nodes_percentage },
-            orphan_period: self.machine_safety_orphan_vms_period,
-            orphan_interval: self.machine_safety_orphan_vms_min_interval,
+            orphan_period: self.machine_safety_orphan_vms_period.get(),
+            orphan_interval: self.machine_safety_orphan_vms_min_interval.get(),
             orphan_limit: if self.machine_safety_orphan_vms_unlimited { Limit::Any } else { defaults.orphan_limit },
             ..defaults
         };
@@ -62,6 +62,8 @@ impl Safety {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use clap::{Parser, error::ErrorKind};
 

@@ -13,11 +13,11 @@ use runtime::{Clock, Random, Tasks};
 use tokio_util::sync::CancellationToken;
 use virtual_cloud::{Config, VirtualCloud};
 
-use crate::cli::Run;
+use crate::cli::DriverFlags;
 
 /// Finds what is wrong with the flags before anything is waited for.
-pub(super) fn check(options: &Run) -> anyhow::Result<()> {
-    if matches!(options.driver_endpoint, Some(Endpoint::MutualTls { .. })) && options.driver_tls().is_none() {
+pub(super) fn check(options: &DriverFlags) -> anyhow::Result<()> {
+    if matches!(options.driver_endpoint, Some(Endpoint::MutualTls { .. })) && options.tls().is_none() {
         bail!("--driver-endpoint=tcp+mtls://… needs --driver-ca-file, --driver-cert-file and --driver-key-file");
     }
     Ok(())
@@ -25,7 +25,7 @@ pub(super) fn check(options: &Run) -> anyhow::Result<()> {
 
 /// The drivers at hand; `None` when asked to stop before there was one.
 pub(super) async fn at_hand(
-    options: &Run,
+    options: &DriverFlags,
     kubelets: Option<kube::Client>,
     clock: &Clock,
     random: &Random,
@@ -41,7 +41,7 @@ pub(super) async fn at_hand(
         random: random.fork(),
         tasks: tasks.clone(),
     };
-    let driver = RemoteDriver::new(endpoint, options.driver_tls().as_ref(), caller)?;
+    let driver = RemoteDriver::new(endpoint, options.tls().as_ref(), caller)?;
     // What a driver can do decides what is planned, so nothing is planned before it has said so.
     let reached =
         driver.wait_until_reached(stop, |obstacle| tracing::warn!("waiting for the driver: {obstacle}")).await;

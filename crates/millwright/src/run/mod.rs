@@ -1,4 +1,4 @@
-//! `millwright run`: the machine controller on any API server, with a driver in another process or the virtual cloud in this one.
+//! `millwright run` and its halves on any API server, with a driver in another process or the virtual cloud in this one.
 //!
 //! The start never dies of something that may mend itself: an API server that does not answer, credentials that are refused,
 //! definitions that are not installed are waited for, and the log says what is waited for. What cannot mend itself, a kubeconfig that
@@ -17,12 +17,14 @@ use runtime::logs::{Verbosity, subscriber};
 use runtime::{Clock, signals};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Log, Run};
+use crate::cli::{Log, Servers};
 
-pub(crate) fn run(options: &Run) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &Servers) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
-    log_to_stderr(&options.log, &clock)?;
-    drivers::check(options)?;
+    log_to_stderr(&options.common.log, &clock)?;
+    if let Some(machine) = &options.machine {
+        drivers::check(&machine.flags.driver)?;
+    }
     let connections = Connections::load(options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -44,13 +46,13 @@ struct Connections {
 }
 
 impl Connections {
-    fn load(options: &Run) -> anyhow::Result<Self> {
-        let target = match options.target_kubeconfig.as_str() {
+    fn load(options: &Servers) -> anyhow::Result<Self> {
+        let target = match options.common.clusters.target_kubeconfig.as_str() {
             "none" => None,
             "" => Some(Connection::load(&in_cluster())?),
             path => Some(Connection::load(&file(path, "--target-kubeconfig"))?),
         };
-        let control = match (options.control_kubeconfig.as_str(), &target) {
+        let control = match (options.common.clusters.control_kubeconfig.as_str(), &target) {
             ("", None) => {
                 bail!("--target-kubeconfig=none needs --control-kubeconfig: say which cluster holds the machines")
             }
@@ -72,7 +74,7 @@ pub(crate) fn in_cluster() -> Source {
     Source::InCluster(InCluster::new(read("KUBERNETES_SERVICE_HOST"), read("KUBERNETES_SERVICE_PORT")))
 }
 
-async fn operate(options: &Run, connections: &Connections, clock: Clock) -> anyhow::Result<ExitCode> {
+async fn operate(options: &Servers, connections: &Connections, clock: Clock) -> anyhow::Result<ExitCode> {
     let stop = CancellationToken::new();
     let signals = signals::listen()?;
     tokio::select! {

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use api::names;
-use controllers::wiring::{Parts, start};
-use plan::Policy;
+use controllers::Drivers;
+use controllers::wiring::{Parts, Scope, start_scope};
 use runtime::client::{ClientSpec, UserAgent, Waited};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
-use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
+use runtime::lease::{Candidacy, Elector, Identity, Leadership};
 use runtime::{Clock, Metrics, Random, Tasks, lease, tasks};
 use tokio_util::sync::CancellationToken;
 
 use super::{Connections, drivers, waiting};
-use crate::cli::Run;
+use crate::cli::Servers;
 
 /// How long a shutdown waits for work that has begun.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,11 +32,13 @@ struct Clients {
 }
 
 impl Clients {
-    fn new(options: &Run, connections: &Connections, metrics: &Metrics) -> Self {
-        let agent = UserAgent::new("millwright", env!("CARGO_PKG_VERSION"), "unknown");
+    fn new(options: &Servers, connections: &Connections, metrics: &Metrics) -> Self {
+        let agent = UserAgent::new(options.name(), env!("CARGO_PKG_VERSION"), "unknown");
         let plain = |suffix| ClientSpec::new(agent.with_suffix(suffix));
-        let limited = |suffix| plain(suffix).limited(options.kube_api_qps, options.kube_api_burst);
-        let election = plain("machine-leader-election").on_own_lanes().within(options.leader_elect_renew_deadline);
+        let (qps, burst) = options.common.clusters.limit();
+        let limited = |suffix| plain(suffix).limited(qps, burst);
+        let patience = options.common.election.timing().renew_deadline;
+        let election = plain("machine-leader-election").on_own_lanes().within(patience);
         let Connections { control, target } = connections;
         let to_target = |spec: ClientSpec| target.as_ref().map(|target| target.client(&spec, &metrics.rest));
         Self {
@@ -66,7 +68,7 @@ impl Clients {
 
 /// Works until asked to stop. An error says why it could not go on.
 pub(super) async fn work(
-    options: &Run,
+    options: &Servers,
     connections: &Connections,
     clock: Clock,
     stop: &CancellationToken,
@@ -87,42 +89,42 @@ pub(super) async fn work(
     let events = tell(&telling, clients.events, &clock, &random, &metrics);
     let (leadership, elector) = stand(options, clients.leases, &events, &clock, &random)?;
     let tasks = Tasks::new();
-    let Some(drivers) = drivers::at_hand(options, clients.kubelets, &clock, &random, &tasks, stop).await? else {
-        return Ok(());
-    };
+    let mut drivers = Drivers::new();
+    let (mut concurrency, mut driver_places) = (1, 1);
+    if let Some(half) = &options.manager {
+        concurrency = half.workers;
+    }
+    if let Some(half) = &options.machine {
+        let flags = &half.flags.driver;
+        (concurrency, driver_places) = (half.workers, flags.driver_calls_per_credential.get());
+        match drivers::at_hand(flags, clients.kubelets, &clock, &random, &tasks, stop).await? {
+            Some(found) => drivers = found,
+            None => return Ok(()),
+        }
+    }
     #[cfg(feature = "failpoints")]
     let drivers = drivers.wrapped(|driver| failpoints.guard_driver(driver));
-    start(Parts {
-        namespace: options.namespace.clone(),
+    let parts = Parts {
+        namespace: options.common.clusters.namespace.clone(),
         control: clients.control,
         control_core: clients.control_core,
         target: clients.target,
         drivers,
         leadership,
         events,
-        policy: policy(options),
-        concurrency: usize::from(options.concurrent_syncs),
-        driver_places: usize::from(options.driver_calls_per_credential),
+        policy: options.policy(),
+        concurrency,
+        driver_places,
         metrics,
         clock,
         random,
         tasks: tasks.clone(),
         listener: None,
-    });
+    };
+    start_scope(parts, options.scope());
     let outcome = until_the_end(elector, &tasks, stop).await;
     telling.shut_down(PATIENCE).await;
     outcome
-}
-
-/// The limits and choices that the flags ask for.
-fn policy(options: &Run) -> Policy {
-    let policy = Policy {
-        creation_timeout: options.machine_creation_timeout,
-        bootstrap_token_extra_groups: options.bootstrap_token_auth_extra_groups.clone(),
-        drain: options.drain.limits(),
-        ..Policy::default()
-    };
-    options.rollout.apply(options.safety.apply(options.fleet.apply(options.health.apply(policy))))
 }
 
 /// Waits for whatever ends the process, then ends it in order.
@@ -169,26 +171,26 @@ fn tell(tasks: &Tasks, client: kube::Client, clock: &Clock, random: &Random, met
 
 /// Stands for election, unless told not to.
 fn stand(
-    options: &Run,
+    options: &Servers,
     client: kube::Client,
     events: &EventSink,
     clock: &Clock,
     random: &Random,
 ) -> anyhow::Result<(Leadership, Option<Elector>)> {
-    if !options.leader_elect {
+    if !options.common.election.leader_elect {
         return Ok((Leadership::unguarded(), None));
     }
+    let lock = match options.scope() {
+        Scope::Fleet => names::MANAGER_LEASE,
+        Scope::Machines | Scope::Everything => names::MACHINE_CONTROLLER_LEASE,
+    };
     let host = gethostname::gethostname().to_string_lossy().into_owned();
     let (elector, leadership) = Elector::new(Candidacy {
         client,
-        namespace: options.namespace.clone(),
-        name: names::MACHINE_CONTROLLER_LEASE.to_owned(),
+        namespace: options.common.clusters.namespace.clone(),
+        name: lock.to_owned(),
         identity: Identity::of_host(&host, random),
-        timing: Timing {
-            lease_duration: options.leader_elect_lease_duration,
-            renew_deadline: options.leader_elect_renew_deadline,
-            retry_period: options.leader_elect_retry_period,
-        },
+        timing: options.common.election.timing(),
         clock: clock.clone(),
         random: random.clone(),
         events: Some(events.clone()),

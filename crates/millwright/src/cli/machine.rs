@@ -1,0 +1,171 @@
+//! Flags of the machine controller: the half that looks after machines, their VMs and their nodes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use remote_driver::{Endpoint, TlsFiles};
+
+use super::values::{Places, Span};
+use super::{NEW, Safety, endpoint, tls_files};
+use crate::drain_flags::DrainFlags;
+
+/// Flags of the machine controller.
+#[derive(Debug, Args)]
+pub(crate) struct MachineFlags {
+    #[command(flatten)]
+    health: Health,
+    #[command(flatten)]
+    drain: DrainFlags,
+    #[command(flatten)]
+    safety: Safety,
+    #[command(flatten)]
+    pub(crate) driver: DriverFlags,
+}
+
+impl MachineFlags {
+    /// The policy with what these flags ask for in it.
+    pub(crate) fn apply(&self, policy: plan::Policy) -> plan::Policy {
+        let policy = plan::Policy { drain: self.drain.limits(), ..policy };
+        self.safety.apply(self.health.apply(policy))
+    }
+}
+
+/// Where VMs come from.
+#[derive(Debug, Args)]
+#[command(next_help_heading = NEW)]
+#[allow(clippy::struct_field_names, reason = "the flags are named after the fields")]
+pub(crate) struct DriverFlags {
+    /// Serve every class with the driver of this provider, as a provider's own binary does. Without it, the driver is chosen by
+    /// each class's `provider`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Without it, a virtual cloud lives and dies with this process.
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    pub(crate) driver_endpoint: Option<Endpoint>,
+    /// The authority that issued the driver's certificate, for tcp+mtls.
+    #[arg(long, value_name = "FILE", requires_all = ["driver_cert_file", "driver_key_file"])]
+    driver_ca_file: Option<PathBuf>,
+    /// The certificate to show to the driver, for tcp+mtls.
+    #[arg(long, value_name = "FILE", requires_all = ["driver_ca_file", "driver_key_file"])]
+    driver_cert_file: Option<PathBuf>,
+    /// The key of that certificate.
+    #[arg(long, value_name = "FILE", requires_all = ["driver_ca_file", "driver_cert_file"])]
+    driver_key_file: Option<PathBuf>,
+    /// How many driver calls run at once for one credential.
+    #[arg(long, value_name = "N", default_value = "50")]
+    pub(crate) driver_calls_per_credential: Places,
+}
+
+impl DriverFlags {
+    /// The files of our side of TLS with the driver; all or none, clap sees to it.
+    pub(crate) fn tls(&self) -> Option<TlsFiles> {
+        tls_files([&self.driver_ca_file, &self.driver_cert_file, &self.driver_key_file])
+    }
+}
+
+/// When a machine is given up.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Timeouts")]
+pub(crate) struct Health {
+    /// How long a machine may take until its node has joined.
+    #[arg(long, value_name = "DURATION", default_value = "20m")]
+    machine_creation_timeout: Span,
+    /// How long a machine may be unhealthy before it is given up.
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    machine_health_timeout: Span,
+    /// How long an in-place update may take before it counts as failed.
+    #[arg(long, value_name = "DURATION", default_value = "20m")]
+    machine_inplace_update_timeout: Span,
+    /// How long a machine is preserved.
+    #[arg(long, value_name = "DURATION", default_value = "96h")]
+    machine_preserve_timeout: Span,
+    /// Until a creation that ran into a quota is tried again; 0s for ten minutes.
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    resource_exhausted_retry: Span,
+    /// Node conditions, separated by commas, that make a node unhealthy unless they are False.
+    #[arg(long, value_name = "TYPES", default_value = api::names::conditions::node::UNHEALTHY_BY_DEFAULT)]
+    node_conditions: String,
+    /// Groups that bootstrap tokens belong to beyond the standard one, separated by commas.
+    #[arg(long, value_name = "GROUPS", default_value = "")]
+    bootstrap_token_auth_extra_groups: String,
+    /// How many machines of a deployment may be on their way at once for being unhealthy: a number, or a percentage of them.
+    #[arg(long, value_name = "LIMIT", default_value = "1", help_heading = NEW)]
+    machine_max_replacements: plan::permit::Limit,
+    /// Hold a node that says nothing of Ready for unhealthy. The reference does not.
+    #[arg(long, help_heading = NEW)]
+    missing_ready_is_unhealthy: bool,
+}
+
+impl Health {
+    /// The policy with these limits in it.
+    fn apply(&self, policy: plan::Policy) -> plan::Policy {
+        use plan::policy::MissingReady;
+        plan::Policy {
+            creation_timeout: self.machine_creation_timeout.get(),
+            health_timeout: self.machine_health_timeout.get(),
+            in_place_timeout: self.machine_inplace_update_timeout.get(),
+            preserve_timeout: self.machine_preserve_timeout.get(),
+            exhausted_retry: self.resource_exhausted_retry.get(),
+            node_conditions: self.node_conditions.split(',').map(str::to_owned).collect(),
+            bootstrap_token_extra_groups: self.bootstrap_token_auth_extra_groups.clone(),
+            max_replacements: self.machine_max_replacements,
+            missing_ready: if self.missing_ready_is_unhealthy {
+                MissingReady::Unhealthy
+            } else {
+                MissingReady::Healthy
+            },
+            ..policy
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        machine: MachineFlags,
+    }
+
+    fn with(flags: &[&str]) -> Result<MachineFlags, clap::Error> {
+        Line::try_parse_from(["x"].iter().chain(flags)).map(|line| line.machine)
+    }
+
+    #[test]
+    fn without_flags_machines_are_looked_after_as_the_reference_does_it() {
+        assert_eq!(with(&[]).unwrap().apply(plan::Policy::default()), plan::Policy::default());
+    }
+
+    #[test]
+    fn what_is_said_about_machines_is_heard() {
+        let given = with(&[
+            "--machine-creation-timeout=1h30m",
+            "--machine-max-replacements=25%",
+            "--node-conditions=A,B",
+            "--missing-ready-is-unhealthy",
+            "--bootstrap-token-auth-extra-groups=system:bootstrappers:x",
+        ]);
+        let policy = given.unwrap().apply(plan::Policy::default());
+        assert_eq!(policy.creation_timeout.as_secs(), 5400);
+        assert_eq!(policy.max_replacements, plan::permit::Limit::Percent(25));
+        assert_eq!(policy.node_conditions, ["A", "B"]);
+        assert_eq!(policy.missing_ready, plan::policy::MissingReady::Unhealthy);
+        assert_eq!(policy.bootstrap_token_extra_groups, "system:bootstrappers:x");
+    }
+
+    #[test]
+    fn a_wrong_flag_is_told_in_a_sentence_that_names_the_fix() {
+        let said = |flags: &[&str]| with(flags).unwrap_err().to_string();
+        let unit = said(&["--machine-creation-timeout=20"]);
+        assert!(unit.contains("--machine-creation-timeout") && unit.contains("write it like 90s"), "{unit}");
+        let limit = said(&["--machine-max-replacements=some"]);
+        assert!(limit.contains("neither a number such as 2 nor a percentage"), "{limit}");
+        let scheme = said(&["--driver-endpoint=/run/driver.sock"]);
+        assert!(scheme.contains("--driver-endpoint") && scheme.contains("unix:/run/driver.sock"), "{scheme}");
+        let files = said(&["--driver-endpoint=tcp+mtls://d:1", "--driver-ca-file=ca"]);
+        assert!(files.contains("--driver-cert-file"), "{files}");
+    }
+}

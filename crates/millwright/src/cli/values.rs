@@ -1,0 +1,219 @@
+//! What may stand behind a flag, read as Go reads it.
+//!
+//! Existing manifests were written for Go's parsers: `0x10`, `1_000` and `+5` are numbers there, `T` is true, a duration needs a
+//! unit. A text that is no value at all is refused where it stands, with usage and exit code 2. A value that is well formed but
+//! makes no sense, such as a negative duration, is not: all of those are told together once the whole line has been read. So each type here holds
+//! more than it permits, and says itself what is wrong with it ([`Ranged`]).
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use api::GoDuration;
+
+/// A text that is no value of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Malformed(String);
+
+/// A value that can be well formed and yet out of range.
+pub(crate) trait Ranged {
+    /// What must hold for it and does not.
+    fn complaint(&self) -> Option<&'static str>;
+}
+
+/// A duration that must not be negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(GoDuration);
+
+impl Span {
+    /// As a plain duration.
+    pub(crate) const fn get(self) -> Duration {
+        self.0.to_std()
+    }
+}
+
+impl FromStr for Span {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        go_duration(text).map(Self)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Ranged for Span {
+    fn complaint(&self) -> Option<&'static str> {
+        self.0.is_negative().then_some("must not be negative")
+    }
+}
+
+/// A number that must not be negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Count(i32);
+
+impl Count {
+    /// As an unsigned number.
+    pub(crate) fn get(self) -> u32 {
+        u32::try_from(self.0).unwrap_or(0)
+    }
+
+    /// As the planners count.
+    pub(crate) fn signed(self) -> i32 {
+        self.0.max(0)
+    }
+}
+
+impl FromStr for Count {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        go_int(text).map(Self)
+    }
+}
+
+impl Ranged for Count {
+    fn complaint(&self) -> Option<&'static str> {
+        (self.0 < 0).then_some("must not be negative")
+    }
+}
+
+/// How many at once: at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Places(i32);
+
+impl Places {
+    /// As a size.
+    pub(crate) fn get(self) -> usize {
+        usize::try_from(self.0).unwrap_or(1)
+    }
+}
+
+impl FromStr for Places {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        go_int(text).map(Self)
+    }
+}
+
+impl Ranged for Places {
+    fn complaint(&self) -> Option<&'static str> {
+        (self.0 < 1).then_some("must be above zero")
+    }
+}
+
+/// A TCP port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Port(i32);
+
+impl Port {
+    /// As the number it is.
+    pub(crate) fn get(self) -> u16 {
+        u16::try_from(self.0).unwrap_or(0)
+    }
+}
+
+impl FromStr for Port {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        go_int(text).map(Self)
+    }
+}
+
+impl Ranged for Port {
+    fn complaint(&self) -> Option<&'static str> {
+        (!(1..=65535).contains(&self.0)).then_some("must be a port: 1 to 65535")
+    }
+}
+
+/// So many a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rate(f32);
+
+impl Rate {
+    /// As the number it is.
+    pub(crate) const fn get(self) -> f32 {
+        self.0
+    }
+}
+
+impl FromStr for Rate {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        go_float(text).map(Self)
+    }
+}
+
+impl Ranged for Rate {
+    fn complaint(&self) -> Option<&'static str> {
+        (!(self.0 > 0.0 && self.0.is_finite())).then_some("must be above zero")
+    }
+}
+
+/// A duration as Go writes it, of either sign.
+pub(crate) fn go_duration(text: &str) -> Result<GoDuration, Malformed> {
+    text.parse().map_err(|error| Malformed(format!("{error}; write it like 90s, 20m or 1h30m")))
+}
+
+/// A duration as Go writes it, for flags that the reference does not have.
+pub(crate) fn duration(text: &str) -> Result<Duration, Malformed> {
+    let read = go_duration(text)?;
+    if read.is_negative() { Err(Malformed("it must not be negative".to_owned())) } else { Ok(read.to_std()) }
+}
+
+/// A 32 bit number with a sign, in any base that Go's literals know: `10`, `0xa`, `0b1010`, `0o12`, `012`, `1_0`.
+pub(crate) fn go_int(text: &str) -> Result<i32, Malformed> {
+    let (negative, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let lower = unsigned.to_ascii_lowercase();
+    let (radix, digits) = if let Some(digits) = lower.strip_prefix("0x") {
+        (16, digits)
+    } else if let Some(digits) = lower.strip_prefix("0b") {
+        (2, digits)
+    } else if let Some(digits) = lower.strip_prefix("0o") {
+        (8, digits)
+    } else {
+        lower.strip_prefix('0').filter(|rest| !rest.is_empty()).map_or((10, lower.as_str()), |digits| (8, digits))
+    };
+    plain_digits(digits, radix != 10)
+        .and_then(|digits| i64::from_str_radix(&digits, radix).ok())
+        .and_then(|read| i32::try_from(if negative { -read } else { read }).ok())
+        .ok_or_else(|| Malformed("it must be a whole number of 32 bits".to_owned()))
+}
+
+/// The digits without the underscores that Go permits between them, and behind the prefix of a base.
+fn plain_digits(digits: &str, prefixed: bool) -> Option<String> {
+    let body = if prefixed { digits.strip_prefix('_').unwrap_or(digits) } else { digits };
+    let sound = body.split('_').all(|group| !group.is_empty() && group.chars().all(|c| c.is_ascii_hexdigit()));
+    sound.then(|| body.replace('_', ""))
+}
+
+/// A number with a fraction.
+pub(crate) fn go_float(text: &str) -> Result<f32, Malformed> {
+    text.parse().map_err(|_| Malformed("it must be a number".to_owned()))
+}
+
+/// True or false, in all of Go's spellings.
+pub(crate) fn go_bool(text: &str) -> Result<bool, Malformed> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(Malformed("it must be true or false".to_owned())),
+    }
+}
+
+/// An IP address.
+pub(crate) fn go_ip(text: &str) -> Result<IpAddr, Malformed> {
+    text.trim().parse().map_err(|_| Malformed("it must be an IP address, such as 0.0.0.0 or ::".to_owned()))
+}
