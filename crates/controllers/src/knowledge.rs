@@ -73,6 +73,11 @@ impl Knowledge {
             .unwrap_or_else(|| Known { uid: uid.clone(), ..Known::default() })
     }
 
+    /// What the cloud last said of each machine.
+    pub(crate) fn all(&self) -> Vec<(Key, VmKnowledge)> {
+        self.known.lock().iter().map(|(key, known)| (key.clone(), known.vm.clone())).collect()
+    }
+
     /// Notes that a call begins, or what the cloud answered. A late answer about a machine that is no more does not touch what
     /// has begun for its successor of the same name: that could make it ask again, and create twice.
     pub fn learn(&self, key: &Key, uid: &Uid, vm: VmKnowledge) {

@@ -19,6 +19,7 @@ pub mod machineset;
 pub mod overshoot;
 pub mod permits;
 pub mod safety;
+pub mod state;
 pub mod tokens;
 mod unreadable;
 pub mod wiring;

@@ -7,6 +7,8 @@ mod demo;
 mod drain_flags;
 #[cfg(feature = "failpoints")]
 mod failpoints;
+#[allow(dead_code, reason = "`run` opens the ports as soon as it has two halves")]
+mod http;
 mod run;
 mod serve;
 

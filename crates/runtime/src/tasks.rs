@@ -12,11 +12,14 @@ use futures::FutureExt;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::Pulses;
+
 /// A group of tasks that stop together. Clones refer to the same group.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
     stop: CancellationToken,
+    pulses: Pulses,
 }
 
 /// How the end of a group went.
@@ -37,7 +40,18 @@ impl Tasks {
     /// A group of its own that also stops when this one does.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self { tracker: TaskTracker::new(), stop: self.stop.child_token() }
+        Self { tracker: TaskTracker::new(), stop: self.stop.child_token(), pulses: self.pulses.clone() }
+    }
+
+    /// A group that neither stops with this one nor stops it, and is watched together with it: for what works until the very end.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self { pulses: self.pulses.clone(), ..Self::default() }
+    }
+
+    /// Whether the loops of this group still move.
+    pub fn pulses(&self) -> &Pulses {
+        &self.pulses
     }
 
     /// Cancelled when the group is asked to stop. Tasks watch it and end by themselves.

@@ -13,6 +13,7 @@
 //! | `errands` | evictions, deletions and look-ups, in tasks of their own |
 //! | `requests` | the requests themselves |
 //! | `measure` | what is counted |
+//! | `state` | the drains at one moment |
 //!
 //! All that a drain holds hangs on one value. It goes when the plan no longer drains, when its machine is gone and when the
 //! process stops, and with it its watches, its requests and its memory. Losing it does no harm: the drain looks again.
@@ -22,6 +23,7 @@ mod measure;
 mod pods;
 mod requests;
 mod running;
+mod state;
 mod turns;
 mod watch;
 
@@ -47,6 +49,7 @@ use errands::{Errand, Errands};
 use measure::Measures;
 use pods::PodWatches;
 use running::Running;
+pub use state::DrainState;
 use turns::Turns;
 use watch::{OnDemand, Watcher};
 

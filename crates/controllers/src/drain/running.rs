@@ -66,6 +66,10 @@ impl Drain {
         self.pods.get_or_init(open);
     }
 
+    pub(super) fn node(&self) -> Option<&str> {
+        self.node.get().map(String::as_str)
+    }
+
     pub(super) fn wait_for_turn(&self, ahead: usize) {
         *self.ahead.lock() = Some(ahead);
     }
@@ -193,6 +197,11 @@ impl Running {
         self.drains.lock().len()
     }
 
+    /// All of them, in the order of their keys.
+    pub(super) fn all(&self) -> Vec<(Key, Arc<Drain>)> {
+        self.drains.lock().iter().map(|(key, drain)| (key.clone(), drain.clone())).collect()
+    }
+
     pub(super) fn wake_all(&self) {
         self.wake_those(|_| true);
     }
@@ -216,9 +225,7 @@ impl Running {
     }
 
     fn wake_those(&self, concerned: impl Fn(&Drain) -> bool) {
-        let drains: Vec<(Key, Arc<Drain>)> =
-            self.drains.lock().iter().map(|(key, drain)| (key.clone(), drain.clone())).collect();
-        for (key, drain) in drains {
+        for (key, drain) in self.all() {
             if concerned(&drain) {
                 self.queue.add(key);
             }

@@ -11,10 +11,12 @@
 //! | `request` | what a driver is handed, and what must not be told of it |
 //! | `answer` | what an answer teaches |
 //! | `metrics` | the gate in numbers |
+//! | `state` | the gate at one moment |
 
 mod answer;
 mod metrics;
 mod request;
+mod state;
 mod turnstile;
 
 use std::collections::BTreeMap;
@@ -47,6 +49,7 @@ use crate::tokens::Tokens;
 use answer::Answer;
 use metrics::GateMetrics;
 use request::{Prepared, Requests, scrubbed};
+pub use state::{CallState, CredentialState, GateState};
 use turnstile::{Place, Turnstile};
 
 /// How much later than the gate itself a machine that is held back looks again: the gate wakes them in a fair order.

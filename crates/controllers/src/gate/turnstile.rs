@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use plan::gate::{Aftermath, Arrival, Gate, Moment, Refusal, Traffic, Verdict, Visit, VisitId};
+use runtime::pulse::{Look, PATIENCE, Stuck};
 use runtime::{Clock, Random, Tasks};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -57,6 +59,8 @@ impl Turnstile {
     /// Keeps the time until the group stops.
     pub(super) fn keep_time(&self, tasks: &Tasks) {
         let (turnstile, stopping) = (self.clone(), tasks.stopping());
+        let (kept, over) = (self.downgrade(), tasks.stopping());
+        tasks.pulses().watch(move |now| if over.is_cancelled() { Look::Over } else { look(kept().as_ref(), now) });
         tasks.spawn("driver gate", async move {
             loop {
                 let next = turnstile.shared.state.lock().gate.next_change();
@@ -109,9 +113,16 @@ impl Turnstile {
         (traffic, state.gate.classes_held_back(now).map(str::to_owned).collect())
     }
 
-    pub(super) fn downgrade(&self) -> impl Fn() -> Option<Self> + Send + 'static {
+    pub(super) fn downgrade(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static {
         let shared = Arc::downgrade(&self.shared);
         move || shared.upgrade().map(|shared| Self { shared })
+    }
+
+    /// For how long something should have happened that did not.
+    fn overdue_for(&self, now: Instant) -> Duration {
+        let due = self.shared.state.lock().gate.next_change();
+        let due = due.and_then(|due| self.shared.beginning.checked_add(due));
+        due.map_or(Duration::ZERO, |due| now.saturating_duration_since(due))
     }
 
     fn tick(&self) {
@@ -150,6 +161,17 @@ impl Turnstile {
 
     fn now(&self) -> Moment {
         self.shared.clock.instant().saturating_duration_since(self.shared.beginning)
+    }
+}
+
+/// Whether the keeper of time still moves.
+fn look(turnstile: Option<&Turnstile>, now: Instant) -> Look {
+    match turnstile.map(|turnstile| turnstile.overdue_for(now)) {
+        None => Look::Over,
+        Some(silent_for) if silent_for > PATIENCE => {
+            Look::Stuck(Stuck { what: "the gate to the drivers".to_owned(), silent_for })
+        }
+        Some(_) => Look::Moving,
     }
 }
 

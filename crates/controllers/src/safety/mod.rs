@@ -22,7 +22,7 @@ use api::view::NodeView;
 use api::{Machine, Object};
 use plan::safety::SafetyPolicy;
 use runtime::cache::{Delta, Feed, Signal, Trust};
-use runtime::queue::{Queue, RetryPolicy, spawn_workers};
+use runtime::queue::{Crew, Queue, QueueState, RetryPolicy, spawn_workers};
 use runtime::{Clock, Key, Metrics, Random};
 
 use crate::Cluster;
@@ -87,6 +87,11 @@ impl Safety {
         });
     }
 
+    /// What the loops wait for.
+    pub(crate) fn queues(&self) -> [QueueState; 3] {
+        [self.api_servers.state(), self.vms.state(), self.nodes.state()]
+    }
+
     fn line_changed(&self, signal: &Signal) {
         match signal {
             Signal::Broke | Signal::Mended => self.api_servers.add(ALL),
@@ -117,7 +122,9 @@ pub(crate) async fn begin(cluster: &Arc<Cluster>) {
     let worker = cluster.clone();
     spawn_workers(tasks, safety.api_servers.clone(), 1, move |_| api_servers::pass(worker.clone()));
     let worker = cluster.clone();
-    spawn_workers(tasks, safety.vms.clone(), 1, move |_| orphans::pass(worker.clone()));
+    // A scan waits for driver calls: each may stand in line for as long as it may take.
+    let patience = runtime::pulse::PATIENCE + cluster.policy.creation_timeout.saturating_mul(2);
+    spawn_workers(tasks, safety.vms.clone(), Crew { size: 1, patience }, move |_| orphans::pass(worker.clone()));
     if cluster.target.is_some() {
         let worker = cluster.clone();
         spawn_workers(tasks, safety.nodes.clone(), STRANGERS_AT_ONCE, move |key| strangers::pass(worker.clone(), key));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use plan::safety::freeze::{Glance, Judgement, News, State};
+use plan::safety::freeze::{Frozen, Glance, Judgement, News, State};
 use plan::safety::{Blindness, SafetyPolicy};
 
 /// What is known of our sight. Clones are the same; looking at it costs a lock and no request.
@@ -24,6 +24,11 @@ impl Sight {
     /// Whether decisions may rest on what we see.
     pub fn now(&self) -> plan::machine::Sight {
         if self.inside.lock().state.sees() { plan::machine::Sight::Clear } else { plan::machine::Sight::Frozen }
+    }
+
+    /// Since when and why they may not, once that is certain.
+    pub fn frozen(&self) -> Option<Frozen> {
+        self.inside.lock().state.frozen().cloned()
     }
 
     /// When they could not.

@@ -1,8 +1,13 @@
 //! Watches as tracked tasks.
 
+use std::time::Duration;
+
 use kube::Client;
 use runtime::cache::Feed;
 use runtime::{Clock, Random, Tasks};
+
+/// For how long a feed may be silent. The longest of its waits, a watch without a word, is given up after minutes.
+const PATIENCE: Duration = Duration::from_mins(30);
 
 /// Runs feeds as tracked tasks, each with randomness of its own.
 pub(super) struct Feeder {
@@ -13,6 +18,8 @@ pub(super) struct Feeder {
 
 impl Feeder {
     pub(super) fn feed<K: runtime::cache::Cached>(&self, kind: &'static str, feed: Feed<K>, client: Client) {
-        self.tasks.spawn(kind, feed.run(client, self.clock.clone(), self.random.fork(), self.tasks.stopping()));
+        let run = feed.run(client, self.clock.clone(), self.random.fork(), self.tasks.stopping());
+        let pulses = self.tasks.pulses().clone();
+        self.tasks.spawn(kind, async move { pulses.follow(format!("the watch of {kind}"), PATIENCE, run).await });
     }
 }

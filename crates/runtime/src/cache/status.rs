@@ -1,9 +1,11 @@
 //! What a cache is doing, for gates, metrics and people.
 
 use jiff::Timestamp;
+use serde::Serialize;
 
 /// Where a cache stands.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum State {
     /// Nobody runs it yet.
     #[default]
@@ -24,7 +26,8 @@ pub enum State {
 }
 
 /// Whether decisions that cannot be taken back may rest on a cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Trust {
     /// Nothing speaks against it.
     #[default]
@@ -35,7 +38,8 @@ pub enum Trust {
 }
 
 /// How often things happened since the start. They only grow, so that they can be exported as counters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Counters {
     /// Lists that were taken over, streamed ones too.
     pub lists: u64,
@@ -58,7 +62,8 @@ pub struct Counters {
 }
 
 /// A cache at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Status {
     /// The kind, in the plural, as in `kubectl get`.
     pub kind: String,

@@ -14,7 +14,8 @@ use super::correlate::{Correlator, How, Telling};
 use super::{Emitted, EventSink, Limits};
 use crate::client::{RetryClass, Trouble};
 use crate::metrics::{EventFate, EventMetrics, Metrics};
-use crate::{Clock, Random, TokenBucket};
+use crate::pulse::{PATIENCE, Pulse};
+use crate::{Clock, Pulses, Random, TokenBucket};
 
 /// What Events may cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,7 @@ pub struct EventWriter {
     random: Random,
     metrics: EventMetrics,
     right: Right,
+    pulse: Pulse,
 }
 
 /// How many notices could not be written before the process ended.
@@ -108,9 +110,16 @@ impl EventWriter {
             random: random.fork(),
             metrics: metrics.events.clone(),
             right: Right::Assumed,
+            pulse: Pulse::default(),
             policy,
         };
         (writer, sink)
+    }
+
+    /// The same writer; whether it still moves shows in `pulses`.
+    #[must_use]
+    pub fn watched_in(self, pulses: &Pulses) -> Self {
+        Self { pulse: pulses.pulse("the writer of Events", PATIENCE), ..self }
     }
 
     /// Writes until `stop` is cancelled, then what is left, for at most the policy's flush time. Ends early when every sink
@@ -152,7 +161,8 @@ impl EventWriter {
             };
             let Some(emitted) = emitted else { return };
             *in_hand = 1;
-            let fate = self.tell(&emitted).await;
+            let pulse = self.pulse.clone();
+            let fate = pulse.of(self.tell(&emitted)).await;
             *in_hand = 0;
             self.metrics.count(fate);
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::state::{Failing, QueueState, Ready, Running, Waiting};
+use crate::pulse::Pulse;
 
 /// Every collection holds a key at most once, and a key without work, wish or failure is in none: the size follows the number
 /// of objects, never the number of events.
@@ -16,12 +17,19 @@ pub(super) struct Backlog<T> {
     ready: VecDeque<T>,
     /// Since when work is wanted: every ready key, and running keys that were asked for again.
     wanted: BTreeMap<T, Instant>,
-    running: BTreeMap<T, Instant>,
+    running: BTreeMap<T, Pass>,
     /// Delayed keys by due time; the number keeps those due together in the order they came.
     timetable: BTreeSet<(Instant, u64, T)>,
     due: BTreeMap<T, (Instant, u64)>,
     arrivals: u64,
     failures: BTreeMap<T, u32>,
+}
+
+/// Work on a key.
+#[derive(Debug)]
+struct Pass {
+    since: Instant,
+    pulse: Pulse,
 }
 
 impl<T> Default for Backlog<T> {
@@ -80,17 +88,18 @@ impl<T: Clone + Ord> Backlog<T> {
         woken
     }
 
-    /// The key that has been ready longest, and how long it was wanted.
-    pub(super) fn take(&mut self, now: Instant) -> Option<(T, Duration)> {
+    /// The key that has been ready longest, how long it was wanted, and the pulse of the work on it.
+    pub(super) fn take(&mut self, now: Instant) -> Option<(T, Duration, Pulse)> {
         let key = self.ready.pop_front()?;
         let since = self.wanted.remove(&key).unwrap_or(now);
-        self.running.insert(key.clone(), now);
-        Some((key, now.saturating_duration_since(since)))
+        let pulse = Pulse::default();
+        self.running.insert(key.clone(), Pass { since: now, pulse: pulse.clone() });
+        Some((key, now.saturating_duration_since(since), pulse))
     }
 
     /// Ends the work on `key` and says how long it took. A key wanted again in the meantime goes to the end of the line.
     pub(super) fn finish(&mut self, key: &T, now: Instant) -> Duration {
-        let since = self.running.remove(key).unwrap_or(now);
+        let since = self.running.remove(key).map_or(now, |pass| pass.since);
         if self.wanted.contains_key(key) {
             self.ready.push_back(key.clone());
         }
@@ -125,8 +134,26 @@ impl<T: Clone + Ord> Backlog<T> {
 
     /// The time all work in progress has taken so far, and the longest of it.
     pub(super) fn in_progress(&self, now: Instant) -> (Duration, Duration) {
-        let taken = || self.running.values().map(|since| now.saturating_duration_since(*since));
+        let taken = || self.running.values().map(|pass| now.saturating_duration_since(pass.since));
         (taken().sum(), taken().max().unwrap_or_default())
+    }
+
+    /// How many keys are being worked on.
+    pub(super) fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// The work that has been silent for longest, and for how long.
+    pub(super) fn most_silent(&self, now: Instant) -> Option<(&T, Duration)> {
+        let silent = self.running.iter().filter_map(|(key, pass)| Some((key, pass.pulse.silent_for(now)?)));
+        silent.max_by_key(|(_, silent_for)| *silent_for)
+    }
+
+    /// For how long a key has been there for the taking; zero if none is.
+    pub(super) fn untaken_for(&self, now: Instant) -> Duration {
+        let ready = self.ready.front().and_then(|key| self.wanted.get(key));
+        let first = ready.copied().into_iter().chain(self.next_due()).min();
+        first.map_or(Duration::ZERO, |first| now.saturating_duration_since(first))
     }
 }
 
@@ -145,9 +172,10 @@ impl<T: Clone + Ord + Display> Backlog<T> {
             running: self
                 .running
                 .iter()
-                .map(|(key, then)| Running {
+                .map(|(key, pass)| Running {
                     key: key.to_string(),
-                    running_for: since(*then),
+                    running_for: since(pass.since),
+                    silent_for: pass.pulse.silent_for(now).unwrap_or_default(),
                     wanted_again: self.wanted.contains_key(key),
                 })
                 .collect(),
@@ -259,7 +287,7 @@ mod tests {
                         backlog.wake(now);
                         model.wake(now);
                     }
-                    Op::Take => prop_assert_eq!(backlog.take(now).map(|(key, _)| key), model.take()),
+                    Op::Take => prop_assert_eq!(backlog.take(now).map(|(key, ..)| key), model.take()),
                     Op::Finish(which) if !model.running.is_empty() => {
                         let key = model.running[which % model.running.len()];
                         backlog.finish(&key, now);
@@ -280,7 +308,7 @@ mod tests {
                     model.finish(key);
                 }
                 while let Some(key) = model.take() {
-                    prop_assert_eq!(backlog.take(now).map(|(key, _)| key), Some(key));
+                    prop_assert_eq!(backlog.take(now).map(|(key, ..)| key), Some(key));
                 }
             }
             prop_assert!(backlog.ready.is_empty() && backlog.wanted.is_empty() && backlog.running.is_empty());

@@ -48,6 +48,9 @@ pub struct Running {
     /// For how long.
     #[serde(rename = "runningForSeconds", serialize_with = "as_seconds")]
     pub running_for: Duration,
+    /// For how long that work has not stirred: far above a minute, it hangs.
+    #[serde(rename = "silentForSeconds", serialize_with = "as_seconds")]
+    pub silent_for: Duration,
     /// Whether it was asked for again in the meantime.
     pub wanted_again: bool,
 }

@@ -161,7 +161,7 @@ async fn the_state_says_what_waits_until_when_and_what_runs_since_when() {
             "name": "test",
             "ready": [{"key": "2", "wantedForSeconds": 4.0}],
             "waiting": [{"key": "3", "dueInSeconds": 26.0}],
-            "running": [{"key": "1", "runningForSeconds": 4.0, "wantedAgain": true}],
+            "running": [{"key": "1", "runningForSeconds": 4.0, "silentForSeconds": 0.0, "wantedAgain": true}],
             "failing": [],
         })
     );
@@ -293,4 +293,63 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_hangs_shows_and_work_that_merely_lasts_does_not() {
+    let (queue, tasks) = (queue(), Tasks::new());
+    let _stopped = tasks.stop_on_drop();
+    spawn_workers(&tasks, queue.clone(), 2, |key| async move {
+        match key {
+            1 => {
+                for _ in 0..100 {
+                    tokio::time::sleep(Duration::from_mins(1)).await;
+                }
+            }
+            _ => std::future::pending().await,
+        }
+        Outcome::Done
+    });
+    queue.add(1);
+    tokio::time::sleep(Duration::from_mins(90)).await;
+    assert_eq!(tasks.pulses().stuck(), []);
+    queue.add(2);
+    tokio::time::sleep(Duration::from_mins(11)).await;
+    let stuck = tasks.pulses().stuck();
+    assert_eq!(stuck.len(), 1);
+    assert_eq!(stuck[0].what, "the work on 2 (queue test)");
+    let hung = queue.state().running.into_iter().find(|running| running.key == "2").unwrap();
+    assert_eq!(hung.silent_for, Duration::from_mins(11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_wait_for_workers_that_have_not_begun_or_are_all_busy_are_nobody_s_fault() {
+    let (queue, tasks) = (queue(), Tasks::new());
+    let _stopped = tasks.stop_on_drop();
+    queue.add(1); // on a standby, for days
+    tokio::time::sleep(Duration::from_hours(48)).await;
+    assert_eq!(tasks.pulses().stuck(), []);
+    spawn_workers(&tasks, queue.clone(), 1, |_| async {
+        for _ in 0..1000 {
+            tokio::time::sleep(Duration::from_mins(1)).await;
+        }
+        Outcome::Done
+    });
+    queue.add(2);
+    tokio::time::sleep(Duration::from_hours(5)).await;
+    assert_eq!(tasks.pulses().stuck(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_from_which_nobody_takes_shows_while_it_should_be_attended() {
+    let (queue, tasks) = (queue(), Tasks::new());
+    let _stopped = tasks.stop_on_drop();
+    spawn_workers(&tasks, queue.clone(), 1, |_| async { Outcome::Done });
+    tokio::task::yield_now().await;
+    // As if the task that hands out keys were lost: a key is due, and time passes without anyone being woken.
+    queue.add_after(1, Duration::from_secs(1));
+    let looked_at = Instant::now() + Duration::from_mins(11);
+    let crew = Crew::from(1);
+    let look = workers::look(&Arc::downgrade(&queue.shared), crew, looked_at);
+    assert!(matches!(look, crate::pulse::Look::Stuck(stuck) if stuck.what == "the queue test"));
 }

@@ -5,27 +5,50 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
-use super::{Outcome, Queue, QueueKey, Work};
+use super::{Outcome, Queue, QueueKey, Shared, Work};
 use crate::Tasks;
+use crate::pulse::{Look, PATIENCE, Stuck};
 
-/// Works on the keys of `queue`, at most `concurrency` at once (at least one), until `tasks` is asked to stop. No key is
+/// Who works on the keys of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crew {
+    /// How many keys are worked on at once; at least one.
+    pub size: usize,
+    /// For how long work may be silent before it counts as stuck ([`crate::pulse`]).
+    pub patience: Duration,
+}
+
+impl From<usize> for Crew {
+    /// So many, whose longest wait is a request.
+    fn from(size: usize) -> Self {
+        Self { size: size.max(1), patience: PATIENCE }
+    }
+}
+
+/// Works on the keys of `queue` with this crew until `tasks` is asked to stop. No key is
 /// taken after that; work that has begun goes on, and [`Tasks::shut_down`] waits for it.
 ///
-/// A panic in `handler` costs one pass of one key: it is logged, counted, and the key comes back as after any failure.
-pub fn spawn_workers<T, H, F>(tasks: &Tasks, queue: Queue<T>, concurrency: usize, handler: H)
+/// A panic in `handler` costs one pass of one key: it is logged, counted, and the key comes back as after any failure. Work that
+/// hangs and keys that nobody takes show in the [`Tasks::pulses`].
+pub fn spawn_workers<T, H, F>(tasks: &Tasks, queue: Queue<T>, crew: impl Into<Crew>, handler: H)
 where
     T: QueueKey,
     H: Fn(T) -> F + Send + Sync + 'static,
     F: Future<Output = Outcome> + Send + 'static,
 {
     let handler = Arc::new(handler);
-    let free = Arc::new(Semaphore::new(concurrency.max(1)));
+    let crew = crew.into();
+    let free = Arc::new(Semaphore::new(crew.size.max(1)));
     let owner = tasks.clone();
+    let (watched, over) = (Arc::downgrade(&queue.shared), tasks.stopping());
+    tasks.pulses().watch(move |now| if over.is_cancelled() { Look::Over } else { look(&watched, crew, now) });
     tasks.spawn(queue.name(), async move {
         let stopping = owner.stopping();
         loop {
@@ -45,6 +68,20 @@ where
     });
 }
 
+/// Whether the work on a queue still moves.
+pub(super) fn look<T: QueueKey>(queue: &Weak<Shared<T>>, crew: Crew, now: Instant) -> Look {
+    let Some(queue) = queue.upgrade() else { return Look::Over };
+    let backlog = queue.backlog.lock();
+    if let Some((key, silent_for)) = backlog.most_silent(now).filter(|(_, silent_for)| *silent_for > crew.patience) {
+        return Look::Stuck(Stuck { what: format!("the work on {key} (queue {})", queue.name), silent_for });
+    }
+    let (untaken_for, idle) = (backlog.untaken_for(now), backlog.running() < crew.size);
+    if idle && untaken_for > crew.patience {
+        return Look::Stuck(Stuck { what: format!("the queue {}", queue.name), silent_for: untaken_for });
+    }
+    Look::Moving
+}
+
 async fn handle<T, H, F>(work: Work<T>, handler: Arc<H>)
 where
     T: QueueKey,
@@ -54,7 +91,7 @@ where
     let key = work.key().clone();
     // Called inside the future, so that a handler that panics before its first await is caught too.
     let pass = async { handler(key).await };
-    let outcome = AssertUnwindSafe(pass).catch_unwind().await.unwrap_or_else(|_| {
+    let outcome = AssertUnwindSafe(work.pulse.of(pass)).catch_unwind().await.unwrap_or_else(|_| {
         work.queue.shared.recorder.panicked();
         tracing::error!(
             queue = work.queue.name(),

@@ -1,0 +1,60 @@
+//! Everything that goes on in one cluster's controllers, at one moment, for people who ask why nothing happens.
+//!
+//! Names, numbers and times only. No object is shown, so nothing that is secret can be; what a cloud or an API server said has been
+//! scrubbed before it got anywhere near here. Nothing waits for it: each part is copied under its own lock, one after the other, so
+//! two parts may be a moment apart.
+
+use plan::machine::Sight;
+use runtime::cache::Status;
+use runtime::queue::QueueState;
+use serde::Serialize;
+
+use crate::Cluster;
+use crate::drain::DrainState;
+use crate::gate::GateState;
+
+/// How things stand.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterState {
+    /// The namespace that is looked after.
+    pub namespace: String,
+    /// Whether we see, and if not, why.
+    pub frozen: Option<String>,
+    /// What waits, until when, and what runs, since when.
+    pub queues: Vec<QueueState>,
+    /// What we know of the API servers' objects, and how well.
+    pub caches: Vec<Status>,
+    /// Calls to drivers.
+    pub gate: GateState,
+    /// Nodes that are being emptied.
+    pub drains: Vec<DrainState>,
+}
+
+impl ClusterState {
+    /// As it is now.
+    pub fn of(cluster: &Cluster) -> Self {
+        let custody = &cluster.custody;
+        let mut queues = vec![cluster.queue.state(), custody.classes.state(), custody.secrets.state()];
+        queues.extend(cluster.safety.queues());
+        if let Some(fleet) = &cluster.fleet {
+            queues.extend([fleet.set_queue.state(), fleet.deployment_queue.state(), fleet.overshoot_queue.state()]);
+        }
+        Self {
+            namespace: cluster.namespace.clone(),
+            frozen: frozen(cluster),
+            queues,
+            caches: cluster.caches.statuses(),
+            gate: cluster.gate.state(),
+            drains: cluster.drains.as_ref().map(crate::drain::Drains::state).unwrap_or_default(),
+        }
+    }
+}
+
+fn frozen(cluster: &Cluster) -> Option<String> {
+    match (cluster.sight.now(), cluster.sight.frozen()) {
+        (_, Some(frozen)) => Some(format!("since {:.0}: {}", frozen.blind_since, frozen.cause)),
+        (Sight::Frozen, None) => Some("many nodes have just disappeared; being looked into".to_owned()),
+        (Sight::Clear, None) => None,
+    }
+}

@@ -1,0 +1,80 @@
+//! How many may be connected at once.
+//!
+//! A limit that turns newcomers away would let a hundred idle connections keep the liveness probe out, and so get the process
+//! restarted. So it is the oldest who has to go: a probe and a scrape are over in a moment, whoever is still there was not in need.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// Connections at once. Probes and scrapes need a handful.
+const AT_ONCE: usize = 64;
+
+/// Everybody who is connected. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Guests {
+    inside: Arc<Mutex<Inside>>,
+}
+
+#[derive(Default)]
+struct Inside {
+    arrivals: u64,
+    here: BTreeMap<u64, CancellationToken>,
+}
+
+impl Guests {
+    /// One more is here; if that is one too many, the oldest is asked to leave.
+    pub(super) fn arrive(&self) -> Guest {
+        let mut inside = self.inside.lock();
+        if inside.here.len() >= AT_ONCE
+            && let Some((_, oldest)) = inside.here.pop_first()
+        {
+            oldest.cancel();
+        }
+        inside.arrivals += 1;
+        let (number, leave) = (inside.arrivals, CancellationToken::new());
+        inside.here.insert(number, leave.clone());
+        Guest { guests: self.clone(), number, leave }
+    }
+}
+
+/// Somebody who is connected, until it is dropped.
+pub(super) struct Guest {
+    guests: Guests,
+    number: u64,
+    leave: CancellationToken,
+}
+
+impl Guest {
+    pub(super) async fn asked_to_leave(&self) {
+        self.leave.cancelled().await;
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.guests.inside.lock().here.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes_when_there_are_too_many_and_who_left_is_not_counted() {
+        let guests = Guests::default();
+        let first = guests.arrive();
+        for _ in 0..1000 {
+            drop(guests.arrive());
+        }
+        assert!(!first.leave.is_cancelled(), "the others had left");
+        let others: Vec<Guest> = (0..AT_ONCE).map(|_| guests.arrive()).collect();
+        assert!(first.leave.is_cancelled());
+        assert!(others.iter().all(|guest| !guest.leave.is_cancelled()));
+        drop((first, others));
+        assert!(guests.inside.lock().here.is_empty());
+    }
+}

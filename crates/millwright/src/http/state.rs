@@ -1,0 +1,119 @@
+//! `/debug/state`: everything that goes on, at one moment.
+//!
+//! There is one description, as data, and two ways to print it, so that the two cannot tell different stories. What is in it: names,
+//! numbers, times and the reasons of decisions. What is not: the content of any object, so nothing that is secret.
+
+use std::fmt::Write;
+
+use controllers::state::ClusterState;
+use runtime::{Clock, Pulses};
+use serde_json::{Map, Value, json};
+
+use super::readiness::leader;
+use super::scene::Scene;
+
+/// How things stand.
+pub(super) fn of(scene: &Scene, pulses: &Pulses, clock: &Clock) -> Value {
+    let mut state = Map::new();
+    state.insert("at".to_owned(), json!(clock.now()));
+    let stuck: Vec<String> = pulses.stuck().iter().map(ToString::to_string).collect();
+    state.insert("stuck".to_owned(), json!(stuck));
+    let Some(view) = scene.view() else {
+        state.insert("controllers".to_owned(), json!("not started"));
+        return Value::Object(state);
+    };
+    state.insert("leader".to_owned(), json!(leader(&view.leadership)));
+    match serde_json::to_value(ClusterState::of(&view.cluster)) {
+        Ok(Value::Object(cluster)) => state.extend(cluster),
+        Ok(_) => {}
+        Err(error) => drop(state.insert("error".to_owned(), json!(error.to_string()))),
+    }
+    state.insert("objects".to_owned(), json!(scene.notebook().shown()));
+    Value::Object(state)
+}
+
+/// The same for people: an indented line for every value, and none for what is empty.
+pub(super) fn readable(state: &Value) -> String {
+    let mut text = String::new();
+    let _ = write(&mut text, state, 0);
+    text
+}
+
+fn write(text: &mut String, value: &Value, depth: usize) -> std::fmt::Result {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields.iter().filter(|(_, value)| !is_empty(value)) {
+                entry(text, &format!("{name}:"), value, depth)?;
+            }
+        }
+        Value::Array(all) => {
+            for value in all {
+                entry(text, "-", value, depth)?;
+            }
+        }
+        word => writeln!(text, "{}", inline(word).unwrap_or_default())?,
+    }
+    Ok(())
+}
+
+/// A value behind its name if it fits there, and below it if not.
+fn entry(text: &mut String, name: &str, value: &Value, depth: usize) -> std::fmt::Result {
+    let indent = "  ".repeat(depth);
+    if let Some(said) = inline(value) {
+        return writeln!(text, "{indent}{name} {said}");
+    }
+    writeln!(text, "{indent}{name}")?;
+    write(text, value, depth + 1)
+}
+
+/// What fits on one line: a word, or an object of nothing but words.
+fn inline(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => Some("-".to_owned()),
+        Value::Bool(is) => Some(if *is { "yes" } else { "no" }.to_owned()),
+        Value::Number(number) => {
+            Some(number.as_f64().filter(|_| number.is_f64()).map_or_else(|| number.to_string(), |n| format!("{n:.1}")))
+        }
+        Value::String(text) => Some(text.clone()),
+        Value::Array(_) => None,
+        Value::Object(fields) => {
+            let mut words = Vec::new();
+            for (name, value) in fields.iter().filter(|(_, value)| !is_empty(value)) {
+                match value {
+                    Value::Array(_) | Value::Object(_) => return None,
+                    word => words.push(format!("{name} {}", inline(word)?)),
+                }
+            }
+            Some(words.join(", "))
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(all) => all.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_get_a_line_for_every_value_and_none_for_what_is_empty() {
+        let state = json!({
+            "leader": "yes",
+            "stuck": [],
+            "queues": [{ "name": "machine", "ready": [], "waiting": [{ "key": "a/m-1", "dueInSeconds": 12.25 }] }],
+            "objects": { "machine": { "a/m-1": { "because": "its VM boots", "awaits": "its node" } } },
+        });
+        let expected = "leader: yes\n\
+                        objects:\n  machine:\n    a/m-1: awaits its node, because its VM boots\n\
+                        queues:\n  -\n    name: machine\n    waiting:\n      - dueInSeconds 12.2, key a/m-1\n";
+        assert_eq!(readable(&state), expected);
+    }
+}

@@ -1,0 +1,140 @@
+use super::*;
+use ::http::{Method, StatusCode};
+use http_body_util::BodyExt;
+use runtime::Random;
+use runtime::queue::{Outcome, Queue, RetryPolicy, spawn_workers};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+fn served(tasks: &Tasks, state_page: StatePage) -> Served {
+    let clock = Clock::system();
+    Served {
+        metrics: Metrics::new().unwrap(),
+        pulses: tasks.pulses().clone(),
+        scene: Scene::new(Notebook::new(clock.clone())),
+        state_page,
+        clock,
+    }
+}
+
+async fn ask(desk: &Desk, uri: &str) -> (StatusCode, String, String) {
+    let answer = desk.answer(&Method::GET, &uri.parse().unwrap()).await;
+    let form = answer.headers()["content-type"].to_str().unwrap().to_owned();
+    let (status, body) = (answer.status(), answer.into_body().collect().await.unwrap().to_bytes());
+    (status, form, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_worker_makes_it_unhealthy_and_its_end_healthy_again() {
+    let tasks = Tasks::new();
+    let _stopped = tasks.stop_on_drop();
+    let desk = Desk::new(served(&tasks, StatePage::Hidden));
+    let queue = Queue::new("machine", RetryPolicy::default(), &desk_metrics(), &Random::seeded(1));
+    let (free, freed) = tokio::sync::watch::channel(false);
+    spawn_workers(&tasks, queue.clone(), 1, move |_| {
+        let mut freed = freed.clone();
+        async move {
+            let _ = freed.wait_for(|freed| *freed).await;
+            Outcome::Done
+        }
+    });
+    queue.add("default/m-1".to_owned());
+    tokio::time::sleep(Duration::from_mins(9)).await;
+    let healthy = (StatusCode::OK, "text/plain; charset=utf-8".to_owned(), "OK".to_owned());
+    assert_eq!(ask(&desk, "/healthz").await, healthy);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let (status, _, body) = ask(&desk, "/healthz").await;
+    assert_eq!((status, body.as_str()), (StatusCode::INTERNAL_SERVER_ERROR, "Unhealthy"));
+    free.send_replace(true);
+    tokio::task::yield_now().await;
+    assert_eq!(ask(&desk, "/healthz").await, healthy);
+}
+
+fn desk_metrics() -> Metrics {
+    Metrics::new().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_stopped_for_an_hour_and_goes_on_is_healthy() {
+    let tasks = Tasks::new();
+    let _stopped = tasks.stop_on_drop();
+    let desk = Desk::new(served(&tasks, StatePage::Hidden));
+    tasks.spawn("ticker", tick(tasks.pulses().clone(), tasks.stopping()));
+    tokio::task::yield_now().await;
+    tokio::time::advance(Duration::from_hours(1)).await; // nobody runs meanwhile
+    assert_eq!(ask(&desk, "/healthz").await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn before_there_are_controllers_it_is_healthy_but_not_ready() {
+    let desk = Desk::new(served(&Tasks::new(), StatePage::Shown));
+    assert_eq!(ask(&desk, "/healthz").await.0, StatusCode::OK);
+    let (status, _, body) = ask(&desk, "/readyz").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body.starts_with("not ready: the controllers have not been started"), "{body}");
+    assert_eq!(ask(&desk, "/debug/state").await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn pages_have_the_forms_that_others_expect() {
+    let desk = Desk::new(served(&Tasks::new(), StatePage::Hidden));
+    let (status, form, body) = ask(&desk, "/metrics").await;
+    assert_eq!((status, form.as_str()), (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8"));
+    assert!(body.contains("# TYPE") || body.is_empty(), "{body}");
+    assert_eq!(ask(&desk, "/configz").await, (StatusCode::OK, "application/json".to_owned(), "{}".to_owned()));
+    assert_eq!(ask(&desk, "/debug/pprof/").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(ask(&desk, "/debug/pprof/heap").await.0, StatusCode::NOT_FOUND);
+    let (status, _, body) = ask(&desk, "/debug/state").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(body.contains("--profiling"), "{body}");
+    let refused = desk.answer(&Method::POST, &"/healthz".parse().unwrap()).await;
+    assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(refused.headers()["allow"], "GET, HEAD");
+}
+
+/// A server on a port of its own, until the guard is dropped.
+async fn open() -> (SocketAddr, impl Drop) {
+    let listener = listen(IpAddr::from([127, 0, 0, 1]), 0, "--port").await.unwrap();
+    let (address, tasks) = (listener.local_addr().unwrap(), Tasks::new());
+    let guard = tasks.stop_on_drop();
+    tasks.spawn("http", serve(listener, served(&tasks, StatePage::Hidden), tasks.clone()));
+    (address, guard)
+}
+
+async fn get(address: SocketAddr, request: &str) -> String {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut said = String::new();
+    socket.read_to_string(&mut said).await.unwrap();
+    said
+}
+
+#[tokio::test]
+async fn whoever_hangs_on_does_not_keep_the_probe_out() {
+    let (address, _open) = open().await;
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        idle.push(TcpStream::connect(address).await.unwrap());
+    }
+    let said = get(address, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n\r\nOK"), "{said}");
+    // The first ones had to go.
+    let mut end = [0; 1];
+    assert_eq!(idle[0].read(&mut end).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn a_head_has_no_body_and_nonsense_gets_an_answer() {
+    let (address, _open) = open().await;
+    let said = get(address, "HEAD /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n\r\n"), "{said}");
+    let said = get(address, "nonsense\r\n\r\n").await;
+    assert!(said.starts_with("HTTP/1.1 400"), "{said}");
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_told_with_the_flag_that_chose_it() {
+    let (address, _open) = open().await;
+    let error = listen(address.ip(), address.port(), "--address and --port").await.unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains(&address.to_string()) && said.contains("--address and --port"), "{said}");
+}
