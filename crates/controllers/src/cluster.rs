@@ -15,9 +15,9 @@ use runtime::lease::Leadership;
 use runtime::queue::Queue;
 use runtime::{Clock, Key, Tasks};
 
-use crate::Listener;
 use crate::credentials::Credentials;
 use crate::custody::Custody;
+use crate::decision::Journal;
 use crate::drain::Drains;
 use crate::fleet::Fleet;
 use crate::gate::Gate;
@@ -71,8 +71,8 @@ pub struct Cluster {
     pub clock: Clock,
     /// The tasks that work for this cluster.
     pub tasks: Tasks,
-    /// Who is told of every decision; the log in any case.
-    pub listener: Option<Listener>,
+    /// Where decisions are told.
+    pub journal: Journal,
 }
 
 /// The cluster that nodes join.

@@ -1,10 +1,24 @@
-//! What was decided, for whoever listens: the log, the demo, a test.
+//! What was decided and what came of it, for whoever listens: the log, traces, the demo, a test.
+//!
+//! A decision is told once, after its steps, because what people ask of a log is *what was done and did it work*. The log line, a
+//! span and a line of the demo are made from the same value, so they cannot contradict each other.
+
+mod ending;
+mod journal;
+mod listen;
 
 use std::fmt;
 use std::sync::Arc;
 
+use api::Machine;
+use jiff::Timestamp;
 use plan::Wake;
+use plan::machine::Stage;
 use runtime::Key;
+
+pub use ending::Ending;
+pub use journal::Journal;
+pub use listen::{DriverCall, Listen, Listener, Taught};
 
 /// One pass over one object.
 #[derive(Clone, Debug)]
@@ -13,16 +27,28 @@ pub struct Decision {
     pub about: Subject,
     /// Which one.
     pub key: Key,
-    /// What was done, in words; empty when there was nothing to do.
+    /// What was to be done, in words; empty when there was nothing to do.
     pub did: Vec<String>,
     /// Why.
     pub because: String,
     /// What is waited for, in words.
     pub awaits: String,
+    /// What came of it.
+    pub outcome: Ending,
+    /// Where in its life the machine stood, if it is about one.
+    pub standing: Option<Standing>,
 }
 
-/// Told of every decision that did something. It must not block.
-pub type Listener = Arc<dyn Fn(&Decision) + Send + Sync>;
+/// A machine at the moment it was decided about.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// The machine as it was seen, before the steps.
+    pub machine: Arc<Machine>,
+    /// How far it had come.
+    pub stage: Stage,
+    /// When it was looked at.
+    pub at: Timestamp,
+}
 
 /// What a decision is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +72,7 @@ impl fmt::Display for Subject {
 }
 
 impl Decision {
-    /// A plan in words.
+    /// A plan in words, as if all of it had been done.
     pub fn of<S: fmt::Display>(
         about: Subject,
         key: &Key,
@@ -65,19 +91,26 @@ impl Decision {
             did: steps.iter().map(ToString::to_string).collect(),
             because: because.to_string(),
             awaits,
+            outcome: Ending::Done,
+            standing: None,
         }
     }
 
-    /// Writes it down, and tells whoever listens if something was done.
-    pub fn tell(&self, listener: Option<&Listener>) {
-        let Self { about, key, did, because, awaits } = self;
-        if did.is_empty() {
-            tracing::debug!(%about, %key, %because, %awaits, "nothing to do");
-            return;
-        }
-        tracing::info!(%about, %key, did = %did.join(", "), %because, %awaits, "decided");
-        if let Some(listener) = listener {
-            listener(self);
-        }
+    /// One that could not be made.
+    pub fn prevented(about: Subject, key: &Key, because: &impl fmt::Display, outcome: Ending) -> Self {
+        let (key, because) = (key.clone(), because.to_string());
+        Self { about, key, did: Vec::new(), because, awaits: String::new(), outcome, standing: None }
+    }
+
+    /// The same, and what came of it.
+    #[must_use]
+    pub fn ended(self, outcome: Ending) -> Self {
+        Self { outcome, ..self }
+    }
+
+    /// The same, about a machine that stood there.
+    #[must_use]
+    pub fn in_life(self, standing: Standing) -> Self {
+        Self { standing: Some(standing), ..self }
     }
 }

@@ -12,6 +12,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
 use plan::machine::Tone;
 use plan::overshoot::{Edit, Kind, Observed, Part, SeenSet, Step, plan};
+use plan::{Awaited, Wake};
 use runtime::Key;
 use runtime::cache::{Feed, Trust};
 use runtime::client::Trouble;
@@ -19,9 +20,10 @@ use runtime::events::{Notice, Severity};
 use runtime::queue::Outcome;
 use serde_json::{Value, json};
 
-use crate::Cluster;
+use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::indexes::MACHINES_BY_OWNER;
+use crate::{Cluster, Decision};
 
 /// The only key there is.
 pub(crate) fn everything() -> Key {
@@ -126,12 +128,12 @@ async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &
             tracing::info!(%why, "not judging any further");
             return Outcome::Failed;
         }
-        tracing::info!(%step, "decided");
         match step {
             Step::Write(edit) => {
                 // One object that cannot be written does not keep the others from being judged.
-                if let Err(trouble) = write(cluster, fleet, edit, versions).await {
-                    tracing::info!(%step, %trouble, "did not go through; judging afresh");
+                let written = write(cluster, fleet, edit, versions).await;
+                tell(cluster, edit, step, written.as_ref().err());
+                if written.is_err() {
                     versions.0.remove(&(edit.kind, edit.name.clone()));
                     failed = true;
                 }
@@ -150,6 +152,19 @@ async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &
         }
     }
     if failed { Outcome::Failed } else { Outcome::Again { after: cluster.policy.fleet.overshooting_period } }
+}
+
+/// Tells what was done to an object, under its own name.
+fn tell(cluster: &Cluster, edit: &Edit, step: &Step, trouble: Option<&Trouble>) {
+    let about = match edit.kind {
+        Kind::Set => Subject::Set,
+        Kind::Deployment => Subject::Deployment,
+    };
+    let key = Key::new(cluster.namespace.as_str(), edit.name.as_str());
+    let because = "all sets and deployments were judged by how many machines they have";
+    let decision = Decision::of(about, &key, &[step], &because, Wake::On(Awaited::Machines));
+    let ending = trouble.map_or(Ending::Done, |trouble| Ending::refused(trouble, trouble.to_string()));
+    cluster.journal.decided(&decision.ended(ending));
 }
 
 async fn write(cluster: &Cluster, fleet: &Fleet, edit: &Edit, versions: &mut Versions) -> Result<(), Trouble> {

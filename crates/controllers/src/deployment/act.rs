@@ -23,6 +23,7 @@ use runtime::queue::Outcome;
 use serde_json::{Map, Value, json};
 
 use crate::Cluster;
+use crate::decision::Ending;
 use crate::fleet::Fleet;
 
 /// How many nodes are written at once.
@@ -55,6 +56,15 @@ impl Stumble {
             _ => Outcome::Failed,
         }
     }
+
+    /// What is told of it.
+    pub(super) fn ending(&self) -> Ending {
+        match self {
+            Self::NotLeading(_) | Self::NoLonger => Ending::Postponed(self.to_string()),
+            Self::Api { trouble, .. } | Self::SetNotMade { trouble, .. } => Ending::refused(trouble, self.to_string()),
+            Self::NothingChanged { .. } | Self::Unwritable { .. } => Ending::Failed(self.to_string()),
+        }
+    }
 }
 
 /// Whether the API server has confirmed, in this pass, that the deployment still stands.
@@ -72,18 +82,27 @@ pub(super) struct Acting<'a> {
     /// The deployment as the last write left it: several writes of one plan touch it, each guarded by what the one before it made.
     deployment: Arc<MachineDeployment>,
     confirmed: Confirmed,
-    nodes_failed: usize,
+    nodes_failed: Vec<String>,
 }
 
 impl<'a> Acting<'a> {
     pub(super) fn new(cluster: &'a Cluster, fleet: &'a Fleet, deployment: Arc<MachineDeployment>) -> Self {
         let events = fleet.events.speaking_as(components::MANAGER);
-        Self { cluster, fleet, events, deployment, confirmed: Confirmed::No, nodes_failed: 0 }
+        Self { cluster, fleet, events, deployment, confirmed: Confirmed::No, nodes_failed: Vec::new() }
     }
 
     /// Whether everything that was tried worked.
     pub(super) fn went_through(&self) -> bool {
-        self.nodes_failed == 0
+        self.nodes_failed.is_empty()
+    }
+
+    /// What is told of a pass in which not everything went through.
+    pub(super) fn ending(&self) -> Ending {
+        match self.nodes_failed.as_slice() {
+            [] => Ending::Done,
+            [one] => Ending::Failed(one.clone()),
+            [first, rest @ ..] => Ending::Failed(format!("{first}; and {} more nodes", rest.len())),
+        }
     }
 
     pub(super) async fn carry_out(&mut self, plan: &Plan) -> Result<(), Stumble> {
@@ -243,20 +262,20 @@ impl<'a> Acting<'a> {
             async move { (api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await, name) }
         };
         let mut answers = stream::iter(edits.into_iter().map(write)).buffer_unordered(NODES_AT_ONCE);
-        let mut failed = 0;
+        let mut failed = Vec::new();
         while let Some((answer, name)) = answers.next().await {
             match answer {
                 Ok(node) => target.nodes.wrote(node),
                 Err(error) => {
                     let trouble = Trouble::of(&error);
                     if trouble.class != RetryClass::NotFound {
-                        tracing::info!(deployment = self.deployment.name(), node = name, %trouble, "a node could not be marked; it is tried again");
-                        failed += 1;
+                        tracing::debug!(deployment = self.deployment.name(), node = name, %trouble, "a node could not be marked");
+                        failed.push(format!("failed to mark node {name:?}: {trouble}"));
                     }
                 }
             }
         }
-        self.nodes_failed += failed;
+        self.nodes_failed.extend(failed);
     }
 
     fn tell(&self, notice: &Notice) {

@@ -7,13 +7,13 @@ pub(crate) mod wake;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::{MachineDeployment, Object};
+use api::MachineDeployment;
 use plan::deployment::{Step, creation_failed, plan};
 use runtime::Key;
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
 
-use crate::decision::Subject;
+use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::machine::outcome;
 use crate::{Cluster, Decision};
@@ -23,7 +23,10 @@ use act::{Acting, Stumble};
 pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
     let deployment = match fleet.deployments.look_up(&key) {
         Lookup::Present(deployment) => deployment,
-        Lookup::Absent => return Outcome::Done,
+        Lookup::Absent => {
+            cluster.journal.gone(Subject::Deployment, &key);
+            return Outcome::Done;
+        }
         Lookup::Undecodable(remains) => {
             tracing::warn!(deployment = %key, error = %remains.error, "cannot be read, so it is left alone");
             crate::unreadable::tell::<MachineDeployment>(&fleet.events, &remains);
@@ -44,14 +47,23 @@ pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome
         if let [Step::AskForMachines(names)] = plan.steps.as_slice() {
             match acting.ask_for(names).await {
                 Ok(missing) => gone.extend(missing),
-                Err(stumble) => return stumbled(&key, &deployment.uid(), &stumble),
+                Err(stumble) => {
+                    let because = "the API server has to be asked about machines that it names";
+                    cluster.journal.decided(&Decision::prevented(
+                        Subject::Deployment,
+                        &key,
+                        &because,
+                        stumble.ending(),
+                    ));
+                    return stumble.outcome();
+                }
             }
             continue; // every name is either in sight now or known to be gone, so this happens once
         }
-        Decision::of(Subject::Deployment, &key, &plan.steps, &plan.because, plan.wake).tell(cluster.listener.as_ref());
-        return match acting.carry_out(&plan).await {
-            Ok(()) if acting.went_through() => outcome(plan.wake, &cluster.clock),
-            Ok(()) => Outcome::Failed,
+        let decision = Decision::of(Subject::Deployment, &key, &plan.steps, &plan.because, plan.wake);
+        let (ending, outcome) = match acting.carry_out(&plan).await {
+            Ok(()) if acting.went_through() => (Ending::Done, outcome(plan.wake, &cluster.clock)),
+            Ok(()) => (acting.ending(), Outcome::Failed),
             Err(stumble) => {
                 if let Stumble::SetNotMade { set, trouble } = &stumble {
                     let report = creation_failed(&input, set, &trouble.to_string());
@@ -59,13 +71,10 @@ pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome
                         tracing::info!(deployment = %key, why = %second, "could not say why its set was not made");
                     }
                 }
-                stumbled(&key, &deployment.uid(), &stumble)
+                (stumble.ending(), stumble.outcome())
             }
         };
+        cluster.journal.decided(&decision.ended(ending));
+        return outcome;
     }
-}
-
-fn stumbled(key: &Key, uid: &api::Uid, stumble: &Stumble) -> Outcome {
-    tracing::info!(deployment = %key, %uid, why = %stumble, "a step did not go through; planning afresh");
-    stumble.outcome()
 }

@@ -21,7 +21,7 @@ mod turnstile;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use api::view::PersistentVolumeSpec;
@@ -42,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Drivers;
 use crate::credentials::Credentials;
+use crate::decision::{DriverCall, Journal, Taught};
 use crate::indexes::MACHINES_BY_CLASS;
 use crate::knowledge::Knowledge;
 use crate::safety::Sight;
@@ -73,6 +74,7 @@ struct Shared {
     knowledge: Knowledge,
     leadership: Leadership,
     queue: Queue<Key>,
+    journal: Journal,
     clock: Clock,
     tasks: Tasks,
 }
@@ -109,6 +111,8 @@ pub struct GateParts {
     pub leadership: Leadership,
     /// Whom an answer wakes.
     pub queue: Queue<Key>,
+    /// Where the end of a call is told.
+    pub journal: Journal,
     /// Where measurements go.
     pub metrics: Metrics,
     /// The time.
@@ -157,6 +161,7 @@ impl Gate {
             knowledge,
             leadership,
             queue,
+            journal: parts.journal,
             clock,
             tasks,
         };
@@ -165,7 +170,7 @@ impl Gate {
 
     /// Starts a call about a machine. From this moment until its answer is noted, the machine is known to be *calling*. A machine
     /// that is calling already starts nothing: the end of that call wakes it.
-    pub fn begin(&self, key: &Key, machine: &Machine, class: &Arc<MachineClass>, call: Call) {
+    pub fn begin(&self, key: &Key, machine: &Arc<Machine>, class: &Arc<MachineClass>, call: Call) {
         let recall = CancellationToken::new();
         let uid = machine.uid();
         let place = {
@@ -185,16 +190,29 @@ impl Gate {
         let before = self.shared.knowledge.of(key, &uid);
         // First it may wait as long as a call may take, then it may take that long.
         self.calling(key, &uid, call, self.shared.patience.saturating_mul(2));
-        let (gate, key, class) = (self.clone(), key.clone(), class.clone());
-        let claim = Visit::about(call, machine, &class).claim;
+        let asked = self.shared.clock.now();
+        let (gate, key, machine, class) = (self.clone(), key.clone(), machine.clone(), class.clone());
+        let claim = Visit::about(call, &machine, &class).claim;
         self.shared.tasks.spawn("driver call", async move {
-            let subject = Subject { key: &key, uid: &uid, class: &class, call, claim, vm: &before.vm };
-            let learned = match gate.serve(&subject, place, &recall).await {
-                Some(Ok(answer)) => answer.into_knowledge(before.described, gate.shared.clock.now()),
-                Some(Err(error)) => answer::failed(call, &error, before.described, gate.shared.clock.now()),
+            let left = OnceLock::new();
+            let subject = Subject { key: &key, uid: &uid, class: &class, call, claim, vm: &before.vm, left: &left };
+            let answer = gate.serve(&subject, place, &recall).await;
+            let ended = gate.shared.clock.now();
+            let code = match &answer {
+                Some(Err(error)) => error.code(),
+                Some(Ok(_)) | None => Code::Ok,
+            };
+            let learned = match answer {
+                Some(Ok(answer)) => answer.into_knowledge(before.described, ended),
+                Some(Err(error)) => answer::failed(call, &error, before.described, ended),
                 None => before.vm, // nothing was sent, so nothing is known that was not known before
             };
             tracing::debug!(machine = %key, call = call.verb(), ?learned, "the cloud answered");
+            if let Some(left) = left.into_inner() {
+                let (taught, provider_id) = meaning(&learned);
+                let told = DriverCall { machine, call, asked, left, ended, code, taught, provider_id };
+                gate.shared.journal.called(&key, &told);
+            }
             gate.shared.knowledge.learn(&key, &uid, learned);
             gate.shared.open.lock().remove(&key);
             gate.shared.queue.add(key);
@@ -289,11 +307,12 @@ impl Gate {
         mut place: Place,
         recall: &CancellationToken,
     ) -> Option<Result<Answer, DriverError>> {
-        let Subject { key, uid, class, call, claim, vm } = *subject;
+        let Subject { key, uid, class, call, claim, vm, left } = *subject;
         if !self.admitted(&mut place, class, method(call), recall).await || !claim.may_leave(self.shared.sight.now()) {
             return None;
         }
         self.calling(key, uid, call, self.shared.patience);
+        let _ = left.set(self.shared.clock.now());
         let limits = self.limits();
         let prepared = limits.bound(self.shared.requests.prepare(key, uid, class, call, vm)).await;
         let prepared: Prepared = match prepared {
@@ -378,6 +397,17 @@ struct Subject<'a> {
     claim: Claim,
     /// What was known of its VM when the call was planned.
     vm: &'a VmKnowledge,
+    /// When it left, once it has.
+    left: &'a OnceLock<Timestamp>,
+}
+
+/// What an answer means to whoever is told of it.
+fn meaning(learned: &VmKnowledge) -> (Taught, Option<String>) {
+    match learned {
+        VmKnowledge::Failed(_) => (Taught::Failure, None),
+        VmKnowledge::Known(vm) => (Taught::Answer, Some(vm.provider_id.to_string())),
+        _ => (Taught::Answer, None),
+    }
 }
 
 fn verdict<T>(answer: &Result<T, DriverError>, claim: Claim, success: impl Fn(&T) -> Verdict) -> Verdict {

@@ -23,6 +23,7 @@ use super::observe::Seen;
 use super::{emptying, node};
 use crate::Cluster;
 use crate::cluster::Target;
+use crate::decision::Ending;
 
 /// Why the rest of a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +46,15 @@ impl Stumble {
                 Outcome::Again { after: *after }
             }
             _ => Outcome::Failed,
+        }
+    }
+
+    /// What is told of it.
+    pub(super) fn ending(&self) -> Ending {
+        match self {
+            Self::NotLeading(_) => Ending::Postponed(self.to_string()),
+            Self::Api { trouble, .. } => Ending::refused(trouble, self.to_string()),
+            Self::NothingChanged { .. } | Self::Missing(_) => Ending::Failed(self.to_string()),
         }
     }
 

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use act::Stumble;
-use api::{Machine, Object};
+use api::Machine;
 use observe::Seen;
 use plan::Wake;
-use plan::machine::Plan;
+use plan::machine::{Plan, Step, stage};
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
 use runtime::{Clock, Key};
 
-use crate::decision::Subject;
+use crate::decision::{Ending, Standing, Subject};
 use crate::{Cluster, Decision};
 
 /// Looks at one machine and does what its plan says.
@@ -27,6 +27,7 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
         Lookup::Present(machine) => machine,
         Lookup::Absent => {
             cluster.knowledge.forget(&key);
+            cluster.journal.gone(Subject::Machine, &key);
             cluster.permits.settle(&key);
             if let Some(drains) = &cluster.drains {
                 drains.release(&key);
@@ -66,17 +67,22 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
 
 /// Does what the plan says.
 async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<Outcome, Stumble> {
-    Decision::of(Subject::Machine, key, &plan.steps, &plan.because, plan.wake).tell(cluster.listener.as_ref());
-    match act::carry_out(cluster, key, seen, plan).await {
-        Ok(()) => {
-            emptying::settle(cluster, key, plan);
-            Ok(outcome(plan.wake, &cluster.clock))
-        }
-        Err(stumble) => {
-            tracing::info!(machine = %key, uid = %seen.machine.uid(), why = %stumble, "a step did not go through; planning afresh");
-            Err(stumble)
-        }
-    }
+    let decision = Decision::of(Subject::Machine, key, &plan.steps, &plan.because, plan.wake).in_life(Standing {
+        machine: seen.machine.clone(),
+        stage: stage(&seen.as_input(cluster)),
+        at: seen.now,
+    });
+    let done = act::carry_out(cluster, key, seen, plan).await;
+    let ending = match &done {
+        Ok(()) if matches!(plan.steps.last(), Some(Step::Driver(_))) => Ending::UnderWay,
+        Ok(()) => Ending::Done,
+        Err(stumble) => stumble.ending(),
+    };
+    cluster.journal.decided(&decision.ended(ending));
+    done.map(|()| {
+        emptying::settle(cluster, key, plan);
+        outcome(plan.wake, &cluster.clock)
+    })
 }
 
 /// Looks at everything, and decides.
@@ -87,7 +93,9 @@ async fn decide(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Option<(
             Some((seen, plan))
         }
         Err(why) => {
-            tracing::warn!(machine = %key, %why, "could not look at everything a decision needs");
+            let because = "could not look at everything a decision needs";
+            let ending = Ending::Failed(why.to_string());
+            cluster.journal.decided(&Decision::prevented(Subject::Machine, key, &because, ending));
             None
         }
     }

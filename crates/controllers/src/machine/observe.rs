@@ -32,7 +32,7 @@ pub(super) struct Seen {
     exhaustion: Option<(Refusal, Timestamp)>,
     sight: Sight,
     blindness: Arc<Blindness>,
-    now: Timestamp,
+    pub(super) now: Timestamp,
 }
 
 pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Result<Seen, Unreadable> {

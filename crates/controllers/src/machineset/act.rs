@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 use super::observe::{Seen, observe};
 use crate::Cluster;
+use crate::decision::Ending;
 use crate::fleet::Fleet;
 use requests::Went;
 
@@ -50,6 +51,14 @@ impl Stumble {
             _ => Outcome::Failed,
         }
     }
+
+    /// What is told of it.
+    pub(super) fn ending(&self) -> Ending {
+        match self {
+            Self::NotLeading(_) | Self::NoLonger => Ending::Postponed(self.to_string()),
+            Self::Api { trouble, .. } => Ending::refused(trouble, self.to_string()),
+        }
+    }
 }
 
 /// One pass at work.
@@ -59,6 +68,8 @@ pub(super) struct Acting<'a> {
     key: &'a Key,
     seen: &'a Seen,
     failures: Vec<Failure>,
+    /// What the API server said against requests.
+    wrong: Vec<String>,
     /// When to plan afresh because something did not go through.
     retry: Option<Retry>,
 }
@@ -71,12 +82,23 @@ enum Retry {
 
 impl<'a> Acting<'a> {
     pub(super) fn new(cluster: &'a Cluster, fleet: &'a Fleet, key: &'a Key, seen: &'a Seen) -> Self {
-        Self { cluster, fleet, key, seen, failures: Vec::new(), retry: None }
+        Self { cluster, fleet, key, seen, failures: Vec::new(), wrong: Vec::new(), retry: None }
     }
 
     /// Whether everything that was tried worked.
     pub(super) fn went_through(&self) -> bool {
         self.retry.is_none()
+    }
+
+    /// What is told of a pass in which not everything went through.
+    pub(super) fn ending(&self) -> Ending {
+        match self.wrong.as_slice() {
+            [] => Ending::Postponed("the machines are no longer what they were when it was decided".to_owned()),
+            [one] => Ending::Failed(one.clone()),
+            [first, rest @ ..] => {
+                Ending::Failed(format!("{first}; and {} more requests did not go through", rest.len()))
+            }
+        }
     }
 
     /// When to plan afresh.
@@ -218,7 +240,8 @@ impl<'a> Acting<'a> {
             Went::NameTaken => Retry::After(Duration::ZERO),
             Went::Stale | Went::Halted => Retry::WithPause,
             Went::Wrong(trouble) => {
-                tracing::info!(set = %self.key, %trouble, "a request did not go through");
+                tracing::debug!(set = %self.key, %trouble, "a request did not go through");
+                self.wrong.push(trouble.to_string());
                 self.failures.extend(doing.map(|doing| Failure { doing, message: trouble.to_string() }));
                 match trouble.class {
                     RetryClass::Throttled { after: Some(after) } => Retry::After(after),

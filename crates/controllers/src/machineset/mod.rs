@@ -7,7 +7,7 @@ pub(crate) mod wake;
 
 use std::sync::Arc;
 
-use api::{MachineSet, Object};
+use api::MachineSet;
 use plan::machineset::plan;
 use runtime::Key;
 use runtime::cache::{Lookup, Trust};
@@ -15,7 +15,7 @@ use runtime::queue::Outcome;
 
 pub use memory::Memory;
 
-use crate::decision::Subject;
+use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::machine::outcome;
 use crate::{Cluster, Decision};
@@ -24,7 +24,10 @@ use crate::{Cluster, Decision};
 pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
     let set = match fleet.sets.look_up(&key) {
         Lookup::Present(set) => set,
-        Lookup::Absent => return Outcome::Done,
+        Lookup::Absent => {
+            cluster.journal.gone(Subject::Set, &key);
+            return Outcome::Done;
+        }
         Lookup::Undecodable(remains) => {
             tracing::warn!(set = %key, error = %remains.error, "cannot be read, so it is left alone");
             crate::unreadable::tell::<MachineSet>(&fleet.events, &remains);
@@ -37,16 +40,15 @@ pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome
     }
     let seen = observe::observe(&cluster, &fleet, &key, set);
     let plan = plan(&seen.as_input(&seen.kin(), &cluster));
-    Decision::of(Subject::Set, &key, &plan.steps, &plan.because, plan.wake).tell(cluster.listener.as_ref());
+    let decision = Decision::of(Subject::Set, &key, &plan.steps, &plan.because, plan.wake);
     let mut acting = act::Acting::new(&cluster, &fleet, &key, &seen);
     let done = acting.carry_out(&plan).await;
     let written = acting.write_status(&plan).await;
-    match done.and(written) {
-        Ok(()) if acting.went_through() => outcome(plan.wake, &cluster.clock),
-        Ok(()) => acting.outcome(),
-        Err(stumble) => {
-            tracing::info!(set = %key, uid = %seen.set.uid(), why = %stumble, "a step did not go through; planning afresh");
-            stumble.outcome()
-        }
-    }
+    let (ending, outcome) = match done.and(written) {
+        Ok(()) if acting.went_through() => (Ending::Done, outcome(plan.wake, &cluster.clock)),
+        Ok(()) => (acting.ending(), acting.outcome()),
+        Err(stumble) => (stumble.ending(), stumble.outcome()),
+    };
+    cluster.journal.decided(&decision.ended(ending));
+    outcome
 }

@@ -26,6 +26,7 @@ use runtime::{Clock, Entropy, Key, Random, Tasks};
 use crate::cluster::{Cluster, Target};
 use crate::credentials::Credentials;
 use crate::custody::{self, Custody};
+use crate::decision::Journal;
 use crate::drain::{Drains, DrainsParts};
 use crate::fleet::{Declared, FleetParts};
 use crate::gate::{Gate, GateParts};
@@ -116,7 +117,8 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
 
     let policy = Arc::new(parts.policy.clone());
     let seen = Seen { machines: &machines, classes: &classes, credentials: &credentials, sight: &safety.sight };
-    let gate = gate(&parts, &policy, seen, &knowledge, &queue);
+    let journal = Journal::new(parts.listener.clone(), &parts.clock);
+    let gate = gate(&parts, &policy, seen, &knowledge, &queue, &journal);
     let mut joined = parts.target.map(|client| {
         let (nodes, feed) = node_cache();
         caches.add(&nodes);
@@ -178,7 +180,7 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         policy,
         clock: parts.clock,
         tasks: parts.tasks,
-        listener: parts.listener,
+        journal,
     });
     cluster.tasks.spawn("machine controller", begin(cluster.clone(), scope, parts.concurrency));
     cluster
@@ -193,7 +195,14 @@ struct Seen<'a> {
     sight: &'a Sight,
 }
 
-fn gate(parts: &Parts, policy: &Arc<Policy>, seen: Seen<'_>, knowledge: &Knowledge, queue: &Queue<Key>) -> Gate {
+fn gate(
+    parts: &Parts,
+    policy: &Arc<Policy>,
+    seen: Seen<'_>,
+    knowledge: &Knowledge,
+    queue: &Queue<Key>,
+    journal: &Journal,
+) -> Gate {
     let tokens = |client: &Client| Tokens::new(client.clone(), Entropy::system(), parts.clock.clone());
     Gate::new(GateParts {
         drivers: parts.drivers.clone(),
@@ -207,6 +216,7 @@ fn gate(parts: &Parts, policy: &Arc<Policy>, seen: Seen<'_>, knowledge: &Knowled
         knowledge: knowledge.clone(),
         leadership: parts.leadership.clone(),
         queue: queue.clone(),
+        journal: journal.clone(),
         metrics: parts.metrics.clone(),
         clock: parts.clock.clone(),
         random: parts.random.clone(),

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use controllers::Decision;
 use runtime::Clock;
 use runtime::logs::LogFormat;
 
@@ -41,7 +42,7 @@ pub(crate) fn run(options: &Demo) -> anyhow::Result<ExitCode> {
 async fn tell(voice: Voice) -> anyhow::Result<bool> {
     voice.title("The story of a pool, on an embedded API server and an embedded cloud.");
     let narrator = voice.clone();
-    let stage = Stage::set(Arc::new(move |decision| narrator.millwright(decision)))?;
+    let stage = Stage::set(Arc::new(move |decision: &Decision| narrator.millwright(decision)))?;
     let witness = Witness::default();
     let outcome = tokio::select! {
         biased;

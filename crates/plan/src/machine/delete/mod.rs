@@ -39,7 +39,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 }
 
 /// How far the deletion has come: what the text says, moved on by what the cloud has said since. `None` = it has not begun.
-fn stage(seen: &Observed<'_>) -> Option<Stage> {
+pub(super) fn stage(seen: &Observed<'_>) -> Option<Stage> {
     let written = Stage::of(seen.machine)?;
     let vm_gone = *seen.vm == VmKnowledge::Gone;
     Some(if vm_gone && matches!(written, Stage::DeleteVolumeAttachments | Stage::DeleteVm) {
@@ -162,6 +162,15 @@ fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         return let_go(facts);
     }
     Plan::of(steps, Wake::Again, Reason::NodeLeft(name))
+}
+
+/// Whether nothing is left to do about its node.
+pub(super) fn is_done_with_node(seen: &Observed<'_>) -> bool {
+    match seen.target {
+        Target::Cluster { node: Lookup::Present(node), .. } => node.is_deleting() && node::let_go(node).is_none(),
+        Target::Cluster { node: Lookup::Undecodable, .. } => false,
+        Target::Cluster { node: Lookup::Absent, .. } | Target::None => true,
+    }
 }
 
 fn let_go(facts: &Facts<'_>) -> Plan {

@@ -12,5 +12,6 @@ mod keeping;
 mod node;
 mod preservation;
 mod promises;
+mod stages;
 mod vacating;
 mod world;

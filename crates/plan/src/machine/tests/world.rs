@@ -101,9 +101,17 @@ impl World {
     }
 
     pub(super) fn plan(&self) -> Plan {
+        plan(&self.seen())
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        stage(&self.seen())
+    }
+
+    fn seen(&self) -> Observed<'_> {
         let target =
             if self.joins { Target::Cluster { node: self.visible(), emptying: &self.emptying } } else { Target::None };
-        plan(&Observed {
+        Observed {
             machine: self.machine(),
             class: self.class.as_ref(),
             secret: &self.secret,
@@ -124,7 +132,7 @@ impl World {
             blindness: &self.blindness,
             policy: &self.policy,
             now: self.now,
-        })
+        }
     }
 
     fn visible(&self) -> Lookup<&NodeView> {

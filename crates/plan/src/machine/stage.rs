@@ -1,0 +1,100 @@
+//! How far a machine has come in its life, in the words of whoever watches it.
+//!
+//! Two roads have stages: from its creation until it runs, and from its deletion until it is gone. Between them it lives. No
+//! decision rests on this; traces and `explain` do, and it is read from the same facts as the plan, so that they tell the same story.
+
+use api::MachinePhase;
+use api::deletion::Step as Deletion;
+
+use super::vm::{Call, Initialized, VmKnowledge};
+use super::{Facts, Observed, create, delete};
+
+/// A stage of a machine's life. Those of one road are in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The cloud is asked whether it has a VM already.
+    Ask,
+    /// A VM is made and written down.
+    Create,
+    /// What comes after making it is done.
+    Initialize,
+    /// Its Node is awaited.
+    Join,
+    /// It runs, is ill, is updated in place; or it was given up and waits to be replaced.
+    Live,
+    /// Nobody whom anybody would miss may stay on its Node.
+    Drain,
+    /// Its VM goes.
+    DeleteVm,
+    /// Its Node goes.
+    DeleteNode,
+    /// The Machine itself may go.
+    LetGo,
+}
+
+impl Stage {
+    /// A short name that does not change.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Create => "create",
+            Self::Initialize => "initialize",
+            Self::Join => "join",
+            Self::Live => "live",
+            Self::Drain => "drain",
+            Self::DeleteVm => "delete VM",
+            Self::DeleteNode => "delete node",
+            Self::LetGo => "remove finalizer",
+        }
+    }
+}
+
+/// Where the machine stands.
+#[must_use]
+pub fn stage(seen: &Observed<'_>) -> Stage {
+    let facts = Facts::of(seen.machine);
+    if facts.deleting {
+        return leaving(seen, &facts);
+    }
+    if create::is_due(&facts) {
+        return coming(seen.vm, &facts);
+    }
+    match facts.phase {
+        MachinePhase::Pending => Stage::Join,
+        _ => Stage::Live,
+    }
+}
+
+fn coming(vm: &VmKnowledge, facts: &Facts<'_>) -> Stage {
+    match vm {
+        VmKnowledge::Unasked | VmKnowledge::Gone => Stage::Ask,
+        VmKnowledge::Absent => Stage::Create,
+        VmKnowledge::Calling { call, .. } => of_call(*call),
+        VmKnowledge::Failed(failure) => of_call(failure.call),
+        VmKnowledge::Known(_) if facts.provider_id.is_none() => Stage::Create,
+        VmKnowledge::Known(vm) => match vm.initialized {
+            Initialized::NotYet => Stage::Initialize,
+            Initialized::Yes => Stage::Join,
+        },
+    }
+}
+
+fn of_call(call: Call) -> Stage {
+    match call {
+        Call::Status => Stage::Ask,
+        Call::Create | Call::Delete => Stage::Create,
+        Call::Initialize => Stage::Initialize,
+    }
+}
+
+fn leaving(seen: &Observed<'_>, facts: &Facts<'_>) -> Stage {
+    if facts.without_our_finalizer().is_none() {
+        return Stage::LetGo;
+    }
+    match delete::stage(seen) {
+        None | Some(Deletion::GetVmStatus | Deletion::Drain | Deletion::DeleteVolumeAttachments) => Stage::Drain,
+        Some(Deletion::DeleteVm) => Stage::DeleteVm,
+        Some(Deletion::DeleteNode) if !delete::is_done_with_node(seen) => Stage::DeleteNode,
+        Some(Deletion::DeleteNode | Deletion::RemoveFinalizer) => Stage::LetGo,
+    }
+}
