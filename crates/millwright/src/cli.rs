@@ -7,6 +7,7 @@ mod manager;
 mod rollout;
 mod safety;
 mod servers;
+mod tracing;
 pub(crate) mod values;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub(crate) use manager::ManagerFlags;
 use rollout::RolloutFlags;
 use safety::Safety;
 pub(crate) use servers::{MachineController, Manager, Run, Servers};
+pub(crate) use tracing::Tracing;
 
 /// The heading of flags that the reference does not have.
 pub(crate) const NEW: &str = "New in Millwright";

@@ -11,6 +11,7 @@ mod failpoints;
 mod http;
 mod run;
 mod serve;
+mod traces;
 
 use std::process::ExitCode;
 

@@ -8,6 +8,7 @@ use api::GoDuration;
 use clap::{ArgAction, Args};
 use runtime::lease::Timing;
 
+use super::tracing::Tracing;
 use super::values::{Count, Places, Port, Rate, Span, go_bool, go_duration, go_ip};
 
 /// Flags that both halves know.
@@ -21,6 +22,8 @@ pub(crate) struct Common {
     pub(crate) listening: Listening,
     #[command(flatten)]
     pub(crate) log: Log,
+    #[command(flatten)]
+    pub(crate) tracing: Tracing,
     #[command(flatten)]
     pub(crate) idle: Idle,
 }

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Connections, drivers, waiting};
 use crate::cli::Servers;
+use crate::traces;
 
 /// How long a shutdown waits for work that has begun.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -88,6 +89,7 @@ pub(super) async fn work(
     let telling = Tasks::new();
     let events = tell(&telling, clients.events, &clock, &random, &metrics);
     let (leadership, elector) = stand(options, clients.leases, &events, &clock, &random)?;
+    let listener = traces::begin(&options.common.tracing, &clock, &random, &metrics, &telling)?;
     let tasks = Tasks::new();
     let mut drivers = Drivers::new();
     let (mut concurrency, mut driver_places) = (1, 1);
@@ -119,7 +121,7 @@ pub(super) async fn work(
         clock,
         random,
         tasks: tasks.clone(),
-        listener: None,
+        listener,
     };
     start_scope(parts, options.scope());
     let outcome = until_the_end(elector, &tasks, stop).await;

@@ -1,0 +1,153 @@
+//! A collector that takes, refuses, hangs; and a clock that the test owns.
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message;
+
+use super::super::id::{Road, Sampling, TraceId};
+use super::super::span::{Event, Kind, Status, Value};
+use super::*;
+
+/// What becomes of the requests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Taking,
+    Away,
+    Hanging,
+}
+
+#[derive(Clone)]
+struct Fake {
+    mood: Arc<Mutex<Mood>>,
+    taken: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
+    tries: Arc<Mutex<u32>>,
+}
+
+impl Post for Fake {
+    async fn post(&self, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        *self.tries.lock() += 1;
+        let mood = *self.mood.lock();
+        match mood {
+            Mood::Taking => {
+                self.taken.lock().push(ExportTraceServiceRequest::decode(body.as_slice()).unwrap());
+                Ok(Vec::new())
+            }
+            Mood::Away => Err(Refusal::Later("away".into())),
+            Mood::Hanging => std::future::pending().await,
+        }
+    }
+}
+
+struct World {
+    tracer: Arc<Tracer>,
+    fake: Fake,
+    metrics: Metrics,
+    tasks: runtime::Tasks,
+}
+
+impl World {
+    fn new(mood: Mood) -> Self {
+        let (clock, metrics) = (Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), Metrics::new().unwrap());
+        let fake = Fake { mood: Arc::new(Mutex::new(mood)), taken: Arc::default(), tries: Arc::default() };
+        let lives = Lives::new(Sampling::new(1.0), clock.now());
+        let (tracer, exporter) = pair(lives, fake.clone(), &clock, &Random::seeded(1), &metrics).unwrap();
+        let tasks = runtime::Tasks::new();
+        tasks.spawn("traces", exporter.run(tasks.stopping()));
+        Self { tracer, fake, metrics, tasks }
+    }
+
+    fn say(&self, spans: usize) {
+        self.tracer.hand_over(|_| (0..spans).map(span).collect());
+    }
+
+    fn count(&self, series: &str) -> u64 {
+        let text = self.metrics.encode().unwrap();
+        text.lines().find_map(|line| line.strip_prefix(series)).map_or(0, |value| value.trim().parse().unwrap())
+    }
+
+    fn taken(&self) -> usize {
+        let requests = self.fake.taken.lock();
+        requests.iter().flat_map(|r| &r.resource_spans).flat_map(|r| &r.scope_spans).map(|s| s.spans.len()).sum()
+    }
+}
+
+fn span(second: usize) -> Span {
+    let trace = TraceId::of("u", Road::Coming);
+    let start = jiff::Timestamp::from_second(i64::try_from(second).unwrap()).unwrap();
+    Span {
+        trace,
+        id: trace.span("ask", start),
+        parent: Some(trace.root()),
+        name: "ask",
+        kind: Kind::Client,
+        start,
+        end: start,
+        attributes: vec![("text", Value::from("t")), ("number", Value::Number(7))],
+        events: vec![Event { at: start, name: "e".into(), attributes: vec![] }],
+        events_left_out: 3,
+        status: Status::Error("why".into()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn spans_travel_together_in_the_words_of_the_protocol() {
+    let world = World::new(Mood::Taking);
+    world.say(3);
+    tokio::time::sleep(LINGER * 2).await;
+    let requests = world.fake.taken.lock().clone();
+    assert_eq!((requests.len(), world.taken()), (1, 3));
+    let resource = &requests[0].resource_spans[0];
+    let name = &resource.resource.as_ref().unwrap().attributes[0];
+    assert_eq!(name.key, "service.name");
+    let read = &resource.scope_spans[0].spans[1];
+    let sent = span(1);
+    assert_eq!((read.trace_id.as_slice(), read.span_id.as_slice()), (&sent.trace.0[..], &sent.id.0[..]));
+    assert_eq!(read.parent_span_id, sent.trace.root().0);
+    assert_eq!((read.name.as_str(), read.kind, read.flags), ("ask", 3, 1));
+    assert_eq!((read.start_time_unix_nano, read.end_time_unix_nano), (1_000_000_000, 1_000_000_000));
+    assert_eq!((read.events[0].name.as_str(), read.dropped_events_count), ("e", 3));
+    let status = read.status.as_ref().unwrap();
+    assert_eq!((status.code, status.message.as_str()), (2, "why"));
+    assert_eq!(read.attributes.len(), 2);
+    assert_eq!(world.count("millwright_traces_exported_total"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_comes_back_in_time_loses_nothing() {
+    let world = World::new(Mood::Away);
+    world.say(5);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    *world.fake.mood.lock() = Mood::Taking;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!((world.taken(), world.count("millwright_traces_dropped_total{reason=\"refused\"}")), (5, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_stays_away_costs_spans_and_never_a_controllers_time() {
+    let world = World::new(Mood::Hanging);
+    for _ in 0..20 {
+        world.say(1000); // returns at once, whatever the collector does
+    }
+    assert!(world.count("millwright_traces_dropped_total{reason=\"full\"}") >= 20_000 - 8192 - 512);
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    let lost = world.count("millwright_traces_dropped_total{reason=\"refused\"}");
+    let full = world.count("millwright_traces_dropped_total{reason=\"full\"}");
+    assert_eq!(lost + full, 20_000, "every span that nobody sees is counted");
+    assert!(*world.fake.tries.lock() <= 20 * TRIES, "and nobody is asked without a pause");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_is_sent_at_the_end() {
+    let world = World::new(Mood::Taking);
+    world.say(2);
+    assert_eq!(world.tasks.shut_down(Duration::from_secs(5)).await, runtime::tasks::Ended::Clean);
+    assert_eq!(world.taken(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_does_not_wait_for_a_collector_that_hangs() {
+    let world = World::new(Mood::Hanging);
+    world.say(2);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.tasks.shut_down(Duration::from_secs(5)).await, runtime::tasks::Ended::Clean);
+    assert_eq!(world.count("millwright_traces_dropped_total{reason=\"refused\"}"), 2);
+}
