@@ -79,7 +79,8 @@ fn keep_node(course: &mut Course<'_>, name: &str) {
     }
 }
 
-fn claim(seen: &Observed<'_>, node: &api::view::NodeView) -> Claim {
+/// Whose node it is, as this machine sees it.
+pub(super) fn claim(seen: &Observed<'_>, node: &api::view::NodeView) -> Claim {
     node::claim(seen.machine, node, seen.rivals.iter().map(|rival| -> &Machine { rival }))
 }
 

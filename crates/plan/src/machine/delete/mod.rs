@@ -6,6 +6,9 @@
 //! from the world itself (the VM is gone, the node is gone) and are taken at once.
 //!
 //! What happens to the pods and volumes on the node is in [`emptying`].
+//!
+//! A node that runs on the VM of another machine ([`node::claim`]) is left alone, whatever this machine's label says: emptying or
+//! deleting it would take it from a machine that nobody asked to delete.
 
 mod emptying;
 
@@ -15,10 +18,12 @@ use api::names::{descriptions, events};
 use api::{MachinePhase, Object};
 
 use super::hold::Hold;
+use super::living::claim;
 use super::vm::{Call, Failure, VmKnowledge};
 use super::{
     Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone, facts, hold,
 };
+use crate::node::Claim;
 use crate::{Awaited, Lookup, Wake, node};
 
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
@@ -68,6 +73,9 @@ fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         return begin_vm_deletion(seen, descriptions::NO_TARGET_CLUSTER);
     };
     match (node, facts.node_name) {
+        (Lookup::Present(found), _) if let Claim::Lost { to } = claim(seen, found) => {
+            begin_vm_deletion(seen, &format!("Node {} runs on the VM of machine {to} and is left alone.", found.name()))
+        }
         (Lookup::Present(found), _) => emptying::drain(seen, facts, found.name(), node, emptying),
         (_, Some(label)) => emptying::drain(seen, facts, label, node, emptying),
         (Lookup::Absent | Lookup::Undecodable, None) => find_node(seen),
@@ -146,6 +154,8 @@ fn retry_later(seen: &Observed<'_>, failure: &Failure) -> Plan {
 /// Our finalizer leaves the node first, and with the node's uid as guard: a new node of the same name is somebody else's.
 fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let node = match seen.target {
+        // Whose VM it runs on is not ours to guess; the last machine that names it will see to it.
+        Target::Cluster { node: Lookup::Present(node), .. } if !claim(seen, node).holds() => return let_go(facts),
         Target::Cluster { node: Lookup::Present(node), .. } => node,
         // It is there: without it the machine would leave a node behind that nobody can delete, for our finalizer is on it.
         Target::Cluster { node: Lookup::Undecodable, .. } => return unreadable_node(seen, facts),

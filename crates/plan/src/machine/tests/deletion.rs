@@ -42,6 +42,22 @@ fn a_machine_goes_in_this_order_and_leaves_nothing() {
     assert_eq!(world.vms, 0);
 }
 
+#[rstest]
+#[case::the_others_vm("vm:///m-2", false)]
+#[case::nobody_knows_whose("", true)]
+fn a_machine_whose_node_is_another_machines_goes_without_it(#[case] on_node: &str, #[case] emptied: bool) {
+    let mut world = running();
+    let rival = json!({ "metadata": { "name": "m-2" }, "spec": { "providerID": "vm:///m-2" } });
+    world.rivals = vec![std::sync::Arc::new(super::world::read(rival))];
+    world.edit_node(|node| node["spec"]["providerID"] = json!(on_node));
+    world.delete();
+    world.settle();
+    assert!(world.machine.is_none() && world.vms == 0);
+    assert!(world.node.is_some(), "the node is left to the other one");
+    assert_eq!(world.diary.iter().any(|line| line.starts_with("cordon")), emptied, "{:?}", world.diary);
+    assert!(!world.diary.iter().any(|line| line.contains("let go of node") || line.starts_with("delete node")));
+}
+
 #[test]
 fn a_machine_that_never_had_a_vm_goes_too() {
     let mut world = World::new();
