@@ -6,10 +6,11 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::faults::Verb;
 use crate::meta;
 use crate::resource::{Resource, qualify};
 use crate::schema::Cause;
-use crate::verbs::Part;
+use crate::verbs::{Call, Part};
 
 /// A request that was refused, in the form of a `Status`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -159,6 +160,22 @@ impl Failure {
         }
         let message = format!("{subject} is forbidden: {why}");
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
+    }
+
+    /// No role grants this to whoever asks.
+    pub(crate) fn denied(verb: Verb, call: &Call) -> Self {
+        let resource = &call.resource;
+        let what = match call.part.path() {
+            "" => resource.plural.clone(),
+            part => format!("{}/{part}", resource.plural),
+        };
+        let place = match &call.namespace {
+            Some(namespace) => format!("in the namespace {namespace:?}"),
+            None => "at the cluster scope".to_owned(),
+        };
+        let (verb, group) = (verb.as_str(), &resource.group);
+        let why = format!("User \"somebody\" cannot {verb} resource {what:?} in API group {group:?} {place}");
+        Self::forbidden(resource, call.name.as_deref().unwrap_or_default(), &why, &[])
     }
 
     /// The request makes no sense.

@@ -172,7 +172,7 @@ impl Service {
         check_scope(&call, verb)?;
         check_parameters(&call, verb)?;
         if let Outcome::Refused(refusal) = outcome {
-            return Err(refusal_of(refusal, &call, &state));
+            return Err(refusal_of(refusal, verb, &call, &state));
         }
         let one = |answer: Answer| reply::object(resource, form, &answer);
         let seen = seen(outcome, &state, &call);
@@ -353,11 +353,12 @@ fn seen(outcome: Outcome, state: &State, call: &Call) -> Seen {
     })
 }
 
-fn refusal_of(refusal: Refusal, call: &Call, state: &State) -> Failure {
+fn refusal_of(refusal: Refusal, verb: Verb, call: &Call, state: &State) -> Failure {
     let name = call.name.as_deref().unwrap_or_default();
     match refusal {
         Refusal::Conflict => Failure::modified(&call.resource, name),
         Refusal::TooManyRequests { retry_after } => Failure::too_many_requests(retry_after),
+        Refusal::Forbidden => Failure::denied(verb, call),
         Refusal::InternalError => Failure::internal("etcdserver: request timed out"),
         Refusal::Unavailable => {
             Failure::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "apiserver not ready")

@@ -91,7 +91,10 @@ impl Fault {
             Self::Refuse(refusal) => match refusal {
                 Refusal::Conflict => Verb::WRITES.contains(&verb),
                 Refusal::Gone => matches!(verb, Verb::List | Verb::Watch),
-                Refusal::TooManyRequests { .. } | Refusal::InternalError | Refusal::Unavailable => true,
+                Refusal::TooManyRequests { .. }
+                | Refusal::Forbidden
+                | Refusal::InternalError
+                | Refusal::Unavailable => true,
             },
             Self::LoseAnswer => verb != Verb::Watch,
             Self::Stale(_) => matches!(verb, Verb::Get | Verb::List),
@@ -110,6 +113,8 @@ pub enum Refusal {
         /// The `Retry-After` header in seconds. A blocked eviction comes without one.
         retry_after: Option<u64>,
     },
+    /// 403: no role grants it.
+    Forbidden,
     /// 500.
     InternalError,
     /// 503.

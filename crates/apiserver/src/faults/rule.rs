@@ -145,6 +145,11 @@ impl Rule {
         self.deal(Fault::Refuse(Refusal::TooManyRequests { retry_after }))
     }
 
+    /// They get a 403, as if no role granted them.
+    pub fn forbid(self) -> RuleId {
+        self.deal(Fault::Refuse(Refusal::Forbidden))
+    }
+
     /// They get a 500.
     pub fn fail(self) -> RuleId {
         self.deal(Fault::Refuse(Refusal::InternalError))

@@ -36,7 +36,7 @@ use plan::drain::attachments::AttachmentId;
 use plan::drain::turn::{Caps, Turn};
 use plan::drain::{Note, Step, Watched};
 use plan::machine::{Barrier, Emptying, Obstruction, Watching};
-use runtime::cache::{Cache, Cached, Trust};
+use runtime::cache::Cache;
 use runtime::events::{EventPolicy, EventSink, EventWriter, Notice};
 use runtime::lease::Leadership;
 use runtime::metrics::Metrics;
@@ -137,8 +137,8 @@ impl Drains {
     pub(crate) fn sight(&self, key: &Key, uid: &Uid) -> Emptying {
         let Some(drain) = self.running.of(key, uid) else { return Emptying::default() };
         let mut emptying = Emptying {
-            budgets: seen(drain.budgets()),
-            attachments: seen(drain.attachments()),
+            budgets: self.budgets.shown(drain.budgets()),
+            attachments: self.attachments.shown(drain.attachments()),
             memory: drain.memory(),
             ahead: drain.ahead(),
             obstruction: drain.obstruction(),
@@ -224,27 +224,19 @@ impl Drains {
 }
 
 fn budgets(watcher: &Watcher, running: &Running) -> OnDemand<PodDisruptionBudgetView> {
-    let (told, synced) = (running.clone(), running.clone());
+    let (told, news) = (running.clone(), running.clone());
     let declare = move || {
         let running = told.clone();
         Cache::builder().on_delta(move |_, delta| running.wake_by_budget(delta)).build()
     };
-    OnDemand::new("poddisruptionbudgets", watcher.clone(), declare, move || synced.wake_all())
+    OnDemand::new("poddisruptionbudgets", watcher.clone(), declare, move || news.wake_all())
 }
 
 fn attachments(watcher: &Watcher, running: &Running) -> OnDemand<VolumeAttachmentView> {
-    let (told, synced) = (running.clone(), running.clone());
+    let (told, news) = (running.clone(), running.clone());
     let declare = move || {
         let running = told.clone();
         Cache::builder().on_delta(move |_, delta| running.wake_by_attachment(delta)).build()
     };
-    OnDemand::new("volumeattachments", watcher.clone(), declare, move || synced.wake_all())
-}
-
-/// What a watch has shown, unless the API server contradicts itself.
-fn seen<K: Cached>(cache: Option<&Cache<K>>) -> Watched<Vec<Arc<K>>> {
-    match cache.filter(|cache| cache.is_synced() && cache.trust() == Trust::Firm) {
-        Some(cache) => Watched::Seen(cache.list()),
-        None => Watched::NotYet,
-    }
+    OnDemand::new("volumeattachments", watcher.clone(), declare, move || news.wake_all())
 }

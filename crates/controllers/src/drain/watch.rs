@@ -1,10 +1,12 @@
 //! Watches that last as long as somebody needs them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use kube::Client;
 use parking_lot::Mutex;
-use runtime::cache::{Cache, Cached, Feed};
+use plan::drain::Watched;
+use runtime::cache::{Break, Cache, Cached, Feed, Line, Signal, Trust};
 use runtime::{Clock, Random, Tasks};
 use tokio_util::sync::DropGuard;
 
@@ -45,7 +47,9 @@ pub(super) struct OnDemand<K: Cached> {
     name: &'static str,
     watcher: Watcher,
     declare: Box<dyn Fn() -> (Cache<K>, Feed<K>) + Send + Sync>,
-    synced: Arc<dyn Fn() + Send + Sync>,
+    news: Arc<dyn Fn() + Send + Sync>,
+    /// Whether it was said that we may not look.
+    said: AtomicBool,
     running: Mutex<Weak<Held<K>>>,
 }
 
@@ -56,15 +60,22 @@ pub(super) struct Held<K: Cached> {
 }
 
 impl<K: Cached> OnDemand<K> {
-    /// A watch that does not run yet. `declare` says what it holds and whom it tells; `synced` is called each time it has been
-    /// read for the first time.
+    /// A watch that does not run yet. `declare` says what it holds and whom it tells; `news` is called each time it has been
+    /// read for the first time, and when it turns out that it cannot be read.
     pub(super) fn new(
         name: &'static str,
         watcher: Watcher,
         declare: impl Fn() -> (Cache<K>, Feed<K>) + Send + Sync + 'static,
-        synced: impl Fn() + Send + Sync + 'static,
+        news: impl Fn() + Send + Sync + 'static,
     ) -> Self {
-        Self { name, watcher, declare: Box::new(declare), synced: Arc::new(synced), running: Mutex::default() }
+        Self {
+            name,
+            watcher,
+            declare: Box::new(declare),
+            news: Arc::new(news),
+            said: AtomicBool::new(false),
+            running: Mutex::default(),
+        }
     }
 
     /// The watch, running.
@@ -73,11 +84,33 @@ impl<K: Cached> OnDemand<K> {
         if let Some(held) = running.upgrade() {
             return held;
         }
-        let (cache, feed) = (self.declare)();
-        let synced = self.synced.clone();
+        let (cache, mut feed) = (self.declare)();
+        let (synced, refused) = (self.news.clone(), self.news.clone());
+        feed.on_signal(move |signal| {
+            if *signal == Signal::Broke {
+                refused();
+            }
+        });
         let watch = self.watcher.follow(self.name, (cache.clone(), feed), move || synced());
         let held = Arc::new(Held { cache, _watch: watch });
         *running = Arc::downgrade(&held);
         held
+    }
+
+    /// What it has shown, unless the API server contradicts itself. A role that does not let us look must not hold up a drain
+    /// until its timeout, so that is an answer too, and said once.
+    pub(super) fn shown(&self, cache: Option<&Cache<K>>) -> Watched<Vec<Arc<K>>> {
+        let Some(cache) = cache else { return Watched::NotYet };
+        if let Line::Broken { by: Break::Refusal, why, .. } = cache.line() {
+            if !self.said.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    kind = self.name,
+                    why,
+                    "may not see them; drains go on without: grant the verbs list and watch"
+                );
+            }
+            return Watched::Never;
+        }
+        if cache.is_synced() && cache.trust() == Trust::Firm { Watched::Seen(cache.list()) } else { Watched::NotYet }
     }
 }

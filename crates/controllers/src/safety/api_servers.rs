@@ -100,7 +100,7 @@ fn nodes(client: &Client) -> Api<NodeView> {
 async fn look<K: Cached + Clone + std::fmt::Debug>(line: cache::Line, api: &Api<K>, patience: Duration) -> Line {
     match line {
         cache::Line::Open => Line::Heard,
-        cache::Line::Broken { since, why } if is_there(api, patience).await => {
+        cache::Line::Broken { since, why, .. } if is_there(api, patience).await => {
             Line::Answers { broken_since: since, why }
         }
         cache::Line::Broken { .. } => Line::Silent,

@@ -137,6 +137,25 @@ async fn a_deployment_rolls_within_its_limits_and_its_budget_of_requests() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fleet_lives_under_a_role_that_grants_update_where_we_would_patch() {
+    const SIZE: usize = 4;
+    let world = settled(3, 4, &rolling(&json!(2), &json!(1))).await;
+    world.server.faults().on(Verb::Patch).by_agent(CONTROLLER).forbid();
+    let _process = world.start();
+    world.until("all run", |w| complete(w, "small", SIZE)).await;
+    use_class(&world, "large").await;
+    world.until("all are replaced", |w| complete(w, "large", SIZE)).await;
+    edit(&world, json!({ "spec": { "replicas": 0 } })).await;
+    world.until("all are gone", |w| machines(w).is_empty() && w.server.objects("nodes").is_empty()).await;
+    assert!(most_ever(&world) <= SIZE + 2);
+    // A refusal for each kind and part of it, and again after ten minutes; never one for each write.
+    let requests = world.requests();
+    let refused: Vec<&String> = requests.iter().filter(|request| request.ends_with("-> 403")).collect();
+    assert!(refused.len() < 30, "{refused:#?}");
+    assert!(requests.iter().filter(|request| request.starts_with("update ")).count() > 50);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_roll_out_goes_on_while_the_deployment_is_scaled() {
     let world = settled(2, 6, &rolling(&json!("25%"), &json!("25%"))).await;
     let _process = world.start();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::MachinePhase;
+use apiserver::faults::Verb;
 use plan::drain::turn::Caps;
 use serde_json::json;
 
@@ -108,4 +109,51 @@ fn watches_of_pods(world: &World) -> u64 {
         tally.user_agent.starts_with(crate::world::CONTROLLER) && tally.verb == "watch" && tally.resource == "pods"
     };
     world.server.request_counts().iter().filter(|(tally, _)| of_controller(tally)).map(|(_, count)| count).sum()
+}
+
+/// A StatefulSet's pod with a disk is the one whose drain looks at attachments, and a budget that refuses is what makes it look at budgets.
+#[tokio::test(start_paused = true)]
+async fn a_role_that_hides_budgets_and_attachments_does_not_hold_up_a_drain() {
+    let world = World::new(14);
+    for kind in ["poddisruptionbudgets", "volumeattachments"] {
+        let asking = world.server.faults().on([Verb::List, Verb::Watch]).of(kind);
+        asking.by_agent(crate::world::CONTROLLER).forbid();
+    }
+    let _process = world.start();
+    world.create("m-1").await;
+    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    add_pod_with_disk(&world, "m-1");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let begin = world.clock.now();
+    world.delete("m-1").await;
+    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    // Far from the two hours after which force would be used, and from the twenty minutes for attachments.
+    let took = world.clock.now().duration_since(begin);
+    assert!(took.as_secs() < 300, "{took}");
+    assert!(world.server.objects("pods").is_empty());
+    let refused = world.requests().iter().filter(|request| request.ends_with("-> 403")).count();
+    assert!((2..20).contains(&refused), "asked again now and then, not all the time: {refused}");
+}
+
+fn add_pod_with_disk(world: &World, node: &str) {
+    let objects = [
+        json!({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "disk" },
+            "spec": { "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "csi": { "driver": "d", "volumeHandle": "vol-1" } },
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "claim", "namespace": NAMESPACE },
+            "spec": { "volumeName": "disk", "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "with-disk", "namespace": NAMESPACE },
+            "spec": {
+                "nodeName": node, "containers": [{ "name": "c", "image": "i" }],
+                "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "claim" } }],
+            },
+        }),
+    ];
+    for object in &objects {
+        world.server.insert(object).unwrap();
+    }
 }

@@ -44,7 +44,7 @@ pub use index::Index;
 pub use outbox::Handler;
 pub use settings::{Form, Listing, Reading, Settings};
 pub use shared::Stopped;
-pub use signal::{Line, Listener, Signal, Tally};
+pub use signal::{Break, Line, Listener, Signal, Tally};
 pub use status::{Counters, State, Status, Trust};
 pub use store::{Cached, Keep, Quiet};
 pub use version::Version;

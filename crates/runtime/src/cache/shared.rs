@@ -10,7 +10,7 @@ use super::caches::Member;
 use super::decoded::Decoded;
 use super::delta::Delta;
 use super::outbox::Outbox;
-use super::signal::{Line, Listeners, Signal, Tally};
+use super::signal::{Break, Line, Listeners, Signal, Tally};
 use super::status::{Counters, State, Status, Trust};
 use super::store::{Cached, Deltas, Store, Verdict};
 use super::version::Version;
@@ -236,16 +236,17 @@ impl<K: Cached> Shared<K> {
     }
 
     /// It could not be heard, or refused to speak. A line that is broken already stays broken since it broke.
-    pub(super) fn broke(&self, why: &str, now: Timestamp) {
+    pub(super) fn broke(&self, by: Break, why: &str, now: Timestamp) {
         let before = {
             let mut activity = self.activity.lock();
             let since = match &activity.line {
                 Line::Open => now,
                 Line::Broken { since, .. } => *since,
             };
-            std::mem::replace(&mut activity.line, Line::Broken { since, why: why.to_owned() })
+            std::mem::replace(&mut activity.line, Line::Broken { since, by, why: why.to_owned() })
         };
-        if before == Line::Open {
+        let is_known = matches!(before, Line::Broken { by: before, .. } if before == by);
+        if !is_known {
             self.listeners.tell(Signal::Broke);
         }
     }

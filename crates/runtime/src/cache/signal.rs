@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 /// Something happened to a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The API server can no longer be heard, or refuses to speak.
+    /// The API server can no longer be heard, or refuses to speak; told again when the one becomes the other.
     Broke,
     /// It is heard again.
     Mended,
@@ -39,9 +39,21 @@ pub enum Line {
     Broken {
         /// Since when.
         since: Timestamp,
+        /// By what, lately.
+        by: Break,
         /// The latest trouble, as a sentence.
         why: String,
     },
+}
+
+/// What a broken line comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Break {
+    /// Nobody speaks, or nothing that can be understood; it may pass by itself.
+    Silence,
+    /// The API server speaks, and says that it does not serve this kind or that no role lets us see it. That lasts until
+    /// somebody changes it.
+    Refusal,
 }
 
 /// Told of every signal. It only takes note: no waiting, no I/O.

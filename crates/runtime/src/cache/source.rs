@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use super::decoded::Decoded;
 use super::settings::{Form, Settings};
+use super::signal::Break;
 use super::store::Cached;
 use super::version::Version;
 
@@ -95,6 +96,14 @@ impl Trouble {
             Self::Refused(status) => Some(status.code),
             Self::Gone => Some(410),
             Self::Unreachable(_) | Self::Garbled(_) | Self::Late(_) => None,
+        }
+    }
+
+    /// What it does to the line.
+    pub(super) fn as_break(&self) -> Break {
+        match self.code() {
+            Some(403..=405) => Break::Refusal,
+            _ => Break::Silence,
         }
     }
 

@@ -15,6 +15,7 @@ use tower::{BoxError, Layer};
 
 use super::config_error::{ConfigError, ConfigProblem};
 use super::credentials::{TokenFile, WithToken};
+use super::detour::{Denials, Detour};
 use super::dial::{Dial, TcpDial};
 use super::kubeconfig::{Login, Settings, Source};
 use super::lane::LaneBody;
@@ -45,6 +46,7 @@ struct Shared {
     dial: Arc<dyn Dial>,
     lanes: Lanes,
     name: ServerName,
+    denials: Denials,
 }
 
 /// Where the authorization of requests comes from.
@@ -74,7 +76,9 @@ impl Connection {
             LaneUse::Own => Lanes::new(shared.dial.clone()),
         };
         let carrier = shared.carrier(lanes);
-        kube::Client::new(Stack::new(carrier, spec, metrics, shared.name.clone()), &*shared.config.default_namespace)
+        let stack = Stack::new(carrier, spec, metrics, shared.name.clone());
+        let detour = Detour::new(stack, shared.denials.clone(), metrics.clone());
+        kube::Client::new(detour, &*shared.config.default_namespace)
     }
 
     /// The namespace of the kubeconfig's context, or of the pod.
@@ -145,7 +149,8 @@ impl Shared {
         let headers = config.extra_headers_layer().map_err(credentials)?;
         let dial: Arc<dyn Dial> = Arc::new(TcpDial { host, port, tls, timeout: CONNECT_WITHIN });
         let lanes = Lanes::new(dial.clone());
-        Ok(Self { source: source.clone(), config, headers, authority, dial, lanes, name })
+        let denials = Denials::default();
+        Ok(Self { source: source.clone(), config, headers, authority, dial, lanes, name, denials })
     }
 
     fn carrier(&self, lanes: Lanes) -> Carrier {

@@ -5,8 +5,8 @@
 //! controller, so only its upper half is used: [`kube::Client`] over a stack of ours.
 //!
 //! ```text
-//! kube::Client ─► stack: bucket, user agent, deadline, metrics ─► credentials ─► lanes ─► dial: TCP, TLS
-//!                                                              └► any tower service (in_process)
+//! kube::Client ─► detour ─► stack: bucket, user agent, deadline, metrics ─► credentials ─► lanes ─► dial: TCP, TLS
+//!                                                                         └► any tower service (in_process)
 //! ```
 //!
 //! A [`Connection`] is one API server as one kubeconfig describes it; each [`ClientSpec`] makes one client of it, with a rate
@@ -18,6 +18,7 @@ mod agent;
 mod config_error;
 mod connection;
 mod credentials;
+mod detour;
 mod dial;
 mod failure;
 mod kubeconfig;
@@ -48,6 +49,7 @@ pub use tls::TlsError;
 pub use trouble::{RetryClass, Trouble};
 
 use crate::metrics::RestMetrics;
+use detour::{Denials, Detour};
 use stack::{ServerName, Stack};
 
 /// A client over any service instead of sockets, under the same rules: for the API server in memory, whose time is the
@@ -61,5 +63,6 @@ where
     B::Error: Into<BoxError>,
 {
     let server = ServerName { base: "https://in-process".to_owned(), host: "in-process".to_owned() };
-    kube::Client::new(Stack::new(service, spec, metrics, server), namespace)
+    let stack = Stack::new(service, spec, metrics, server);
+    kube::Client::new(Detour::new(stack, Denials::default(), metrics.clone()), namespace)
 }

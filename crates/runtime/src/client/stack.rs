@@ -219,6 +219,13 @@ pub(crate) struct AnswerBody {
     limit: Option<(Pin<Box<Sleep>>, Deadline)>,
 }
 
+impl AnswerBody {
+    /// A body that has been read already.
+    pub(crate) fn of(text: Bytes) -> Self {
+        Self { body: Full::new(text).map_err(|never| match never {}).boxed_unsync(), limit: None }
+    }
+}
+
 impl http_body::Body for AnswerBody {
     type Data = Bytes;
     type Error = BoxError;

@@ -183,7 +183,7 @@ async fn a_passing_trouble_is_tried_again_and_a_lasting_one_is_not_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_not_tried_again_and_does_not_stop_the_others() {
-    let office = office(&[Mood::Answers(403), Mood::Answers(422), Mood::Fine], EventPolicy::default());
+    let office = office(&[Mood::Answers(422), Mood::Answers(422), Mood::Fine], EventPolicy::default());
     for message in ["one", "two", "three"] {
         office.sink.emit(notice(message));
     }
@@ -205,7 +205,13 @@ async fn a_missing_permission_is_said_once_until_it_has_been_granted_in_between(
     }
     office.settle().await;
     assert_eq!((office.count(EventFate::Refused), said()), (5, 1));
+    assert_eq!(office.requests().len(), 1, "the server is left alone for a while");
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    office.sink.emit(notice("still not"));
+    office.settle().await;
+    assert_eq!((office.requests().len(), said()), (2, 1));
 
+    tokio::time::sleep(Duration::from_mins(1)).await;
     *office.server.script.lock() = vec![Mood::Fine, Mood::Answers(403)];
     office.sink.emit(notice("granted"));
     office.sink.emit(notice("and taken away again"));

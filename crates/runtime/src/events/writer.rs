@@ -8,6 +8,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::correlate::{Correlator, How, Telling};
@@ -34,6 +35,8 @@ pub struct EventPolicy {
     pub first_pause: Duration,
     /// How long one request may take.
     pub request_timeout: Duration,
+    /// How long nothing is tried after the API server has said that we may not write Events.
+    pub refused_for: Duration,
     /// How long what is left may take to be written once we are asked to stop.
     pub flush: Duration,
     /// The host in the Event's source, where one wants it.
@@ -50,6 +53,7 @@ impl Default for EventPolicy {
             tries: 4,
             first_pause: Duration::from_millis(500),
             request_timeout: Duration::from_secs(10),
+            refused_for: Duration::from_mins(1),
             flush: Duration::from_secs(5),
             host: None,
         }
@@ -73,11 +77,11 @@ pub struct EventWriter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsent(pub usize);
 
-/// Whether we may write Events, as far as we know. A refusal is said once, not once per Event.
+/// Whether we may write Events, as far as we know. A refusal is said once, not once per Event, and believed for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Right {
     Assumed,
-    Refused,
+    Refused { since: Instant },
 }
 
 /// The longest name an object may have.
@@ -169,6 +173,9 @@ impl EventWriter {
     }
 
     async fn tell(&mut self, emitted: &Emitted) -> EventFate {
+        if matches!(self.right, Right::Refused { since } if since.elapsed() < self.policy.refused_for) {
+            return EventFate::Refused;
+        }
         let random = self.random.clone();
         let about = emitted.notice.about.name.clone().unwrap_or_default();
         let Some(mut telling) = self.correlator.correlate(emitted, || fresh_name(&about, &random)) else {
@@ -277,10 +284,12 @@ impl EventWriter {
     fn complain(&mut self, class: RetryClass) {
         if !matches!(class, RetryClass::Forbidden | RetryClass::Unauthorized) {
             tracing::warn!(class = class.word(), "the API server refused an Event");
-        } else if self.right == Right::Assumed {
-            self.right = Right::Refused;
-            tracing::error!(class = class.word(), "may not write Events; they are dropped until that changes");
+            return;
         }
+        if self.right == Right::Assumed {
+            tracing::warn!(class = class.word(), "may not write Events; they are dropped until that changes");
+        }
+        self.right = Right::Refused { since: Instant::now() };
     }
 }
 

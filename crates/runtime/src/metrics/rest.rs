@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Registry, exponential_buckets};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Registry, exponential_buckets};
 
 use super::{MetricsError, opts, registered};
 
@@ -11,6 +11,7 @@ use super::{MetricsError, opts, registered};
 pub struct RestMetrics {
     latency: HistogramVec,
     requests: IntCounterVec,
+    lacking: IntGaugeVec,
 }
 
 /// One request that has ended, one way or the other.
@@ -46,6 +47,16 @@ impl RestMetrics {
                     &["code", "method", "host"],
                 ),
             )?,
+            lacking: registered(
+                registry,
+                IntGaugeVec::new(
+                    opts(
+                        "millwright_permission_missing",
+                        "1 for each verb that a role does not grant and that we would use.",
+                    ),
+                    &["verb", "resource"],
+                ),
+            )?,
         })
     }
 
@@ -54,5 +65,15 @@ impl RestMetrics {
         let code = call.code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         self.latency.with_label_values(&[call.method, call.url]).observe(call.latency.as_secs_f64());
         self.requests.with_label_values(&[code.as_str(), call.method, call.host]).inc();
+    }
+
+    /// Shows that a role does not grant this verb.
+    pub fn lack_permission(&self, verb: &str, resource: &str) {
+        self.lacking.with_label_values(&[verb, resource]).set(1);
+    }
+
+    /// Shows that it does, after all. The series goes: what is granted is nobody's news.
+    pub fn have_permission(&self, verb: &str, resource: &str) {
+        let _ = self.lacking.remove_label_values(&[verb, resource]);
     }
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use parking_lot::Mutex;
-use runtime::cache::{Cache, Line, Signal, Tally};
+use runtime::cache::{Break, Cache, Line, Signal, Tally};
 use runtime::{Clock, Random, Tasks};
 use serde_json::json;
 
@@ -58,7 +58,7 @@ async fn a_broken_line_is_told_when_it_breaks_and_when_it_is_heard_again() {
     assert_eq!(world.cache.line(), Line::Open);
     world.server.faults().on(Verb::List).times(3).disconnect();
     tokio::time::sleep(MINUTE + Duration::from_millis(10)).await;
-    let Line::Broken { since, why } = world.cache.line() else { panic!("expected a broken line") };
+    let Line::Broken { since, why, .. } = world.cache.line() else { panic!("expected a broken line") };
     assert!(why.starts_with("failed to watch"), "{why}");
     tokio::time::sleep(Duration::from_secs(3)).await;
     let Line::Broken { since: still, .. } = world.cache.line() else { panic!("expected a broken line") };
@@ -86,4 +86,25 @@ async fn what_a_list_lacks_is_told_as_a_number_before_anyone_hears_of_the_single
     let told = Signal::Listed(Tally { before: 5, gone: 3 });
     assert_eq!(world.signals.lock().last(), Some(&told));
     assert_eq!(*world.removals.lock(), [2; 3], "the list was told first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_hides_a_kind_is_told_from_a_server_that_is_silent() {
+    let world = world(|server| {
+        server.faults().on(Verb::Watch).once().drop_watch(After::Time(MINUTE));
+    })
+    .await;
+    let silence = world.server.faults().on([Verb::List, Verb::Watch]).disconnect();
+    tokio::time::sleep(2 * MINUTE).await;
+    let by = |world: &World| match world.cache.line() {
+        Line::Broken { by, .. } => Some(by),
+        Line::Open => None,
+    };
+    assert_eq!(by(&world), Some(Break::Silence));
+    world.server.faults().withdraw(silence);
+    world.server.faults().on([Verb::List, Verb::Watch]).forbid();
+    tokio::time::sleep(2 * MINUTE).await;
+    assert_eq!(by(&world), Some(Break::Refusal));
+    let first = Signal::Listed(Tally { before: 0, gone: 0 });
+    assert_eq!(*world.signals.lock(), [first, Signal::Broke, Signal::Broke], "one for each kind of break");
 }

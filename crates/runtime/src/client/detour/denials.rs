@@ -1,0 +1,126 @@
+//! What a role does not allow, remembered.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::metrics::RestMetrics;
+
+/// When a refusal is no longer believed.
+const BELIEVED_FOR: Duration = Duration::from_mins(10);
+
+/// What a role is asked about: a kind, or a part of it, in one namespace or in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Subject {
+    namespace: Option<String>,
+    /// `machines`, `machines/status`.
+    resource: String,
+}
+
+/// What is done instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The object is read and replaced.
+    Replace,
+    /// Nothing: that is not allowed either.
+    None,
+}
+
+/// The refusals that one identity has met. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Denials {
+    known: Arc<Mutex<BTreeMap<Subject, Denial>>>,
+}
+
+#[derive(Clone, Copy)]
+struct Denial {
+    way: Way,
+    since: Instant,
+}
+
+impl Subject {
+    /// What the address of an object is about.
+    pub(super) fn of(uri: &Uri) -> Option<Self> {
+        let segments: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
+        let rest = match segments.first() {
+            Some(&"api") => segments.get(2..)?,
+            Some(&"apis") => segments.get(3..)?,
+            _ => return None,
+        };
+        let (namespace, rest) = match rest {
+            ["namespaces", namespace, rest @ ..] if rest.len() > 1 => (Some((*namespace).to_owned()), rest),
+            rest => (None, rest),
+        };
+        let resource = match rest {
+            [kind, _name] => (*kind).to_owned(),
+            [kind, _name, part] => format!("{kind}/{part}"),
+            _ => return None,
+        };
+        Some(Self { namespace, resource })
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} in namespace {namespace}", self.resource),
+            None => f.write_str(&self.resource),
+        }
+    }
+}
+
+impl Denials {
+    /// What is done instead of a patch; `None` if patches are allowed as far as we know.
+    pub(super) fn way(&self, subject: &Subject) -> Option<Way> {
+        let known = self.known.lock().get(subject).copied();
+        known.filter(|denial| denial.since.elapsed() < BELIEVED_FOR).map(|denial| denial.way)
+    }
+
+    /// A patch is not allowed, and this is done instead. Said when it is news, not whenever it is still so.
+    pub(super) fn deny(&self, subject: &Subject, way: Way, metrics: &RestMetrics) {
+        let before = self.known.lock().insert(subject.clone(), Denial { way, since: Instant::now() });
+        metrics.lack_permission("patch", &subject.resource);
+        if before.is_some_and(|before| before.way == way) {
+            return;
+        }
+        match way {
+            Way::Replace => tracing::warn!(
+                "may not patch {subject}; each change now reads the object and replaces it, which costs a request more: \
+                 grant the verb patch to save it"
+            ),
+            Way::None => tracing::error!("may neither patch {subject} nor get and update it: grant the verb patch"),
+        }
+    }
+
+    /// A patch went past the roles.
+    pub(super) fn allow(&self, subject: &Subject, metrics: &RestMetrics) {
+        if self.known.lock().remove(subject).is_some() {
+            metrics.have_permission("patch", &subject.resource);
+            tracing::info!("may patch {subject} again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("/api/v1/nodes/n", Some("nodes"))]
+    #[case("/api/v1/nodes/n/status?x=y", Some("nodes/status"))]
+    #[case("/api/v1/namespaces/a", Some("namespaces"))]
+    #[case("/apis/g/v1/namespaces/a/machines/m", Some("machines in namespace a"))]
+    #[case("/apis/g/v1/namespaces/a/machines/m/status", Some("machines/status in namespace a"))]
+    #[case("/api/v1/nodes", None)]
+    #[case("/version", None)]
+    fn an_address_tells_what_a_role_is_asked_about(#[case] address: &str, #[case] expected: Option<&str>) {
+        let subject = Subject::of(&address.parse().unwrap());
+        assert_eq!(subject.map(|subject| subject.to_string()).as_deref(), expected);
+    }
+}

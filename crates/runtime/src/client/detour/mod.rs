@@ -1,0 +1,205 @@
+//! The long way round a missing permission to patch.
+//!
+//! All our changes to objects are patches: one request, and no field in it that is not ours. But many roles out there were cut for
+//! a controller that replaces whole objects, and grant `get` and `update` instead of `patch`. Where that is so, the same change is
+//! made as that controller would make it: read the object, change what the patch names, replace it. Nobody above notices.
+//!
+//! - Nothing is lost: the object is raw JSON from beginning to end, so fields that we do not know stay as they are.
+//! - Guards hold: a uid or version in the patch is sent along, and the API server refuses what does not match. A patch without a
+//!   version holds for any, so losing a race is no conflict but a reason to read again, five times, as the API server does for patches.
+//! - It is said once, shown as a metric, and remembered: one refusal tells about all objects of that kind. After a while the short
+//!   way is tried again, because permissions change, and an API server that has just started refuses what it allows a second later.
+//!
+//! Only a role's refusal counts. One that is about what the patch would do (admission) would refuse the replacement too.
+
+mod denials;
+mod merge;
+
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::core::Status;
+use serde_json::Value;
+use tower::{BoxError, Service, ServiceExt};
+
+use super::stack::AnswerBody;
+use crate::metrics::RestMetrics;
+pub(super) use denials::Denials;
+use denials::{Subject, Way};
+use merge::Language;
+
+/// How often an object is read again because somebody was faster.
+const TRIES: usize = 5;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A service that finds a way round where patches are not allowed.
+#[derive(Clone)]
+pub(crate) struct Detour<S> {
+    carrier: S,
+    denials: Denials,
+    metrics: RestMetrics,
+}
+
+impl<S> Detour<S> {
+    /// Clients with the same credentials share what they were denied.
+    pub(crate) fn new(carrier: S, denials: Denials, metrics: RestMetrics) -> Self {
+        Self { carrier, denials, metrics }
+    }
+}
+
+impl<S> Service<Request<Body>> for Detour<S>
+where
+    S: Service<Request<Body>, Response = Response<AnswerBody>, Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<AnswerBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(())) // as the stack below
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let mut this = self.clone();
+        Box::pin(async move {
+            match (Language::of(&request), Subject::of(request.uri())) {
+                (Some(language), Some(subject)) => this.change(request, language, &subject).await,
+                _ => this.carrier.oneshot(request).await,
+            }
+        })
+    }
+}
+
+impl<S> Detour<S>
+where
+    S: Service<Request<Body>, Response = Response<AnswerBody>, Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    /// Makes a change, by whichever way is open.
+    async fn change(
+        &mut self,
+        request: Request<Body>,
+        language: Language,
+        subject: &Subject,
+    ) -> Result<Response<AnswerBody>, BoxError> {
+        let (head, body) = request.into_parts();
+        let text = body.collect().await?.to_bytes();
+        let wish = Wish { head, text, language };
+        let known = self.denials.way(subject);
+        if known == Some(Way::Replace) {
+            let answer = self.replace(&wish).await?;
+            let (answer, is_denied) = judged(answer, "").await?;
+            if is_denied {
+                self.denials.deny(subject, Way::None, &self.metrics);
+            }
+            return Ok(answer);
+        }
+        let answer = self.carrier.clone().oneshot(wish.patch()).await?;
+        let (refusal, is_denied) = judged(answer, "patch").await?;
+        if !is_denied {
+            self.denials.allow(subject, &self.metrics);
+            return Ok(refusal);
+        }
+        if known == Some(Way::None) || !wish.can_be_made_here() {
+            return Ok(refusal);
+        }
+        let (answer, is_denied) = judged(self.replace(&wish).await?, "").await?;
+        let way = if is_denied { Way::None } else { Way::Replace };
+        self.denials.deny(subject, way, &self.metrics);
+        Ok(if is_denied { refusal } else { answer })
+    }
+
+    /// Reads, changes, replaces. Answers as a patch would be answered.
+    async fn replace(&mut self, wish: &Wish) -> Result<Response<AnswerBody>, BoxError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let found = self.carrier.clone().oneshot(wish.get()?).await?;
+            if found.status() != StatusCode::OK {
+                return Ok(found);
+            }
+            let live: Value = serde_json::from_slice(&found.into_body().collect().await?.to_bytes())?;
+            let (changed, guard) = wish.apply(live)?;
+            let answer = self.carrier.clone().oneshot(wish.put(&changed)?).await?;
+            let lost_a_race = answer.status() == StatusCode::CONFLICT && guard == Guard::AnyVersion;
+            if !lost_a_race || tries == TRIES {
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+/// What a patch wants.
+struct Wish {
+    head: http::request::Parts,
+    text: Bytes,
+    language: Language,
+}
+
+/// What a change holds for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guard {
+    /// This version of this object, or an object that is no more: a conflict is final.
+    This,
+    /// Any version of the object that was read.
+    AnyVersion,
+}
+
+impl Wish {
+    fn patch(&self) -> Request<Body> {
+        Request::from_parts(self.head.clone(), Body::from(self.text.to_vec()))
+    }
+
+    /// Whether we know how to do what the API server would.
+    fn can_be_made_here(&self) -> bool {
+        serde_json::from_slice(&self.text).is_ok_and(|patch: Value| self.language.is_known(&patch))
+    }
+
+    /// The object itself, whatever part of it the patch is about: roles have no `get` of parts.
+    fn get(&self) -> Result<Request<Body>, BoxError> {
+        let path = self.head.uri.path();
+        let whole = path.strip_suffix("/status").unwrap_or(path);
+        let mut head = self.head.clone();
+        head.method = Method::GET;
+        head.uri = whole.parse::<Uri>()?;
+        head.headers.remove(CONTENT_TYPE);
+        head.headers.insert(ACCEPT, JSON); // all of it, also for a caller who wants to see only its metadata
+        Ok(Request::from_parts(head, Body::empty()))
+    }
+
+    fn put(&self, object: &Value) -> Result<Request<Body>, BoxError> {
+        let mut head = self.head.clone();
+        head.method = Method::PUT;
+        head.headers.insert(CONTENT_TYPE, JSON);
+        Ok(Request::from_parts(head, Body::from(serde_json::to_vec(object)?)))
+    }
+
+    /// The object as the patch wants it. What guards the patch now guards the whole object, and a patch without a version is
+    /// guarded by the one that was read.
+    fn apply(&self, live: Value) -> Result<(Value, Guard), BoxError> {
+        let patch: Value = serde_json::from_slice(&self.text)?;
+        let same = |pointer| patch.pointer(pointer).is_none_or(|wanted| live.pointer(pointer) == Some(wanted));
+        let is_open = patch.pointer("/metadata/resourceVersion").is_none() && same("/metadata/uid");
+        let guard = if is_open { Guard::AnyVersion } else { Guard::This };
+        Ok((self.language.merge(live, patch), guard))
+    }
+}
+
+/// Looks whether an answer is a role's refusal to do this (to do anything, if nothing is said), and hands it on whole.
+async fn judged(answer: Response<AnswerBody>, verb: &str) -> Result<(Response<AnswerBody>, bool), BoxError> {
+    if answer.status() != StatusCode::FORBIDDEN {
+        return Ok((answer, false));
+    }
+    let (head, body) = answer.into_parts();
+    let text = body.collect().await?.to_bytes();
+    let status: Status = serde_json::from_slice(&text).unwrap_or_default();
+    let is_denied = status.message.contains(&format!(" cannot {verb}")) && status.message.contains(" resource ");
+    Ok((Response::from_parts(head, AnswerBody::of(text)), is_denied))
+}

@@ -1,0 +1,157 @@
+//! Changes under roles that grant `get` and `update` where we would patch, on the API server in memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::view::NodeView;
+use apiserver::faults::{Faults, Rule, Verb};
+use apiserver::{Options, Server};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use runtime::client::{ClientSpec, RetryClass, Trouble, UserAgent, in_process};
+use runtime::{Clock, Metrics};
+use serde_json::{Value, json};
+
+struct World {
+    server: Server,
+    metrics: Metrics,
+    nodes: Api<NodeView>,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let server = Server::new(Options::new(Arc::new(move || clock.now()), 1));
+        let ready = json!({ "type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n", "labels": { "theirs": "1" } },
+            "spec": { "podCIDR": "10.0.0.0/24", "providerID": "x:///1" },
+            "status": { "nodeInfo": { "kubeletVersion": "v1.36.0" }, "conditions": [ready] },
+        });
+        server.insert(&node).unwrap();
+        let metrics = Metrics::new().unwrap();
+        let spec = ClientSpec::new(UserAgent::new("test", "v1", "none"));
+        let client = in_process(server.service(), "default", &spec, &metrics.rest);
+        Self { server, metrics, nodes: Api::all(client) }
+    }
+
+    fn faults(&self) -> &Faults {
+        self.server.faults()
+    }
+
+    fn on_patch_of_nodes(&self) -> Rule {
+        self.faults().on(Verb::Patch).of("nodes")
+    }
+
+    /// The node as the API server holds it.
+    fn node(&self) -> Value {
+        self.server.object("nodes", "", "n").map(|object| (*object).clone()).unwrap()
+    }
+
+    async fn label(&self, value: &str, guard: Value) -> Result<NodeView, RetryClass> {
+        let mut patch = json!({ "metadata": guard });
+        patch["metadata"]["labels"] = json!({ "ours": value });
+        let answer = self.nodes.patch("n", &PatchParams::default(), &Patch::Merge(&patch)).await;
+        answer.map_err(|error| Trouble::of(&error).class)
+    }
+
+    /// What was asked since this was last called, as `verb code`.
+    fn asked(&self) -> Vec<String> {
+        let asked = self.server.requests().iter().map(|e| format!("{} {}", e.tally.verb, e.tally.code)).collect();
+        self.server.forget_requests();
+        asked
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_role_has_no_patch_the_object_is_read_and_replaced_and_keeps_what_we_do_not_know() {
+    let world = World::new();
+    world.on_patch_of_nodes().forbid();
+    world.label("yes", json!({})).await.unwrap();
+    assert_eq!(world.asked(), ["patch 403", "get 200", "update 200"]);
+    let node = world.node();
+    assert_eq!(node["metadata"]["labels"], json!({ "theirs": "1", "ours": "yes" }));
+    assert_eq!((&node["spec"]["podCIDR"], &node["spec"]["providerID"]), (&json!("10.0.0.0/24"), &json!("x:///1")));
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_permission_costs_one_refusal_is_shown_and_is_tried_again_after_a_while() {
+    let world = World::new();
+    let rule = world.on_patch_of_nodes().forbid();
+    world.label("1", json!({})).await.unwrap();
+    world.asked();
+    world.label("2", json!({})).await.unwrap();
+    assert_eq!(world.asked(), ["get 200", "update 200"]);
+    let shown = r#"millwright_permission_missing{resource="nodes",verb="patch"} 1"#;
+    assert!(world.metrics.encode().unwrap().contains(shown));
+
+    tokio::time::sleep(Duration::from_mins(11)).await;
+    world.label("3", json!({})).await.unwrap();
+    assert_eq!(world.asked(), ["patch 403", "get 200", "update 200"]);
+    world.faults().withdraw(rule);
+    tokio::time::sleep(Duration::from_mins(11)).await;
+    world.label("4", json!({})).await.unwrap();
+    assert_eq!(world.asked(), ["patch 200"]);
+    assert!(!world.metrics.encode().unwrap().contains(shown));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_replaced_alone_and_the_conditions_of_others_stay() {
+    let world = World::new();
+    world.on_patch_of_nodes().subresource("status").forbid();
+    let ours = json!({ "type": "Ours", "status": "True", "reason": null, "lastHeartbeatTime": null, "lastTransitionTime": null });
+    let patch = json!({ "status": { "conditions": [ours], "capacity": { "gpu": "1" } } });
+    world.nodes.patch_status("n", &PatchParams::default(), &Patch::Strategic(&patch)).await.unwrap();
+    assert_eq!(world.asked(), ["patch 403", "get 200", "update 200"]);
+    let node = world.node();
+    let kinds: Vec<_> = node["status"]["conditions"].as_array().unwrap().iter().map(|c| c["type"].clone()).collect();
+    assert_eq!(kinds, ["Ready", "Ours"]);
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.0");
+    // The object itself may still be patched, and nobody thinks otherwise.
+    world.label("1", json!({})).await.unwrap();
+    assert_eq!(world.asked(), ["patch 200"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_loses_a_race_reads_again_unless_the_patch_was_for_one_version() {
+    let world = World::new();
+    world.on_patch_of_nodes().forbid();
+    world.faults().on(Verb::Update).of("nodes").times(2).conflict();
+    world.label("1", json!({})).await.unwrap();
+    assert_eq!(world.asked(), ["patch 403", "get 200", "update 409", "get 200", "update 409", "get 200", "update 200"]);
+
+    world.faults().on(Verb::Update).of("nodes").conflict();
+    assert_eq!(world.label("2", json!({})).await.unwrap_err(), RetryClass::Conflict);
+    assert_eq!(world.asked().len(), 10, "five times, not for ever");
+    let version = world.node()["metadata"]["resourceVersion"].clone();
+    assert_eq!(world.label("2", json!({ "resourceVersion": version })).await.unwrap_err(), RetryClass::Conflict);
+    assert_eq!(world.asked(), ["get 200", "update 409"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn guards_hold_on_the_long_way_round_too() {
+    let world = World::new();
+    world.on_patch_of_nodes().forbid();
+    let before = world.node();
+    let old = world.label("1", json!({ "resourceVersion": "1" })).await;
+    let other = world.label("1", json!({ "uid": "another" })).await;
+    assert_eq!((old.unwrap_err(), other.unwrap_err()), (RetryClass::Conflict, RetryClass::Conflict));
+    assert_eq!(world.node(), before);
+    let metadata = &before["metadata"];
+    let right = json!({ "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"] });
+    world.label("1", right).await.unwrap();
+    let gone = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
+    let gone = world.nodes.patch("nobody", &PatchParams::default(), &gone).await.unwrap_err();
+    assert_eq!(Trouble::of(&gone).class, RetryClass::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_neither_patch_nor_replace_is_told_so_and_pays_for_one_request() {
+    let world = World::new();
+    world.faults().on([Verb::Patch, Verb::Update]).of("nodes").forbid();
+    assert_eq!(world.label("1", json!({})).await.unwrap_err(), RetryClass::Forbidden);
+    assert_eq!(world.asked(), ["patch 403", "get 200", "update 403"]);
+    assert_eq!(world.label("1", json!({})).await.unwrap_err(), RetryClass::Forbidden);
+    assert_eq!(world.asked(), ["patch 403"]);
+}
