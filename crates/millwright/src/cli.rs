@@ -1,31 +1,45 @@
 //! What can be said on the command line.
 
 mod both;
+mod definition;
 mod fleet;
 mod machine;
 mod manager;
+mod media_type;
+mod notes;
+mod pflag;
+mod reading;
+#[cfg(test)]
+mod reference;
 mod rollout;
 mod safety;
 mod servers;
 mod tracing;
+mod validation;
 pub(crate) mod values;
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use remote_driver::{Endpoint, TlsFiles};
 
 pub(crate) use both::Log;
 use fleet::Fleet;
 pub(crate) use machine::{DriverFlags, MachineFlags};
 pub(crate) use manager::ManagerFlags;
+pub(crate) use notes::Notes;
+pub(crate) use reading::{Asked, read};
 use rollout::RolloutFlags;
 use safety::Safety;
 pub(crate) use servers::{MachineController, Manager, Run, Servers};
 pub(crate) use tracing::Tracing;
+pub(crate) use validation::summary;
 
 /// The heading of flags that the reference does not have.
 pub(crate) const NEW: &str = "New in Millwright";
+
+/// The heading of flags that are read, checked, and change nothing.
+const IDLE: &str = "Without effect";
 
 /// A machine controller manager for Kubernetes.
 #[derive(Debug, Parser)]
@@ -114,29 +128,6 @@ pub(crate) struct VirtualCloud {
     pub(crate) allow_doubles: bool,
     #[command(flatten)]
     pub(crate) log: Log,
-}
-
-/// The command line of this process, and what is out of range on it. Ends the process when it cannot be read.
-pub(crate) fn read() -> (Arguments, Vec<String>) {
-    let matches = Arguments::command().get_matches();
-    let complaints = matches.subcommand().map(|(_, flags)| complaints(flags)).unwrap_or_default();
-    (Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()), complaints)
-}
-
-/// What is out of range, flag by flag.
-fn complaints(flags: &ArgMatches) -> Vec<String> {
-    fn of<T: values::Ranged + Clone + Send + Sync + 'static>(flags: &ArgMatches, id: &str) -> Option<&'static str> {
-        flags.try_get_one::<T>(id).ok().flatten()?.complaint()
-    }
-    let complaint = |id: &str| {
-        of::<values::Span>(flags, id)
-            .or_else(|| of::<values::Count>(flags, id))
-            .or_else(|| of::<values::Places>(flags, id))
-            .or_else(|| of::<values::Port>(flags, id))
-            .or_else(|| of::<values::Rate>(flags, id))
-            .map(|complaint| format!("--{} {complaint}", id.replace('_', "-")))
-    };
-    flags.ids().filter_map(|id| complaint(id.as_str())).collect()
 }
 
 impl VirtualCloud {

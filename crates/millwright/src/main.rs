@@ -15,7 +15,7 @@ mod traces;
 
 use std::process::ExitCode;
 
-use cli::Command;
+use cli::{Asked, Command, Servers};
 
 /// The system's allocator keeps what a burst of lists once needed; mimalloc gives it back.
 #[global_allocator]
@@ -23,18 +23,21 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[allow(clippy::print_stderr, reason = "the last word to the person who called, when there may be no log yet")]
 fn main() -> ExitCode {
-    let (arguments, complaints) = cli::read();
-    if !complaints.is_empty() {
-        eprintln!("millwright: {}", complaints.join("; "));
+    let Asked { command, notes, complaints } = match cli::read(std::env::args_os()) {
+        Ok(asked) => asked,
+        Err(usage) => usage.exit(),
+    };
+    if let Some(sentence) = cli::summary(&complaints) {
+        eprintln!("millwright: {sentence}");
         return ExitCode::FAILURE;
     }
-    let outcome = match arguments.command {
+    let outcome = match command {
         Command::Demo(options) => demo::run(&options),
         Command::Crds(options) => crds::run(&options),
         Command::ApiServer(options) => serve::run(&options),
-        Command::Manager(options) => run::run(&(*options).into()),
-        Command::MachineController(options) => run::run(&(*options).into()),
-        Command::Run(options) => run::run(&(*options).into()),
+        Command::Manager(flags) => run::run(&Servers::new(*flags, notes)),
+        Command::MachineController(flags) => run::run(&Servers::new(*flags, notes)),
+        Command::Run(flags) => run::run(&Servers::new(*flags, notes)),
         Command::VirtualCloud(options) => cloud::run(&options),
     };
     match outcome {

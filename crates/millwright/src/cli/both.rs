@@ -9,7 +9,7 @@ use clap::{ArgAction, Args};
 use runtime::lease::Timing;
 
 use super::tracing::Tracing;
-use super::values::{Count, Places, Port, Rate, Span, go_bool, go_duration, go_ip};
+use super::values::{Count, Places, Port, Rate, Span, go_duration, go_ip, vmodule};
 
 /// Flags that both halves know.
 #[derive(Debug, Args)]
@@ -68,17 +68,17 @@ impl Clusters {
 )]
 pub(crate) struct Election {
     /// Act only while holding the lease.
-    #[arg(long, value_name = "BOOL", default_value_t = true, value_parser = go_bool, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    #[arg(long, default_value_t = true, action = ArgAction::Set)]
     pub(crate) leader_elect: bool,
     /// How long a candidate waits before it takes over a lease that is not renewed.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = go_duration)]
-    leader_elect_lease_duration: GoDuration,
+    pub(super) leader_elect_lease_duration: GoDuration,
     /// How long the leader tries to renew before it gives up.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration)]
-    leader_elect_renew_deadline: GoDuration,
+    pub(super) leader_elect_renew_deadline: GoDuration,
     /// How long to wait between two attempts.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = go_duration)]
-    leader_elect_retry_period: GoDuration,
+    pub(super) leader_elect_retry_period: GoDuration,
     /// What the lock is; only `leases`.
     #[arg(long, value_name = "KIND", default_value = "leases")]
     pub(super) leader_elect_resource_lock: String,
@@ -106,11 +106,8 @@ pub(crate) struct Listening {
     #[arg(long, value_name = "IP", default_value = "0.0.0.0", value_parser = go_ip)]
     pub(super) address: IpAddr,
     /// Serve `/debug/state`: queues, caches, and what everything waits for.
-    #[arg(long, value_name = "BOOL", default_value_t = false, value_parser = go_bool, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    #[arg(long)]
     pub(crate) profiling: bool,
-    /// Needs `--profiling`.
-    #[arg(long, value_name = "BOOL", default_value_t = false, value_parser = go_bool, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
-    pub(crate) contention_profiling: bool,
 }
 
 /// What is told while working.
@@ -121,31 +118,34 @@ pub(crate) struct Log {
     #[arg(short, long = "v", value_name = "N", default_value_t = 0)]
     pub(crate) verbosity: i32,
     /// `text` or `json`.
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = super::NEW)]
     pub(crate) log_format: runtime::logs::LogFormat,
 }
 
 /// Flags that existing manifests may carry and that change nothing.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Without effect")]
+#[command(next_help_heading = super::IDLE)]
 #[allow(dead_code, reason = "that they are read and checked is all there is to them")]
 pub(crate) struct Idle {
-    /// Nothing: the driver is the cloud provider.
+    /// The driver is the cloud provider.
     #[arg(long, value_name = "NAME", default_value = "")]
     cloud_provider: String,
-    /// Nothing: caches are kept by watches and never replayed.
+    /// Caches follow watches and are never replayed.
     #[arg(long, value_name = "DURATION", default_value = "12h")]
     min_resync_period: Span,
-    /// Nothing: JSON is always spoken.
+    /// JSON is always spoken.
     #[arg(long, value_name = "TYPE", default_value = "application/vnd.kubernetes.protobuf")]
     pub(super) kube_api_content_type: String,
-    /// Nothing: controllers start together.
+    /// Controllers start together.
     #[arg(long, value_name = "DURATION", default_value = "0s")]
     controller_start_interval: Span,
-    /// Nothing: `--v` is for all files.
-    #[arg(long, value_name = "FILE=N,…", default_value = "")]
+    /// There are no Go profiles. Needs `--profiling`.
+    #[arg(long)]
+    pub(super) contention_profiling: bool,
+    /// `--v` holds for all files.
+    #[arg(long, value_name = "FILE=N,…", default_value = "", value_parser = vmodule)]
     vmodule: String,
-    /// Nothing: each line is written at once.
+    /// Each line is written at once.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = go_duration)]
     log_flush_frequency: GoDuration,
 }

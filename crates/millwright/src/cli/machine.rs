@@ -17,7 +17,7 @@ pub(crate) struct MachineFlags {
     #[command(flatten)]
     drain: DrainFlags,
     #[command(flatten)]
-    safety: Safety,
+    pub(super) safety: Safety,
     #[command(flatten)]
     pub(crate) driver: DriverFlags,
 }

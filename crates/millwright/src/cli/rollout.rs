@@ -3,14 +3,14 @@
 use clap::{ArgAction, Args};
 use plan::deployment::{AutoscalerGuard, FleetPolicy};
 
-use super::values::{Count, Span, go_bool};
+use super::values::{Count, Span};
 
 /// How deployments roll, and how many machines are too many.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Safety")]
 pub(crate) struct RolloutFlags {
     /// Keep the cluster autoscaler away from the nodes of a deployment while it rolls.
-    #[arg(long, value_name = "BOOL", default_value_t = true, value_parser = go_bool, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set, help_heading = "Rollouts")]
+    #[arg(long, default_value_t = true, action = ArgAction::Set, help_heading = "Rollouts")]
     autoscaler_scaledown_annotation_during_rollout: bool,
     /// So many machines beyond what a set may have at most freeze it.
     #[arg(long, value_name = "N", default_value = "2")]

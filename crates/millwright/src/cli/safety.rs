@@ -21,7 +21,7 @@ pub(crate) struct Safety {
     /// How often a silent API server is asked once that is so.
     #[arg(long, value_name = "DURATION", default_value = "1m")]
     machine_safety_apiserver_statuscheck_period: Span,
-    /// How long an answer to that question may take.
+    /// How long an API server may take to answer when it is asked whether it is there.
     #[arg(long, value_name = "DURATION", default_value = "5s", help_heading = NEW)]
     machine_safety_apiserver_statuscheck_patience: Span,
     /// How long an API server may answer and yet not let us watch Machines or Nodes before it counts as silent.
@@ -33,7 +33,7 @@ pub(crate) struct Safety {
     /// How often all VMs are listed in search of some without a Machine.
     #[arg(long, value_name = "DURATION", default_value = "15m")]
     machine_safety_orphan_vms_period: Span,
-    /// How soon after one such scan an event may start the next.
+    /// How soon after a scan for VMs without a Machine an event may start the next.
     #[arg(long, value_name = "DURATION", default_value = "1m", help_heading = NEW)]
     machine_safety_orphan_vms_min_interval: Span,
     /// Let one scan delete any number of VMs without a Machine, and not only three or a tenth of all.
@@ -42,6 +42,18 @@ pub(crate) struct Safety {
 }
 
 impl Safety {
+    /// What does not go together.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        let (period, timeout) =
+            (self.machine_safety_apiserver_statuscheck_period, self.machine_safety_apiserver_statuscheck_timeout);
+        (period.get() < timeout.get()).then(|| {
+            format!(
+                "--machine-safety-apiserver-statuscheck-period ({period}) must not be shorter than \
+                 --machine-safety-apiserver-statuscheck-timeout ({timeout})"
+            )
+        })
+    }
+
     /// The policy with these limits in it.
     pub(crate) fn apply(&self, policy: Policy) -> Policy {
         let defaults = SafetyPolicy::default();

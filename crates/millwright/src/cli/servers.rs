@@ -10,7 +10,7 @@ use controllers::wiring::Scope;
 
 use super::both::Common;
 use super::values::{Places, Port};
-use super::{MachineFlags, ManagerFlags};
+use super::{MachineFlags, ManagerFlags, Notes};
 
 /// How many workers each half has per queue unless told otherwise.
 const MANAGER_WORKERS: usize = 10;
@@ -19,7 +19,7 @@ const MACHINE_WORKERS: usize = 50;
 #[derive(Debug, Args)]
 pub(crate) struct Manager {
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
     #[command(flatten)]
     manager: ManagerFlags,
 }
@@ -27,22 +27,22 @@ pub(crate) struct Manager {
 #[derive(Debug, Args)]
 pub(crate) struct MachineController {
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
     #[command(flatten)]
-    machine: MachineFlags,
+    pub(super) machine: MachineFlags,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
     #[command(flatten)]
     manager: ManagerFlags,
     #[command(flatten)]
-    machine: MachineFlags,
+    pub(super) machine: MachineFlags,
     /// The port of the manager's metrics and health; `--port` is the machine controller's.
     #[arg(long, value_name = "PORT", default_value = "10258", help_heading = super::NEW)]
-    manager_port: Port,
+    pub(super) manager_port: Port,
 }
 
 /// What a process was asked to be: one half, or both.
@@ -50,6 +50,8 @@ pub(crate) struct Run {
 pub(crate) struct Servers {
     /// What holds for the whole process.
     pub(crate) common: Common,
+    /// What the log is to say about the flags.
+    pub(crate) notes: Notes,
     /// The half that looks after deployments and sets.
     pub(crate) manager: Option<Served<ManagerFlags>>,
     /// The half that looks after machines.
@@ -69,6 +71,11 @@ pub(crate) struct Served<F> {
 }
 
 impl Servers {
+    /// From the flags of a command, with what is to be said about them.
+    pub(crate) fn new(flags: impl Into<Self>, notes: Notes) -> Self {
+        Self { notes, ..flags.into() }
+    }
+
     /// The limits and choices that the flags ask for.
     pub(crate) fn policy(&self) -> plan::Policy {
         let policy = plan::Policy::default();
@@ -108,14 +115,14 @@ impl Common {
 impl From<Manager> for Servers {
     fn from(Manager { common, manager }: Manager) -> Self {
         let manager = common.serve(manager, common.listening.port, MANAGER_WORKERS);
-        Self { manager: Some(manager), machine: None, common }
+        Self { manager: Some(manager), machine: None, common, notes: Notes::default() }
     }
 }
 
 impl From<MachineController> for Servers {
     fn from(MachineController { common, machine }: MachineController) -> Self {
         let machine = common.serve(machine, common.listening.port, MACHINE_WORKERS);
-        Self { manager: None, machine: Some(machine), common }
+        Self { manager: None, machine: Some(machine), common, notes: Notes::default() }
     }
 }
 
@@ -123,6 +130,6 @@ impl From<Run> for Servers {
     fn from(Run { common, manager, machine, manager_port }: Run) -> Self {
         let manager = common.serve(manager, manager_port, MANAGER_WORKERS);
         let machine = common.serve(machine, common.listening.port, MACHINE_WORKERS);
-        Self { manager: Some(manager), machine: Some(machine), common }
+        Self { manager: Some(manager), machine: Some(machine), common, notes: Notes::default() }
     }
 }

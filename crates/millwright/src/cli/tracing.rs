@@ -6,7 +6,7 @@ use clap::Args;
 
 /// Where traces of machines' lives go. Without an endpoint nothing is traced.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Tracing (new in Millwright)")]
+#[command(next_help_heading = super::NEW)]
 #[allow(clippy::struct_field_names, reason = "the flags are named after the fields")]
 pub(crate) struct Tracing {
     /// The OpenTelemetry collector that gets a trace of each machine's creation and deletion: http(s)://HOST:PORT, for OTLP over HTTP.

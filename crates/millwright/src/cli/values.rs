@@ -201,7 +201,11 @@ fn plain_digits(digits: &str, prefixed: bool) -> Option<String> {
 
 /// A number with a fraction.
 pub(crate) fn go_float(text: &str) -> Result<f32, Malformed> {
-    text.parse().map_err(|_| Malformed("it must be a number".to_owned()))
+    let read: f32 = text.parse().map_err(|_| Malformed("it must be a number".to_owned()))?;
+    if read.is_infinite() && !text.to_ascii_lowercase().contains("inf") {
+        return Err(Malformed("it is too large for a number of 32 bits".to_owned()));
+    }
+    Ok(read)
 }
 
 /// True or false, in all of Go's spellings.
@@ -216,4 +220,90 @@ pub(crate) fn go_bool(text: &str) -> Result<bool, Malformed> {
 /// An IP address.
 pub(crate) fn go_ip(text: &str) -> Result<IpAddr, Malformed> {
     text.trim().parse().map_err(|_| Malformed("it must be an IP address, such as 0.0.0.0 or ::".to_owned()))
+}
+
+/// Verbosities by file, as klog reads them: `server=2,lease*=4`.
+pub(crate) fn vmodule(text: &str) -> Result<String, Malformed> {
+    let sound = |part: &str| {
+        part.split_once('=').is_some_and(|(file, level)| !file.is_empty() && level.parse::<i32>().is_ok_and(|n| n >= 0))
+    };
+    if text.split(',').filter(|part| !part.is_empty()).all(sound) {
+        Ok(text.to_owned())
+    } else {
+        Err(Malformed("it must be a list of FILE=N, separated by commas".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("10", Some(10))]
+    #[case("+10", Some(10))]
+    #[case("-10", Some(-10))]
+    #[case("0", Some(0))]
+    #[case("010", Some(8))]
+    #[case("0o17", Some(15))]
+    #[case("0x1F", Some(31))]
+    #[case("0b101", Some(5))]
+    #[case("1_000", Some(1000))]
+    #[case("0x_ff", Some(255))]
+    #[case("0_7", Some(7))]
+    #[case("2147483647", Some(i32::MAX))]
+    #[case("-2147483648", Some(i32::MIN))]
+    #[case("2147483648", None)]
+    #[case("", None)]
+    #[case("-", None)]
+    #[case("--1", None)]
+    #[case("+-1", None)]
+    #[case("_1", None)]
+    #[case("1_", None)]
+    #[case("1__0", None)]
+    #[case("08", None)]
+    #[case("0x", None)]
+    #[case("1.5", None)]
+    #[case("ten", None)]
+    #[case(" 1", None)]
+    fn whole_numbers_are_read_as_go_reads_them(#[case] text: &str, #[case] value: Option<i32>) {
+        assert_eq!(go_int(text).ok(), value);
+    }
+
+    #[rstest]
+    #[case("20", Some(20.0))]
+    #[case("+1.5", Some(1.5))]
+    #[case(".5", Some(0.5))]
+    #[case("1e2", Some(100.0))]
+    #[case("1e99", None)]
+    #[case("", None)]
+    #[case("1,5", None)]
+    fn numbers_with_a_fraction_are_read_as_go_reads_them(#[case] text: &str, #[case] value: Option<f32>) {
+        assert_eq!(go_float(text).ok(), value);
+    }
+
+    #[rstest]
+    #[case("0.0.0.0", true)]
+    #[case(" 10.0.0.1 ", true)]
+    #[case("::", true)]
+    #[case("::ffff:10.0.0.1", true)]
+    #[case("010.0.0.1", false)]
+    #[case("10.0.0", false)]
+    #[case("fe80::1%eth0", false)]
+    #[case("localhost", false)]
+    fn addresses_are_read_as_go_reads_them(#[case] text: &str, #[case] sound: bool) {
+        assert_eq!(go_ip(text).is_ok(), sound);
+    }
+
+    #[rstest]
+    #[case("", true)]
+    #[case("lease*=4,server=2,", true)]
+    #[case("lease", false)]
+    #[case("=4", false)]
+    #[case("lease=", false)]
+    #[case("lease=-1", false)]
+    #[case("a=b=1", false)]
+    fn verbosities_by_file_are_read_as_klog_reads_them(#[case] text: &str, #[case] sound: bool) {
+        assert_eq!(vmodule(text).is_ok(), sound);
+    }
 }

@@ -5,23 +5,15 @@
 
 use std::sync::Arc;
 
-use anyhow::bail;
 use controllers::Drivers;
-use remote_driver::{Caller, Endpoint, RemoteDriver};
+use driver::Driver;
+use remote_driver::{Caller, RemoteDriver};
 use runtime::client::Waited;
 use runtime::{Clock, Random, Tasks};
 use tokio_util::sync::CancellationToken;
 use virtual_cloud::{Config, VirtualCloud};
 
 use crate::cli::DriverFlags;
-
-/// Finds what is wrong with the flags before anything is waited for.
-pub(super) fn check(options: &DriverFlags) -> anyhow::Result<()> {
-    if matches!(options.driver_endpoint, Some(Endpoint::MutualTls { .. })) && options.tls().is_none() {
-        bail!("--driver-endpoint=tcp+mtls://… needs --driver-ca-file, --driver-cert-file and --driver-key-file");
-    }
-    Ok(())
-}
 
 /// The drivers at hand; `None` when asked to stop before there was one.
 pub(super) async fn at_hand(
@@ -34,7 +26,11 @@ pub(super) async fn at_hand(
 ) -> anyhow::Result<Option<Drivers>> {
     let Some(endpoint) = &options.driver_endpoint else {
         let cloud = in_this_process(tasks, kubelets, clock, random);
-        return Ok(Some(Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud))));
+        let cloud: Arc<dyn Driver> = Arc::new(cloud);
+        return Ok(Some(match options.provider {
+            Some(_) => Drivers::only(cloud),
+            None => Drivers::new().with(virtual_cloud::PROVIDER, cloud),
+        }));
     };
     let caller = Caller {
         name: concat!("millwright/", env!("CARGO_PKG_VERSION")).to_owned(),

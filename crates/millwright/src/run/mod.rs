@@ -22,9 +22,7 @@ use crate::cli::{Log, Servers};
 pub(crate) fn run(options: &Servers) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
     log_to_stderr(&options.common.log, &clock)?;
-    if let Some(machine) = &options.machine {
-        drivers::check(&machine.flags.driver)?;
-    }
+    options.notes.tell(options.common.log.verbosity);
     let connections = Connections::load(options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

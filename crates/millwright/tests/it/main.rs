@@ -9,6 +9,7 @@
 
 mod cloud;
 mod demo;
+mod flags;
 mod program;
 mod serving;
 mod starting;

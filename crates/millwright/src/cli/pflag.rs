@@ -1,0 +1,122 @@
+//! The spelling of flags: pflag's, because every existing manifest is written in it.
+//!
+//! It differs from clap's in ways a manifest can run into. A boolean takes a value only behind `=`; everything else takes the next word, whatever that looks
+//! like (`--safety-up -1`). Underscores in names are dashes. Words that belong to no flag are ignored, and so is all that follows `--`. One dash takes one
+//! letter, so `-port` is a mistake and not a port. Here a line is rewritten so that clap reads of it what pflag would: `--name=value` and nothing else.
+
+use std::ffi::OsString;
+
+use clap::builder::ValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, Command};
+
+/// What pflag does not read, and how it is put.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Misspelt {
+    /// `---x` or `--=x`.
+    #[error("bad flag syntax: {0}")]
+    Syntax(String),
+    /// `--port` at the end of the line.
+    #[error("flag needs an argument: {0}")]
+    NoValue(String),
+    /// `-port`.
+    #[error("unknown shorthand flag: '{letter}' in {word}; names of more than one letter take two dashes")]
+    NoShorthand {
+        /// The first letter.
+        letter: char,
+        /// What was written.
+        word: String,
+    },
+}
+
+impl Misspelt {
+    /// As an error of this command, with its usage.
+    pub(super) fn for_command(&self, command: &mut Command) -> clap::Error {
+        let kind = match self {
+            Self::Syntax(_) => ErrorKind::InvalidValue,
+            Self::NoValue(_) => ErrorKind::TooFewValues,
+            Self::NoShorthand { .. } => ErrorKind::UnknownArgument,
+        };
+        command.error(kind, self)
+    }
+}
+
+/// The flags on this line, each as `--name=value`; a flag that is not known is left for clap to refuse.
+pub(super) fn spelled_out(
+    command: &Command,
+    line: impl IntoIterator<Item = OsString>,
+) -> Result<Vec<OsString>, Misspelt> {
+    let mut words = line.into_iter();
+    let mut flags = Vec::new();
+    while let Some(raw) = words.next() {
+        let Some(word) = raw.to_str() else {
+            flags.push(raw); // clap says that it is not UTF-8
+            continue;
+        };
+        if word == "--" {
+            break;
+        }
+        let read = if let Some(rest) = word.strip_prefix("--") {
+            long(command, word, rest)?
+        } else if let Some(rest) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) {
+            short(command, word, rest)?
+        } else {
+            continue;
+        };
+        flags.push(match read {
+            Read::Whole(flag) => flag.into(),
+            Read::Awaiting(name) => {
+                let value = words.next().ok_or_else(|| Misspelt::NoValue(word.to_owned()))?;
+                let mut flag = OsString::from(format!("--{name}="));
+                flag.push(value);
+                flag
+            }
+        });
+    }
+    Ok(flags)
+}
+
+/// A word that was read.
+enum Read {
+    /// It says everything.
+    Whole(String),
+    /// The flag of this name has its value in the next word.
+    Awaiting(String),
+}
+
+fn long(command: &Command, word: &str, rest: &str) -> Result<Read, Misspelt> {
+    if rest.starts_with(['-', '=']) {
+        return Err(Misspelt::Syntax(word.to_owned()));
+    }
+    let (name, value) = rest.split_once('=').map_or((rest, None), |(name, value)| (name, Some(value)));
+    let name = name.replace('_', "-");
+    if name == "help" {
+        return Ok(Read::Whole("--help".to_owned()));
+    }
+    Ok(match (value, command.get_arguments().find(|arg| arg.get_long() == Some(&name))) {
+        (Some(value), _) => Read::Whole(format!("--{name}={value}")),
+        (None, None) => Read::Whole(format!("--{name}")),
+        (None, Some(arg)) if is_boolean(arg) => Read::Whole(format!("--{name}=true")),
+        (None, Some(_)) => Read::Awaiting(name),
+    })
+}
+
+fn short(command: &Command, word: &str, letters: &str) -> Result<Read, Misspelt> {
+    let mut rest = letters.chars();
+    let Some(letter) = rest.next() else { return Err(Misspelt::Syntax(word.to_owned())) };
+    let rest = rest.as_str();
+    let known = command.get_arguments().find(|arg| arg.get_short() == Some(letter)).and_then(Arg::get_long);
+    match (known, rest) {
+        (Some(name), "") => Ok(Read::Awaiting(name.to_owned())),
+        (Some(name), "=") => Ok(Read::Whole(format!("--{name}=="))), // as pflag reads it; no number either way
+        (Some(name), value) => Ok(Read::Whole(format!("--{name}={}", value.strip_prefix('=').unwrap_or(value)))),
+        (None, _) if letter == 'h' => Ok(Read::Whole("--help".to_owned())),
+        (None, "") if letter == 'V' => Ok(Read::Whole("--version".to_owned())),
+        (None, _) => Err(Misspelt::NoShorthand { letter, word: word.to_owned() }),
+    }
+}
+
+/// Whether the flag is on or off.
+pub(super) fn is_boolean(arg: &Arg) -> bool {
+    arg.get_value_parser().type_id() == ValueParser::bool().type_id()
+}

@@ -1,0 +1,130 @@
+//! What is wrong with flags that can be read, all of it at once.
+//!
+//! Whoever starts a process with three wrong flags should not have to start it three times. So nothing here stops at the first: each sentence
+//! names its flag and what would be right.
+
+use clap::{ArgMatches, Command as Definition};
+use remote_driver::Endpoint;
+
+use super::both::{Common, Election};
+use super::machine::{DriverFlags, MachineFlags};
+use super::values::{Count, Places, Port, Ranged, Rate, Span};
+use super::{Command, media_type};
+
+/// Values that are out of range, by their type.
+pub(super) fn out_of_range(definition: &Definition, matches: &ArgMatches) -> Vec<String> {
+    let sentence = |id: &str, name: &str| {
+        complaint::<Span>(matches, id)
+            .or_else(|| complaint::<Count>(matches, id))
+            .or_else(|| complaint::<Places>(matches, id))
+            .or_else(|| complaint::<Port>(matches, id))
+            .or_else(|| complaint::<Rate>(matches, id))
+            .map(|wrong| format!("--{name} {wrong}"))
+    };
+    definition.get_arguments().filter_map(|arg| sentence(arg.get_id().as_str(), arg.get_long()?)).collect()
+}
+
+fn complaint<T: Ranged + Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Option<String> {
+    let wrong = matches.try_get_one::<T>(id).ok().flatten()?.complaint()?;
+    let written = matches.get_raw(id).and_then(Iterator::last).unwrap_or_default().to_string_lossy();
+    Some(format!("{wrong}, and {written} is not"))
+}
+
+/// Flags that do not go together.
+pub(super) fn contradictions(command: &Command) -> Vec<String> {
+    let mut found = Vec::new();
+    match command {
+        Command::Manager(flags) => check_common(&flags.common, &mut found),
+        Command::MachineController(flags) => {
+            check_common(&flags.common, &mut found);
+            check_machine(&flags.machine, &mut found);
+        }
+        Command::Run(flags) => {
+            check_common(&flags.common, &mut found);
+            check_machine(&flags.machine, &mut found);
+            if flags.manager_port == flags.common.listening.port {
+                found.push(format!("--manager-port and --port must differ, and both are {}", flags.manager_port.get()));
+            }
+        }
+        _ => {}
+    }
+    found
+}
+
+fn check_common(common: &Common, found: &mut Vec<String>) {
+    let clusters = &common.clusters;
+    if clusters.target_kubeconfig == "none" && clusters.control_kubeconfig.is_empty() {
+        found.push(
+            "--target-kubeconfig=none needs --control-kubeconfig: say which cluster holds the machines".to_owned(),
+        );
+    }
+    if clusters.limit().1 == 0 && clusters.kube_api_burst.complaint().is_none() {
+        found.push("--kube-api-burst must be above zero: with 0 no client can be made that sends anything".to_owned());
+    }
+    if common.idle.contention_profiling && !common.listening.profiling {
+        found.push("--contention-profiling needs --profiling".to_owned());
+    }
+    if let Err(error) = media_type::check(&common.idle.kube_api_content_type) {
+        found.push(format!("--kube-api-content-type must be a media type such as application/json: {error}"));
+    }
+    if common.election.leader_elect {
+        check_election(&common.election, found);
+    }
+}
+
+fn check_election(election: &Election, found: &mut Vec<String>) {
+    let lock = &election.leader_elect_resource_lock;
+    if lock != "leases" {
+        found.push(format!("--leader-elect-resource-lock must be leases, and {lock:?} is not"));
+    }
+    let named = [
+        ("--leader-elect-lease-duration", election.leader_elect_lease_duration),
+        ("--leader-elect-renew-deadline", election.leader_elect_renew_deadline),
+        ("--leader-elect-retry-period", election.leader_elect_retry_period),
+    ];
+    let before = found.len();
+    found.extend(
+        named
+            .iter()
+            .filter(|(_, duration)| duration.as_nanos() <= 0)
+            .map(|(name, duration)| format!("{name} must be above zero, and {duration} is not")),
+    );
+    if found.len() > before {
+        return; // zero or less is shorter than anything: said once is enough
+    }
+    let [(lease_name, lease), (renew_name, renew), (retry_name, retry)] = named;
+    if lease <= renew {
+        found.push(format!("{lease_name} ({lease}) must be longer than {renew_name} ({renew})"));
+    }
+    if renew.to_std() <= retry.to_std().mul_f64(1.2) {
+        found.push(format!("{renew_name} ({renew}) must be longer than 1.2 times {retry_name} ({retry})"));
+    }
+}
+
+fn check_machine(machine: &MachineFlags, found: &mut Vec<String>) {
+    found.extend(machine.safety.contradiction());
+    check_driver(&machine.driver, found);
+}
+
+fn check_driver(driver: &DriverFlags, found: &mut Vec<String>) {
+    match (&driver.driver_endpoint, &driver.provider) {
+        (Some(Endpoint::MutualTls { .. }), _) if driver.tls().is_none() => found.push(
+            "--driver-endpoint=tcp+mtls://… needs --driver-ca-file, --driver-cert-file and --driver-key-file"
+                .to_owned(),
+        ),
+        (None, Some(provider)) if provider != virtual_cloud::PROVIDER => found.push(format!(
+            "--provider={provider} needs --driver-endpoint: built in is only {}",
+            virtual_cloud::PROVIDER
+        )),
+        _ => {}
+    }
+}
+
+/// All complaints as one text; `None` when there is nothing to complain about.
+pub(crate) fn summary(complaints: &[String]) -> Option<String> {
+    match complaints {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(format!("{} things are wrong with the flags:\n  {}", several.len(), several.join("\n  "))),
+    }
+}
