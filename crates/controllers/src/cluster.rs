@@ -29,7 +29,7 @@ use crate::safety::{Safety, Sight};
 pub struct Cluster {
     /// The namespace of the control cluster that is looked after.
     pub namespace: String,
-    /// Writes to the control cluster.
+    /// The machine controller's way to the control cluster.
     pub control: Client,
     /// The cluster that nodes join, unless Millwright runs without one.
     pub target: Option<Target>,
@@ -41,8 +41,10 @@ pub struct Cluster {
     pub secrets: Cache<SecretView>,
     /// The data of those that a class names.
     pub credentials: Credentials,
-    /// All of the above, for the gate that opens when they have synced.
+    /// Everything that is cached, whoever needs it.
     pub caches: Caches,
+    /// What the machine controller's half has to have seen before it acts.
+    pub needed: Caches,
     /// The manager's half, unless this process runs without it.
     pub fleet: Option<Arc<Fleet>>,
     /// What the cloud has said of each machine's VM.
@@ -61,9 +63,9 @@ pub struct Cluster {
     pub sight: Sight,
     /// The loops that keep mistakes from costing machines.
     pub safety: Safety,
-    /// Whether we may act.
+    /// Whether the machine controller's half may act.
     pub leadership: Leadership,
-    /// Where Events go.
+    /// Where the machine controller's Events go.
     pub events: EventSink,
     /// Limits and periods.
     pub policy: Arc<Policy>,
@@ -78,7 +80,7 @@ pub struct Cluster {
 /// The cluster that nodes join.
 #[derive(Clone)]
 pub struct Target {
-    /// Reads and writes there.
+    /// The machine controller's way there.
     pub client: Client,
     /// All its Nodes.
     pub nodes: Cache<NodeView>,

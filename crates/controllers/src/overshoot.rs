@@ -174,13 +174,13 @@ async fn write(cluster: &Cluster, fleet: &Fleet, edit: &Edit, versions: &mut Ver
     guard(&mut patch, edit.uid.as_str(), based_on);
     let written = match edit.kind {
         Kind::Set => {
-            let answer: MachineSet = send(cluster, edit, &patch).await?;
+            let answer: MachineSet = send(cluster, fleet, edit, &patch).await?;
             let written = version(&answer);
             fleet.sets.wrote(answer);
             written
         }
         Kind::Deployment => {
-            let answer: MachineDeployment = send(cluster, edit, &patch).await?;
+            let answer: MachineDeployment = send(cluster, fleet, edit, &patch).await?;
             let written = version(&answer);
             fleet.deployments.wrote(answer);
             written
@@ -190,14 +190,14 @@ async fn write(cluster: &Cluster, fleet: &Fleet, edit: &Edit, versions: &mut Ver
     Ok(())
 }
 
-async fn send<K>(cluster: &Cluster, edit: &Edit, patch: &Value) -> Result<K, Trouble>
+async fn send<K>(cluster: &Cluster, fleet: &Fleet, edit: &Edit, patch: &Value) -> Result<K, Trouble>
 where
     K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
         + Clone
         + std::fmt::Debug
         + serde::de::DeserializeOwned,
 {
-    let api: Api<K> = Api::namespaced(cluster.control.clone(), &cluster.namespace);
+    let api: Api<K> = Api::namespaced(fleet.clients.control.clone(), &cluster.namespace);
     let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
     let answer = match edit.part {
         Part::Metadata => api.patch(&edit.name, &parameters, &patch).await,

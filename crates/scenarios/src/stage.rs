@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::names::events::components;
 use api::{Machine, MachineClass, MachinePhase};
-use controllers::wiring::{Parts, start};
+use controllers::wiring::{Clients, Half, Halves, Parts, start};
 use controllers::{Cluster, Drivers};
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use kube::Api;
@@ -280,23 +280,20 @@ impl Stage {
         tasks.spawn("events", async move {
             writer.run(stop).await;
         });
+        let half = Half { clients: Clients::one(&client), leadership, events, metrics, concurrency: 10 };
         let cluster = start(Parts {
             namespace: self.namespace.clone(),
-            control: client.clone(),
-            control_core: client.clone(),
-            target: Some(client),
+            halves: Halves::Both { machines: half.clone(), fleet: half },
+            watches: Clients::one(&client),
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(self.cloud.clone())),
-            leadership,
-            events,
             policy: self.policy.clone(),
-            concurrency: 10,
             driver_places: 10,
-            metrics,
             clock: clock.clone(),
             random: random.fork(),
             tasks: tasks.clone(),
             listener: None,
-        });
+        })
+        .map_err(|error| Broken::Promise(error.to_string()))?;
         Ok(Process { cluster, tasks })
     }
 }

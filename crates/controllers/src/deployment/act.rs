@@ -150,7 +150,7 @@ impl<'a> Acting<'a> {
     where
         K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
     {
-        Api::namespaced(self.cluster.control.clone(), self.deployment.namespace())
+        Api::namespaced(self.fleet.clients.control.clone(), self.deployment.namespace())
     }
 
     async fn write(&mut self, changes: &Value, part: Part, step: &Step) -> Result<(), Stumble> {
@@ -181,7 +181,7 @@ impl<'a> Acting<'a> {
         let request = Request::new(url)
             .create(&PostParams::default(), body)
             .map_err(|error| stumble(&format!("make set {set:?}"), &kube::Error::BuildRequest(error)))?;
-        match self.cluster.control.request::<MachineSet>(request).await {
+        match self.fleet.clients.control.request::<MachineSet>(request).await {
             Ok(answer) => self.fleet.sets.wrote(answer),
             Err(error) => {
                 let trouble = Trouble::of(&error);
@@ -255,8 +255,8 @@ impl<'a> Acting<'a> {
     }
 
     async fn write_nodes(&mut self, edits: Vec<&NodeEdit>) {
-        let Some(target) = &self.cluster.target else { return };
-        let api: Api<NodeView> = Api::all(target.client.clone());
+        let (Some(target), Some(client)) = (&self.cluster.target, &self.fleet.clients.target) else { return };
+        let api: Api<NodeView> = Api::all(client.clone());
         let write = |edit: &'_ NodeEdit| {
             let (api, name, patch) = (api.clone(), edit.name.clone(), body(edit));
             async move { (api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await, name) }

@@ -4,14 +4,13 @@ use api::view::NodeView;
 use api::{Machine, MachineDeployment, MachineSet};
 use plan::Policy;
 use runtime::cache::{Cache, Caches, Feed};
-use runtime::events::EventSink;
-use runtime::lease::Leadership;
 use runtime::queue::{Coalesced, Queue, RetryPolicy};
-use runtime::{Clock, Expectations, Metrics, Random};
+use runtime::{Clock, Expectations, Random};
 
 use super::Fleet;
 use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
 use crate::machineset::Memory;
+use crate::wiring::Half;
 use crate::{deployment, machineset, overshoot};
 
 /// A fleet whose caches are still to be fed.
@@ -27,24 +26,26 @@ pub(crate) struct FleetFeeds {
 }
 
 /// What a fleet is made from.
+#[derive(Clone, Copy)]
 pub(crate) struct FleetParts<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) policy: &'a Policy,
-    pub(crate) leadership: Leadership,
-    pub(crate) events: EventSink,
-    pub(crate) metrics: &'a Metrics,
+    pub(crate) half: &'a Half,
     pub(crate) clock: &'a Clock,
     pub(crate) random: &'a Random,
 }
 
 impl Declared {
-    pub(crate) fn of(parts: FleetParts<'_>, caches: &mut Caches) -> Self {
-        let FleetParts { namespace, policy, leadership, events, metrics, clock, random } = parts;
+    /// Adds its own caches to those that are `needed` anyway.
+    pub(crate) fn of(parts: FleetParts<'_>, mut needed: Caches) -> Self {
+        let FleetParts { namespace, policy, half, clock, random } = parts;
+        let metrics = &half.metrics;
         let (sets, set_feed) =
             Cache::<MachineSet>::builder().namespace(namespace).index(SETS_BY_OWNER).index(ORPHAN_SETS).build();
         let (deployments, deployment_feed) = Cache::<MachineDeployment>::builder().namespace(namespace).build();
-        caches.add(&sets);
-        caches.add(&deployments);
+        needed.add(&sets);
+        needed.add(&deployments);
+        metrics.follow_caches(&needed);
         let set_queue = Queue::new("machineset", RetryPolicy::default(), metrics, random);
         let deployment_queue = Queue::new("machinedeployment", RetryPolicy::default(), metrics, random);
         let overshoot_queue = Queue::new("machinesafetyovershooting", RetryPolicy::default(), metrics, random);
@@ -60,8 +61,10 @@ impl Declared {
             set_queue,
             deployment_queue,
             overshoot_queue,
-            leadership,
-            events,
+            needed,
+            clients: half.clients.clone(),
+            leadership: half.leadership.clone(),
+            events: half.events.clone(),
         };
         Self { fleet, feeds: FleetFeeds { sets: set_feed, deployments: deployment_feed } }
     }

@@ -1,7 +1,7 @@
 //! The manager's half: sets and deployments, and who wakes them.
 //!
 //! It shares the caches of machines and nodes with the machine controller's half, and nothing else: queues, leadership and
-//! expectations are its own, so that either half can run in a process without the other (`wiring::Scope`).
+//! expectations are its own, so that either half can run in a process without the other (`wiring::Halves`).
 //!
 //! A hundred machines of one set becoming ready within a second are a hundred reasons to look at the set, and one look would do. So
 //! both queues are fed through [`Coalesced`]: the first event at once, then at most one look per `Policy::fleet_interval`.
@@ -9,7 +9,7 @@
 mod declare;
 
 use api::{MachineDeployment, MachineSet};
-use runtime::cache::Cache;
+use runtime::cache::{Cache, Caches};
 use runtime::events::EventSink;
 use runtime::lease::Leadership;
 use runtime::queue::{Coalesced, Queue};
@@ -18,6 +18,7 @@ use runtime::{Expectations, Key, Random};
 pub(crate) use declare::{Declared, FleetParts};
 
 use crate::machineset::Memory;
+use crate::wiring::Clients;
 
 /// What sets and deployments are looked after with.
 pub struct Fleet {
@@ -41,6 +42,10 @@ pub struct Fleet {
     pub expectations: Expectations,
     /// What sets remember of requests that did not go through.
     pub memory: Memory,
+    /// What this half has to have seen before it acts.
+    pub needed: Caches,
+    /// This half's ways to the API servers.
+    pub clients: Clients,
     /// Whether this half may act.
     pub leadership: Leadership,
     /// Where Events go; `speaking_as` whoever says something.

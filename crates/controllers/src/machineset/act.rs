@@ -272,11 +272,11 @@ impl<'a> Acting<'a> {
     }
 
     fn machines(&self) -> Api<Machine> {
-        Api::namespaced(self.cluster.control.clone(), self.seen.set.namespace())
+        Api::namespaced(self.fleet.clients.control.clone(), self.seen.set.namespace())
     }
 
     fn sets(&self) -> Api<MachineSet> {
-        Api::namespaced(self.cluster.control.clone(), self.seen.set.namespace())
+        Api::namespaced(self.fleet.clients.control.clone(), self.seen.set.namespace())
     }
 
     fn machine_key(&self, name: &str) -> Key {

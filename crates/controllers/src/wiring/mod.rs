@@ -3,24 +3,22 @@
 //! Caches are declared first, then each controller says whose changes wake it (`machine::wake`), then the caches are fed; workers
 //! start once all of them have synced and, for a leader, have been read afresh after it won.
 //!
-//! There are two halves, as in the reference: the machine controller, and the manager of sets and deployments. One process runs
-//! both unless told otherwise ([`Scope`]), and then they share the caches of machines and nodes.
+//! There are two halves, as in the reference: the machine controller, and the manager of sets and deployments ([`Halves`]). A process
+//! that runs both shares the caches of machines and nodes between them, and nothing else: each begins when it leads.
 
+mod begin;
 mod feeds;
-mod scope;
+mod half;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass};
 use kube::Client;
 use plan::Policy;
 use runtime::cache::{Cache, Caches, Feed};
-use runtime::events::EventSink;
-use runtime::lease::Leadership;
-use runtime::metrics::Metrics;
-use runtime::queue::{Queue, RetryPolicy, spawn_workers};
+use runtime::metrics::MetricsError;
+use runtime::queue::{Queue, RetryPolicy};
 use runtime::{Clock, Entropy, Key, Random, Tasks};
 
 use crate::cluster::{Cluster, Target};
@@ -36,36 +34,26 @@ use crate::indexes::{
 };
 use crate::knowledge::Knowledge;
 use crate::permits::Permits;
-use crate::safety::{self, Safety, Sight};
+use crate::safety::{Safety, Sight};
 use crate::tokens::Tokens;
-use crate::{Drivers, Listener, deployment, machine, machineset, overshoot};
+use crate::{Drivers, Listener, machine};
 use feeds::Feeder;
-pub use scope::Scope;
+pub use half::{Clients, Half, Halves};
 
-/// What a machine controller is made from.
+/// What the controllers of one cluster are made from.
 pub struct Parts {
     /// The namespace of the control cluster to look after.
     pub namespace: String,
-    /// The control cluster, for our own kinds.
-    pub control: Client,
-    /// The control cluster, for Secrets: with a bucket of its own, so that reading them never holds up a Machine.
-    pub control_core: Client,
-    /// The cluster that nodes join; `None` to run without one.
-    pub target: Option<Client>,
+    /// Who acts, and with what.
+    pub halves: Halves,
+    /// How the caches are filled.
+    pub watches: Clients,
     /// The drivers at hand.
     pub drivers: Drivers,
-    /// Whether we may act.
-    pub leadership: Leadership,
-    /// Where Events go.
-    pub events: EventSink,
     /// Limits and periods.
     pub policy: Policy,
-    /// How many machines are worked on at once (`--concurrent-syncs`).
-    pub concurrency: usize,
     /// How many driver calls run at once for one credential.
     pub driver_places: usize,
-    /// Where measurements go.
-    pub metrics: Metrics,
     /// The time.
     pub clock: Clock,
     /// Randomness for jitter.
@@ -76,96 +64,82 @@ pub struct Parts {
     pub listener: Option<Listener>,
 }
 
-impl Parts {
-    fn for_the_fleet(&self) -> FleetParts<'_> {
-        FleetParts {
-            namespace: &self.namespace,
-            policy: &self.policy,
-            leadership: self.leadership.clone(),
-            events: self.events.clone(),
-            metrics: &self.metrics,
-            clock: &self.clock,
-            random: &self.random,
-        }
-    }
-}
-
-/// Starts all controllers. They list and watch at once, and act as soon as they lead and have seen everything.
-pub fn start(parts: Parts) -> Arc<Cluster> {
-    start_scope(parts, Scope::Everything)
-}
-
-/// Starts the controllers of this scope.
-pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
+/// Starts the controllers. They list and watch at once, and act as soon as they lead and have seen everything.
+pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let feeder = Feeder { clock: parts.clock.clone(), random: parts.random.clone(), tasks: parts.tasks.clone() };
-    let queue = Queue::new("machine", RetryPolicy::default(), &parts.metrics, &parts.random);
+    let (runs_machines, half) = (parts.halves.has_machines(), parts.halves.machines()?);
+    let queue = Queue::new("machine", RetryPolicy::default(), &half.metrics, &parts.random);
     let knowledge = Knowledge::default();
-    let safety = Safety::new(&parts.policy.safety, &parts.metrics, &parts.clock, &parts.random);
-    let mut caches = Caches::new();
+    let safety = Safety::new(&parts.policy.safety, &half.metrics, &parts.clock, &parts.random);
+    let mut needed = Caches::new();
 
     let (machines, mut machine_feed) = machine_cache(&parts.namespace);
     let (classes, mut class_feed) =
         Cache::<MachineClass>::builder().namespace(&parts.namespace).index(CLASSES_BY_SECRET).build();
     let (secrets, mut secret_feed) = Cache::<SecretView>::builder().namespace(&parts.namespace).metadata_only().build();
-    caches.add(&machines);
-    if scope.has_machines() {
-        caches.add(&classes);
-        caches.add(&secrets);
+    needed.add(&machines);
+    let mut nodes = parts.watches.target.clone().map(|client| {
+        let (nodes, feed) = node_cache();
+        needed.add(&nodes);
+        (nodes, feed, client)
+    });
+    let needed_by_fleet = needed.clone();
+    if runs_machines {
+        needed.add(&classes);
+        needed.add(&secrets);
     }
-    let mut declared = scope.has_fleet().then(|| Declared::of(parts.for_the_fleet(), &mut caches));
-    let credentials = Credentials::new(parts.control_core.clone(), secrets.clone());
+    let mut declared = parts.halves.fleet().map(|half| {
+        let Parts { namespace, policy, clock, random, .. } = &parts;
+        Declared::of(FleetParts { namespace, policy, half, clock, random }, needed_by_fleet)
+    });
+    let credentials = Credentials::new(half.clients.control_core.clone(), secrets.clone());
 
     let policy = Arc::new(parts.policy.clone());
     let seen = Seen { machines: &machines, classes: &classes, credentials: &credentials, sight: &safety.sight };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);
-    let gate = gate(&parts, &policy, seen, &knowledge, &queue, &journal);
-    let mut joined = parts.target.map(|client| {
-        let (nodes, feed) = node_cache();
-        caches.add(&nodes);
-        (Target { client, nodes }, feed)
-    });
-    let custody = Arc::new(Custody::new(parts.control_core.clone(), &parts.metrics, &parts.random));
-    if scope.has_machines() {
+    let gate = gate(&parts, &half, &policy, seen, &knowledge, &queue, &journal);
+    let custody = Arc::new(Custody::new(half.clients.control_core.clone(), &half.metrics, &parts.random));
+    if runs_machines {
         custody::wake::on_machines(&mut machine_feed, &custody, &classes);
         custody::wake::on_classes(&mut class_feed, &custody, &secrets);
         custody::wake::on_secrets(&mut secret_feed, &custody, &classes);
         machine::wake::on_machines(&mut machine_feed, &queue, &machines, &gate);
         machine::wake::on_classes(&mut class_feed, &queue, &machines);
         machine::wake::on_secrets(&mut secret_feed, &queue, &machines, &classes, &credentials);
-        if let Some((_, feed)) = &mut joined {
+        if let Some((_, feed, _)) = &mut nodes {
             machine::wake::on_nodes(feed, &queue, &machines, &parts.namespace);
         }
-        safety.listen(&mut machine_feed, joined.as_mut().map(|(_, feed)| feed));
-        feeder.feed("machineclasses", class_feed, parts.control.clone());
-        feeder.feed("secrets", secret_feed, parts.control_core.clone());
+        safety.listen(&mut machine_feed, nodes.as_mut().map(|(_, feed, _)| feed));
+        feeder.feed("machineclasses", class_feed, parts.watches.control.clone());
+        feeder.feed("secrets", secret_feed, parts.watches.control_core.clone());
+        half.metrics.follow_caches(&needed);
     }
     if let Some(declared) = &mut declared {
-        declared.listen(&machines, &mut machine_feed, joined.as_mut().map(|(_, feed)| feed));
+        declared.listen(&machines, &mut machine_feed, nodes.as_mut().map(|(_, feed, _)| feed));
     }
     let fleet = declared.map(|declared| {
-        feeder.feed("machinesets", declared.feeds.sets, parts.control.clone());
-        feeder.feed("machinedeployments", declared.feeds.deployments, parts.control.clone());
+        feeder.feed("machinesets", declared.feeds.sets, parts.watches.control.clone());
+        feeder.feed("machinedeployments", declared.feeds.deployments, parts.watches.control.clone());
         Arc::new(declared.fleet)
     });
-    let target = joined.map(|(target, feed)| {
-        feeder.feed("nodes", feed, target.client.clone());
-        target
+    let target = nodes.map(|(nodes, feed, watch)| {
+        feeder.feed("nodes", feed, watch.clone());
+        Target { client: half.clients.target.clone().unwrap_or(watch), nodes }
     });
-    feeder.feed("machines", machine_feed, parts.control.clone());
+    feeder.feed("machines", machine_feed, parts.watches.control.clone());
 
-    parts.metrics.follow_caches(&caches);
-    let drained = target.as_ref().filter(|_| scope.has_machines());
-    let drains =
-        drained.map(|target| drains(target, &gate, &parts.leadership, &queue, &policy, &parts.metrics, &feeder));
+    let drained = target.as_ref().filter(|_| runs_machines);
+    let drains = drained.map(|target| drains(target, &gate, &half, &queue, &policy, &feeder));
     let cluster = Arc::new(Cluster {
         namespace: parts.namespace,
-        control: parts.control,
+        control: half.clients.control,
         target,
         machines,
         classes,
         secrets,
         credentials,
-        caches,
+        caches: fleet.as_ref().map_or_else(|| needed.clone(), |fleet| needed.with(&fleet.needed)),
+        needed,
         fleet,
         knowledge,
         gate,
@@ -175,15 +149,20 @@ pub fn start_scope(parts: Parts, scope: Scope) -> Arc<Cluster> {
         queue,
         sight: safety.sight.clone(),
         safety,
-        leadership: parts.leadership,
-        events: parts.events,
+        leadership: half.leadership,
+        events: half.events,
         policy,
         clock: parts.clock,
         tasks: parts.tasks,
         journal,
     });
-    cluster.tasks.spawn("machine controller", begin(cluster.clone(), scope, parts.concurrency));
-    cluster
+    if runs_machines {
+        cluster.tasks.spawn("machine controller", begin::machines(cluster.clone(), half.concurrency));
+    }
+    if let (Some(fleet), Some(half)) = (&cluster.fleet, parts.halves.fleet()) {
+        cluster.tasks.spawn("manager", begin::fleet(cluster.clone(), fleet.clone(), half.concurrency));
+    }
+    Ok(cluster)
 }
 
 /// What a driver call is put together from.
@@ -197,6 +176,7 @@ struct Seen<'a> {
 
 fn gate(
     parts: &Parts,
+    half: &Half,
     policy: &Arc<Policy>,
     seen: Seen<'_>,
     knowledge: &Knowledge,
@@ -211,13 +191,13 @@ fn gate(
         machines: seen.machines.clone(),
         classes: seen.classes.clone(),
         credentials: seen.credentials.clone(),
-        tokens: parts.target.as_ref().map(tokens),
+        tokens: half.clients.target.as_ref().map(tokens),
         sight: seen.sight.clone(),
         knowledge: knowledge.clone(),
-        leadership: parts.leadership.clone(),
+        leadership: half.leadership.clone(),
         queue: queue.clone(),
         journal: journal.clone(),
-        metrics: parts.metrics.clone(),
+        metrics: half.metrics.clone(),
         clock: parts.clock.clone(),
         random: parts.random.clone(),
         tasks: parts.tasks.clone(),
@@ -228,22 +208,14 @@ fn node_cache() -> (Cache<NodeView>, Feed<NodeView>) {
     Cache::<NodeView>::builder().index(NODES_BY_MACHINE).quiet(NodeView::differs_only_in_heartbeats).build()
 }
 
-fn drains(
-    target: &Target,
-    gate: &Gate,
-    leadership: &Leadership,
-    queue: &Queue<Key>,
-    policy: &Policy,
-    metrics: &Metrics,
-    feeder: &Feeder,
-) -> Drains {
+fn drains(target: &Target, gate: &Gate, half: &Half, queue: &Queue<Key>, policy: &Policy, feeder: &Feeder) -> Drains {
     Drains::new(DrainsParts {
         client: target.client.clone(),
         gate: gate.clone(),
-        leadership: leadership.clone(),
+        leadership: half.leadership.clone(),
         queue: queue.clone(),
         caps: policy.drain.caps,
-        metrics,
+        metrics: &half.metrics,
         clock: feeder.clock.clone(),
         random: feeder.random.clone(),
         tasks: feeder.tasks.clone(),
@@ -259,70 +231,4 @@ fn machine_cache(namespace: &str) -> (Cache<Machine>, Feed<Machine>) {
         .index(ORPHAN_MACHINES)
         .index(MACHINES_BY_DEPLOYMENT)
         .build()
-}
-
-/// Waits until acting is safe, then works until asked to stop.
-async fn begin(cluster: Arc<Cluster>, scope: Scope, concurrency: usize) {
-    let ready = async {
-        report_while_waiting(&cluster, cluster.caches.all_synced()).await?;
-        if cluster.leadership.wait_until_leading().await.is_err() {
-            return Ok(false);
-        }
-        // The caches of a standby may lag behind the last writes of the leader before us.
-        cluster.caches.refresh_all().await?;
-        Ok::<_, runtime::cache::Stopped>(true)
-    };
-    let stopping = cluster.tasks.stopping();
-    let ready = tokio::select! {
-        biased;
-        () = stopping.cancelled() => return,
-        ready = ready => ready,
-    };
-    if !matches!(ready, Ok(true)) {
-        return;
-    }
-    tracing::info!(namespace = %cluster.namespace, machines = cluster.machines.len(), "all caches are up to date; beginning to work");
-    let tasks = &cluster.tasks;
-    if scope.has_machines() {
-        safety::begin(&cluster).await;
-        let worker = cluster.clone();
-        spawn_workers(tasks, cluster.queue.clone(), concurrency, move |key| machine::pass(worker.clone(), key));
-        // There are few of these, and nobody waits long for them.
-        let worker = cluster.clone();
-        spawn_workers(tasks, cluster.custody.classes.clone(), 2, move |key| custody::pass_class(worker.clone(), key));
-        let worker = cluster.clone();
-        spawn_workers(tasks, cluster.custody.secrets.clone(), 2, move |key| custody::pass_secret(worker.clone(), key));
-    }
-    if let Some(fleet) = &cluster.fleet {
-        let (worker, manager) = (cluster.clone(), fleet.clone());
-        spawn_workers(tasks, fleet.set_queue.clone(), concurrency, move |key| {
-            machineset::pass(worker.clone(), manager.clone(), key)
-        });
-        let (worker, manager) = (cluster.clone(), fleet.clone());
-        spawn_workers(tasks, fleet.deployment_queue.clone(), concurrency, move |key| {
-            deployment::pass(worker.clone(), manager.clone(), key)
-        });
-        let (worker, manager) = (cluster.clone(), fleet.clone());
-        fleet.overshoot_queue.add(overshoot::everything());
-        spawn_workers(tasks, fleet.overshoot_queue.clone(), 1, move |key| {
-            overshoot::pass(worker.clone(), manager.clone(), key)
-        });
-    }
-}
-
-/// Says, every half minute, what the start is waiting for: a controller that hangs in silence looks like one that works.
-async fn report_while_waiting<T>(cluster: &Cluster, work: impl Future<Output = T>) -> T {
-    const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
-    tokio::pin!(work);
-    loop {
-        tokio::select! {
-            biased;
-            done = &mut work => return done,
-            () = tokio::time::sleep(SAY_AGAIN_AFTER) => {
-                for sentence in cluster.caches.waiting_for() {
-                    tracing::info!("{sentence}");
-                }
-            }
-        }
-    }
 }

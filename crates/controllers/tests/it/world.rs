@@ -8,7 +8,7 @@ use apiserver::{Options, Server};
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use millwright_controllers::wiring::{Parts, start};
+use millwright_controllers::wiring::{Clients, Half, Halves, Parts, start};
 use millwright_controllers::{Cluster, Drivers};
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
@@ -168,24 +168,21 @@ impl World {
         tasks.spawn("events", async move {
             writer.run(stop).await;
         });
-        let client = self.client(agent);
+        let clients = Clients::one(&self.client(agent)).towards(target);
+        let half = Half { clients: clients.clone(), leadership, events, metrics: metrics.clone(), concurrency: 10 };
         let cluster = start(Parts {
             namespace: NAMESPACE.into(),
-            control: client.clone(),
-            control_core: client.clone(),
-            target,
+            halves: Halves::Both { machines: half.clone(), fleet: half },
+            watches: clients,
             drivers: Drivers::new().with("virtual", driver),
-            leadership,
-            events,
             policy: self.policy.clone(),
-            concurrency: 10,
             driver_places: 10,
-            metrics: metrics.clone(),
             clock: self.clock.clone(),
             random,
             tasks: tasks.clone(),
             listener: None,
-        });
+        })
+        .unwrap();
         Process { cluster, metrics, tasks }
     }
 

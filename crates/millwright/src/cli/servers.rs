@@ -6,7 +6,6 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use controllers::wiring::Scope;
 
 use super::both::Common;
 use super::values::{Places, Port};
@@ -83,21 +82,12 @@ impl Servers {
         self.machine.iter().fold(policy, |policy, half| half.flags.apply(policy))
     }
 
-    /// Which controllers run.
-    pub(crate) fn scope(&self) -> Scope {
-        match (&self.manager, &self.machine) {
-            (Some(_), None) => Scope::Fleet,
-            (None, Some(_)) => Scope::Machines,
-            _ => Scope::Everything,
-        }
-    }
-
     /// The name the process goes by towards API servers.
     pub(crate) fn name(&self) -> &'static str {
-        match self.scope() {
-            Scope::Fleet => "machine-controller-manager",
-            Scope::Machines => "machine-controller",
-            Scope::Everything => "millwright",
+        match (&self.manager, &self.machine) {
+            (Some(_), None) => "machine-controller-manager",
+            (None, Some(_)) => "machine-controller",
+            _ => "millwright",
         }
     }
 }

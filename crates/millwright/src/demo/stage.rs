@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use api::names::events::components;
 use apiserver::{Options, Server};
-use controllers::wiring::{Parts, start};
+use controllers::wiring::{Clients, Half, Halves, Parts, start};
 use controllers::{Cluster, Drivers, Listener};
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
@@ -89,23 +89,26 @@ impl Stage {
         });
 
         let person = client("you");
-        let cluster = start(Parts {
-            namespace: NAMESPACE.into(),
-            control: controller.clone(),
-            control_core: controller.clone(),
-            target: Some(controller),
-            drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud.clone())),
+        let half = Half {
+            clients: Clients::one(&controller),
             leadership: Leadership::unguarded(),
             events,
-            policy: brief_policy(),
-            concurrency: 10,
-            driver_places: 10,
             metrics: metrics.clone(),
+            concurrency: 10,
+        };
+        let cluster = start(Parts {
+            namespace: NAMESPACE.into(),
+            halves: Halves::Both { machines: half.clone(), fleet: half },
+            watches: Clients::one(&controller),
+            drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud.clone())),
+            policy: brief_policy(),
+            driver_places: 10,
             clock,
             random,
             tasks: tasks.clone(),
             listener: Some(listener),
-        });
+        })
+        .context("failed to set up metrics")?;
         Ok(Self { server: server.clone(), cloud, cluster, person, tasks })
     }
 

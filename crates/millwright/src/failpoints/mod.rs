@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use controllers::wiring::{Clients, Half, Parts};
 use parking_lot::Mutex;
 
 /// Where to die, and what was passed on the way. Clones are the same.
@@ -40,6 +41,20 @@ impl Failpoints {
         let deadly = std::env::var("MILLWRIGHT_FAILPOINT").ok().filter(|point| !point.is_empty());
         let log = std::env::var_os("MILLWRIGHT_FAILPOINT_LOG").map(PathBuf::from);
         Self(Arc::new(State { deadly, log, ..State::default() }))
+    }
+
+    /// Controllers whose effects can be deadly.
+    pub(crate) fn guard(&self, parts: Parts) -> Parts {
+        let guarded = |clients: Clients| Clients {
+            control: self.guard_client(clients.control),
+            control_core: self.guard_client(clients.control_core),
+            target: clients.target.map(|client| self.guard_client(client)),
+        };
+        Parts {
+            halves: parts.halves.map(|half| Half { clients: guarded(half.clients.clone()), ..half }),
+            drivers: parts.drivers.wrapped(|driver| self.guard_driver(driver)),
+            ..parts
+        }
     }
 
     /// Lets an effect happen, unless this is where to die. `happened` tells from the answer whether it did.

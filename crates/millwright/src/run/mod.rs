@@ -5,6 +5,7 @@
 //! is not there or a flag that makes no sense, ends it with one sentence.
 
 mod drivers;
+mod post;
 mod process;
 mod waiting;
 

@@ -87,12 +87,12 @@ async fn a_second_replica_waits_until_the_first_is_gone() {
         "--leader-elect-retry-period=500ms",
     ];
     let mut first = Program::start(&arguments);
-    first.says(&["beginning to work"]);
+    first.says(&["beginning to work", "machine controller"]);
     let leader = holder(&server);
     let mut second = Program::start(&arguments);
     second.says(&["lease"]);
     assert_eq!(holder(&server), leader);
     first.kill();
-    second.says(&["beginning to work"]);
+    second.says(&["beginning to work", "machine controller"]);
     assert_ne!(holder(&server), leader);
 }

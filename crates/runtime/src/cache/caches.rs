@@ -85,6 +85,22 @@ impl Caches {
         self.members.push(newcomer);
     }
 
+    /// The members of both groups, each once. From now on they warn each other too.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let newcomers: Vec<_> = other.members.iter().filter(|member| !self.has(member)).cloned().collect();
+        let strangers: Vec<_> = self.members.iter().filter(|member| !other.has(member)).collect();
+        for (newcomer, member) in newcomers.iter().flat_map(|one| strangers.iter().map(move |other| (one, other))) {
+            member.meet(Arc::downgrade(newcomer));
+            newcomer.meet(Arc::downgrade(member));
+        }
+        Self { members: [self.members.clone(), newcomers].concat() }
+    }
+
+    fn has(&self, member: &Arc<dyn Member>) -> bool {
+        self.members.iter().any(|here| std::ptr::addr_eq(Arc::as_ptr(here), Arc::as_ptr(member)))
+    }
+
     /// Returns once every kind has been read completely.
     pub async fn all_synced(&self) -> Result<(), Stopped> {
         join_all(self.members.iter().map(|member| member.synced())).await.into_iter().collect()

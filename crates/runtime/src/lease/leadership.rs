@@ -84,6 +84,12 @@ impl Leadership {
         Self { clock: Clock::system(), standing: None }
     }
 
+    /// The right of whoever is not run here: it never holds.
+    pub fn never() -> Self {
+        let (_, standing) = watch::channel(Standing::Over(Loss::Stopped));
+        Self::guarded(Clock::system(), standing)
+    }
+
     pub(super) fn guarded(clock: Clock, standing: watch::Receiver<Standing>) -> Self {
         Self { clock, standing: Some(standing) }
     }
@@ -235,6 +241,14 @@ mod tests {
         drop(election);
         let leadership = Leadership::guarded(Clock::system(), receive);
         assert_eq!(leadership.wait_until_leading().await, Err(NotLeading::Stopped));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_not_run_here_never_holds_the_right_and_waits_for_nothing() {
+        let leadership = Leadership::never();
+        assert_eq!(leadership.check(), Err(NotLeading::Stopped));
+        assert_eq!(leadership.wait_until_leading().await, Err(NotLeading::Stopped));
+        assert_eq!(leadership.lost().await, NotLeading::Stopped);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::{Machine, MachinePhase};
 use apiserver::{Options, Server};
 use controllers::Drivers;
-use controllers::wiring::{Parts, start};
+use controllers::wiring::{Clients, Half, Halves, Parts, start};
 use driver::Method;
 use kube::Api;
 use kube::api::PostParams;
@@ -81,23 +81,27 @@ impl World {
             &random,
             &self.metrics,
         );
-        start(Parts {
-            namespace: NAMESPACE.into(),
-            control: self.client("controller"),
-            control_core: self.client("controller"),
-            target: Some(self.client("controller")),
-            drivers: Drivers::only(Arc::new(driver)),
+        let clients = Clients::one(&self.client("controller"));
+        let machines = Half {
+            clients: clients.clone(),
             leadership: Leadership::unguarded(),
             events,
-            policy: Policy::default(),
-            concurrency: 10,
-            driver_places: 10,
             metrics: Metrics::new().unwrap(),
+            concurrency: 10,
+        };
+        start(Parts {
+            namespace: NAMESPACE.into(),
+            halves: Halves::Machines(machines),
+            watches: clients,
+            drivers: Drivers::only(Arc::new(driver)),
+            policy: Policy::default(),
+            driver_places: 10,
             clock: self.clock.clone(),
             random,
             tasks: tasks.clone(),
             listener: None,
-        });
+        })
+        .unwrap();
         tasks
     }
 
