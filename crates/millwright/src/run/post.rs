@@ -110,6 +110,7 @@ impl Post {
         let metrics = Metrics::new().context("failed to set up metrics")?;
         let events = tell(role, setting, &metrics, telling);
         let (leadership, elector) = stand(role, setting, &metrics, &events)?;
+        leadership.show(&metrics).context("failed to set up metrics")?;
         let clients = setting.clients(&metrics, [role.component(); 3]);
         Ok(Self { half: Half { clients, leadership, events, metrics, concurrency }, elector })
     }

@@ -19,10 +19,12 @@
 //! | `record` | what to do about a record, given what was seen of it: pure |
 //! | `elector` | the loop that reads, writes and waits |
 //! | `leadership` | the handle everyone else holds |
+//! | `shown` | the same, as a number for whoever watches |
 
 mod elector;
 mod leadership;
 mod record;
+mod shown;
 mod timing;
 
 pub use elector::{Candidacy, Elector, Ended};
