@@ -7,6 +7,8 @@ mod machine;
 mod manager;
 mod media_type;
 mod notes;
+#[cfg(test)]
+mod page;
 mod pflag;
 mod reading;
 #[cfg(test)]

@@ -42,17 +42,18 @@ pub(super) const HEADINGS: [&str; 10] = [
 pub(super) fn definition() -> Command {
     SERVERS.into_iter().fold(Arguments::command(), |all, (name, defaults)| {
         all.mut_subcommand(name, |command| {
-            let command = defaults
-                .iter()
-                .fold(command, |command, (id, value)| command.mut_arg(id, |arg| arg.default_value(*value)));
-            in_order(name, &command).args_override_self(true).next_line_help(true)
+            server(name, defaults, &command).args_override_self(true).next_line_help(true)
         })
     })
 }
 
-/// The same command with its flags in the order of [`HEADINGS`]: clap shows groups in the order in which it meets them.
-fn in_order(name: &'static str, command: &Command) -> Command {
-    let mut args: Vec<Arg> = command.get_arguments().cloned().map(|arg| readable(as_pflag(arg))).collect();
+/// The command with its own defaults, its flags in the order of [`HEADINGS`]: clap shows groups in the order in which it meets them.
+fn server(name: &'static str, defaults: &[(&str, &'static str)], command: &Command) -> Command {
+    let own = |arg: Arg| match defaults.iter().find(|(id, _)| arg.get_id() == id) {
+        Some((_, value)) => arg.default_value(*value),
+        None => arg,
+    };
+    let mut args: Vec<Arg> = command.get_arguments().cloned().map(|arg| readable(as_pflag(own(arg)))).collect();
     args.sort_by_key(|arg| HEADINGS.iter().position(|heading| arg.get_help_heading() == Some(heading)));
     let about = command.get_about().cloned().unwrap_or_default();
     Command::new(name).about(about).args(args)

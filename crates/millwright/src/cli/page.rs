@@ -1,0 +1,98 @@
+//! The tables of `docs/flags.md`, made from the flags themselves, so that the page cannot say what the program does not do.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use clap::{Arg, Command};
+
+use super::definition::{HEADINGS, SERVERS, default_of, definition};
+use super::{IDLE, NEW};
+
+const BEGIN: &str = "<!-- made from the program: UPDATE_PAGES=1 cargo test -p millwright the_page_of_flags -->\n";
+const END: &str = "<!-- end of what is made -->\n";
+
+/// The flags of all commands under each heading, in the order of help.
+fn tables() -> String {
+    let all = definition();
+    let commands: Vec<&Command> = SERVERS.iter().filter_map(|(name, _)| all.find_subcommand(name)).collect();
+    let mut page = String::new();
+    for heading in HEADINGS {
+        let mut rows: Vec<&Arg> = Vec::new();
+        let mut by_name: BTreeMap<&str, Vec<(&str, &Arg)>> = BTreeMap::new();
+        for command in &commands {
+            for arg in command.get_arguments().filter(|arg| arg.get_help_heading() == Some(heading)) {
+                let of_this_name = by_name.entry(arg.get_long().unwrap_or_default()).or_default();
+                if of_this_name.is_empty() {
+                    rows.push(arg);
+                }
+                of_this_name.push((command.get_name(), arg));
+            }
+        }
+        let about = match heading {
+            NEW => "\nThe reference does not have these.\n",
+            IDLE => {
+                "\nExisting manifests may carry these. They are read and checked as the reference does it, and the log says once that they change nothing. Why, is in the last column.\n"
+            }
+            _ => "",
+        };
+        let _ = write!(page, "\n## {heading}\n{about}\n| flag | default | of | meaning |\n| --- | --- | --- | --- |\n");
+        for arg in rows {
+            let name = arg.get_long().unwrap_or_default();
+            let known = by_name.get(name).map(Vec::as_slice).unwrap_or_default();
+            let _ = writeln!(page, "| {} | {} | {} | {} |", spelled(arg), defaults(known), of(known), meaning(arg));
+        }
+    }
+    page
+}
+
+fn spelled(arg: &Arg) -> String {
+    let short = arg.get_short().map(|letter| format!("`-{letter}`, ")).unwrap_or_default();
+    let value = arg.get_value_names().and_then(<[_]>::first).map(ToString::to_string).unwrap_or_default();
+    format!("{short}`--{} {value}`", arg.get_long().unwrap_or_default())
+}
+
+/// One default where all agree, and otherwise each half's; `run` has what its halves have.
+fn defaults(known: &[(&str, &Arg)]) -> String {
+    let quoted = |arg: &Arg| default_of(arg).filter(|text| !text.is_empty()).map(|text| format!("`{text}`"));
+    let halves: Vec<_> = known.iter().filter(|(command, _)| known.len() == 1 || *command != "run").collect();
+    let texts: Vec<String> = halves.iter().filter_map(|(_, arg)| quoted(arg)).collect();
+    match texts.as_slice() {
+        [manager, machine] if manager != machine => format!("{manager} (manager), {machine} (machine controller)"),
+        [text, ..] => text.clone(),
+        [] => String::new(),
+    }
+}
+
+fn of(known: &[(&str, &Arg)]) -> &'static str {
+    let has = |command| known.iter().any(|(name, _)| *name == command);
+    match (has("manager"), has("machine-controller")) {
+        (true, true) => "both",
+        (true, false) => "manager",
+        (false, true) => "machine controller",
+        (false, false) => "`run` only",
+    }
+}
+
+fn meaning(arg: &Arg) -> String {
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('\n', " ");
+    let meaning = help.split(" [default: ").next().unwrap_or_default();
+    meaning.replace('|', "\\|")
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "whoever changes a flag says by a variable that the page is to follow")]
+fn the_page_of_flags_says_what_the_program_knows() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/flags.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).expect("the mark where the tables begin");
+    let (_, after) = rest.split_once(END).expect("the mark where they end");
+    let right = format!("{before}{BEGIN}{}\n{END}{after}", tables());
+    if std::env::var("UPDATE_PAGES").is_ok() {
+        std::fs::write(path, &right).unwrap();
+    } else {
+        assert!(
+            page == right,
+            "docs/flags.md is out of date: run UPDATE_PAGES=1 cargo test -p millwright the_page_of_flags"
+        );
+    }
+}
