@@ -120,3 +120,31 @@ fn short(command: &Command, word: &str, letters: &str) -> Result<Read, Misspelt>
 pub(super) fn is_boolean(arg: &Arg) -> bool {
     arg.get_value_parser().type_id() == ValueParser::bool().type_id()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::definition::definition;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_line_that_is_spelled_out_stays_as_it_is(
+            line in prop::collection::vec(
+                prop_oneof![
+                    Just("--v"), Just("-v"), Just("-v=3"), Just("-v3"), Just("--leader_elect"), Just("--leader-elect=false"),
+                    Just("--namespace"), Just("--namespace=a=b"), Just("--name_space=x"), Just("--"), Just("-"), Just("stray"),
+                    Just("-h"), Just("--safety_up"), Just("-1"), Just("--=x"), Just("-port"), Just(""), Just("\u{e4}"),
+                ],
+                0..12,
+            ),
+        ) {
+            let all = definition();
+            let run = all.find_subcommand("run").unwrap();
+            if let Ok(once) = spelled_out(run, line.iter().map(OsString::from)) {
+                prop_assert!(once.iter().all(|flag| flag.to_string_lossy().starts_with("--")));
+                prop_assert_eq!(spelled_out(run, once.clone()), Ok(once));
+            }
+        }
+    }
+}

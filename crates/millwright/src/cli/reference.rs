@@ -359,3 +359,33 @@ fn an_election_that_is_off_has_no_rules() {
         ["run", "--leader-elect=false", "--leader-elect-resource-lock=endpoints", "--leader-elect-lease-duration=0"];
     assert_eq!(line(&[&["millwright"], &flags[..]].concat()).unwrap().complaints, [""; 0]);
 }
+
+/// The words behind each `args:` of a manifest, in the plain form in which ours are written.
+fn containers(manifest: &str) -> Vec<Vec<String>> {
+    let mut found: Vec<Vec<String>> = Vec::new();
+    let mut inside = false;
+    for line in manifest.lines().map(str::trim) {
+        match line.strip_prefix("- ") {
+            _ if line == "args:" => {
+                inside = true;
+                found.push(Vec::new());
+            }
+            Some(word) if inside => found.last_mut().unwrap().push(word.trim_matches('"').to_owned()),
+            _ => inside = false,
+        }
+    }
+    found
+}
+
+#[rstest]
+#[case(include_str!("../../../../deploy/one-process/deployment.yaml"), "run")]
+#[case(include_str!("../../../../deploy/two-processes/manager.yaml"), "manager")]
+#[case(include_str!("../../../../deploy/two-processes/machine-controller.yaml"), "machine-controller")]
+fn the_manifests_that_we_ship_are_understood(#[case] manifest: &str, #[case] command: &str) {
+    let containers = containers(manifest);
+    assert!(containers.iter().any(|words| words.first().is_some_and(|word| word == command)), "{containers:?}");
+    for words in containers {
+        let asked = line(&[&["millwright"], &words.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
+        assert_eq!(asked.unwrap().complaints, [""; 0]);
+    }
+}

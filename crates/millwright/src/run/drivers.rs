@@ -26,11 +26,7 @@ pub(super) async fn at_hand(
 ) -> anyhow::Result<Option<Drivers>> {
     let Some(endpoint) = &options.driver_endpoint else {
         let cloud = in_this_process(tasks, kubelets, clock, random);
-        let cloud: Arc<dyn Driver> = Arc::new(cloud);
-        return Ok(Some(match options.provider {
-            Some(_) => Drivers::only(cloud),
-            None => Drivers::new().with(virtual_cloud::PROVIDER, cloud),
-        }));
+        return Ok(Some(built_in(options.provider.as_deref(), Arc::new(cloud))));
     };
     let caller = Caller {
         name: concat!("millwright/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -44,6 +40,15 @@ pub(super) async fn at_hand(
     Ok((reached == Waited::Ready).then(|| Drivers::only(Arc::new(driver))))
 }
 
+/// The driver that is built in: for classes of its provider, or for all once `--provider` has named it. That there is none of another name was
+/// found out with the flags.
+fn built_in(provider: Option<&str>, cloud: Arc<dyn Driver>) -> Drivers {
+    match provider {
+        Some(_) => Drivers::only(cloud),
+        None => Drivers::new().with(virtual_cloud::PROVIDER, cloud),
+    }
+}
+
 /// The cloud in this process, with its kubelets if there is a cluster to join.
 fn in_this_process(tasks: &Tasks, kubelets: Option<kube::Client>, clock: &Clock, random: &Random) -> VirtualCloud {
     let now = clock.clone();
@@ -53,4 +58,22 @@ fn in_this_process(tasks: &Tasks, kubelets: Option<kube::Client>, clock: &Clock,
         tasks.spawn("kubelets", async move { cloud.run_nodes(client, stopping).await });
     }
     cloud
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::MachineClass;
+
+    #[test]
+    fn a_named_provider_serves_every_class_and_without_a_name_the_class_chooses() {
+        let clock = Clock::system();
+        let cloud = Arc::new(VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), 1));
+        let class = |provider: &str| MachineClass { provider: provider.to_owned(), ..MachineClass::default() };
+        let chosen = built_in(None, cloud.clone());
+        assert!(chosen.of(&class(virtual_cloud::PROVIDER)).is_ok());
+        let refused = chosen.of(&class("aws")).err().unwrap().to_string();
+        assert!(refused.contains("aws") && refused.contains(virtual_cloud::PROVIDER), "{refused}");
+        assert!(built_in(Some(virtual_cloud::PROVIDER), cloud).of(&class("aws")).is_ok());
+    }
 }
