@@ -55,6 +55,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Show a machine's life, from its creation to its deletion, on an embedded API server and an embedded cloud.
     Demo(Demo),
+    /// Keep a whole cluster in memory running, with virtual machines, for kubectl: nothing to install, nothing left behind.
+    Dev(Dev),
     /// Print the CustomResourceDefinitions, or write them to a directory.
     Crds(Crds),
     /// Serve the embedded API server on loopback, for kubectl and for `millwright run`.
@@ -74,6 +76,19 @@ pub(crate) struct Demo {
     /// How to print.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
+    /// Also log to stderr: 4 tells why, 6 every step.
+    #[arg(short, long = "v", value_name = "N")]
+    pub(crate) verbosity: Option<i32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// The port on 127.0.0.1; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Where to write the kubeconfig, which is removed at the end; in a new directory by default.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// Also log to stderr: 4 tells why, 6 every step.
     #[arg(short, long = "v", value_name = "N")]
     pub(crate) verbosity: Option<i32>,

@@ -4,6 +4,7 @@ mod cli;
 mod cloud;
 mod crds;
 mod demo;
+mod dev;
 mod drain_flags;
 #[cfg(feature = "failpoints")]
 mod failpoints;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     }
     let outcome = match command {
         Command::Demo(options) => demo::run(&options),
+        Command::Dev(options) => dev::run(&options),
         Command::Crds(options) => crds::run(&options),
         Command::ApiServer(options) => serve::run(&options),
         Command::Manager(flags) => run::run(&Servers::new(*flags, notes)),

@@ -20,6 +20,7 @@ mod health;
 mod mishaps;
 mod node;
 mod orphans;
+mod pulses;
 mod replicas;
 mod secrets;
 mod sets;

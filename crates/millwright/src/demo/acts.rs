@@ -49,7 +49,7 @@ impl Play<'_> {
         let secret: Secret = read(objects::secret())?;
         self.api::<Secret>().create(&make, &secret).await.context("failed to create the Secret")?;
         for name in ["v1", "v2"] {
-            let class: MachineClass = read(objects::class(name))?;
+            let class: MachineClass = read(objects::class(name, NAMESPACE))?;
             self.api::<MachineClass>().create(&make, &class).await.context("failed to create a MachineClass")?;
         }
         self.voice.person("create MachineDeployment pool: three machines of class v1, surge 1, unavailable 0");

@@ -5,10 +5,10 @@
 //! why; the exit code says whether all went as promised.
 
 mod acts;
-mod objects;
+pub(crate) mod objects;
 mod review;
-mod stage;
-mod voice;
+pub(crate) mod stage;
+pub(crate) mod voice;
 mod witness;
 
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use runtime::Clock;
 use runtime::logs::LogFormat;
 
 use crate::cli::{Demo, Log};
-use stage::Stage;
+use stage::{Setting, Stage};
 use voice::Voice;
 use witness::Witness;
 
@@ -42,7 +42,8 @@ pub(crate) fn run(options: &Demo) -> anyhow::Result<ExitCode> {
 async fn tell(voice: Voice) -> anyhow::Result<bool> {
     voice.title("The story of a pool, on an embedded API server and an embedded cloud.");
     let narrator = voice.clone();
-    let stage = Stage::set(Arc::new(move |decision: &Decision| narrator.millwright(decision)))?;
+    let stage =
+        Stage::set(Setting::for_an_audience(), Arc::new(move |decision: &Decision| narrator.millwright(decision)))?;
     let witness = Witness::default();
     let outcome = tokio::select! {
         biased;

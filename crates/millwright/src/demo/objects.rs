@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::stage::NAMESPACE;
 
 /// The MachineDeployment.
-pub(super) const POOL: &str = "pool";
+pub(crate) const POOL: &str = "pool";
 /// The Deployment whose pods run on the pool, and its PodDisruptionBudget.
 pub(super) const WORKLOAD: &str = "shop";
 /// How many pods the workload has.
@@ -18,7 +18,7 @@ pub(super) const MIN_PODS: usize = 3;
 pub(super) const SURGE: usize = 1;
 
 /// An object of the demo, typed.
-pub(super) fn read<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
+pub(crate) fn read<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
     serde_json::from_value(value).context("failed to build an object of the demo")
 }
 
@@ -26,13 +26,13 @@ pub(super) fn namespace() -> Value {
     json!({ "metadata": { "name": NAMESPACE } })
 }
 
-pub(super) fn secret() -> Value {
+pub(crate) fn secret() -> Value {
     let user_data = "#cloud-config\nhostname: <<MACHINE_NAME>>\ntoken: <<BOOTSTRAP_TOKEN>>\n";
     json!({ "metadata": { "name": "cloud" }, "stringData": { "userData": user_data } })
 }
 
 /// A class; two of them differ in their name only, as two images would.
-pub(super) fn class(name: &str) -> Value {
+pub(crate) fn class(name: &str, namespace: &str) -> Value {
     json!({
         "metadata": { "name": name },
         "provider": virtual_cloud::PROVIDER,
@@ -42,11 +42,11 @@ pub(super) fn class(name: &str) -> Value {
             "deleteLatency": "300ms",
             "join": { "after": "500ms" },
         },
-        "secretRef": { "name": "cloud", "namespace": NAMESPACE },
+        "secretRef": { "name": "cloud", "namespace": namespace },
     })
 }
 
-pub(super) fn pool(replicas: usize, class: &str) -> Value {
+pub(crate) fn pool(replicas: usize, class: &str) -> Value {
     json!({
         "metadata": { "name": POOL },
         "spec": {

@@ -1,4 +1,4 @@
-//! Everything the demo runs on, in one process.
+//! Everything the demo and `millwright dev` run on, in one process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,18 +28,36 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 /// For how long a node must be ill until its pods are no longer asked to leave. In production five minutes.
 const ILLNESS: Duration = Duration::from_secs(1);
 
+/// What differs from play to play.
+pub(crate) struct Setting {
+    /// The namespace that is looked after.
+    pub(crate) namespace: &'static str,
+    /// Limits and periods.
+    pub(crate) policy: Policy,
+    /// How long a node may be silent until it counts as lost.
+    pub(crate) node_grace: Duration,
+}
+
+impl Setting {
+    /// As the demo wants it.
+    pub(super) fn for_an_audience() -> Self {
+        Self { namespace: NAMESPACE, policy: brief_policy(), node_grace: NODE_GRACE }
+    }
+}
+
 /// An API server, a cloud, the controllers, and whoever binds and counts pods.
-pub(super) struct Stage {
-    pub(super) server: Server,
+pub(crate) struct Stage {
+    pub(crate) server: Server,
     pub(super) cloud: VirtualCloud,
     pub(super) cluster: Arc<Cluster>,
     /// For the person in front of the stage.
-    pub(super) person: kube::Client,
+    pub(crate) person: kube::Client,
     tasks: Tasks,
 }
 
 impl Stage {
-    pub(super) fn set(listener: Listener) -> anyhow::Result<Self> {
+    pub(crate) fn set(setting: Setting, listener: Listener) -> anyhow::Result<Self> {
+        let Setting { namespace, policy, node_grace } = setting;
         let clock = Clock::system();
         let random = Random::from_entropy();
         let metrics = Metrics::new().context("failed to set up metrics")?;
@@ -57,7 +75,7 @@ impl Stage {
 
         let client = |agent: &str| {
             let spec = ClientSpec::new(UserAgent::new(agent, env!("CARGO_PKG_VERSION"), "demo"));
-            in_process(server.service(), NAMESPACE, &spec, &metrics.rest)
+            in_process(server.service(), namespace, &spec, &metrics.rest)
         };
         let controller = client(CONTROLLER);
         let (writer, events) = EventWriter::new(
@@ -76,7 +94,7 @@ impl Stage {
         tasks.spawn("kubelets", async move { nodes.run_nodes(kubelets, stop).await });
         let (kubernetes, stop) = ((client("kubernetes"), clock.clone(), random.fork()), tasks.stopping());
         tasks.spawn("kubernetes", async move {
-            let policy = stand_in::Policy { node_grace: NODE_GRACE, ..stand_in::Policy::default() };
+            let policy = stand_in::Policy { node_grace, ..stand_in::Policy::default() };
             StandIn { policy, ..StandIn::default() }.run(kubernetes.0, kubernetes.1, kubernetes.2, stop).await;
         });
         let (house, stop) = (server.clone(), tasks.stopping());
@@ -97,11 +115,11 @@ impl Stage {
             concurrency: 10,
         };
         let cluster = start(Parts {
-            namespace: NAMESPACE.into(),
+            namespace: namespace.into(),
             halves: Halves::Both { machines: half.clone(), fleet: half },
             watches: Clients::one(&controller),
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud.clone())),
-            policy: brief_policy(),
+            policy,
             driver_places: 10,
             clock,
             random,
@@ -112,7 +130,12 @@ impl Stage {
         Ok(Self { server: server.clone(), cloud, cluster, person, tasks })
     }
 
-    pub(super) async fn clear(&self) {
+    /// Returns when a part of it has broken.
+    pub(crate) async fn broken(&self) {
+        self.tasks.stopping().cancelled().await;
+    }
+
+    pub(crate) async fn clear(&self) {
         self.tasks.shut_down(Duration::from_secs(5)).await;
     }
 }

@@ -11,14 +11,14 @@ use crate::cli::Output;
 
 /// Prints what happens, with the time since the beginning.
 #[derive(Clone)]
-pub(super) struct Voice {
+pub(crate) struct Voice {
     output: Output,
     begin: Instant,
 }
 
 #[allow(clippy::print_stdout, reason = "printing is what the demo is for")]
 impl Voice {
-    pub(super) fn new(output: Output) -> Self {
+    pub(crate) fn new(output: Output) -> Self {
         Self { output, begin: Instant::now() }
     }
 
@@ -43,7 +43,7 @@ impl Voice {
     }
 
     /// Millwright does something, for a reason.
-    pub(super) fn millwright(&self, decision: &Decision) {
+    pub(crate) fn millwright(&self, decision: &Decision) {
         let Decision { about, key, did, because, .. } = decision;
         let what = format!("{about} {}: {}", key.name, did.join(", then "));
         self.line("millwright", &what, Some(because));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
-use controllers::decision::Subject;
+use controllers::decision::{Listen, Subject};
 use controllers::{Cluster, Decision, Listener};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -64,8 +64,7 @@ impl Notebook {
 
     /// Writes down every decision it is told of.
     pub(crate) fn listener(&self) -> Listener {
-        let notebook = self.clone();
-        Arc::new(move |decision: &Decision| notebook.note(decision))
+        Arc::new(self.clone())
     }
 
     fn note(&self, decision: &Decision) {
@@ -98,6 +97,12 @@ impl Notebook {
             shown.entry(subject.to_string()).or_default().insert(key.to_string(), entry.clone());
         }
         shown
+    }
+}
+
+impl Listen for Notebook {
+    fn decided(&self, decision: &Decision) {
+        self.note(decision);
     }
 }
 

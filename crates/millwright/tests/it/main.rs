@@ -9,6 +9,7 @@
 
 mod cloud;
 mod demo;
+mod dev;
 mod flags;
 mod program;
 mod serving;

@@ -1,6 +1,6 @@
 //! A run of the binary.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -31,10 +31,22 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut child = binary().args(arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let log = child.stderr.take().unwrap();
+        Self::heard(child, log)
+    }
+
+    /// A run of which one hears what it prints instead of its log.
+    pub(crate) fn start_talking(arguments: &[&str]) -> Self {
+        let mut child = binary().args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let printed = child.stdout.take().unwrap();
+        Self::heard(child, printed)
+    }
+
+    fn heard(child: Child, output: impl Read + Send + 'static) -> Self {
         let (send, lines) = channel();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let output = BufReader::new(output);
         std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
+            for line in output.lines().map_while(Result::ok) {
                 if send.send(line).is_err() {
                     break;
                 }
@@ -57,8 +69,17 @@ impl Program {
     }
 
     /// Asks it to end, as a kubelet does, and waits until it has.
-    pub(crate) fn terminate(mut self) -> ExitStatus {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+    pub(crate) fn terminate(self) -> ExitStatus {
+        self.end("-TERM")
+    }
+
+    /// Asks it to end, as ctrl-C does, and waits until it has.
+    pub(crate) fn interrupt(self) -> ExitStatus {
+        self.end("-INT")
+    }
+
+    fn end(mut self, signal: &str) -> ExitStatus {
+        let asked = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
         assert!(asked.success());
         self.child.wait().unwrap()
     }

@@ -1,0 +1,76 @@
+//! Nothing that a restart would not cure may look like a loop that has stopped.
+
+use std::time::Duration;
+
+use api::MachinePhase;
+use plan::machine::Sight;
+use virtual_cloud::{Fault, Script};
+
+use crate::world::{CONTROLLER, Process, World};
+
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+/// Looks every minute, as a kubelet would.
+async fn stays_healthy(process: &Process, lasting: Duration) {
+    for _ in 0..lasting.as_secs() / MINUTE.as_secs() {
+        tokio::time::sleep(MINUTE).await;
+        assert_eq!(process.cluster.tasks.pulses().stuck(), []);
+    }
+}
+
+fn sever(world: &World, lasting: Duration) {
+    let until = world.clock.now() + jiff::SignedDuration::try_from(lasting).unwrap();
+    world.server.faults().on_any().by_agent(CONTROLLER).until(until).disconnect();
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_a_lost_api_server_nor_a_freeze_looks_like_a_loop_that_has_stopped() {
+    let world = World::new(1);
+    let process = world.start();
+    world.create("m-0").await;
+    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    sever(&world, 6 * HOUR);
+    world.create("m-1").await;
+    world.delete("m-0").await;
+    stays_healthy(&process, HOUR).await;
+    assert_eq!(process.cluster.sight.now(), Sight::Frozen);
+    stays_healthy(&process, 6 * HOUR).await;
+    world.until("life goes on", |w| w.machine("m-0").is_none()).await;
+    assert_eq!(process.cluster.tasks.pulses().stuck(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_does_an_api_server_that_answers_nothing_for_hours() {
+    let world = World::new(2);
+    let process = world.start();
+    world.create("m-0").await;
+    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let until = world.clock.now() + jiff::SignedDuration::from_hours(3);
+    world.server.faults().on_any().by_agent(CONTROLLER).until(until).delay(24 * HOUR);
+    world.delete("m-0").await;
+    stays_healthy(&process, 3 * HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_does_a_standby_that_waits_for_hours_nor_a_quiet_leader() {
+    let world = World::new(3);
+    let leader = world.start_replica("first");
+    world.create("m-0").await;
+    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let standby = world.start_replica("second");
+    for _ in 0..2 {
+        tokio::time::sleep(HOUR).await;
+        assert_eq!(leader.cluster.tasks.pulses().stuck(), []);
+        assert_eq!(standby.cluster.tasks.pulses().stuck(), []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_does_a_driver_that_never_answers() {
+    let world = World::new(4);
+    world.cloud.inject(Script::always(Fault::Hang));
+    let process = world.start();
+    world.create("m-0").await;
+    stays_healthy(&process, 4 * HOUR).await;
+}

@@ -1,0 +1,102 @@
+//! `millwright dev`: a whole cluster in memory, kept running for kubectl.
+//!
+//! The API server, the cloud, the controllers and whatever else a cluster needs (`demo::stage`) run in this process until it is
+//! interrupted. A pool of three machines is there from the start, so that the first `kubectl get` shows something. What Millwright
+//! decides is printed as it happens, with its reason.
+//!
+//! The first ctrl-C ends it with exit code 0, because that is how it is meant to end; a second one ends it at once with 130.
+//! Either way nothing is left behind: there never was more than one file, the kubeconfig.
+
+mod kubeconfig;
+mod sample;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use apiserver::loopback;
+use controllers::Decision;
+use plan::Policy;
+use runtime::logs::LogFormat;
+use runtime::{Clock, signals};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{Dev, Log, Output};
+use crate::demo::stage::{Setting, Stage};
+use crate::demo::voice::Voice;
+use kubeconfig::Kubeconfig;
+use sample::{NAMESPACE, POOL};
+
+/// How long a node may be silent, and then unhealthy, before its machine is replaced. In production 40 s and ten minutes; somebody who
+/// tries things out wants to see it happen.
+const NODE_GRACE: Duration = Duration::from_secs(10);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(crate) fn run(options: &Dev) -> anyhow::Result<ExitCode> {
+    if let Some(verbosity) = options.verbosity {
+        crate::run::log_to_stderr(&Log { verbosity, log_format: LogFormat::Text }, &Clock::system())?;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("failed to start the async runtime")?;
+    runtime.block_on(keep_running(options))
+}
+
+async fn keep_running(options: &Dev) -> anyhow::Result<ExitCode> {
+    let stop = CancellationToken::new();
+    let signals = signals::listen()?;
+    tokio::select! {
+        biased;
+        ended = play(options, &stop) => ended.map(|()| ExitCode::SUCCESS),
+        again = signals::obey(signals, stop.clone()) => Ok(ExitCode::from(u8::try_from(again.exit_code()).unwrap_or(1))),
+    }
+}
+
+async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
+    let voice = Voice::new(Output::Text);
+    let setting = Setting {
+        namespace: NAMESPACE,
+        policy: Policy { health_timeout: HEALTH_TIMEOUT, ..Policy::default() },
+        node_grace: NODE_GRACE,
+    };
+    let stage = Stage::set(setting, Arc::new(move |decision: &Decision| voice.millwright(decision)))?;
+    sample::install(&stage.person).await?;
+    let running = loopback::serve(stage.server.clone(), loopback::Options { port: options.port }).await?;
+    let kubeconfig = Kubeconfig::write(&running, options.kubeconfig.as_deref())?;
+    introduce(&running, &kubeconfig);
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = stage.broken() => {}
+    }
+    running.shutdown().await;
+    stage.clear().await;
+    drop(kubeconfig);
+    if !stop.is_cancelled() {
+        bail!("stopped because a part of it failed; -v 4 shows which");
+    }
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "how to go on is what the person who called wants to know")]
+fn introduce(running: &loopback::Running, kubeconfig: &Kubeconfig) {
+    let path = kubeconfig.path().display();
+    println!(
+        "A cluster in memory listens on https://{}. It is forgotten when you press ctrl-C.\n\
+         In another terminal:\n\n  \
+           export KUBECONFIG={path}\n\n\
+         1. See a pool of three machines come up, with their nodes:\n  \
+           kubectl get machinedeployments,machinesets,machines,nodes\n\n\
+         2. Scale it, then roll it to another class, and watch:\n  \
+           kubectl scale machinedeployment {POOL} --replicas=5\n  \
+           kubectl patch machinedeployment {POOL} --type=merge -p '{{\"spec\":{{\"template\":{{\"spec\":{{\"class\":{{\"name\":\"large\"}}}}}}}}}}'\n  \
+           kubectl get machines --watch\n\n\
+         3. Delete a node, see its machine replaced, and read why:\n  \
+           kubectl delete --wait=false $(kubectl get nodes -o name | head -n 1)\n  \
+           kubectl get events --watch\n\n\
+         What Millwright decides, as it happens:\n",
+        running.address
+    );
+}

@@ -1,0 +1,74 @@
+//! `millwright dev` as somebody who tries it sees it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use api::{Machine, MachineDeployment, MachinePhase};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use runtime::Metrics;
+use runtime::client::{ClientSpec, Connection, Source, UserAgent};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::program::{Program, run, text};
+
+/// The kubeconfig in what it prints.
+fn kubeconfig(program: &mut Program) -> PathBuf {
+    let line = program.says(&["export KUBECONFIG="]);
+    PathBuf::from(line.split_once('=').unwrap().1)
+}
+
+fn client(kubeconfig: &Path) -> kube::Client {
+    let source = Source::Kubeconfig { path: kubeconfig.to_owned(), flag: "--kubeconfig".to_owned() };
+    let spec = ClientSpec::new(UserAgent::new("kubectl", "0", "test"));
+    Connection::load(&source).unwrap().client(&spec, &Metrics::new().unwrap().rest)
+}
+
+async fn until_running(machines: &Api<Machine>, wanted: usize) {
+    for _ in 0..1200 {
+        let all = machines.list(&kube::api::ListParams::default()).await.unwrap();
+        if all.items.iter().filter(|machine| *machine.phase() == MachinePhase::Running).count() == wanted {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("waited two minutes in vain until {wanted} machines run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_comes_up_can_be_scaled_and_nothing_is_left_behind() {
+    let mut program = Program::start_talking(&["dev"]);
+    let path = kubeconfig(&mut program);
+    assert!(path.exists());
+    let machines: Api<Machine> = Api::namespaced(client(&path), "default");
+    let pools: Api<MachineDeployment> = Api::namespaced(client(&path), "default");
+    until_running(&machines, 3).await;
+    let five = Patch::Merge(json!({ "spec": { "replicas": 5 } }));
+    pools.patch("pool", &PatchParams::default(), &five).await.unwrap();
+    until_running(&machines, 5).await;
+    program.says(&["millwright", "machine deployment pool"]);
+
+    assert_eq!(program.interrupt().code(), Some(0));
+    assert!(!path.exists() && !path.parent().unwrap().exists(), "{} is left behind", path.display());
+}
+
+#[test]
+fn a_file_that_was_there_before_is_neither_overwritten_nor_removed() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("config");
+    std::fs::write(&path, "mine").unwrap();
+    let output = run(&["dev", "--kubeconfig", &path.to_string_lossy()]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("is there already"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_in_a_sentence() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = run(&["dev", "--port", &port]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains(&port), "{}", text(&output.stderr));
+}
