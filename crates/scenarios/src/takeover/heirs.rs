@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::{Machine, MachineClass, MachineDeployment, MachinePhase, MachineSet, Object};
-use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::api::core::v1::{Event, Node, Secret};
 use kube::Api;
 use kube::api::ListParams;
 
@@ -71,29 +71,47 @@ impl<'a> Heirs<'a> {
     }
 
     /// None came and none went.
-    pub(super) fn are_the_same(&self) -> Result<(), Broken> {
-        self.made(0)?;
+    pub(super) async fn are_the_same(&self) -> Result<(), Broken> {
+        self.made(0).await?;
         let all: Vec<&str> = self.inherited.keys().map(String::as_str).collect();
-        self.have_kept(&all)
+        self.have_kept(&all).await
     }
 
     /// These very ones are still there, and nobody is deleting them.
-    pub(super) fn have_kept(&self, kept: &[&str]) -> Result<(), Broken> {
+    pub(super) async fn have_kept(&self, kept: &[&str]) -> Result<(), Broken> {
         for name in kept {
             let there = self.now.iter().any(|machine| {
                 machine.name() == *name
                     && !machine.is_deleting()
                     && self.inherited.get(*name).is_some_and(|uid| *uid == machine.uid().to_string())
             });
-            promise(there, || format!("{name} was lost: {:?}", names(&self.now)))?;
+            self.hold_to(there, || format!("{name} was lost")).await?;
         }
         Ok(())
     }
 
     /// So many were made since, and no more.
-    pub(super) fn made(&self, wanted: usize) -> Result<(), Broken> {
+    pub(super) async fn made(&self, wanted: usize) -> Result<(), Broken> {
         let made = self.ever.iter().filter(|uid| !self.inherited.values().any(|old| old == *uid)).count();
-        promise(made == wanted, || format!("{made} machines were made, not {wanted}: {:?}", names(&self.now)))
+        self.hold_to(made == wanted, || format!("{made} machines were made, not {wanted}")).await
+    }
+
+    /// Who does not find what was promised wants to know what was told.
+    async fn hold_to(&self, kept: bool, what: impl FnOnce() -> String) -> Result<(), Broken> {
+        if kept {
+            return Ok(());
+        }
+        let events: Api<Event> = self.stage.api();
+        let events = events.list(&ListParams::default()).await.map_err(Broken::api("list the Events"))?;
+        let told: Vec<String> = events
+            .items
+            .into_iter()
+            .map(|event| {
+                let about = event.involved_object.name.unwrap_or_default();
+                format!("{about}: {} {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default())
+            })
+            .collect();
+        Err(Broken::Promise(format!("{}: {:?}; told: {told:#?}", what(), names(&self.now))))
     }
 
     /// Those that were not being deleted never were more.
@@ -141,13 +159,17 @@ pub(super) async fn versions(stage: &Stage) -> Result<BTreeMap<String, String>, 
 
 /// What of a Node we may write. Kubernetes' own controllers write to it too, so its version says nothing.
 fn what_is_ours(node: &Node) -> String {
-    let (metadata, spec) = (&node.metadata, node.spec.clone().unwrap_or_default());
+    const THEIRS: [&str; 4] =
+        ["node.kubernetes.io/", "node.alpha.kubernetes.io/", "beta.kubernetes.io/", "kubernetes.io/"];
+    let is_ours = |key: &str| !THEIRS.iter().any(|theirs| key.starts_with(theirs));
+    let (metadata, spec) = (node.metadata.clone(), node.spec.clone().unwrap_or_default());
+    let keys = |map: Option<BTreeMap<String, String>>| -> BTreeMap<String, String> {
+        map.unwrap_or_default().into_iter().filter(|(key, _)| is_ours(key)).collect()
+    };
     let taints = spec.taints.unwrap_or_default();
-    let taints: Vec<_> = taints.iter().filter(|taint| !taint.key.starts_with("node.kubernetes.io/")).collect();
-    format!(
-        "{:?} {:?} {:?} {taints:?} {:?}",
-        metadata.labels, metadata.annotations, metadata.finalizers, spec.unschedulable
-    )
+    let taints: Vec<_> = taints.iter().filter(|taint| is_ours(&taint.key)).collect();
+    let (labels, annotations) = (keys(metadata.labels), keys(metadata.annotations));
+    format!("{labels:?} {annotations:?} {:?} {taints:?} {:?}", metadata.finalizers, spec.unschedulable)
 }
 
 async fn versions_of<K>(api: &Api<K>, kind: &str) -> Result<Vec<(String, String)>, Broken>

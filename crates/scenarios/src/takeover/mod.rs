@@ -49,8 +49,11 @@ async fn what_the_reference_left_in_peace_is_not_written_to(stage: &Stage) -> Re
     // Kubernetes' own controllers lose patience with nodes whose kubelet is silent, and then there is something to write.
     tokio::time::sleep(Duration::from_secs(8)).await;
     let after = heirs::versions(stage).await?;
-    let written: Vec<&String> =
-        after.iter().filter(|(name, version)| before.get(*name) != Some(version)).map(|(name, _)| name).collect();
+    let written: Vec<_> = after
+        .iter()
+        .filter(|(name, version)| before.get(*name) != Some(version))
+        .map(|(name, version)| (name, before.get(name), version))
+        .collect();
     promise(written.is_empty() && before.len() == after.len(), || format!("somebody wrote to {written:?}"))
 }
 
@@ -59,7 +62,7 @@ async fn machines_that_were_coming_up_come_up(stage: &Stage) -> Result<(), Broke
     let mut heirs = Heirs::of(stage).await?;
     let _process = stage.start()?;
     heirs.until("all six run", |all| all.iter().filter(|machine| heirs::is_running(machine)).count() == 6).await?;
-    heirs.are_the_same()?;
+    heirs.are_the_same().await?;
     promise(stage.cloud.vms().len() == 6, || format!("{} VMs", stage.cloud.vms().len()))
 }
 
@@ -70,9 +73,9 @@ async fn a_rollout_is_carried_on_from_its_middle(stage: &Stage) -> Result<(), Br
     heirs
         .until("all six are of the new class", |all| all.len() == 6 && all.iter().all(|m| heirs::runs(m, "v2")))
         .await?;
-    heirs.have_kept(&["md-5b6b9-8wh7x", "md-5b6b9-qqllm"])?;
+    heirs.have_kept(&["md-5b6b9-8wh7x", "md-5b6b9-qqllm"]).await?;
     heirs.were_never_more_than(7)?;
-    heirs.made(4)
+    heirs.made(4).await
 }
 
 async fn a_rollback_that_nobody_had_seen_is_done(stage: &Stage) -> Result<(), Broken> {
@@ -82,9 +85,9 @@ async fn a_rollback_that_nobody_had_seen_is_done(stage: &Stage) -> Result<(), Br
     heirs
         .until("all six are of the class before", |all| all.len() == 6 && all.iter().all(|m| heirs::runs(m, "v2")))
         .await?;
-    heirs.have_kept(&["md-5b6b9-7s9h8", "md-5b6b9-k68w7", "md-5b6b9-tl9lb", "md-5b6b9-wgx9s"])?;
+    heirs.have_kept(&["md-5b6b9-7s9h8", "md-5b6b9-k68w7", "md-5b6b9-tl9lb", "md-5b6b9-wgx9s"]).await?;
     heirs.were_never_more_than(7)?;
-    heirs.made(2)?;
+    heirs.made(2).await?;
     let deployment = deployment(stage, "md").await?;
     promise(deployment.spec.rollback_to.is_none(), || "rollbackTo is still there".to_owned())
 }
@@ -95,7 +98,7 @@ async fn a_paused_rollout_stays_paused(stage: &Stage) -> Result<(), Broken> {
     let _process = stage.start()?;
     heirs.until("the one that was going is gone", |all| !names(all).contains(&"md-5b6b9-tl9lb")).await?;
     heirs.watch(Duration::from_secs(10)).await?;
-    heirs.made(0)?;
+    heirs.made(0).await?;
     let count = |class: &str| heirs.now().iter().filter(|machine| heirs::runs(machine, class)).count();
     promise((count("v2"), count("v3")) == (5, 2), || format!("{:?}", names(heirs.now())))
 }
@@ -107,7 +110,7 @@ async fn the_machine_that_the_autoscaler_chose_goes_and_no_other(stage: &Stage) 
     heirs.until("five are left", |all| all.len() == 5).await?;
     heirs.watch(Duration::from_secs(5)).await?;
     promise(!names(heirs.now()).contains(&"md-7b6c9-7w5qd"), || format!("{:?}", names(heirs.now())))?;
-    heirs.made(0)
+    heirs.made(0).await
 }
 
 async fn a_node_that_was_lost_is_replaced_once(stage: &Stage) -> Result<(), Broken> {
@@ -119,8 +122,8 @@ async fn a_node_that_was_lost_is_replaced_once(stage: &Stage) -> Result<(), Brok
             all.len() == 5 && all.iter().all(heirs::is_running) && !names(all).contains(&"md-7b6c9-2fxvb")
         })
         .await?;
-    heirs.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"])?;
-    heirs.made(1)
+    heirs.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
+    heirs.made(1).await
 }
 
 async fn a_deletion_that_had_just_begun_is_finished(stage: &Stage) -> Result<(), Broken> {
@@ -153,8 +156,8 @@ async fn finish_deletion(stage: &Stage, moment: &str) -> Result<(), Broken> {
             all.len() == 5 && all.iter().all(heirs::is_running) && !names(all).contains(&GOING)
         })
         .await?;
-    heirs.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"])?;
-    heirs.made(1)?;
+    heirs.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
+    heirs.made(1).await?;
     promise(stage.cloud.vms_of(GOING).is_empty(), || "its VM is left".to_owned())?;
     let nodes: Api<Node> = Api::all(stage.ground.client("person"));
     let node = nodes.get_opt(GOING).await.map_err(Broken::api("read a Node"))?;
@@ -178,8 +181,8 @@ async fn an_in_place_update_is_carried_on_without_a_new_machine(stage: &Stage) -
         })
         .await?;
     heirs.watch(Duration::from_secs(5)).await?;
-    heirs.have_kept(&["inplace-7797f-c4vgt", "inplace-7797f-zvnjk", "inplace-74596-4j5jc"])?;
-    heirs.made(0)
+    heirs.have_kept(&["inplace-7797f-c4vgt", "inplace-7797f-zvnjk", "inplace-74596-4j5jc"]).await?;
+    heirs.made(0).await
 }
 
 /// What the agent on a node says when it has updated it.
