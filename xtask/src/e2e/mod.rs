@@ -4,6 +4,7 @@
 //! a machine read the same result. On the real server, a case that cannot be run is a failure, not a skip: a promise that was not
 //! shown there was not shown. A suite that looks at all Nodes has a control plane of its own.
 
+mod deploy;
 mod in_memory;
 mod kubectl;
 mod machines;
@@ -48,6 +49,8 @@ pub(crate) enum Suite {
     Pool,
     /// An etcd that is put back to an older copy while the controller runs.
     Restore,
+    /// Everything in deploy/: applied, judged, and our programs run by what it says.
+    Deploy,
 }
 
 /// How much of a suite is run.
@@ -143,12 +146,14 @@ impl Suite {
             Self::Kubectl => "kubectl",
             Self::Pool => "pool",
             Self::Restore => "restore",
+            Self::Deploy => "deploy",
         }
     }
 
     async fn show(self, server: Server, _scale: Scale) -> anyhow::Result<Tally> {
         match (self, server) {
             (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
+            (Self::Deploy, Server::Real) => deploy::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (
                 Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd,
@@ -186,7 +191,7 @@ impl Suite {
                 run_program("millwright-scenarios", self.name(), &["--restore"])
             }
             // They are about the real control plane itself, and about processes around it.
-            (Self::Smoke | Self::Pool | Self::Restore, Server::InMemory) => {
+            (Self::Smoke | Self::Pool | Self::Restore | Self::Deploy, Server::InMemory) => {
                 Ok(Tally { skipped: 1, ..Tally::default() })
             }
         }

@@ -1,0 +1,168 @@
+//! The corpus of usable and unusable objects (`crates/api/tests/corpus`), put to the admission policies of a real API server. The
+//! controllers' own check is held to the same files by a test beside it, so the two cannot drift apart.
+
+use std::fs;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Map, Value};
+
+use super::web::{Answer, Proxy};
+use crate::workspace::root;
+
+const KINDS: [(&str, &str); 4] = [
+    ("machine", "machines"),
+    ("machineset", "machinesets"),
+    ("machinedeployment", "machinedeployments"),
+    ("machineclass", "machineclasses"),
+];
+
+/// All kinds that are in it.
+pub(super) fn plurals() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|(_, plural)| *plural)
+}
+
+/// What the bindings make of an unusable object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Warn,
+    Deny,
+}
+
+impl Mode {
+    pub(super) fn folder(self) -> &'static str {
+        match self {
+            Self::Warn => "deploy/admission/warn",
+            Self::Deny => "deploy/admission/deny",
+        }
+    }
+}
+
+/// What is to become of an object, and in which words.
+#[derive(Debug)]
+enum Verdict {
+    Valid,
+    /// By a policy, which says this; `None` if the words do not matter.
+    Unusable(Option<String>),
+    /// By its definition, before any policy is asked.
+    Schema,
+}
+
+/// One object of the corpus.
+#[derive(Debug)]
+pub(super) struct Case {
+    plural: &'static str,
+    sentence: String,
+    object: Value,
+    verdict: Verdict,
+}
+
+/// All of it.
+pub(super) fn read() -> anyhow::Result<Vec<Case>> {
+    let mut all = Vec::new();
+    for (file, plural) in KINDS {
+        let path = root().join(format!("crates/api/tests/corpus/{file}.yaml"));
+        let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        let corpus: Value = serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", path.display()))?;
+        let (base, cases) = (corpus.get("base").context("no base")?, corpus.get("cases").and_then(Value::as_array));
+        for case in cases.context("no cases")? {
+            all.push(read_case(plural, base, case).with_context(|| format!("{file}: {case}"))?);
+        }
+    }
+    Ok(all)
+}
+
+fn read_case(plural: &'static str, base: &Value, case: &Value) -> anyhow::Result<Case> {
+    let text = |field: &str| case.get(field).and_then(Value::as_str);
+    let mut object = base.clone();
+    merge(&mut object, case.get("change").context("no change")?);
+    let because = text("because");
+    let verdict = match text("verdict").context("no verdict")? {
+        "valid" => Verdict::Valid,
+        "schema" => Verdict::Schema,
+        "invalid" | "unreadable" => {
+            Verdict::Unusable(Some(because.context("it does not say why")?.to_owned()).filter(|text| text != "any"))
+        }
+        other => bail!("there is no verdict {other}"),
+    };
+    Ok(Case { plural, sentence: text("case").context("no name")?.to_owned(), object, verdict })
+}
+
+/// A JSON merge patch.
+fn merge(into: &mut Value, change: &Value) {
+    let Value::Object(change) = change else {
+        *into = change.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = Value::Object(Map::default());
+    }
+    let Some(into) = into.as_object_mut() else { return };
+    for (key, value) in change {
+        if value.is_null() {
+            into.remove(key);
+        } else {
+            merge(into.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+impl Case {
+    /// Whether it shows that the policies of its kind are at work.
+    pub(super) fn is_telling(&self) -> bool {
+        matches!(self.verdict, Verdict::Unusable(_))
+    }
+
+    /// Its kind.
+    pub(super) fn plural(&self) -> &'static str {
+        self.plural
+    }
+
+    /// Puts it to the API server, which stores nothing, and compares.
+    pub(super) async fn judge(&self, proxy: &Proxy, mode: Mode) -> anyhow::Result<()> {
+        let path = format!(
+            "/apis/machine.sapcloud.io/v1alpha1/namespaces/default/{}?dryRun=All&fieldValidation=Ignore",
+            self.plural
+        );
+        let answer = proxy.send("POST", &path, &self.object).await?;
+        self.compare(&answer, mode).with_context(|| format!("{}, {}", self.plural, self.sentence))
+    }
+
+    fn compare(&self, answer: &Answer, mode: Mode) -> anyhow::Result<()> {
+        let (message, warnings) = (answer.message(), answer.warnings());
+        let by_policy = message.contains("ValidatingAdmissionPolicy");
+        let told = || format!("it was answered {} {message:?} with {warnings:?}", answer.status);
+        match (&self.verdict, mode) {
+            (Verdict::Valid, _) => ensure!(answer.is_well() && warnings.is_empty(), told()),
+            (Verdict::Schema, _) => ensure!(!answer.is_well() && !by_policy, told()),
+            (Verdict::Unusable(because), Mode::Deny) => {
+                let end = format!("denied request: {}", because.as_deref().unwrap_or_default());
+                ensure!(answer.status == 422 && by_policy, told());
+                ensure!(because.is_none() || message.ends_with(&end), told());
+            }
+            (Verdict::Unusable(because), Mode::Warn) => {
+                let name = format!("millwright-{}", self.plural);
+                let start = format!("Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{name}': ");
+                let [warning] = warnings.as_slice() else { bail!(told()) };
+                let text = warning.strip_prefix(&start).with_context(told)?;
+                ensure!(answer.is_well() && because.as_deref().is_none_or(|because| because == text), told());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_corpus_has_usable_and_unusable_objects_of_every_kind() {
+        let all = read().unwrap();
+        for (_, plural) in KINDS {
+            let of_kind = || all.iter().filter(|case| case.plural == plural);
+            assert!(of_kind().any(|case| matches!(case.verdict, Verdict::Valid)), "{plural}");
+            assert!(of_kind().any(Case::is_telling), "{plural}");
+            assert!(of_kind().any(|case| matches!(case.verdict, Verdict::Schema)), "{plural}");
+        }
+    }
+}

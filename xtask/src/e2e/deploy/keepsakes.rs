@@ -1,0 +1,73 @@
+//! Objects that were there before the policies, and unusable. Whoever turns the policies on must still be able to report on them, to mark
+//! them, to scale them and, above all, to get rid of them: a finalizer that cannot be removed keeps a namespace for ever.
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use super::web::{Answer, Proxy};
+
+const BASE: &str = "/apis/machine.sapcloud.io/v1alpha1/namespaces/default";
+
+fn objects() -> [(&'static str, Value); 4] {
+    let object = |kind: &str, fields: Value| {
+        let mut object = json!({
+            "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": kind,
+            "metadata": { "name": "keepsake", "finalizers": ["millwright.test/hold"] },
+        });
+        if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
+            object.extend(fields);
+        }
+        object
+    };
+    // A deployment's spec must have a template; nothing in it is usable.
+    let empty = json!({ "template": {} });
+    let short = json!({ "capacity": {}, "instanceType": "", "region": "", "zone": "" });
+    [
+        ("machines", object("Machine", json!({ "spec": { "drainTimeout": "soon" } }))),
+        ("machinesets", object("MachineSet", json!({ "spec": empty }))),
+        ("machinedeployments", object("MachineDeployment", json!({ "spec": empty }))),
+        ("machineclasses", object("MachineClass", json!({ "providerSpec": {}, "nodeTemplate": short }))),
+    ]
+}
+
+/// Stores one of each kind, which only works while the policies merely warn.
+pub(super) async fn store(proxy: &Proxy) -> anyhow::Result<()> {
+    for (plural, object) in objects() {
+        let answer = well(proxy.send("POST", &format!("{BASE}/{plural}"), &object).await?, plural)?;
+        ensure!(!answer.warnings().is_empty(), "nobody warned of unusable {plural}");
+    }
+    Ok(())
+}
+
+/// Does everything to them that must be possible, and what must not be.
+pub(super) async fn let_go(proxy: &Proxy) -> anyhow::Result<()> {
+    for (plural, _) in objects() {
+        let path = format!("{BASE}/{plural}/keepsake");
+        let change = async |at: &str, to: Value| proxy.send("PATCH", at, &to).await;
+        well(change(&path, json!({ "metadata": { "labels": { "seen": "yes" } } })).await?, "marked")?;
+        if plural != "machineclasses" {
+            let status = json!({ "status": { "conditions": [] } });
+            well(change(&format!("{path}/status"), status).await?, "reported on")?;
+        }
+        if plural == "machinesets" || plural == "machinedeployments" {
+            well(change(&format!("{path}/scale"), json!({ "spec": { "replicas": 2 } })).await?, "scaled")?;
+        }
+        let worse = match plural {
+            "machineclasses" => json!({ "nodeTemplate": { "architecture": "arm64" } }),
+            "machines" => json!({ "spec": { "healthTimeout": "later" } }),
+            _ => json!({ "spec": { "minReadySeconds": 7 } }),
+        };
+        let refused = change(&path, worse).await?;
+        ensure!(refused.status == 422, "a change that leaves {plural} unusable was answered {}", refused.status);
+        well(proxy.send("DELETE", &path, &json!({})).await?, "deleted")?;
+        well(change(&path, json!({ "metadata": { "finalizers": null } })).await?, "let go")?;
+        let gone = proxy.get(&path).await?;
+        ensure!(gone.status == 404, "{plural} are still there: {}", gone.status);
+    }
+    Ok(())
+}
+
+fn well(answer: Answer, what: &str) -> anyhow::Result<Answer> {
+    answer.is_well().then_some(()).with_context(|| format!("{what}: {} {}", answer.status, answer.message()))?;
+    Ok(answer)
+}

@@ -1,0 +1,151 @@
+//! Everything in `deploy/`, on a real control plane, applied by kubectl.
+
+mod corpus;
+mod flows;
+mod keepsakes;
+mod web;
+
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use control_plane::{Binaries, ControlPlane, Options, Program};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::machines::install_definitions;
+use super::report::Report;
+use crate::workspace::root;
+use corpus::Mode;
+use web::Proxy;
+
+const NAMESPACE: &str = "millwright-system";
+/// Long enough for a machine that is five times slower than ours.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// What is applied, in this order. Bindings of policies come later, one mode after the other.
+const FOLDERS: [&str; 7] = [
+    "deploy/examples/one-process",
+    "deploy/examples/separate-target",
+    "deploy/examples/two-processes",
+    "deploy/flowcontrol",
+    "deploy/monitoring",
+    "deploy/alerts",
+    "deploy/admission/policies",
+];
+
+/// Plays it.
+pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
+    let mut report = Report::of("deploy");
+    let plane = ControlPlane::start(without_pods(&binaries)).await?;
+    let outcome = play(&plane, &binaries, &mut report).await;
+    plane.stop().await?;
+    outcome.map(|()| report)
+}
+
+/// Nobody makes pods of Deployments here: there is no kubelet.
+fn without_pods(binaries: &Binaries) -> Options {
+    let controllers = "--controllers=*,-deployment-controller";
+    Options::new(binaries.clone()).with_argument(Program::ControllerManager, controllers)
+}
+
+async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) -> anyhow::Result<()> {
+    install_definitions(plane)?;
+    let proxy = Proxy::start(plane, &binaries.path(Program::Kubectl)).await?;
+    report.case("everything in deploy/ is taken by the API server", async { apply_all(plane) }).await;
+    report.case("the policies ask for nothing that their kinds do not have", well_typed(plane)).await;
+    let warned = agree(plane, &proxy, Mode::Warn);
+    report.case("in warn mode, the policies say of each object what the controllers say", warned).await;
+    report.case("an unusable object is stored in warn mode", keepsakes::store(&proxy)).await;
+    let denied = agree(plane, &proxy, Mode::Deny);
+    report.case("in deny mode, they refuse it in the same words", denied).await;
+    let let_go = keepsakes::let_go(&proxy);
+    report.case("what was unusable before can be marked, scaled, reported on and deleted", let_go).await;
+    report.case("our leases, Events and machines have flows of their own", flows::assigned(&proxy)).await;
+    Ok(())
+}
+
+fn apply_all(plane: &ControlPlane) -> anyhow::Result<()> {
+    let kinds = root().join("xtask/src/e2e/deploy/prometheus-kinds.yaml").display().to_string();
+    kubectl(plane, &["apply", "--server-side", "--filename", &kinds])?;
+    kubectl(plane, &["wait", "--for=condition=Established", "--timeout=60s", "--filename", &kinds])?;
+    FOLDERS.iter().try_for_each(|folder| apply(plane, folder))
+}
+
+fn apply(plane: &ControlPlane, folder: &str) -> anyhow::Result<()> {
+    let folder = root().join(folder).display().to_string();
+    // Examples put the same objects together in several ways, so each takes over what the one before it set.
+    kubectl(plane, &["apply", "--server-side", "--force-conflicts", "--kustomize", &folder]).map(drop)
+}
+
+/// The API server's own check of the expressions against the definitions.
+async fn well_typed(plane: &ControlPlane) -> anyhow::Result<()> {
+    let question = ["get", "validatingadmissionpolicies", "--output=json"];
+    let checked = |policy: &Value| {
+        let seen = policy.pointer("/status/observedGeneration");
+        seen.is_some() && seen == policy.pointer("/metadata/generation")
+    };
+    until(plane, "the policies are checked", &question, |all| all.len() == 4 && all.iter().all(checked)).await?;
+    let policies = list(plane, &question)?;
+    let warnings = policies.iter().filter_map(|policy| policy.pointer("/status/typeChecking/expressionWarnings"));
+    let warnings: Vec<_> = warnings.collect();
+    ensure!(warnings.is_empty(), "{warnings:?}");
+    Ok(())
+}
+
+async fn agree(plane: &ControlPlane, proxy: &Proxy, mode: Mode) -> anyhow::Result<()> {
+    apply(plane, mode.folder())?;
+    let all = corpus::read()?;
+    for plural in corpus::plurals() {
+        // A binding reaches the admission of the API server through a watch.
+        let first =
+            all.iter().find(|case| case.plural() == plural && case.is_telling()).context("nothing to tell by")?;
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(error) = first.judge(proxy, mode).await {
+            if Instant::now() > deadline {
+                return Err(error.context(format!("the binding of {plural} does not work")));
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+    let mut complaints = Vec::new();
+    for case in &all {
+        if let Err(error) = case.judge(proxy, mode).await {
+            complaints.push(format!("{error:#}"));
+        }
+    }
+    ensure!(complaints.is_empty(), "{} of {}: {}", complaints.len(), all.len(), complaints.join("; "));
+    Ok(())
+}
+
+async fn until(
+    plane: &ControlPlane,
+    what: &str,
+    question: &[&str],
+    holds: impl Fn(&[Value]) -> bool,
+) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let all = list(plane, question)?;
+        if holds(&all) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let statuses: Vec<_> = all.iter().map(|object| object.get("status")).collect();
+            bail!("waited in vain until {what}: {statuses:?}");
+        }
+        sleep(Duration::from_millis(300)).await;
+    }
+}
+
+fn list(plane: &ControlPlane, question: &[&str]) -> anyhow::Result<Vec<Value>> {
+    let list: Value = serde_json::from_str(&kubectl(plane, question)?)?;
+    Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
+}
+
+fn kubectl(plane: &ControlPlane, arguments: &[&str]) -> anyhow::Result<String> {
+    let ended = plane.kubectl().args(arguments).output().context("failed to start kubectl")?;
+    if !ended.status.success() {
+        bail!("kubectl {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&ended.stderr).trim());
+    }
+    String::from_utf8(ended.stdout).context("kubectl printed something that is not text")
+}

@@ -1,0 +1,144 @@
+//! Plain HTTP on loopback, with every header in sight. kubectl hides what two promises are about: warnings without repetition, and which
+//! flow a request was put into. So requests go through `kubectl proxy`, which has the certificates, and are written by hand.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use control_plane::ControlPlane;
+use control_plane::guard::Guarded;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A way to the API server as its administrator; it ends with this value.
+pub(super) struct Proxy {
+    port: u16,
+    _process: Guarded,
+}
+
+impl Proxy {
+    pub(super) async fn start(plane: &ControlPlane, kubectl: &Path) -> anyhow::Result<Self> {
+        let log = plane.layout().home.join("proxy.log");
+        let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_path().display());
+        let process = Guarded::start(kubectl, &[kubeconfig, "proxy".to_owned(), "--port=0".to_owned()], &log)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            let port = said.lines().find_map(|line| line.strip_prefix("Starting to serve on 127.0.0.1:"));
+            if let Some(port) = port.and_then(|port| port.trim().parse().ok()) {
+                return Ok(Self { port, _process: process });
+            }
+            ensure!(Instant::now() < deadline, "kubectl proxy did not begin: {said}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Answer> {
+        ask(self.port, "GET", path, &[], None).await
+    }
+
+    pub(super) async fn send(&self, method: &str, path: &str, object: &Value) -> anyhow::Result<Answer> {
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        ask(self.port, method, path, &[("Content-Type", kind)], Some(object)).await
+    }
+
+    /// Asks as a service account would.
+    pub(super) async fn get_as(&self, user: &str, path: &str) -> anyhow::Result<Answer> {
+        ask(self.port, "GET", path, &[("Impersonate-User", user)], None).await
+    }
+}
+
+/// What a server answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Answer {
+    pub(super) fn is_well(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The texts of all warnings.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let all = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case("warning"));
+        all.filter_map(|(_, value)| warning(value)).collect()
+    }
+
+    /// What a Status says.
+    pub(super) fn message(&self) -> String {
+        let body: Value = serde_json::from_str(&self.body).unwrap_or_default();
+        body.get("message").and_then(Value::as_str).unwrap_or(&self.body).to_owned()
+    }
+}
+
+/// `299 - "text"`, where quotes and backslashes in the text have a backslash before them.
+fn warning(value: &str) -> Option<String> {
+    let text = value.strip_prefix("299 - \"")?.strip_suffix('"')?;
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        plain.extend(if letter == '\\' { letters.next() } else { Some(letter) });
+    }
+    Some(plain)
+}
+
+/// One request, one connection. In HTTP 1.0, so that no answer comes in chunks.
+pub(super) async fn ask(
+    port: u16,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    object: Option<&Value>,
+) -> anyhow::Result<Answer> {
+    let body = object.map(Value::to_string).unwrap_or_default();
+    let headers: Vec<String> = headers.iter().map(|(key, value)| format!("{key}: {value}\r\n")).collect();
+    let headers = headers.concat();
+    let length = body.len();
+    let request =
+        format!("{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
+    let conversation = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).into_owned())
+    };
+    let told = timeout(PATIENCE, conversation).await.with_context(|| format!("no answer to {method} {path}"))?;
+    parse(&told.with_context(|| format!("failed to ask {method} {path} on port {port}"))?)
+        .with_context(|| format!("the answer to {method} {path} is no HTTP"))
+}
+
+fn parse(text: &str) -> Option<Answer> {
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let mut lines = head.lines();
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let headers = lines.filter_map(|line| line.split_once(": ")).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    Some(Answer { status, body: body.to_owned(), headers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_with_its_warnings() {
+        let text = "HTTP/1.0 201 Created\r\nWarning: 299 - \"Invalid value: \\\"x\\\"\"\r\nX-A: b\r\nWarning: 299 - \"two\"\r\n\r\n{\"message\": \"m\"}";
+        let answer = parse(text).unwrap();
+        assert!(answer.is_well());
+        assert_eq!(answer.warnings(), ["Invalid value: \"x\"", "two"]);
+        assert_eq!((answer.header("x-a"), answer.message().as_str()), (Some("b"), "m"));
+        assert!(parse("nonsense").is_none());
+    }
+}
