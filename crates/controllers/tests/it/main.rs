@@ -26,5 +26,6 @@ mod secrets;
 mod sets;
 mod strangers;
 mod targetless;
+mod telling;
 mod tokens;
 mod world;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use millwright_controllers::wiring::{Clients, Half, Halves, Parts, start};
-use millwright_controllers::{Cluster, Drivers};
+use millwright_controllers::{Cluster, Drivers, Listener};
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventWriter};
@@ -28,6 +28,8 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) policy: Policy,
     pub(crate) metrics: Metrics,
+    /// Who is told of every decision, in processes started from now on.
+    pub(crate) listener: Option<Listener>,
     random: Random,
     outside: Tasks,
 }
@@ -81,6 +83,7 @@ impl World {
             cloud: VirtualCloud::new(config, now, random.number()),
             metrics: Metrics::new().unwrap(),
             policy: Policy::default(),
+            listener: None,
             outside: Tasks::new(),
             server,
             clock,
@@ -180,7 +183,7 @@ impl World {
             clock: self.clock.clone(),
             random,
             tasks: tasks.clone(),
-            listener: None,
+            listener: self.listener.clone(),
         })
         .unwrap();
         Process { cluster, metrics, tasks }

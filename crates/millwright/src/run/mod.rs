@@ -23,6 +23,8 @@ use crate::cli::{Log, Servers};
 pub(crate) fn run(options: &Servers) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
     log_to_stderr(&options.common.log, &clock)?;
+    // First, because the notes show each flag: a password in a URL is refused before it is shown.
+    crate::traces::check(&options.common.tracing)?;
     options.notes.tell(options.common.log.verbosity);
     let connections = Connections::load(options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

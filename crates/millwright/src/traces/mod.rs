@@ -31,6 +31,25 @@ use runtime::{Clock, Metrics, Random, Tasks};
 
 use crate::cli::Tracing;
 
+/// Finds what is wrong with the flags before anything is waited for.
+#[cfg(feature = "otel")]
+pub(crate) fn check(flags: &Tracing) -> anyhow::Result<()> {
+    if flags.tracing_endpoint.is_empty() {
+        return Ok(());
+    }
+    post::Collector::new(&flags.tracing_endpoint, flags.tracing_ca_file.as_deref()).map(|_| ())
+}
+
+/// This build cannot trace, and says so to whoever asks for it.
+#[cfg(not(feature = "otel"))]
+pub(crate) fn check(flags: &Tracing) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        flags.tracing_endpoint.is_empty(),
+        "--tracing-endpoint needs a build with the feature otel: leave the flag out, or build with it"
+    );
+    Ok(())
+}
+
 /// Begins to trace, if the flags ask for it. What is left is sent when `tasks` are asked to stop, within three seconds.
 #[cfg(feature = "otel")]
 pub(crate) fn begin(
@@ -52,7 +71,7 @@ pub(crate) fn begin(
     Ok(Some(tracer))
 }
 
-/// This build cannot trace, and says so to whoever asks for it.
+/// This build cannot trace.
 #[cfg(not(feature = "otel"))]
 pub(crate) fn begin(
     flags: &Tracing,
@@ -61,8 +80,5 @@ pub(crate) fn begin(
     _: &Metrics,
     _: &Tasks,
 ) -> anyhow::Result<Option<Listener>> {
-    if flags.tracing_endpoint.is_empty() {
-        return Ok(None);
-    }
-    anyhow::bail!("--tracing-endpoint needs a build with the feature otel: leave the flag out, or build with it")
+    check(flags).map(|()| None)
 }

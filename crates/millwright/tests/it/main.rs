@@ -14,3 +14,5 @@ mod flags;
 mod program;
 mod serving;
 mod starting;
+#[cfg(feature = "otel")]
+mod traces;

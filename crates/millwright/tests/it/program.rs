@@ -84,6 +84,16 @@ impl Program {
         self.child.wait().unwrap()
     }
 
+    /// Asks it to end, waits until it has, and gives everything it ever said.
+    pub(crate) fn last_words(mut self) -> (ExitStatus, Vec<String>) {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(asked.success());
+        let status = self.child.wait().unwrap();
+        let mut said = std::mem::take(&mut self.said);
+        said.extend(self.lines.iter()); // ends with its stderr
+        (status, said)
+    }
+
     /// Ends it without a warning.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

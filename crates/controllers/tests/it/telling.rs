@@ -1,0 +1,293 @@
+//! What is told of the work: one line a decision, in one form, and never a secret.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use api::{Code, MachinePhase};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use driver::{
+    Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method, Owners,
+};
+use kube::Api;
+use kube::api::PostParams;
+use millwright_controllers::Decision;
+use millwright_controllers::decision::{DriverCall, Listen};
+use rstest::rstest;
+use runtime::logs::{LogFormat, Verbosity, subscriber};
+use serde_json::{Value, json};
+use virtual_cloud::{Fault, Script, VirtualCloud};
+
+use crate::world::{NAMESPACE, World, class};
+
+/// A log that can be read.
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Page {
+    /// Everything this thread says from now on is written here.
+    fn open(&self, world: &World, format: LogFormat, verbosity: i32) -> tracing::subscriber::DefaultGuard {
+        let page = self.clone();
+        let log = subscriber(format, Verbosity(verbosity), world.clock.clone(), move || page.clone());
+        tracing::subscriber::set_default(log)
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The lines about objects of a kind, as programs read them.
+    fn about(&self, kind: &str) -> Vec<Value> {
+        let lines = self.text();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line.get(kind).is_some()).collect()
+    }
+}
+
+impl io::Write for Page {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn runs(name: &'static str) -> impl Fn(&World) -> bool {
+    move |world| world.phase(name) == Some(MachinePhase::Running)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_life_is_told_in_one_line_for_each_decision_and_silence_in_between() {
+    let (world, page) = (World::new(71), Page::default());
+    let _log = page.open(&world, LogFormat::Json, 0);
+    let _process = world.start();
+    world.create("m-1").await;
+    world.until("it runs", runs("m-1")).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let born = page.about("machine");
+    tokio::time::sleep(Duration::from_hours(2)).await;
+    assert_eq!(page.about("machine").len(), born.len(), "a machine that runs is nothing to talk about");
+    world.delete("m-1").await;
+    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+
+    let lines = page.about("machine");
+    for line in &lines {
+        assert_eq!((&line["machine"], &line["level"]), (&json!("pool/m-1"), &json!("INFO")), "{line}");
+        for field in ["step", "reason", "outcome", "message", "timestamp"] {
+            assert!(line[field].as_str().is_some_and(|text| !text.is_empty()), "{field} is missing: {line}");
+        }
+    }
+    let told = |line: &Value| (line["step"].as_str().unwrap().to_owned(), line["outcome"].as_str().unwrap().to_owned());
+    let told: Vec<(String, String)> = lines.iter().map(told).collect();
+    let place = |step: &str, outcome: &str| {
+        let found = told.iter().position(|(s, o)| s.contains(step) && o == outcome);
+        found.unwrap_or_else(|| panic!("{step} ({outcome}) is not told: {told:#?}"))
+    };
+    let life = [
+        place("ask the cloud to look up its VM", "under way"),
+        place("ask the cloud to create its VM", "under way"),
+        place("write down its VM", "done"),
+        place("set its phase to Running", "done"),
+        place("ask the cloud to delete its VM", "under way"),
+        place("delete node", "done"),
+        place("remove our finalizer", "done"),
+    ];
+    assert!(life.is_sorted(), "{told:#?}");
+    assert!(told.len() <= 20, "a life is a page, not a book: {told:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sets_and_deployments_are_told_in_the_same_form() {
+    let (world, page) = (World::new(72), Page::default());
+    let _log = page.open(&world, LogFormat::Json, 0);
+    let _process = world.start();
+    let pool = json!({
+        "metadata": { "name": "workers" },
+        "spec": {
+            "replicas": 2,
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
+            "selector": { "matchLabels": { "name": "workers" } },
+            "template": {
+                "metadata": { "labels": { "name": "workers" } },
+                "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+            },
+        },
+    });
+    let pools: Api<api::MachineDeployment> = Api::namespaced(world.client("person"), NAMESPACE);
+    pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
+    world.until("two VMs are there", |w| w.cloud.vms().len() == 2).await;
+    for kind in ["set", "deployment"] {
+        let lines = page.about(kind);
+        assert!(!lines.is_empty(), "{kind}");
+        for line in lines {
+            assert!(line[kind].as_str().unwrap().starts_with("pool/workers"), "{line}");
+            assert!(["step", "reason", "outcome"].iter().all(|field| line[*field].is_string()), "{line}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_keeps_failing_is_not_told_at_every_try() {
+    let (mut world, page) = (World::new(73), Page::default());
+    world.policy.creation_timeout = Duration::from_hours(10);
+    world.cloud.inject(Script::always(Fault::Fail(Code::Internal)).on(Method::Create));
+    let _log = page.open(&world, LogFormat::Json, 0);
+    let _process = world.start();
+    world.create("m-1").await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let tries = world.cloud.calls().iter().filter(|call| call.method == Method::Create).count();
+    assert!(tries >= 10, "it is tried again and again: {tries}");
+    let lines = page.about("machine");
+    let told = lines.iter().filter(|line| line["step"].as_str().unwrap().contains("create its VM")).count();
+    assert!((1..=8).contains(&told), "{told} lines for {tries} tries: {lines:#?}");
+    assert!(lines.iter().any(|line| line["unsaid"].as_u64().is_some_and(|n| n > 0)), "how often is told: {lines:#?}");
+}
+
+/// A driver that quotes all it was given whenever it fails, and each kind of call fails first.
+struct Indiscreet {
+    cloud: VirtualCloud,
+    failed: Mutex<Vec<Method>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the cloud refused {0}")]
+struct Refused(String);
+
+impl Indiscreet {
+    fn fail_first(&self, method: Method, request: &MachineRequest) -> Result<(), DriverError> {
+        let mut failed = self.failed.lock().unwrap();
+        if failed.iter().filter(|m| **m == method).count() >= 2 {
+            return Ok(());
+        }
+        failed.push(method);
+        let quote = |key: &str| {
+            let value = request.secret.get(key).unwrap_or_default();
+            format!("{key}={} ({})", String::from_utf8_lossy(value), STANDARD.encode(value))
+        };
+        let said = request.secret.keys().map(quote).collect::<Vec<_>>().join("; ");
+        let error = DriverError::new(Code::Unavailable, format!("bad request: {said}"));
+        Err(error.because(Refused(said.clone())).with_last_known_state(said))
+    }
+}
+
+#[async_trait::async_trait]
+impl Driver for Indiscreet {
+    fn capabilities(&self) -> Capabilities {
+        self.cloud.capabilities()
+    }
+    async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
+        self.fail_first(Method::Create, request)?;
+        self.cloud.create(call, request).await
+    }
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        self.fail_first(Method::Delete, request)?;
+        self.cloud.delete(call, request).await
+    }
+    async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.cloud.initialize(call, request).await
+    }
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.fail_first(Method::Status, request)?;
+        self.cloud.status(call, request).await
+    }
+    async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
+        self.cloud.list(call, request).await
+    }
+    async fn volume_ids(
+        &self,
+        call: &Call,
+        volumes: &[api::view::PersistentVolumeSpec],
+    ) -> Result<Vec<String>, DriverError> {
+        self.cloud.volume_ids(call, volumes).await
+    }
+}
+
+/// Keeps everything that is told to listeners, which is all that traces and `/debug/state` are made of.
+#[derive(Default)]
+struct Eavesdropper(Mutex<Vec<String>>);
+
+impl Listen for Eavesdropper {
+    fn decided(&self, decision: &Decision) {
+        self.0.lock().unwrap().push(format!("{decision:?}"));
+    }
+    fn called(&self, call: &DriverCall) {
+        self.0.lock().unwrap().push(format!("{call:?}"));
+    }
+}
+
+const CANARIES: [&str; 3] = ["canary-of-the-class-1234", "canary-of-the-credentials", "canary-in-the-user-data"];
+
+/// A class whose Secrets and user data hold canaries, and asks for a token.
+fn plant_canaries(world: &World) {
+    let [of_class, of_credentials, in_user_data] = CANARIES;
+    let secret = |name: &str, data: Value| json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": NAMESPACE }, "stringData": data });
+    let user_data = format!("#cloud-config\nkey: {in_user_data}\njoin: <<BOOTSTRAP_TOKEN>>\nname: <<MACHINE_NAME>>\n");
+    world.server.insert(&secret("canary", json!({ "userData": user_data, "key": of_class }))).unwrap();
+    world.server.insert(&secret("canary-credentials", json!({ "password": of_credentials }))).unwrap();
+    let mut canary = class("canary", &json!({ "createLatency": "2s", "bootLatency": "5s", "join": { "after": "1s" } }));
+    canary["secretRef"] = json!({ "name": "canary", "namespace": NAMESPACE });
+    canary["credentialsSecretRef"] = json!({ "name": "canary-credentials", "namespace": NAMESPACE });
+    world.server.insert(&canary).unwrap();
+}
+
+#[rstest]
+#[case(LogFormat::Text)]
+#[case(LogFormat::Json)]
+#[tokio::test(start_paused = true)]
+async fn no_secret_reaches_log_events_status_metrics_or_listeners_at_the_highest_verbosity(#[case] format: LogFormat) {
+    let (mut world, page, heard) = (World::new(74), Page::default(), Arc::new(Eavesdropper::default()));
+    world.listener = Some(heard.clone());
+    plant_canaries(&world);
+    let _log = page.open(&world, format, 10);
+    let process = world.start_with(Arc::new(Indiscreet { cloud: world.cloud.clone(), failed: Mutex::default() }));
+    world.create_of_class("m-1", "canary").await;
+    let mut shown = Vec::new();
+    let mut tokens = Vec::new();
+    for step in 0..2 {
+        let begin = world.clock.now();
+        loop {
+            // Everything an onlooker without access to Secrets could see, at every moment.
+            shown.push(format!("{:?}", world.server.objects("machines.machine.sapcloud.io")));
+            tokens.extend(
+                world.tokens().iter().filter_map(|token| token["data"]["token-secret"].as_str().map(str::to_owned)),
+            );
+            if if step == 0 { runs("m-1")(&world) } else { world.machine("m-1").is_none() } {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(world.clock.now().duration_since(begin).as_hours() < 1, "{:?}", world.machine("m-1"));
+        }
+        if step == 0 {
+            world.delete("m-1").await;
+        }
+    }
+    tokio::time::sleep(Duration::from_mins(1)).await;
+
+    let events = format!("{:?}", world.server.objects("events"));
+    let metrics = process.metrics.encode().unwrap() + &world.metrics.encode().unwrap();
+    let log = page.text();
+    let (listeners, shown) = (heard.0.lock().unwrap().join("\n"), shown.join("\n"));
+    for (place, text) in [("the log", &log), ("Events", &events), ("the status", &shown)] {
+        assert!(text.contains("bad request"), "what was said reaches {place}, so it had its chance to leak");
+    }
+    assert!(listeners.contains("DriverCall"));
+    tokens.dedup();
+    assert!(!tokens.is_empty(), "a token was made and read");
+    let token = STANDARD.decode(&tokens[0]).unwrap();
+    let mut needles: Vec<String> = CANARIES.iter().map(|canary| (*canary).to_owned()).collect();
+    needles.push(String::from_utf8(token).unwrap());
+    needles.extend(needles.clone().iter().map(|needle| STANDARD.encode(needle)));
+    for (place, text) in
+        [("log", &log), ("Events", &events), ("status", &shown), ("metrics", &metrics), ("listeners", &listeners)]
+    {
+        for needle in &needles {
+            let found = text.find(needle.as_str());
+            let around = found.map(|at| text.get(at.saturating_sub(300)..(at + 100).min(text.len())));
+            assert!(found.is_none(), "{needle} is in the {place}: {around:?}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Traces, received by a collector of the test: the real binary, real sockets, and the protocol as its owners write it.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use apiserver::loopback::Running;
+use apiserver::{Options, Server, loopback};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use driver::Method;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use remote_driver::{About, Endpoint, Listener, serve};
+use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::{Clock, Metrics, Tasks};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use virtual_cloud::{Config, Fault, Script, VirtualCloud};
+
+use crate::program::{Program, run, text};
+
+const MACHINES: &str = "machines.machine.sapcloud.io";
+
+/// Takes traces and keeps them.
+#[derive(Clone, Default)]
+struct Collector {
+    spans: Arc<Mutex<Vec<Span>>>,
+    strange: Arc<Mutex<Vec<String>>>,
+}
+
+impl Collector {
+    async fn open(&self, tasks: &Tasks) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, collector, group) = (listener.local_addr().unwrap(), self.clone(), tasks.clone());
+        let stopping = tasks.stopping();
+        tasks.spawn("collector", async move {
+            loop {
+                let stream = tokio::select! {
+                    () = stopping.cancelled() => return,
+                    accepted = listener.accept() => accepted.unwrap().0,
+                };
+                let (collector, stopping) = (collector.clone(), stopping.clone());
+                group.spawn("caller", async move {
+                    let answer = service_fn(move |request| {
+                        let collector = collector.clone();
+                        async move { Ok::<_, Infallible>(collector.take(request).await) }
+                    });
+                    let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                    let serving = builder.serve_connection(TokioIo::new(stream), answer);
+                    tokio::select! {
+                        () = stopping.cancelled() => {}
+                        _ = serving => {}
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    async fn take(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let kind = head.headers.get("content-type").cloned();
+        if head.uri.path() != "/v1/traces" || kind.is_none_or(|kind| kind != "application/x-protobuf") {
+            self.strange.lock().unwrap().push(format!("{head:?}"));
+        }
+        let request = ExportTraceServiceRequest::decode(body).unwrap();
+        let spans = request.resource_spans.into_iter().flat_map(|r| r.scope_spans).flat_map(|scope| scope.spans);
+        self.spans.lock().unwrap().extend(spans);
+        Response::new(Full::from(ExportTraceServiceResponse::default().encode_to_vec()))
+    }
+
+    fn named(&self, name: &str) -> Vec<Span> {
+        self.spans.lock().unwrap().iter().filter(|span| span.name == name).cloned().collect()
+    }
+}
+
+fn attribute(span: &Span, key: &str) -> String {
+    let found = span.attributes.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.clone()?.value);
+    match found {
+        Some(Any::StringValue(text)) => text,
+        other => panic!("{key} of {} is {other:?}", span.name),
+    }
+}
+
+/// An API server, a cloud behind a socket, and a collector, all of the test; controllers come and go as processes.
+struct World {
+    server: Server,
+    cloud: VirtualCloud,
+    collector: Collector,
+    address: SocketAddr,
+    tasks: Tasks,
+    folder: TempDir,
+    _running: Running,
+}
+
+impl World {
+    async fn new() -> Self {
+        let (clock, folder, tasks) = (Clock::system(), TempDir::new().unwrap(), Tasks::new());
+        let now = Arc::new(move || clock.now());
+        let server = Server::new(Options::new(now.clone(), 1));
+        for definition in api::crd::definitions() {
+            server.insert(&definition).unwrap();
+        }
+        let meta = |name: &str| json!({ "name": name, "namespace": "default" });
+        let latencies = json!({ "createLatency": "100ms", "bootLatency": "100ms", "join": { "after": "100ms" } });
+        for object in [
+            json!({ "apiVersion": "v1", "kind": "Secret", "metadata": meta("s"), "stringData": {
+                "userData": "canary-in-the-user-data <<BOOTSTRAP_TOKEN>>", "password": "canary-of-the-class" } }),
+            json!({ "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass", "metadata": meta("c"),
+                "provider": "virtual", "providerSpec": latencies, "secretRef": { "name": "s", "namespace": "default" } }),
+        ] {
+            server.insert(&object).unwrap();
+        }
+        let cloud = VirtualCloud::new(Config::default(), now, 1);
+        let endpoint = Endpoint::Unix(folder.path().join("driver.sock"));
+        let listener = Listener::bind(&endpoint, None).await.unwrap();
+        let about = About { name: "virtual".into(), version: "0".into() };
+        tasks.spawn("callers", serve(Arc::new(cloud.clone()), about, listener, tasks.clone()));
+        let spec = ClientSpec::new(UserAgent::new("kubelets", "0", "test"));
+        let kubelets = in_process(server.service(), "default", &spec, &Metrics::new().unwrap().rest);
+        let (nodes, stop) = (cloud.clone(), tasks.stopping());
+        tasks.spawn("kubelets", async move { nodes.run_nodes(kubelets, stop).await });
+        let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
+        running.write_kubeconfig(folder.path().join("kubeconfig")).unwrap();
+        let collector = Collector::default();
+        let address = collector.open(&tasks).await;
+        Self { server, cloud, collector, address, tasks, folder, _running: running }
+    }
+
+    fn controller(&self, more: &[&str]) -> Program {
+        let path = |name: &str| self.folder.path().join(name).to_string_lossy().into_owned();
+        let (driver, kubeconfig) = (format!("unix:{}", path("driver.sock")), path("kubeconfig"));
+        let traces = format!("--tracing-endpoint=http://{}", self.address);
+        let mut line =
+            vec!["run", "--leader-elect=false", "--driver-endpoint", &driver, "--target-kubeconfig", &kubeconfig];
+        line.push(&traces);
+        line.extend(more);
+        Program::start(&line)
+    }
+
+    fn create(&self, name: &str) {
+        let (meta, class) =
+            (json!({ "name": name, "namespace": "default" }), json!({ "kind": "MachineClass", "name": "c" }));
+        let kind = json!({ "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine", "metadata": meta, "spec": { "class": class } });
+        self.server.insert(&kind).unwrap();
+    }
+
+    async fn delete(&self, name: &str) {
+        let spec = ClientSpec::new(UserAgent::new("person", "0", "test"));
+        let person = in_process(self.server.service(), "default", &spec, &Metrics::new().unwrap().rest);
+        let machines: kube::Api<api::Machine> = kube::Api::namespaced(person, "default");
+        machines.delete(name, &kube::api::DeleteParams::default()).await.unwrap();
+    }
+
+    fn machine(&self, name: &str) -> Option<Value> {
+        self.server.object(MACHINES, "default", name).map(|machine| (*machine).clone())
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        for _ in 0..2400 {
+            if holds(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let spans = self.collector.spans.lock().unwrap();
+        let seen: Vec<_> = spans.iter().map(|span| span.name.clone()).collect();
+        panic!("waited two minutes in vain until {what}: {seen:?}, {:#?}", self.server.objects(MACHINES));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_machines_trace_reaches_a_collector_and_a_restart_in_mid_creation_carries_it_on() {
+    let world = World::new().await;
+    world.cloud.inject(Script::next(Method::Create, Fault::Hang));
+    let mut first = world.controller(&[]);
+    first.says(&["machines' lives are traced"]);
+    world.create("m-1");
+    world.until("its creation is under way", |w| !w.collector.named("ask").is_empty()).await;
+    assert!(first.last_words().0.success());
+    let interrupted = world.collector.named("create");
+    assert_eq!(interrupted.len(), 1, "what was open when it was asked to stop is told all the same");
+    assert_eq!(attribute(&interrupted[0], "millwright.outcome"), "interrupted");
+    assert!(world.collector.named("create machine").is_empty(), "the life goes on");
+
+    let second = world.controller(&[]);
+    world.until("its trace is whole", |w| !w.collector.named("create machine").is_empty()).await;
+    world.delete("m-1").await;
+    world.until("its end is told", |w| !w.collector.named("delete machine").is_empty()).await;
+    assert!(second.last_words().0.success());
+    assert_eq!(*world.collector.strange.lock().unwrap(), Vec::<String>::new());
+
+    let spans = world.collector.spans.lock().unwrap().clone();
+    let root = world.collector.named("create machine").remove(0);
+    let life: Vec<&Span> = spans.iter().filter(|span| span.trace_id == root.trace_id).collect();
+    assert!(life.iter().any(|span| span.span_id == interrupted[0].span_id), "both processes tell the same trace");
+    assert_eq!(attribute(&root, "millwright.outcome"), "running");
+    assert_eq!(attribute(&root, "millwright.machine"), "m-1");
+    assert_eq!(attribute(&root, "k8s.namespace.name"), "default");
+    assert_eq!(attribute(&root, "millwright.class"), "c");
+    assert!(!attribute(&root, "millwright.provider_id").is_empty());
+    assert!(root.parent_span_id.is_empty());
+    let stages: Vec<&&Span> = life.iter().filter(|span| span.parent_span_id == root.span_id).collect();
+    let names: BTreeSet<&str> = stages.iter().map(|span| span.name.as_str()).collect();
+    assert_eq!(names, BTreeSet::from(["ask", "create", "join"]));
+    let ids: BTreeSet<&[u8]> = stages.iter().map(|span| span.span_id.as_slice()).collect();
+    let calls: Vec<&&Span> = life.iter().filter(|span| ids.contains(span.parent_span_id.as_slice())).collect();
+    let made = calls.iter().find(|span| span.name == "CreateMachine" && attribute(span, "millwright.code") == "OK");
+    assert!(made.is_some(), "{calls:#?}");
+    assert_eq!(life.len(), 1 + stages.len() + calls.len(), "every span hangs on a stage, and every stage on the life");
+    assert!(life.iter().all(|span| span.start_time_unix_nano <= span.end_time_unix_nano));
+    assert!(life.iter().all(|span| span.start_time_unix_nano >= root.start_time_unix_nano));
+
+    let end = world.collector.named("delete machine").remove(0);
+    assert_ne!(end.trace_id, root.trace_id);
+    let stages: BTreeSet<String> =
+        spans.iter().filter(|span| span.parent_span_id == end.span_id).map(|span| span.name.clone()).collect();
+    assert!(["drain", "delete VM", "delete node"].iter().all(|stage| stages.contains(*stage)), "{stages:?}");
+    world.tasks.shut_down(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_either() {
+    let world = World::new().await;
+    world.cloud.inject(Script::next(Method::Create, Fault::Fail(api::Code::Internal)).of("m-bad"));
+    let controller = world.controller(&["-v=10", "--log-format=json"]);
+    world.create("m-1");
+    world.create("m-bad");
+    let mut tokens = BTreeSet::new();
+    let of = |w: &World| {
+        let secrets = w.server.objects("secrets");
+        let data = secrets.iter().filter_map(|s| s["data"]["token-secret"].as_str().map(str::to_owned));
+        data.collect::<Vec<String>>()
+    };
+    for _ in 0..2400 {
+        tokens.extend(of(&world));
+        let runs = world.machine("m-1").is_some_and(|m| m["status"]["currentStatus"]["phase"] == "Running");
+        if runs
+            && !tokens.is_empty()
+            && world.machine("m-bad").is_some_and(|m| m["status"]["lastOperation"]["errorCode"] == "Internal")
+        {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!tokens.is_empty(), "a token was made and seen");
+    world.delete("m-1").await;
+    world.delete("m-bad").await;
+    world.until("both are gone", |w| w.server.objects(MACHINES).is_empty()).await;
+    let (status, said) = controller.last_words();
+    assert!(status.success());
+
+    let log = said.join("\n");
+    assert!(log.contains("\"TRACE\""), "it says all it can");
+    let events = format!("{:?}", world.server.objects("events"));
+    let spans = format!("{:?}", world.collector.spans.lock().unwrap());
+    assert!(spans.contains("delete machine"));
+    let mut needles: Vec<String> = ["canary-in-the-user-data", "canary-of-the-class"].map(str::to_owned).to_vec();
+    needles.extend(["Y2FuYXJ5LWluLXRoZS11c2VyLWRhdG", "Y2FuYXJ5LW9mLXRoZS1jbGFzc"].map(str::to_owned));
+    needles.extend(tokens.iter().map(|token| String::from_utf8(STANDARD.decode(token).unwrap()).unwrap()));
+    needles.extend(tokens);
+    for (place, text) in [("log", &log), ("Events", &events), ("traces", &spans)] {
+        for needle in &needles {
+            let found = text.find(needle.as_str());
+            let around = found.and_then(|at| text.get(at.saturating_sub(300)..(at + 100).min(text.len())));
+            assert!(found.is_none(), "{needle} is in the {place}: {around:?}");
+        }
+    }
+    world.tasks.shut_down(Duration::from_secs(5)).await;
+}
+
+#[test]
+fn an_endpoint_that_makes_no_sense_ends_the_start_with_its_fix() {
+    let output = run(&["run", "--target-kubeconfig=/no/such", "--tracing-endpoint=collector:4317"]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("http://collector.example:4318"), "{}", text(&output.stderr));
+    let output = run(&["run", "--tracing-sample-ratio=2"]);
+    assert_eq!(output.status.code(), Some(2));
+}
