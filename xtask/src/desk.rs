@@ -60,6 +60,21 @@ impl<'a> Desk<'a> {
         self.start(name, &[&["run", &endpoint, &kubeconfig, "--v=4"], flags].concat(), environment)
     }
 
+    /// One half, or both, with credentials of its own; the machine controller makes its machines in that cloud.
+    pub(crate) fn start_half(
+        &self,
+        name: &str,
+        command: &str,
+        kubeconfig: &Path,
+        cloud: Option<&str>,
+        flags: &[&str],
+    ) -> anyhow::Result<Process> {
+        let kubeconfig = format!("--target-kubeconfig={}", kubeconfig.display());
+        let endpoint = cloud.map(|cloud| format!("--driver-endpoint={}", self.endpoint(cloud)));
+        let line: Vec<&str> = [command, &kubeconfig, "--v=3"].into_iter().chain(endpoint.as_deref()).collect();
+        self.start(name, &[&line, flags].concat(), &[])
+    }
+
     fn endpoint(&self, cloud: &str) -> String {
         format!("unix:{}", self.file(&format!("{cloud}.sock")).display())
     }

@@ -10,6 +10,7 @@ mod crds;
 mod desk;
 mod e2e;
 mod purity;
+mod rbac;
 mod types;
 mod workspace;
 
@@ -55,6 +56,8 @@ enum Chore {
     CrashTable(crash_table::Wish),
     /// Count what the API server was asked, and compare it with the budgets.
     Counts(counts::Wish),
+    /// Live under the shipped roles on the real control plane: nothing may be denied, and every rule must be used.
+    Rbac(rbac::Wish),
 }
 
 /// A sentence for the person who called, whatever RUST_BACKTRACE says: a chore that fails has a reason, not a crash.
@@ -81,5 +84,6 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::E2e(wish) => e2e::run(&wish),
         Chore::CrashTable(wish) => crash_table::run(&wish),
         Chore::Counts(wish) => counts::run(&wish),
+        Chore::Rbac(wish) => rbac::run(&wish),
     }
 }

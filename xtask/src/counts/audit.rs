@@ -20,7 +20,7 @@ rules:
 const OURS: &str = "millwright/";
 
 /// The log of one API server.
-pub(super) struct Audit {
+pub(crate) struct Audit {
     log: PathBuf,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Asked {
 
 impl Audit {
     /// Writes the policy, and tells with which flags the API server keeps to it.
-    pub(super) fn begin(folder: &Path) -> anyhow::Result<(Self, Vec<String>)> {
+    pub(crate) fn begin(folder: &Path) -> anyhow::Result<(Self, Vec<String>)> {
         let (policy, log) = (folder.join("policy.yaml"), folder.join("audit.log"));
         fs::write(&policy, POLICY).context("failed to write the audit policy")?;
         let flags = vec![
@@ -49,16 +49,20 @@ impl Audit {
     }
 
     /// Where the log ends now.
-    pub(super) fn mark(&self) -> anyhow::Result<u64> {
+    pub(crate) fn mark(&self) -> anyhow::Result<u64> {
         Ok(fs::metadata(&self.log).context("failed to look at the audit log")?.len())
     }
 
     /// What our programs have asked since.
     pub(super) fn since(&self, mark: u64) -> anyhow::Result<Asked> {
+        Ok(count(&self.text_since(mark)?))
+    }
+
+    /// What was logged since, a request a line.
+    pub(crate) fn text_since(&self, mark: u64) -> anyhow::Result<String> {
         let log = fs::read(&self.log).context("failed to read the audit log")?;
         let begin = usize::try_from(mark).unwrap_or(usize::MAX);
-        let new = String::from_utf8_lossy(log.get(begin..).unwrap_or_default()).into_owned();
-        Ok(count(&new))
+        Ok(String::from_utf8_lossy(log.get(begin..).unwrap_or_default()).into_owned())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::control_plane::{Build, compiled};
 use crate::desk::Desk;
 use crate::e2e::{Tally, file_of, install_definitions};
 use crate::workspace::cargo;
-use audit::Audit;
+pub(crate) use audit::Audit;
 use budget::{Budget, Figure};
 
 const PATIENCE: Duration = Duration::from_mins(3);

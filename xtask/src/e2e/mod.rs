@@ -23,6 +23,7 @@ use crate::control_plane::{Build, compiled};
 
 pub(crate) use machines::install_definitions;
 pub(crate) use program::run as run_program;
+pub(crate) use report::Report;
 pub(crate) use tally::{Ran, Server, Tally, file_of};
 
 /// What can be shown.

@@ -1,0 +1,219 @@
+//! One set of roles, and a life under it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use control_plane::ControlPlane;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::grants::{self, Grant};
+use super::programs::Programs;
+use super::requests::{self, Request};
+use super::story::Story;
+use super::verdict::Verdict;
+use crate::counts::Audit;
+use crate::desk::Desk;
+use crate::workspace::root;
+
+/// How long the line to the API server is cut: longer than a cache waits before it tries again, shorter than a lease.
+const OUTAGE: Duration = Duration::from_secs(8);
+
+/// A refusal for each kind is how we learn of a missing verb; all workers may learn at the same time, and the API server forgets
+/// nothing that was under way.
+const REFUSALS: usize = 40;
+
+/// Where trials take place.
+pub(super) struct Stand<'a> {
+    pub(super) plane: &'a ControlPlane,
+    pub(super) desk: &'a Desk<'a>,
+    pub(super) audit: &'a Audit,
+}
+
+/// One set of roles.
+pub(super) struct Trial {
+    /// What is shown.
+    pub(super) sentence: &'static str,
+    /// The names of those who are bound: one for both halves, or the manager and the machine controller.
+    pub(super) identities: Vec<String>,
+    name: &'static str,
+    namespace: &'static str,
+    roles: PathBuf,
+    /// What its roles and bindings are labelled with.
+    label: String,
+    expected: Expected,
+}
+
+/// What may be denied.
+enum Expected {
+    /// Nothing, and every rule has to be used.
+    JustEnough,
+    /// These, now and then; rules may be wider than we need.
+    Lacking(&'static [&'static str]),
+}
+
+impl Trial {
+    /// The roles in `deploy/rbac`, in one of their forms.
+    pub(super) fn shipped(form: &'static str, sentence: &'static str) -> Self {
+        let account = |name: &str| format!("system:serviceaccount:millwright-system:{name}");
+        let identities = match form {
+            "one-process" => vec![account("millwright")],
+            _ => vec![account("machine-controller-manager"), account("machine-controller")],
+        };
+        Self {
+            sentence,
+            identities,
+            name: form,
+            namespace: "millwright-system",
+            roles: root().join("deploy/rbac").join(form),
+            label: "app.kubernetes.io/part-of=millwright".to_owned(),
+            expected: Expected::JustEnough,
+        }
+    }
+
+    /// Without a word about rules that are not used: one identity has those of both halves, and they overlap.
+    pub(super) fn if_enough(self) -> Self {
+        Self { expected: Expected::Lacking(&[]), ..self }
+    }
+
+    /// Roles that users of the reference have, bound to these service accounts. What they lack is named as `verb resource`.
+    pub(super) fn of_reference(
+        name: &'static str,
+        sentence: &'static str,
+        accounts: &[(&str, &str)],
+        lacking: &'static [&'static str],
+    ) -> Self {
+        let user = |(namespace, name): &(&str, &str)| format!("system:serviceaccount:{namespace}:{name}");
+        Self {
+            sentence,
+            identities: accounts.iter().map(user).collect(),
+            name,
+            namespace: name,
+            roles: root().join(format!("xtask/src/rbac/reference/{name}.yaml")),
+            label: format!("trial={name}"),
+            expected: Expected::Lacking(lacking),
+        }
+    }
+}
+
+impl Stand<'_> {
+    /// Lives through it and judges.
+    pub(super) async fn judge(&self, trial: &Trial) -> anyhow::Result<Verdict> {
+        self.install(trial)?;
+        let mark = self.audit.mark()?;
+        let cloud = self.desk.start_cloud(&format!("cloud-{}", trial.name))?;
+        let mut programs = Programs::start(self, trial.name, trial.namespace, &trial.identities).await?;
+        let story = Story { desk: self.desk, namespace: trial.namespace.to_owned() };
+        let lived = self.live(&story, trial, &mut programs, mark).await;
+        let said = programs.end()?;
+        cloud.terminate()?;
+        lived?;
+        // Watches are in the log when they have ended.
+        sleep(Duration::from_secs(2)).await;
+        let verdict = Verdict::of(self.grants(trial)?, &self.asked_since(mark)?);
+        self.remove(trial)?;
+        trial.expected.check(&verdict, &said)?;
+        Ok(verdict)
+    }
+
+    async fn live(&self, story: &Story<'_>, trial: &Trial, programs: &mut Programs, mark: u64) -> anyhow::Result<()> {
+        story.furnish()?;
+        story.come_up().await?;
+        story.begin_late().await?;
+        programs.replace_controller(self)?;
+        story.end_late().await?;
+        story.adopt().await?;
+        story.roll().await?;
+        story.force().await?;
+        story.wish().await?;
+        story.scale().await?;
+        if let Expected::JustEnough = trial.expected {
+            self.cut_off(trial, programs, mark).await?;
+        }
+        story.go().await
+    }
+
+    /// An outage. Afterwards the API servers were asked whether they are there, before the watches were heard again.
+    async fn cut_off(&self, trial: &Trial, programs: &Programs, mark: u64) -> anyhow::Result<()> {
+        let who = trial.identities.last().context("nobody was tried")?;
+        let looked = |requests: &[Request], kind: &str| {
+            requests.iter().any(|r| r.who == *who && r.verb == "get" && r.resource == kind && r.name == "dummy_name")
+        };
+        for _ in 0..3 {
+            programs.valve().shut();
+            sleep(OUTAGE).await;
+            programs.valve().open();
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_secs(30) {
+                let asked = self.asked_since(mark)?;
+                if looked(&asked, "machines") && looked(&asked, "nodes") {
+                    return Ok(());
+                }
+                sleep(Duration::from_millis(500)).await;
+            }
+        }
+        bail!("after an outage nobody asked whether the API server is there")
+    }
+
+    /// What these roles grant, as the API server reads them.
+    pub(super) fn grants(&self, trial: &Trial) -> anyhow::Result<Vec<Grant>> {
+        let kinds = "roles,clusterroles,rolebindings,clusterrolebindings";
+        let selector = format!("--selector={}", trial.label);
+        let list = self.desk.kubectl(&["get", kinds, "--all-namespaces", &selector, "--output=json"])?;
+        let mut grants = grants::of(&serde_json::from_str(&list)?);
+        ensure!(!grants.is_empty(), "{} grants nothing", trial.roles.display());
+        grants.sort_by(|a, b| a.to.cmp(&b.to));
+        Ok(grants)
+    }
+
+    fn asked_since(&self, mark: u64) -> anyhow::Result<Vec<Request>> {
+        Ok(requests::read(&self.audit.text_since(mark)?))
+    }
+
+    fn install(&self, trial: &Trial) -> anyhow::Result<()> {
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": trial.namespace } });
+        self.desk.apply(&format!("namespace-{}", trial.name), &namespace)?;
+        self.with_roles(trial, &["apply", "--server-side"])
+    }
+
+    fn remove(&self, trial: &Trial) -> anyhow::Result<()> {
+        self.with_roles(trial, &["delete", "--wait=true"])
+    }
+
+    fn with_roles(&self, trial: &Trial, verb: &[&str]) -> anyhow::Result<()> {
+        let flag = if trial.roles.is_dir() { "--kustomize" } else { "--filename" };
+        self.desk.kubectl(&[verb, &[flag, &trial.roles.to_string_lossy()]].concat()).map(drop)
+    }
+}
+
+impl Expected {
+    #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+    fn check(&self, verdict: &Verdict, logs: &[String]) -> anyhow::Result<()> {
+        match self {
+            Self::JustEnough => {
+                println!("{verdict}");
+                if let Some(complaint) = verdict.complaint() {
+                    bail!("{complaint}");
+                }
+            }
+            Self::Lacking(lacking) => {
+                for (denial, times) in verdict.denied() {
+                    println!("  denied {denial} ({times} times)");
+                    let what = format!("{} {}", denial.verb, denial.resource);
+                    ensure!(lacking.contains(&what.as_str()), "{denial} was denied, and nobody thought it would be");
+                    ensure!(*times <= REFUSALS, "{denial} was tried {times} times, though it was denied");
+                }
+                for log in logs {
+                    let mut said: Vec<&str> =
+                        log.lines().filter_map(|line| line.split("may not patch ").nth(1)).collect();
+                    said.sort_unstable();
+                    let mut once = said.clone();
+                    once.dedup();
+                    ensure!(once == said, "it was said more than once what is missing: {said:#?}");
+                }
+            }
+        }
+        Ok(())
+    }
+}
