@@ -9,11 +9,22 @@ use crate::workspace::cargo;
 pub(crate) enum Subject {
     /// Lists, watches, bytes per cached object, a virtual hour.
     Cache,
+    /// CPU for each machine of a set of 500 and of 5,000, up and down.
+    Fleet,
+    /// What 5,000 machines ask and hold in ten minutes in which nothing happens.
+    Steady,
 }
 
 /// Builds in release mode and measures. The benchmark itself fails when a budget is broken.
 pub(crate) fn run(subject: Subject) -> anyhow::Result<()> {
     match subject {
         Subject::Cache => cargo(&["bench", "--quiet", "--package", "millwright-runtime", "--bench", "cache"]),
+        Subject::Fleet => scale("fleet"),
+        Subject::Steady => scale("steady"),
     }
+}
+
+/// One bench measures both, because what it links takes longer to build than to run.
+fn scale(subject: &str) -> anyhow::Result<()> {
+    cargo(&["bench", "--quiet", "--package", "millwright-controllers", "--bench", "scale", "--", subject])
 }

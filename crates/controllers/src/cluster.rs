@@ -22,6 +22,7 @@ use crate::drain::Drains;
 use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::knowledge::Knowledge;
+use crate::measure::Lives;
 use crate::permits::Permits;
 use crate::safety::{Safety, Sight};
 
@@ -51,6 +52,8 @@ pub struct Cluster {
     pub knowledge: Knowledge,
     /// The way to the drivers.
     pub gate: Gate,
+    /// How long the steps of machines' lives take.
+    pub(crate) lives: Lives,
     /// Classes and Secrets that are held on to.
     pub custody: Arc<Custody>,
     /// The nodes being emptied; none without a target cluster.

@@ -16,6 +16,7 @@ pub mod indexes;
 pub mod knowledge;
 pub mod machine;
 pub mod machineset;
+mod measure;
 pub mod overshoot;
 pub mod permits;
 pub mod safety;

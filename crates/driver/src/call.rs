@@ -5,6 +5,7 @@
 //! one would hold its machine for ever, and a machine that waits for an answer plans nothing.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::Code;
@@ -12,12 +13,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::DriverError;
+use crate::meter::{Meter, Metered, Reply};
 
 /// The limits of one call. Cheap to clone; clones end together.
 #[derive(Clone, Debug)]
 pub struct Call {
     deadline: Instant,
     canceled: CancellationToken,
+    meter: Metered,
 }
 
 impl Call {
@@ -26,7 +29,7 @@ impl Call {
 
     /// A call whose answer is of use until `deadline`, and which ends when `canceled` is.
     pub fn until(deadline: Instant, canceled: CancellationToken) -> Self {
-        Self { deadline, canceled }
+        Self { deadline, canceled, meter: Metered::default() }
     }
 
     /// A call that may take this long from now.
@@ -41,6 +44,27 @@ impl Call {
     #[must_use]
     pub fn canceled_by(self, canceled: CancellationToken) -> Self {
         Self { canceled, ..self }
+    }
+
+    /// The same call, whose requests to the cloud are counted by `meter`.
+    #[must_use]
+    pub fn metered(self, meter: Arc<dyn Meter>) -> Self {
+        Self { meter: Metered(Some(meter)), ..self }
+    }
+
+    /// Makes one request to `service` of the cloud and reports how it went and how long it took. A request that is dropped half-way
+    /// counts as failed: nobody knows what the cloud made of it.
+    pub async fn asking<T, E>(
+        &self,
+        service: &'static str,
+        request: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let mut asking = Asking { call: self, service, begun: Instant::now(), reply: Reply::Failure };
+        let answer = request.await;
+        if answer.is_ok() {
+            asking.reply = Reply::Success;
+        }
+        answer
     }
 
     /// When the answer is of no more use.
@@ -79,6 +103,22 @@ impl Call {
             () = self.canceled.cancelled() => Err(canceled()),
             answer = work => answer,
             () = tokio::time::sleep_until(self.deadline) => Err(late()),
+        }
+    }
+}
+
+/// A request under way; reports its end, whatever it is.
+struct Asking<'a> {
+    call: &'a Call,
+    service: &'static str,
+    begun: Instant,
+    reply: Reply,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if let Some(meter) = &self.call.meter.0 {
+            meter.asked(self.service, self.begun.elapsed(), self.reply);
         }
     }
 }
@@ -146,6 +186,30 @@ mod tests {
             .await;
         assert_eq!(outcome.unwrap_err().code(), Code::DeadlineExceeded);
         assert!(!begun);
+    }
+
+    #[derive(Default)]
+    struct Notes(std::sync::Mutex<Vec<(&'static str, Duration, Reply)>>);
+
+    impl Meter for Notes {
+        fn asked(&self, service: &'static str, took: Duration, reply: Reply) {
+            self.0.lock().unwrap().push((service, took, reply));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_request_to_the_cloud_is_reported_also_one_that_is_dropped_half_way() {
+        let notes = Arc::new(Notes::default());
+        let call = Call::within(10 * SECOND).metered(notes.clone());
+        call.asking("disks", answer_after(SECOND)).await.unwrap();
+        call.asking("images", async { Err::<(), _>("no such image") }).await.unwrap_err();
+        call.bound(call.asking("instances", answer_after(60 * SECOND))).await.unwrap_err();
+        let expected = [
+            ("disks", SECOND, Reply::Success),
+            ("images", Duration::ZERO, Reply::Failure),
+            ("instances", 9 * SECOND, Reply::Failure),
+        ];
+        assert_eq!(*notes.0.lock().unwrap(), expected);
     }
 
     #[tokio::test(start_paused = true)]

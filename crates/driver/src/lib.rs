@@ -15,6 +15,7 @@ mod call;
 mod capabilities;
 mod contract;
 mod error;
+mod meter;
 mod request;
 
 pub use answer::{Created, Deleted, Found, Owners};
@@ -23,4 +24,5 @@ pub use call::Call;
 pub use capabilities::{Capabilities, Method, Support};
 pub use contract::Driver;
 pub use error::{DriverError, RetryClass, Undecodable};
+pub use meter::{Meter, Reply};
 pub use request::{ClassRequest, MachineRequest};

@@ -54,6 +54,8 @@ pub struct Policy {
     pub fleet_interval: Duration,
     /// How long a set waits to see the result of its own creates and deletes.
     pub expectation_patience: Duration,
+    /// How long it is shown how long things took in a deployment that has no machine any more.
+    pub measurements_kept: Duration,
     /// What keeps mistakes from costing machines.
     pub safety: SafetyPolicy,
     /// How a node is emptied.
@@ -88,6 +90,7 @@ impl Default for Policy {
             repeat_after: 30 * MINUTE,
             fleet_interval: Duration::from_millis(100),
             expectation_patience: 5 * MINUTE,
+            measurements_kept: 60 * MINUTE,
             safety: SafetyPolicy::default(),
             drain: drain::Limits::default(),
             set: SetPolicy::default(),

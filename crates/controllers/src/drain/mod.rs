@@ -45,6 +45,7 @@ use runtime::{Clock, Key, Random, Tasks};
 use tokio::sync::Semaphore;
 
 use crate::gate::Gate;
+use crate::measure::Lives;
 use errands::{Errand, Errands};
 use measure::Measures;
 use pods::PodWatches;
@@ -87,6 +88,8 @@ pub struct DrainsParts<'a> {
     pub caps: Caps,
     /// Where measurements go.
     pub metrics: &'a Metrics,
+    /// Where it is noted how long a drain took.
+    pub(crate) lives: &'a Lives,
     /// The time.
     pub clock: Clock,
     /// Randomness for jitter.
@@ -98,10 +101,10 @@ pub struct DrainsParts<'a> {
 impl Drains {
     /// No drain runs, nothing is watched.
     pub fn new(parts: DrainsParts<'_>) -> Self {
-        let DrainsParts { client, gate, leadership, queue, caps, metrics, clock, random, tasks } = parts;
+        let DrainsParts { client, gate, leadership, queue, caps, metrics, lives, clock, random, tasks } = parts;
         let watcher = Watcher { client: client.clone(), clock: clock.clone(), random, tasks: tasks.clone() };
         let running = Running::new(queue.clone());
-        let measures = Measures::register(metrics, &running);
+        let measures = Measures::register(metrics, lives, &running);
         let component = api::names::events::components::MACHINE_CONTROLLER;
         let policy = EventPolicy::default();
         let (writer, node_events) =

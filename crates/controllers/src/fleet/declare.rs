@@ -10,6 +10,7 @@ use runtime::{Clock, Expectations, Random};
 use super::Fleet;
 use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
 use crate::machineset::Memory;
+use crate::measure::{self, Replacements};
 use crate::wiring::Half;
 use crate::{deployment, machineset, overshoot};
 
@@ -49,7 +50,9 @@ impl Declared {
         let set_queue = Queue::new("machineset", RetryPolicy::default(), metrics, random);
         let deployment_queue = Queue::new("machinedeployment", RetryPolicy::default(), metrics, random);
         let overshoot_queue = Queue::new("machinesafetyovershooting", RetryPolicy::default(), metrics, random);
+        measure::show_fleet(metrics, &sets, &deployments);
         let fleet = Fleet {
+            replacements: Replacements::register(metrics),
             wake_overshoot: Coalesced::new(overshoot_queue.clone(), policy.fleet_interval),
             wake_set: Coalesced::new(set_queue.clone(), policy.fleet_interval),
             wake_deployment: Coalesced::new(deployment_queue.clone(), policy.fleet_interval),

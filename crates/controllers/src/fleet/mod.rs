@@ -18,6 +18,7 @@ use runtime::{Expectations, Key, Random};
 pub(crate) use declare::{Declared, FleetParts};
 
 use crate::machineset::Memory;
+use crate::measure::Replacements;
 use crate::wiring::Clients;
 
 /// What sets and deployments are looked after with.
@@ -50,6 +51,8 @@ pub struct Fleet {
     pub leadership: Leadership,
     /// Where Events go; `speaking_as` whoever says something.
     pub events: EventSink,
+    /// Machines that were replaced because they fell ill.
+    pub(crate) replacements: Replacements,
     /// Randomness for names.
     pub random: Random,
 }

@@ -1,11 +1,13 @@
 //! The gate in numbers.
 //!
 //! A credential is shown by the name of its Secret, never by anything in it. What drivers of the reference count themselves
-//! (`mcm_cloud_api_driver_*`) is counted here for all of ours, under the same names.
+//! (`mcm_cloud_api_driver_*`) is counted here for all of ours, under the same names. Their single requests to a cloud
+//! (`mcm_cloud_api_requests_*`) only they can see; they report them through the call they are given (`driver::Meter`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use driver::{Code, Method};
+use driver::{Code, Meter, Method, Reply};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts};
 use runtime::metrics::Hook;
 use runtime::{Metrics, metrics::MetricsError};
@@ -18,6 +20,9 @@ pub(super) struct GateMetrics {
     waited: HistogramVec,
     took: HistogramVec,
     failed: IntCounterVec,
+    requests: IntCounterVec,
+    requests_failed: IntCounterVec,
+    requests_took: HistogramVec,
     out: IntGaugeVec,
     waiting: IntGaugeVec,
     paused: IntGaugeVec,
@@ -48,6 +53,19 @@ impl GateMetrics {
                     Opts::new("mcm_cloud_api_driver_requests_failed_total", "Driver calls that failed, by code."),
                     &["provider", "operation", "error_code"],
                 )?,
+                requests: IntCounterVec::new(
+                    Opts::new("mcm_cloud_api_requests_total", "Requests of drivers to a cloud that succeeded."),
+                    &["provider", "service"],
+                )?,
+                requests_failed: IntCounterVec::new(
+                    Opts::new("mcm_cloud_api_requests_failed_total", "Requests of drivers to a cloud that failed."),
+                    &["provider", "service"],
+                )?,
+                requests_took: timed(
+                    "mcm_cloud_api_api_request_duration_seconds",
+                    "How long a successful request of a driver to a cloud took.",
+                    &["provider", "service"],
+                )?,
                 out: gauge("millwright_driver_calls_in_flight", "Driver calls that are out now.", "secret")?,
                 waiting: gauge("millwright_driver_calls_waiting", "Driver calls that wait to leave.", "secret")?,
                 paused: gauge(
@@ -70,7 +88,10 @@ impl GateMetrics {
     fn register(&self, metrics: &Metrics) -> Result<(), MetricsError> {
         metrics.register(self.waited.clone())?;
         metrics.register(self.took.clone())?;
-        metrics.register(self.failed.clone())?;
+        metrics.register(self.requests_took.clone())?;
+        for counter in [&self.failed, &self.requests, &self.requests_failed] {
+            metrics.register(counter.clone())?;
+        }
         for gauge in [&self.out, &self.waiting, &self.paused, &self.held_back] {
             metrics.register(gauge.clone())?;
         }
@@ -90,18 +111,23 @@ impl GateMetrics {
     }
 
     pub(super) fn left(&self, secret: &str, method: Method, waited: Duration) {
-        self.waited.with_label_values(&[secret, operation(method)]).observe(waited.as_secs_f64());
+        self.waited.with_label_values(&[secret, method.operation()]).observe(waited.as_secs_f64());
+    }
+
+    /// Counts the requests that a driver of this provider makes.
+    pub(super) fn meter(&self, provider: &str) -> Arc<dyn Meter> {
+        Arc::new(CloudMeter { provider: provider.to_lowercase(), metrics: self.clone() })
     }
 
     pub(super) fn ended(&self, provider: &str, method: Method, took: Duration, failure: Option<Code>) {
         let provider = provider.to_lowercase();
         match failure {
             None => {
-                self.took.with_label_values(&[provider.as_str(), operation(method)]).observe(took.as_secs_f64());
+                self.took.with_label_values(&[provider.as_str(), method.operation()]).observe(took.as_secs_f64());
             }
             Some(code) => {
                 let code = code.number().to_string();
-                self.failed.with_label_values(&[provider.as_str(), operation(method), code.as_str()]).inc();
+                self.failed.with_label_values(&[provider.as_str(), method.operation(), code.as_str()]).inc();
             }
         }
     }
@@ -124,14 +150,21 @@ impl GateMetrics {
     }
 }
 
-/// The names under which the reference's drivers count their calls.
-fn operation(method: Method) -> &'static str {
-    match method {
-        Method::Create => "create_machine",
-        Method::Initialize => "initialize_machine",
-        Method::Delete => "delete_machine",
-        Method::Status => "get_machine_status",
-        Method::List => "list_machine",
-        Method::VolumeIds => "get_volume_ids",
+/// Requests to the cloud of one provider.
+struct CloudMeter {
+    provider: String,
+    metrics: GateMetrics,
+}
+
+impl Meter for CloudMeter {
+    fn asked(&self, service: &'static str, took: Duration, reply: Reply) {
+        let labels = &[self.provider.as_str(), service];
+        match reply {
+            Reply::Success => {
+                self.metrics.requests.with_label_values(labels).inc();
+                self.metrics.requests_took.with_label_values(labels).observe(took.as_secs_f64());
+            }
+            Reply::Failure => self.metrics.requests_failed.with_label_values(labels).inc(),
+        }
     }
 }

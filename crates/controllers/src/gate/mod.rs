@@ -45,6 +45,7 @@ use crate::credentials::Credentials;
 use crate::decision::{DriverCall, Journal, Taught};
 use crate::indexes::MACHINES_BY_CLASS;
 use crate::knowledge::Knowledge;
+use crate::measure::Lives;
 use crate::safety::Sight;
 use crate::tokens::Tokens;
 use answer::Answer;
@@ -67,6 +68,7 @@ struct Shared {
     turnstile: Turnstile,
     requests: Requests,
     metrics: Option<GateMetrics>,
+    lives: Lives,
     /// The calls about Machines that have not ended, and how to take one back that has not left.
     open: Mutex<BTreeMap<Key, Recall>>,
     patience: Duration,
@@ -115,6 +117,8 @@ pub struct GateParts {
     pub journal: Journal,
     /// Where measurements go.
     pub metrics: Metrics,
+    /// Where it is noted how long a machine took to be made, and to go.
+    pub(crate) lives: Lives,
     /// The time.
     pub clock: Clock,
     /// Randomness for jitter.
@@ -155,6 +159,7 @@ impl Gate {
             turnstile,
             requests,
             metrics,
+            lives: parts.lives,
             open,
             patience,
             sight,
@@ -275,8 +280,9 @@ impl Gate {
         volumes: &[PersistentVolumeSpec],
     ) -> Result<Vec<String>, DriverError> {
         let driver = self.shared.drivers.of(class)?;
-        let limits = self.limits();
-        limits.bound(driver.volume_ids(&limits, volumes)).await
+        let limits = self.limits(class);
+        let work = limits.bound(driver.volume_ids(&limits, volumes));
+        self.measured(class, Method::VolumeIds, work).await
     }
 
     /// A call that is about no Machine, waited for by whoever makes it.
@@ -294,7 +300,7 @@ impl Gate {
         if !self.admitted(&mut place, class, method, &CancellationToken::new()).await {
             return Err(never_left("the call did not get its turn, so nothing was asked of the cloud"));
         }
-        let answer = self.measured(class, method, work(self.limits())).await;
+        let answer = self.measured(class, method, work(self.limits(class))).await;
         let answer = answer.map_err(|error| scrubbed(&error, &Scrubber::of(secret)));
         place.end(&verdict(&answer, Claim::None, |_| Verdict::Answered));
         answer
@@ -313,7 +319,7 @@ impl Gate {
         }
         self.calling(key, uid, call, self.shared.patience);
         let _ = left.set(self.shared.clock.now());
-        let limits = self.limits();
+        let limits = self.limits(class);
         let prepared = limits.bound(self.shared.requests.prepare(key, uid, class, call, vm)).await;
         let prepared: Prepared = match prepared {
             Ok(prepared) => prepared,
@@ -325,7 +331,12 @@ impl Gate {
             Err(error) => return Some(Err(error)),
         };
         let work = limits.bound(Answer::to(call, &*driver, &limits, &prepared.request));
+        let begun = self.shared.clock.instant();
         let answer = self.measured(class, method(call), work).await;
+        if answer.as_ref().map_or_else(|error| has_nothing_to_do(call, error), |_| true) {
+            let MachineRequest { machine, class, .. } = &prepared.request;
+            self.shared.lives.answered(call, machine, class, begun.elapsed());
+        }
         let answer = answer.map_err(|error| scrubbed(&error, &prepared.scrubber()));
         let success = |answer: &Answer| match answer {
             Answer::Created(..) => Verdict::Made,
@@ -382,8 +393,12 @@ impl Gate {
         later.unwrap_or(Timestamp::MAX)
     }
 
-    fn limits(&self) -> driver::Call {
-        driver::Call::within(self.shared.patience).canceled_by(self.shared.tasks.stopping())
+    fn limits(&self, class: &MachineClass) -> driver::Call {
+        let limits = driver::Call::within(self.shared.patience).canceled_by(self.shared.tasks.stopping());
+        match &self.shared.metrics {
+            Some(metrics) => limits.metered(metrics.meter(&class.provider)),
+            None => limits,
+        }
     }
 }
 
@@ -415,6 +430,11 @@ fn verdict<T>(answer: &Result<T, DriverError>, claim: Claim, success: impl Fn(&T
         Ok(answer) => success(answer),
         Err(error) => Verdict::of_error(error.code(), claim, error.message()),
     }
+}
+
+/// Whether an error says that there was nothing to do, which is as good as done.
+fn has_nothing_to_do(call: Call, error: &DriverError) -> bool {
+    call == Call::Initialize && error.code() == Code::Unimplemented
 }
 
 fn method(call: Call) -> Method {

@@ -11,7 +11,7 @@ use api::{Machine, Object};
 use either::Either;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
-use plan::machine::{Call, MachinePatch, Notice, Plan, Step, Tone};
+use plan::machine::{Call, MachinePatch, Notice, Plan, Reason, Step, Tone};
 use runtime::Key;
 use runtime::client::{RetryClass, Trouble};
 use runtime::events::Severity;
@@ -78,7 +78,11 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
         match step {
             Step::Patch(patch) => machine = write(cluster, &machine, &body(patch), Part::Object, step).await?,
             Step::Status(status) => {
+                let before = machine.phase().clone();
                 machine = write(cluster, &machine, &status.to_patch(&machine), Part::Status, step).await?;
+                if *machine.phase() != before {
+                    measure(cluster, seen, &machine, &plan.because);
+                }
             }
             Step::DeleteMachine => delete(cluster, &machine, step).await?,
             Step::PatchNode(patch) => node::write(target(cluster)?, patch, step).await?,
@@ -150,6 +154,16 @@ async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(),
         },
     }
     Ok(())
+}
+
+/// Notes what has come of waiting for a node, now that it is written down.
+fn measure(cluster: &Cluster, seen: &Seen, machine: &Machine, because: &Reason) {
+    let class = seen.class.as_ref().present().map(|class| &**class);
+    match (because, class) {
+        (Reason::Joined, class) => cluster.lives.joined(machine, class),
+        (Reason::JoinTimedOut, Some(class)) => cluster.lives.never_joined(machine, class),
+        _ => {}
+    }
 }
 
 fn body(patch: &MachinePatch) -> Value {

@@ -1,8 +1,9 @@
 //! What the loops say in numbers.
 
-use prometheus::core::Collector;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use runtime::Metrics;
+
+use crate::measure::shown;
 
 /// Numbers of the safety loops. Cheap to clone. One that could not be registered is counted for nobody, and said so in the log.
 #[derive(Clone)]
@@ -62,17 +63,6 @@ impl SafetyMetrics {
     pub(super) fn deleted(&self) {
         if let Some(deleted) = &self.deleted {
             deleted.inc();
-        }
-    }
-}
-
-fn shown<M: Collector + Clone + 'static>(metrics: &Metrics, metric: Result<M, prometheus::Error>) -> Option<M> {
-    let metric = metric.inspect_err(|error| tracing::error!(%error, "a metric could not be made")).ok()?;
-    match metrics.register(metric.clone()) {
-        Ok(()) => Some(metric),
-        Err(error) => {
-            tracing::error!(%error, "a metric cannot be shown");
-            None
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::indexes::{
     NODES_BY_MACHINE, ORPHAN_MACHINES,
 };
 use crate::knowledge::Knowledge;
+use crate::measure::{self, Lives};
 use crate::permits::Permits;
 use crate::safety::{Safety, Sight};
 use crate::tokens::Tokens;
@@ -95,9 +96,13 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let credentials = Credentials::new(half.clients.control_core.clone(), secrets.clone());
 
     let policy = Arc::new(parts.policy.clone());
+    let lives = Lives::new(&parts.clock);
+    if runs_machines {
+        measure::show_machines(&half.metrics, &machines, &lives, policy.measurements_kept);
+    }
     let seen = Seen { machines: &machines, classes: &classes, credentials: &credentials, sight: &safety.sight };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);
-    let gate = gate(&parts, &half, &policy, seen, &knowledge, &queue, &journal);
+    let gate = gate(&parts, &half, &policy, seen, &knowledge, &queue, (&lives, &journal));
     let custody = Arc::new(Custody::new(half.clients.control_core.clone(), &half.metrics, &parts.random));
     if runs_machines {
         custody::wake::on_machines(&mut machine_feed, &custody, &classes);
@@ -129,7 +134,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     feeder.feed("machines", machine_feed, parts.watches.control.clone());
 
     let drained = target.as_ref().filter(|_| runs_machines);
-    let drains = drained.map(|target| drains(target, &gate, &half, &queue, &policy, &feeder));
+    let drains = drained.map(|target| drains(target, &gate, &half, &lives, &queue, &policy, &feeder));
     let cluster = Arc::new(Cluster {
         namespace: parts.namespace,
         control: half.clients.control,
@@ -143,6 +148,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         fleet,
         knowledge,
         gate,
+        lives,
         custody,
         drains,
         permits: Permits::new(queue.clone()),
@@ -181,7 +187,7 @@ fn gate(
     seen: Seen<'_>,
     knowledge: &Knowledge,
     queue: &Queue<Key>,
-    journal: &Journal,
+    (lives, journal): (&Lives, &Journal),
 ) -> Gate {
     let tokens = |client: &Client| Tokens::new(client.clone(), Entropy::system(), parts.clock.clone());
     Gate::new(GateParts {
@@ -198,6 +204,7 @@ fn gate(
         queue: queue.clone(),
         journal: journal.clone(),
         metrics: half.metrics.clone(),
+        lives: lives.clone(),
         clock: parts.clock.clone(),
         random: parts.random.clone(),
         tasks: parts.tasks.clone(),
@@ -208,7 +215,15 @@ fn node_cache() -> (Cache<NodeView>, Feed<NodeView>) {
     Cache::<NodeView>::builder().index(NODES_BY_MACHINE).quiet(NodeView::differs_only_in_heartbeats).build()
 }
 
-fn drains(target: &Target, gate: &Gate, half: &Half, queue: &Queue<Key>, policy: &Policy, feeder: &Feeder) -> Drains {
+fn drains(
+    target: &Target,
+    gate: &Gate,
+    half: &Half,
+    lives: &Lives,
+    queue: &Queue<Key>,
+    policy: &Policy,
+    feeder: &Feeder,
+) -> Drains {
     Drains::new(DrainsParts {
         client: target.client.clone(),
         gate: gate.clone(),
@@ -216,6 +231,7 @@ fn drains(target: &Target, gate: &Gate, half: &Half, queue: &Queue<Key>, policy:
         queue: queue.clone(),
         caps: policy.drain.caps,
         metrics: &half.metrics,
+        lives,
         clock: feeder.clock.clone(),
         random: feeder.random.clone(),
         tasks: feeder.tasks.clone(),

@@ -17,6 +17,7 @@ mod deployments;
 mod drains;
 mod gate;
 mod health;
+mod metrics;
 mod mishaps;
 mod node;
 mod orphans;

@@ -12,7 +12,7 @@ use millwright_controllers::wiring::{Clients, Half, Halves, Parts, start};
 use millwright_controllers::{Cluster, Drivers, Listener};
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
-use runtime::events::{EventPolicy, EventWriter};
+use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
 use runtime::{Clock, Metrics, Random, Tasks};
 use serde_json::{Value, json};
@@ -30,8 +30,16 @@ pub(crate) struct World {
     pub(crate) metrics: Metrics,
     /// Who is told of every decision, in processes started from now on.
     pub(crate) listener: Option<Listener>,
+    /// When it began.
+    pub(crate) began: Timestamp,
     random: Random,
     outside: Tasks,
+}
+
+/// Both halves as processes of their own, and what each shows.
+pub(crate) struct Shown {
+    pub(crate) manager: Metrics,
+    pub(crate) machines: Metrics,
 }
 
 /// A running controller process. Dropping it without [`Process::kill`] leaves it running.
@@ -85,6 +93,7 @@ impl World {
             policy: Policy::default(),
             listener: None,
             outside: Tasks::new(),
+            began: start,
             server,
             clock,
             random,
@@ -95,8 +104,12 @@ impl World {
     }
 
     pub(crate) fn client(&self, agent: &str) -> kube::Client {
+        self.counted_client(agent, &self.metrics)
+    }
+
+    fn counted_client(&self, agent: &str, metrics: &Metrics) -> kube::Client {
         let spec = ClientSpec::new(UserAgent::new(agent, "0", "test")).within(Duration::from_secs(20));
-        in_process(self.server.service(), NAMESPACE, &spec, &self.metrics.rest)
+        in_process(self.server.service(), NAMESPACE, &spec, &metrics.rest)
     }
 
     /// Lets the garbage collector work, as every real cluster does.
@@ -149,6 +162,21 @@ impl World {
         self.start_as(agent, Some(self.client(agent)), leadership, tasks, Arc::new(self.cloud.clone()))
     }
 
+    /// Starts both halves as two processes.
+    pub(crate) fn start_halves(&self) -> Shown {
+        let start_half = |run: fn(Half) -> Halves| {
+            let metrics = Metrics::new().unwrap();
+            let clients = Clients::one(&self.counted_client(CONTROLLER, &metrics));
+            let tasks = Tasks::new();
+            let events = self.events(&tasks);
+            let leadership = Leadership::unguarded();
+            let half = Half { clients: clients.clone(), leadership, events, metrics: metrics.clone(), concurrency: 10 };
+            self.start_parts(run(half), clients, Arc::new(self.cloud.clone()), tasks);
+            metrics
+        };
+        Shown { manager: start_half(Halves::Fleet), machines: start_half(Halves::Machines) }
+    }
+
     fn start_as(
         &self,
         agent: &str,
@@ -158,35 +186,50 @@ impl World {
         driver: Arc<dyn driver::Driver>,
     ) -> Process {
         let metrics = Metrics::new().unwrap();
-        let random = self.random.fork();
+        let events = self.events(&tasks);
+        let clients = Clients::one(&self.client(agent)).towards(target);
+        let half = Half { clients: clients.clone(), leadership, events, metrics: metrics.clone(), concurrency: 10 };
+        let halves = Halves::Both { machines: half.clone(), fleet: half };
+        let cluster = self.start_parts(halves, clients, driver, tasks.clone());
+        Process { cluster, metrics, tasks }
+    }
+
+    fn events(&self, tasks: &Tasks) -> EventSink {
         let (writer, events) = EventWriter::new(
             self.client("events"),
             "machine-controller",
             EventPolicy::default(),
             &self.clock,
-            &random,
+            &self.random.fork(),
             &self.metrics,
         );
         let stop = tasks.stopping();
         tasks.spawn("events", async move {
             writer.run(stop).await;
         });
-        let clients = Clients::one(&self.client(agent)).towards(target);
-        let half = Half { clients: clients.clone(), leadership, events, metrics: metrics.clone(), concurrency: 10 };
-        let cluster = start(Parts {
+        events
+    }
+
+    fn start_parts(
+        &self,
+        halves: Halves,
+        watches: Clients,
+        driver: Arc<dyn driver::Driver>,
+        tasks: Tasks,
+    ) -> Arc<Cluster> {
+        start(Parts {
             namespace: NAMESPACE.into(),
-            halves: Halves::Both { machines: half.clone(), fleet: half },
-            watches: clients,
+            halves,
+            watches,
             drivers: Drivers::new().with("virtual", driver),
             policy: self.policy.clone(),
             driver_places: 10,
             clock: self.clock.clone(),
-            random,
-            tasks: tasks.clone(),
+            random: self.random.fork(),
+            tasks,
             listener: self.listener.clone(),
         })
-        .unwrap();
-        Process { cluster, metrics, tasks }
+        .unwrap()
     }
 
     pub(crate) fn machines(&self) -> Api<Machine> {

@@ -177,8 +177,23 @@ impl VirtualCloud {
                 _ => Ok(answer),
             }
         };
-        let answer = call.bound(work).await;
+        let answer = match service(method) {
+            Some(service) => call.asking(service, call.bound(work)).await,
+            None => call.bound(work).await,
+        };
         open.answer(answer)
+    }
+}
+
+/// The part of the cloud that a call asks, as its metrics name it.
+fn service(method: Method) -> Option<&'static str> {
+    match method {
+        Method::Create => Some("vm_create"),
+        Method::Initialize => Some("vm_initialize"),
+        Method::Delete => Some("vm_delete"),
+        Method::Status => Some("vm_get"),
+        Method::List => Some("vm_list"),
+        Method::VolumeIds => None, // read off the volumes
     }
 }
 

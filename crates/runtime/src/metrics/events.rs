@@ -1,7 +1,8 @@
 //! What became of the Events we wanted to write.
 
-use prometheus::{IntCounterVec, Registry};
+use prometheus::IntCounterVec;
 
+use super::book::Book;
 use super::{MetricsError, opts, registered};
 
 /// Counts Events by what became of them. Cheap to clone.
@@ -48,9 +49,9 @@ impl EventFate {
 }
 
 impl EventMetrics {
-    pub(super) fn register(registry: &Registry) -> Result<Self, MetricsError> {
+    pub(super) fn register(book: &Book) -> Result<Self, MetricsError> {
         let total = IntCounterVec::new(opts("millwright_events_total", "Events, by what became of them."), &["fate"]);
-        Ok(Self { total: registered(registry, total)? })
+        Ok(Self { total: registered(book, total)? })
     }
 
     /// One more Event met this fate.

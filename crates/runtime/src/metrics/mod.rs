@@ -5,27 +5,36 @@
 //! (`mcm_workqueue_*`, `rest_client_*`) keep names, labels and buckets exactly; what is new to Millwright starts with
 //! `millwright_`.
 //!
-//! Some gauges are only worth computing when someone looks: those are refreshed by the hooks of [`Metrics::before_scrape`].
+//! Some gauges are only worth computing when someone looks: those are refreshed by the hooks of [`Metrics::before_scrape`], or,
+//! where objects come and go and their series with them, written out afresh by an exhibit ([`Metrics::exhibit`]).
 
+mod book;
 mod cache;
 mod events;
+mod page;
 mod queue;
 mod rest;
+mod scrapes;
 
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use prometheus::Opts;
 use prometheus::core::Collector;
-use prometheus::{Encoder, Opts, Registry, TextEncoder};
 
 use crate::cache::Caches;
+use book::Book;
+pub use book::Declared;
 pub use cache::CacheMetrics;
 pub use events::{EventFate, EventMetrics};
+pub use page::{Family, Page, Series, Shape};
 pub use queue::{QueueMetrics, QueueRecorder};
 pub use rest::{RestCall, RestMetrics};
+use scrapes::Scrapes;
 
 type Hooks = Arc<Mutex<Vec<Box<dyn FnMut() -> Hook + Send>>>>;
+type Exhibits = Arc<Mutex<Vec<Box<dyn FnMut(&mut Page<'_>) + Send>>>>;
 
 /// Whether a hook wants to be asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +51,9 @@ pub enum MetricsError {
     /// Two metrics want the same name, or a name is not one.
     #[error("failed to register a metric")]
     Register(#[source] prometheus::Error),
+    /// Two exhibits, or an exhibit and a metric, want the same name.
+    #[error("failed to register a metric: {0} is taken")]
+    Taken(String),
     /// The text form could not be written.
     #[error("failed to write the metrics as text")]
     Encode(#[source] prometheus::Error),
@@ -50,8 +62,10 @@ pub enum MetricsError {
 /// The registry of one set of controllers, with the families of the runtime. Cheap to clone; clones share the numbers.
 #[derive(Clone)]
 pub struct Metrics {
-    registry: Registry,
+    book: Book,
     hooks: Hooks,
+    exhibits: Exhibits,
+    scrapes: Scrapes,
     /// Work queues.
     pub queues: QueueMetrics,
     /// Requests to API servers.
@@ -65,20 +79,35 @@ pub struct Metrics {
 impl Metrics {
     /// A registry with the runtime's families, all at zero.
     pub fn new() -> Result<Self, MetricsError> {
-        let registry = Registry::new();
+        let book = Book::default();
         Ok(Self {
             hooks: Hooks::default(),
-            queues: QueueMetrics::register(&registry)?,
-            rest: RestMetrics::register(&registry)?,
-            caches: CacheMetrics::register(&registry)?,
-            events: EventMetrics::register(&registry)?,
-            registry,
+            exhibits: Exhibits::default(),
+            scrapes: Scrapes::register(&book)?,
+            queues: QueueMetrics::register(&book)?,
+            rest: RestMetrics::register(&book)?,
+            caches: CacheMetrics::register(&book)?,
+            events: EventMetrics::register(&book)?,
+            book,
         })
     }
 
     /// Adds a family of somebody else's.
     pub fn register(&self, collector: impl Collector + 'static) -> Result<(), MetricsError> {
-        self.registry.register(Box::new(collector)).map_err(MetricsError::Register)
+        self.book.enter(collector)
+    }
+
+    /// Writes whole families out afresh at each scrape, so that a series ends with what it is about. `show` is called once now, with
+    /// a page that only takes down which families there are.
+    pub fn exhibit(&self, mut show: impl FnMut(&mut Page<'_>) + Send + 'static) -> Result<(), MetricsError> {
+        self.book.declare(&Page::rehearse(&mut show))?;
+        self.exhibits.lock().push(Box::new(show));
+        Ok(())
+    }
+
+    /// Every family there is or can be, by name, whether or not it has a series now.
+    pub fn declared(&self) -> Vec<Declared> {
+        self.book.declared()
     }
 
     /// Adds the `process_*` family (memory, CPU, file descriptors). For the binary only: it reads files of the system.
@@ -105,10 +134,17 @@ impl Metrics {
 
     /// Everything in the text format (version 0.0.4) of Prometheus.
     pub fn encode(&self) -> Result<String, MetricsError> {
+        let scrape = self.scrapes.begin();
         self.hooks.lock().retain_mut(|refresh| refresh() == Hook::Keep);
-        let mut text = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut text).map_err(MetricsError::Encode)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        let text = self.book.encode().map(|mut text| {
+            let mut page = Page::on(&mut text);
+            for show in self.exhibits.lock().iter_mut() {
+                show(&mut page);
+            }
+            text
+        });
+        scrape.end(&text);
+        text
     }
 }
 
@@ -120,11 +156,11 @@ impl fmt::Debug for Metrics {
 
 /// Registers `metric` and hands it back: the registry holds a clone that shares the numbers.
 fn registered<M: Collector + Clone + 'static>(
-    registry: &Registry,
+    book: &Book,
     metric: Result<M, prometheus::Error>,
 ) -> Result<M, MetricsError> {
     let metric = metric.map_err(MetricsError::Register)?;
-    registry.register(Box::new(metric.clone())).map_err(MetricsError::Register)?;
+    book.enter(metric.clone())?;
     Ok(metric)
 }
 
@@ -190,6 +226,8 @@ mod tests {
                 "millwright_cache_watches_total counter",
                 "millwright_events_total counter",
                 "millwright_workqueue_panics_total counter",
+                "promhttp_metric_handler_requests_in_flight gauge",
+                "promhttp_metric_handler_requests_total counter",
                 "rest_client_request_latency_seconds histogram",
                 "rest_client_requests_total counter",
             ]

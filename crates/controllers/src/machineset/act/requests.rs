@@ -67,6 +67,7 @@ impl Acting<'_> {
             return Went::Halted;
         }
         let (machines, name, uid) = (self.machines(), death.name.as_str(), death.uid.as_str());
+        let as_it_was = self.cluster.machines.get(&self.machine_key(name));
         let expectations = &self.fleet.expectations;
         expectations.expect_delete(self.key, uid);
         let guard = Preconditions { uid: Some(uid.to_owned()), resource_version: Some(death.resource_version.clone()) };
@@ -78,6 +79,9 @@ impl Acting<'_> {
                     Either::Right(_) => self.cluster.machines.deleted(&self.machine_key(name), uid),
                 }
                 expectations.deleted(uid);
+                if let Some(machine) = as_it_was.filter(|machine| machine.uid() == death.uid) {
+                    self.fleet.replacements.deleted(&machine);
+                }
                 self.say(Severity::Normal, reference::SUCCESSFUL_DELETE, messages::deleted(name));
                 return Went::Through;
             }

@@ -1,0 +1,336 @@
+//! What five thousand machines cost, in one process with all controllers.
+//!
+//! Two questions. `fleet`: a set that grows to its size, and shrinks to none, costs how much CPU for each machine, and is that the same
+//! for five thousand as for five hundred? A cost that grows with its neighbours shows here and nowhere else. `steady`: what do
+//! five thousand machines ask of the API server, and hold in memory, while nothing happens but heartbeats?
+//!
+//! API server, cloud and kubelets are in the same process, so CPU is theirs too: they do the same for each machine. What the
+//! controllers alone hold is weighed by starting them on a world that is already there.
+//!
+//! Run with `cargo xtask bench fleet` and `cargo xtask bench steady`; ends with 1 if a budget is broken.
+
+#![allow(clippy::print_stdout, reason = "a benchmark reports on standard output")]
+#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a benchmark that cannot go on may end")]
+
+use std::alloc::System;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::MachineSet;
+use apiserver::{Options, Server};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use millwright_controllers::wiring::{Clients, Half, Halves, Parts, start};
+use millwright_controllers::{Cluster, Drivers};
+use plan::Policy;
+use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::events::{EventPolicy, EventWriter};
+use runtime::lease::{Candidacy, Elector, Identity, Timing};
+use runtime::{Clock, Metrics, Random, Tasks};
+use serde_json::{Value, json};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use virtual_cloud::{Config, Monitor, NodeLife, VirtualCloud};
+
+#[global_allocator]
+static MEMORY: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const NAMESPACE: &str = "pool";
+const CONTROLLER: &str = "millwright-under-measure";
+const MACHINES: &str = "machines.machine.sapcloud.io";
+
+/// How much more CPU each of five thousand machines may cost than each of five hundred.
+const RATIO: f64 = 1.5;
+/// What the controllers may hold for five thousand machines.
+const MEMORY_BUDGET: f64 = 100.0 * 1024.0 * 1024.0;
+
+fn main() -> ExitCode {
+    let wishes: Vec<String> = std::env::args().skip(1).filter(|wish| !wish.starts_with("--")).collect();
+    let wants = |subject: &str| wishes.is_empty() || wishes.iter().any(|wish| wish == subject);
+    let mut kept = true;
+    if wants("fleet") {
+        kept &= fleet();
+    }
+    if wants("steady") {
+        kept &= paused(steady(5000));
+    }
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs under the paused clock, on this thread, as every simulation does.
+fn paused<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(work)
+}
+
+fn fleet() -> bool {
+    println!("machines   up, ms CPU each   down, ms CPU each   requests each, up   down");
+    let small = paused(up_and_down(500));
+    let large = paused(up_and_down(5000));
+    let up = large.up / small.up;
+    let down = large.down / small.down;
+    println!("5,000 against 500: up {up:.2} times, down {down:.2} times the CPU (budget {RATIO})");
+    up <= RATIO && down <= RATIO
+}
+
+/// CPU milliseconds for each machine.
+struct Cost {
+    up: f64,
+    down: f64,
+}
+
+async fn up_and_down(machines: usize) -> Cost {
+    // Heartbeats cost by the hour and not by the machine: there are none here.
+    let quiet = Duration::from_hours(24);
+    let world = World::new(NodeLife {
+        lease_period: quiet,
+        status_period: quiet,
+        monitor: Monitor::Absent,
+        ..NodeLife::default()
+    });
+    let controllers = world.start();
+    world.create_set().await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+
+    let (up, up_requests) = world.costs(|| world.scale(machines, Phase::Running)).await;
+    let (down, down_requests) = world.costs(|| world.scale(0, Phase::Gone)).await;
+    controllers.stop().await;
+    let each = |figure: f64| figure / machines as f64;
+    let cost = Cost { up: each(up), down: each(down) };
+    println!(
+        "{machines:>8} {:>17.2} {:>19.2} {:>19.1} {:>6.1}",
+        cost.up,
+        cost.down,
+        each(up_requests),
+        each(down_requests)
+    );
+    cost
+}
+
+async fn steady(machines: usize) -> bool {
+    let world = World::new(NodeLife::default());
+    let first = world.start();
+    world.create_set().await;
+    world.scale(machines, Phase::Running).await;
+    first.stop().await;
+
+    // The same world, seen by a process that has just begun: what it allocates and keeps is what controllers hold.
+    let region = Region::new(MEMORY);
+    let second = world.start();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let change = region.change();
+    let held = change.bytes_allocated as f64 - change.bytes_deallocated as f64;
+    let begun = cpu();
+    world.server.forget_requests();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let spent = cpu() - begun;
+
+    let mut asked: BTreeMap<String, u64> = BTreeMap::new();
+    let mut heartbeats = 0;
+    for (tally, count) in world.server.request_counts() {
+        if tally.user_agent.starts_with(CONTROLLER) {
+            *asked.entry(format!("{} {}", tally.verb, tally.resource)).or_default() += count;
+        } else {
+            heartbeats += count;
+        }
+    }
+    let running = world.count(Phase::Running);
+    println!(
+        "{running} of {machines} machines run; ten minutes with {heartbeats} heartbeats, {spent:.0} ms of CPU in all"
+    );
+    println!("the controllers asked, by kind: {asked:?}");
+    let megabytes = |bytes: f64| bytes / 1024.0 / 1024.0;
+    let each = held / machines as f64;
+    println!("held by the controllers: {:.1} MB, {each:.0} bytes for each machine (budget 100 MB)", megabytes(held));
+    println!("resident, with API server, cloud and kubelets: {:.1} MB", megabytes(resident()));
+    let needless: u64 = (asked.iter())
+        .filter(|(what, _)| !what.contains("leases") && !what.starts_with("watch "))
+        .map(|(_, count)| count)
+        .sum();
+    println!("requests besides leases and watches: {needless} (budget 0)");
+    second.stop().await;
+    needless == 0 && running == machines && held <= MEMORY_BUDGET
+}
+
+/// Where machines are to get to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Gone,
+}
+
+struct World {
+    server: Server,
+    cloud: VirtualCloud,
+    clock: Clock,
+    random: Random,
+    metrics: Metrics,
+    outside: Tasks,
+}
+
+/// A process with all controllers.
+struct Controllers {
+    cluster: Arc<Cluster>,
+    tasks: Tasks,
+}
+
+impl Controllers {
+    async fn stop(self) {
+        drop(self.cluster);
+        self.tasks.shut_down(Duration::from_secs(30)).await;
+    }
+}
+
+impl World {
+    fn new(node_life: NodeLife) -> Self {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().expect("a time"));
+        let random = Random::seeded(1);
+        let now = {
+            let clock = clock.clone();
+            Arc::new(move || clock.now())
+        };
+        let server = Server::new(Options::new(now.clone(), random.number()));
+        let latencies = json!({ "createLatency": "100ms", "bootLatency": "1s", "deleteLatency": "100ms" });
+        let objects = [
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cloud", "namespace": NAMESPACE },
+                "stringData": { "userData": "#cloud-config" },
+            }),
+            json!({
+                "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass",
+                "metadata": { "name": "small", "namespace": NAMESPACE },
+                "provider": "virtual", "providerSpec": latencies,
+                "secretRef": { "name": "cloud", "namespace": NAMESPACE },
+            }),
+        ];
+        for object in api::crd::definitions().into_iter().chain(objects) {
+            server.insert(&object).expect("a new object");
+        }
+        let cloud = VirtualCloud::new(Config { node_life, ..Config::default() }, now, random.number());
+        let metrics = Metrics::new().expect("a registry");
+        let world = Self { server, cloud, clock, random, metrics, outside: Tasks::new() };
+        let (cloud, kubelets, stop) = (world.cloud.clone(), world.client("kubelets"), world.outside.stopping());
+        world.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
+        world
+    }
+
+    fn client(&self, agent: &str) -> Client {
+        let spec = ClientSpec::new(UserAgent::new(agent, "0", "bench")).within(Duration::from_mins(1));
+        in_process(self.server.service(), NAMESPACE, &spec, &self.metrics.rest)
+    }
+
+    /// Starts a process with all controllers, which act while they hold a lease, as in the field.
+    fn start(&self) -> Controllers {
+        let (tasks, random, client) = (Tasks::new(), self.random.fork(), self.client(CONTROLLER));
+        let metrics = Metrics::new().expect("a registry");
+        let candidacy = Candidacy {
+            client: client.clone(),
+            namespace: NAMESPACE.into(),
+            name: "machine-controller".into(),
+            identity: Identity::of_host("bench", &random),
+            timing: Timing::default(),
+            clock: self.clock.clone(),
+            random: random.fork(),
+            events: None,
+        };
+        let (elector, leadership) = Elector::new(candidacy).expect("a candidate");
+        let stop = tasks.stopping();
+        tasks.spawn("election", async move {
+            elector.run(stop).await;
+        });
+        let (writer, events) =
+            EventWriter::new(self.client("events"), "bench", EventPolicy::default(), &self.clock, &random, &metrics);
+        let stop = tasks.stopping();
+        tasks.spawn("events", async move {
+            writer.run(stop).await;
+        });
+        let clients = Clients::one(&client);
+        let half = Half { clients: clients.clone(), leadership, events, metrics, concurrency: 50 };
+        let cluster = start(Parts {
+            namespace: NAMESPACE.into(),
+            halves: Halves::Both { machines: half.clone(), fleet: half },
+            watches: clients,
+            drivers: Drivers::new().with("virtual", Arc::new(self.cloud.clone())),
+            policy: Policy::default(),
+            driver_places: 50,
+            clock: self.clock.clone(),
+            random,
+            tasks: tasks.clone(),
+            listener: None,
+        });
+        Controllers { cluster: cluster.expect("controllers"), tasks }
+    }
+
+    fn sets(&self) -> Api<MachineSet> {
+        Api::namespaced(self.client("person"), NAMESPACE)
+    }
+
+    async fn create_set(&self) {
+        let set = json!({
+            "metadata": { "name": "crowd" },
+            "spec": {
+                "replicas": 0,
+                "selector": { "matchLabels": { "name": "crowd" } },
+                "template": {
+                    "metadata": { "labels": { "name": "crowd" } },
+                    "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+                },
+            },
+        });
+        let set = serde_json::from_value(set).expect("a set");
+        self.sets().create(&PostParams::default(), &set).await.expect("a new set");
+    }
+
+    /// Wants this many machines, and waits until they are there.
+    async fn scale(&self, machines: usize, phase: Phase) {
+        let change = json!({ "spec": { "replicas": machines } });
+        self.sets().patch("crowd", &PatchParams::default(), &Patch::Merge(&change)).await.expect("a set");
+        // Looking is not free, so nobody looks often; a day is a bug and not slowness.
+        for _ in 0..8640 {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            if self.server.objects(MACHINES).len() == machines && self.count(phase) == machines {
+                return;
+            }
+        }
+        println!("only {} of {machines} got there in a virtual day", self.count(phase));
+        std::process::exit(1);
+    }
+
+    fn count(&self, phase: Phase) -> usize {
+        let all = self.server.objects(MACHINES);
+        let phase_of = |machine: &Value| machine.pointer("/status/currentStatus/phase").cloned();
+        match phase {
+            Phase::Running => all.iter().filter(|machine| phase_of(machine) == Some(json!("Running"))).count(),
+            Phase::Gone => all.len(),
+        }
+    }
+
+    /// CPU milliseconds, and requests of the controllers without watches, leases and Events.
+    async fn costs<F: Future<Output = ()>>(&self, work: impl FnOnce() -> F) -> (f64, f64) {
+        self.server.forget_requests();
+        let begun = cpu();
+        work().await;
+        let spent = cpu() - begun;
+        let counts = self.server.request_counts();
+        let ours = counts.iter().filter(|(tally, _)| {
+            tally.user_agent.starts_with(CONTROLLER) && tally.verb != "watch" && tally.resource != "leases"
+        });
+        (spent, ours.map(|(_, count)| *count as f64).sum())
+    }
+}
+
+/// Milliseconds that this thread has been on a CPU: others on this machine do not count.
+fn cpu() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    let nanoseconds: f64 = text.split(' ').next().and_then(|number| number.parse().ok()).expect("a number");
+    nanoseconds / 1e6
+}
+
+/// Resident bytes of this process.
+fn resident() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line for it");
+    line.trim().trim_end_matches(" kB").parse::<f64>().expect("a number") * 1024.0
+}

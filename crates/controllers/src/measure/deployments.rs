@@ -1,0 +1,147 @@
+//! Machine deployments as they are.
+//!
+//! A limit of a rolling update that is given as a share is shown as the number of machines it comes to; the reference shows 0. What
+//! is not set has no series, and what cannot be understood has none either.
+
+use api::{IntOrString, MachineDeployment, Object, RollingUpdate, Rounding, StrategyType};
+use runtime::cache::Cache;
+use runtime::metrics::{Family, Page};
+
+use super::objects::{FAILED_MACHINE, Seen, Unread, created};
+
+const ITEMS: Family<0> =
+    Family::gauge("mcm_machine_deployment_items_total", "MachineDeployments in the namespace.", []);
+const INFO: Family<4> = Family::gauge(
+    "mcm_machine_deployment_info",
+    "1 for each MachineDeployment, with its strategy.",
+    ["name", "namespace", "createdAt", "spec_strategy_type"],
+);
+const CONDITION: Family<3> = Family::gauge(
+    "mcm_machine_deployment_status_condition",
+    "Condition of a MachineDeployment: True 1, False 0, Unknown 2.",
+    ["name", "namespace", "condition"],
+);
+const FAILED: Family<7> = Family::gauge(
+    "mcm_machine_deployment_failed_machines",
+    "1 for each machine that a MachineDeployment names as failed.",
+    FAILED_MACHINE,
+);
+
+const fn of_each(name: &'static str, help: &'static str) -> Family<2> {
+    Family::gauge(name, help, ["name", "namespace"])
+}
+
+/// A number that a deployment may have.
+type Number = (Family<2>, fn(&MachineDeployment) -> Option<i64>);
+
+const SPEC: [Number; 8] = [
+    (of_each("mcm_machine_deployment_info_spec_paused", "1 while a MachineDeployment is paused."), |deployment| {
+        Some(i64::from(deployment.spec.paused))
+    }),
+    (of_each("mcm_machine_deployment_info_spec_replicas", "Machines a MachineDeployment is to have."), |deployment| {
+        Some(i64::from(deployment.spec.replicas))
+    }),
+    (
+        of_each("mcm_machine_deployment_info_spec_min_ready_seconds", "spec.minReadySeconds of a MachineDeployment."),
+        |deployment| Some(i64::from(deployment.spec.min_ready_seconds)),
+    ),
+    (
+        of_each(
+            "mcm_machine_deployment_info_spec_rolling_update_max_surge",
+            "Machines there may be beyond the replicas while a MachineDeployment rolls.",
+        ),
+        |deployment| limit(deployment, |rolling| rolling.limits.max_surge.as_ref(), Rounding::Up),
+    ),
+    (
+        of_each(
+            "mcm_machine_deployment_info_spec_rolling_update_max_unavailable",
+            "Machines that may be missing while a MachineDeployment rolls.",
+        ),
+        |deployment| limit(deployment, |rolling| rolling.limits.max_unavailable.as_ref(), Rounding::Down),
+    ),
+    (
+        of_each(
+            "mcm_machine_deployment_info_spec_revision_history_limit",
+            "Old MachineSets that a MachineDeployment keeps, if limited.",
+        ),
+        |deployment| deployment.spec.revision_history_limit.map(i64::from),
+    ),
+    (
+        of_each(
+            "mcm_machine_deployment_info_spec_progress_deadline_seconds",
+            "How long a roll-out of a MachineDeployment may stand still, if limited.",
+        ),
+        |deployment| deployment.spec.progress_deadline_seconds.map(i64::from),
+    ),
+    (
+        of_each(
+            "mcm_machine_deployment_info_spec_rollback_to_revision",
+            "The revision a MachineDeployment is asked to go back to.",
+        ),
+        |deployment| deployment.spec.rollback_to.as_ref().map(|rollback| rollback.revision),
+    ),
+];
+
+const STATUS: [Number; 6] = [
+    (
+        of_each(
+            "mcm_machine_deployment_status_available_replicas",
+            "Machines of a MachineDeployment that are Available or Running.",
+        ),
+        |deployment| Some(i64::from(deployment.status.available_replicas)),
+    ),
+    (
+        of_each("mcm_machine_deployment_status_unavailable_replicas", "Machines its sets want beyond those available."),
+        |deployment| Some(i64::from(deployment.status.unavailable_replicas)),
+    ),
+    (
+        of_each("mcm_machine_deployment_status_ready_replicas", "Machines of a MachineDeployment that are Running."),
+        |deployment| Some(i64::from(deployment.status.ready_replicas)),
+    ),
+    (
+        of_each(
+            "mcm_machine_deployment_status_updated_replicas",
+            "Machines of a MachineDeployment made from its current template.",
+        ),
+        |deployment| Some(i64::from(deployment.status.updated_replicas)),
+    ),
+    (of_each("mcm_machine_deployment_status_replicas", "Machines of a MachineDeployment."), |deployment| {
+        Some(i64::from(deployment.status.replicas))
+    }),
+    (
+        of_each(
+            "mcm_machine_deployment_status_collision_count",
+            "How often the name for a new MachineSet was taken, if it was.",
+        ),
+        |deployment| deployment.status.collision_count.map(i64::from),
+    ),
+];
+
+pub(super) fn show(page: &mut Page<'_>, all: &Cache<MachineDeployment>, unread: &Unread) {
+    let seen = Seen::of(all);
+    seen.count(page, &ITEMS, unread);
+    page.family(&INFO, |series| {
+        for deployment in seen.iter() {
+            let (created, strategy) = (created(deployment), deployment.spec.strategy.kind.as_str());
+            series.add([deployment.name(), deployment.namespace(), &created, strategy], 1);
+        }
+    });
+    for (family, number) in SPEC.iter().chain(&STATUS) {
+        seen.numbers(page, family, number);
+    }
+    seen.conditions(page, &CONDITION, |deployment| {
+        deployment.status.conditions.iter().map(|condition| (condition.kind.as_str(), &condition.status)).collect()
+    });
+    seen.failed_machines(page, &FAILED, |deployment| &deployment.status.failed_machines);
+}
+
+/// A limit of a rolling update, in machines.
+fn limit(
+    deployment: &MachineDeployment,
+    which: fn(&RollingUpdate) -> Option<&IntOrString>,
+    rounding: Rounding,
+) -> Option<i64> {
+    let strategy = &deployment.spec.strategy;
+    let rolling = strategy.rolling_update.as_ref().filter(|_| strategy.kind == StrategyType::RollingUpdate)?;
+    which(rolling)?.scaled(deployment.spec.replicas, rounding).map(i64::from)
+}

@@ -1,0 +1,257 @@
+//! How long the steps of machines' lives take, by pool.
+//!
+//! Each gauge shows the last machine of its pool that took the step, in whole seconds. Such a number is about the past, so it stays
+//! when its machine has gone; but a pool that is no more would be shown until the process ends. So what was measured in a pool is
+//! forgotten when the pool has had no machine for a while, long enough for every scrape to have seen it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::labels;
+use api::{Machine, MachineClass, Object};
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use plan::machine::Call;
+use plan::permit;
+use runtime::cache::Cache;
+use runtime::metrics::{Family, Page};
+use runtime::{Clock, Key};
+
+const POOL: [&str; 4] = ["namespace", "machine_deployment", "instance_type", "zone"];
+
+/// A figure of a pool.
+type Figure = (Family<4>, fn(&Figures) -> Option<i64>);
+
+const FIGURES: [Figure; 5] = [
+    (
+        Family::gauge(
+            "mcm_machine_create_duration_seconds",
+            "Seconds from the creation of a Machine until its VM was made.",
+            POOL,
+        ),
+        |figures| figures.create,
+    ),
+    (
+        Family::gauge(
+            "mcm_machine_initialize_duration_seconds",
+            "Seconds the driver took to initialize the VM of a Machine.",
+            POOL,
+        ),
+        |figures| figures.initialize,
+    ),
+    (
+        Family::gauge(
+            "mcm_machine_join_duration_seconds",
+            "Seconds from the creation of a Machine until it was first Running.",
+            POOL,
+        ),
+        |figures| figures.join,
+    ),
+    (
+        Family::gauge(
+            "mcm_machine_delete_duration_seconds",
+            "Seconds from the request to delete a Machine until its VM was gone.",
+            POOL,
+        ),
+        |figures| figures.delete,
+    ),
+    (
+        Family::counter(
+            "mcm_machine_num_failed_join",
+            "Machines that were given up because their Node did not join in time.",
+            POOL,
+        ),
+        |figures| figures.failed_joins,
+    ),
+];
+const DRAIN: Family<2> = Family::gauge(
+    "mcm_machine_drain_duration_seconds",
+    "Duration in seconds to drain a Machine of a MachineDeployment.",
+    ["namespace", "machine_deployment"],
+);
+
+/// What was measured in the pools of one cluster. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Lives {
+    pools: Arc<Mutex<BTreeMap<Pool, Measured>>>,
+    clock: Clock,
+}
+
+/// The machines of a deployment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Pool {
+    namespace: String,
+    deployment: String,
+}
+
+#[derive(Debug)]
+struct Measured {
+    drain: Option<i64>,
+    of_kind: BTreeMap<Kind, Figures>,
+    /// When it was last measured, or had a machine when someone looked.
+    alive: Timestamp,
+}
+
+/// What tells the machines of a pool apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    instance_type: String,
+    zone: String,
+}
+
+#[derive(Debug, Default)]
+struct Figures {
+    create: Option<i64>,
+    initialize: Option<i64>,
+    join: Option<i64>,
+    delete: Option<i64>,
+    failed_joins: Option<i64>,
+}
+
+impl Lives {
+    /// Nothing has been measured yet.
+    pub(crate) fn new(clock: &Clock) -> Self {
+        Self { pools: Arc::default(), clock: clock.clone() }
+    }
+
+    /// The driver did what it was asked to do for a machine, and took this long.
+    pub(crate) fn answered(&self, call: Call, machine: &Machine, class: &MachineClass, took: Duration) {
+        match call {
+            Call::Status => {}
+            Call::Create => self.measure(machine, Some(class), self.since(machine.created_at()), |f| &mut f.create),
+            Call::Initialize => {
+                self.measure(machine, Some(class), SignedDuration::try_from(took).ok(), |f| &mut f.initialize);
+            }
+            Call::Delete => self.measure(machine, Some(class), self.since(machine.deleted_at()), |f| &mut f.delete),
+        }
+    }
+
+    /// A machine runs for the first time.
+    pub(crate) fn joined(&self, machine: &Machine, class: Option<&MachineClass>) {
+        self.measure(machine, class, self.since(machine.created_at()), |figures| &mut figures.join);
+    }
+
+    /// A machine was given up because its node did not come in time.
+    pub(crate) fn never_joined(&self, machine: &Machine, class: &MachineClass) {
+        self.note(machine, Some(class), |figures| {
+            figures.failed_joins = Some(figures.failed_joins.unwrap_or_default().saturating_add(1));
+        });
+    }
+
+    /// The node of a machine is empty, after this long.
+    pub(crate) fn drained(&self, machine: &Key, deployment: Option<&str>, took: SignedDuration) {
+        if let (Some(deployment), Some(seconds)) = (deployment, whole_seconds(took)) {
+            self.of(&machine.namespace, deployment, |measured| measured.drain = Some(seconds));
+        }
+    }
+
+    fn since(&self, begun: Option<Timestamp>) -> Option<SignedDuration> {
+        begun.map(|begun| self.clock.now().duration_since(begun))
+    }
+
+    fn measure(
+        &self,
+        machine: &Machine,
+        class: Option<&MachineClass>,
+        took: Option<SignedDuration>,
+        figure: fn(&mut Figures) -> &mut Option<i64>,
+    ) {
+        if let Some(seconds) = took.and_then(whole_seconds) {
+            self.note(machine, class, |figures| *figure(figures) = Some(seconds));
+        }
+    }
+
+    /// Nothing is noted of a machine that says of no deployment that it belongs to it.
+    fn note(&self, machine: &Machine, class: Option<&MachineClass>, note: impl FnOnce(&mut Figures)) {
+        let Some(deployment) = permit::deployment(machine) else { return };
+        let kind = Kind::of(machine, class);
+        self.of(machine.namespace(), deployment, |measured| note(measured.of_kind.entry(kind).or_default()));
+    }
+
+    fn of(&self, namespace: &str, deployment: &str, note: impl FnOnce(&mut Measured)) {
+        let pool = Pool { namespace: namespace.to_owned(), deployment: deployment.to_owned() };
+        let alive = self.clock.now();
+        let mut pools = self.pools.lock();
+        let measured = pools.entry(pool).or_insert_with(|| Measured { drain: None, of_kind: BTreeMap::new(), alive });
+        measured.alive = alive;
+        note(measured);
+    }
+
+    /// Forgets the pools that have had no machine for longer than `keep`.
+    pub(super) fn forget(&self, machines: &Cache<Machine>, keep: Duration) {
+        let mut pools = self.pools.lock();
+        if pools.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        for machine in machines.list() {
+            let Some(deployment) = permit::deployment(&machine) else { continue };
+            let pool = Pool { namespace: machine.namespace().to_owned(), deployment: deployment.to_owned() };
+            if let Some(measured) = pools.get_mut(&pool) {
+                measured.alive = now;
+            }
+        }
+        pools.retain(|_, measured| now.duration_since(measured.alive).unsigned_abs() <= keep);
+    }
+
+    pub(super) fn show(&self, page: &mut Page<'_>) {
+        let pools = self.pools.lock();
+        for (family, figure) in &FIGURES {
+            page.family(family, |series| {
+                for (pool, measured) in pools.iter() {
+                    for (kind, figures) in &measured.of_kind {
+                        if let Some(value) = figure(figures) {
+                            let labels = [&*pool.namespace, &*pool.deployment, &*kind.instance_type, &*kind.zone];
+                            series.add(labels, value);
+                        }
+                    }
+                }
+            });
+        }
+        page.family(&DRAIN, |series| {
+            for (pool, measured) in pools.iter() {
+                if let Some(seconds) = measured.drain {
+                    series.add([&pool.namespace, &pool.deployment], seconds);
+                }
+            }
+        });
+    }
+}
+
+impl Kind {
+    fn of(machine: &Machine, class: Option<&MachineClass>) -> Self {
+        let template = class.and_then(|class| class.node_template.as_ref());
+        let zone = machine.spec.node_template.metadata.labels.as_ref().and_then(|all| all.text(labels::ZONE));
+        Self {
+            instance_type: template.map(|template| template.instance_type.clone()).unwrap_or_default(),
+            zone: zone.unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// Rounded half up; none for no time at all, as the reference has it.
+fn whole_seconds(took: SignedDuration) -> Option<i64> {
+    let rounded = took.saturating_add(SignedDuration::from_millis(500)).as_secs();
+    (rounded > 0).then_some(rounded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case(0, None)]
+    #[case(499, None)]
+    #[case(500, Some(1))]
+    #[case(1_499, Some(1))]
+    #[case(1_500, Some(2))]
+    #[case(-3_000, None)]
+    fn durations_are_whole_seconds_rounded_half_up_and_none_is_not_shown(
+        #[case] milliseconds: i64,
+        #[case] expected: Option<i64>,
+    ) {
+        assert_eq!(whole_seconds(SignedDuration::from_millis(milliseconds)), expected);
+    }
+}

@@ -1,0 +1,75 @@
+//! What an operator's dashboards are drawn from, under the reference's names.
+//!
+//! Two sorts. What *is* (machines, sets, deployments) is written out from the caches when someone looks, so that a series ends with
+//! the object it is about. What *happened* (a machine joined, a machine was replaced) is noted when the result is known and never from
+//! a plan. Each half of the process has a registry of its own, as each process of the reference has.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `machines`, `sets`, `deployments` | each kind as it is |
+//! | `lives` | how long the steps of machines' lives take |
+//! | `replacements` | machines that were replaced because they fell ill |
+//! | `objects` | what all kinds have in common |
+//!
+//! A metric that cannot be registered is done without, and the log says so: nothing depends on being counted.
+
+mod deployments;
+mod lives;
+mod machines;
+mod objects;
+mod replacements;
+mod sets;
+
+use std::time::Duration;
+
+use api::{Machine, MachineDeployment, MachineSet};
+use prometheus::core::Collector;
+use runtime::cache::Cache;
+use runtime::metrics::{Metrics, Page};
+
+pub(crate) use lives::Lives;
+pub(crate) use replacements::Replacements;
+
+use objects::Unread;
+
+/// Shows the Machines and how they fared, in the machine controller's registry. A pool without machines is forgotten after `keep`.
+pub(crate) fn show_machines(metrics: &Metrics, all: &Cache<Machine>, lives: &Lives, keep: Duration) {
+    let unread = Unread::of(Unread::family(metrics, "machine-controller-manager-provider").as_ref(), "Machine-count");
+    let (all, lives) = (all.clone(), lives.clone());
+    exhibited(metrics, move |page| {
+        machines::show(page, &all, &unread);
+        lives.forget(&all, keep);
+        lives.show(page);
+    });
+}
+
+/// Shows sets and deployments, in the manager's registry.
+pub(crate) fn show_fleet(metrics: &Metrics, sets: &Cache<MachineSet>, deployments: &Cache<MachineDeployment>) {
+    let unread = Unread::family(metrics, "machine-controller-manager");
+    let (unread_sets, unread_deployments) =
+        (Unread::of(unread.as_ref(), "Machineset-count"), Unread::of(unread.as_ref(), "Machinedeployment-count"));
+    let (sets, deployments) = (sets.clone(), deployments.clone());
+    exhibited(metrics, move |page| sets::show(page, &sets, &unread_sets));
+    exhibited(metrics, move |page| deployments::show(page, &deployments, &unread_deployments));
+}
+
+/// Registers a metric and hands it back.
+pub(crate) fn shown<M: Collector + Clone + 'static>(
+    metrics: &Metrics,
+    metric: Result<M, prometheus::Error>,
+) -> Option<M> {
+    let metric = metric.inspect_err(|error| tracing::error!(%error, "a metric could not be made")).ok()?;
+    match metrics.register(metric.clone()) {
+        Ok(()) => Some(metric),
+        Err(error) => {
+            tracing::error!(%error, "a metric cannot be shown");
+            None
+        }
+    }
+}
+
+fn exhibited(metrics: &Metrics, show: impl FnMut(&mut Page<'_>) + Send + 'static) {
+    if let Err(error) = metrics.exhibit(show) {
+        tracing::error!(%error, "a metric cannot be shown");
+    }
+}

@@ -1,0 +1,351 @@
+//! What a scrape of each half shows, after lives in which everything happened that is counted.
+
+mod documentation;
+mod reference;
+mod scrape;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object};
+use driver::{Capabilities, Method};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use virtual_cloud::{Config, Doubles, Fault, NodeLife, Script};
+
+use crate::world::{NAMESPACE, Shown, World, class};
+use documentation::documented;
+use reference::{Half, REFERENCE, Row, Shape};
+use scrape::{Scrape, read};
+
+fn deployments(world: &World) -> Api<MachineDeployment> {
+    Api::namespaced(world.client("person"), NAMESPACE)
+}
+
+/// A deployment of the class of its name, whose machines carry its name as label and live in zone `z1`.
+async fn deploy(world: &World, name: &str, replicas: i32, more: Value) {
+    let mut deployment = json!({
+        "metadata": { "name": name },
+        "spec": {
+            "replicas": replicas,
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "50%", "maxUnavailable": "50%" } },
+            "selector": { "matchLabels": { "name": name } },
+            "template": {
+                "metadata": { "labels": { "name": name } },
+                "spec": {
+                    "class": { "kind": "MachineClass", "name": name },
+                    "nodeTemplate": { "metadata": { "labels": { "topology.kubernetes.io/zone": "z1" } } },
+                },
+            },
+        },
+    });
+    for (key, value) in more.as_object().unwrap() {
+        deployment["spec"][key] = value.clone();
+    }
+    deployments(world).create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
+}
+
+fn add_class(world: &World, name: &str, spec: &Value) {
+    let mut class = class(name, spec);
+    class["nodeTemplate"] = json!({
+        "capacity": { "cpu": "2", "gpu": "0", "memory": "4Gi" },
+        "instanceType": "m5.large", "region": "r", "zone": "z1",
+    });
+    world.server.insert(&class).unwrap();
+}
+
+fn machines(world: &World, pool: &str) -> Vec<Machine> {
+    let all = world.server.objects("machines.machine.sapcloud.io");
+    let all = all.iter().map(|machine| serde_json::from_value::<Machine>((**machine).clone()).unwrap());
+    all.filter(|machine| machine.label("name") == Some(pool)).collect()
+}
+
+fn running(world: &World, pool: &str, count: usize) -> bool {
+    let all = machines(world, pool);
+    all.len() == count && all.iter().all(|machine| *machine.phase() == MachinePhase::Running)
+}
+
+fn world(seed: u64) -> World {
+    let world = World::with_cloud(
+        seed,
+        Config {
+            doubles: Doubles::Allowed,
+            capabilities: Capabilities::ALL,
+            node_life: NodeLife { pod_rundown: Duration::from_secs(3), ..NodeLife::default() },
+            ..Config::default()
+        },
+    );
+    let quick =
+        json!({ "createLatency": "2s", "bootLatency": "10s", "deleteLatency": "5s", "join": { "after": "1s" } });
+    add_class(&world, "pool", &quick);
+    world.cloud.inject(Script::always(Fault::Delay(Duration::from_secs(4))).on(Method::Initialize));
+    world
+}
+
+/// Everything happens that is counted: machines come and go, one falls ill and is replaced, one never joins, one cannot be made.
+async fn eventful(world: &World) -> Shown {
+    add_class(world, "silent", &json!({ "join": "never" }));
+    add_class(world, "full", &json!({ "quota": 0 }));
+    let halves = world.start_halves();
+    let limits = json!({ "revisionHistoryLimit": 3, "progressDeadlineSeconds": 600 });
+    deploy(world, "pool", 3, limits).await;
+    deploy(world, "silent", 1, json!({})).await;
+    deploy(world, "full", 1, json!({})).await;
+    deploy(world, "still", 1, json!({ "paused": true, "rollbackTo": { "revision": 7 } })).await;
+    world.until("the pool runs", |w| running(w, "pool", 3)).await;
+    let counted = json!({ "status": { "collisionCount": 1 } });
+    deployments(world).patch_status("still", &PatchParams::default(), &Patch::Merge(&counted)).await.unwrap();
+
+    let sets: Api<MachineSet> = Api::namespaced(world.client("person"), NAMESPACE);
+    let set = machines(world, "pool")[0].controller_owner().unwrap().name.clone();
+    let told = json!({ "status": { "machineSetCondition": [{ "type": "Audited", "status": "Unknown" }] } });
+    sets.patch_status(&set, &PatchParams::default(), &Patch::Merge(&told)).await.unwrap();
+
+    let ill = machines(world, "pool")[0].name().to_owned();
+    world.cloud.vms_of(&ill).iter().for_each(|vm| world.cloud.hang(&vm.id));
+    world.until("the ill one is replaced", |w| w.machine(&ill).is_none() && running(w, "pool", 3)).await;
+
+    let busy = machines(world, "pool")[0].name().to_owned();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p", "namespace": NAMESPACE },
+        "spec": { "nodeName": busy, "terminationGracePeriodSeconds": 30, "containers": [{ "name": "c", "image": "i" }] },
+    });
+    world.server.insert(&pod).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.delete(&busy).await;
+    world.until("the drained one is replaced", |w| w.machine(&busy).is_none() && running(w, "pool", 3)).await;
+    world.until("one is given up", |w| w.clock.now().duration_since(w.began).as_mins() > 25).await;
+    halves
+}
+
+fn of(half: Half) -> impl Iterator<Item = &'static Row> {
+    REFERENCE.iter().filter(move |(.., whose)| *whose == half || *whose == Half::Both)
+}
+
+fn labels(row: &Row) -> BTreeSet<&'static str> {
+    row.2.iter().copied().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_metric_of_the_reference_is_shown_with_its_type_labels_and_buckets() {
+    let world = world(1);
+    let halves = eventful(&world).await;
+    for (half, metrics) in [(Half::Manager, &halves.manager), (Half::Machines, &halves.machines)] {
+        let scrape = read(&metrics.encode().unwrap());
+        for row in of(half) {
+            let (name, shape, ..) = row;
+            let family = scrape.get(*name).unwrap_or_else(|| panic!("{half:?} does not show {name}"));
+            let expected = match shape {
+                Shape::Gauge => "gauge",
+                Shape::Counter => "counter",
+                Shape::Histogram(_) => "histogram",
+            };
+            assert_eq!(family.shape, expected, "{name}");
+            assert_eq!(family.labels(), labels(row), "{name}");
+            if let Shape::Histogram(bounds) = shape {
+                let found = family.bounds();
+                let same =
+                    found.len() == bounds.len() && found.iter().zip(*bounds).all(|(a, b)| (a / b - 1.0).abs() < 1e-9);
+                assert!(same, "{name}: {found:?}");
+            }
+        }
+        let known: BTreeSet<&str> = of(half).map(|row| row.0).collect();
+        let ours: BTreeSet<&str> = scrape.keys().map(String::as_str).filter(|name| name.starts_with("mcm_")).collect();
+        assert!(
+            ours.is_subset(&known),
+            "{half:?} shows under the reference's names what is not its: {:?}",
+            &ours - &known
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_of_all_metrics_names_every_one_and_no_other() {
+    let shown = world(6).start_halves();
+    let both = documented("Both\n");
+    for (heading, metrics) in [("Manager\n", &shown.manager), ("Machine controller\n", &shown.machines)] {
+        let there: BTreeMap<String, Vec<String>> =
+            metrics.declared().into_iter().map(|family| (family.name, family.labels)).collect();
+        let mut written = documented(heading);
+        written.extend(both.clone());
+        assert_eq!(there, written, "{heading}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
+    let world = world(2);
+    let halves = eventful(&world).await;
+    let (manager, machines_half) = (read(&halves.manager.encode().unwrap()), read(&halves.machines.encode().unwrap()));
+    let at = |scrape: &Scrape, name: &str, labels: &[(&str, &str)]| scrape[name].at(labels);
+    let pool = &[("name", "pool"), ("namespace", NAMESPACE)];
+
+    assert_eq!(at(&manager, "mcm_machine_deployment_items_total", &[]), Some(4.0));
+    assert_eq!(at(&manager, "mcm_machine_deployment_status_ready_replicas", pool), Some(3.0));
+    // Shares are shown as numbers: 50 % of 3, up and down.
+    assert_eq!(at(&manager, "mcm_machine_deployment_info_spec_rolling_update_max_surge", pool), Some(2.0));
+    assert_eq!(at(&manager, "mcm_machine_deployment_info_spec_rolling_update_max_unavailable", pool), Some(1.0));
+    assert_eq!(at(&manager, "mcm_machine_deployment_info_spec_revision_history_limit", pool), Some(3.0));
+    assert_eq!(at(&manager, "mcm_machine_deployment_info_spec_rollback_to_revision", pool), None, "not set, not shown");
+    assert_eq!(at(&manager, "mcm_machine_deployment_info_spec_paused", &[("name", "still")]), Some(1.0));
+    assert_eq!(
+        at(&manager, "mcm_machine_deployment_status_condition", &[("name", "pool"), ("condition", "Available")]),
+        Some(1.0)
+    );
+    assert_eq!(at(&manager, "mcm_machine_stale_machines_total", &[]), Some(1.0), "the one that fell ill");
+    let made = world.began.as_second().to_string();
+    assert_eq!(at(&manager, "mcm_machine_deployment_info", &[("name", "pool"), ("createdAt", &made)]), Some(1.0));
+
+    let kind =
+        &[("namespace", NAMESPACE), ("machine_deployment", "pool"), ("instance_type", "m5.large"), ("zone", "z1")];
+    for (name, seconds) in [("create", 2.0), ("initialize", 4.0), ("join", 11.0), ("delete", 8.0)] {
+        let name = format!("mcm_machine_{name}_duration_seconds");
+        let found = at(&machines_half, &name, kind).unwrap_or_else(|| panic!("{name}: {:?}", machines_half[&name]));
+        assert!((found - seconds).abs() <= 1.0, "{name} is {found}");
+    }
+    assert_eq!(at(&machines_half, "mcm_machine_drain_duration_seconds", &[("machine_deployment", "pool")]), Some(3.0));
+    assert_eq!(at(&machines_half, "mcm_machine_num_failed_join", &[("machine_deployment", "silent")]), Some(1.0));
+    let failed = &[("provider", "virtual"), ("operation", "create_machine"), ("error_code", "8")];
+    assert!(at(&machines_half, "mcm_cloud_api_driver_requests_failed_total", failed) >= Some(1.0), "the quota is 0");
+    assert!(at(&machines_half, "mcm_cloud_api_requests_failed_total", &[("service", "vm_create")]) >= Some(1.0));
+    let name = machines(&world, "pool")[0].name().to_owned();
+    assert_eq!(at(&machines_half, "mcm_machine_current_status_phase", &[("name", &name)]), Some(1.0));
+    assert_eq!(at(&machines_half, "mcm_machine_info", &[("name", &name), ("node_name", &name)]), Some(1.0));
+    assert_eq!(at(&machines_half, "millwright_machines", &[("phase", "Running")]), Some(3.0));
+    assert_eq!(at(&machines_half, "millwright_machines", &[("phase", "Available")]), Some(0.0));
+    assert_eq!(
+        at(
+            &machines_half,
+            "mcm_misc_scrape_failure_total",
+            &[("kind", "Machine-count"), ("binary", "machine-controller-manager-provider")]
+        ),
+        Some(0.0)
+    );
+    for kind in ["Machineset-count", "Machinedeployment-count"] {
+        assert_eq!(
+            at(&manager, "mcm_misc_scrape_failure_total", &[("kind", kind), ("binary", "machine-controller-manager")]),
+            Some(0.0)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
+    let world = world(3);
+    let halves = world.start_halves();
+    deploy(&world, "pool", 2, json!({})).await;
+    let statuses = |w: &World| -> Vec<MachineSet> {
+        w.server
+            .objects("machinesets.machine.sapcloud.io")
+            .iter()
+            .map(|set| serde_json::from_value((**set).clone()).unwrap())
+            .collect()
+    };
+    world
+        .until("its machines are there and not ready", |w| statuses(w).iter().any(|set| set.status.replicas == 2))
+        .await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let scrape = read(&halves.manager.encode().unwrap());
+    assert_eq!(scrape["mcm_machine_set_status_replicas"].at(&[]), Some(2.0));
+    assert_eq!(scrape["mcm_machine_set_status_ready_replicas"].at(&[]), Some(0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_without_node_templates_is_measured_with_empty_labels_and_one_without_a_deployment_not_at_all() {
+    let world = World::new(7);
+    let shown = world.start_halves();
+    world.create_in_pool("m-1", "plain").await;
+    world.create("m-2").await;
+    world.until("both run", |w| ["m-1", "m-2"].iter().all(|name| w.phase(name) == Some(MachinePhase::Running))).await;
+    let scrape = read(&shown.machines.encode().unwrap());
+    for name in ["mcm_machine_create_duration_seconds", "mcm_machine_join_duration_seconds"] {
+        let family = &scrape[name];
+        assert_eq!(family.lines.len(), 1, "{family:?}");
+        assert!(
+            family.at(&[("machine_deployment", "plain"), ("instance_type", ""), ("zone", "")]).is_some(),
+            "{family:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_is_not_shown_and_what_was_measured_there_is_forgotten_after_an_hour() {
+    let world = world(4);
+    world.keep_house();
+    let halves = world.start_halves();
+    deploy(&world, "pool", 2, json!({})).await;
+    world.until("all run", |w| running(w, "pool", 2)).await;
+    let shown = |metrics: &runtime::Metrics| metrics.encode().unwrap();
+    let name = machines(&world, "pool")[0].name().to_owned();
+    assert!(shown(&halves.machines).contains(&name));
+    assert!(shown(&halves.manager).contains("mcm_machine_set_info{"));
+    deployments(&world).delete("pool", &DeleteParams::default()).await.unwrap();
+    world.until("all is gone", |w| w.server.objects("machinedeployments.machine.sapcloud.io").is_empty()).await;
+    world.until("sets too", |w| w.server.objects("machinesets.machine.sapcloud.io").is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    let (manager, machines_half) = (shown(&halves.manager), shown(&halves.machines));
+    assert!(!manager.contains("name=\"pool"), "{manager}");
+    assert!(
+        manager.contains("mcm_machine_set_items_total 0\n") && machines_half.contains("mcm_machine_items_total 0\n")
+    );
+    assert!(!machines_half.contains(&name), "{machines_half}");
+    assert!(
+        machines_half.contains("mcm_machine_delete_duration_seconds{"),
+        "the last one's deletion can still be scraped"
+    );
+    tokio::time::sleep(Duration::from_mins(61)).await;
+    assert!(!shown(&halves.machines).contains("machine_deployment=\"pool\""));
+}
+
+/// Objects that the API server would let nobody store, or that older versions stored.
+#[tokio::test(start_paused = true)]
+async fn no_object_however_odd_breaks_a_scrape() {
+    let world = world(5);
+    let strange = |kind: &str, name: &str, spec: Value, status: Value| {
+        json!({ "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": kind,
+            "metadata": { "name": name, "namespace": NAMESPACE }, "spec": spec, "status": status })
+    };
+    let twice = json!([{ "type": "Ready", "status": "True" }, { "type": "Ready", "status": "Maybe" }, { "type": "Q\"\n", "status": "Unknown" }]);
+    let failed = json!({ "name": "a\"b", "ownerRef": "s" });
+    for object in [
+        strange(
+            "MachineDeployment",
+            "bare",
+            json!({ "template": {}, "strategy": { "type": "RollingUpdate" } }),
+            json!({}),
+        ),
+        strange(
+            "MachineDeployment",
+            "odd",
+            json!({ "template": {}, "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "5", "maxUnavailable": "5" } } }),
+            json!({ "conditions": twice, "failedMachines": [failed, failed] }),
+        ),
+        strange(
+            "MachineSet",
+            "odd",
+            json!({ "template": {} }),
+            json!({ "machineSetCondition": twice, "failedMachines": [failed, failed] }),
+        ),
+        strange(
+            "Machine",
+            "odd",
+            json!({}),
+            json!({ "conditions": twice, "currentStatus": { "phase": "Hibernating" } }),
+        ),
+    ] {
+        world.server.insert(&object).unwrap();
+    }
+    let halves = world.start_halves();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (manager, machines_half) = (read(&halves.manager.encode().unwrap()), read(&halves.machines.encode().unwrap()));
+    assert_eq!(manager["mcm_machine_deployment_items_total"].at(&[]), Some(2.0));
+    assert_eq!(manager["mcm_machine_set_items_total"].at(&[]), Some(1.0));
+    assert_eq!(machines_half["mcm_machine_items_total"].at(&[]), Some(1.0));
+    assert!(
+        !manager.contains_key("mcm_machine_deployment_info_spec_rolling_update_max_surge"),
+        "\"5\" is no number of machines"
+    );
+    assert_eq!(machines_half["mcm_machine_current_status_phase"].at(&[("name", "odd")]), Some(0.0));
+}
