@@ -1,5 +1,7 @@
 //! Everything in `deploy/`, on a real control plane, applied by kubectl.
 
+#[cfg(test)]
+mod alerts;
 mod corpus;
 mod flows;
 mod keepsakes;
