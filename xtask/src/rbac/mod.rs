@@ -141,7 +141,7 @@ fn notices(stand: &Stand<'_>, trial: &Trial, verdict: &Verdict) -> anyhow::Resul
     let flag = format!("--kubeconfig={}", kubeconfig.display());
     let asked = stand.plane.kubectl().args([flag.as_str(), "get", "configmaps"]).output()?;
     ensure!(!asked.status.success(), "{whom} may list ConfigMaps");
-    let grants = stand.grants(trial)?;
+    let grants = verdict.grants();
     let denied = Verdict::of(grants.clone(), &requests::read(&stand.audit.text_since(mark)?));
     let complaint = denied.complaint().unwrap_or_default();
     ensure!(complaint.contains("missing: ") && complaint.contains("list configmaps"), "it said: {complaint}");

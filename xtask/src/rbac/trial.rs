@@ -157,7 +157,7 @@ impl Stand<'_> {
     }
 
     /// What these roles grant, as the API server reads them.
-    pub(super) fn grants(&self, trial: &Trial) -> anyhow::Result<Vec<Grant>> {
+    fn grants(&self, trial: &Trial) -> anyhow::Result<Vec<Grant>> {
         let kinds = "roles,clusterroles,rolebindings,clusterrolebindings";
         let selector = format!("--selector={}", trial.label);
         let list = self.desk.kubectl(&["get", kinds, "--all-namespaces", &selector, "--output=json"])?;

@@ -42,6 +42,11 @@ impl Verdict {
         Self { requests: requests.to_vec(), granted, denied }
     }
 
+    /// What was granted.
+    pub(super) fn grants(&self) -> Vec<Grant> {
+        self.granted.iter().map(|(grant, _)| grant.clone()).collect()
+    }
+
     /// What was asked.
     pub(super) fn requests(&self) -> &[Request] {
         &self.requests
