@@ -1,6 +1,7 @@
 //! How the demo speaks: lines for people, or a JSON object a line for programs.
 
 use std::fmt::Display;
+use std::io::Write;
 use std::time::Duration;
 
 use controllers::Decision;
@@ -74,11 +75,13 @@ impl Voice {
 
     fn line(&self, who: &str, what: &str, because: Option<&str>) {
         let at = self.elapsed().as_secs_f64();
-        match (self.output, because) {
-            (Output::Text, None) => println!("{at:6.2} s  {who:<10}  {what}"),
-            (Output::Text, Some(why)) => println!("{at:6.2} s  {who:<10}  {what}\n{:22}because {why}", ""),
-            (Output::Json, _) => println!("{}", json!({ "seconds": at, "who": who, "what": what, "because": because })),
-        }
+        let line = match (self.output, because) {
+            (Output::Text, None) => format!("{at:6.2} s  {who:<10}  {what}"),
+            (Output::Text, Some(why)) => format!("{at:6.2} s  {who:<10}  {what}\n{:22}because {why}", ""),
+            (Output::Json, _) => json!({ "seconds": at, "who": who, "what": what, "because": because }).to_string(),
+        };
+        // Not `println!`, which panics when nobody reads any more: this is called in the middle of the controllers' work.
+        let _unread = writeln!(std::io::stdout(), "{line}");
     }
 
     fn elapsed(&self) -> Duration {
