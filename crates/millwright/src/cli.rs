@@ -45,7 +45,7 @@ const IDLE: &str = "Without effect";
 
 /// A machine controller manager for Kubernetes.
 #[derive(Debug, Parser)]
-#[command(name = "millwright", version, about, propagate_version = true)]
+#[command(name = "millwright", version, propagate_version = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -53,6 +53,12 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Look after deployments and sets: one half, as `machine-controller-manager` does.
+    Manager(Box<Manager>),
+    /// Look after machines, their VMs and their nodes: the other half, as `machine-controller` does.
+    MachineController(Box<MachineController>),
+    /// Look after everything in one process.
+    Run(Box<Run>),
     /// Show a machine's life, from its creation to its deletion, on an embedded API server and an embedded cloud.
     Demo(Demo),
     /// Keep a whole cluster in memory running, with virtual machines, for kubectl: nothing to install, nothing left behind.
@@ -61,12 +67,6 @@ pub(crate) enum Command {
     Crds(Crds),
     /// Serve the embedded API server on loopback, for kubectl and for `millwright run`.
     ApiServer(ApiServer),
-    /// Look after deployments and sets: one half, as `machine-controller-manager` does.
-    Manager(Box<Manager>),
-    /// Look after machines, their VMs and their nodes: the other half, as `machine-controller` does.
-    MachineController(Box<MachineController>),
-    /// Look after everything in one process.
-    Run(Box<Run>),
     /// Run the virtual cloud and its kubelets as a process of their own, for `millwright run --driver-endpoint`.
     VirtualCloud(VirtualCloud),
 }

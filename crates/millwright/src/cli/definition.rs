@@ -40,9 +40,9 @@ pub(super) const HEADINGS: [&str; 10] = [
 
 /// All commands.
 pub(super) fn definition() -> Command {
-    SERVERS.into_iter().fold(Arguments::command(), |all, (name, defaults)| {
+    SERVERS.into_iter().enumerate().fold(Arguments::command(), |all, (place, (name, defaults))| {
         all.mut_subcommand(name, |command| {
-            server(name, defaults, &command).args_override_self(true).next_line_help(true)
+            server(name, defaults, &command).display_order(place).args_override_self(true).next_line_help(true)
         })
     })
 }
