@@ -203,17 +203,14 @@ impl Gate {
             let subject = Subject { key: &key, uid: &uid, class: &class, call, claim, vm: &before.vm, left: &left };
             let answer = gate.serve(&subject, place, &recall).await;
             let ended = gate.shared.clock.now();
-            let code = match &answer {
-                Some(Err(error)) => error.code(),
-                Some(Ok(_)) | None => Code::Ok,
-            };
+            let code = answer.as_ref().map(|answer| answer.as_ref().map_or_else(DriverError::code, |_| Code::Ok));
             let learned = match answer {
                 Some(Ok(answer)) => answer.into_knowledge(before.described, ended),
                 Some(Err(error)) => answer::failed(call, &error, before.described, ended),
                 None => before.vm, // nothing was sent, so nothing is known that was not known before
             };
             tracing::debug!(machine = %key, call = call.verb(), ?learned, "the cloud answered");
-            if let Some(left) = left.into_inner() {
+            if let (Some(code), Some(left)) = (code, left.into_inner()) {
                 let (taught, provider_id) = meaning(&learned);
                 let told = DriverCall { machine, call, asked, left, ended, code, taught, provider_id };
                 gate.shared.journal.called(&key, &told);

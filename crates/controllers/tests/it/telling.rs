@@ -1,7 +1,7 @@
 //! What is told of the work: one line a decision, in one form, and never a secret.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use api::{Code, MachinePhase};
@@ -28,6 +28,10 @@ struct Page(Arc<Mutex<Vec<u8>>>);
 impl Page {
     /// Everything this thread says from now on is written here.
     fn open(&self, world: &World, format: LogFormat, verbosity: i32) -> tracing::subscriber::DefaultGuard {
+        // While a process has a single subscriber, `tracing` asks whichever thread comes by whether a line is wanted, and the threads
+        // of other tests want none. A second one, which hears nothing, makes it ask all subscribers.
+        static OTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
+        OTHER.get_or_init(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default()));
         let page = self.clone();
         let log = subscriber(format, Verbosity(verbosity), world.clock.clone(), move || page.clone());
         tracing::subscriber::set_default(log)
