@@ -14,6 +14,7 @@ use kube::Api;
 use kube::api::PostParams;
 use millwright_controllers::Decision;
 use millwright_controllers::decision::{DriverCall, Listen};
+use millwright_controllers::state::ClusterState;
 use rstest::rstest;
 use runtime::logs::{LogFormat, Verbosity, subscriber};
 use serde_json::{Value, json};
@@ -242,20 +243,23 @@ fn plant_canaries(world: &World) {
 #[case(LogFormat::Text)]
 #[case(LogFormat::Json)]
 #[tokio::test(start_paused = true)]
-async fn no_secret_reaches_log_events_status_metrics_or_listeners_at_the_highest_verbosity(#[case] format: LogFormat) {
+async fn no_secret_reaches_log_events_status_metrics_state_or_listeners_at_the_highest_verbosity(
+    #[case] format: LogFormat,
+) {
     let (mut world, page, heard) = (World::new(74), Page::default(), Arc::new(Eavesdropper::default()));
     world.listener = Some(heard.clone());
     plant_canaries(&world);
     let _log = page.open(&world, format, 10);
     let process = world.start_with(Arc::new(Indiscreet { cloud: world.cloud.clone(), failed: Mutex::default() }));
     world.create_of_class("m-1", "canary").await;
-    let mut shown = Vec::new();
+    let (mut shown, mut states) = (Vec::new(), Vec::new());
     let mut tokens = Vec::new();
     for step in 0..2 {
         let begin = world.clock.now();
         loop {
             // Everything an onlooker without access to Secrets could see, at every moment.
             shown.push(format!("{:?}", world.server.objects("machines.machine.sapcloud.io")));
+            states.push(serde_json::to_string(&ClusterState::of(&process.cluster)).unwrap());
             tokens.extend(
                 world.tokens().iter().filter_map(|token| token["data"]["token-secret"].as_str().map(str::to_owned)),
             );
@@ -278,16 +282,22 @@ async fn no_secret_reaches_log_events_status_metrics_or_listeners_at_the_highest
     for (place, text) in [("the log", &log), ("Events", &events), ("the status", &shown)] {
         assert!(text.contains("bad request"), "what was said reaches {place}, so it had its chance to leak");
     }
-    assert!(listeners.contains("DriverCall"));
+    let states = states.join("\n");
+    assert!(listeners.contains("DriverCall") && states.contains("pool/m-1"), "they had their chance, too");
     tokens.dedup();
     assert!(!tokens.is_empty(), "a token was made and read");
     let token = STANDARD.decode(&tokens[0]).unwrap();
     let mut needles: Vec<String> = CANARIES.iter().map(|canary| (*canary).to_owned()).collect();
     needles.push(String::from_utf8(token).unwrap());
     needles.extend(needles.clone().iter().map(|needle| STANDARD.encode(needle)));
-    for (place, text) in
-        [("log", &log), ("Events", &events), ("status", &shown), ("metrics", &metrics), ("listeners", &listeners)]
-    {
+    for (place, text) in [
+        ("log", &log),
+        ("Events", &events),
+        ("status", &shown),
+        ("metrics", &metrics),
+        ("listeners", &listeners),
+        ("state", &states),
+    ] {
         for needle in &needles {
             let found = text.find(needle.as_str());
             let around = found.map(|at| text.get(at.saturating_sub(300)..(at + 100).min(text.len())));
