@@ -18,7 +18,7 @@ use runtime::Key;
 
 pub use ending::Ending;
 pub use journal::Journal;
-pub use listen::{DriverCall, Listen, Listener, Taught, all};
+pub use listen::{DriverCall, Listen, Listener, Taught};
 
 /// One pass over one object.
 #[derive(Clone, Debug)]

@@ -34,27 +34,6 @@ impl<F: Fn(&Decision) + Send + Sync> Listen for F {
     }
 }
 
-/// One listener that tells all of these, in their order.
-pub fn all(listeners: Vec<Listener>) -> Option<Listener> {
-    (!listeners.is_empty()).then(|| Arc::new(All(listeners)) as Listener)
-}
-
-struct All(Vec<Listener>);
-
-impl Listen for All {
-    fn decided(&self, decision: &Decision) {
-        self.0.iter().for_each(|listener| listener.decided(decision));
-    }
-
-    fn called(&self, call: &DriverCall) {
-        self.0.iter().for_each(|listener| listener.called(call));
-    }
-
-    fn gone(&self, machine: &Key) {
-        self.0.iter().for_each(|listener| listener.gone(machine));
-    }
-}
-
 /// A call to the cloud about one machine, after its end. Calls that never left are not told.
 #[derive(Clone, Debug)]
 pub struct DriverCall {
