@@ -1,12 +1,16 @@
 //! Where our own programs are started as processes around a real control plane, and where their logs lie.
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use control_plane::ControlPlane;
+use control_plane::ports::Port;
+use control_plane::{ControlPlane, Kubeconfig};
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 /// A control plane and a program to run on it.
 pub(crate) struct Desk<'a> {
@@ -26,6 +30,11 @@ impl<'a> Desk<'a> {
     pub(crate) fn with_program(plane: &'a ControlPlane, program: PathBuf) -> anyhow::Result<Self> {
         ensure!(program.exists(), "{} is not there", program.display());
         Ok(Self { plane, folder: plane.layout().home.clone(), program })
+    }
+
+    /// How to reach the API server.
+    pub(crate) fn kubeconfig(&self) -> &Kubeconfig {
+        self.plane.kubeconfig()
     }
 
     /// A file among the logs.
@@ -57,7 +66,9 @@ impl<'a> Desk<'a> {
     ) -> anyhow::Result<Process> {
         let endpoint = format!("--driver-endpoint={}", self.endpoint(cloud));
         let kubeconfig = format!("--target-kubeconfig={}", self.plane.kubeconfig_path().display());
-        self.start(name, &[&["run", &endpoint, &kubeconfig, "--v=4"], flags].concat(), environment)
+        let ports = [format!("--port={}", free_port()?), format!("--manager-port={}", free_port()?)];
+        let [port, manager_port] = ports.each_ref().map(String::as_str);
+        self.start(name, &[&["run", &endpoint, &kubeconfig, port, manager_port, "--v=4"], flags].concat(), environment)
     }
 
     /// One half, or both, with credentials of its own; the machine controller makes its machines in that cloud.
@@ -75,16 +86,32 @@ impl<'a> Desk<'a> {
         self.start(name, &[&line, flags].concat(), &[])
     }
 
-    fn endpoint(&self, cloud: &str) -> String {
+    /// Where the cloud of this name listens.
+    pub(crate) fn endpoint(&self, cloud: &str) -> String {
         format!("unix:{}", self.file(&format!("{cloud}.sock")).display())
     }
 
+    /// The same program under another name, which it may act upon.
+    pub(crate) fn program_called(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let path = self.file(name);
+        if !path.exists() {
+            std::os::unix::fs::symlink(&self.program, &path).with_context(|| format!("failed to make {name}"))?;
+        }
+        Ok(path)
+    }
+
     fn start(&self, name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Process> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).envs(environment.iter().copied());
+        self.start_command(name, command)
+    }
+
+    /// Starts any program; what it logs to stderr is kept under its name.
+    pub(crate) fn start_command(&self, name: &str, mut command: Command) -> anyhow::Result<Process> {
         let log = self.file(&format!("{name}.log"));
         let log = File::create(log).with_context(|| format!("failed to make the log of {name}"))?;
-        let mut command = Command::new(&self.program);
-        command.args(arguments).envs(environment.iter().copied()).stderr(log);
-        Ok(Process(command.spawn().with_context(|| format!("failed to start {name}"))?))
+        let child = command.stderr(log).spawn().with_context(|| format!("failed to start {name}"))?;
+        Process::watched(child).with_context(|| format!("failed to watch {name}"))
     }
 
     /// Applies objects with kubectl.
@@ -110,34 +137,73 @@ impl<'a> Desk<'a> {
     }
 }
 
+/// For health and metrics. Another program may take it before ours does; then that start fails, and says so.
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    Ok(Port::reserve().context("failed to find a free port")?.number())
+}
+
 /// A process that is killed if nobody ends it otherwise.
-pub(crate) struct Process(Child);
+pub(crate) struct Process {
+    child: Child,
+    /// Kills it when we are gone ourselves: it holds the other end of a pipe that only we keep open.
+    watchdog: Child,
+}
 
 impl Process {
+    fn watched(child: Child) -> anyhow::Result<Self> {
+        let watchdog = Command::new("sh")
+            .args(["-c", "cat >/dev/null; kill -KILL \"$1\"", "millwright-watchdog", &child.id().to_string()])
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        Ok(Self { child, watchdog })
+    }
+
+    /// Sends it a signal, by its name.
+    pub(crate) fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let (signal, id) = (format!("-{name}"), self.child.id().to_string());
+        let sent = Command::new("kill").args([signal, id]).status().context("failed to start kill")?;
+        ensure!(sent.success(), "failed to send SIG{name} to a process");
+        Ok(())
+    }
+
+    /// Waits until it has ended, and tells how.
+    pub(crate) async fn until_ended(&mut self, patience: Duration) -> anyhow::Result<ExitStatus> {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            ensure!(begin.elapsed() < patience, "it has not ended after {} s", patience.as_secs());
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Ends it as the kernel would.
     pub(crate) fn kill(mut self) -> anyhow::Result<()> {
-        self.0.kill().context("failed to kill a process")?;
-        self.0.wait().map(drop).context("failed to wait for a process")
+        self.child.kill().context("failed to kill a process")?;
+        self.child.wait().map(drop).context("failed to wait for a process")
     }
 
     /// Asks it to end, and sees that it does so without an error.
     pub(crate) fn terminate(mut self) -> anyhow::Result<()> {
-        let asked = Command::new("kill").arg(self.0.id().to_string()).status().context("failed to start kill")?;
-        ensure!(asked.success(), "failed to ask a process to end");
-        let ended = self.0.wait().context("failed to wait for a process")?;
+        self.signal("TERM")?;
+        let ended = self.child.wait().context("failed to wait for a process")?;
         ensure!(ended.success(), "it ended with {ended}");
         Ok(())
     }
 
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
-        self.0.try_wait().context("failed to look after a process")
+        self.child.try_wait().context("failed to look after a process")
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        for process in [&mut self.watchdog, &mut self.child] {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }

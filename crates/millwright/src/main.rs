@@ -8,7 +8,6 @@ mod dev;
 mod drain_flags;
 #[cfg(feature = "failpoints")]
 mod failpoints;
-#[allow(dead_code, reason = "`run` opens the ports as soon as it has two halves")]
 mod http;
 mod run;
 mod serve;

@@ -4,13 +4,16 @@
 //! a machine read the same result. On the real server, a case that cannot be run is a failure, not a skip: a promise that was not
 //! shown there was not shown. A suite that looks at all Nodes has a control plane of its own.
 
+mod crew;
 mod deploy;
 mod in_memory;
 mod kubectl;
 mod machines;
+mod mixed;
 mod pool;
 mod program;
 mod report;
+mod servers;
 mod smoke;
 mod tally;
 
@@ -52,21 +55,16 @@ pub(crate) enum Suite {
     Restore,
     /// Everything in deploy/: applied, judged, and our programs run by what it says.
     Deploy,
-}
-
-/// How much of a suite is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scale {
-    /// What fits into every change's check.
-    Quick,
-    /// All of it.
-    Full,
+    /// The servers as processes: both halves, both in one, and two replicas of each whose leader is killed, stopped, cut off, asked to end.
+    Servers,
+    /// Either half exchanged in the middle of a roll-out for somebody else's, and back.
+    Mixed,
 }
 
 /// What to show, and where.
 #[allow(
     clippy::struct_excessive_bools,
-    reason = "each is a flag that a person may type; `server` and `scale` make enums of them"
+    reason = "each is a flag that a person may type; `server` makes an enum of two of them"
 )]
 #[derive(Args)]
 pub(crate) struct Wish {
@@ -85,6 +83,8 @@ pub(crate) struct Wish {
     /// Everything.
     #[arg(long)]
     full: bool,
+    #[command(flatten)]
+    strangers: mixed::Strangers,
 }
 
 impl Wish {
@@ -95,10 +95,6 @@ impl Wish {
 
     fn server(&self) -> Server {
         if self.in_memory { Server::InMemory } else { Server::Real }
-    }
-
-    fn scale(&self) -> Scale {
-        if self.full { Scale::Full } else { Scale::Quick }
     }
 }
 
@@ -113,7 +109,7 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
         let name = suite.name();
         println!("--- {name}");
         let begin = Instant::now();
-        let tally = runtime.block_on(suite.show(wish.server(), wish.scale()));
+        let tally = runtime.block_on(suite.show(wish));
         let tally = tally.with_context(|| format!("the suite {name} could not be run"))?;
         all.push(Ran { suite: name, tally, took: begin.elapsed() });
     }
@@ -148,13 +144,17 @@ impl Suite {
             Self::Pool => "pool",
             Self::Restore => "restore",
             Self::Deploy => "deploy",
+            Self::Servers => "servers",
+            Self::Mixed => "mixed",
         }
     }
 
-    async fn show(self, server: Server, _scale: Scale) -> anyhow::Result<Tally> {
-        match (self, server) {
+    async fn show(self, wish: &Wish) -> anyhow::Result<Tally> {
+        match (self, wish.server()) {
             (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
             (Self::Deploy, Server::Real) => deploy::run(programs().await?).await?.conclude(),
+            (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
+            (Self::Mixed, Server::Real) => mixed::run(programs().await?, &wish.strangers).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (
                 Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd,
@@ -192,9 +192,10 @@ impl Suite {
                 run_program("millwright-scenarios", self.name(), &["--restore"])
             }
             // They are about the real control plane itself, and about processes around it.
-            (Self::Smoke | Self::Pool | Self::Restore | Self::Deploy, Server::InMemory) => {
-                Ok(Tally { skipped: 1, ..Tally::default() })
-            }
+            (
+                Self::Smoke | Self::Pool | Self::Restore | Self::Deploy | Self::Servers | Self::Mixed,
+                Server::InMemory,
+            ) => Ok(Tally { skipped: 1, ..Tally::default() }),
         }
     }
 }

@@ -297,7 +297,8 @@ impl Gate {
         if !self.admitted(&mut place, class, method, &CancellationToken::new()).await {
             return Err(never_left("the call did not get its turn, so nothing was asked of the cloud"));
         }
-        let answer = self.measured(class, method, work(self.limits(class))).await;
+        let limits = if method == Method::List { self.limits_without_effect(class) } else { self.limits(class) };
+        let answer = self.measured(class, method, work(limits)).await;
         let answer = answer.map_err(|error| scrubbed(&error, &Scrubber::of(secret)));
         place.end(&verdict(&answer, Claim::None, |_| Verdict::Answered));
         answer
@@ -316,8 +317,8 @@ impl Gate {
         }
         self.calling(key, uid, call, self.shared.patience);
         let _ = left.set(self.shared.clock.now());
-        let limits = self.limits(class);
-        let prepared = limits.bound(self.shared.requests.prepare(key, uid, class, call, vm)).await;
+        let prepared =
+            self.limits_without_effect(class).bound(self.shared.requests.prepare(key, uid, class, call, vm)).await;
         let prepared: Prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) if error.code() == Code::Canceled => return None,
@@ -327,6 +328,10 @@ impl Gate {
             Ok(driver) => driver,
             Err(error) => return Some(Err(error)),
         };
+        if self.shared.leadership.check().is_err() {
+            return None;
+        }
+        let limits = if call == Call::Status { self.limits_without_effect(class) } else { self.limits(class) };
         let work = limits.bound(Answer::to(call, &*driver, &limits, &prepared.request));
         let begun = self.shared.clock.instant();
         let answer = self.measured(class, method(call), work).await;
@@ -390,12 +395,19 @@ impl Gate {
         later.unwrap_or(Timestamp::MAX)
     }
 
+    /// Of a call that changes something. A shutdown does not take it back: the cloud would go on alone, and whoever leads next had
+    /// better not begin meanwhile. It is waited for, and if that takes too long the lease is left to expire.
     fn limits(&self, class: &MachineClass) -> driver::Call {
-        let limits = driver::Call::within(self.shared.patience).canceled_by(self.shared.tasks.stopping());
+        let limits = driver::Call::within(self.shared.patience);
         match &self.shared.metrics {
             Some(metrics) => limits.metered(metrics.meter(&class.provider)),
             None => limits,
         }
+    }
+
+    /// Of questions, and of what comes before a call. A shutdown ends them.
+    fn limits_without_effect(&self, class: &MachineClass) -> driver::Call {
+        self.limits(class).canceled_by(self.shared.tasks.stopping())
     }
 }
 

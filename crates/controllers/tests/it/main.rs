@@ -16,6 +16,7 @@ mod custody;
 mod deployments;
 mod drains;
 mod gate;
+mod halves;
 mod health;
 mod metrics;
 mod mishaps;

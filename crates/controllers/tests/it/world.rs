@@ -14,6 +14,7 @@ use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
+use runtime::tasks::Ended;
 use runtime::{Clock, Metrics, Random, Tasks};
 use serde_json::{Value, json};
 use virtual_cloud::{Config, Doubles, VirtualCloud};
@@ -45,14 +46,46 @@ pub(crate) struct Shown {
 /// A running controller process. Dropping it without [`Process::kill`] leaves it running.
 pub(crate) struct Process {
     pub(crate) cluster: Arc<Cluster>,
+    /// Of the machine controller's half.
     pub(crate) metrics: Metrics,
+    /// Of the manager's half.
+    pub(crate) fleet_metrics: Metrics,
     tasks: Tasks,
+}
+
+/// Which halves a process runs, and by what right.
+#[derive(Clone, Debug)]
+pub(crate) enum Cast {
+    Both(Leadership, Leadership),
+    Machines(Leadership),
+    Fleet(Leadership),
+}
+
+/// Somebody who may stand for election.
+pub(crate) struct Candidate {
+    pub(crate) leadership: Leadership,
+    elector: Elector,
+}
+
+impl Candidate {
+    /// Stands from now on.
+    pub(crate) fn begin(self, world: &World) {
+        let (elector, stop) = (self.elector, world.outside.stopping());
+        world.outside.spawn("election", async move {
+            elector.run(stop).await;
+        });
+    }
 }
 
 impl Process {
     /// Ends the process at once, as SIGKILL would: whatever it remembered is lost, whatever it had sent is under way.
     pub(crate) async fn kill(self) {
         self.tasks.shut_down(Duration::ZERO).await;
+    }
+
+    /// Asks it to end, as SIGTERM does, and tells whether it has in time.
+    pub(crate) async fn end(self, patience: Duration) -> Ended {
+        self.tasks.shut_down(patience).await
     }
 }
 
@@ -130,13 +163,36 @@ impl World {
 
     /// Starts a controller process with this driver.
     pub(crate) fn start_with(&self, driver: Arc<dyn driver::Driver>) -> Process {
-        self.start_as(CONTROLLER, Some(self.client(CONTROLLER)), Leadership::unguarded(), Tasks::new(), driver)
+        self.start_as(CONTROLLER, Some(self.client(CONTROLLER)), always(), Tasks::new(), driver)
     }
 
     /// Starts one whose nodes join elsewhere, or nowhere.
     pub(crate) fn start_towards(&self, target: Option<kube::Client>) -> Process {
         let driver = Arc::new(self.cloud.clone());
-        self.start_as(CONTROLLER, target, Leadership::unguarded(), Tasks::new(), driver)
+        self.start_as(CONTROLLER, target, always(), Tasks::new(), driver)
+    }
+
+    /// Starts a process that runs these halves.
+    pub(crate) fn start_cast(&self, cast: Cast) -> Process {
+        let driver = Arc::new(self.cloud.clone());
+        self.start_as(CONTROLLER, Some(self.client(CONTROLLER)), cast, Tasks::new(), driver)
+    }
+
+    /// Somebody who may stand for a lease of that name.
+    pub(crate) fn stand(&self, lease: &str) -> Candidate {
+        let random = self.random.fork();
+        let (elector, leadership) = Elector::new(Candidacy {
+            client: self.client("election"),
+            namespace: NAMESPACE.into(),
+            name: lease.into(),
+            identity: Identity::of_host("host", &random),
+            timing: Timing::default(),
+            clock: self.clock.clone(),
+            random,
+            events: None,
+        })
+        .unwrap();
+        Candidate { leadership, elector }
     }
 
     /// Starts a replica that acts only while it holds the lease. Everything it sends carries `agent`, its election too.
@@ -159,7 +215,8 @@ impl World {
             elector.run(stop).await;
             group.stop(); // as the binary does: a process that has lost its lease ends
         });
-        self.start_as(agent, Some(self.client(agent)), leadership, tasks, Arc::new(self.cloud.clone()))
+        let cast = Cast::Both(leadership.clone(), leadership);
+        self.start_as(agent, Some(self.client(agent)), cast, tasks, Arc::new(self.cloud.clone()))
     }
 
     /// Starts both halves as two processes.
@@ -181,17 +238,29 @@ impl World {
         &self,
         agent: &str,
         target: Option<kube::Client>,
-        leadership: Leadership,
+        cast: Cast,
         tasks: Tasks,
         driver: Arc<dyn driver::Driver>,
     ) -> Process {
-        let metrics = Metrics::new().unwrap();
+        let (metrics, fleet_metrics) = (Metrics::new().unwrap(), Metrics::new().unwrap());
         let events = self.events(&tasks);
         let clients = Clients::one(&self.client(agent)).towards(target);
-        let half = Half { clients: clients.clone(), leadership, events, metrics: metrics.clone(), concurrency: 10 };
-        let halves = Halves::Both { machines: half.clone(), fleet: half };
+        let half = |leadership, metrics: &Metrics| Half {
+            clients: clients.clone(),
+            leadership,
+            events: events.clone(),
+            metrics: metrics.clone(),
+            concurrency: 10,
+        };
+        let halves = match cast {
+            Cast::Both(machines, fleet) => {
+                Halves::Both { machines: half(machines, &metrics), fleet: half(fleet, &fleet_metrics) }
+            }
+            Cast::Machines(machines) => Halves::Machines(half(machines, &metrics)),
+            Cast::Fleet(fleet) => Halves::Fleet(half(fleet, &fleet_metrics)),
+        };
         let cluster = self.start_parts(halves, clients, driver, tasks.clone());
-        Process { cluster, metrics, tasks }
+        Process { cluster, metrics, fleet_metrics, tasks }
     }
 
     fn events(&self, tasks: &Tasks) -> EventSink {
@@ -327,4 +396,8 @@ pub(crate) fn class(name: &str, provider_spec: &Value) -> Value {
         "providerSpec": provider_spec,
         "secretRef": { "name": "cloud", "namespace": NAMESPACE },
     })
+}
+
+fn always() -> Cast {
+    Cast::Both(Leadership::unguarded(), Leadership::unguarded())
 }

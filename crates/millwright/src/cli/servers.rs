@@ -63,7 +63,6 @@ pub(crate) struct Served<F> {
     /// Its own flags.
     pub(crate) flags: F,
     /// Where its metrics and health are told.
-    #[allow(dead_code, reason = "read by the endpoints of metrics and health, which are built on this")]
     pub(crate) listen: SocketAddr,
     /// How many objects of a kind it works on at once.
     pub(crate) workers: usize,

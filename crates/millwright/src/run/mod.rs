@@ -19,6 +19,8 @@ use runtime::{Clock, signals};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Log, Servers};
+use crate::http::ListenError;
+use process::LostLease;
 
 pub(crate) fn run(options: &Servers) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
@@ -26,6 +28,9 @@ pub(crate) fn run(options: &Servers) -> anyhow::Result<ExitCode> {
     // First, because the notes show each flag: a password in a URL is refused before it is shown.
     crate::traces::check(&options.common.tracing)?;
     options.notes.tell(options.common.log.verbosity);
+    if options.common.election.leader_elect {
+        options.common.election.timing().validate()?;
+    }
     let connections = Connections::load(options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -80,7 +85,15 @@ async fn operate(options: &Servers, connections: &Connections, clock: Clock) -> 
     let signals = signals::listen()?;
     tokio::select! {
         biased;
-        ended = process::work(options, connections, clock, &stop) => ended.map(|()| ExitCode::SUCCESS),
+        ended = process::work(options, connections, clock, &stop) => match ended {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            // Where the reference ends with 255, so do we: somebody may have noted it down.
+            Err(error) if error.is::<LostLease>() || error.is::<ListenError>() => {
+                tracing::error!("{error}");
+                Ok(ExitCode::from(255))
+            }
+            Err(error) => Err(error),
+        },
         again = signals::obey(signals, stop.clone()) => Ok(ExitCode::from(u8::try_from(again.exit_code()).unwrap_or(1))),
     }
 }

@@ -3,6 +3,8 @@
 //! The names are the reference's, because they are how the outside knows the two apart: the Leases exclude Go replicas, audit logs are
 //! read by user agent, Events by component.
 
+use std::net::SocketAddr;
+
 use anyhow::Context;
 use api::names;
 use api::names::events::components;
@@ -14,6 +16,7 @@ use runtime::{Clock, Metrics, Random, Tasks};
 
 use super::Connections;
 use crate::cli::Servers;
+use crate::http::{self, Notebook, Scene, Served, StatePage};
 
 /// Which half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,17 @@ impl Role {
     }
 }
 
+/// Where a client leads to, and for what.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Our own kinds in the control cluster.
+    Control,
+    /// Secrets there.
+    ControlCore,
+    /// Whatever is in the target cluster.
+    Target,
+}
+
 /// What is the same for all posts of a process.
 pub(super) struct Setting<'a> {
     /// How this process introduces itself.
@@ -50,12 +64,20 @@ pub(super) struct Setting<'a> {
     connections: &'a Connections,
     clock: &'a Clock,
     random: &'a Random,
+    /// Whatever has to have ended before a lease is given back.
+    pub(super) tasks: Tasks,
+    /// Those who tell of it, and end after it.
+    pub(super) telling: Tasks,
+    /// What was decided, for whoever may ask.
+    notebook: Notebook,
 }
 
 impl<'a> Setting<'a> {
     pub(super) fn of(options: &'a Servers, connections: &'a Connections, clock: &'a Clock, random: &'a Random) -> Self {
         let agent = UserAgent::new(options.name(), concat!("v", env!("CARGO_PKG_VERSION")), "unknown");
-        Self { agent, options, connections, clock, random }
+        let (tasks, notebook) = (Tasks::new(), Notebook::new(clock.clone()));
+        let telling = tasks.beside();
+        Self { agent, options, connections, clock, random, tasks, telling, notebook }
     }
 
     fn unlimited(&self, suffix: &str) -> ClientSpec {
@@ -67,26 +89,34 @@ impl<'a> Setting<'a> {
         self.unlimited(suffix).limited(qps, burst)
     }
 
+    /// Whether what was decided is shown (`--profiling`).
+    pub(super) fn state_page(&self) -> StatePage {
+        if self.options.common.listening.profiling { StatePage::Shown } else { StatePage::Hidden }
+    }
+
     /// Clients that lists and watches go through, counted in this registry.
     pub(super) fn watches(&self, metrics: &Metrics) -> Clients {
-        self.clients(
-            metrics,
-            ["control-machine-shared-informers", "control-core-shared-informers", "target-core-shared-informers"],
-        )
+        self.clients(metrics, |place| {
+            self.limited(match place {
+                Place::Control => "control-machine-shared-informers",
+                Place::ControlCore => "control-core-shared-informers",
+                Place::Target => "target-core-shared-informers",
+            })
+        })
     }
 
     /// Clients to find out what the API servers serve.
     pub(super) fn discovery(&self, metrics: &Metrics) -> Clients {
-        self.clients(metrics, ["controller-discovery"; 3])
+        self.clients(metrics, |_| self.limited("controller-discovery"))
     }
 
     /// Each with a bucket of its own, as the reference's.
-    fn clients(&self, metrics: &Metrics, [control, control_core, target]: [&str; 3]) -> Clients {
+    fn clients(&self, metrics: &Metrics, spec: impl Fn(Place) -> ClientSpec) -> Clients {
         let Connections { control: here, target: there } = self.connections;
         Clients {
-            control: here.client(&self.limited(control), &metrics.rest),
-            control_core: here.client(&self.limited(control_core), &metrics.rest),
-            target: there.as_ref().map(|there| there.client(&self.limited(target), &metrics.rest)),
+            control: here.client(&spec(Place::Control), &metrics.rest),
+            control_core: here.client(&spec(Place::ControlCore), &metrics.rest),
+            target: there.as_ref().map(|there| there.client(&spec(Place::Target), &metrics.rest)),
         }
     }
 
@@ -102,27 +132,58 @@ pub(super) struct Post {
     pub(super) half: Half,
     /// `None` without an election.
     pub(super) elector: Option<Elector>,
+    /// What its port shows.
+    pub(super) scene: Scene,
 }
 
 impl Post {
-    /// Takes up a post. Its Events are written by a task of `telling`.
-    pub(super) fn of(role: Role, setting: &Setting<'_>, concurrency: usize, telling: &Tasks) -> anyhow::Result<Self> {
+    /// Takes up a post: what it tells over HTTP can be asked from now on, and its Events are written.
+    pub(super) async fn of(
+        role: Role,
+        setting: &Setting<'_>,
+        listen: SocketAddr,
+        concurrency: usize,
+    ) -> anyhow::Result<Self> {
         let metrics = Metrics::new().context("failed to set up metrics")?;
-        let events = tell(role, setting, &metrics, telling);
+        #[cfg(target_os = "linux")]
+        metrics.register_process().context("failed to set up metrics")?;
+        let scene = show(role, setting, listen, &metrics).await?;
+        let events = tell(role, setting, &metrics);
         let (leadership, elector) = stand(role, setting, &metrics, &events)?;
         leadership.show(&metrics).context("failed to set up metrics")?;
-        let clients = setting.clients(&metrics, [role.component(); 3]);
-        Ok(Self { half: Half { clients, leadership, events, metrics, concurrency }, elector })
+        let leadership = leadership.retiring_with(setting.tasks.stopping());
+        let clients =
+            setting.clients(&metrics, |_| setting.limited(role.component()).while_leading(leadership.clone()));
+        Ok(Self { half: Half { clients, leadership, events, metrics, concurrency }, elector, scene })
     }
 }
 
-fn tell(role: Role, setting: &Setting<'_>, metrics: &Metrics, tasks: &Tasks) -> EventSink {
+/// Opens its port.
+async fn show(role: Role, setting: &Setting<'_>, listen: SocketAddr, metrics: &Metrics) -> anyhow::Result<Scene> {
+    let flags = match (role, &setting.options.machine) {
+        (Role::Manager, Some(_)) => "--address, --manager-port",
+        _ => "--address, --port",
+    };
+    let listener = http::listen(listen.ip(), listen.port(), flags).await?;
+    let scene = Scene::new(setting.notebook.clone());
+    let served = Served {
+        metrics: metrics.clone(),
+        pulses: setting.tasks.pulses().clone(),
+        scene: scene.clone(),
+        state_page: setting.state_page(),
+        clock: setting.clock.clone(),
+    };
+    setting.telling.spawn("http", http::serve(listener, served, setting.telling.clone()));
+    Ok(scene)
+}
+
+fn tell(role: Role, setting: &Setting<'_>, metrics: &Metrics) -> EventSink {
     // The event writer has a bucket of its own and drops what does not fit.
     let client = setting.connections.control.client(&setting.unlimited(role.component()), &metrics.rest);
-    let Setting { clock, random, .. } = setting;
+    let Setting { clock, random, telling, .. } = setting;
     let (writer, sink) = EventWriter::new(client, role.component(), EventPolicy::default(), clock, random, metrics);
-    let stopping = tasks.stopping();
-    tasks.spawn("events", async move {
+    let stopping = telling.stopping();
+    telling.spawn("events", async move {
         writer.run(stopping).await;
     });
     sink

@@ -7,22 +7,30 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use controllers::Drivers;
 use controllers::wiring::{Halves, Parts, start};
+use controllers::{Drivers, decision};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use runtime::client::Waited;
-use runtime::lease::{Elector, Ended};
+use runtime::lease::{Elector, Ended, NotLeading};
 use runtime::{Clock, Random, Tasks, tasks};
 use tokio_util::sync::CancellationToken;
 
 use super::post::{Post, Role, Setting};
 use super::{Connections, drivers, waiting};
 use crate::cli::Servers;
+use crate::http::StatePage;
 use crate::traces;
 
 /// How long a shutdown waits for work that has begun.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The process ends with 255, as the reference's does.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped because a lease was lost, so that another replica can take over: {why}")]
+pub(super) struct LostLease {
+    why: NotLeading,
+}
 
 /// Works until asked to stop. An error says why it could not go on.
 pub(super) async fn work(
@@ -32,31 +40,37 @@ pub(super) async fn work(
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
     let random = Random::from_entropy();
-    let (tasks, telling) = (Tasks::new(), Tasks::new());
     let setting = Setting::of(options, connections, &clock, &random);
-    let post = |role, workers| Post::of(role, &setting, workers, &telling);
-    let machines = options.machine.as_ref().map(|half| post(Role::MachineController, half.workers)).transpose()?;
-    let fleet = options.manager.as_ref().map(|half| post(Role::Manager, half.workers)).transpose()?;
-    let Some(metrics) = machines.as_ref().or(fleet.as_ref()).map(|post| post.half.metrics.clone()) else {
-        bail!("there is nothing to run");
-    };
+    let (mut machines, mut fleet) = (None, None);
+    if let Some(half) = &options.machine {
+        machines = Some(Post::of(Role::MachineController, &setting, half.listen, half.workers).await?);
+    }
+    if let Some(half) = &options.manager {
+        fleet = Some(Post::of(Role::Manager, &setting, half.listen, half.workers).await?);
+    }
+    let Some(first) = machines.as_ref().or(fleet.as_ref()) else { bail!("there is nothing to run") };
+    let (metrics, notebook) = (first.half.metrics.clone(), first.scene.listener());
     if waiting::until_served(options, connections, &setting.discovery(&metrics), &random, stop).await == Waited::Stopped
     {
         return Ok(());
     }
-    let listener = traces::begin(&options.common.tracing, &clock, &random, &metrics, &telling)?;
+    let (tasks, telling) = (&setting.tasks, &setting.telling);
+    let tracer = traces::begin(&options.common.tracing, &clock, &random, &metrics, telling)?;
+    let notebook = Some(notebook).filter(|_| setting.state_page() == StatePage::Shown);
+    let listener = decision::all(tracer.into_iter().chain(notebook).collect());
     let (mut drivers, mut driver_places) = (Drivers::new(), 1);
     if let Some(flags) = options.machine.as_ref().map(|half| &half.flags.driver) {
-        let found = drivers::at_hand(flags, setting.kubelets(&metrics), &clock, &random, &tasks, stop).await?;
+        let found = drivers::at_hand(flags, setting.kubelets(&metrics), &clock, &random, tasks, stop).await?;
         let Some(found) = found else { return Ok(()) };
         (drivers, driver_places) = (found, flags.driver_calls_per_credential.get());
     }
-    let mut electors = Vec::new();
-    let mut leave = |post: Post| {
+    let (mut electors, mut scenes) = (Vec::new(), Vec::new());
+    let mut staff = |post: Post| {
         electors.extend(post.elector);
+        scenes.push((post.scene, post.half.leadership.clone()));
         post.half
     };
-    let halves = match (machines.map(&mut leave), fleet.map(&mut leave)) {
+    let halves = match (machines.map(&mut staff), fleet.map(&mut staff)) {
         (Some(machines), Some(fleet)) => Halves::Both { machines, fleet },
         (Some(machines), None) => Halves::Machines(machines),
         (None, Some(fleet)) => Halves::Fleet(fleet),
@@ -76,8 +90,11 @@ pub(super) async fn work(
     };
     #[cfg(feature = "failpoints")]
     let parts = crate::failpoints::Failpoints::from_environment().guard(parts);
-    start(parts).context("failed to set up metrics")?;
-    let outcome = until_the_end(electors, &tasks, stop).await;
+    let cluster = start(parts).context("failed to set up metrics")?;
+    for (scene, leadership) in scenes {
+        scene.open(cluster.clone(), leadership);
+    }
+    let outcome = until_the_end(electors, tasks, stop).await;
     telling.shut_down(PATIENCE).await;
     outcome
 }
@@ -96,7 +113,7 @@ async fn until_the_end(electors: Vec<Elector>, tasks: &Tasks, stop: &Cancellatio
     };
     if let Some(Ended::Lost(why)) = ended {
         tasks.shut_down(Duration::ZERO).await;
-        bail!("stopped because leadership was lost ({why:?}); another replica takes over");
+        return Err(LostLease { why: why.into() }.into());
     }
     let left = {
         // The leases are held on to meanwhile: somebody still works under them.

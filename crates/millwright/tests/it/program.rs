@@ -21,6 +21,12 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Tests run side by side, and each process wants ports for health and metrics.
+pub(crate) fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
 /// A run that goes on in the background. It is killed when the test ends.
 pub(crate) struct Program {
     child: Child,
@@ -30,7 +36,12 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut child = binary().args(arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut command = binary();
+        command.args(arguments);
+        if arguments.first() == Some(&"run") {
+            command.args([format!("--port={}", free_port()), format!("--manager-port={}", free_port())]);
+        }
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let log = child.stderr.take().unwrap();
         Self::heard(child, log)
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::dial::DialError;
+use crate::lease::NotLeading;
 
 /// A request that got no complete answer.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,14 @@ pub enum Failure {
         /// How long the call was allowed to take.
         after: Duration,
     },
+    /// Whoever this client writes for no longer leads, or never did.
+    #[error("failed to send the request: {why}")]
+    NotLeading {
+        /// Why not.
+        why: NotLeading,
+        /// Whether it had been sent when the right ended.
+        effect: Effect,
+    },
     /// The client's own rate limit is used up, and this client drops rather than waits.
     #[error("failed to send the request: the rate limit of this client is used up")]
     BucketEmpty,
@@ -51,6 +60,7 @@ impl Failure {
     pub fn effect(&self) -> Effect {
         match self {
             Self::Dial(_) | Self::Unsent { .. } | Self::BucketEmpty => Effect::None,
+            Self::NotLeading { effect, .. } => *effect,
             Self::Lost(_) | Self::Deadline { .. } => Effect::Unknown,
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::agent::UserAgent;
+use crate::lease::Leadership;
 
 /// One client out of several that share a connection to one API server.
 ///
@@ -20,6 +21,8 @@ pub struct ClientSpec {
     pub deadline: Duration,
     /// With whom it shares connections.
     pub lanes: LaneUse,
+    /// Whose right its writes depend on.
+    pub right: Option<Leadership>,
 }
 
 /// A rate limit.
@@ -52,7 +55,14 @@ pub enum LaneUse {
 impl ClientSpec {
     /// A client without rate limit on shared lanes, whose calls may take a minute, as the reference's.
     pub fn new(agent: UserAgent) -> Self {
-        Self { agent, limit: None, when_full: WhenFull::Wait, deadline: Duration::from_mins(1), lanes: LaneUse::Shared }
+        Self {
+            agent,
+            limit: None,
+            when_full: WhenFull::Wait,
+            deadline: Duration::from_mins(1),
+            lanes: LaneUse::Shared,
+            right: None,
+        }
     }
 
     /// With a token bucket of its own.
@@ -71,6 +81,13 @@ impl ClientSpec {
     #[must_use]
     pub fn within(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
+    }
+
+    /// Writing only while it leads. Asked last, when a request has waited for its turn and is about to leave: who asks before that
+    /// may have lost the right in the queue.
+    #[must_use]
+    pub fn while_leading(self, right: Leadership) -> Self {
+        Self { right: Some(right), ..self }
     }
 
     /// On connections of its own.

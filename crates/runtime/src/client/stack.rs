@@ -1,6 +1,6 @@
 //! The rules every request of a client passes, whatever carries it.
 //!
-//! In this order: a token from the client's bucket, the user agent, the deadline, the recording. The deadline starts when
+//! In this order: a token from the client's bucket, the user agent, the right to write, the deadline, the recording. The deadline starts when
 //! the token has been taken, because a queue of our own making is no sign of a sick server. It covers the body too: a server
 //! that sends half a list and then falls silent hangs a caller just as well as one that never answers. A watch has to
 //! *begin* in time; after that it may last, and its lanes' keep-alive notices a dead peer.
@@ -27,9 +27,10 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tower::{BoxError, Service, ServiceExt};
 
 use super::address;
-use super::failure::Failure;
+use super::failure::{Effect, Failure};
 use super::spec::{ClientSpec, WhenFull};
 use crate::bucket::TokenBucket;
+use crate::lease::Leadership;
 use crate::metrics::{RestCall, RestMetrics};
 
 /// A service that applies the rules of one client to another service.
@@ -46,6 +47,7 @@ struct Rules {
     agent: HeaderValue,
     metrics: RestMetrics,
     server: ServerName,
+    right: Option<Leadership>,
 }
 
 /// The server as metrics name it.
@@ -66,6 +68,7 @@ impl<S> Stack<S> {
             agent: spec.agent.header(),
             metrics: metrics.clone(),
             server,
+            right: spec.right.clone(),
         };
         Self { carrier, rules: Arc::new(rules) }
     }
@@ -112,9 +115,20 @@ impl Rules {
 
         let sent = Instant::now();
         let deadline = Deadline { at: sent + self.deadline, after: self.deadline };
-        let answer = match timeout_at(deadline.at, carrier.oneshot(request)).await {
-            Ok(answer) => answer.map_err(Into::into),
-            Err(_) => Err(deadline.missed().into()),
+        let reads = request.method().is_safe();
+        let sending = async {
+            match timeout_at(deadline.at, carrier.oneshot(request)).await {
+                Ok(answer) => answer.map_err(Into::into),
+                Err(_) => Err(deadline.missed().into()),
+            }
+        };
+        let answer = match self.right.as_ref().filter(|_| !reads) {
+            None => sending.await,
+            Some(right) => {
+                let not_leading = |effect| move |why| Failure::NotLeading { why, effect };
+                right.check().map_err(not_leading(Effect::None))?;
+                right.while_leading(sending).await.map_err(not_leading(Effect::Unknown))?
+            }
         };
         recorded.record(answer.as_ref().ok().map(|answer| answer.status().as_u16()), sent.elapsed());
         let answer = answer?.map(|body| body.map_err(Into::into).boxed_unsync());
@@ -330,6 +344,29 @@ mod tests {
         let start = Instant::now();
         assert!(ended(hung.watch(&WatchParams::default(), "0")).await.is_err());
         assert_eq!(start.elapsed(), 30 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_lost_its_right_while_it_waited_for_its_turn_never_leaves() {
+        use tokio_util::sync::CancellationToken;
+        let (metrics, retiring) = (Metrics::new().unwrap(), CancellationToken::new());
+        let right = Leadership::unguarded().retiring_with(retiring.clone());
+        let spec = spec().limited(1.0, 1).while_leading(right);
+        let api = config_maps(&spec, &metrics, |_| async { Response::new(text(r#"{"metadata":{"name":"a"}}"#)) });
+        let write = || async {
+            let map = ConfigMap {
+                metadata: kube::core::ObjectMeta { name: Some("a".into()), ..Default::default() },
+                ..Default::default()
+            };
+            api.create(&kube::api::PostParams::default(), &map).await
+        };
+        ended(write()).await.unwrap();
+        let (second, ()) = tokio::join!(write(), async { retiring.cancel() });
+        let error = second.unwrap_err();
+        assert!(matches!(Failure::within(&error), Some(Failure::NotLeading { effect: Effect::None, .. })), "{error:?}");
+        assert!(ended(api.get("a")).await.is_ok(), "reading needs no right");
+        let sent = metrics.encode().unwrap();
+        assert!(sent.contains(r#"rest_client_requests_total{code="200",host="in-process",method="POST"} 1"#), "{sent}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -136,7 +136,7 @@ impl Trouble {
         let class = match failure {
             Failure::Dial(_) | Failure::Unsent { .. } => RetryClass::Unreachable,
             Failure::BucketEmpty => RetryClass::Dropped,
-            Failure::Lost(_) | Failure::Deadline { .. } => RetryClass::Transient,
+            Failure::NotLeading { .. } | Failure::Lost(_) | Failure::Deadline { .. } => RetryClass::Transient,
         };
         let sentence = match failure {
             Failure::Dial(why) => why.sentence(),
@@ -146,6 +146,7 @@ impl Trouble {
             Failure::Deadline { after } => {
                 format!("the API server did not answer completely within {}", readable(*after))
             }
+            Failure::NotLeading { why, .. } => why.to_string(),
             Failure::BucketEmpty => "dropped by the rate limit of this client".to_owned(),
         };
         Self { class, sentence }

@@ -4,6 +4,7 @@ use std::future::Future;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::Clock;
 
@@ -12,6 +13,8 @@ use crate::Clock;
 pub struct Leadership {
     clock: Clock,
     standing: Option<watch::Receiver<Standing>>,
+    /// Cancelled when nothing new may begin any more.
+    retiring: CancellationToken,
 }
 
 /// Where a candidate stands.
@@ -81,7 +84,7 @@ impl From<Loss> for NotLeading {
 impl Leadership {
     /// The right of a process that runs without an election (`--leader-elect=false`): it always holds.
     pub fn unguarded() -> Self {
-        Self { clock: Clock::system(), standing: None }
+        Self { clock: Clock::system(), standing: None, retiring: CancellationToken::new() }
     }
 
     /// The right of whoever is not run here: it never holds.
@@ -91,12 +94,26 @@ impl Leadership {
     }
 
     pub(super) fn guarded(clock: Clock, standing: watch::Receiver<Standing>) -> Self {
-        Self { clock, standing: Some(standing) }
+        Self { clock, standing: Some(standing), retiring: CancellationToken::new() }
+    }
+
+    /// The same right, which from `retiring` on lets nothing new begin. What has begun may end in peace: the lease is held on to
+    /// until it has, so [`Leadership::lost`] is not moved by it.
+    #[must_use]
+    pub fn retiring_with(self, retiring: CancellationToken) -> Self {
+        Self { retiring, ..self }
     }
 
     /// Whether we may act at this very instant. To be asked right before each effect, not once per pass: a process may have
     /// been paused in between.
     pub fn check(&self) -> Result<(), NotLeading> {
+        if self.retiring.is_cancelled() {
+            return Err(NotLeading::Stopped);
+        }
+        self.check_lease()
+    }
+
+    fn check_lease(&self) -> Result<(), NotLeading> {
         let Some(standing) = &self.standing else { return Ok(()) };
         match &*standing.borrow() {
             Standing::Leading { until } if self.clock.instant() < *until => Ok(()),
@@ -129,7 +146,7 @@ impl Leadership {
                         biased;
                         // First, so that a woken process sees the expiry before anything else it wakes up to.
                         () = tokio::time::sleep_until(until) => {
-                            if let Err(why) = self.check() {
+                            if let Err(why) = self.check_lease() {
                                 return why;
                             }
                         }
@@ -241,6 +258,22 @@ mod tests {
         drop(election);
         let leadership = Leadership::guarded(Clock::system(), receive);
         assert_eq!(leadership.wait_until_leading().await, Err(NotLeading::Stopped));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_retires_begins_nothing_and_ends_what_it_began() {
+        let (_election, leadership) = elected_for(10);
+        let retiring = CancellationToken::new();
+        for leadership in [leadership, Leadership::unguarded()] {
+            let leadership = leadership.retiring_with(retiring.clone());
+            let begun = leadership.while_leading(async {
+                retiring.cancel();
+                tokio::time::sleep(Duration::from_secs(4)).await;
+            });
+            assert_eq!(if retiring.is_cancelled() { Ok(()) } else { begun.await }, Ok(()));
+            assert_eq!(leadership.check(), Err(NotLeading::Stopped));
+            assert_eq!(leadership.while_leading(async {}).await, Err(NotLeading::Stopped));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,0 +1,130 @@
+//! Each half acts under its own right, and needs only what it acts upon.
+
+use std::time::Duration;
+
+use api::{MachinePhase, MachineSet};
+use driver::Method;
+use kube::Api;
+use kube::api::PostParams;
+use rstest::rstest;
+use runtime::Leadership;
+use runtime::tasks::Ended;
+use serde_json::json;
+use virtual_cloud::{CallEnd, CallRecord};
+
+use crate::world::{CONTROLLER, Cast, NAMESPACE, World};
+
+/// A set of two machines, and a machine of nobody's.
+async fn two_wishes(world: &World) {
+    let set = json!({
+        "metadata": { "name": "set" },
+        "spec": {
+            "replicas": 2,
+            "selector": { "matchLabels": { "set": "set" } },
+            "template": {
+                "metadata": { "labels": { "set": "set" } },
+                "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+            },
+        },
+    });
+    let sets: Api<MachineSet> = Api::namespaced(world.client("person"), NAMESPACE);
+    sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    world.create("alone").await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+}
+
+fn machines(world: &World) -> usize {
+    world.server.objects("machines.machine.sapcloud.io").len()
+}
+
+/// Which kinds it has asked for.
+fn asked_for(world: &World, kind: &str) -> bool {
+    let ours = |agent: &str| agent.starts_with(CONTROLLER);
+    world.server.requests().iter().any(|entry| ours(&entry.tally.user_agent) && entry.tally.resource == kind)
+}
+
+#[rstest]
+#[case::both(Cast::Both(Leadership::unguarded(), Leadership::unguarded()), 3, true)]
+#[case::only_the_machine_controller_leads(Cast::Both(Leadership::unguarded(), Leadership::never()), 1, true)]
+#[case::only_the_manager_leads(Cast::Both(Leadership::never(), Leadership::unguarded()), 3, false)]
+#[case::a_machine_controller(Cast::Machines(Leadership::unguarded()), 1, true)]
+#[case::a_manager(Cast::Fleet(Leadership::unguarded()), 3, false)]
+#[tokio::test(start_paused = true)]
+async fn each_half_acts_under_its_own_lease(#[case] cast: Cast, #[case] made: usize, #[case] runs: bool) {
+    let world = World::new(1);
+    let _process = world.start_cast(cast);
+    two_wishes(&world).await;
+    assert_eq!(machines(&world), made, "the set's two machines are the manager's to make");
+    assert_eq!(world.phase("alone") == Some(MachinePhase::Running), runs, "VMs are the machine controller's to make");
+    assert_eq!(world.cloud.vms().len(), if runs { made } else { 0 });
+}
+
+#[rstest]
+#[case(Cast::Fleet(Leadership::unguarded()), &["machines", "machinesets", "machinedeployments", "nodes"], &["machineclasses", "secrets"])]
+#[case(Cast::Machines(Leadership::unguarded()), &["machines", "machineclasses", "secrets", "nodes"], &["machinesets", "machinedeployments"])]
+#[tokio::test(start_paused = true)]
+async fn a_half_asks_only_for_what_it_needs(#[case] cast: Cast, #[case] needed: &[&str], #[case] foreign: &[&str]) {
+    let world = World::new(2);
+    let _process = world.start_cast(cast);
+    two_wishes(&world).await;
+    for kind in needed {
+        assert!(asked_for(&world, kind), "it never looked at {kind}");
+    }
+    for kind in foreign {
+        assert!(!asked_for(&world, kind), "it looked at {kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_half_is_measured_where_the_other_is_not() {
+    let world = World::new(3);
+    let process = world.start_cast(Cast::Both(Leadership::unguarded(), Leadership::unguarded()));
+    two_wishes(&world).await;
+    let (machines, fleet) = (process.metrics.encode().unwrap(), process.fleet_metrics.encode().unwrap());
+    let queue = |name: &str| format!("mcm_workqueue_adds_total{{name=\"{name}\"}}");
+    for name in ["machine", "machineclass", "secret", "machinesafetyorphanvms", "machinesafetyapiserver", "node"] {
+        assert!(machines.contains(&queue(name)) && !fleet.contains(&queue(name)), "{name}");
+    }
+    for name in ["machineset", "machinedeployment", "machinesafetyovershooting"] {
+        assert!(fleet.contains(&queue(name)) && !machines.contains(&queue(name)), "{name}");
+    }
+    assert!(!fleet.contains("mcm_machine_controller_frozen"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_that_wins_later_begins_from_what_is_true_then() {
+    let world = World::new(4);
+    let (machines, fleet) = (world.stand("machines"), world.stand("fleet"));
+    let _process = world.start_cast(Cast::Both(machines.leadership.clone(), fleet.leadership.clone()));
+    machines.begin(&world);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    world.server.forget_requests();
+    fleet.begin(&world);
+    two_wishes(&world).await;
+    let lists = |kind: &str| {
+        let requests = world.server.requests();
+        requests.iter().filter(|entry| entry.tally.verb == "list" && entry.tally.resource == kind).count()
+    };
+    for kind in ["machines", "nodes", "machinesets", "machinedeployments"] {
+        assert_eq!(lists(kind), 1, "{kind} had to be read again, once");
+    }
+    assert_eq!(lists("secrets"), 0, "the manager decides nothing from Secrets");
+    assert_eq!(world.server.objects("machines.machine.sapcloud.io").len(), 3);
+}
+
+#[rstest]
+#[case::a_short_call_is_waited_for("1s", Ended::Clean)]
+#[case::a_long_one_is_left_behind_and_keeps_the_lease("1m", Ended::LeftBehind(1))]
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_out_is_given_its_time(#[case] latency: &str, #[case] ended: Ended) {
+    let world = World::new(5);
+    world
+        .server
+        .insert(&crate::world::class("slow", &json!({ "createLatency": latency, "bootLatency": "1s" })))
+        .unwrap();
+    let process = world.start();
+    world.create_of_class("m", "slow").await;
+    let is_out = |call: &CallRecord| call.method == Method::Create && call.end == CallEnd::Open;
+    world.until("a VM is being made", |w| w.cloud.calls().iter().any(is_out)).await;
+    assert_eq!(process.end(Duration::from_secs(5)).await, ended);
+}

@@ -1,0 +1,136 @@
+//! Either half exchanged for somebody else's in the middle of a roll-out, and back again.
+//!
+//! `--manager` and `--machine-controller` are commands of the shell, for example of the reference and a provider of it; what is not given
+//! is played by ours, which is what every change's check does. In a command, `{kubeconfig}`, `{namespace}`, `{port}` and `{driver}` (the endpoint of
+//! the virtual cloud) stand for what only the suite knows:
+//!
+//! ```text
+//! cargo xtask e2e mixed --manager 'machine-controller-manager --target-kubeconfig={kubeconfig} --namespace={namespace} --port={port}'
+//! ```
+//!
+//! Ours begin. While the pool rolls, their manager follows ours, then their machine controller; the roll-out comes to its end. While
+//! it rolls back, ours follow theirs. At no time there may be more machines than the roll-out allows, and none with two VMs.
+
+use anyhow::{bail, ensure};
+use clap::Args;
+use control_plane::{Binaries, ControlPlane, Options};
+use serde_json::Value;
+use tokio::time::{Duration, Instant, sleep};
+
+use super::crew::{Crew, Lock, PATIENCE, Role, Timing, is_running};
+use super::machines::install_definitions;
+use super::report::Report;
+use crate::desk::Desk;
+use crate::workspace::cargo;
+
+const POOL: usize = 6;
+/// What the strategy allows beyond the pool.
+const SURGE: usize = 1;
+
+/// Who plays the other side of `mixed`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Strangers {
+    /// For `mixed`: the command of another manager, with {kubeconfig}, {namespace} and {port} in it; ours if not given.
+    #[arg(long, value_name = "COMMAND")]
+    manager: Option<String>,
+    /// For `mixed`: the command of another machine controller; {driver} is where the virtual cloud listens.
+    #[arg(long, value_name = "COMMAND")]
+    machine_controller: Option<String>,
+}
+
+/// Plays it.
+pub(super) async fn run(binaries: Binaries, strangers: &Strangers) -> anyhow::Result<Report> {
+    cargo(&["build", "--quiet", "--package", "millwright"])?;
+    let plane = ControlPlane::start(Options::new(binaries)).await?;
+    let mut report = Report::of("mixed");
+    let outcome = play(&plane, strangers, &mut report).await;
+    plane.stop().await?;
+    outcome.map(|()| report)
+}
+
+async fn play(plane: &ControlPlane, strangers: &Strangers, report: &mut Report) -> anyhow::Result<()> {
+    install_definitions(plane)?;
+    let desk = Desk::new(plane)?;
+    let cloud = desk.start_cloud("cloud")?;
+    let mut crew = Crew::new(&desk, "mixed", Timing::BRIEF)?;
+    let begun = async {
+        crew.start(Role::Manager)?;
+        crew.start(Role::MachineController)?;
+        crew.scale(POOL)?;
+        crew.until_running(POOL).await
+    };
+    report.case("ours make a pool", begun).await;
+    let handed_over = async {
+        crew.roll_to("other")?;
+        until_rolled(&crew, "other", 1).await?;
+        exchange(&mut crew, Role::Manager, Lock::Manager, strangers.manager.as_deref()).await?;
+        until_rolled(&crew, "other", 3).await?;
+        exchange(&mut crew, Role::MachineController, Lock::MachineController, strangers.machine_controller.as_deref())
+            .await
+    };
+    report.case("their halves follow ours while the pool rolls", handed_over).await;
+    let finished = async {
+        until_rolled(&crew, "other", POOL).await?;
+        ensure!(crew.machines_with_a_vm_of_their_own()? == 2 * POOL, "machines were made that nobody wanted");
+        Ok(())
+    };
+    report.case("they finish the roll-out that ours began", finished).await;
+    let handed_back = async {
+        crew.roll_to("small")?;
+        until_rolled(&crew, "small", 1).await?;
+        exchange(&mut crew, Role::MachineController, Lock::MachineController, None).await?;
+        until_rolled(&crew, "small", 3).await?;
+        exchange(&mut crew, Role::Manager, Lock::Manager, None).await
+    };
+    report.case("ours follow theirs while it rolls back", handed_back).await;
+    let finished = async {
+        until_rolled(&crew, "small", POOL).await?;
+        ensure!(crew.machines_with_a_vm_of_their_own()? == 3 * POOL, "machines were made that nobody wanted");
+        Ok(())
+    };
+    report.case("ours finish the roll-out that theirs began", finished).await;
+    let cleanly = async {
+        crew.go_home().await?;
+        cloud.terminate()?;
+        let said = desk.said("cloud")?;
+        ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
+        Ok(())
+    };
+    report.case("nothing is left", cleanly).await;
+    Ok(())
+}
+
+/// Ends one half and lets another one follow it.
+async fn exchange(crew: &mut Crew<'_>, role: Role, lock: Lock, stranger: Option<&str>) -> anyhow::Result<()> {
+    let before = crew.until_held(lock, None).await?;
+    crew.dismiss(role).await?;
+    match stranger {
+        Some(words) => crew.start_stranger(role, words)?,
+        None => crew.start(role)?,
+    }
+    crew.until_held(lock, Some(&before.holder)).await.map(drop)
+}
+
+/// Waits until so many machines of a class run, and the pool has its size if they are all; looks all the while that there are never too
+/// many.
+async fn until_rolled(crew: &Crew<'_>, class: &str, machines: usize) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    loop {
+        let all = crew.machines()?;
+        let living = all.iter().filter(|machine| machine.pointer("/metadata/deletionTimestamp").is_none()).count();
+        ensure!(living <= POOL + SURGE, "{living} machines where at most {} may be", POOL + SURGE);
+        let rolled = all.iter().filter(|machine| is_of(machine, class) && is_running(machine)).count();
+        if rolled >= machines && (machines < POOL || all.len() == POOL) {
+            return Ok(());
+        }
+        if begin.elapsed() > PATIENCE {
+            let said: Vec<_> = all.iter().map(|machine| machine.pointer("/status/lastOperation")).collect();
+            bail!("waited {} s in vain until {machines} machines have rolled to {class}: {said:?}", PATIENCE.as_secs());
+        }
+        sleep(Duration::from_millis(300)).await;
+    }
+}
+
+fn is_of(machine: &Value, class: &str) -> bool {
+    machine.pointer("/spec/class/name").and_then(Value::as_str) == Some(class)
+}
