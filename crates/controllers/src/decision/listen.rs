@@ -34,6 +34,27 @@ impl<F: Fn(&Decision) + Send + Sync> Listen for F {
     }
 }
 
+/// Several are told one after the other.
+impl Listen for Vec<Listener> {
+    fn decided(&self, decision: &Decision) {
+        for listener in self {
+            listener.decided(decision);
+        }
+    }
+
+    fn called(&self, call: &DriverCall) {
+        for listener in self {
+            listener.called(call);
+        }
+    }
+
+    fn gone(&self, machine: &Key) {
+        for listener in self {
+            listener.gone(machine);
+        }
+    }
+}
+
 /// A call to the cloud about one machine, after its end. Calls that never left are not told.
 #[derive(Clone, Debug)]
 pub struct DriverCall {

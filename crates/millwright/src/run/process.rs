@@ -4,11 +4,12 @@
 //! last: whoever sees one free may act at once. A driver call that is still out keeps the lease until it expires by itself. When a lease
 //! is lost there is nothing to give back and nobody to wait for: the next leader may begin any moment.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use controllers::wiring::{Halves, Parts, start};
-use controllers::{Drivers, decision};
+use controllers::{Drivers, Listener};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use runtime::client::Waited;
@@ -57,7 +58,7 @@ pub(super) async fn work(
     let (tasks, telling) = (&setting.tasks, &setting.telling);
     let tracer = traces::begin(&options.common.tracing, &clock, &random, &metrics, telling)?;
     let notebook = Some(notebook).filter(|_| setting.state_page() == StatePage::Shown);
-    let listener = decision::all(tracer.into_iter().chain(notebook).collect());
+    let listeners: Vec<Listener> = tracer.into_iter().chain(notebook).collect();
     let (mut drivers, mut driver_places) = (Drivers::new(), 1);
     if let Some(flags) = options.machine.as_ref().map(|half| &half.flags.driver) {
         let found = drivers::at_hand(flags, setting.kubelets(&metrics), &clock, &random, tasks, stop).await?;
@@ -86,7 +87,7 @@ pub(super) async fn work(
         clock: clock.clone(),
         random: random.clone(),
         tasks: tasks.clone(),
-        listener,
+        listener: (!listeners.is_empty()).then(|| Arc::new(listeners) as Listener),
     };
     #[cfg(feature = "failpoints")]
     let parts = crate::failpoints::Failpoints::from_environment().guard(parts);
