@@ -26,6 +26,9 @@ use crate::traces;
 /// How long a shutdown waits for work that has begun.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// After how long an election that does nothing counts as stuck: far longer than any retry period.
+const STANDSTILL: Duration = Duration::from_mins(30);
+
 /// The process ends with 255, as the reference's does.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped because a lease was lost, so that another replica can take over: {why}")]
@@ -103,8 +106,9 @@ pub(super) async fn work(
 /// Waits for whatever ends the process, then ends it in order.
 async fn until_the_end(electors: Vec<Elector>, tasks: &Tasks, stop: &CancellationToken) -> anyhow::Result<()> {
     let give_back = CancellationToken::new();
-    let mut elections: FuturesUnordered<_> =
-        electors.into_iter().map(|elector| elector.run(give_back.clone())).collect();
+    // An election that hangs loses the lease, and without it the process would idle for ever.
+    let watched = |elector: Elector| tasks.pulses().follow("the election", STANDSTILL, elector.run(give_back.clone()));
+    let mut elections: FuturesUnordered<_> = electors.into_iter().map(watched).collect();
     let broken = tasks.stopping();
     let ended = tokio::select! {
         biased;

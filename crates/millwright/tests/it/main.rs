@@ -11,6 +11,7 @@ mod cloud;
 mod demo;
 mod dev;
 mod flags;
+mod http;
 mod program;
 mod serving;
 mod starting;

@@ -37,9 +37,11 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = binary();
-        command.args(arguments);
-        if arguments.first() == Some(&"run") {
-            command.args([format!("--port={}", free_port()), format!("--manager-port={}", free_port())]);
+        if let Some((&"run", flags)) = arguments.split_first() {
+            let ports = [format!("--port={}", free_port()), format!("--manager-port={}", free_port())];
+            command.arg("run").args(ports).args(flags); // of two the last one wins
+        } else {
+            command.args(arguments);
         }
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let log = child.stderr.take().unwrap();

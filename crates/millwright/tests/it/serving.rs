@@ -9,9 +9,9 @@ use tempfile::TempDir;
 
 use crate::program::Program;
 
-const MACHINES: &str = "machines.machine.sapcloud.io";
+pub(crate) const MACHINES: &str = "machines.machine.sapcloud.io";
 
-fn server() -> Server {
+pub(crate) fn server() -> Server {
     let clock = runtime::Clock::system();
     let server = Server::new(Options::new(Arc::new(move || clock.now()), 1));
     for definition in api::crd::definitions() {
@@ -35,7 +35,7 @@ fn server() -> Server {
     server
 }
 
-async fn until(server: &Server, what: &str, holds: impl Fn(&Server) -> bool) {
+pub(crate) async fn until(server: &Server, what: &str, holds: impl Fn(&Server) -> bool) {
     for _ in 0..1200 {
         if holds(server) {
             return;

@@ -1,0 +1,168 @@
+//! What a running process tells over HTTP.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use apiserver::loopback;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::program::{Program, free_port, run, text};
+use crate::serving::{MACHINES, server, until};
+
+/// What must never be told.
+const CANARY: &str = "c4n4ry-in-the-user-data";
+
+/// Status and body of a page.
+fn get(port: u16, page: &str) -> Option<(u16, String)> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.write_all(format!("GET {page} HTTP/1.1\r\nhost: test\r\n\r\n").as_bytes()).ok()?;
+    let mut said = String::new();
+    socket.read_to_string(&mut said).ok()?;
+    let (head, body) = said.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// Asks until the answer is as wanted, for a minute.
+async fn until_it_says(port: u16, page: &str, wanted: impl Fn(u16, &str) -> bool) -> String {
+    let mut last = None;
+    for _ in 0..600 {
+        last = get(port, page);
+        if let Some((status, body)) = &last
+            && wanted(*status, body)
+        {
+            return body.clone();
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("asked {page} in vain for a minute; the last answer was {last:?}");
+}
+
+fn start(ports: [u16; 2], kubeconfig: &str, more: &[&str]) -> Program {
+    let ports = [format!("--port={}", ports[0]), format!("--manager-port={}", ports[1])];
+    let arguments = ["run", "--address=127.0.0.1", &ports[0], &ports[1], "--target-kubeconfig", kubeconfig];
+    Program::start(&[&arguments, more].concat())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_waits_for_its_api_server_is_healthy_and_not_ready() {
+    let folder = TempDir::new().unwrap();
+    let running = loopback::serve(server(), loopback::Options::default()).await.unwrap();
+    let path = folder.path().join("kubeconfig");
+    running.write_kubeconfig(&path).unwrap();
+    running.shutdown().await;
+    let ports = [free_port(), free_port()];
+    let program = start(ports, &path.to_string_lossy(), &[]);
+    for port in ports {
+        until_it_says(port, "/healthz", |status, body| (status, body) == (200, "OK")).await;
+        let (status, body) = get(port, "/readyz").unwrap();
+        assert_eq!(status, 503, "{body}");
+    }
+    assert!(program.terminate().success());
+    assert_eq!(get(ports[0], "/healthz"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leader_and_standby_are_ready_and_say_which_they_are_also_when_the_api_server_goes_away() {
+    let folder = TempDir::new().unwrap();
+    let running = loopback::serve(server(), loopback::Options::default()).await.unwrap();
+    let path = folder.path().join("kubeconfig");
+    running.write_kubeconfig(&path).unwrap();
+    let path = path.to_string_lossy().into_owned();
+    let election =
+        ["--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s", "--leader-elect-retry-period=500ms"];
+    let (first, second) = ([free_port(), free_port()], [free_port(), free_port()]);
+    let _leader = start(first, &path, &election);
+    for port in first {
+        until_it_says(port, "/readyz?verbose", |status, body| status == 200 && body.contains("leader: yes\n")).await;
+    }
+    let _standby = start(second, &path, &election);
+    for port in second {
+        let wanted = |status: u16, body: &str| status == 200 && body.contains("leader: no, it is ");
+        let said = until_it_says(port, "/readyz?verbose", wanted).await;
+        assert!(said.contains("frozen: no\n") && said.ends_with("ok\n"), "{said}");
+        assert!(said.lines().any(|line| line.starts_with("machines: 1 known, last heard")), "{said}");
+        assert!(said.lines().any(|line| line.starts_with("nodes: ")), "{said}");
+        assert_eq!(get(port, "/readyz").unwrap(), (200, "ok\n".to_owned()));
+    }
+
+    running.shutdown().await;
+    let broken = |_: u16, body: &str| body.contains("trying again");
+    until_it_says(second[0], "/readyz?verbose", broken).await;
+    assert_eq!(get(second[0], "/readyz").unwrap().0, 200);
+    assert_eq!(get(first[0], "/healthz").unwrap(), (200, "OK".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_half_has_its_numbers_and_the_state_shows_what_is_waited_for_and_nothing_secret() {
+    let folder = TempDir::new().unwrap();
+    let server = server();
+    server
+        .insert(&json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "canary", "namespace": "default" },
+            "stringData": { "userData": CANARY },
+        }))
+        .unwrap();
+    server
+        .insert(&json!({
+            "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass",
+            "metadata": { "name": "never-joins", "namespace": "default" }, "provider": "virtual",
+            "providerSpec": { "bootLatency": "1h" }, "secretRef": { "name": "canary", "namespace": "default" },
+        }))
+        .unwrap();
+    server
+        .insert(&json!({
+            "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine",
+            "metadata": { "name": "waits", "namespace": "default" },
+            "spec": { "class": { "kind": "MachineClass", "name": "never-joins" } },
+        }))
+        .unwrap();
+    let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
+    let path = folder.path().join("kubeconfig");
+    running.write_kubeconfig(&path).unwrap();
+    let ports = [free_port(), free_port()];
+    let program = start(ports, &path.to_string_lossy(), &["--profiling", "--leader-elect=false"]);
+    let pending = |s: &apiserver::Server| {
+        s.object(MACHINES, "default", "waits").is_some_and(|m| m["status"]["currentStatus"]["phase"] == "Pending")
+    };
+    until(&server, "the machine is pending", pending).await;
+
+    let [machines, manager] = ports.map(|port| get(port, "/metrics").unwrap().1);
+    assert!(machines.contains("mcm_workqueue_adds_total{name=\"machine\"}"), "{machines}");
+    assert!(manager.contains("mcm_workqueue_adds_total{name=\"machineset\"}"), "{manager}");
+    assert!(!manager.contains("mcm_workqueue_adds_total{name=\"machine\"}"), "{manager}");
+    assert!(machines.contains("process_resident_memory_bytes") && manager.contains("process_resident_memory_bytes"));
+
+    let said = until_it_says(ports[0], "/debug/state?o=json", |_, body| body.contains("default/waits")).await;
+    let state: Value = serde_json::from_str(&said).unwrap();
+    let names: Vec<&str> = state["queues"].as_array().unwrap().iter().filter_map(|q| q["name"].as_str()).collect();
+    assert!(names.contains(&"machine") && names.contains(&"machineset"), "{names:?}");
+    let kinds: Vec<&str> = state["caches"].as_array().unwrap().iter().filter_map(|c| c["kind"].as_str()).collect();
+    assert!(kinds.contains(&"machines") && kinds.contains(&"nodes"), "{kinds:?}");
+    let waits = &state["objects"]["machine"]["default/waits"];
+    assert!(waits["because"].as_str().is_some_and(|why| !why.is_empty()), "{waits}");
+    assert_eq!(state["leader"], "yes, without an election");
+    let readable = get(ports[1], "/debug/state").unwrap().1;
+    assert!(readable.contains("default/waits"), "{readable}");
+    for page in [&said, &readable, &machines, &manager] {
+        assert!(!page.contains(CANARY) && !page.contains(&running.token), "{page}");
+    }
+    assert!(program.terminate().success());
+}
+
+#[test]
+fn a_port_that_is_taken_ends_the_start_with_255() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = format!("--port={}", taken.local_addr().unwrap().port());
+    let folder = TempDir::new().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let running = runtime.block_on(loopback::serve(server(), loopback::Options::default())).unwrap();
+    let path = folder.path().join("kubeconfig");
+    running.write_kubeconfig(&path).unwrap();
+    let output = run(&["run", "--address=127.0.0.1", &port, "--target-kubeconfig", &path.to_string_lossy()]);
+    assert_eq!(output.status.code(), Some(255));
+    let said = text(&output.stderr);
+    assert!(said.contains("failed to listen") && said.contains("--port"), "{said}");
+}
