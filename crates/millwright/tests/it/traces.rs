@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -235,7 +236,12 @@ async fn one_machines_trace_reaches_a_collector_and_a_restart_in_mid_creation_ca
 async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_either() {
     let world = World::new().await;
     world.cloud.inject(Script::next(Method::Create, Fault::Fail(api::Code::Internal)).of("m-bad"));
-    let controller = world.controller(&["-v=10", "--log-format=json"]);
+    let mut controller = world.controller(&["-v=10", "--log-format=json", "--profiling"]);
+    let port: String = {
+        let line = controller.says(&["FLAG: --port="]);
+        let behind = line.split("--port=").nth(1).unwrap();
+        behind.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect()
+    };
     world.create("m-1");
     world.create("m-bad");
     let mut tokens = BTreeSet::new();
@@ -256,6 +262,8 @@ async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_eith
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(!tokens.is_empty(), "a token was made and seen");
+    let pages = ["/metrics", "/debug/state", "/readyz?verbose"].map(|path| page(&port, path)).join("\n");
+    assert!(pages.contains("mcm_workqueue") && pages.contains("default/m-1"), "{pages}");
     world.delete("m-1").await;
     world.delete("m-bad").await;
     world.until("both are gone", |w| w.server.objects(MACHINES).is_empty()).await;
@@ -271,7 +279,7 @@ async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_eith
     needles.extend(["Y2FuYXJ5LWluLXRoZS11c2VyLWRhdG", "Y2FuYXJ5LW9mLXRoZS1jbGFzc"].map(str::to_owned));
     needles.extend(tokens.iter().map(|token| String::from_utf8(STANDARD.decode(token).unwrap()).unwrap()));
     needles.extend(tokens);
-    for (place, text) in [("log", &log), ("Events", &events), ("traces", &spans)] {
+    for (place, text) in [("log", &log), ("Events", &events), ("traces", &spans), ("pages", &pages)] {
         for needle in &needles {
             let found = text.find(needle.as_str());
             let around = found.and_then(|at| text.get(at.saturating_sub(300)..(at + 100).min(text.len())));
@@ -279,6 +287,15 @@ async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_eith
         }
     }
     world.tasks.shut_down(Duration::from_secs(5)).await;
+}
+
+/// What it shows over HTTP.
+fn page(port: &str, path: &str) -> String {
+    let mut connection = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    write!(connection, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut shown = String::new();
+    connection.read_to_string(&mut shown).unwrap();
+    shown
 }
 
 #[test]
