@@ -53,8 +53,10 @@ pub(crate) enum Suite {
     Pool,
     /// An etcd that is put back to an older copy while the controller runs.
     Restore,
-    /// Everything in deploy/: applied, judged, and our programs run by what it says.
+    /// Everything in deploy/: applied, its policies and flows held to what they promise.
     Deploy,
+    /// Our programs, run by what the Deployments in deploy/ say.
+    Deployments,
     /// The servers as processes: both halves, both in one, and two replicas of each whose leader is killed, stopped, cut off, asked to end.
     Servers,
     /// Either half exchanged in the middle of a roll-out for somebody else's, and back.
@@ -128,7 +130,7 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
 impl Suite {
     /// Whether it fits into every change's check.
     fn is_quick(self) -> bool {
-        !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd)
+        !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd | Self::Deployments)
     }
 
     fn name(self) -> &'static str {
@@ -144,6 +146,7 @@ impl Suite {
             Self::Pool => "pool",
             Self::Restore => "restore",
             Self::Deploy => "deploy",
+            Self::Deployments => "deployments",
             Self::Servers => "servers",
             Self::Mixed => "mixed",
         }
@@ -153,6 +156,7 @@ impl Suite {
         match (self, wish.server()) {
             (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
             (Self::Deploy, Server::Real) => deploy::run(programs().await?).await?.conclude(),
+            (Self::Deployments, Server::Real) => deploy::run_programs(programs().await?).await?.conclude(),
             (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
             (Self::Mixed, Server::Real) => mixed::run(programs().await?, &wish.strangers).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
@@ -193,7 +197,13 @@ impl Suite {
             }
             // They are about the real control plane itself, and about processes around it.
             (
-                Self::Smoke | Self::Pool | Self::Restore | Self::Deploy | Self::Servers | Self::Mixed,
+                Self::Smoke
+                | Self::Pool
+                | Self::Restore
+                | Self::Deploy
+                | Self::Deployments
+                | Self::Servers
+                | Self::Mixed,
                 Server::InMemory,
             ) => Ok(Tally { skipped: 1, ..Tally::default() }),
         }

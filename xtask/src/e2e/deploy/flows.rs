@@ -42,3 +42,19 @@ pub(super) async fn assigned(proxy: &Proxy) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// What the API server counted while our programs ran.
+pub(super) async fn used(proxy: &Proxy) -> anyhow::Result<()> {
+    let metrics = proxy.get("/metrics").await?.body;
+    let flows =
+        [("millwright-leases", "leader-election"), ("millwright-events", "workload-low"), ("millwright", "millwright")];
+    for (flow, level) in flows {
+        let series = format!(
+            "apiserver_flowcontrol_dispatched_requests_total{{flow_schema=\"{flow}\",priority_level=\"{level}\"}}"
+        );
+        let count = metrics.lines().find_map(|line| line.strip_prefix(series.as_str())?.trim().parse().ok());
+        let count: f64 = count.unwrap_or_default();
+        ensure!(count > 3.0, "only {count} requests went through {flow}");
+    }
+    Ok(())
+}

@@ -1,10 +1,16 @@
-//! Everything in `deploy/`, on a real control plane, applied by kubectl.
+//! Everything in `deploy/`, on a real control plane: applied by kubectl, and our programs run by what the Deployments say.
+//!
+//! There is no kubelet on this machine, so the containers are started here ([`pods`]) with the arguments and the service account of their
+//! Deployment; kube-controller-manager makes no pods of them meanwhile.
 
 #[cfg(test)]
 mod alerts;
 mod corpus;
 mod flows;
 mod keepsakes;
+mod pods;
+mod pool;
+mod template;
 mod web;
 
 use std::time::Duration;
@@ -16,8 +22,9 @@ use tokio::time::{Instant, sleep};
 
 use super::machines::install_definitions;
 use super::report::Report;
-use crate::workspace::root;
+use crate::workspace::{cargo, root};
 use corpus::Mode;
+use pool::Form;
 use web::Proxy;
 
 const NAMESPACE: &str = "millwright-system";
@@ -35,7 +42,17 @@ const FOLDERS: [&str; 7] = [
     "deploy/admission/policies",
 ];
 
-/// Plays it.
+/// Applies all of it, and runs our programs by what the Deployments say.
+pub(super) async fn run_programs(binaries: Binaries) -> anyhow::Result<Report> {
+    cargo(&["build", "--quiet", "--package", "millwright"])?;
+    let mut report = Report::of("deployments");
+    let plane = ControlPlane::start(without_pods(&binaries)).await?;
+    let outcome = play_programs(&plane, &binaries, &mut report).await;
+    plane.stop().await?;
+    outcome.map(|()| report)
+}
+
+/// Applies all of it, and holds policies and flows to what they promise.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     let mut report = Report::of("deploy");
     let plane = ControlPlane::start(without_pods(&binaries)).await?;
@@ -44,7 +61,7 @@ pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     outcome.map(|()| report)
 }
 
-/// Nobody makes pods of Deployments here: there is no kubelet.
+/// The pods of Deployments are started here, by [`pods`].
 fn without_pods(binaries: &Binaries) -> Options {
     let controllers = "--controllers=*,-deployment-controller";
     Options::new(binaries.clone()).with_argument(Program::ControllerManager, controllers)
@@ -63,6 +80,21 @@ async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) ->
     let let_go = keepsakes::let_go(&proxy);
     report.case("what was unusable before can be marked, scaled, reported on and deleted", let_go).await;
     report.case("our leases, Events and machines have flows of their own", flows::assigned(&proxy)).await;
+    Ok(())
+}
+
+async fn play_programs(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) -> anyhow::Result<()> {
+    install_definitions(plane)?;
+    let proxy = Proxy::start(plane, &binaries.path(Program::Kubectl)).await?;
+    apply_all(plane)?;
+    // The controllers must be able to live with their own policies.
+    apply(plane, Mode::Deny.folder())?;
+    let two = pool::lives(plane, Form::TwoProcesses);
+    report.case("two processes bring a pool up and down by what their Deployments say", two).await;
+    report.case("one process does the same", pool::lives(plane, Form::OneProcess)).await;
+    let elsewhere = pool::lives_elsewhere(plane, binaries);
+    report.case("nodes join another cluster, reached by mounted Secrets", elsewhere).await;
+    report.case("what the processes asked went through their flows", flows::used(&proxy)).await;
     Ok(())
 }
 

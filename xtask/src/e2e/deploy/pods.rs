@@ -1,0 +1,196 @@
+//! Pods of a Deployment as processes of this machine. There is no kubelet here, so this plays its part: arguments, identity, mounts and
+//! probes are those that the Deployment says.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use control_plane::ControlPlane;
+use control_plane::guard::{Guarded, tail};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::template::{Container, Place, PodTemplate};
+use super::{kubectl, web};
+
+/// Long enough for a machine that is five times slower than ours.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// What plays the containers.
+pub(super) struct Cast {
+    /// Our own program.
+    pub(super) millwright: PathBuf,
+    /// Where the virtual cloud's nodes join, if it has to stand in for a driver that is not ours.
+    pub(super) joins: Option<PathBuf>,
+}
+
+impl PodTemplate {
+    /// Starts one pod, as the service account that the Deployment names.
+    pub(super) fn start(&self, cluster: &ControlPlane, cast: &Cast) -> anyhow::Result<Pod> {
+        let folder = cluster.layout().home.join(&self.name);
+        // One that ran before may have left a socket.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        let kubeconfig = log_in(cluster, &self.account, &self.namespace, &folder)?;
+        let mut ports = BTreeMap::new();
+        for port in self.containers.iter().flat_map(|container| container.ports.values()) {
+            ports.insert(*port, free_port()?);
+        }
+        let place = Place { folder, kubeconfig, ports };
+        self.mount(cluster, &place)?;
+        // A side-car first: who needs it waits for it, but why make them wait.
+        let mut processes = Vec::new();
+        for container in self.containers.iter().rev() {
+            processes.push(Process::start(container, &place, cast)?);
+        }
+        Ok(Pod { name: self.name.clone(), processes })
+    }
+
+    /// Makes the volumes, with the files of Secrets in them.
+    fn mount(&self, cluster: &ControlPlane, place: &Place) -> anyhow::Result<()> {
+        for container in &self.containers {
+            for volume in container.mounts.values() {
+                fs::create_dir_all(place.folder.join(volume))?;
+                for file in self.secrets.iter().filter(|file| file.volume == *volume) {
+                    let template = format!("--template={{{{index .data {:?} | base64decode}}}}", file.key);
+                    let question = ["get", "secret", &file.secret, "--namespace", &self.namespace, &template];
+                    // What lies elsewhere here is called so in files, too.
+                    let content = container.translated(&kubectl(cluster, &question)?, place);
+                    fs::write(place.folder.join(volume).join(&file.file), content)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A kubeconfig with a token of a service account, which is what a pod finds in its own mount.
+fn log_in(cluster: &ControlPlane, account: &str, namespace: &str, folder: &Path) -> anyhow::Result<PathBuf> {
+    let token = folder.join("token");
+    fs::write(&token, kubectl(cluster, &["create", "token", account, "--namespace", namespace])?.trim())?;
+    let path = folder.join("kubeconfig");
+    fs::write(&path, kubeconfig(cluster, &json!({ "tokenFile": token }))?.to_string())?;
+    Ok(path)
+}
+
+/// A kubeconfig for this cluster.
+pub(super) fn kubeconfig(cluster: &ControlPlane, user: &Value) -> anyhow::Result<Value> {
+    let admin = kubectl(cluster, &["config", "view", "--raw", "--minify", "--flatten", "--output=json"])?;
+    let admin: Value = serde_json::from_str(&admin).context("kubectl printed something that is not JSON")?;
+    let cluster = admin.pointer("/clusters/0/cluster").context("the kubeconfig names no cluster")?;
+    Ok(json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "pod",
+        "clusters": [{ "name": "cluster", "cluster": cluster }],
+        "users": [{ "name": "account", "user": user }],
+        "contexts": [{ "name": "pod", "context": { "cluster": "cluster", "user": "account" } }],
+    }))
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).context("failed to find a free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// One pod that runs; it ends with this value.
+pub(super) struct Pod {
+    name: String,
+    processes: Vec<Process>,
+}
+
+struct Process {
+    name: String,
+    guarded: Guarded,
+    log: PathBuf,
+    pid: PathBuf,
+    readiness: Option<(u16, String)>,
+    ports: Vec<u16>,
+}
+
+impl Process {
+    fn start(container: &Container, place: &Place, cast: &Cast) -> anyhow::Result<Self> {
+        let file = |ending: &str| place.folder.join(format!("{}.{ending}", container.name));
+        let mut arguments = container.command_line(place);
+        if let (Some(joins), true) = (&cast.joins, container.image.contains("driver")) {
+            arguments.insert(0, "virtual-cloud".to_owned());
+            arguments
+                .extend([format!("--kubeconfig={}", joins.display()), "--node-monitor-grace-period=0s".to_owned()]);
+        }
+        // The shell writes down the number that the program will have, so that it can be asked to end.
+        let mut line = vec!["-c".to_owned(), "echo $$ >\"$0\"; exec \"$@\"".to_owned()];
+        line.extend([file("pid").display().to_string(), cast.millwright.display().to_string()]);
+        line.extend(arguments);
+        let guarded = Guarded::start(Path::new("sh"), &line, &file("log"))?;
+        let readiness = container.readiness.as_ref().and_then(|probe| {
+            let port = container.ports.get(&probe.port).and_then(|port| place.ports.get(port))?;
+            Some((*port, probe.path.clone()))
+        });
+        let ports = container.ports.values().filter_map(|port| place.ports.get(port)).copied().collect();
+        Ok(Self { name: container.name.clone(), guarded, log: file("log"), pid: file("pid"), readiness, ports })
+    }
+}
+
+impl Pod {
+    /// Waits until its readiness probe is content.
+    pub(super) async fn until_ready(&mut self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        for process in &mut self.processes {
+            let Some((port, path)) = process.readiness.clone() else { continue };
+            loop {
+                if let Some(status) = process.guarded.ended() {
+                    bail!("{}: {} ended with {status}: {}", self.name, process.name, tail(&process.log, 5));
+                }
+                if web::ask(port, "GET", &path, &[], None).await.is_ok_and(|answer| answer.is_well()) {
+                    break;
+                }
+                ensure!(Instant::now() < deadline, "{} is not ready: {}", self.name, tail(&process.log, 10));
+                sleep(Duration::from_millis(200)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// What it shows to Prometheus, on all its ports.
+    pub(super) async fn metrics(&self) -> anyhow::Result<String> {
+        let mut all = String::new();
+        for port in self.processes.iter().flat_map(|process| &process.ports) {
+            let answer = web::ask(*port, "GET", "/metrics", &[], None).await?;
+            ensure!(answer.is_well(), "/metrics of {} answers {}", self.name, answer.status);
+            all.push_str(&answer.body);
+        }
+        Ok(all)
+    }
+
+    /// All it has logged.
+    pub(super) fn said(&self) -> String {
+        self.processes.iter().map(|process| fs::read_to_string(&process.log).unwrap_or_default()).collect()
+    }
+
+    /// Asks it to end, as a kubelet does, ours before its side-car, and sees that it ends well.
+    pub(super) async fn terminate(mut self) -> anyhow::Result<()> {
+        while let Some(mut process) = self.processes.pop() {
+            let pid = fs::read_to_string(&process.pid).context("the process never began")?;
+            let asked = Command::new("kill").args(["-TERM", pid.trim()]).status().context("failed to start kill")?;
+            ensure!(asked.success(), "failed to ask {} to end", self.name);
+            let deadline = Instant::now() + PATIENCE;
+            let status = loop {
+                if let Some(status) = process.guarded.ended() {
+                    break status;
+                }
+                ensure!(Instant::now() < deadline, "{} does not end: {}", self.name, tail(&process.log, 10));
+                sleep(Duration::from_millis(100)).await;
+            };
+            ensure!(
+                status.success(),
+                "{}: {} ended with {status}: {}",
+                self.name,
+                process.name,
+                tail(&process.log, 10)
+            );
+        }
+        Ok(())
+    }
+}
