@@ -3,6 +3,7 @@
 use api::names::labels;
 use api::view::NodeView;
 use api::{Machine, MachineClass, MachineSet, Object};
+use plan::permit;
 use runtime::cache::Index;
 
 /// Machines by the node their label names.
@@ -15,6 +16,12 @@ pub const MACHINES_BY_CLASS: Index<Machine> =
 /// Machines by the deployment their label names.
 pub const MACHINES_BY_DEPLOYMENT: Index<Machine> =
     Index::new("machines-by-deployment", |machine| label(machine, labels::NAME));
+
+/// Machines that may be waiting for their turn to be given up, by deployment. Few are ever in it, so that a machine that comes or
+/// goes does not look at all of its siblings.
+pub const WAITING_BY_DEPLOYMENT: Index<Machine> = Index::new("waiting-by-deployment", |machine| {
+    permit::deployment(machine).filter(|_| permit::may_ask(machine)).map(str::to_owned).into_iter().collect()
+});
 
 /// Nodes by the machine their label names.
 pub const NODES_BY_MACHINE: Index<NodeView> = Index::new("nodes-by-machine", |node| label(node, labels::MACHINE_NAME));

@@ -21,7 +21,7 @@ use runtime::queue::Queue;
 
 use crate::credentials::Credentials;
 use crate::gate::Gate;
-use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE};
+use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, WAITING_BY_DEPLOYMENT};
 
 /// A Machine wakes itself and, when it has arrived or gone, those of its deployment that may be waiting for that.
 pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>, machines: &Cache<Machine>, gate: &Gate) {
@@ -45,8 +45,9 @@ pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>, machines
         }
         let deployments: BTreeSet<&str> = [before, now].into_iter().flatten().filter_map(permit::deployment).collect();
         for deployment in deployments {
-            let waiting = machines.find(&MACHINES_BY_DEPLOYMENT, deployment).into_iter().filter(|m| permit::may_ask(m));
-            waiting.for_each(|machine| queue.add(Key::new(machine.namespace(), machine.name())));
+            for machine in machines.find(&WAITING_BY_DEPLOYMENT, deployment) {
+                queue.add(Key::new(machine.namespace(), machine.name()));
+            }
         }
     });
 }

@@ -30,7 +30,7 @@ use crate::fleet::{Declared, FleetParts};
 use crate::gate::{Gate, GateParts};
 use crate::indexes::{
     CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, MACHINES_BY_OWNER,
-    NODES_BY_MACHINE, ORPHAN_MACHINES,
+    NODES_BY_MACHINE, ORPHAN_MACHINES, WAITING_BY_DEPLOYMENT,
 };
 use crate::knowledge::Knowledge;
 use crate::measure::{self, Lives};
@@ -246,5 +246,6 @@ fn machine_cache(namespace: &str) -> (Cache<Machine>, Feed<Machine>) {
         .index(MACHINES_BY_OWNER)
         .index(ORPHAN_MACHINES)
         .index(MACHINES_BY_DEPLOYMENT)
+        .index(WAITING_BY_DEPLOYMENT)
         .build()
 }
