@@ -63,7 +63,7 @@ async fn play(plane: &ControlPlane, report: &mut Report) -> anyhow::Result<()> {
         .await;
     report
         .case(
-            "leaders cut off from the API server end before others begin, and what they had sent does no harm",
+            "leaders cut off from the API server end by themselves, are followed in time, and what arrives late doubles nothing",
             cut_off(&desk),
         )
         .await;
