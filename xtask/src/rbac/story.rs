@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -19,6 +19,8 @@ const GLANCE: Duration = Duration::from_millis(250);
 pub(super) struct Story<'a> {
     pub(super) desk: &'a Desk<'a>,
     pub(super) namespace: String,
+    /// Volumes are called after it: one that was used once is not given out again.
+    pub(super) trial: &'static str,
 }
 
 impl Story<'_> {
@@ -69,7 +71,7 @@ impl Story<'_> {
             "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "web" },
             "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } },
         });
-        let disk = Disk { volume: format!("{}-rolled", self.namespace), claim: "rolled" };
+        let disk = Disk { volume: format!("{}-rolled", self.trial), claim: "rolled" };
         let mut objects = vec![pod("web", &node), budget];
         objects.extend(database("db", &node, &disk));
         self.apply("workload", objects)?;
@@ -130,7 +132,7 @@ impl Story<'_> {
     /// A machine goes by force, with a disk still attached.
     pub(super) async fn force(&self) -> anyhow::Result<()> {
         let (name, node) = (self.named("late"), self.node_of("late")?);
-        let disk = Disk { volume: format!("{}-forced", self.namespace), claim: "forced" };
+        let disk = Disk { volume: format!("{}-forced", self.trial), claim: "forced" };
         // A pod that a finalizer holds keeps its disk, so that there is something left to detach.
         let mut objects = database("held", &node, &disk);
         if let Some(metadata) = objects.last_mut().and_then(|pod| pod.pointer_mut("/metadata")) {
@@ -175,8 +177,7 @@ impl Story<'_> {
         self.until("no machine is left", || Ok(self.machines()?.is_empty())).await?;
         self.kubectl(&["delete", "machinedeployments,machinesets", "--all", "--wait=false"])?;
         self.until("no set is left", || Ok(self.list("machinesets")?.is_empty())).await?;
-        let nodes = self.list("nodes")?;
-        ensure!(nodes.is_empty(), "{} nodes are left", nodes.len());
+        self.until("no node is left", || Ok(self.list("nodes")?.is_empty())).await?;
         self.kubectl(&[
             "delete",
             "pods,persistentvolumeclaims",
@@ -186,6 +187,7 @@ impl Story<'_> {
             "--force",
         ])?;
         self.kubectl(&["delete", "machineclasses", "--all", "--wait=false"])?;
+        self.until("no claim is left", || Ok(self.list("persistentvolumeclaims")?.is_empty())).await?;
         self.until("no class is left", || Ok(self.list("machineclasses")?.is_empty())).await
     }
 

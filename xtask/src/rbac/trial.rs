@@ -104,7 +104,7 @@ impl Stand<'_> {
         let mark = self.audit.mark()?;
         let cloud = self.desk.start_cloud(&format!("cloud-{}", trial.name))?;
         let mut programs = Programs::start(self, trial.name, trial.namespace, &trial.identities).await?;
-        let story = Story { desk: self.desk, namespace: trial.namespace.to_owned() };
+        let story = Story { desk: self.desk, namespace: trial.namespace.to_owned(), trial: trial.name };
         let lived = self.live(&story, trial, &mut programs, mark).await;
         let said = programs.end()?;
         cloud.terminate()?;
@@ -127,10 +127,11 @@ impl Stand<'_> {
         story.roll().await?;
         story.force().await?;
         story.wish().await?;
-        story.scale().await?;
+        // While every node has joined: one that comes unseen stays unseen by who deletes its machine at that moment.
         if let Expected::JustEnough = trial.expected {
             self.cut_off(trial, programs, mark).await?;
         }
+        story.scale().await?;
         story.go().await
     }
 
