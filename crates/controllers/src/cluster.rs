@@ -25,6 +25,7 @@ use crate::knowledge::Knowledge;
 use crate::measure::Lives;
 use crate::permits::Permits;
 use crate::safety::{Safety, Sight};
+use crate::turns::Turns;
 
 /// The machine controller's world.
 pub struct Cluster {
@@ -87,4 +88,6 @@ pub struct Target {
     pub client: Client,
     /// All its Nodes.
     pub nodes: Cache<NodeView>,
+    /// Who of us writes to which of them.
+    pub turns: Turns,
 }

@@ -22,6 +22,7 @@ pub mod permits;
 pub mod safety;
 pub mod state;
 pub mod tokens;
+pub mod turns;
 mod unreadable;
 pub mod wiring;
 

@@ -23,8 +23,10 @@ use runtime::queue::Outcome;
 use serde_json::{Map, Value, json};
 
 use crate::Cluster;
+use crate::cluster::Target;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
+use crate::turns::is_outdated;
 
 /// How many nodes are written at once.
 const NODES_AT_ONCE: usize = 8;
@@ -257,16 +259,15 @@ impl<'a> Acting<'a> {
     async fn write_nodes(&mut self, edits: Vec<&NodeEdit>) {
         let (Some(target), Some(client)) = (&self.cluster.target, &self.fleet.clients.target) else { return };
         let api: Api<NodeView> = Api::all(client.clone());
-        let write = |edit: &'_ NodeEdit| {
-            let (api, name, patch) = (api.clone(), edit.name.clone(), body(edit));
-            async move { (api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await, name) }
-        };
-        let mut answers = stream::iter(edits.into_iter().map(write)).buffer_unordered(NODES_AT_ONCE);
+        let edits: Vec<NodeEdit> = edits.into_iter().cloned().collect();
+        let marks = edits.into_iter().map(|edit| mark(api.clone(), target.clone(), edit));
+        let mut answers = stream::iter(marks).buffer_unordered(NODES_AT_ONCE);
         let mut failed = Vec::new();
         while let Some((answer, name)) = answers.next().await {
             match answer {
-                Ok(node) => target.nodes.wrote(node),
-                Err(error) => {
+                Some(Ok(())) => {}
+                None => failed.push(format!("did not mark node {name:?}: it has changed since that was decided")),
+                Some(Err(error)) => {
                     let trouble = Trouble::of(&error);
                     if trouble.class != RetryClass::NotFound {
                         tracing::debug!(deployment = self.deployment.name(), node = name, %trouble, "a node could not be marked");
@@ -290,6 +291,18 @@ impl<'a> Acting<'a> {
             message: notice.message.clone(),
         });
     }
+}
+
+/// Writes to one node, in turn with whoever else of us writes to it; `None` if it is no longer what was decided on.
+async fn mark(api: Api<NodeView>, target: Target, edit: NodeEdit) -> (Option<Result<(), kube::Error>>, String) {
+    let _turn = target.turns.take(&edit.name).await;
+    let is_outdated = |version: &str| is_outdated(&target.nodes, &edit.name, edit.uid.as_str(), version);
+    if edit.resource_version.as_deref().is_some_and(is_outdated) {
+        return (None, edit.name);
+    }
+    let answer = api.patch(&edit.name, &PatchParams::default(), &Patch::Merge(&body(&edit))).await;
+    // Into the cache before the turn ends: whoever is next looks there.
+    (Some(answer.map(|node| target.nodes.wrote(node))), edit.name)
 }
 
 /// Which part of an object a patch is for.

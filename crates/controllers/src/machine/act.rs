@@ -34,6 +34,8 @@ pub(super) enum Stumble {
     Api { step: String, trouble: Trouble },
     #[error("the write to {step} changed nothing, so the API server does not keep what we write")]
     NothingChanged { step: String },
+    #[error("did not {step}: what it was decided on has changed since")]
+    Outdated { step: String },
     #[error("a step needs {0}, which is not there")]
     Missing(&'static str),
 }
@@ -52,7 +54,7 @@ impl Stumble {
     /// What is told of it.
     pub(super) fn ending(&self) -> Ending {
         match self {
-            Self::NotLeading(_) => Ending::Postponed(self.to_string()),
+            Self::NotLeading(_) | Self::Outdated { .. } => Ending::Postponed(self.to_string()),
             Self::Api { trouble, .. } => Ending::refused(trouble, self.to_string()),
             Self::NothingChanged { .. } | Self::Missing(_) => Ending::Failed(self.to_string()),
         }
@@ -65,7 +67,7 @@ impl Stumble {
             Self::Api { trouble, .. } => {
                 matches!(trouble.class, RetryClass::Transient | RetryClass::Undecodable | RetryClass::Conflict)
             }
-            Self::NotLeading(_) | Self::NothingChanged { .. } | Self::Missing(_) => false,
+            Self::NotLeading(_) | Self::NothingChanged { .. } | Self::Outdated { .. } | Self::Missing(_) => false,
         }
     }
 }

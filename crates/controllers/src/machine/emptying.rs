@@ -53,6 +53,7 @@ pub(super) fn settle(cluster: &Cluster, key: &Key, plan: &Plan) {
 async fn keep_pods_away(cluster: &Cluster, target: &Target, part: Barrier, write: &NodeWrite) -> Option<Obstruction> {
     let api: Api<NodeView> = Api::all(target.client.clone());
     let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
+    let _turn = target.turns.take(name).await;
     let answer = match (write.object_patch(), write.status_patch()) {
         (Some(body), _) => api.patch(name, &parameters, &Patch::Merge(&this_very(body, uid))).await,
         (None, Some(body)) => api.patch_status(name, &parameters, &Patch::Strategic(&this_very(body, uid))).await,

@@ -15,11 +15,16 @@ use runtime::client::{RetryClass, Trouble};
 
 use super::act::{Stumble, guard, stumble};
 use crate::cluster::Target;
+use crate::turns::is_outdated;
 
 /// Writes what is to be written, in one request for the object and one for its status.
 pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Result<(), Stumble> {
     let api: Api<NodeView> = Api::all(target.client.clone());
     let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
+    let _turn = target.turns.take(name).await;
+    if is_outdated(&target.nodes, name, uid, &write.resource_version) {
+        return Err(Stumble::Outdated { step: step.to_string() });
+    }
     let mut version = write.resource_version.clone();
     if let Some(mut body) = write.object_patch() {
         guard(&mut body, uid, &version);

@@ -37,6 +37,7 @@ use crate::measure::{self, Lives};
 use crate::permits::Permits;
 use crate::safety::{Safety, Sight};
 use crate::tokens::Tokens;
+use crate::turns::Turns;
 use crate::{Drivers, Listener, machine};
 use feeds::Feeder;
 pub use half::{Clients, Half, Halves};
@@ -129,7 +130,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     });
     let target = nodes.map(|(nodes, feed, watch)| {
         feeder.feed("nodes", feed, watch.clone());
-        Target { client: half.clients.target.clone().unwrap_or(watch), nodes }
+        Target { client: half.clients.target.clone().unwrap_or(watch), nodes, turns: Turns::default() }
     });
     feeder.feed("machines", machine_feed, parts.watches.control.clone());
 

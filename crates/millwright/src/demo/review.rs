@@ -11,6 +11,10 @@ const MACHINES: usize = 13;
 /// more of its deployment's status for each machine than one of a hundred.
 const MOST_REQUESTS: u64 = 30;
 
+/// How often the person of the story changes the deployment. Each change may come between a decision of ours and its write, which the
+/// API server then refuses: that is a conflict with a person, not with ourselves.
+const EDITS: u64 = 3;
+
 /// Holds the story against what was promised.
 pub(super) fn review(stage: &Stage, witness: &Witness, voice: &Voice) -> bool {
     let vms = stage.cloud.count(driver::Method::Create);
@@ -42,7 +46,7 @@ pub(super) fn review(stage: &Stage, witness: &Witness, voice: &Voice) -> bool {
         format!("{} VMs, {} nodes, {} bootstrap tokens", left.0, left.1, left.2),
     );
     check("a handful of requests", each <= MOST_REQUESTS, format!("{each} a machine, for its whole life"));
-    check("no conflict with ourselves", conflicts == 0, format!("{conflicts} writes refused as outdated"));
+    check("no conflict with ourselves", conflicts <= EDITS, format!("{conflicts} writes refused as outdated"));
     all
 }
 

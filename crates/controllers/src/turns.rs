@@ -1,0 +1,75 @@
+//! One of us at a time on a Node.
+//!
+//! The machine's own pass, its drain and the roll-out of its deployment all write to the same Node, and a list that is rewritten whole
+//! is guarded by the version that was decided on. Side by side they would refuse each other's writes. So whoever writes takes a turn,
+//! and finds out without a request whether somebody was faster: then the decision is made again, on what there is now. What other
+//! programs write in between is still the API server's to refuse.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::Object;
+use api::view::NodeView;
+use parking_lot::Mutex;
+use runtime::Key;
+use runtime::cache::Cache;
+use tokio::sync::OwnedMutexGuard;
+
+type Queues = Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>;
+
+/// Who writes to which Node. Clones share it.
+#[derive(Clone, Default)]
+pub struct Turns(Queues);
+
+/// The right to write to one Node until it is dropped. A turn lasts for a request or two, and those have deadlines.
+pub(crate) struct Turn {
+    queues: Queues,
+    node: String,
+    held: Option<OwnedMutexGuard<()>>,
+}
+
+impl Turns {
+    /// Waits until nobody else of us writes to this Node.
+    pub(crate) async fn take(&self, node: &str) -> Turn {
+        let queue = self.0.lock().entry(node.to_owned()).or_default().clone();
+        Turn { queues: self.0.clone(), node: node.to_owned(), held: Some(queue.lock_owned().await) }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut queues = self.queues.lock();
+        self.held = None;
+        // Whoever waits holds it as well.
+        if queues.get(&self.node).is_some_and(|queue| Arc::strong_count(queue) == 1) {
+            queues.remove(&self.node);
+        }
+    }
+}
+
+/// Whether this very Node is known in another version than the one that was decided on.
+pub(crate) fn is_outdated(nodes: &Cache<NodeView>, name: &str, uid: &str, version: &str) -> bool {
+    let known = nodes.get(&Key::cluster(name));
+    known.is_some_and(|node| node.uid().as_str() == uid && node.resource_version() != version)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn two_who_write_to_one_node_take_turns_and_nobody_else_waits() {
+        let turns = Turns::default();
+        let first = turns.take("a").await;
+        assert!(turns.take("b").now_or_never().is_some());
+        let mut second = Box::pin(turns.take("a"));
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err());
+        drop(first);
+        drop(second.await);
+        assert!(turns.0.lock().is_empty(), "nothing is kept of nodes to which nobody writes");
+    }
+}
