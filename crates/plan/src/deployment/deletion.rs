@@ -2,6 +2,8 @@
 //!
 //! Its sets go first, and they take their machines along; our finalizer keeps the deployment until the last one is gone. Who deletes
 //! a deployment with `--cascade=orphan` wants to keep its sets: then nothing is deleted, and the garbage collector lets go of them.
+//! When it has done so it takes its finalizer away, and we may hear of that before we hear of the sets. So each set is deleted only as
+//! the version that we saw owned: one that was let go of since is refused to us.
 //!
 //! None of this asks whether the spec is valid: what was made must be cleaned up, whatever it was made from.
 
@@ -38,7 +40,7 @@ pub(super) fn plan(seen: &Observed<'_>, claim: &Claim<'_>) -> Plan {
         .map(|candidate| Step::DeleteSet {
             name: candidate.set.name().to_owned(),
             uid: candidate.set.uid(),
-            resource_version: None,
+            resource_version: Some(candidate.set.resource_version().to_owned()),
         })
         .collect();
     steps.extend(status::of_leaving(seen, claim));

@@ -257,6 +257,19 @@ fn a_deployment_deleted_without_its_sets_leaves_them_alone() {
 }
 
 #[test]
+fn a_set_that_may_have_been_let_go_of_is_deleted_only_as_the_version_that_was_seen_owned() {
+    let mut world = World::settled(2, &rolling(1, 0));
+    world.deployment.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now));
+    let seen: Vec<_> = world.sets.values().map(|set| Some(set.resource_version().to_owned())).collect();
+    let guards = world.plan().steps.into_iter().filter_map(|step| match step {
+        Step::DeleteSet { resource_version, .. } => Some(resource_version),
+        _ => None,
+    });
+    assert_eq!(guards.collect::<Vec<_>>(), seen);
+}
+
+#[test]
 fn an_invalid_deployment_is_told_once_keeps_its_other_conditions_and_can_still_be_deleted() {
     let mut world = World::settled(2, &rolling(1, 0));
     let before = (world.condition("Progressing"), world.condition("Available"));
