@@ -44,6 +44,8 @@ pub(super) enum Stumble {
     NothingChanged { step: String },
     #[error("the deployment is gone or going, which the cache had not shown yet")]
     NoLonger,
+    #[error("did not delete set {set:?}: it has changed since that was decided")]
+    Outdated { set: String },
     #[error("failed to write down set {set:?}: {error}")]
     Unwritable { set: String, error: serde_json::Error },
 }
@@ -62,7 +64,7 @@ impl Stumble {
     /// What is told of it.
     pub(super) fn ending(&self) -> Ending {
         match self {
-            Self::NotLeading(_) | Self::NoLonger => Ending::Postponed(self.to_string()),
+            Self::NotLeading(_) | Self::NoLonger | Self::Outdated { .. } => Ending::Postponed(self.to_string()),
             Self::Api { trouble, .. } | Self::SetNotMade { trouble, .. } => Ending::refused(trouble, self.to_string()),
             Self::NothingChanged { .. } | Self::Unwritable { .. } => Ending::Failed(self.to_string()),
         }
@@ -232,9 +234,14 @@ impl<'a> Acting<'a> {
         resource_version: Option<String>,
         step: &Step,
     ) -> Result<(), Stumble> {
+        let key = Key::new(self.deployment.namespace(), name);
+        // Known to have changed since it was decided on: asking would only be refused.
+        let known = self.fleet.sets.get(&key).filter(|set| set.uid().as_str() == uid);
+        if known.zip(resource_version.as_deref()).is_some_and(|(set, version)| set.resource_version() != version) {
+            return Err(Stumble::Outdated { set: name.to_owned() });
+        }
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        let key = Key::new(self.deployment.namespace(), name);
         match self.api::<MachineSet>().delete(name, &parameters).await {
             Ok(Either::Left(set)) => self.fleet.sets.wrote(set),
             Ok(Either::Right(_)) => self.fleet.sets.deleted(&key, uid),
