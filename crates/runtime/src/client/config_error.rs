@@ -5,8 +5,9 @@
 
 use std::path::PathBuf;
 
+use super::files::FileError;
 use super::kubeconfig::Source;
-use super::reread::FileError;
+
 use super::tls::TlsError;
 use super::trouble::innermost;
 
@@ -91,6 +92,21 @@ pub enum ConfigProblem {
     /// The user's exec plugin answers with a client certificate.
     #[error("failed to use the client certificate of an exec plugin")]
     ExecCertificate,
+    /// Its token is none.
+    #[error("failed to use its token: {what}")]
+    Token {
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// It was rewritten, and is of another connection now.
+    #[error("failed to follow it to another {what}")]
+    Moved {
+        /// What is another.
+        what: &'static str,
+    },
+    /// It was rewritten, and says no longer who we are.
+    #[error("failed to find credentials where there were some")]
+    Anonymous,
     /// The cluster is behind a proxy.
     #[error("failed to use proxy-url")]
     Proxy,
@@ -151,6 +167,11 @@ impl ConfigProblem {
                 "has an exec plugin that answers with a client certificate; use one that answers with a token"
                     .to_owned()
             }
+            Self::Token { what } => format!("has a token that cannot be used: {what}; replace it"),
+            Self::Moved { what } => {
+                format!("has another {what} than when this process began; restart it if that is meant")
+            }
+            Self::Anonymous => "has no credentials any more; put a token or a client certificate there".to_owned(),
             Self::Proxy => "asks for a proxy (proxy-url), which is not supported; remove it".to_owned(),
             Self::NotInCluster { variable } => {
                 format!("is not there, {variable} is not set; run in a pod, or name a kubeconfig")

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -12,7 +13,8 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
-use tokio_rustls::TlsConnector;
+
+use super::credentials::Credentials;
 
 /// A stream of bytes to an API server.
 pub(crate) trait Io: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static {}
@@ -33,6 +35,9 @@ pub(crate) struct Dialed {
 
 /// Opens connections to one API server. A trait, so that tests count and fail them without sockets.
 pub(crate) trait Dial: Send + Sync + 'static {
+    /// Which generation of credentials a connection opened now would go by. New requests do not ride on older ones.
+    fn era(&self) -> u64;
+
     fn dial(&self) -> BoxFuture<'static, Result<Dialed, DialError>>;
 }
 
@@ -141,14 +146,21 @@ fn tls_sentence(server: &str, source: &io::Error) -> String {
 pub(crate) struct TcpDial {
     pub(crate) host: String,
     pub(crate) port: u16,
-    pub(crate) tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// The name that the server's certificate has to be for, if there is TLS.
+    pub(crate) name: Option<ServerName<'static>>,
+    pub(crate) credentials: Arc<Credentials>,
     pub(crate) timeout: Duration,
 }
 
 impl Dial for TcpDial {
+    fn era(&self) -> u64 {
+        self.credentials.in_use().era
+    }
+
     fn dial(&self) -> BoxFuture<'static, Result<Dialed, DialError>> {
         let server = format!("{}:{}", self.host, self.port);
-        let (host, port, tls, timeout) = (self.host.clone(), self.port, self.tls.clone(), self.timeout);
+        let (host, port, timeout) = (self.host.clone(), self.port, self.timeout);
+        let tls = self.credentials.in_use().tls.clone().zip(self.name.clone());
         Box::pin(async move {
             let until = Instant::now() + timeout;
             let too_slow = || DialError::Timeout { server: server.clone(), after: timeout };

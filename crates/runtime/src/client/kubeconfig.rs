@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
 use secrecy::ExposeSecret;
 
-use super::config_error::{ConfigError, ConfigProblem};
-use super::reread::read_file;
-use super::tls::{Identity, Trust};
+use super::config_error::ConfigProblem;
+use super::files::{FileError, Files};
+use super::tls::{Identity, Pem, Trust};
 
 /// Where the description of a connection comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,34 +58,43 @@ impl fmt::Display for Source {
     }
 }
 
-/// A connection, described.
+/// A connection, described, with the content of every file that the description names.
 pub(super) struct Settings {
-    pub(super) server: http::Uri,
-    pub(super) server_name: Option<String>,
+    pub(super) address: Address,
     pub(super) namespace: String,
     pub(super) trust: Trust,
     pub(super) identity: Option<Identity>,
-    pub(super) login: Login,
+    pub(super) token: Option<Token>,
+    /// What else the kubeconfig says of us: password, exec plugin, whom to act as.
+    pub(super) user: Box<AuthInfo>,
 }
 
-/// How we say who we are in a request.
-pub(super) enum Login {
-    /// With the token that this file holds at the time.
-    TokenFile(PathBuf),
-    /// With whatever else the kubeconfig says: token, password, exec plugin, or nothing beyond the client certificate.
-    User(Box<AuthInfo>),
+/// Which server it is. A description with another one is not a renewed one: it is of something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) server: http::Uri,
+    pub(super) server_name: Option<String>,
+}
+
+/// A bearer token, as it stands in the header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) header: HeaderValue,
+    /// Where it was, unless in the kubeconfig itself.
+    pub(super) file: Option<PathBuf>,
 }
 
 impl Settings {
-    pub(super) fn read(source: &Source) -> Result<Self, ConfigError> {
-        let read = match source {
-            Source::Kubeconfig { path, .. } => Self::from_file(path),
-            Source::InCluster(pod) => Self::from_pod(pod),
-        };
-        read.map_err(|problem| ConfigError { source_of: Box::new(source.clone()), problem: Box::new(problem) })
+    /// Reads the source and all that it names. What was read is in `files`, also after an error.
+    pub(super) fn read(source: &Source, files: &mut Files) -> Result<Self, ConfigProblem> {
+        match source {
+            Source::Kubeconfig { path, .. } => Self::from_file(path, files),
+            Source::InCluster(pod) => Self::from_pod(pod, files),
+        }
     }
 
-    fn from_file(path: &Path) -> Result<Self, ConfigProblem> {
+    fn from_file(path: &Path, files: &mut Files) -> Result<Self, ConfigProblem> {
+        files.note(path);
         let config = Kubeconfig::read_from(path).map_err(|error| match error {
             KubeconfigError::ReadConfig(why, _) => ConfigProblem::Read(why),
             // Its text may quote the file; only the place is kept.
@@ -113,34 +123,37 @@ impl Settings {
         if cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty()) {
             return Err(ConfigProblem::Proxy);
         }
-        let trust = trust(&cluster)?;
-        let identity = identity(&user)?;
-        let tls = identity.is_some() || !matches!(trust, Trust::System);
+        let trust = trust(&cluster, files)?;
+        let identity = identity(&user, files)?;
+        let tls = identity.is_some() || trust != Trust::System;
         Ok(Self {
-            server: server(cluster.server.as_deref().unwrap_or_default(), tls)?,
-            server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
+            address: Address {
+                server: server(cluster.server.as_deref().unwrap_or_default(), tls)?,
+                server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
+            },
             namespace: context.namespace.filter(|name| !name.is_empty()).unwrap_or_else(|| "default".to_owned()),
             trust,
             identity,
-            login: login(user),
+            token: token(&user, files)?,
+            user: Box::new(user),
         })
     }
 
-    fn from_pod(pod: &InCluster) -> Result<Self, ConfigProblem> {
+    fn from_pod(pod: &InCluster, files: &mut Files) -> Result<Self, ConfigProblem> {
         let variable = |value: &Option<String>, variable| {
             value.clone().filter(|value| !value.is_empty()).ok_or(ConfigProblem::NotInCluster { variable })
         };
         let host = variable(&pod.host, "KUBERNETES_SERVICE_HOST")?;
         let port = variable(&pod.port, "KUBERNETES_SERVICE_PORT")?;
         let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host };
-        let namespace = read_file(&pod.mount.join("namespace")).map_err(ConfigProblem::File)?;
+        let namespace = files.read(&pod.mount.join("namespace")).map_err(ConfigProblem::File)?;
         Ok(Self {
-            server: server(&format!("https://{host}:{port}"), true)?,
-            server_name: None,
+            address: Address { server: server(&format!("https://{host}:{port}"), true)?, server_name: None },
             namespace: String::from_utf8_lossy(&namespace).trim().to_owned(),
-            trust: Trust::File(pod.mount.join("ca.crt")),
+            trust: Trust::Bundle(pem_of(pod.mount.join("ca.crt"), files)?),
             identity: None,
-            login: Login::TokenFile(pod.mount.join("token")),
+            token: Some(token_of(pod.mount.join("token"), files)?),
+            user: Box::default(),
         })
     }
 }
@@ -156,46 +169,77 @@ fn server(text: &str, tls: bool) -> Result<http::Uri, ConfigProblem> {
     if known && named { Ok(uri) } else { Err(wrong()) }
 }
 
-fn trust(cluster: &Cluster) -> Result<Trust, ConfigProblem> {
+fn trust(cluster: &Cluster, files: &mut Files) -> Result<Trust, ConfigProblem> {
     if cluster.insecure_skip_tls_verify == Some(true) {
         return Ok(Trust::Anyone);
     }
-    // Data wins over a file, as in client-go; an empty field is an absent one.
-    if let Some(data) = filled(cluster.certificate_authority_data.as_deref()) {
-        return Ok(Trust::Bundle(decode("certificate-authority-data", data)?));
-    }
-    Ok(filled(cluster.certificate_authority.as_deref()).map_or(Trust::System, |path| Trust::File(path.into())))
+    let (data, file) = (&cluster.certificate_authority_data, &cluster.certificate_authority);
+    let pem = pem("certificate-authority-data", data.as_deref(), file.as_deref(), files)?;
+    Ok(pem.map_or(Trust::System, Trust::Bundle))
 }
 
-fn identity(user: &AuthInfo) -> Result<Option<Identity>, ConfigProblem> {
-    let certificate = filled(user.client_certificate_data.as_deref());
-    let certificate_file = filled(user.client_certificate.as_deref());
-    let key = filled(user.client_key_data.as_ref().map(ExposeSecret::expose_secret));
-    let key_file = filled(user.client_key.as_deref());
-    if let (None, Some(certificate), None, Some(key)) = (certificate, certificate_file, key, key_file) {
-        return Ok(Some(Identity::Files { certificate: certificate.into(), key: key.into() }));
-    }
-    let content = |field, data, file: Option<&str>| match (data, file) {
-        (Some(data), _) => decode(field, data).map(Some),
-        (None, Some(path)) => read_file(Path::new(path)).map(Some).map_err(ConfigProblem::File),
-        (None, None) => Ok(None),
-    };
-    let certificate = content("client-certificate-data", certificate, certificate_file)?;
-    let key = content("client-key-data", key, key_file)?;
+fn identity(user: &AuthInfo, files: &mut Files) -> Result<Option<Identity>, ConfigProblem> {
+    let (data, file) = (user.client_certificate_data.as_deref(), user.client_certificate.as_deref());
+    let certificate = pem("client-certificate-data", data, file, files)?;
+    let (data, file) = (user.client_key_data.as_ref().map(ExposeSecret::expose_secret), user.client_key.as_deref());
+    let key = pem("client-key-data", data, file, files)?;
     match (certificate, key) {
-        (Some(certificate), Some(key)) => Ok(Some(Identity::Inline { certificate, key })),
+        (Some(certificate), Some(key)) => Ok(Some(Identity { certificate, key })),
         (None, None) => Ok(None),
         (None, Some(_)) => Err(ConfigProblem::HalfIdentity { missing: "client-certificate" }),
         (Some(_), None) => Err(ConfigProblem::HalfIdentity { missing: "client-key" }),
     }
 }
 
-/// A token file wins over a token beside it: it is the one that is renewed.
-fn login(user: AuthInfo) -> Login {
-    match filled(user.token_file.as_deref()) {
-        Some(path) => Login::TokenFile(path.into()),
-        None => Login::User(Box::new(user)),
+/// A token file wins over a token beside it: it is the one that is renewed. A password or a provider wins over a token, as in client-go.
+fn token(user: &AuthInfo, files: &mut Files) -> Result<Option<Token>, ConfigProblem> {
+    if let Some(path) = filled(user.token_file.as_deref()) {
+        return token_of(path.into(), files).map(Some);
     }
+    if user.auth_provider.is_some() || (user.username.is_some() && user.password.is_some()) {
+        return Ok(None);
+    }
+    let Some(text) = filled(user.token.as_ref().map(ExposeSecret::expose_secret)) else { return Ok(None) };
+    let header = bearer(text.as_bytes()).map_err(|what| ConfigProblem::Token { what })?;
+    Ok(Some(Token { header, file: None }))
+}
+
+fn token_of(path: PathBuf, files: &mut Files) -> Result<Token, ConfigProblem> {
+    let text = files.read(&path).map_err(ConfigProblem::File)?;
+    match bearer(&text) {
+        Ok(header) => Ok(Token { header, file: Some(path) }),
+        Err(what) => Err(ConfigProblem::File(FileError::Content { path, what: what.to_owned() })),
+    }
+}
+
+fn bearer(text: &[u8]) -> Result<HeaderValue, &'static str> {
+    // People end files with a newline; a header must not have one.
+    let token = std::str::from_utf8(text).map_err(|_| "it holds no token")?.trim();
+    if token.is_empty() {
+        return Err("it is empty");
+    }
+    let mut header = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| "it holds no token")?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+/// Data wins over a file, as in client-go; an empty field is an absent one.
+fn pem(
+    field: &'static str,
+    data: Option<&str>,
+    file: Option<&str>,
+    files: &mut Files,
+) -> Result<Option<Pem>, ConfigProblem> {
+    match (filled(data), filled(file)) {
+        (Some(data), _) => Ok(Some(Pem { text: decode(field, data)?, file: None })),
+        (None, Some(path)) => pem_of(path.into(), files).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+fn pem_of(path: PathBuf, files: &mut Files) -> Result<Pem, ConfigProblem> {
+    let text = files.read(&path).map_err(ConfigProblem::File)?;
+    Ok(Pem { text, file: Some(path) })
 }
 
 fn filled(field: Option<&str>) -> Option<&str> {
@@ -204,4 +248,21 @@ fn filled(field: Option<&str>) -> Option<&str> {
 
 fn decode(field: &'static str, data: &str) -> Result<Vec<u8>, ConfigProblem> {
     STANDARD.decode(data.trim()).map_err(|_| ConfigProblem::Base64 { field })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_may_end_in_a_newline_but_not_be_empty() {
+        assert_eq!(bearer(b"abc\n").unwrap(), "Bearer abc");
+        assert!(bearer(b"\n").is_err());
+        assert!(bearer(b"a\x01b").is_err());
+    }
+
+    #[test]
+    fn a_token_does_not_show_when_printed() {
+        assert!(!format!("{:?}", bearer(b"hunter2").unwrap()).contains("hunter2"));
+    }
 }

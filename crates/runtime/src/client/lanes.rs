@@ -10,6 +10,9 @@
 //! Whoever finds a connection being opened waits for that one instead of opening another, and shares its failure. A request
 //! that an existing connection gives back unwritten (the server closed it a moment ago) goes over the next one; it never
 //! left, so this repeats nothing.
+//!
+//! A connection goes by the credentials it was opened with. When they have been renewed, no further request rides on it; the streams it
+//! carries stay as long as they like, and with the last of them it ends.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -60,6 +63,8 @@ struct State {
 
 struct Lane {
     id: u64,
+    /// Of which credentials.
+    era: u64,
     streams: usize,
     room: Arc<AtomicUsize>,
     phase: Phase,
@@ -139,10 +144,12 @@ impl Lanes {
 impl Pool {
     /// Takes a place on the oldest lane that has one, so that the younger ones fall idle; or on a new lane.
     fn claim(self: &Arc<Self>, traffic: Traffic) -> Claim {
+        let era = self.dial.era();
         let mut state = self.state.lock();
+        // Out of the pool is not closed: whoever has a stream on it keeps it.
+        state.retain(|lane| lane.era >= era && !lane.is_closed());
         let room_while_opening = if state.spoken == Some(Protocol::Http1) { 1 } else { MOST_STREAMS };
         let lanes = state.lanes(traffic);
-        lanes.retain(|lane| !lane.is_closed());
         if let Some(lane) = lanes.iter_mut().find(|lane| lane.streams < lane.room.load(Ordering::Relaxed)) {
             let slot = lane.take(self, traffic);
             return match &lane.phase {
@@ -153,6 +160,7 @@ impl Pool {
         let (tell, outcome) = watch::channel(None);
         let mut lane = Lane {
             id: state.next,
+            era,
             streams: 0,
             room: Arc::new(AtomicUsize::new(room_while_opening)),
             phase: Phase::Opening(outcome.clone()),
@@ -239,6 +247,11 @@ impl State {
             Traffic::Watches => &mut self.watches,
             Traffic::Calls => &mut self.calls,
         }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Lane) -> bool) {
+        self.watches.retain(&keep);
+        self.calls.retain(&keep);
     }
 }
 

@@ -11,7 +11,8 @@
 //!
 //! A [`Connection`] is one API server as one kubeconfig describes it; each [`ClientSpec`] makes one client of it, with a rate
 //! limit of its own. Clients of a connection share its lanes (HTTP/2 connections), on which watches and calls never
-//! meet. Errors are read with [`Trouble`].
+//! meet. What changes on disk, credentials and authorities, is followed by `credentials`: the next request shows it, and open watches
+//! go on. Errors are read with [`Trouble`].
 
 mod address;
 mod agent;
@@ -21,11 +22,11 @@ mod credentials;
 mod detour;
 mod dial;
 mod failure;
+mod files;
 mod kubeconfig;
 mod lane;
 mod lanes;
 mod ready;
-mod reread;
 mod spec;
 mod stack;
 mod tls;
@@ -41,9 +42,9 @@ pub use config_error::{ConfigError, ConfigProblem};
 pub use connection::Connection;
 pub use dial::DialError;
 pub use failure::{Effect, Failure};
+pub use files::FileError;
 pub use kubeconfig::{InCluster, Source};
 pub use ready::{Obstacle, Place, RequiredKind, Waited, check_ready, wait_until_ready};
-pub use reread::FileError;
 pub use spec::{ClientSpec, LaneUse, Qps, WhenFull};
 pub use tls::TlsError;
 pub use trouble::{RetryClass, Trouble};

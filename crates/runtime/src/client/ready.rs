@@ -66,7 +66,7 @@ impl From<&Connection> for Place {
         Self {
             server: connection.server().to_owned(),
             described_by: connection.source().to_string(),
-            token_file: connection.token_file().cloned(),
+            token_file: connection.token_file(),
         }
     }
 }

@@ -1,29 +1,28 @@
 //! Whom we trust and who we are, in TLS.
 //!
 //! The crypto provider is named here and not looked up in the process: with a cloud's SDK linked in there are two, and
-//! the first connection would die of the choice. Files are followed when they change, at the next handshake.
+//! the first connection would die of the choice. Whoever is given another trust or identity makes another configuration: one that
+//! changed inside would go on with the sessions of the old one, in which nobody's certificate is looked at again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use hyper_rustls::ConfigBuilderExt;
+use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::reread::{FileError, Reread};
+use super::files::FileError;
 
 /// Whose word we take for the server's identity.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// The certificate authorities of this PEM text.
-    Bundle(Vec<u8>),
-    /// Those of this file, whatever it holds at the time.
-    File(PathBuf),
+    /// These certificate authorities'.
+    Bundle(Pem),
     /// Those of the operating system.
     System,
     /// Anyone's: `insecure-skip-tls-verify`.
@@ -31,12 +30,28 @@ pub(crate) enum Trust {
 }
 
 /// Our client certificate and its key.
-#[derive(Clone)]
-pub(crate) enum Identity {
-    /// PEM texts.
-    Inline { certificate: Vec<u8>, key: Vec<u8> },
-    /// Files.
-    Files { certificate: PathBuf, key: PathBuf },
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) certificate: Pem,
+    pub(crate) key: Pem,
+}
+
+/// Certificates or a key, in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Pem {
+    pub(crate) text: Vec<u8>,
+    /// Where it was, unless in the kubeconfig itself.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Pem {
+    /// What is wrong with it, said of the file that it is in or else as `inline` says it.
+    fn wrong(&self, what: String, inline: impl FnOnce(String) -> TlsError) -> TlsError {
+        match self.file.clone() {
+            Some(path) => TlsError::File(FileError::Content { path, what }),
+            None => inline(what),
+        }
+    }
 }
 
 /// TLS that could not be set up.
@@ -66,39 +81,27 @@ pub enum TlsError {
 }
 
 /// The TLS side of a connection, offering HTTP/2 and HTTP/1.1.
-pub(crate) fn client_config(trust: Trust, identity: Option<Identity>) -> Result<ClientConfig, TlsError> {
+pub(crate) fn client_config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Setup)?;
     let builder = match trust {
-        Trust::Bundle(pem) => builder.with_root_certificates(roots(&pem).map_err(|what| TlsError::Authority { what })?),
-        Trust::System => builder.with_native_roots().map_err(TlsError::System)?,
-        Trust::File(path) => {
-            let make = {
-                let provider = provider.clone();
-                move |contents: &[Vec<u8>]| verifier(&contents.concat(), provider.clone())
-            };
-            let verifier = FileTrust { verifier: Reread::open(vec![path], make)? };
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        Trust::Bundle(pem) => {
+            let wrong = |what| pem.wrong(what, |what| TlsError::Authority { what });
+            builder.with_root_certificates(roots(&pem.text).map_err(wrong)?)
         }
+        Trust::System => builder.with_native_roots().map_err(TlsError::System)?,
         Trust::Anyone => {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyone { provider: provider.clone() }))
         }
     };
     let mut config = match identity {
         None => builder.with_no_client_auth(),
-        Some(Identity::Inline { certificate, key }) => {
-            let key = certified(&certificate, &key, &provider).map_err(|what| TlsError::Identity { what })?;
-            builder.with_client_cert_resolver(Arc::new(InlineIdentity { key: Arc::new(key) }))
-        }
-        Some(Identity::Files { certificate, key }) => {
-            let make = move |contents: &[Vec<u8>]| match contents {
-                [certificate, key] => certified(certificate, key, &provider).map(Arc::new),
-                _ => Err("it takes a certificate and a key".to_owned()),
-            };
-            let identity = FileIdentity { key: Reread::open(vec![certificate, key], make)? };
-            builder.with_client_cert_resolver(Arc::new(identity))
+        Some(Identity { certificate, key }) => {
+            let wrong = |what| certificate.wrong(what, |what| TlsError::Identity { what });
+            let key = certified(&certificate.text, &key.text, &provider).map_err(wrong)?;
+            builder.with_client_cert_resolver(Arc::new(OurIdentity { key: Arc::new(key) }))
         }
     };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -111,10 +114,6 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
         roots.add(certificate).map_err(|why| format!("it holds a certificate that cannot be used ({why})"))?;
     }
     Ok(roots)
-}
-
-fn verifier(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots(pem)?), provider).build().map_err(|why| why.to_string())
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -133,73 +132,17 @@ fn certified(certificate: &[u8], key: &[u8], provider: &CryptoProvider) -> Resul
 }
 
 #[derive(Debug)]
-struct InlineIdentity {
+struct OurIdentity {
     key: Arc<CertifiedKey>,
 }
 
-impl ResolvesClientCert for InlineIdentity {
+impl ResolvesClientCert for OurIdentity {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         Some(self.key.clone())
     }
 
     fn has_certs(&self) -> bool {
         true
-    }
-}
-
-#[derive(Debug)]
-struct FileIdentity {
-    key: Reread<Arc<CertifiedKey>>,
-}
-
-impl ResolvesClientCert for FileIdentity {
-    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some((*self.key.current()).clone())
-    }
-
-    fn has_certs(&self) -> bool {
-        true
-    }
-}
-
-#[derive(Debug)]
-struct FileTrust {
-    verifier: Reread<Arc<WebPkiServerVerifier>>,
-}
-
-impl ServerCertVerifier for FileTrust {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let verifier = self.verifier.current();
-        verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verifier.current().verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verifier.current().verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.current().supported_verify_schemes()
     }
 }
 

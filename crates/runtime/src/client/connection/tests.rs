@@ -179,7 +179,7 @@ fn a_token_file_wins_over_a_token_beside_it_and_is_found_next_to_the_kubeconfig(
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("token"), "renewed\n").unwrap();
     let connection = load(dir.path(), &GOOD.replace("token: hunter2", "token: hunter2, tokenFile: token")).unwrap();
-    assert_eq!(connection.token_file(), Some(&dir.path().join("token")));
+    assert_eq!(connection.token_file(), Some(dir.path().join("token")));
 }
 
 #[test]

@@ -21,6 +21,7 @@ struct Fake {
     protocol: Protocol,
     streams_allowed: u32,
     refuse: Arc<Mutex<bool>>,
+    era: Arc<Mutex<u64>>,
     seen: Arc<Mutex<Vec<Seen>>>,
     tasks: Tasks,
 }
@@ -55,7 +56,14 @@ impl Drop for Open {
 
 impl Fake {
     fn speaking(protocol: Protocol) -> Self {
-        Self { protocol, streams_allowed: 100, refuse: Arc::default(), seen: Arc::default(), tasks: Tasks::new() }
+        Self {
+            protocol,
+            streams_allowed: 100,
+            refuse: Arc::default(),
+            era: Arc::default(),
+            seen: Arc::default(),
+            tasks: Tasks::new(),
+        }
     }
 
     fn connections(&self) -> usize {
@@ -100,6 +108,10 @@ async fn serve(
 }
 
 impl Dial for Fake {
+    fn era(&self) -> u64 {
+        *self.era.lock()
+    }
+
     fn dial(&self) -> BoxFuture<'static, Result<Dialed, DialError>> {
         let fake = self.clone();
         Box::pin(async move {
@@ -292,6 +304,43 @@ async fn http1_carries_one_exchange_at_a_time_and_is_used_again() {
     assert_eq!(fake.connections(), 8);
     assert!(fake.most_streams().iter().all(|most| *most <= 1));
     drop(watches);
+}
+
+#[rstest::rstest]
+#[case(Protocol::Http1)]
+#[case(Protocol::Http2)]
+#[tokio::test(start_paused = true)]
+async fn no_request_rides_on_older_credentials_and_open_watches_stay(#[case] protocol: Protocol) {
+    let fake = Fake::speaking(protocol);
+    let lanes = Lanes::new(Arc::new(fake.clone()));
+    let old = watch(&lanes).await;
+    call(&lanes).await.unwrap();
+    assert_eq!(fake.connections(), 2);
+    *fake.era.lock() += 1;
+    call(&lanes).await.unwrap();
+    call(&lanes).await.unwrap();
+    let new = watch(&lanes).await;
+    assert_eq!(fake.connections(), 4, "one for calls and one for watches, both new");
+    settle().await;
+    assert_eq!((fake.open_connections(), fake.streams_now()), (3, 2), "the old one for calls had nothing to stay for");
+    drop(old);
+    settle().await;
+    assert_eq!((fake.open_connections(), fake.streams_now()), (2, 1));
+    drop(new);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_connection_that_is_out_of_date_when_it_opens_gets_another() {
+    let fake = Fake::speaking(Protocol::Http2);
+    let lanes = Lanes::new(Arc::new(fake.clone()));
+    let renewed = async {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        *fake.era.lock() += 1;
+        call(&lanes).await.unwrap();
+    };
+    let (early, ()) = tokio::join!(call(&lanes), renewed);
+    early.unwrap();
+    assert_eq!(fake.connections(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! The client stack over real sockets: TLS, HTTP/2, lanes, deadlines, credentials that change.
 
 mod in_memory;
+mod rotation;
 mod server;
 
 use std::path::PathBuf;

@@ -2,12 +2,12 @@
 //!
 //! The API server in memory is the better liar about Kubernetes; this one knows about sockets.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use bytes::Bytes;
 use http::{Request, Response, Version};
@@ -27,6 +27,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
@@ -54,6 +55,10 @@ pub(crate) struct Seen {
     pub(crate) watches: usize,
     pub(crate) calls: usize,
     pub(crate) version: Option<Version>,
+    /// The client's certificate, if it showed one.
+    pub(crate) certificate: Option<Vec<u8>>,
+    /// The tokens that came over it.
+    pub(crate) tokens: BTreeSet<String>,
 }
 
 pub(crate) struct Server {
@@ -62,6 +67,9 @@ pub(crate) struct Server {
     pub(crate) authority: Arc<Authority>,
     pub(crate) token: Arc<Mutex<Option<String>>>,
     seen: Arc<Mutex<Vec<Seen>>>,
+    behaviour: Behaviour,
+    acceptor: Arc<Mutex<TlsAcceptor>>,
+    news: watch::Sender<u64>,
     _tasks: tokio_util::sync::DropGuard,
 }
 
@@ -81,14 +89,15 @@ pub(crate) fn issued_by(authority: &Authority, name: &str) -> (String, String) {
 impl Server {
     pub(crate) async fn start(behaviour: Behaviour) -> Self {
         let authority = Arc::new(authority());
-        let acceptor = TlsAcceptor::from(Arc::new(tls(&authority, &behaviour)));
+        let acceptor = Arc::new(Mutex::new(tls(&authority, &authority, &behaviour)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
-        let token = Arc::new(Mutex::new(behaviour.token));
+        let token = Arc::new(Mutex::new(behaviour.token.clone()));
+        let (news, heard) = watch::channel(0);
         let tasks = Tasks::new();
         let stopping = tasks.stopping();
-        let (connections, log, expected) = (tasks.clone(), seen.clone(), token.clone());
+        let (connections, log, expected, door) = (tasks.clone(), seen.clone(), token.clone(), acceptor.clone());
         tasks.spawn("accept", async move {
             loop {
                 let (tcp, _) = tokio::select! {
@@ -97,22 +106,36 @@ impl Server {
                     accepted = listener.accept() => accepted.unwrap(),
                 };
                 let (acceptor, log, expected, stopping) =
-                    (acceptor.clone(), log.clone(), expected.clone(), stopping.clone());
+                    (door.lock().clone(), log.clone(), expected.clone(), stopping.clone());
+                let heard = heard.clone();
                 connections.spawn("connection", async move {
                     let Ok(stream) = acceptor.accept(tcp).await else { return };
                     let index = {
                         let mut log = log.lock();
-                        log.push(Seen::default());
+                        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                        log.push(Seen { certificate: shown.map(|shown| shown.to_vec()), ..Seen::default() });
                         log.len() - 1
                     };
-                    let service = service_fn(move |request| answer(log.clone(), index, expected.clone(), request));
+                    let service =
+                        service_fn(move |request| answer(log.clone(), index, expected.clone(), heard.clone(), request));
                     let server = auto::Builder::new(TokioExecutor::new());
                     let serving = server.serve_connection(TokioIo::new(stream), service);
                     tokio::select! { biased; () = stopping.cancelled() => {} _ = serving => {} }
                 });
             }
         });
-        Self { address, dir: tempfile::tempdir().unwrap(), authority, token, seen, _tasks: tasks.stop_on_drop() }
+        let dir = tempfile::tempdir().unwrap();
+        Self { address, dir, authority, token, seen, behaviour, acceptor, news, _tasks: tasks.stop_on_drop() }
+    }
+
+    /// Shows a certificate of this authority from now on. Connections that are open stay.
+    pub(crate) fn be_certified_by(&self, authority: &Authority) {
+        *self.acceptor.lock() = tls(authority, &self.authority, &self.behaviour);
+    }
+
+    /// Sends every open watch one more event.
+    pub(crate) fn tell_the_news(&self) {
+        self.news.send_modify(|version| *version += 1);
     }
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
@@ -154,14 +177,14 @@ pub(crate) fn connection(kubeconfig: &Path) -> Connection {
     Connection::load(&Source::Kubeconfig { path: kubeconfig.to_owned(), flag: "--kubeconfig".to_owned() }).unwrap()
 }
 
-fn tls(authority: &Authority, behaviour: &Behaviour) -> ServerConfig {
+fn tls(authority: &Authority, of_clients: &Authority, behaviour: &Behaviour) -> TlsAcceptor {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().signed_by(&key, authority).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
     let builder = if behaviour.wants_certificate {
         let mut roots = RootCertStore::empty();
-        roots.add(authority.der().clone()).unwrap();
+        roots.add(of_clients.der().clone()).unwrap();
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
         builder.with_client_cert_verifier(verifier)
     } else {
@@ -170,7 +193,7 @@ fn tls(authority: &Authority, behaviour: &Behaviour) -> ServerConfig {
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let mut config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
     config.alpn_protocols = behaviour.protocols.iter().map(|protocol| protocol.to_vec()).collect();
-    config
+    TlsAcceptor::from(Arc::new(config))
 }
 
 /// Counts one stream while it lives.
@@ -191,9 +214,10 @@ async fn answer(
     log: Arc<Mutex<Vec<Seen>>>,
     index: usize,
     token: Arc<Mutex<Option<String>>>,
+    news: watch::Receiver<u64>,
     request: Request<Incoming>,
 ) -> Result<Answer, Infallible> {
-    let watch = request.uri().query().unwrap_or_default().contains("watch=true");
+    let is_watch = request.uri().query().unwrap_or_default().contains("watch=true");
     let stream = Stream { log: log.clone(), index };
     {
         let mut log = log.lock();
@@ -201,9 +225,10 @@ async fn answer(
         seen.now += 1;
         seen.most = seen.most.max(seen.now);
         seen.version = Some(request.version());
-        if watch { seen.watches += 1 } else { seen.calls += 1 }
+        if is_watch { seen.watches += 1 } else { seen.calls += 1 }
     }
     let presented = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+    log.lock()[index].tokens.extend(presented.map(str::to_owned));
     let accepted = token.lock().as_ref().is_none_or(|token| presented == Some(&format!("Bearer {token}")));
     if !accepted {
         let status =
@@ -213,16 +238,20 @@ async fn answer(
     if request.uri().path().ends_with("/hang") {
         std::future::pending::<()>().await;
     }
-    if watch {
-        let event =
-            r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"1"}}}"#;
-        let mut first = Some(Frame::data(Bytes::from(format!("{event}\n"))));
-        let quiet = futures::stream::poll_fn(move |_| {
-            let _held = &stream;
-            first.take().map_or(Poll::Pending, |frame| Poll::Ready(Some(Ok::<_, Infallible>(frame))))
+    if is_watch {
+        // One event at once, then one whenever there is news.
+        let events = futures::stream::unfold((stream, news, true), |(stream, mut news, first)| async move {
+            if !first && news.changed().await.is_err() {
+                return None;
+            }
+            let version = *news.borrow_and_update();
+            let event = format!(
+                r#"{{"type":"BOOKMARK","object":{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}}}}}}"#
+            );
+            Some((Ok::<_, Infallible>(Frame::data(Bytes::from(format!("{event}\n")))), (stream, news, false)))
         });
-        let quiet: Pin<Box<dyn futures::Stream<Item = _> + Send>> = Box::pin(quiet);
-        return Ok(Response::new(StreamBody::new(quiet).boxed_unsync()));
+        let events: Pin<Box<dyn futures::Stream<Item = _> + Send>> = Box::pin(events);
+        return Ok(Response::new(StreamBody::new(events).boxed_unsync()));
     }
     let object = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"ns"}}"#;
     Ok(Response::new(Full::from(object).boxed_unsync()))
