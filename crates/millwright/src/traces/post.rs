@@ -1,7 +1,7 @@
 //! One request to the collector: OTLP over HTTP, in binary form.
 
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
@@ -12,6 +12,7 @@ use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use parking_lot::RwLock;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -38,18 +39,45 @@ pub(super) enum Refusal {
 
 /// The collector at the end of a URL.
 pub(super) struct Collector {
-    client: Client<HttpsConnector<HttpConnector>, Full<hyper::body::Bytes>>,
+    client: RwLock<Connections>,
     uri: Uri,
+    authority: Option<PathBuf>,
 }
+
+type Connections = Client<HttpsConnector<HttpConnector>, Full<hyper::body::Bytes>>;
 
 impl Collector {
     /// Reads the flags; connects with the first request.
     pub(super) fn new(endpoint: &str, authority: Option<&Path>) -> anyhow::Result<Self> {
         let uri = uri(endpoint)?;
-        let tls = tls(&uri, authority)?;
-        let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
-        Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), uri })
+        ensure!(
+            authority.is_none() || uri.scheme_str() == Some("https"),
+            "--tracing-ca-file is of no use to {endpoint}, which has no certificate: write https://, or leave it out"
+        );
+        let client = RwLock::new(connections(&uri, authority)?);
+        Ok(Self { client, uri, authority: authority.map(Path::to_owned) })
     }
+
+    /// Says why nothing was sent. A certificate that nobody vouches for may have a new authority, whose file has changed since it was read.
+    fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> Refusal {
+        if !is_about_certificates(error) {
+            return Refusal::Later(chain(error));
+        }
+        let told = match connections(&self.uri, self.authority.as_deref()) {
+            Ok(fresh) => {
+                *self.client.write() = fresh;
+                format!("{}; is --tracing-ca-file the authority that issued its certificate?", chain(error))
+            }
+            Err(unreadable) => format!("{}; {unreadable:#}", chain(error)),
+        };
+        Refusal::Later(told)
+    }
+}
+
+fn connections(uri: &Uri, authority: Option<&Path>) -> anyhow::Result<Connections> {
+    let tls = tls(uri, authority)?;
+    let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+    Ok(Client::builder(TokioExecutor::new()).build(connector))
 }
 
 /// The path that collectors listen on is added unless one is given.
@@ -109,7 +137,8 @@ impl Post for Collector {
             .header(CONTENT_TYPE, "application/x-protobuf")
             .body(Full::from(body))
             .map_err(|error| Refusal::Never(error.to_string()))?;
-        let answer = self.client.request(request).await.map_err(|error| Refusal::Later(chain(&error)))?;
+        let client = self.client.read().clone();
+        let answer = client.request(request).await.map_err(|error| self.unreachable(&error))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER).collect().await;
         match status {
@@ -121,6 +150,22 @@ impl Post for Collector {
             status => Err(Refusal::Never(format!("the collector answered {status}"))),
         }
     }
+}
+
+/// Whether the collector showed a certificate that we do not believe.
+fn is_about_certificates(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(why) = cause {
+        if matches!(why.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))) {
+            return true;
+        }
+        // An error of input and output does not name what it wraps as its source.
+        cause = match why.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => why.source(),
+        };
+    }
+    false
 }
 
 /// An error with all its causes: the outermost only says that something failed.

@@ -26,10 +26,14 @@ use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::{Clock, Metrics, Tasks};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use virtual_cloud::{Config, Fault, Script, VirtualCloud};
 
 use crate::program::{Program, run, text};
+
+mod tls;
 
 const MACHINES: &str = "machines.machine.sapcloud.io";
 
@@ -41,7 +45,8 @@ struct Collector {
 }
 
 impl Collector {
-    async fn open(&self, tasks: &Tasks) -> SocketAddr {
+    /// Begins to listen, with TLS if there is any.
+    async fn open(&self, tasks: &Tasks, tls: Option<TlsAcceptor>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, collector, group) = (listener.local_addr().unwrap(), self.clone(), tasks.clone());
         let stopping = tasks.stopping();
@@ -51,22 +56,37 @@ impl Collector {
                     () = stopping.cancelled() => return,
                     accepted = listener.accept() => accepted.unwrap().0,
                 };
-                let (collector, stopping) = (collector.clone(), stopping.clone());
+                let (collector, stopping, tls) = (collector.clone(), stopping.clone(), tls.clone());
                 group.spawn("caller", async move {
-                    let answer = service_fn(move |request| {
-                        let collector = collector.clone();
-                        async move { Ok::<_, Infallible>(collector.take(request).await) }
-                    });
-                    let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                    let serving = builder.serve_connection(TokioIo::new(stream), answer);
+                    let serving = async {
+                        match tls {
+                            None => collector.hear(stream).await,
+                            // Whoever does not trust us hangs up.
+                            Some(tls) => {
+                                if let Ok(stream) = tls.accept(stream).await {
+                                    collector.hear(stream).await;
+                                }
+                            }
+                        }
+                    };
                     tokio::select! {
                         () = stopping.cancelled() => {}
-                        _ = serving => {}
+                        () = serving => {}
                     }
                 });
             }
         });
         address
+    }
+
+    async fn hear(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let collector = self.clone();
+        let answer = service_fn(move |request| {
+            let collector = collector.clone();
+            async move { Ok::<_, Infallible>(collector.take(request).await) }
+        });
+        let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+        let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
     }
 
     async fn take(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
@@ -100,7 +120,7 @@ struct World {
     server: Server,
     cloud: VirtualCloud,
     collector: Collector,
-    address: SocketAddr,
+    endpoint: String,
     tasks: Tasks,
     folder: TempDir,
     _running: Running,
@@ -108,6 +128,10 @@ struct World {
 
 impl World {
     async fn new() -> Self {
+        Self::with(None).await
+    }
+
+    async fn with(tls: Option<TlsAcceptor>) -> Self {
         let (clock, folder, tasks) = (Clock::system(), TempDir::new().unwrap(), Tasks::new());
         let now = Arc::new(move || clock.now());
         let server = Server::new(Options::new(now.clone(), 1));
@@ -136,14 +160,15 @@ impl World {
         let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
         running.write_kubeconfig(folder.path().join("kubeconfig")).unwrap();
         let collector = Collector::default();
-        let address = collector.open(&tasks).await;
-        Self { server, cloud, collector, address, tasks, folder, _running: running }
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let endpoint = format!("{scheme}://{}", collector.open(&tasks, tls).await);
+        Self { server, cloud, collector, endpoint, tasks, folder, _running: running }
     }
 
     fn controller(&self, more: &[&str]) -> Program {
         let path = |name: &str| self.folder.path().join(name).to_string_lossy().into_owned();
         let (driver, kubeconfig) = (format!("unix:{}", path("driver.sock")), path("kubeconfig"));
-        let traces = format!("--tracing-endpoint=http://{}", self.address);
+        let traces = format!("--tracing-endpoint={}", self.endpoint);
         let mut line =
             vec!["run", "--leader-elect=false", "--driver-endpoint", &driver, "--target-kubeconfig", &kubeconfig];
         line.push(&traces);

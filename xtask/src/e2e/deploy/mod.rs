@@ -5,12 +5,14 @@
 
 #[cfg(test)]
 mod alerts;
+mod collector;
 mod corpus;
 mod flows;
 mod keepsakes;
 mod pods;
 mod pool;
 mod template;
+mod traces;
 mod web;
 
 use std::time::Duration;
@@ -32,8 +34,9 @@ const NAMESPACE: &str = "millwright-system";
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What is applied, in this order. Bindings of policies come later, one mode after the other.
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 8] = [
     "deploy/examples/one-process",
+    "deploy/examples/traced",
     "deploy/examples/separate-target",
     "deploy/examples/two-processes",
     "deploy/flowcontrol",
@@ -52,8 +55,9 @@ pub(super) async fn run_programs(binaries: Binaries) -> anyhow::Result<Report> {
     outcome.map(|()| report)
 }
 
-/// Applies all of it, and holds policies and flows to what they promise.
+/// Applies all of it, holds policies and flows to what they promise, and follows a machine's life from outside.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
+    cargo(&["build", "--quiet", "--package", "millwright"])?;
     let mut report = Report::of("deploy");
     let plane = ControlPlane::start(without_pods(&binaries)).await?;
     let outcome = play(&plane, &binaries, &mut report).await;
@@ -80,6 +84,13 @@ async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) ->
     let let_go = keepsakes::let_go(&proxy);
     report.case("what was unusable before can be marked, scaled, reported on and deleted", let_go).await;
     report.case("our leases, Events and machines have flows of their own", flows::assigned(&proxy)).await;
+    let traced = traces::received(plane);
+    report
+        .case(
+            "a process of the traced example tells a collector each machine's life, whole and without secrets",
+            traced,
+        )
+        .await;
     Ok(())
 }
 

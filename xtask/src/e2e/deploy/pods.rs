@@ -14,7 +14,7 @@ use control_plane::guard::{Guarded, tail};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::template::{Container, Place, PodTemplate};
+use super::template::{Container, Place, PodTemplate, Source};
 use super::{kubectl, web};
 
 /// Long enough for a machine that is five times slower than ours.
@@ -50,14 +50,18 @@ impl PodTemplate {
         Ok(Pod { name: self.name.clone(), processes })
     }
 
-    /// Makes the volumes, with the files of Secrets in them.
+    /// Makes the volumes, with the files of Secrets and ConfigMaps in them.
     fn mount(&self, cluster: &ControlPlane, place: &Place) -> anyhow::Result<()> {
         for container in &self.containers {
             for volume in container.mounts.values() {
                 fs::create_dir_all(place.folder.join(volume))?;
-                for file in self.secrets.iter().filter(|file| file.volume == *volume) {
-                    let template = format!("--template={{{{index .data {:?} | base64decode}}}}", file.key);
-                    let question = ["get", "secret", &file.secret, "--namespace", &self.namespace, &template];
+                for file in self.files.iter().filter(|file| file.volume == *volume) {
+                    let (kind, decode) = match file.source {
+                        Source::Secret => ("secret", " | base64decode"),
+                        Source::ConfigMap => ("configmap", ""),
+                    };
+                    let template = format!("--template={{{{index .data {:?}{decode}}}}}", file.key);
+                    let question = ["get", kind, &file.object, "--namespace", &self.namespace, &template];
                     // What lies elsewhere here is called so in files, too.
                     let content = container.translated(&kubectl(cluster, &question)?, place);
                     fs::write(place.folder.join(volume).join(&file.file), content)?;

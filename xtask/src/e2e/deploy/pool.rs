@@ -8,10 +8,13 @@ use serde_json::{Value, json};
 
 use super::pods::{Cast, Pod, kubeconfig};
 use super::template::PodTemplate;
-use super::{NAMESPACE, apply, kubectl, until, without_pods};
+use super::{NAMESPACE, apply, kubectl, list, until, without_pods};
 use crate::workspace::root;
 
 const GROUP: &str = "machine.sapcloud.io/v1alpha1";
+/// What is in the Secret of the class, as it is and in the API server's form. Nobody may tell it to anybody.
+pub(super) const CANARIES: [&str; 4] =
+    ["canary-in-the-user-data", "canary-of-the-class", "Y2FuYXJ5LWluLXRoZS11c2VyLWRhdG", "Y2FuYXJ5LW9mLXRoZS1jbGFzc"];
 
 /// In how many processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,11 @@ impl Form {
 pub(super) async fn lives(plane: &ControlPlane, form: Form) -> anyhow::Result<()> {
     // Both forms bind the same roles, each to its own accounts.
     apply(plane, form.example())?;
+    lives_and_tells(plane, form).await.map(drop)
+}
+
+/// The same by whatever was applied last. Gives back the machines as they were while they ran.
+pub(super) async fn lives_and_tells(plane: &ControlPlane, form: Form) -> anyhow::Result<Vec<Value>> {
     play(plane, plane, form, &Cast { millwright: program()?, joins: None }).await
 }
 
@@ -50,7 +58,7 @@ pub(super) async fn lives_elsewhere(plane: &ControlPlane, binaries: &Binaries) -
         apply(plane, "deploy/examples/separate-target")?;
         hand_over(plane, &target)?;
         let cast = Cast { millwright: program()?, joins: Some(target.kubeconfig_path()) };
-        play(plane, &target, Form::TwoProcesses, &cast).await
+        play(plane, &target, Form::TwoProcesses, &cast).await.map(drop)
     };
     let outcome = outcome.await;
     target.stop().await?;
@@ -76,7 +84,7 @@ fn hand_over(plane: &ControlPlane, target: &ControlPlane) -> anyhow::Result<()> 
     Ok(())
 }
 
-async fn play(plane: &ControlPlane, target: &ControlPlane, form: Form, cast: &Cast) -> anyhow::Result<()> {
+async fn play(plane: &ControlPlane, target: &ControlPlane, form: Form, cast: &Cast) -> anyhow::Result<Vec<Value>> {
     let mut pods = Vec::new();
     for name in form.deployments() {
         let deployment = kubectl(plane, &["get", "deployment", name, "--namespace", NAMESPACE, "--output=json"])?;
@@ -88,7 +96,7 @@ async fn play(plane: &ControlPlane, target: &ControlPlane, form: Form, cast: &Ca
     let outcome = come_and_go(plane, target).await;
     let said: String = pods.iter().map(Pod::said).collect();
     let end = || said.lines().rev().take(8).collect::<Vec<_>>().join("\n");
-    outcome.with_context(|| format!("the end of the logs, backwards: {}", end()))?;
+    let machines = outcome.with_context(|| format!("the end of the logs, backwards: {}", end()))?;
     let refusals: Vec<&str> = said.lines().filter(|line| line.contains("forbidden")).take(5).collect();
     ensure!(refusals.is_empty(), "the shipped roles do not allow all that is needed: {}", refusals.join("\n"));
     let mut metrics = String::new();
@@ -101,10 +109,10 @@ async fn play(plane: &ControlPlane, target: &ControlPlane, form: Form, cast: &Ca
     for pod in pods {
         pod.terminate().await?;
     }
-    Ok(())
+    Ok(machines)
 }
 
-async fn come_and_go(plane: &ControlPlane, target: &ControlPlane) -> anyhow::Result<()> {
+async fn come_and_go(plane: &ControlPlane, target: &ControlPlane) -> anyhow::Result<Vec<Value>> {
     pool().iter().try_for_each(|object| submit(plane, object))?;
     let machines = ["get", "machines", "--namespace", NAMESPACE, "--output=json"];
     let nodes = ["get", "nodes", "--output=json"];
@@ -112,9 +120,11 @@ async fn come_and_go(plane: &ControlPlane, target: &ControlPlane) -> anyhow::Res
         |machine: &Value| machine.pointer("/status/currentStatus/phase").and_then(Value::as_str) == Some("Running");
     until(plane, "two machines run", &machines, |all| all.len() == 2 && all.iter().all(runs)).await?;
     until(target, "their nodes are there", &nodes, |all| all.len() == 2).await?;
+    let ran = list(plane, &machines)?;
     kubectl(plane, &["delete", "machinedeployment", "pool", "--namespace", NAMESPACE, "--timeout=120s"])?;
     until(plane, "all machines are gone", &machines, <[Value]>::is_empty).await?;
-    until(target, "all nodes are gone", &nodes, <[Value]>::is_empty).await
+    until(target, "all nodes are gone", &nodes, <[Value]>::is_empty).await?;
+    Ok(ran)
 }
 
 fn submit(plane: &ControlPlane, object: &Value) -> anyhow::Result<()> {
@@ -125,7 +135,8 @@ fn submit(plane: &ControlPlane, object: &Value) -> anyhow::Result<()> {
 
 fn pool() -> [Value; 3] {
     let metadata = |name: &str| json!({ "name": name, "namespace": NAMESPACE });
-    let user_data = json!({ "userData": "#cloud-config" });
+    let user_data =
+        json!({ "userData": "canary-in-the-user-data <<BOOTSTRAP_TOKEN>>", "password": "canary-of-the-class" });
     [
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata("cloud"), "stringData": user_data }),
         json!({

@@ -15,17 +15,25 @@ pub(super) struct PodTemplate {
     pub(super) namespace: String,
     pub(super) account: String,
     pub(super) containers: Vec<Container>,
-    /// Files of Secrets, by the volume they are in.
-    pub(super) secrets: Vec<SecretFile>,
+    /// Files that come from objects of the cluster.
+    pub(super) files: Vec<MountedFile>,
 }
 
-/// A key of a Secret that a pod sees as a file.
+/// A key of an object that a pod sees as a file.
 #[derive(Debug)]
-pub(super) struct SecretFile {
+pub(super) struct MountedFile {
     pub(super) volume: String,
-    pub(super) secret: String,
+    pub(super) source: Source,
+    pub(super) object: String,
     pub(super) key: String,
     pub(super) file: String,
+}
+
+/// What kind of object a file comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Secret,
+    ConfigMap,
 }
 
 /// One container.
@@ -73,18 +81,22 @@ impl PodTemplate {
         let (name, namespace) = (required("/metadata/name")?, required("/metadata/namespace")?);
         let containers = list(deployment, "/spec/template/spec/containers");
         let containers = containers.map(|one| Container::of(one, &namespace)).collect();
-        let mut secrets = Vec::new();
+        let mut files = Vec::new();
         for volume in list(deployment, "/spec/template/spec/volumes") {
-            for secret in list(volume, "/projected/sources").filter_map(|source| source.get("secret")) {
-                secrets.extend(list(secret, "/items").map(|item| SecretFile {
-                    volume: text(volume, "name"),
-                    secret: text(secret, "name"),
-                    key: text(item, "key"),
-                    file: text(item, "path"),
-                }));
+            for projected in list(volume, "/projected/sources") {
+                for (field, source) in [("secret", Source::Secret), ("configMap", Source::ConfigMap)] {
+                    let Some(object) = projected.get(field) else { continue };
+                    files.extend(list(object, "/items").map(|item| MountedFile {
+                        volume: text(volume, "name"),
+                        source,
+                        object: text(object, "name"),
+                        key: text(item, "key"),
+                        file: text(item, "path"),
+                    }));
+                }
             }
         }
-        Ok(Self { account: required("/spec/template/spec/serviceAccountName")?, name, namespace, containers, secrets })
+        Ok(Self { account: required("/spec/template/spec/serviceAccountName")?, name, namespace, containers, files })
     }
 }
 

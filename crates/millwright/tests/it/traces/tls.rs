@@ -1,0 +1,123 @@
+//! A collector behind TLS: whom we believe, whom we do not, and what that must never cost.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rstest::rstest;
+use tempfile::TempDir;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use super::{World, attribute, page};
+use crate::program::{run, text};
+
+/// Somebody who issues certificates.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// What a server on loopback needs.
+    fn server(&self) -> TlsAcceptor {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = vec![SanType::IpAddress([127, 0, 0, 1].into())];
+        let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        TlsAcceptor::from(Arc::new(config.with_single_cert(vec![certificate], key).unwrap()))
+    }
+}
+
+fn phase(world: &World, name: &str) -> String {
+    let machine = world.machine(name).unwrap_or_default();
+    machine["status"]["currentStatus"]["phase"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn traces_go_to_a_collector_whose_authority_is_named_and_to_nobody_else() {
+    let (ours, other) = (Authority::new(), Authority::new());
+    let world = World::with(Some(ours.server())).await;
+    let file: PathBuf = world.folder.path().join("ca.crt");
+    fs::write(&file, &other.pem).unwrap();
+    let mut controller = world.controller(&["--tracing-ca-file", file.to_str().unwrap(), "-v=2"]);
+    let port = {
+        let line = controller.says(&["FLAG: --port="]);
+        line.split("--port=").nth(1).unwrap().chars().filter(char::is_ascii_digit).collect::<String>()
+    };
+
+    world.create("m-1");
+    world.until("it runs", |w| phase(w, "m-1") == "Running").await;
+    world.delete("m-1").await;
+    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    let told = controller.says(&["traces are lost", "machines are not affected"]);
+    assert!(told.contains("invalid peer certificate") && told.contains("--tracing-ca-file"), "{told}");
+    let dropped = "millwright_traces_dropped_total{reason=\"refused\"} ";
+    let metrics = page(&port, "/metrics");
+    let count = metrics.lines().find_map(|line| line.strip_prefix(dropped)?.parse::<f64>().ok());
+    assert!(count.is_some_and(|count| count > 0.0), "{count:?}");
+    assert!(world.collector.spans.lock().unwrap().is_empty(), "whom we do not believe is told nothing");
+
+    // An authority that is renewed is mounted over the old one.
+    fs::write(&file, &ours.pem).unwrap();
+    world.create("m-2");
+    controller.says(&["the collector takes traces again"]);
+    world
+        .until("its creation is told", |w| {
+            w.collector.named("create machine").iter().any(|span| attribute(span, "millwright.machine") == "m-2")
+        })
+        .await;
+    assert!(controller.terminate().success());
+    world.tasks.shut_down(std::time::Duration::from_secs(5)).await;
+}
+
+#[rstest]
+#[case("missing", None, "failed to read --tracing-ca-file")]
+#[case("empty", Some(String::new()), "holds no certificate")]
+#[case("key", Some(KeyPair::generate().unwrap().serialize_pem()), "holds no certificate")]
+#[case("broken", Some(broken()), "--tracing-ca-file")]
+fn an_authority_that_cannot_be_read_ends_the_start_and_names_the_flag_and_the_file(
+    #[case] name: &str,
+    #[case] content: Option<String>,
+    #[case] words: &str,
+) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join(name);
+    if let Some(content) = content {
+        fs::write(&path, content).unwrap();
+    }
+    let authority = format!("--tracing-ca-file={}", path.display());
+    let output = run(&["run", "--target-kubeconfig=/no/such", "--tracing-endpoint=https://collector", &authority]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(words) && said.contains(&path.display().to_string()), "{said}");
+}
+
+/// PEM around something that is no certificate.
+fn broken() -> String {
+    "-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----\n".to_owned()
+}
+
+#[test]
+fn an_authority_without_a_collector_that_has_a_certificate_is_told_with_its_fix() {
+    let alone = run(&["run", "--tracing-ca-file=/no/such"]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(text(&alone.stderr).contains("--tracing-endpoint"), "{}", text(&alone.stderr));
+    let plain = run(&["run", "--tracing-endpoint=http://collector:4318", "--tracing-ca-file=/no/such"]);
+    assert_eq!(plain.status.code(), Some(1));
+    assert!(text(&plain.stderr).contains("write https://"), "{}", text(&plain.stderr));
+}

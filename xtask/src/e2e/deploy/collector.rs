@@ -1,0 +1,147 @@
+//! An OTLP endpoint of the test: takes spans over TLS, as a collector does, and keeps them with every byte they came in.
+//!
+//! The messages are read with the types of the protocol's owners, so that a mistake in ours is not made twice. The HTTP around them is
+//! written by hand: one kind of request, with a length.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, ensure};
+use control_plane::authority::{Authority, Identity};
+use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// A collector with a certificate of an authority of its own. It ends with this value.
+pub(super) struct Collector {
+    address: SocketAddr,
+    authority: String,
+    received: Arc<Mutex<Received>>,
+    _open: oneshot::Sender<()>,
+}
+
+/// What came in.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Received {
+    pub(super) spans: Vec<Span>,
+    /// Who sent them, one for each request.
+    pub(super) senders: Vec<Vec<KeyValue>>,
+    /// All bodies, as they came.
+    pub(super) bytes: Vec<u8>,
+    /// Requests that no collector would have understood.
+    pub(super) strange: Vec<String>,
+}
+
+impl Collector {
+    /// On a thread of its own: whoever tests waits for kubectl in between.
+    pub(super) fn open() -> anyhow::Result<Self> {
+        let authority = Authority::new("collectors")?;
+        let tls = TlsAcceptor::from(Arc::new(tls(&authority.server("collector")?)?));
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to open a collector")?;
+        listener.set_nonblocking(true).context("failed to open a collector")?;
+        let address = listener.local_addr().context("failed to open a collector")?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to open a collector")?;
+        let (received, (open, closed)) = (Arc::default(), oneshot::channel());
+        let kept = Arc::clone(&received);
+        std::thread::spawn(move || runtime.block_on(listen(listener, tls, kept, closed)));
+        Ok(Self { address, authority: authority.certificate().to_owned(), received, _open: open })
+    }
+
+    /// What --tracing-endpoint has to say. By name, as everybody writes it.
+    pub(super) fn endpoint(&self) -> String {
+        format!("https://localhost:{}", self.address.port())
+    }
+
+    /// What --tracing-ca-file has to hold.
+    pub(super) fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    pub(super) fn received(&self) -> Received {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn tls(identity: &Identity) -> anyhow::Result<ServerConfig> {
+    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).context("no certificate")?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).context("no key")?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+    builder.with_single_cert(vec![certificate], key).context("failed to set up TLS")
+}
+
+async fn listen(
+    listener: std::net::TcpListener,
+    tls: TlsAcceptor,
+    received: Arc<Mutex<Received>>,
+    mut closed: oneshot::Receiver<()>,
+) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let mut callers = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = &mut closed => return,
+            Ok((caller, _)) = listener.accept() => {
+                let (tls, received) = (tls.clone(), Arc::clone(&received));
+                callers.spawn(async move {
+                    if let Err(error) = hear(caller, &tls, &received).await {
+                        let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
+                        received.strange.push(format!("{error:#}"));
+                    }
+                });
+            }
+            Some(_) = callers.join_next() => {}
+        }
+    }
+}
+
+/// One connection, with as many requests as it likes.
+async fn hear(caller: TcpStream, tls: &TlsAcceptor, received: &Mutex<Received>) -> anyhow::Result<()> {
+    let mut caller = BufReader::new(tls.accept(caller).await.context("no TLS")?);
+    loop {
+        let mut head = Vec::new();
+        loop {
+            let mut line = String::new();
+            // Whoever is killed says no farewell, and that is not strange.
+            let Ok(1..) = caller.read_line(&mut line).await else { return Ok(()) };
+            if line.trim().is_empty() {
+                break;
+            }
+            head.push(line.trim().to_ascii_lowercase());
+        }
+        let header = |name: &str| head.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        ensure!(head.first().is_some_and(|line| line == "post /v1/traces http/1.1"), "{head:?}");
+        ensure!(header("content-type") == Some("application/x-protobuf"), "{head:?}");
+        let length: usize = header("content-length").and_then(|length| length.parse().ok()).context("no length")?;
+        let mut body = vec![0; length];
+        caller.read_exact(&mut body).await?;
+        let request = ExportTraceServiceRequest::decode(body.as_slice()).context("the body is no request")?;
+        {
+            let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
+            received.bytes.extend(body);
+            for resource in request.resource_spans {
+                received.senders.push(resource.resource.map(|sender| sender.attributes).unwrap_or_default());
+                received.spans.extend(resource.scope_spans.into_iter().flat_map(|scope| scope.spans));
+            }
+        }
+        let answer = ExportTraceServiceResponse::default().encode_to_vec();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: {}\r\n\r\n",
+            answer.len()
+        );
+        caller.write_all(head.as_bytes()).await?;
+        caller.write_all(&answer).await?;
+        caller.flush().await?;
+    }
+}

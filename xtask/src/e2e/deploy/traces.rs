@@ -1,0 +1,197 @@
+//! A machine's life as a collector sees it: one trace from its creation until it runs, one from its deletion until it is gone, told by a
+//! process that was started by what `deploy/examples/traced` says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use control_plane::ControlPlane;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::collector::{Collector, Received};
+use super::pool::{self, Form};
+use super::{NAMESPACE, PATIENCE, apply, kubectl};
+
+const EXAMPLE: &str = "deploy/examples/traced";
+
+/// A trace as it must be: its name, how it ends, its stages in their order, and the calls to the cloud with the stages they belong to.
+struct Road {
+    /// The word in the recipe for its id (docs/observability.md).
+    word: &'static str,
+    name: &'static str,
+    outcome: &'static str,
+    stages: &'static [&'static str],
+    calls: &'static [(&'static str, &'static str)],
+}
+
+const ROADS: [Road; 2] = [
+    Road {
+        word: "creation",
+        name: "create machine",
+        outcome: "running",
+        stages: &["ask", "create", "join"],
+        calls: &[("GetMachineStatus", "ask"), ("CreateMachine", "create")],
+    },
+    Road {
+        word: "deletion",
+        name: "delete machine",
+        outcome: "gone",
+        stages: &["drain", "delete VM", "delete node", "remove finalizer"],
+        calls: &[("DeleteMachine", "delete VM")],
+    },
+];
+
+/// Runs the example towards a collector of our own, lets a pool come and go, and reads what was told of it.
+pub(super) async fn received(plane: &ControlPlane) -> anyhow::Result<()> {
+    let collector = Collector::open()?;
+    apply(plane, EXAMPLE)?;
+    // As deploy/tracing and deploy/tracing-ca tell whoever uses them.
+    let authority = format!("--from-literal=ca.crt={}", collector.authority());
+    kubectl(plane, &["create", "configmap", "collector-ca", "--namespace", NAMESPACE, &authority])?;
+    let endpoint = format!("TRACING_ENDPOINT={}", collector.endpoint());
+    kubectl(
+        plane,
+        &["set", "env", "deployment/millwright", "--namespace", NAMESPACE, "--containers=millwright", &endpoint],
+    )?;
+    let machines = pool::lives_and_tells(plane, Form::OneProcess).await?;
+    ensure!(!machines.is_empty(), "nobody lived");
+    let told = all_told(&collector, 2 * machines.len()).await?;
+    ensure!(told.strange.is_empty(), "the collector did not understand {:?}", told.strange);
+    let ours = told.senders.iter().all(|sender| attribute(sender, "service.name").as_deref() == Some("millwright"));
+    ensure!(ours, "somebody sent spans without saying that it is millwright");
+    let mut traces: BTreeMap<String, Vec<&Span>> = BTreeMap::new();
+    for span in &told.spans {
+        traces.entry(hex(&span.trace_id)).or_default().push(span);
+    }
+    for machine in &machines {
+        for road in &ROADS {
+            let id = documented_id(machine, road)?;
+            let spans = traces.remove(&id).with_context(|| format!("there is no trace of the {}", road.word))?;
+            whole(&spans, machine, road)
+                .with_context(|| format!("the trace of the {}: {}", road.word, tell(&spans)))?;
+        }
+    }
+    ensure!(traces.is_empty(), "there are traces of nobody: {:?}", traces.keys());
+    nothing_secret(&told.bytes)
+}
+
+/// Waits until so many lives have ended for the collector, too: spans are sent about a second after they end.
+async fn all_told(collector: &Collector, lives: usize) -> anyhow::Result<Received> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let told = collector.received();
+        let ended = told.spans.iter().filter(|span| span.parent_span_id.is_empty()).count();
+        if ended >= lives {
+            return Ok(told);
+        }
+        let names: Vec<&str> = told.spans.iter().map(|span| span.name.as_str()).collect();
+        ensure!(Instant::now() < deadline, "only {ended} of {lives} lives were told: {names:?}, {:?}", told.strange);
+        sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+/// The way to a machine's trace that docs/observability.md tells everybody.
+fn documented_id(machine: &Value, road: &Road) -> anyhow::Result<String> {
+    let uid = machine.pointer("/metadata/uid").and_then(Value::as_str).context("a machine has no uid")?;
+    let recipe = "printf %s \"$0/$1\" | sha256sum | cut -c-32";
+    let made = Command::new("sh").args(["-c", recipe, uid, road.word]).output().context("failed to start sh")?;
+    Ok(String::from_utf8_lossy(&made.stdout).trim().to_owned())
+}
+
+/// One root, stages on it that follow each other without a gap, and calls on their stages.
+fn whole(spans: &[&Span], machine: &Value, road: &Road) -> anyhow::Result<()> {
+    let roots: Vec<&&Span> = spans.iter().filter(|span| span.parent_span_id.is_empty()).collect();
+    let [root] = roots.as_slice() else { anyhow::bail!("it has {} beginnings", roots.len()) };
+    ensure!(root.name == road.name, "it is called {:?}", root.name);
+    let known = [
+        ("millwright.outcome", Some(road.outcome)),
+        ("millwright.machine", machine.pointer("/metadata/name").and_then(Value::as_str)),
+        ("millwright.machine.uid", machine.pointer("/metadata/uid").and_then(Value::as_str)),
+        ("millwright.provider_id", machine.pointer("/spec/providerID").and_then(Value::as_str)),
+        ("millwright.class", Some("small")),
+        ("millwright.deployment", Some("pool")),
+        ("k8s.namespace.name", Some(NAMESPACE)),
+    ];
+    for (key, value) in known {
+        let found = attribute(&root.attributes, key);
+        ensure!(value.is_some() && found.as_deref() == value, "{key} is {found:?} instead of {value:?}");
+    }
+    let mut stages: Vec<&&Span> = spans.iter().filter(|span| span.parent_span_id == root.span_id).collect();
+    stages.sort_by_key(|stage| stage.start_time_unix_nano);
+    let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
+    ensure!(names == road.stages, "its stages are {names:?}");
+    let (first, last) = (stages.first().context("no stage")?, stages.last().context("no stage")?);
+    ensure!(first.start_time_unix_nano == root.start_time_unix_nano, "its first stage does not begin with it");
+    ensure!(last.end_time_unix_nano == root.end_time_unix_nano, "its last stage does not end with it");
+    let gapless = stages.windows(2).all(|pair| match pair {
+        [before, after] => before.end_time_unix_nano == after.start_time_unix_nano,
+        _ => true,
+    });
+    ensure!(gapless, "its stages do not follow each other");
+    let stage = |id: &[u8]| stages.iter().find(|stage| stage.span_id == id).map(|stage| stage.name.as_str());
+    let calls = spans.iter().filter(|span| !span.parent_span_id.is_empty() && span.parent_span_id != root.span_id);
+    let mut seen = BTreeSet::new();
+    for call in calls {
+        let of = stage(&call.parent_span_id).with_context(|| format!("{} hangs on nothing", call.name))?;
+        ensure!(attribute(&call.attributes, "millwright.code").is_some(), "{} says no code", call.name);
+        ensure!(call.start_time_unix_nano <= call.end_time_unix_nano, "{} ended before it began", call.name);
+        seen.insert((call.name.as_str(), of));
+    }
+    let lacking: Vec<_> = road.calls.iter().filter(|call| !seen.contains(call)).collect();
+    ensure!(lacking.is_empty(), "it lacks {lacking:?}, and has {seen:?}");
+    Ok(())
+}
+
+/// Neither what is in the Secret of the class, nor anything that looks like a bootstrap token.
+fn nothing_secret(bytes: &[u8]) -> anyhow::Result<()> {
+    let text = String::from_utf8_lossy(bytes);
+    for needle in pool::CANARIES {
+        ensure!(!text.contains(needle), "{needle} is in a trace");
+    }
+    ensure!(bootstrap_token(&text).is_none(), "there is a bootstrap token in a trace: {:?}", bootstrap_token(&text));
+    Ok(())
+}
+
+/// Six letters or digits, a dot, and sixteen more.
+fn bootstrap_token(text: &str) -> Option<&str> {
+    let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    let words = text.split(|letter: char| !(plain(letter) || letter == '.'));
+    words.into_iter().find(|word| {
+        let parts = word.split_once('.');
+        parts.is_some_and(|(id, secret)| id.len() == 6 && secret.len() == 16 && secret.chars().all(plain))
+    })
+}
+
+fn attribute(all: &[KeyValue], key: &str) -> Option<String> {
+    match all.iter().find(|pair| pair.key == key)?.value.clone()?.value? {
+        Any::StringValue(text) => Some(text),
+        other => Some(format!("{other:?}")),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+fn tell(spans: &[&Span]) -> String {
+    let one = |span: &&Span| format!("{} {}<{}", span.name, hex(&span.span_id), hex(&span.parent_span_id));
+    spans.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bootstrap_token_is_known_by_its_form() {
+        assert_eq!(bootstrap_token("join with abc123.0123456789abcdef!"), Some("abc123.0123456789abcdef"));
+        for other in ["abc123.short", "collector.observability", "abcdefg.0123456789abcdef", "abc123.0123456789abcdeX"]
+        {
+            assert_eq!(bootstrap_token(other), None, "{other}");
+        }
+    }
+}
