@@ -12,6 +12,7 @@ mod e2e;
 mod purity;
 mod rbac;
 mod types;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;

@@ -29,6 +29,19 @@ impl Grant {
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == request.namespace)
             && self.name.as_ref().is_none_or(|name| *name == request.name)
     }
+
+    /// Whether whoever has this needs not have the other.
+    pub(super) fn includes(&self, other: &Self) -> bool {
+        let same = |grant: &Self| [&grant.to, &grant.verb, &grant.group, &grant.resource].map(Clone::clone);
+        same(self) == same(other)
+            && (self.namespace.is_none() || self.namespace == other.namespace)
+            && (self.name.is_none() || self.name == other.name)
+    }
+
+    /// Whether it stands for whatever there may be one day.
+    pub(super) fn is_boundless(&self) -> bool {
+        [&self.verb, &self.group, &self.resource].iter().any(|word| word.contains('*'))
+    }
 }
 
 impl fmt::Display for Grant {
@@ -73,6 +86,11 @@ fn of_binding(binding: &Value, objects: &[&Value]) -> Vec<Grant> {
         };
         let mut grants = Vec::new();
         for to in &subjects {
+            // Addresses without a kind; they are told like kinds, and none of ours is ever asked for.
+            for (address, verb) in pairs(&words(rule, "nonResourceURLs"), &words(rule, "verbs")) {
+                let (to, group, namespace, name) = (to.clone(), String::new(), None, None);
+                grants.push(Grant { to, verb, group, resource: address, namespace, name });
+            }
             for group in words(rule, "apiGroups") {
                 for resource in words(rule, "resources") {
                     for verb in words(rule, "verbs") {
@@ -114,6 +132,10 @@ fn words(rule: &Value, field: &str) -> Vec<String> {
     items(rule.get(field)).into_iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
+fn pairs(addresses: &[String], verbs: &[String]) -> Vec<(String, String)> {
+    addresses.iter().flat_map(|address| verbs.iter().map(|verb| (address.clone(), verb.clone()))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,5 +174,27 @@ mod tests {
                 "jane: get     leases.coordination.k8s.io y anywhere",
             ]
         );
+    }
+
+    #[test]
+    fn a_cluster_role_reaches_as_far_as_its_binding_and_an_address_is_granted_like_a_kind() {
+        let list = json!({ "items": [
+            { "kind": "ClusterRole", "metadata": { "name": "c" }, "rules": [
+                { "apiGroups": [""], "resources": ["pods", "pods/eviction"], "verbs": ["create"] },
+                { "nonResourceURLs": ["/healthz"], "verbs": ["get"] },
+            ] },
+            {
+                "kind": "RoleBinding", "metadata": { "name": "c", "namespace": "a" },
+                "roleRef": { "kind": "ClusterRole", "name": "c" }, "subjects": [{ "kind": "Group", "name": "g" }],
+            },
+            // Bound to a role that does not exist.
+            {
+                "kind": "RoleBinding", "metadata": { "name": "d", "namespace": "a" },
+                "roleRef": { "kind": "Role", "name": "c" }, "subjects": [{ "kind": "User", "name": "jane" }],
+            },
+        ] });
+        let said: Vec<String> = of(&list).iter().map(|grant| format!("{}: {grant}", grant.to)).collect();
+        let expected = ["g: create  pods in a", "g: create  pods/eviction in a", "g: get     /healthz anywhere"];
+        assert_eq!(said, expected);
     }
 }

@@ -5,7 +5,9 @@
 //! was denied (nothing may be) and which rules were used (all must be). The same life is then lived under the roles that users of
 //! the reference have granted already; there, what is missing may be denied, once, and nothing may fail.
 
+mod deeds;
 mod grants;
+mod lacks;
 mod objects;
 mod programs;
 mod requests;
@@ -13,6 +15,9 @@ mod story;
 mod trial;
 mod valve;
 mod verdict;
+mod world;
+
+use std::path::Path;
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
@@ -22,6 +27,7 @@ use crate::control_plane::{Build, compiled};
 use crate::counts::Audit;
 use crate::desk::Desk;
 use crate::e2e::{Report, Tally, install_definitions};
+use crate::web::Proxy;
 use crate::workspace::cargo;
 use grants::Grant;
 use trial::{Stand, Trial};
@@ -62,11 +68,12 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
     let tally = runtime.block_on(async {
         let folder = tempfile::tempdir().context("failed to make a folder for the audit log")?;
         let (audit, flags) = Audit::begin(folder.path())?;
-        let options = flags.iter().fold(Options::new(compiled(&Build::by_default()).await?), |options, flag| {
-            options.with_argument(Program::ApiServer, flag)
-        });
+        let binaries = compiled(&Build::by_default()).await?;
+        let options = flags
+            .iter()
+            .fold(Options::new(binaries.clone()), |options, flag| options.with_argument(Program::ApiServer, flag));
         let plane = ControlPlane::start(options).await?;
-        let outcome = try_all(&plane, &audit, wish).await;
+        let outcome = try_all(&plane, &binaries.path(Program::Kubectl), &audit, wish).await;
         plane.stop().await?;
         outcome
     })?;
@@ -74,10 +81,11 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn try_all(plane: &ControlPlane, audit: &Audit, wish: &Wish) -> anyhow::Result<Tally> {
+async fn try_all(plane: &ControlPlane, kubectl: &Path, audit: &Audit, wish: &Wish) -> anyhow::Result<Tally> {
     install_definitions(plane)?;
     let desk = Desk::new(plane)?;
-    let stand = Stand { plane, desk: &desk, audit };
+    let proxy = Proxy::start(plane, kubectl).await?;
+    let stand = Stand { plane, desk: &desk, audit, proxy: &proxy };
     let mut report = Report::of("rbac");
     let is_wanted = |which: Which| wish.trials.is_empty() || wish.trials.contains(&which);
     for which in Which::value_variants().iter().copied().filter(|which| is_wanted(*which)) {

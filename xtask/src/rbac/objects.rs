@@ -4,10 +4,26 @@ use serde_json::{Value, json};
 
 const GROUP: &str = "machine.sapcloud.io/v1alpha1";
 
+/// The resource that classes add to what their nodes have.
+pub(super) const VIRTUAL: &str = "example.com/slots";
+
 /// A disk and the claim on it.
 pub(super) struct Disk {
     pub(super) volume: String,
     pub(super) claim: &'static str,
+}
+
+/// How a deployment goes from one template to the next.
+#[derive(Clone, Copy)]
+pub(super) enum Strategy {
+    Rolling,
+    Recreate,
+    /// In place, and who chooses the nodes.
+    InPlace(&'static str),
+}
+
+pub(super) fn account(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } })
 }
 
 pub(super) fn user_data() -> Value {
@@ -16,8 +32,12 @@ pub(super) fn user_data() -> Value {
 }
 
 pub(super) fn class(name: &str, boot: &str) -> Value {
+    let capacity = json!({ "cpu": "4", "gpu": "0", "memory": "8Gi" });
     json!({
         "apiVersion": GROUP, "kind": "MachineClass", "metadata": { "name": name }, "provider": "virtual",
+        "nodeTemplate": {
+            "capacity": capacity, "instanceType": "m1", "region": "r", "zone": "z", "virtualCapacity": { VIRTUAL: "2" },
+        },
         "providerSpec": {
             "createLatency": "200ms", "bootLatency": boot, "deleteLatency": "200ms", "join": { "after": "200ms" },
             "capacity": { "pods": "250" },
@@ -26,9 +46,11 @@ pub(super) fn class(name: &str, boot: &str) -> Value {
     })
 }
 
+/// Machines have all the time that a slow computer needs; the general limit is for what belongs to no machine.
 fn template(pool: &str, class: &str) -> Value {
     json!({
         "class": { "kind": "MachineClass", "name": class },
+        "creationTimeout": "20m0s",
         "nodeTemplate": { "metadata": { "labels": { "pool": pool } } },
     })
 }
@@ -40,39 +62,63 @@ pub(super) fn machine(name: &str, pool: &str, class: &str) -> Value {
     })
 }
 
-fn pool(kind: &str, name: &str, replicas: usize, class: &str) -> Value {
+fn pool(kind: &str, name: &str, replicas: usize) -> Value {
     json!({
         "apiVersion": GROUP, "kind": kind, "metadata": { "name": name, "labels": { "name": name } },
         "spec": {
             "replicas": replicas,
             "selector": { "matchLabels": { "name": name } },
-            "template": { "metadata": { "labels": { "name": name } }, "spec": template(name, class) },
+            "template": { "metadata": { "labels": { "name": name } }, "spec": template(name, "small") },
         },
     })
 }
 
-pub(super) fn machine_set(name: &str, replicas: usize, class: &str) -> Value {
-    pool("MachineSet", name, replicas, class)
+pub(super) fn machine_set(name: &str, replicas: usize) -> Value {
+    pool("MachineSet", name, replicas)
 }
 
-/// Keeps no old sets.
-pub(super) fn deployment(name: &str, replicas: usize, class: &str) -> Value {
-    let mut deployment = pool("MachineDeployment", name, replicas, class);
+pub(super) fn deployment(name: &str, replicas: usize, strategy: Strategy) -> Value {
+    let mut deployment = pool("MachineDeployment", name, replicas);
+    let strategy = match strategy {
+        Strategy::Rolling => {
+            json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 1 } })
+        }
+        Strategy::Recreate => json!({ "type": "Recreate" }),
+        Strategy::InPlace(who) => {
+            let limits = json!({ "maxSurge": 0, "maxUnavailable": 1, "orchestrationType": who });
+            json!({ "type": "InPlaceUpdate", "inPlaceUpdate": limits })
+        }
+    };
     if let Some(spec) = deployment.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.insert("revisionHistoryLimit".into(), json!(0));
-        let limits = json!({ "maxSurge": 1, "maxUnavailable": 1 });
-        spec.insert("strategy".into(), json!({ "type": "RollingUpdate", "rollingUpdate": limits }));
+        spec.insert("strategy".into(), strategy);
     }
     deployment
 }
 
+/// The change of a deployment that gives its machines another class.
+pub(super) fn of_class(class: &str) -> Value {
+    json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } })
+}
+
+pub(super) fn of_size(replicas: usize) -> Value {
+    json!({ "spec": { "replicas": replicas } })
+}
+
+pub(super) fn annotated(key: &str, value: impl Into<Value>) -> Value {
+    json!({ "metadata": { "annotations": { key: value.into() } } })
+}
+
+pub(super) fn labelled(key: &str, value: impl Into<Value>) -> Value {
+    json!({ "metadata": { "labels": { key: value.into() } } })
+}
+
 /// A pod that is put on this node by hand.
-pub(super) fn pod(name: &str, node: &str) -> Value {
+pub(super) fn pod(name: &str, node: &str, account: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": { "app": name } },
         "spec": {
             "nodeName": node,
-            "serviceAccountName": "web",
+            "serviceAccountName": account,
             "automountServiceAccountToken": false,
             "terminationGracePeriodSeconds": 2,
             "tolerations": [{ "operator": "Exists" }],
@@ -81,10 +127,16 @@ pub(super) fn pod(name: &str, node: &str) -> Value {
     })
 }
 
+pub(super) fn budget(app: &str) -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": app },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": app } } },
+    })
+}
+
 /// A pod with a disk, and what belongs to it; the pod comes last.
-pub(super) fn database(name: &str, node: &str, disk: &Disk) -> Vec<Value> {
+pub(super) fn database(mut pod: Value, disk: &Disk) -> Vec<Value> {
     let (Disk { volume, claim }, mode, size) = (disk, ["ReadWriteOnce"], json!({ "storage": "1Gi" }));
-    let mut pod = pod(name, node);
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }]);
         spec.insert("volumes".into(), volumes);

@@ -1,36 +1,52 @@
 //! The programs whose permissions are tried.
 
 use std::fs;
-use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use control_plane::User;
 
 use super::trial::Stand;
 use super::valve::Valve;
-use crate::desk::Process;
+use crate::desk::{Process, free_port};
 
 /// Longer than the outage, so that nobody has to be started again.
 const LEASE: [&str; 3] =
     ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=1s"];
+
+/// What the machine controller is told beyond that: disks and lost VMs are not waited for as long as in earnest. Machines bring a
+/// creation timeout of their own.
+const HASTE: [&str; 3] = [
+    "--machine-pv-reattach-timeout=2s",
+    "--machine-creation-timeout=4s",
+    "--machine-safety-orphan-vms-min-interval=1s",
+];
 
 /// Both halves, in one process or in two, behind a pipe that can be shut.
 pub(super) struct Programs {
     name: &'static str,
     namespace: &'static str,
     valve: Valve,
-    manager: Option<Process>,
-    controller: Option<Process>,
+    running: Vec<Process>,
     /// The kubeconfig of the manager, if it is a process of its own, and of the machine controller.
     kubeconfigs: (Option<PathBuf>, PathBuf),
-    /// How many machine controllers there were.
+    /// How many generations of them there were.
     nth: usize,
-    logs: Vec<PathBuf>,
+    logs: Vec<(String, PathBuf)>,
+}
+
+/// What one process has said.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    /// What it was started as.
+    pub(super) command: String,
+    /// Its log.
+    pub(super) text: String,
 }
 
 impl Programs {
-    pub(super) async fn start(
+    /// For those who have these identities: one for both halves, or the manager and the machine controller.
+    pub(super) async fn of(
         stand: &Stand<'_>,
         name: &'static str,
         namespace: &'static str,
@@ -47,81 +63,62 @@ impl Programs {
             fs::write(&path, text).context("failed to write a kubeconfig")?;
             Ok(path)
         };
-        let (manager, controller) = match identities {
+        let kubeconfigs = match identities {
             [manager, controller] => (Some(kubeconfig(manager)?), kubeconfig(controller)?),
             all => (None, kubeconfig(all.first().context("nobody is tried")?)?),
         };
-        let mut programs = Self {
-            name,
-            namespace,
-            valve,
-            manager: None,
-            controller: None,
-            kubeconfigs: (manager, controller),
-            nth: 0,
-            logs: Vec::new(),
-        };
-        if let Some(kubeconfig) = programs.kubeconfigs.0.clone() {
-            let port = format!("--port={}", free_port()?);
-            let name = format!("manager-{name}");
-            programs.manager = Some(programs.launch(stand, &name, "manager", &kubeconfig, None, &[&port])?);
-        }
-        programs.controller = Some(programs.next_controller(stand)?);
-        Ok(programs)
+        Ok(Self { name, namespace, valve, running: Vec::new(), kubeconfigs, nth: 0, logs: Vec::new() })
     }
 
     pub(super) fn valve(&self) -> &Valve {
         &self.valve
     }
 
-    /// Another one takes over from the machine controller, in the middle of things.
-    pub(super) fn replace_controller(&mut self, stand: &Stand<'_>) -> anyhow::Result<()> {
-        if let Some(controller) = self.controller.take() {
-            controller.terminate()?;
-        }
-        self.controller = Some(self.next_controller(stand)?);
-        Ok(())
-    }
-
-    /// Ends them all, and gives back what each of them has said.
-    pub(super) fn end(self) -> anyhow::Result<Vec<String>> {
-        for process in [self.manager, self.controller].into_iter().flatten() {
-            process.terminate()?;
-        }
-        self.logs.iter().map(|log| fs::read_to_string(log).context("failed to read a log")).collect()
-    }
-
-    fn next_controller(&mut self, stand: &Stand<'_>) -> anyhow::Result<Process> {
+    /// Starts them.
+    pub(super) fn start(&mut self, stand: &Stand<'_>) -> anyhow::Result<()> {
         self.nth += 1;
-        let (port, kubeconfig) = (format!("--port={}", free_port()?), self.kubeconfigs.1.clone());
-        let name = format!("controller-{}-{}", self.name, self.nth);
-        let (cloud, patience) = (format!("cloud-{}", self.name), "--machine-pv-reattach-timeout=2s");
-        if self.kubeconfigs.0.is_some() {
-            return self.launch(stand, &name, "machine-controller", &kubeconfig, Some(&cloud), &[&port, patience]);
-        }
-        let other = format!("--manager-port={}", free_port()?);
-        self.launch(stand, &name, "run", &kubeconfig, Some(&cloud), &[&port, &other, patience])
+        let (manager, controller) = self.kubeconfigs.clone();
+        let (cloud, port) = (format!("cloud-{}", self.name), format!("--port={}", free_port()?));
+        let mut flags = vec![port.as_str()];
+        flags.extend(HASTE);
+        let other = free_port()?;
+        let Some(manager) = manager else {
+            let other = format!("--manager-port={other}");
+            flags.push(&other);
+            return self.launch(stand, "run", &controller, Some(&cloud), &flags);
+        };
+        self.launch(stand, "manager", &manager, None, &[&format!("--port={other}")])?;
+        self.launch(stand, "machine-controller", &controller, Some(&cloud), &flags)
+    }
+
+    /// Ends them; each gives its lease back.
+    pub(super) fn stop(&mut self) -> anyhow::Result<()> {
+        self.running.drain(..).try_for_each(Process::terminate)
+    }
+
+    /// What each of them has said.
+    pub(super) fn said(&self) -> anyhow::Result<Vec<Said>> {
+        let read = |(command, log): &(String, PathBuf)| {
+            let text = fs::read_to_string(log).context("failed to read a log")?;
+            Ok(Said { command: command.clone(), text })
+        };
+        self.logs.iter().map(read).collect()
     }
 
     fn launch(
         &mut self,
         stand: &Stand<'_>,
-        name: &str,
         command: &str,
-        kubeconfig: &std::path::Path,
+        kubeconfig: &Path,
         cloud: Option<&str>,
         flags: &[&str],
-    ) -> anyhow::Result<Process> {
-        self.logs.push(stand.desk.file(&format!("{name}.log")));
+    ) -> anyhow::Result<()> {
+        let name = format!("{command}-{}-{}", self.name, self.nth);
+        self.logs.push((command.to_owned(), stand.desk.file(&format!("{name}.log"))));
         let namespace = format!("--namespace={}", self.namespace);
         let limits = ["--kube-api-qps=200", "--kube-api-burst=200", "--address=127.0.0.1", &namespace];
         let flags = [&LEASE, limits.as_slice(), flags].concat();
-        stand.desk.start_half(name, command, kubeconfig, cloud, &flags)
+        self.running.push(stand.desk.start_half(&name, command, kubeconfig, cloud, &flags)?);
+        Ok(())
     }
-}
-
-/// Somebody else may take it before our program does; then that program says so and the trial fails.
-fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("failed to look for a free port")?;
-    Ok(listener.local_addr().context("failed to look for a free port")?.port())
 }

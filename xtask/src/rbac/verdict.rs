@@ -62,11 +62,26 @@ impl Verdict {
         self.granted.iter().filter(|(_, uses)| *uses == 0).map(|(grant, _)| grant).collect()
     }
 
+    /// What could go without anybody noticing, because another rule grants it too.
+    fn granted_twice(&self) -> Vec<&Grant> {
+        let all = || self.granted.iter().map(|(grant, _)| grant).enumerate();
+        let is_spare = |(nth, grant): &(usize, &Grant)| {
+            // Of two that are alike, the second.
+            all().any(|(other, wider)| {
+                other != *nth && wider.includes(grant) && (other < *nth || !grant.includes(wider))
+            })
+        };
+        all().filter(is_spare).map(|(_, grant)| grant).collect()
+    }
+
     /// What is wrong with the roles, if anything is.
     pub(super) fn complaint(&self) -> Option<String> {
         let missing = self.denied.keys().map(|denial| format!("missing: {denial}"));
         let unused = self.unused().into_iter().map(|grant| format!("never used: {}: {grant}", grant.to));
-        let all: Vec<String> = missing.chain(unused).collect();
+        let too_wide = self.granted.iter().filter(|(grant, _)| grant.is_boundless());
+        let too_wide = too_wide.map(|(grant, _)| format!("too wide: {}: {grant}", grant.to));
+        let twice = self.granted_twice().into_iter().map(|grant| format!("granted twice: {}: {grant}", grant.to));
+        let all: Vec<String> = missing.chain(too_wide).chain(unused).chain(twice).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 }
@@ -165,5 +180,82 @@ mod tests {
         let mut part = roles();
         part.push(grant("get", "secrets/status"));
         assert_eq!(Verdict::of(part, &life()).unused().len(), 1);
+    }
+
+    #[test]
+    fn a_wildcard_is_too_wide_whatever_was_asked() {
+        for wide in
+            [grant("*", "secrets"), grant("get", "*"), Grant { group: "*".to_owned(), ..grant("get", "secrets") }]
+        {
+            let said = Verdict::of(vec![wide], &life()).complaint().unwrap_or_default();
+            assert!(said.contains("too wide: us: "), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_two_rules_grant_is_told_once_and_the_narrower_one_is_meant() {
+        let anywhere = Grant { namespace: None, ..grant("get", "secrets") };
+        let named = Grant { name: Some("x".to_owned()), ..grant("get", "secrets") };
+        let cases = [
+            (grant("get", "secrets"), "granted twice: us: get     secrets in ns"),
+            (anywhere, "granted twice: us: get     secrets in ns"),
+            (named, "granted twice: us: get     secrets x in ns"),
+        ];
+        for (more, expected) in cases {
+            let mut roles = roles();
+            roles.push(more);
+            assert_eq!(Verdict::of(roles, &life()).complaint().as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_rule_of_another_group_or_for_a_part_allows_nothing_of_the_whole() {
+        let other = Grant { group: "apps".to_owned(), ..grant("get", "secrets") };
+        let part = grant("get", "secrets/status");
+        let mut roles = roles();
+        roles.extend([other, part]);
+        let said = Verdict::of(roles, &life()).complaint().unwrap_or_default();
+        assert_eq!(
+            said, "never used: us: get     secrets.apps in ns; never used: us: get     secrets/status in ns",
+            "and what was asked is not counted for them"
+        );
+    }
+
+    /// All roles of six rules that differ in one thing each, under all lives that ask for some of them.
+    #[test]
+    fn there_is_no_complaint_exactly_if_what_is_granted_is_what_is_asked() {
+        let named = |name: &str| Grant { name: Some(name.to_owned()), ..grant("update", "leases") };
+        let elsewhere = Grant { namespace: Some("kube-system".to_owned()), ..grant("get", "secrets") };
+        let other = Grant { to: "them".to_owned(), ..grant("get", "secrets") };
+        let (get, part) = (grant("get", "secrets"), grant("get", "secrets/status"));
+        let known = [get, part, elsewhere, other, named("a"), named("b")];
+        let some = |bits: usize| move |(nth, _): &(usize, &Grant)| bits & (1 << nth) != 0;
+        for granted in 1..1_usize << known.len() {
+            let roles: Vec<Grant> =
+                known.iter().enumerate().filter(some(granted)).map(|(_, rule)| rule.clone()).collect();
+            for asked in 0..1_usize << known.len() {
+                let request = |(nth, rule): (usize, &Grant)| {
+                    let allowed = granted & (1 << nth) != 0;
+                    Request {
+                        group: rule.group.clone(),
+                        namespace: rule.namespace.clone().unwrap_or_default(),
+                        name: rule.name.clone().unwrap_or_else(|| "x".to_owned()),
+                        ..request(
+                            &rule.to,
+                            &rule.verb,
+                            &rule.resource,
+                            if allowed { Decision::Allowed } else { Decision::Denied },
+                        )
+                    }
+                };
+                let life: Vec<Request> = known.iter().enumerate().filter(some(asked)).map(request).collect();
+                let verdict = Verdict::of(roles.clone(), &life);
+                // Whoever has no role at all is not one of those who are tried.
+                let tried = |rule: &Grant| roles.iter().any(|role| role.to == rule.to);
+                let mine = known.iter().enumerate().filter(some(asked)).filter(|(_, rule)| tried(rule));
+                let expected = mine.map(|(nth, _)| 1 << nth).sum::<usize>() == granted;
+                assert_eq!(verdict.complaint().is_none(), expected, "granted {granted:b}, asked {asked:b}");
+            }
+        }
     }
 }

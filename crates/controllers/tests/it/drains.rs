@@ -5,8 +5,10 @@ use std::time::Duration;
 use api::MachinePhase;
 use apiserver::faults::Verb;
 use plan::drain::turn::Caps;
+use runtime::logs::LogFormat;
 use serde_json::json;
 
+use crate::page::Page;
 use crate::world::{NAMESPACE, World};
 
 /// Puts pods on the node of a machine.
@@ -135,21 +137,45 @@ async fn a_role_that_hides_budgets_and_attachments_does_not_hold_up_a_drain() {
     assert!((2..20).contains(&refused), "asked again now and then, not all the time: {refused}");
 }
 
+/// The second drain falls back as the first did, and finds it said.
+#[tokio::test(start_paused = true)]
+async fn a_role_that_hides_budgets_or_attachments_is_told_of_once_for_each_kind() {
+    let (world, page) = (World::new(15), Page::default());
+    let _log = page.open(&world, LogFormat::Text, 0);
+    for kind in ["poddisruptionbudgets", "volumeattachments"] {
+        let asking = world.server.faults().on([Verb::List, Verb::Watch]).of(kind);
+        asking.by_agent(crate::world::CONTROLLER).forbid();
+    }
+    let _process = world.start();
+    for name in ["m-1", "m-2"] {
+        world.create(name).await;
+        world.until("it runs", |w| w.phase(name) == Some(MachinePhase::Running)).await;
+        add_pod_with_disk(&world, name);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        world.delete(name).await;
+        world.until("it is gone", |w| w.machine(name).is_none()).await;
+        let text = page.text();
+        let said: Vec<_> = text.lines().filter(|line| line.contains("may not see them")).collect();
+        assert_eq!(said.len(), 2, "{said:#?}");
+    }
+}
+
 fn add_pod_with_disk(world: &World, node: &str) {
+    let (disk, claim) = (format!("disk-{node}"), format!("claim-{node}"));
     let objects = [
         json!({
-            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "disk" },
-            "spec": { "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "csi": { "driver": "d", "volumeHandle": "vol-1" } },
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": disk },
+            "spec": { "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "csi": { "driver": "d", "volumeHandle": disk } },
         }),
         json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "claim", "namespace": NAMESPACE },
-            "spec": { "volumeName": "disk", "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": claim, "namespace": NAMESPACE },
+            "spec": { "volumeName": disk, "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
         }),
         json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "with-disk", "namespace": NAMESPACE },
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": format!("with-{disk}"), "namespace": NAMESPACE },
             "spec": {
                 "nodeName": node, "containers": [{ "name": "c", "image": "i" }],
-                "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "claim" } }],
+                "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": claim } }],
             },
         }),
     ];

@@ -22,6 +22,7 @@ mod metrics;
 mod mishaps;
 mod node;
 mod orphans;
+mod page;
 mod pulses;
 mod replicas;
 mod secrets;

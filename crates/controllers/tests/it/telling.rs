@@ -1,7 +1,6 @@
 //! What is told of the work: one line a decision, in one form, and never a secret.
 
-use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::{Code, MachinePhase};
@@ -16,50 +15,12 @@ use millwright_controllers::Decision;
 use millwright_controllers::decision::{DriverCall, Listen};
 use millwright_controllers::state::ClusterState;
 use rstest::rstest;
-use runtime::logs::{LogFormat, Verbosity, subscriber};
+use runtime::logs::LogFormat;
 use serde_json::{Value, json};
 use virtual_cloud::{Fault, Script, VirtualCloud};
 
+use crate::page::Page;
 use crate::world::{NAMESPACE, World, class};
-
-/// A log that can be read.
-#[derive(Clone, Default)]
-struct Page(Arc<Mutex<Vec<u8>>>);
-
-impl Page {
-    /// Everything this thread says from now on is written here.
-    fn open(&self, world: &World, format: LogFormat, verbosity: i32) -> tracing::subscriber::DefaultGuard {
-        // While a process has a single subscriber, `tracing` asks whichever thread comes by whether a line is wanted, and the threads
-        // of other tests want none. A second one, which hears nothing, makes it ask all subscribers.
-        static OTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
-        OTHER.get_or_init(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default()));
-        let page = self.clone();
-        let log = subscriber(format, Verbosity(verbosity), world.clock.clone(), move || page.clone());
-        tracing::subscriber::set_default(log)
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    /// The lines about objects of a kind, as programs read them.
-    fn about(&self, kind: &str) -> Vec<Value> {
-        let lines = self.text();
-        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        lines.filter(|line| line.get(kind).is_some()).collect()
-    }
-}
-
-impl io::Write for Page {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(text);
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 fn runs(name: &'static str) -> impl Fn(&World) -> bool {
     move |world| world.phase(name) == Some(MachinePhase::Running)

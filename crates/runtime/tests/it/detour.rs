@@ -1,6 +1,7 @@
 //! Changes under roles that grant `get` and `update` where we would patch, on the API server in memory.
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use api::view::NodeView;
@@ -9,8 +10,40 @@ use apiserver::{Options, Server};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use runtime::client::{ClientSpec, RetryClass, Trouble, UserAgent, in_process};
+use runtime::logs::{LogFormat, Verbosity, subscriber};
 use runtime::{Clock, Metrics};
 use serde_json::{Value, json};
+
+/// What was logged by this thread.
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Page {
+    fn open(&self) -> tracing::subscriber::DefaultGuard {
+        // With a single subscriber in the process, whichever thread comes by first would say for all that no line is wanted.
+        static OTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
+        OTHER.get_or_init(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default()));
+        let page = self.clone();
+        tracing::subscriber::set_default(subscriber(LogFormat::Text, Verbosity(0), Clock::system(), move || {
+            page.clone()
+        }))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Page {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 struct World {
     server: Server,
@@ -94,6 +127,30 @@ async fn a_missing_permission_costs_one_refusal_is_shown_and_is_tried_again_afte
     world.label("4", json!({})).await.unwrap();
     assert_eq!(world.asked(), ["patch 200"]);
     assert!(!world.metrics.encode().unwrap().contains(shown));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_missing_is_said_once_for_each_kind_and_again_only_after_it_was_granted() {
+    let (world, page) = (World::new(), Page::default());
+    let _log = page.open();
+    let rule = world.on_patch_of_nodes().forbid();
+    let refuse_status = world.faults().on([Verb::Patch, Verb::Update]).of("nodes").subresource("status").forbid();
+    let capacity = json!({ "status": { "capacity": { "gpu": "1" } } });
+    let said = |what: &str| page.text().matches(what).count();
+    for n in 0..4 {
+        world.label(&n.to_string(), json!({})).await.unwrap();
+        let written = world.nodes.patch_status("n", &PatchParams::default(), &Patch::Merge(&capacity)).await;
+        assert_eq!(Trouble::of(&written.unwrap_err()).class, RetryClass::Forbidden);
+        // Long enough to be tried, and refused, again.
+        tokio::time::sleep(Duration::from_mins(11)).await;
+        assert_eq!((said("may not patch nodes;"), said("may neither patch nodes/status")), (1, 1), "{}", page.text());
+    }
+    world.faults().withdraw(rule);
+    world.faults().withdraw(refuse_status);
+    world.label("granted", json!({})).await.unwrap();
+    world.on_patch_of_nodes().forbid();
+    world.label("taken", json!({})).await.unwrap();
+    assert_eq!(said("may not patch nodes;"), 2);
 }
 
 #[tokio::test(start_paused = true)]

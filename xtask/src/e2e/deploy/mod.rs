@@ -13,7 +13,6 @@ mod pods;
 mod pool;
 mod template;
 mod traces;
-mod web;
 
 use std::time::Duration;
 
@@ -24,6 +23,7 @@ use tokio::time::{Instant, sleep};
 
 use super::machines::install_definitions;
 use super::report::Report;
+use crate::web;
 use crate::workspace::{cargo, root};
 use corpus::Mode;
 use pool::Form;

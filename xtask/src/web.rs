@@ -16,13 +16,13 @@ use tokio::time::{Instant, sleep, timeout};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A way to the API server as its administrator; it ends with this value.
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     port: u16,
     _process: Guarded,
 }
 
 impl Proxy {
-    pub(super) async fn start(plane: &ControlPlane, kubectl: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn start(plane: &ControlPlane, kubectl: &Path) -> anyhow::Result<Self> {
         let log = plane.layout().home.join("proxy.log");
         let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_path().display());
         let process = Guarded::start(kubectl, &[kubeconfig, "proxy".to_owned(), "--port=0".to_owned()], &log)?;
@@ -38,46 +38,52 @@ impl Proxy {
         }
     }
 
-    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Answer> {
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Answer> {
         ask(self.port, "GET", path, &[], None).await
     }
 
-    pub(super) async fn send(&self, method: &str, path: &str, object: &Value) -> anyhow::Result<Answer> {
+    pub(crate) async fn send(&self, method: &str, path: &str, object: &Value) -> anyhow::Result<Answer> {
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         ask(self.port, method, path, &[("Content-Type", kind)], Some(object)).await
     }
 
+    /// Changes an object in which lists are merged by their keys, as conditions are.
+    pub(crate) async fn merge_by_keys(&self, path: &str, object: &Value) -> anyhow::Result<Answer> {
+        let kind = ("Content-Type", "application/strategic-merge-patch+json");
+        ask(self.port, "PATCH", path, &[kind], Some(object)).await
+    }
+
     /// Asks as a service account would.
-    pub(super) async fn get_as(&self, user: &str, path: &str) -> anyhow::Result<Answer> {
+    pub(crate) async fn get_as(&self, user: &str, path: &str) -> anyhow::Result<Answer> {
         ask(self.port, "GET", path, &[("Impersonate-User", user)], None).await
     }
 }
 
 /// What a server answered.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
     headers: Vec<(String, String)>,
 }
 
 impl Answer {
-    pub(super) fn is_well(&self) -> bool {
+    pub(crate) fn is_well(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     /// The texts of all warnings.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let all = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case("warning"));
         all.filter_map(|(_, value)| warning(value)).collect()
     }
 
     /// What a Status says.
-    pub(super) fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let body: Value = serde_json::from_str(&self.body).unwrap_or_default();
         body.get("message").and_then(Value::as_str).unwrap_or(&self.body).to_owned()
     }
@@ -95,7 +101,7 @@ fn warning(value: &str) -> Option<String> {
 }
 
 /// One request, one connection. In HTTP 1.0, so that no answer comes in chunks.
-pub(super) async fn ask(
+pub(crate) async fn ask(
     port: u16,
     method: &str,
     path: &str,

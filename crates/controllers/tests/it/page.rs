@@ -1,0 +1,48 @@
+//! A log that a test can read.
+
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use runtime::logs::{LogFormat, Verbosity, subscriber};
+use serde_json::Value;
+
+use crate::world::World;
+
+/// What was logged.
+#[derive(Clone, Default)]
+pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Page {
+    /// Everything this thread says from now on is written here.
+    pub(crate) fn open(&self, world: &World, format: LogFormat, verbosity: i32) -> tracing::subscriber::DefaultGuard {
+        // While a process has a single subscriber, `tracing` asks whichever thread comes by whether a line is wanted, and the threads
+        // of other tests want none. A second one, which hears nothing, makes it ask all subscribers.
+        static OTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
+        OTHER.get_or_init(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default()));
+        let page = self.clone();
+        let log = subscriber(format, Verbosity(verbosity), world.clock.clone(), move || page.clone());
+        tracing::subscriber::set_default(log)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The lines about objects of a kind, as programs read them.
+    pub(crate) fn about(&self, kind: &str) -> Vec<Value> {
+        let lines = self.text();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line.get(kind).is_some()).collect()
+    }
+}
+
+impl io::Write for Page {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What makes a life a full one.
+//!
+//! That no request was denied says little of a life in which nothing happened. So everything that the planners can decide on, and that
+//! ends in a request, has to be found in the logs as done: whoever adds a flow to the controllers adds its words here, and the story
+//! has to grow until it is lived through.
+
+use super::programs::Said;
+
+/// What the manager does.
+const OF_MANAGER: &[&str] = &[
+    "add our finalizer",
+    "remove our finalizer",
+    // Machines and sets change hands.
+    "ask whether the set is still wanted",
+    "adopt solo",
+    "release spare",
+    "adopt set",
+    "let go of set",
+    "label machine",
+    // Templates and numbers.
+    "make set",
+    "scale set",
+    "bring set",
+    "bring up to date",
+    "delete set",
+    "show its revision",
+    "write its status",
+    "(more than wanted)",
+    "(its set goes)",
+    "(failed",
+    // Roll-outs.
+    "for the roll-out",
+    "answer the wish to roll back",
+    "to be updated some time",
+    "choose node",
+    "move machine",
+    "finish the move of machine",
+    "give updated node",
+    // What the autoscaler wishes.
+    "as the first to go",
+    "tidy the list of machines to delete",
+    // Too many.
+    "freeze set",
+    "freeze deployment",
+    "thaw set",
+    "thaw deployment",
+    "thaw with its deployment",
+];
+
+/// What the machine controller does.
+const OF_CONTROLLER: &[&str] = &[
+    "add our finalizer",
+    "remove our finalizer",
+    // A machine comes.
+    "ask the cloud to create its VM",
+    "write down its VM",
+    "set its phase to Pending",
+    "set its phase to Running",
+    "as its own",
+    "keep its template on node",
+    "write its virtual capacity",
+    "remove its bootstrap token",
+    // It lives.
+    "copy the conditions of its node",
+    "set its phase to Unknown",
+    "set its phase to Failed",
+    "set its phase to InPlaceUpdating",
+    "set its phase to InPlaceUpdateSuccessful",
+    "say InPlaceUpdate True",
+    "preserve it until",
+    "end its preservation",
+    // It goes.
+    "ask for its deletion",
+    "set its phase to Terminating",
+    "say Terminating True",
+    "cordon node",
+    "watch the pods of node",
+    "watch budgets and attachments",
+    "evict pod",
+    "delete pod",
+    "look up 1 volumes",
+    "delete 1 VolumeAttachments",
+    "tell on its node",
+    "ask the cloud to delete its VM",
+    "let go of node",
+    "delete node",
+    // It went without us.
+    "belongs to no Machine",
+    "deleted a VM that belonged to nobody",
+];
+
+/// What nobody did in a life of which this is said, if it was not a full one.
+pub(super) fn missing(said: &[Said]) -> Option<String> {
+    let is_done = |command: &str, deed: &str| {
+        let by_it = said.iter().filter(|said| said.command == command || said.command == "run");
+        by_it.flat_map(|said| said.text.lines()).any(|line| line.contains(deed) && !line.contains("not done"))
+    };
+    let lacking = |command: &'static str, deeds: &'static [&'static str]| {
+        deeds.iter().filter(move |deed| !is_done(command, deed)).map(move |deed| format!("{command}: {deed}"))
+    };
+    let all: Vec<String> = lacking("manager", OF_MANAGER).chain(lacking("machine-controller", OF_CONTROLLER)).collect();
+    (!all.is_empty()).then(|| format!("nobody did in this life: {}", all.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(command: &str, deeds: &[&str]) -> Said {
+        let text: Vec<String> = deeds.iter().map(|deed| format!("INFO decided machine=m step=\"{deed} x\"")).collect();
+        Said { command: command.to_owned(), text: text.join("\n") }
+    }
+
+    #[test]
+    fn a_life_is_full_when_each_half_did_all_it_can_do() {
+        let full = [said("manager", OF_MANAGER), said("machine-controller", OF_CONTROLLER)];
+        assert_eq!(missing(&full), None);
+        let both = said("run", &[OF_MANAGER, OF_CONTROLLER].concat());
+        assert_eq!(missing(&[both]), None);
+    }
+
+    #[test]
+    fn what_the_other_half_did_or_what_was_not_done_does_not_count() {
+        let but_last = |deeds: &[&'static str]| deeds[..deeds.len() - 1].to_vec();
+        let controller = said("machine-controller", OF_CONTROLLER);
+        let missed = missing(&[said("manager", &but_last(OF_MANAGER)), controller.clone()]);
+        assert_eq!(missed.as_deref(), Some("nobody did in this life: manager: thaw with its deployment"));
+        let mut tried = said("manager", &but_last(OF_MANAGER));
+        tried.text.push_str("\nINFO not done; deciding afresh step=\"let set s thaw with its deployment\"");
+        assert_eq!(missing(&[tried, controller]), missed);
+    }
+}

@@ -1,0 +1,81 @@
+//! Nodes that are emptied: a budget that holds a pod, and disks that move or are let go.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::super::objects::{Disk, annotated, budget, database, labelled, of_class};
+use super::super::world::{merge, name, text};
+use super::Story;
+
+impl Story<'_> {
+    /// The pool rolls to another class: a budget holds a pod until it is taken away, and a disk moves.
+    pub(super) async fn roll_past_a_budget(&self) -> anyhow::Result<()> {
+        let world = &self.world;
+        let node = world.node_of("fleet").await?;
+        let disk = Disk { volume: format!("{}-rolled", world.trial), claim: "rolled" };
+        world.make(vec![self.pod("web", &node), budget("web")]).await?;
+        world.make(database(self.pod("db", &node), &disk)).await?;
+        world
+            .until("the pods are ready", async || Ok(self.is_ready("web").await? && self.is_ready("db").await?))
+            .await?;
+        world.until("the disk is attached", async || self.has_disk(&node).await).await?;
+        world
+            .until("the budget has been counted", async || {
+                let budget = world.get("poddisruptionbudgets", "web").await?;
+                Ok(budget.unwrap_or_default().pointer("/status/currentHealthy") == Some(&json!(1)))
+            })
+            .await?;
+        world.patch("machinedeployments", "fleet", &of_class("other")).await?;
+        world.until("the budget holds the drain", async || Ok(self.held().await?.is_some())).await?;
+        world.until("only that pod is left", async || Ok(!self.is_there("pods", "db").await?)).await?;
+        self.make_it_say_so_again().await?;
+        world.delete("poddisruptionbudgets", "web").await?;
+        // The autoscaler names one that does not exist.
+        let wish = "node.machine.sapcloud.io/trigger-deletion-by-mcm";
+        world.patch("machinedeployments", "fleet", &annotated(wish, "nobody")).await?;
+        world.until_settled("fleet", "other", 2).await
+    }
+
+    /// Whoever finds that its words were taken away says them again, and an Event that is told again is patched.
+    async fn make_it_say_so_again(&self) -> anyhow::Result<()> {
+        for _ in 0..2 {
+            self.world.until("it says what holds it", async || Ok(self.held().await?.is_some())).await?;
+            let machine = self.held().await?.context("nobody is held")?;
+            let change = json!({ "status": { "lastOperation": { "description": "nothing" } } });
+            self.world.patch("machines", &format!("{}/status", name(&machine)), &change).await?;
+        }
+        self.world.until("it has said so again", async || Ok(self.held().await?.is_some())).await
+    }
+
+    /// The machine that says that a budget holds it.
+    async fn held(&self) -> anyhow::Result<Option<Value>> {
+        let fleet = self.world.of("machines", "fleet").await?;
+        Ok(fleet.into_iter().find(|m| text(m, "/status/lastOperation/description").contains("budget")))
+    }
+
+    /// A machine goes by force, with a disk still attached.
+    pub(super) async fn force(&self) -> anyhow::Result<()> {
+        let (world, late) = (&self.world, self.world.named("late"));
+        world.until_settled("late", "slow", 1).await?;
+        let node = world.node_of("late").await?;
+        let disk = Disk { volume: format!("{}-forced", world.trial), claim: "forced" };
+        // A pod that a finalizer holds keeps its disk, so that there is something left to detach.
+        let mut pod = self.pod("held", &node);
+        if let Some(metadata) = pod.get_mut("metadata") {
+            merge(metadata, json!({ "finalizers": ["millwright.dev/held"] }));
+        }
+        world.make(database(pod, &disk)).await?;
+        world.until("the pod is ready", async || self.is_ready("held").await).await?;
+        world.until("the disk is attached", async || self.has_disk(&node).await).await?;
+        world.patch("machines", &late, &labelled("force-deletion", "True")).await?;
+        world.delete("machines", &late).await?;
+        world.until("the attachment is on its way", async || Ok(!self.has_live_attachment(&node).await?)).await?;
+        world.patch("pods", "held", &json!({ "metadata": { "finalizers": null } })).await?;
+        world.until("the late one is gone", async || Ok(world.of("machines", "late").await?.is_empty())).await
+    }
+
+    async fn has_live_attachment(&self, node: &str) -> anyhow::Result<bool> {
+        let live = |a: &Value| text(a, "/spec/nodeName") == node && a.pointer("/metadata/deletionTimestamp").is_none();
+        Ok(self.world.list("volumeattachments").await?.iter().any(live))
+    }
+}

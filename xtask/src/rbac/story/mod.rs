@@ -1,0 +1,134 @@
+//! A life in which everything happens that needs a permission.
+//!
+//! It looks at the world as an administrator; the programs whose permissions are tried have identities of their own. It has three acts:
+//! pools come up; while nobody is in charge, things are done that nobody sees; and under the next in charge everything else
+//! happens, each flow in a pool of its own and all at the same time.
+
+mod budgets;
+mod numbers;
+mod owners;
+mod troubles;
+mod updates;
+
+use serde_json::{Value, json};
+
+use super::objects::{Strategy, account, class, deployment, machine, machine_set, user_data};
+use super::world::{World, merge, name, text};
+
+/// A life in one namespace.
+pub(super) struct Story<'a> {
+    pub(super) world: World<'a>,
+}
+
+impl Story<'_> {
+    /// The first act. Each machine gets a token, each node a template.
+    pub(super) async fn come_up(&self) -> anyhow::Result<()> {
+        let world = &self.world;
+        // Another trial may have told something here.
+        world.delete_all("events").await?;
+        let (small, other, slow) = (class("small", "300ms"), class("other", "300ms"), class("slow", "5s"));
+        world.make(vec![account(world.trial), user_data(), small, other, slow]).await?;
+        world.make(vec![with_short_memory(deployment("fleet", 2, Strategy::Rolling))]).await?;
+        let one = |name, strategy| deployment(name, 1, strategy);
+        world
+            .make(vec![
+                one("crowd", Strategy::Rolling),
+                one("back", Strategy::Rolling),
+                one("again", Strategy::Recreate),
+                one("auto", Strategy::InPlace("Auto")),
+                one("manual", Strategy::InPlace("Manual")),
+                impatient(one("ill", Strategy::Rolling)),
+                machine_set("spare", 1),
+                machine(&world.named("stray"), "stray", "small"),
+            ])
+            .await?;
+        tokio::try_join!(self.adopt(), async {
+            world.until_settled("fleet", "small", 2).await?;
+            for pool in ["crowd", "back", "again", "auto", "manual", "ill", "spare", "stray"] {
+                world.until_settled(pool, "small", 1).await?;
+            }
+            Ok(())
+        })?;
+        // Whoever takes over now has to look its token up.
+        world.make(vec![machine(&world.named("late"), "late", "slow")]).await?;
+        world
+            .until("the late one has a VM", async || {
+                let late = world.of("machines", "late").await?;
+                Ok(late.iter().any(|machine| !text(machine, "/spec/providerID").is_empty()))
+            })
+            .await
+    }
+
+    /// Between the acts: nobody is in charge.
+    pub(super) async fn meddle(&self) -> anyhow::Result<()> {
+        self.make_a_crowd().await?;
+        self.lose_a_machine().await
+    }
+
+    /// The second act.
+    pub(super) async fn unfold(&self) -> anyhow::Result<()> {
+        tokio::try_join!(
+            self.roll_past_a_budget(),
+            self.force(),
+            self.freeze_and_thaw(),
+            self.pause_and_roll_back(),
+            self.recreate(),
+            self.update_in_place("auto"),
+            self.update_in_place("manual"),
+            self.fall_ill(),
+            self.collect_what_is_lost(),
+            self.wish_and_scale(),
+            self.release(),
+        )
+        .map(drop)
+    }
+
+    /// Everything goes. What is still needed is kept by its finalizer.
+    pub(super) async fn go(&self) -> anyhow::Result<()> {
+        let world = &self.world;
+        let ours = ["machinedeployments", "machinesets", "machines", "machineclasses", "secrets"];
+        for plural in ours.iter().chain(&["pods", "persistentvolumeclaims", "persistentvolumes"]) {
+            world.delete_all(plural).await?;
+        }
+        for plural in ours.iter().chain(&["nodes", "persistentvolumeclaims", "persistentvolumes"]) {
+            world.until(&format!("no {plural} are left"), async || Ok(world.list(plural).await?.is_empty())).await?;
+        }
+        Ok(())
+    }
+
+    /// A pod of this trial.
+    fn pod(&self, name: &str, node: &str) -> Value {
+        super::objects::pod(name, node, self.world.trial)
+    }
+
+    async fn is_ready(&self, pod: &str) -> anyhow::Result<bool> {
+        let Some(pod) = self.world.get("pods", pod).await? else { return Ok(false) };
+        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+        Ok(conditions.into_iter().flatten().any(|c| text(c, "/type") == "Ready" && text(c, "/status") == "True"))
+    }
+
+    async fn has_disk(&self, node: &str) -> anyhow::Result<bool> {
+        let node = self.world.get("nodes", node).await?.unwrap_or_default();
+        Ok(node.pointer("/status/volumesAttached").and_then(Value::as_array).is_some_and(|all| !all.is_empty()))
+    }
+
+    async fn is_there(&self, plural: &str, wanted: &str) -> anyhow::Result<bool> {
+        Ok(self.world.list(plural).await?.iter().any(|object| name(object) == wanted))
+    }
+}
+
+/// Keeps no old sets.
+fn with_short_memory(mut deployment: Value) -> Value {
+    if let Some(spec) = deployment.get_mut("spec") {
+        merge(spec, json!({ "revisionHistoryLimit": 0 }));
+    }
+    deployment
+}
+
+/// Gives a machine up soon.
+fn impatient(mut deployment: Value) -> Value {
+    if let Some(spec) = deployment.pointer_mut("/spec/template/spec") {
+        merge(spec, json!({ "healthTimeout": "2s" }));
+    }
+    deployment
+}

@@ -1,0 +1,64 @@
+//! More machines than anybody can have meant, and machines that are asked to go by name.
+
+use serde_json::{Value, json};
+
+use super::super::objects::{annotated, of_size};
+use super::super::world::{merge, name, reason, text};
+use super::Story;
+
+impl Story<'_> {
+    /// Somebody's script makes machines for a set.
+    pub(super) async fn make_a_crowd(&self) -> anyhow::Result<()> {
+        let model = self.world.some("crowd").await?;
+        let at = |pointer: &str| model.pointer(pointer).cloned().unwrap_or_default();
+        for n in 0..4 {
+            let (mut labels, mut spec) = (at("/metadata/labels"), at("/spec"));
+            for (object, key) in [(&mut labels, "node"), (&mut spec, "providerID")] {
+                object.as_object_mut().and_then(|object| object.remove(key));
+            }
+            let mut wild = super::super::objects::machine(&self.world.named(&format!("wild-{n}")), "crowd", "small");
+            merge(&mut wild, json!({ "spec": spec }));
+            if let Some(metadata) = wild.get_mut("metadata") {
+                merge(metadata, json!({ "labels": labels, "ownerReferences": at("/metadata/ownerReferences") }));
+            }
+            self.world.make(vec![wild]).await?;
+        }
+        Ok(())
+    }
+
+    /// The set is frozen, with its deployment, and thaws by itself when the crowd is gone, or when somebody says so. Then the
+    /// autoscaler asks for a machine by its name.
+    pub(super) async fn freeze_and_thaw(&self) -> anyhow::Result<()> {
+        let world = &self.world;
+        world.until("the set was frozen", async || world.was_told("FrozeMachineSet").await).await?;
+        world.until_settled("crowd", "small", 1).await?;
+        let is_free =
+            |object: &Value| text(object, "/metadata/labels/freeze").is_empty() && reason(object, "Frozen").is_empty();
+        world
+            .until("the crowd has thawed", async || {
+                let owner = world.get("machinedeployments", "crowd").await?.unwrap_or_default();
+                Ok(is_free(&owner) && world.of("machinesets", "crowd").await?.iter().all(is_free))
+            })
+            .await?;
+        let unfreeze = "safety.machine.sapcloud.io/unfreeze";
+        world.patch("machinedeployments", "crowd", &annotated(unfreeze, "True")).await?;
+        let annotation = |object: &Value, key: &str| -> bool {
+            object.pointer("/metadata/annotations").is_some_and(|all| all.get(key).is_some())
+        };
+        world
+            .until("the wish was granted", async || {
+                let owner = world.get("machinedeployments", "crowd").await?.unwrap_or_default();
+                let sets = world.of("machinesets", "crowd").await?;
+                Ok(!annotation(&owner, unfreeze) && !sets.iter().any(|set| annotation(set, unfreeze)))
+            })
+            .await?;
+        world.patch("machinedeployments", "crowd", &of_size(2)).await?;
+        world.until_settled("crowd", "small", 2).await?;
+        let chosen = world.some("crowd").await?;
+        let mut wish = annotated("node.machine.sapcloud.io/trigger-deletion-by-mcm", name(&chosen));
+        merge(&mut wish, of_size(1));
+        world.patch("machinedeployments", "crowd", &wish).await?;
+        world.until("the chosen one is gone", async || Ok(!self.is_there("machines", name(&chosen)).await?)).await?;
+        world.until_settled("crowd", "small", 1).await
+    }
+}
