@@ -225,10 +225,10 @@ pub mod deletion {
         Step::RemoveFinalizer.describe(&format!("No node object found for {node:?}, continuing deletion flow."))
     }
 
-    /// Its Node could not be looked up.
-    pub fn node_lookup_failed(node: &str, error: &str) -> String {
+    /// Its Node could not be looked up before this step; the reference looks only before its deletion.
+    pub fn node_lookup_failed(before: Step, node: &str, error: &str) -> String {
         let text = format!("Retrieval of Node Object {node:?} failed due to error: {error}, Retrying.");
-        Step::DeleteNode.describe(&text)
+        before.describe(&text)
     }
 
     /// The Node could not be let go.
@@ -351,7 +351,7 @@ mod tests {
         "No node object found for \"n\", continuing deletion flow. Initiate machine object finalizer removal"
     )]
     #[case(
-        deletion::node_lookup_failed("n", "E"),
+        deletion::node_lookup_failed(crate::deletion::Step::DeleteNode, "n", "E"),
         "Retrieval of Node Object \"n\" failed due to error: E, Retrying. Initiate node object deletion"
     )]
     #[case(

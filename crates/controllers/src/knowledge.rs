@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use api::Uid;
 use parking_lot::Mutex;
-use plan::machine::{Notice, Vm, VmKnowledge};
+use plan::machine::{Inquiry, Notice, Vm, VmKnowledge};
 use plan::token::TokenKnowledge;
 use runtime::Key;
 
@@ -28,6 +28,8 @@ pub struct Known {
     pub vm: VmKnowledge,
     /// The VM as it was last described, which outlives a call that is under way.
     pub described: Option<Vm>,
+    /// What the API server said when it was asked for a node that the cache does not show.
+    pub inquiry: Inquiry,
     /// What people were told to be so, and still is.
     remarked: Vec<Notice>,
     /// Its bootstrap token.
@@ -86,11 +88,19 @@ impl Knowledge {
             return;
         }
         self.change(key, uid, |known| {
-            if let VmKnowledge::Known(vm) = &vm {
-                known.described = Some(vm.clone());
+            match &vm {
+                VmKnowledge::Known(vm) => known.described = Some(vm.clone()),
+                // Until this moment its node could join.
+                VmKnowledge::Gone => known.inquiry = Inquiry::Unasked,
+                _ => {}
             }
             known.vm = vm;
         });
+    }
+
+    /// Notes what the API server said when it was asked for a machine's node.
+    pub fn inquired(&self, key: &Key, uid: &Uid, answer: Inquiry) {
+        self.change(key, uid, |known| known.inquiry = answer);
     }
 
     /// Those of the remarks that were not made after the last pass: what is so is told once, for as long as it is so.
@@ -150,6 +160,17 @@ mod tests {
         knowledge.learn(&key, &"old".into(), VmKnowledge::Absent);
         assert_eq!(knowledge.of(&key, &"old".into()).vm, VmKnowledge::Absent);
         assert_eq!(knowledge.of(&key, &"new".into()).vm, VmKnowledge::Unasked);
+    }
+
+    #[test]
+    fn that_a_node_is_absent_is_forgotten_when_its_vm_ends() {
+        let knowledge = Knowledge::default();
+        let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
+        knowledge.inquired(&key, &uid, Inquiry::Absent);
+        knowledge.learn(&key, &uid, VmKnowledge::Calling { call: Call::Delete, until: jiff::Timestamp::MAX });
+        assert_eq!(knowledge.of(&key, &uid).inquiry, Inquiry::Absent);
+        knowledge.learn(&key, &uid, VmKnowledge::Gone);
+        assert_eq!(knowledge.of(&key, &uid).inquiry, Inquiry::Unasked, "it may have joined since");
     }
 
     #[test]

@@ -146,6 +146,8 @@ pub mod ours {
     pub const NODE_DELETED: &str = "NodeDeleted";
     /// On a Machine, a warning: another machine names the same Node.
     pub const NODE_DISPUTED: &str = "NodeDisputed";
+    /// On a Machine, a warning: it goes, and nobody could say whether its Node is there.
+    pub const NODE_MAY_BE_LEFT: &str = "NodeMayBeLeft";
     /// On a Machine, a warning: part of its node template cannot be kept on its Node.
     pub const NODE_TEMPLATE_INVALID: &str = "NodeTemplateInvalid";
     /// On a Machine, a warning: what we had noted on its Node could not be read and was written anew.

@@ -11,7 +11,7 @@ use api::{Machine, Object};
 use either::Either;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
-use plan::machine::{Call, MachinePatch, Notice, Plan, Reason, Step, Tone};
+use plan::machine::{Call, Inquiry, MachinePatch, Notice, Plan, Reason, Step, Tone};
 use runtime::Key;
 use runtime::client::{RetryClass, Trouble};
 use runtime::events::Severity;
@@ -88,7 +88,16 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
             }
             Step::DeleteMachine => delete(cluster, &machine, step).await?,
             Step::PatchNode(patch) => node::write(target(cluster)?, patch, step).await?,
-            Step::DeleteNode { name, uid } => node::delete(target(cluster)?, name, uid.as_str(), step).await?,
+            Step::DeleteNode { name, uid } => {
+                if node::delete(target(cluster)?, name, uid.as_str(), step).await? == node::Left::Nothing {
+                    cluster.knowledge.inquired(key, &machine.uid(), Inquiry::Absent);
+                }
+            }
+            Step::LookForNode { name } => {
+                let before = cluster.knowledge.of(key, &machine.uid()).inquiry;
+                let answer = node::look_for(target(cluster)?, name, &before, cluster.clock.now()).await;
+                cluster.knowledge.inquired(key, &machine.uid(), answer);
+            }
             Step::KeepPodsAway { .. }
             | Step::Watch { .. }
             | Step::Drain { .. }
@@ -138,7 +147,8 @@ async fn write(
     Ok(Arc::new(answer))
 }
 
-/// Asks for the deletion of this very machine. One that is gone, or another one of its name, is no longer the one that was meant.
+/// Asks for the deletion of this very machine. One that is gone is gone; a conflict says only that something is not as it was decided
+/// on, and the watch will say what.
 async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(), Stumble> {
     let uid = machine.uid();
     let parameters = DeleteParams {
@@ -151,7 +161,7 @@ async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(),
         Ok(Either::Left(machine)) => cluster.machines.wrote(machine),
         Ok(Either::Right(_)) => cluster.machines.deleted(&key, uid.as_str()),
         Err(error) => match Trouble::of(&error).class {
-            RetryClass::NotFound | RetryClass::Conflict => cluster.machines.deleted(&key, uid.as_str()),
+            RetryClass::NotFound => cluster.machines.deleted(&key, uid.as_str()),
             _ => return Err(stumble(step, &error)),
         },
     }

@@ -12,6 +12,7 @@ use runtime::client::{RetryClass, Trouble};
 use serde_json::{Value, json};
 
 use super::act::{self, Stumble};
+use super::node::{Bearer, catch_up};
 use super::observe::Seen;
 use crate::Cluster;
 use crate::cluster::Target;
@@ -66,9 +67,15 @@ async fn keep_pods_away(cluster: &Cluster, target: &Target, part: Barrier, write
         }
         Err(error) => error,
     };
-    if matches!(Trouble::of(&error).class, RetryClass::NotFound | RetryClass::Conflict) {
-        target.nodes.deleted(&Key::cluster(name.as_str()), uid);
-        return None;
+    match Trouble::of(&error).class {
+        RetryClass::NotFound => {
+            target.nodes.deleted(&Key::cluster(name.as_str()), uid);
+            return None;
+        }
+        RetryClass::Conflict if matches!(catch_up(target, name, uid).await, Ok(Bearer::Another | Bearer::Nobody)) => {
+            return None;
+        }
+        _ => {}
     }
     let said = match &error {
         kube::Error::Api(status) => status.message.clone(),

@@ -1,4 +1,4 @@
-//! Writing on Nodes, and removing them.
+//! Writing on Nodes, removing them, and asking for one that the cache does not show.
 //!
 //! Metadata and spec are a merge patch, the status a strategic one, in which conditions are merged by type and the kubelet's stay
 //! out of it. Each is guarded by what the decision was based on, the second by what the first one made of it.
@@ -6,11 +6,14 @@
 use api::Object;
 use api::view::NodeView;
 use either::Either;
+use jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use plan::machine::Step;
+use plan::drain::Outlook;
+use plan::machine::{Inquiry, Step};
 use plan::node::NodeWrite;
 use runtime::Key;
+use runtime::cache::Lookup;
 use runtime::client::{RetryClass, Trouble};
 
 use super::act::{Stumble, guard, stumble};
@@ -43,21 +46,92 @@ pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Re
     Ok(())
 }
 
+/// What a deletion leaves of the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// No Node has it.
+    Nothing,
+    /// The Node, which others hold, or another one of that name.
+    Something,
+}
+
 /// Deletes this very Node.
-pub(super) async fn delete(target: &Target, name: &str, uid: &str, step: &Step) -> Result<(), Stumble> {
+pub(super) async fn delete(target: &Target, name: &str, uid: &str, step: &Step) -> Result<Left, Stumble> {
     let parameters = DeleteParams {
         preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
         ..DeleteParams::default()
     };
     let api: Api<NodeView> = Api::all(target.client.clone());
-    match api.delete(name, &parameters).await {
-        Ok(Either::Left(node)) => target.nodes.wrote(node),
-        Ok(Either::Right(_)) => target.nodes.deleted(&Key::cluster(name), uid),
+    let left = match api.delete(name, &parameters).await {
+        Ok(Either::Left(node)) => {
+            target.nodes.wrote(node);
+            return Ok(Left::Something);
+        }
+        Ok(Either::Right(_)) => Left::Nothing,
         Err(error) => match Trouble::of(&error).class {
-            // Gone, or replaced by another node of that name: either way this one is no more.
-            RetryClass::NotFound | RetryClass::Conflict => target.nodes.deleted(&Key::cluster(name), uid),
+            RetryClass::NotFound => Left::Nothing,
+            RetryClass::Conflict => match catch_up(target, name, uid).await.map_err(|error| stumble(step, &error))? {
+                Bearer::Itself => return Err(stumble(step, &error)),
+                Bearer::Another => return Ok(Left::Something),
+                Bearer::Nobody => Left::Nothing,
+            },
             _ => return Err(stumble(step, &error)),
         },
+    };
+    target.nodes.deleted(&Key::cluster(name), uid);
+    Ok(left)
+}
+
+/// Who has the name of a Node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bearer {
+    /// The very Node that was meant.
+    Itself,
+    /// Another one.
+    Another,
+    /// None.
+    Nobody,
+}
+
+/// Finds out what a conflict means: that this Node is no more, or only that somebody wrote to it at the same time. Taking the one for
+/// the other would strike it from the cache for good, and leave it behind when its machine goes.
+pub(super) async fn catch_up(target: &Target, name: &str, uid: &str) -> Result<Bearer, kube::Error> {
+    let api: Api<NodeView> = Api::all(target.client.clone());
+    let found = api.get_opt(name).await?;
+    let bearer = match &found {
+        Some(node) if node.uid().as_str() == uid => Bearer::Itself,
+        Some(_) => Bearer::Another,
+        None => Bearer::Nobody,
+    };
+    if bearer != Bearer::Itself {
+        target.nodes.deleted(&Key::cluster(name), uid);
     }
-    Ok(())
+    if let Some(node) = found {
+        target.nodes.wrote(node);
+    }
+    Ok(bearer)
+}
+
+/// Asks the API server itself for a Node. One that it finds is in the cache before the watch shows it.
+pub(super) async fn look_for(target: &Target, name: &str, before: &Inquiry, now: Timestamp) -> Inquiry {
+    let api: Api<NodeView> = Api::all(target.client.clone());
+    match api.get_opt(name).await {
+        Ok(None) => Inquiry::Absent,
+        Ok(Some(node)) => {
+            target.nodes.wrote(node);
+            match target.nodes.look_up(&Key::cluster(name)) {
+                Lookup::Present(_) | Lookup::Undecodable(_) => Inquiry::Unasked,
+                // The watch has been further: it was deleted while we asked.
+                Lookup::Absent => before.in_vain("it was there a moment ago".to_owned(), Outlook::Passing, now),
+            }
+        }
+        Err(error) => {
+            let trouble = Trouble::of(&error);
+            let outlook = match trouble.class {
+                RetryClass::Forbidden | RetryClass::Invalid => Outlook::Lasting,
+                _ => Outlook::Passing,
+            };
+            before.in_vain(trouble.to_string(), outlook, now)
+        }
+    }
 }

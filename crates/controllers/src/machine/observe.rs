@@ -137,7 +137,11 @@ impl Seen {
             secret: &self.secret,
             target: match &self.node {
                 None => Target::None,
-                Some(node) => Target::Cluster { node: node.as_ref().map(|node| &**node), emptying: &self.emptying },
+                Some(node) => Target::Cluster {
+                    node: node.as_ref().map(|node| &**node),
+                    inquiry: &self.known.inquiry,
+                    emptying: &self.emptying,
+                },
             },
             vm: &self.known.vm,
             namesake: self.namesake.as_ref().map(|node| &**node),

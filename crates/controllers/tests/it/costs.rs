@@ -24,6 +24,10 @@ async fn a_life_costs_a_handful_of_requests_and_no_conflict() {
     let down = world.requests();
     assert!(down.len() <= 8, "budget: 10 requests for a machine to go: {down:#?}");
     assert!(
+        !down.iter().any(|request| request.starts_with("get")),
+        "its Node was seen, so nobody asks for it: {down:#?}"
+    );
+    assert!(
         up.iter().chain(&down).all(|request| request.ends_with("200") || request.ends_with("201")),
         "{up:#?} {down:#?}"
     );

@@ -10,6 +10,7 @@
     reason = "a test that cannot be set up must fail where it stands"
 )]
 
+mod absent;
 mod blindness;
 mod costs;
 mod custody;

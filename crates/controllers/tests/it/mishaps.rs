@@ -80,6 +80,7 @@ async fn a_storm_at_the_api_server_delays_but_breaks_nothing(#[values(1, 2, 3, 4
     }
     world.until("all are gone", |w| (0..MACHINES).all(|n| w.machine(&name(n)).is_none())).await;
     assert!(world.cloud.vms().is_empty());
+    assert!(world.server.objects("nodes").is_empty(), "what is refused once is not gone");
     assert!(!faults.fired().is_empty(), "the storm must have blown");
 }
 

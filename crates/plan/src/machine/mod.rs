@@ -17,6 +17,7 @@ mod facts;
 mod health;
 mod hold;
 mod in_place;
+mod inquiry;
 mod living;
 mod preserve;
 mod reason;
@@ -42,6 +43,7 @@ use crate::{Awaited, Lookup, Policy, Wake};
 
 pub use emptying::{Barrier, Emptying, Obstruction, Watching};
 pub use facts::{Facts, creation_timeout};
+pub use inquiry::{Inquiry, Unanswered};
 pub use reason::Reason;
 pub use stage::{Stage, stage};
 pub use status::StatusWrite;
@@ -90,6 +92,8 @@ pub enum Target<'a> {
     Cluster {
         /// The node of this machine: the one its label names, else the one that names the machine.
         node: Lookup<&'a NodeView>,
+        /// What the API server itself said of it, if it was asked because the cache does not show it.
+        inquiry: &'a Inquiry,
         /// What is known of the emptying of that node, should it be asked for.
         emptying: &'a Emptying,
     },

@@ -143,6 +143,15 @@ pub enum Reason {
     NodeNamed(String),
     /// Nothing is in the way of deleting the VM.
     ReadyToDeleteVm,
+    /// Its node is not in the cache, which may be late.
+    NodeUnseen(String),
+    /// The API server could not say whether its node is there.
+    NodeUncertain {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// Its node is there and cannot be read, so it cannot be deleted.
     NodeUnreadable(String),
     /// The VM is gone; its node object goes next.
@@ -228,6 +237,10 @@ impl fmt::Display for Reason {
             Self::NodeUnknown => f.write_str("nobody has written down which node it became, and that one must go too"),
             Self::NodeNamed(name) => write!(f, "the cloud says that it became node {name:?}"),
             Self::ReadyToDeleteVm => f.write_str("nothing is in the way of deleting its VM"),
+            Self::NodeUnseen(name) => write!(f, "node {name:?} has not been seen, and may be there all the same"),
+            Self::NodeUncertain { name, why } => {
+                write!(f, "whether node {name:?} is registered could not be found out: {why}")
+            }
             Self::NodeUnreadable(name) => write!(f, "node {name:?} is still registered but cannot be read"),
             Self::NodeLeft(name) => write!(f, "its VM is gone, but node {name:?} is still registered"),
             Self::NothingLeft => f.write_str("its VM and its node are gone"),

@@ -94,7 +94,7 @@ fn leaving(seen: &Observed<'_>, facts: &Facts<'_>) -> Stage {
     match delete::stage(seen) {
         None | Some(Deletion::GetVmStatus | Deletion::Drain | Deletion::DeleteVolumeAttachments) => Stage::Drain,
         Some(Deletion::DeleteVm) => Stage::DeleteVm,
-        Some(Deletion::DeleteNode) if !delete::is_done_with_node(seen) => Stage::DeleteNode,
+        Some(Deletion::DeleteNode) if !delete::is_done_with_node(seen, facts) => Stage::DeleteNode,
         Some(Deletion::DeleteNode | Deletion::RemoveFinalizer) => Stage::LetGo,
     }
 }

@@ -49,6 +49,11 @@ pub enum Step {
         /// Its uid.
         uid: Uid,
     },
+    /// Ask the API server itself for this node, which the cache does not show, and remember what it says.
+    LookForNode {
+        /// Its name.
+        name: String,
+    },
     /// Keep new pods away from the node that is to be emptied. Failing is remembered, and no reason to stop.
     KeepPodsAway {
         /// By which means.
@@ -161,6 +166,7 @@ impl fmt::Display for Step {
             Self::DeleteMachine => f.write_str("ask for its deletion"),
             Self::PatchNode(write) | Self::KeepPodsAway { write, .. } => write.fmt(f),
             Self::DeleteNode { name, .. } => write!(f, "delete node {name:?}"),
+            Self::LookForNode { name } => write!(f, "ask for node {name:?}"),
             Self::Watch { node, what: Watching::Pods(_) } => write!(f, "watch the pods of node {node:?}"),
             Self::Watch { what: Watching::Surroundings, .. } => f.write_str("watch budgets and attachments"),
             Self::Drain { requests, .. } => match requests.as_slice() {

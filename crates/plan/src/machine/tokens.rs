@@ -6,7 +6,7 @@
 
 use api::MachinePhase;
 
-use super::{Facts, Observed, Plan, Reason, Step, Target, facts};
+use super::{Facts, MachinePatch, Observed, Plan, Reason, Step, Target, facts};
 use crate::token::TokenKnowledge;
 
 /// Adds to a plan that the token goes, if it is time.
@@ -15,19 +15,22 @@ pub(super) fn tidy(seen: &Observed<'_>, facts: &Facts<'_>, mut plan: Plan) -> Pl
         return plan;
     }
     let known = seen.token == TokenKnowledge::Made;
-    match plan.because {
+    match (&plan.because, its_end(&plan, facts)) {
         // Last, because a machine that runs must not wait for housekeeping.
-        Reason::Joined => plan.steps.push(Step::RemoveToken),
-        Reason::NothingLeft if known || may_still_be_about(seen, facts) => {
-            // Our finalizer is the last that holds the machine: what comes after it may never happen.
-            let at = plan.steps.iter().rposition(|step| matches!(step, Step::Patch(_))).unwrap_or(plan.steps.len());
-            plan.steps.insert(at, Step::RemoveToken);
-        }
+        (Reason::Joined, _) => plan.steps.push(Step::RemoveToken),
+        // Our finalizer is the last that holds the machine: what comes after it may never happen.
+        (_, Some(end)) if known || may_still_be_about(seen, facts) => plan.steps.insert(end, Step::RemoveToken),
         // An earlier attempt did not go through.
         _ if known && !facts.deleting && *facts.phase == MachinePhase::Running => plan.steps.push(Step::RemoveToken),
         _ => {}
     }
     plan
+}
+
+/// The step of the plan that lets the machine go.
+fn its_end(plan: &Plan, facts: &Facts<'_>) -> Option<usize> {
+    let lets_go = |step: &Step| matches!(step, Step::Patch(MachinePatch { finalizers: Some(_), .. }));
+    plan.steps.iter().rposition(lets_go).filter(|_| facts.deleting)
 }
 
 /// Whether a token that some process made for this machine may not have expired yet.

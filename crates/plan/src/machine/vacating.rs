@@ -24,7 +24,7 @@ pub(super) enum Vacating {
 /// Empties the node, as far as it goes now.
 pub(super) fn vacate(course: &Course<'_>, caller: Caller) -> Vacating {
     let seen = &course.seen;
-    let Target::Cluster { node, emptying } = seen.target else { return Vacating::Done };
+    let Target::Cluster { node, emptying, .. } = seen.target else { return Vacating::Done };
     let facts = Facts::of(seen.machine);
     let Some(name) = node.present().map(api::Object::name).or(facts.node_name) else { return Vacating::Done };
     let limits = &seen.policy.drain;

@@ -186,7 +186,7 @@ fn needs_help(obstacle: &Obstacle) -> bool {
 
 /// D4: after force, nobody will confirm that a volume is no longer mounted. Its attachments go, so that it can be used elsewhere.
 pub(super) fn detach(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    let Target::Cluster { node, emptying } = seen.target else {
+    let Target::Cluster { node, emptying, .. } = seen.target else {
         return begin_vm_deletion(seen, api::names::descriptions::NO_TARGET_CLUSTER);
     };
     let Some(name) = node.present().map(Object::name).or(facts.node_name) else {

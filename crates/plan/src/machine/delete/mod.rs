@@ -7,6 +7,8 @@
 //!
 //! What happens to the pods and volumes on the node is in [`emptying`].
 //!
+//! A node that is not in the cache may be there all the same ([`inquiry`](super::inquiry)).
+//!
 //! A node that runs on the VM of another machine ([`node::claim`]) is left alone, whatever this machine's label says: emptying or
 //! deleting it would take it from a machine that nobody asked to delete.
 
@@ -18,6 +20,7 @@ use api::names::{descriptions, events};
 use api::{MachinePhase, Object};
 
 use super::hold::Hold;
+use super::inquiry::{Absence, absence, confess};
 use super::living::claim;
 use super::vm::{Call, Failure, VmKnowledge};
 use super::{
@@ -36,7 +39,10 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let Some(stage) = stage(seen) else { return begin(seen, facts) };
     match stage {
         Stage::GetVmStatus | Stage::Drain => locate_node(seen, facts),
-        Stage::DeleteVolumeAttachments => emptying::detach(seen, facts),
+        Stage::DeleteVolumeAttachments => match absence(seen, facts, stage) {
+            Absence::Open(plan) => plan,
+            Absence::Certain | Absence::Assumed(_) => emptying::detach(seen, facts),
+        },
         Stage::DeleteVm => delete_vm(seen),
         Stage::DeleteNode => delete_node(seen, facts),
         Stage::RemoveFinalizer => let_go(facts),
@@ -69,9 +75,12 @@ fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 
 /// D2: which node the machine became. Only then can it be emptied.
 fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    let Target::Cluster { node, emptying } = seen.target else {
+    let Target::Cluster { node, emptying, .. } = seen.target else {
         return begin_vm_deletion(seen, descriptions::NO_TARGET_CLUSTER);
     };
+    if let Absence::Open(plan) = absence(seen, facts, Stage::Drain) {
+        return plan;
+    }
     match (node, facts.node_name) {
         (Lookup::Present(found), _) if let Claim::Lost { to } = claim(seen, found) => {
             begin_vm_deletion(seen, &format!("Node {} runs on the VM of machine {to} and is left alone.", found.name()))
@@ -159,7 +168,7 @@ fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         Target::Cluster { node: Lookup::Present(node), .. } => node,
         // It is there: without it the machine would leave a node behind that nobody can delete, for our finalizer is on it.
         Target::Cluster { node: Lookup::Undecodable, .. } => return unreadable_node(seen, facts),
-        Target::Cluster { node: Lookup::Absent, .. } | Target::None => return let_go(facts),
+        Target::Cluster { node: Lookup::Absent, .. } | Target::None => return end_without_node(seen, facts),
     };
     let name = node.name().to_owned();
     let uid = node.uid();
@@ -174,19 +183,37 @@ fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     Plan::of(steps, Wake::Again, Reason::NodeLeft(name))
 }
 
+/// It has no node, as far as anybody knows.
+fn end_without_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    match absence(seen, facts, Stage::DeleteNode) {
+        Absence::Open(plan) => plan,
+        Absence::Certain => let_go(facts),
+        Absence::Assumed(failure) => {
+            let (name, why) = (facts.node_name.unwrap_or_default().to_owned(), failure.why.clone());
+            remove_finalizer(facts, confess(&name, failure), Reason::NodeUncertain { name, why })
+        }
+    }
+}
+
 /// Whether nothing is left to do about its node.
-pub(super) fn is_done_with_node(seen: &Observed<'_>) -> bool {
+pub(super) fn is_done_with_node(seen: &Observed<'_>, facts: &Facts<'_>) -> bool {
     match seen.target {
         Target::Cluster { node: Lookup::Present(node), .. } => node.is_deleting() && node::let_go(node).is_none(),
         Target::Cluster { node: Lookup::Undecodable, .. } => false,
-        Target::Cluster { node: Lookup::Absent, .. } | Target::None => true,
+        Target::Cluster { node: Lookup::Absent, .. } | Target::None => {
+            !matches!(absence(seen, facts, Stage::DeleteNode), Absence::Open(_))
+        }
     }
 }
 
 fn let_go(facts: &Facts<'_>) -> Plan {
-    let patch = MachinePatch { finalizers: facts.without_our_finalizer(), ..MachinePatch::default() };
     let notice = Notice { tone: Tone::Normal, reason: events::ours::GONE, message: Reason::NothingLeft.to_string() };
-    Plan::of(vec![Step::Tell(notice), Step::Patch(patch)], Wake::On(Awaited::Change), Reason::NothingLeft)
+    remove_finalizer(facts, notice, Reason::NothingLeft)
+}
+
+fn remove_finalizer(facts: &Facts<'_>, notice: Notice, because: Reason) -> Plan {
+    let patch = MachinePatch { finalizers: facts.without_our_finalizer(), ..MachinePatch::default() };
+    Plan::of(vec![Step::Tell(notice), Step::Patch(patch)], Wake::On(Awaited::Change), because)
 }
 
 /// The VM cannot be deleted for want of its class; the text keeps its place in the deletion.
@@ -197,7 +224,7 @@ fn stuck(seen: &Observed<'_>, because: Reason, awaited: Awaited) -> Plan {
 
 fn unreadable_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let because = Reason::NodeUnreadable(facts.node_name.unwrap_or_default().to_owned());
-    let text = text::node_lookup_failed(facts.node_name.unwrap_or_default(), "it cannot be read");
+    let text = text::node_lookup_failed(Stage::DeleteNode, facts.node_name.unwrap_or_default(), "it cannot be read");
     blocked(seen, text, because, Awaited::Node)
 }
 

@@ -1,5 +1,6 @@
 //! The machine planner against tables, and against a toy world in which its steps are carried out.
 
+mod absence;
 mod blindness;
 mod creation;
 mod deletion;

@@ -29,6 +29,12 @@ pub(super) struct World {
     /// What it answers to writes on the node, where it does not take them.
     pub(super) barred: Option<&'static str>,
     pub(super) node_is_unreadable: bool,
+    /// The cache has not heard of the node, though it is there.
+    pub(super) node_is_unseen: bool,
+    /// What the API server said when it was asked for it.
+    pub(super) inquiry: Inquiry,
+    /// Why it cannot say.
+    pub(super) mute: Option<drain::Outlook>,
     pub(super) joins: bool,
     /// A node of the name that the VM is about to take.
     pub(super) namesake: Option<NodeView>,
@@ -73,6 +79,9 @@ impl World {
             emptying: Emptying::default(),
             pods_there: Vec::new(),
             node_is_unreadable: false,
+            node_is_unseen: false,
+            inquiry: Inquiry::Unasked,
+            mute: None,
             verdict: Answer::Accepted,
             barred: None,
             joins: true,
@@ -109,8 +118,11 @@ impl World {
     }
 
     fn seen(&self) -> Observed<'_> {
-        let target =
-            if self.joins { Target::Cluster { node: self.visible(), emptying: &self.emptying } } else { Target::None };
+        let target = if self.joins {
+            Target::Cluster { node: self.visible(), inquiry: &self.inquiry, emptying: &self.emptying }
+        } else {
+            Target::None
+        };
         Observed {
             machine: self.machine(),
             class: self.class.as_ref(),
@@ -146,7 +158,8 @@ impl World {
     /// The node as the controller finds it: by the machine's label, else by the node's own.
     fn visible_node(&self) -> Option<&NodeView> {
         let linked = self.machine().node_name().is_some_and(|name| name == "node-1");
-        self.node.as_ref().filter(|node| linked || node.label(api::names::labels::MACHINE_NAME) == Some("m-1"))
+        let heard_of = self.node.as_ref().filter(|_| !self.node_is_unseen);
+        heard_of.filter(|node| linked || node.label(api::names::labels::MACHINE_NAME) == Some("m-1"))
     }
 
     /// Changes the machine as a user or another controller would.
@@ -301,8 +314,9 @@ impl World {
             Step::DeleteMachine => self.delete(),
             Step::DeleteNode { .. } => {
                 assert_eq!(self.vms, 0, "a node goes only after its VM: {:#?}", self.diary);
-                self.node = None;
+                (self.node, self.inquiry) = (None, Inquiry::Absent);
             }
+            Step::LookForNode { name } => self.inquiry = self.look_for(name),
             Step::Watch { what: Watching::Pods(_), .. } => self.look_at_pods(),
             Step::Watch { what: Watching::Surroundings, .. } => {
                 (self.emptying.budgets, self.emptying.attachments) = (Watched::Seen(vec![]), Watched::Seen(vec![]));
@@ -335,6 +349,18 @@ impl World {
             merge_status(&mut node["status"], &status["status"]);
         }
         self.node = Some(read(node));
+    }
+
+    fn look_for(&mut self, name: &str) -> Inquiry {
+        assert_eq!(name, "node-1");
+        match self.mute {
+            Some(outlook) => self.inquiry.in_vain("boom".into(), outlook, self.now),
+            None if self.node.is_none() => Inquiry::Absent,
+            None => {
+                self.node_is_unseen = false;
+                Inquiry::Unasked
+            }
+        }
     }
 
     fn look_at_pods(&mut self) {
@@ -393,7 +419,7 @@ impl World {
             Call::Delete => {
                 let in_use = self.machine().node_name().is_some() && !self.pods_there.is_empty();
                 assert!(!in_use, "a VM goes only after its pods: {:#?}", self.diary);
-                self.vms = 0;
+                (self.vms, self.inquiry) = (0, Inquiry::Unasked);
                 VmKnowledge::Gone
             }
         }

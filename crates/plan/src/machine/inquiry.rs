@@ -1,0 +1,112 @@
+//! Whether a node that the cache does not show is really not there.
+//!
+//! A deletion ends with the Node object. If it took a node for absent that has only not been heard of yet, because a watch is cut or
+//! late, VM and Machine would go and the Node would stay for good: no Machine names it any more, and it carries no mark of ours.
+//! So where a deletion would go on without a node that the machine is known to have become, the API server itself is asked, once
+//! before the drain and once after the end of the VM, when nothing can join any more. A node that is in the cache costs no question.
+//!
+//! An API server that cannot say is asked again for as long as a drain may take. Then, when it refuses, or when force is asked for,
+//! the deletion goes on as if there were no node, and says so: a machine must be able to go though its cluster is gone for good.
+
+use std::time::Duration;
+
+use api::Object;
+use api::deletion::Step as Stage;
+use api::descriptions::deletion as text;
+use api::names::{events, labels};
+use jiff::Timestamp;
+
+use super::{Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Target, Tone, facts};
+use crate::drain::{Outlook, Request};
+use crate::{Awaited, Lookup, Wake};
+
+/// What the API server itself last said of a node that the cache does not show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Inquiry {
+    /// It was not asked, or the VM has ended since: until then the node could still join.
+    #[default]
+    Unasked,
+    /// There is no such node.
+    Absent,
+    /// It could not say.
+    Unanswered(Unanswered),
+}
+
+/// A question that was not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// Why.
+    pub why: String,
+    /// Whether asking again may help.
+    pub outlook: Outlook,
+    /// When it was first asked in vain.
+    pub since: Timestamp,
+    /// When it was last asked.
+    pub at: Timestamp,
+}
+
+impl Inquiry {
+    /// This question was not answered either.
+    #[must_use]
+    pub fn in_vain(&self, why: String, outlook: Outlook, now: Timestamp) -> Self {
+        let since = match self {
+            Self::Unanswered(before) => before.since,
+            Self::Unasked | Self::Absent => now,
+        };
+        Self::Unanswered(Unanswered { why, outlook, since, at: now })
+    }
+}
+
+/// How much a deletion knows of a node that the cache does not show.
+pub(super) enum Absence<'a> {
+    /// There is none, or nobody knows what it would be called.
+    Certain,
+    /// It has to be asked for.
+    Open(Plan),
+    /// Nobody could say, and no more is waited for.
+    Assumed(&'a Unanswered),
+}
+
+/// What is known of the node, given that the cache does not show it, before the deletion takes this step.
+pub(super) fn absence<'a>(seen: &Observed<'a>, facts: &Facts<'_>, next: Stage) -> Absence<'a> {
+    let (Target::Cluster { node: Lookup::Absent, inquiry, .. }, Some(name)) = (seen.target, facts.node_name) else {
+        return Absence::Certain;
+    };
+    match inquiry {
+        Inquiry::Absent => Absence::Certain,
+        Inquiry::Unasked => Absence::Open(ask(name, Reason::NodeUnseen(name.to_owned()))),
+        Inquiry::Unanswered(failure) if is_enough(seen, failure, name) => Absence::Assumed(failure),
+        Inquiry::Unanswered(failure) => Absence::Open(ask_again(seen, failure, name, next)),
+    }
+}
+
+/// What people are told when a machine goes while nobody knows of its node.
+pub(super) fn confess(name: &str, failure: &Unanswered) -> Notice {
+    let message = format!(
+        "its VM is gone, but whether node {name:?} is registered could not be found out: {}; if it is, delete it by hand",
+        failure.why
+    );
+    Notice { tone: Tone::Warning, reason: events::ours::NODE_MAY_BE_LEFT, message }
+}
+
+fn ask(name: &str, because: Reason) -> Plan {
+    Plan::of(vec![Step::LookForNode { name: name.to_owned() }], Wake::Again, because)
+}
+
+fn ask_again(seen: &Observed<'_>, failure: &Unanswered, name: &str, next: Stage) -> Plan {
+    let because = Reason::NodeUncertain { name: name.to_owned(), why: failure.why.clone() };
+    let at = facts::later(failure.at, seen.policy.short_retry);
+    if at <= seen.now {
+        return ask(name, because);
+    }
+    let write = StatusWrite::deletion_failed(text::node_lookup_failed(next, name, &failure.why), seen.now);
+    let steps = write.is_news(seen.machine, seen.policy, seen.now).then_some(Step::Status(write)).into_iter().collect();
+    Plan::of(steps, Wake::By { awaited: Awaited::Retry, at }, because)
+}
+
+fn is_enough(seen: &Observed<'_>, failure: &Unanswered, name: &str) -> bool {
+    let forced = seen.machine.label(labels::FORCE_DELETION).and_then(labels::is_true) == Some(true);
+    let patience =
+        Request::for_deletion(seen.machine, name, Lookup::Absent, &seen.policy.drain, Duration::ZERO).timeout;
+    forced || failure.outlook == Outlook::Lasting || facts::later(failure.since, patience) <= seen.now
+}
