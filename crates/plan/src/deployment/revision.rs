@@ -5,12 +5,14 @@
 //! that history for every annotation the autoscaler touches, until the object is too big to be stored; here only a new number does,
 //! and the oldest are forgotten.
 //!
-//! Annotations, the node template, the configuration and the kind of the class reach the newest set without a roll-out.
+//! Annotations, the node template, the configuration and the kind of the class reach the newest set without a roll-out. How many
+//! machines may be replaced at once reaches every set that has machines.
 
 use std::collections::BTreeMap;
 
 use api::names::annotations::{
-    DESIRED_REPLICAS, MAX_REPLICAS, NOT_COPIED_TO_SETS, PREFER_NO_SCHEDULE, REVISION, REVISION_HISTORY,
+    DESIRED_REPLICAS, MAX_REPLACEMENTS, MAX_REPLICAS, NOT_COPIED_TO_SETS, PREFER_NO_SCHEDULE, REVISION,
+    REVISION_HISTORY,
 };
 use api::names::{finalizers, labels};
 use api::{MachineDeployment, MachineSet, MachineSetSpec, Object, TextMap, same_meaning};
@@ -38,6 +40,12 @@ fn next(pass: &Pass<'_>) -> i64 {
 /// Brings an existing new set up to date.
 pub(super) fn keep_up(pass: &mut Pass<'_>) {
     let wanted = next(pass);
+    if let Some(limit) = pass.deployment.annotation(MAX_REPLACEMENTS) {
+        // The machines of old sets fall ill too, and count among those of the deployment.
+        for old in pass.sets.old.iter_mut().filter(|old| old.is_populated()) {
+            old.annotate(MAX_REPLACEMENTS, Some(limit));
+        }
+    }
     let Some(new) = &mut pass.sets.new else { return };
     for (key, value) in inherited(&pass.deployment) {
         new.annotate(key, Some(value));

@@ -152,7 +152,8 @@ fn patches(seen: &Observed<'_>, machines: &[&Kin<'_>], mark: &impl Fn(&Kin<'_>) 
     let MachineSet { spec, .. } = seen.set;
     let patch = |kin: &&Kin<'_>| {
         let (difference, preserve) = (template::difference(kin, &spec.template), mark(kin));
-        if difference.is_none() && preserve.is_none() {
+        let max_replacements = template::new_limit(kin, seen.set).map(str::to_owned);
+        if difference.is_none() && preserve.is_none() && max_replacements.is_none() {
             return None;
         }
         Some(MachinePatch {
@@ -161,6 +162,7 @@ fn patches(seen: &Observed<'_>, machines: &[&Kin<'_>], mark: &impl Fn(&Kin<'_>) 
             resource_version: kin.machine.resource_version().to_owned(),
             spec: difference,
             preserve,
+            max_replacements,
         })
     };
     machines.iter().filter_map(patch).take(seen.policy.set.batch).collect()

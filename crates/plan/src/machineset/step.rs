@@ -100,6 +100,8 @@ pub struct MachinePatch {
     pub spec: Option<Value>,
     /// Its preserve annotation.
     pub preserve: Option<Mark>,
+    /// How many of its deployment may be replaced at once, where that was said anew.
+    pub max_replacements: Option<String>,
 }
 
 /// What becomes of a machine's preserve annotation.
@@ -118,12 +120,19 @@ impl MachinePatch {
         let mut metadata = Map::new();
         metadata.insert("uid".into(), json!(self.uid));
         metadata.insert("resourceVersion".into(), json!(self.resource_version));
+        let mut said = Map::new();
         if let Some(mark) = self.preserve {
             let value = match mark {
                 Mark::AutoPreserve => json!(PreserveValue::AutoPreserved),
                 Mark::LetGo => Value::Null,
             };
-            metadata.insert("annotations".into(), json!({ annotations::PRESERVE: value }));
+            said.insert(annotations::PRESERVE.into(), value);
+        }
+        if let Some(limit) = &self.max_replacements {
+            said.insert(annotations::MAX_REPLACEMENTS.into(), json!(limit));
+        }
+        if !said.is_empty() {
+            metadata.insert("annotations".into(), Value::Object(said));
         }
         match &self.spec {
             Some(spec) => json!({ "metadata": metadata, "spec": spec }),

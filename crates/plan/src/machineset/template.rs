@@ -2,10 +2,11 @@
 //!
 //! A new class name means a new machine, but how long a drain may take, or which labels a node is to have, reaches the machines
 //! that are there: the node template, the configuration and the kind of the class are kept as the template has them. The patch
-//! of a machine holds what differs and nothing else, and what is the same is not written at all.
+//! of a machine holds what differs and nothing else, and what is the same is not written at all. So is the annotation that says how
+//! many may be replaced at once: whoever raises it for a deployment has sick machines now, and they read it on themselves.
 
 use api::names::annotations;
-use api::{GoDuration, Machine, MachinePhase, MachineTemplateSpec, Object, same_meaning};
+use api::{GoDuration, Machine, MachinePhase, MachineSet, MachineTemplateSpec, Object, same_meaning};
 use serde_json::{Map, Value};
 
 use super::member::Kin;
@@ -32,6 +33,13 @@ pub(super) fn difference(kin: &Kin<'_>, template: &MachineTemplateSpec) -> Optio
     }
     let json = |spec| serde_json::to_value(spec).unwrap_or_default();
     merge_patch(&json(&machine.spec), &json(&spec?))
+}
+
+/// How many of its deployment may be replaced at once, if the set says otherwise than the machine. A set that says nothing leaves the
+/// machine what a person may have written on it.
+pub(super) fn new_limit<'a>(kin: &Kin<'_>, set: &'a MachineSet) -> Option<&'a str> {
+    let wanted = set.annotation(annotations::MAX_REPLACEMENTS)?;
+    (is_active(kin) && kin.machine.annotation(annotations::MAX_REPLACEMENTS) != Some(wanted)).then_some(wanted)
 }
 
 /// A machine that has failed or is going needs no new orders.

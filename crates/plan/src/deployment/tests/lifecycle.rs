@@ -418,3 +418,22 @@ fn what_kept_a_set_from_making_machines_is_shown_and_taken_back() {
     world.pass();
     assert_eq!(world.condition("ReplicaFailure"), None);
 }
+
+#[test]
+fn how_many_may_be_replaced_at_once_reaches_every_set_that_has_machines() {
+    let mut world = World::settled(3, &rolling(1, 0));
+    world.use_class("large");
+    world.pass();
+    world.run_sets();
+    world.annotate(names::annotations::MAX_REPLACEMENTS, "50%");
+    world.pass();
+    let said = |world: &World, class: &str| {
+        world.set_of(class).annotation(names::annotations::MAX_REPLACEMENTS).map(str::to_owned)
+    };
+    assert_eq!((said(&world, "small").as_deref(), said(&world, "large").as_deref()), (Some("50%"), Some("50%")));
+    world.settle();
+    world.annotate(names::annotations::MAX_REPLACEMENTS, "2");
+    world.settle();
+    assert_eq!(said(&world, "large").as_deref(), Some("2"));
+    assert_eq!(said(&world, "small").as_deref(), Some("50%"), "nobody reads it on an empty set");
+}

@@ -127,7 +127,7 @@ fn a_machine_goes_though_nobody_can_say_and_tells_it(
     }
     world.settle();
     if !patience.is_zero() {
-        world.wait(patience - Duration::from_secs(1));
+        world.wait(patience.saturating_sub(Duration::from_secs(1)));
         world.settle();
         assert!(world.machine.is_some(), "not before its time");
         world.wait(Duration::from_secs(1));

@@ -95,3 +95,31 @@ fn a_write_that_did_not_go_through_is_planned_again_and_holds_up_nobody() {
     world.settle();
     assert_eq!(changed(&world), 3);
 }
+
+#[rstest]
+#[case::said_anew("Running", Some("2"), Some("50%"), Some("50%"))]
+#[case::said_for_the_first_time("Unknown", None, Some("50%"), Some("50%"))]
+#[case::already_known("Running", Some("50%"), Some("50%"), None)]
+#[case::said_by_a_person("Running", Some("2"), None, None)]
+#[case::given_up_already("Failed", None, Some("50%"), None)]
+fn how_many_may_be_replaced_at_once_reaches_the_machines_that_are_there(
+    #[case] phase: &str,
+    #[case] on_machine: Option<&str>,
+    #[case] on_set: Option<&str>,
+    #[case] written: Option<&str>,
+) {
+    let mut world = World::new(1);
+    world.add("m", phase, 0);
+    let key = api::names::annotations::MAX_REPLACEMENTS;
+    if let Some(limit) = on_machine {
+        world.edit("m", |m| m["metadata"]["annotations"][key] = json!(limit));
+    }
+    if let Some(limit) = on_set {
+        world.edit_set(|set| set["metadata"]["annotations"][key] = json!(limit));
+    }
+    let patch = |step: &Step| if let Step::Patch(patches) = step { Some(patches[0].to_patch()) } else { None };
+    let found = world.plan().steps.iter().find_map(patch).map(|patch| patch["metadata"]["annotations"][key].clone());
+    assert_eq!(found, written.map(|limit| json!(limit)));
+    world.pass();
+    assert_eq!(world.plan().steps.iter().find_map(patch), None, "once");
+}
