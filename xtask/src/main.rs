@@ -9,6 +9,9 @@ mod crash_table;
 mod crds;
 mod desk;
 mod e2e;
+mod image;
+#[cfg(test)]
+mod pages;
 mod purity;
 mod rbac;
 mod types;
@@ -57,6 +60,8 @@ enum Chore {
     CrashTable(crash_table::Wish),
     /// Count what the API server was asked, and compare it with the budgets.
     Counts(counts::Wish),
+    /// Build the container image without a daemon, and run it in an empty, read-only root by what deploy/ says.
+    Image(image::Wish),
     /// Live under the shipped roles on the real control plane: nothing may be denied, and every rule must be used.
     Rbac(rbac::Wish),
 }
@@ -85,6 +90,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::E2e(wish) => e2e::run(&wish),
         Chore::CrashTable(wish) => crash_table::run(&wish),
         Chore::Counts(wish) => counts::run(&wish),
+        Chore::Image(wish) => image::run(&wish),
         Chore::Rbac(wish) => rbac::run(&wish),
     }
 }

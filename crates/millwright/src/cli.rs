@@ -10,6 +10,8 @@ mod notes;
 #[cfg(test)]
 mod page;
 mod pflag;
+#[cfg(test)]
+mod prose;
 mod reading;
 #[cfg(test)]
 mod reference;

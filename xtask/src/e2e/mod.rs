@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::control_plane::{Build, compiled};
 
+pub(crate) use deploy::{Cell, run_image};
 pub(crate) use machines::install_definitions;
 pub(crate) use program::run as run_program;
 pub(crate) use report::Report;

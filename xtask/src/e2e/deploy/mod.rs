@@ -5,10 +5,13 @@
 
 #[cfg(test)]
 mod alerts;
+mod cell;
 mod collector;
 mod corpus;
 mod flows;
+mod image;
 mod keepsakes;
+mod names;
 mod pods;
 mod pool;
 mod template;
@@ -25,7 +28,9 @@ use super::machines::install_definitions;
 use super::report::Report;
 use crate::web;
 use crate::workspace::{cargo, root};
+pub(crate) use cell::Cell;
 use corpus::Mode;
+pub(crate) use image::run as run_image;
 use pool::Form;
 use web::Proxy;
 

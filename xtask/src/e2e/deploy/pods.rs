@@ -14,6 +14,7 @@ use control_plane::guard::{Guarded, tail};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use super::cell::{Cell, Surroundings};
 use super::template::{Container, Place, PodTemplate, Source};
 use super::{kubectl, web};
 
@@ -23,9 +24,17 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// What plays the containers.
 pub(super) struct Cast {
     /// Our own program.
-    pub(super) millwright: PathBuf,
+    pub(super) millwright: Millwright,
     /// Where the virtual cloud's nodes join, if it has to stand in for a driver that is not ours.
     pub(super) joins: Option<PathBuf>,
+}
+
+/// Our own program.
+pub(super) enum Millwright {
+    /// As a process of this machine.
+    Here(PathBuf),
+    /// In its image.
+    InImage(Cell, Surroundings),
 }
 
 impl PodTemplate {
@@ -42,6 +51,7 @@ impl PodTemplate {
         }
         let place = Place { folder, kubeconfig, ports };
         self.mount(cluster, &place)?;
+        introduce(cluster, &self.namespace, &place.folder)?;
         // A side-car first: who needs it waits for it, but why make them wait.
         let mut processes = Vec::new();
         for container in self.containers.iter().rev() {
@@ -81,6 +91,17 @@ fn log_in(cluster: &ControlPlane, account: &str, namespace: &str, folder: &Path)
     Ok(path)
 }
 
+/// The mount in which a pod finds who it is. The token is in it already.
+fn introduce(cluster: &ControlPlane, namespace: &str, folder: &Path) -> anyhow::Result<()> {
+    let account = folder.join("account");
+    fs::create_dir_all(&account)?;
+    fs::copy(folder.join("token"), account.join("token"))?;
+    fs::write(account.join("namespace"), namespace)?;
+    let template = "--template={{index .data \"ca.crt\"}}";
+    let authority = kubectl(cluster, &["get", "configmap", "kube-root-ca.crt", "--namespace", namespace, template])?;
+    fs::write(account.join("ca.crt"), authority).context("failed to write an authority down")
+}
+
 /// A kubeconfig for this cluster.
 pub(super) fn kubeconfig(cluster: &ControlPlane, user: &Value) -> anyhow::Result<Value> {
     let admin = kubectl(cluster, &["config", "view", "--raw", "--minify", "--flatten", "--output=json"])?;
@@ -110,6 +131,8 @@ struct Process {
     guarded: Guarded,
     log: PathBuf,
     pid: PathBuf,
+    /// Whether it is the child of the process whose number was written down.
+    cell: bool,
     readiness: Option<(u16, String)>,
     ports: Vec<u16>,
 }
@@ -117,23 +140,32 @@ struct Process {
 impl Process {
     fn start(container: &Container, place: &Place, cast: &Cast) -> anyhow::Result<Self> {
         let file = |ending: &str| place.folder.join(format!("{}.{ending}", container.name));
-        let mut arguments = container.command_line(place);
-        if let (Some(joins), true) = (&cast.joins, container.image.contains("driver")) {
-            arguments.insert(0, "virtual-cloud".to_owned());
-            arguments
-                .extend([format!("--kubeconfig={}", joins.display()), "--node-monitor-grace-period=0s".to_owned()]);
-        }
+        let command = match &cast.millwright {
+            Millwright::InImage(cell, surroundings) => cell.command("/millwright", container, place, surroundings)?,
+            Millwright::Here(program) => {
+                let mut command = vec![program.display().to_string()];
+                let mut arguments = container.command_line(place);
+                if let (Some(joins), true) = (&cast.joins, container.image.contains("driver")) {
+                    arguments.insert(0, "virtual-cloud".to_owned());
+                    let kubeconfig = format!("--kubeconfig={}", joins.display());
+                    arguments.extend([kubeconfig, "--node-monitor-grace-period=0s".to_owned()]);
+                }
+                command.extend(arguments);
+                command
+            }
+        };
         // The shell writes down the number that the program will have, so that it can be asked to end.
         let mut line = vec!["-c".to_owned(), "echo $$ >\"$0\"; exec \"$@\"".to_owned()];
-        line.extend([file("pid").display().to_string(), cast.millwright.display().to_string()]);
-        line.extend(arguments);
+        line.push(file("pid").display().to_string());
+        line.extend(command);
         let guarded = Guarded::start(Path::new("sh"), &line, &file("log"))?;
         let readiness = container.readiness.as_ref().and_then(|probe| {
             let port = container.ports.get(&probe.port).and_then(|port| place.ports.get(port))?;
             Some((*port, probe.path.clone()))
         });
         let ports = container.ports.values().filter_map(|port| place.ports.get(port)).copied().collect();
-        Ok(Self { name: container.name.clone(), guarded, log: file("log"), pid: file("pid"), readiness, ports })
+        let cell = matches!(cast.millwright, Millwright::InImage(..));
+        Ok(Self { name: container.name.clone(), guarded, log: file("log"), pid: file("pid"), cell, readiness, ports })
     }
 }
 
@@ -176,7 +208,12 @@ impl Pod {
     /// Asks it to end, as a kubelet does, ours before its side-car, and sees that it ends well.
     pub(super) async fn terminate(mut self) -> anyhow::Result<()> {
         while let Some(mut process) = self.processes.pop() {
-            let pid = fs::read_to_string(&process.pid).context("the process never began")?;
+            let mut pid = fs::read_to_string(&process.pid).context("the process never began")?;
+            if process.cell {
+                let parent = pid.trim();
+                pid =
+                    fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).context("a cell is empty")?;
+            }
             let asked = Command::new("kill").args(["-TERM", pid.trim()]).status().context("failed to start kill")?;
             ensure!(asked.success(), "failed to ask {} to end", self.name);
             let deadline = Instant::now() + PATIENCE;

@@ -134,6 +134,15 @@ impl Container {
         })
     }
 
+    /// The container's command line, but for the ports and the address: it has the network of this machine.
+    pub(super) fn command_line_in_image(&self, place: &Place) -> Vec<String> {
+        let mut line: Vec<String> = self.arguments.iter().map(|argument| with_port(argument, place)).collect();
+        if !self.ports.is_empty() {
+            line.push("--address=127.0.0.1".to_owned());
+        }
+        line
+    }
+
     /// The command line that means on this machine what the container's means in its pod.
     pub(super) fn command_line(&self, place: &Place) -> Vec<String> {
         let own_cluster = place.kubeconfig.display().to_string();
@@ -141,11 +150,7 @@ impl Container {
             let argument = self.translated(argument, place);
             match argument.split_once('=') {
                 Some((flag, "inClusterConfig")) => format!("{flag}={own_cluster}"),
-                Some((flag @ ("--port" | "--manager-port"), port)) => {
-                    let port = port.parse().ok().and_then(|port| place.ports.get(&port)).copied().unwrap_or_default();
-                    format!("{flag}={port}")
-                }
-                _ => argument,
+                _ => with_port(&argument, place),
             }
         };
         let mut line: Vec<String> = self.arguments.iter().map(meant).collect();
@@ -160,6 +165,17 @@ impl Container {
             line.push("--address=127.0.0.1".to_owned());
         }
         line
+    }
+}
+
+/// An argument with the port of this machine, if it is one about a port.
+fn with_port(argument: &str, place: &Place) -> String {
+    match argument.split_once('=') {
+        Some((flag @ ("--port" | "--manager-port"), port)) => {
+            let port = port.parse().ok().and_then(|port| place.ports.get(&port)).copied().unwrap_or_default();
+            format!("{flag}={port}")
+        }
+        _ => argument.to_owned(),
     }
 }
 

@@ -1,0 +1,132 @@
+//! What manifests and pages say on our command line, held against the command line: an operator who copies a flag that does not exist
+//! finds out when a process does not start.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::error::ErrorKind;
+
+use super::definition::definition;
+use super::read;
+
+/// Other people's programs; their flags are not ours to know. The shell's words are among them.
+const OTHERS: [&str; 9] = ["kubectl", "docker", "cargo", "python", "protoc", "printf", "for", "uid=$(kubectl", "jq"];
+
+/// Pages for whoever develops Millwright: their flags are those of chores, and of no concern here.
+const CHORES: [&str; 4] = ["testing.md", "control-plane.md", "architecture.md", "behaviours.md"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// All files below a folder that end like this.
+fn files(folder: &Path, ending: &str, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, ending, into);
+        } else if path.extension().is_some_and(|found| found == ending) {
+            into.push(path);
+        }
+    }
+}
+
+/// What a page shows as typed: the lines of its blocks, those that go on in the next one joined, and what stands between backticks.
+fn snippets(page: &str) -> Vec<String> {
+    let (mut found, mut in_block, mut begun) = (Vec::new(), false, String::new());
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if in_block {
+            let line = line.split(" #").next().unwrap_or_default().trim();
+            begun.push_str(line.trim_end_matches('\\'));
+            if !line.ends_with('\\') {
+                found.push(std::mem::take(&mut begun));
+            }
+        } else {
+            found.extend(line.split('`').skip(1).step_by(2).map(str::to_owned));
+        }
+    }
+    found
+}
+
+/// The flags of all our commands.
+fn known() -> BTreeSet<String> {
+    let mut all = definition();
+    all.build();
+    let flags = all.get_subcommands().flat_map(clap::Command::get_arguments);
+    let mut known: BTreeSet<String> = flags.filter_map(|flag| flag.get_long().map(str::to_owned)).collect();
+    known.insert("name".to_owned()); // stands for any of them where the page of flags says how they are spelled
+    known
+}
+
+fn flags_in(words: &[&str]) -> Vec<String> {
+    let flags = words.iter().filter_map(|word| word.strip_prefix("--"));
+    let names = flags.map(|flag| flag.split(['=', ',', ':', ')']).next().unwrap_or_default().to_owned());
+    let spelled = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    names.filter(|name| name.starts_with(char::is_alphabetic) && name.chars().all(spelled)).collect()
+}
+
+#[test]
+fn every_flag_and_every_command_line_that_a_page_shows_is_ours() {
+    let mut pages = vec![root().join("README.md"), root().join("deploy/README.md")];
+    files(&root().join("docs"), "md", &mut pages);
+    let of_chores = |page: &PathBuf| {
+        let folder = page.parent().and_then(Path::file_name);
+        CHORES.iter().any(|name| page.ends_with(name)) || folder.is_some_and(|f| f == "adr" || f == "behaviours")
+    };
+    pages.retain(|page| !of_chores(page));
+    let (known, mut seen, mut lines, mut wrong) = (known(), 0, 0, Vec::new());
+    for page in pages {
+        for snippet in snippets(&fs::read_to_string(&page).unwrap()) {
+            let words: Vec<&str> = snippet.split_whitespace().collect();
+            if words.first().is_some_and(|first| OTHERS.contains(first)) {
+                continue;
+            }
+            for flag in flags_in(&words) {
+                seen += 1;
+                if !known.contains(&flag) {
+                    wrong.push(format!("{}: there is no --{flag}: {snippet}", page.display()));
+                }
+            }
+            if words.len() > 1 && words.first() == Some(&"millwright") && !snippet.contains(['…', '<']) {
+                lines += 1;
+                let misread = read(words.iter().map(std::ffi::OsString::from)).err().map(|error| error.kind());
+                // What a page only mentions need not be whole.
+                let whole = matches!(misread, None | Some(ErrorKind::MissingRequiredArgument));
+                if !whole {
+                    wrong.push(format!("{}: {misread:?}: {snippet}", page.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(seen > 100 && lines > 10, "{seen} flags and {lines} lines are too few to be all");
+}
+
+#[test]
+fn every_flag_in_a_manifest_is_ours() {
+    let mut manifests = Vec::new();
+    files(&root().join("deploy"), "yaml", &mut manifests);
+    let (known, mut seen) = (known(), 0);
+    for manifest in manifests {
+        let text = fs::read_to_string(&manifest).unwrap();
+        let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+        for line in lines {
+            let argument = line.strip_prefix("- ").or_else(|| line.strip_prefix("value: ")).unwrap_or_default();
+            for flag in flags_in(&[argument.trim_matches('"')]) {
+                seen += 1;
+                assert!(known.contains(&flag), "{}: there is no --{flag}", manifest.display());
+            }
+        }
+    }
+    assert!(seen > 30, "{seen} flags are too few to be all");
+}
+
+#[test]
+fn what_is_typed_is_found_in_a_page() {
+    let page = "say `--a=1` or `run --b`\n```sh\nmillwright run --c \\\n  --d x # --e\n```\n";
+    assert_eq!(snippets(page), ["--a=1", "run --b", "millwright run --c --d x"]);
+    assert_eq!(flags_in(&["run", "--b", "--c=2", "---", "-v"]), ["b", "c"]);
+}

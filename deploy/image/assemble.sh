@@ -1,0 +1,25 @@
+#!/bin/sh
+# Compiles a static binary and lays out what the image holds: assemble.sh FOLDER [TARGET]
+#
+# The recipe calls it in its first stage, where the host's own target links statically (Alpine). `cargo xtask image` calls it on any other
+# machine, with a musl target of the compiler, so that what is shown there is what the recipe does.
+set -eu
+image=${1:?which folder to fill}
+target=${2:-}
+
+cargo build --release --locked --package millwright ${target:+--target "$target"}
+binary=${CARGO_TARGET_DIR:-target}/${target:+$target/}release/millwright
+
+# A binary that asks for an interpreter would not start in an empty image: better to fail here.
+if readelf --program-headers "$binary" | grep -q INTERP; then
+  echo "$binary is not static" >&2
+  exit 1
+fi
+
+rm -rf "$image"
+install -D -m 0555 "$binary" "$image/millwright"
+# The names by which deployers of the reference call it; it behaves as it is called.
+ln -s millwright "$image/machine-controller-manager"
+ln -s millwright "$image/machine-controller"
+# For servers whose authority nobody names: a kubeconfig without one, a collector of traces.
+install -D -m 0444 /etc/ssl/certs/ca-certificates.crt "$image/etc/ssl/certs/ca-certificates.crt"

@@ -1,0 +1,81 @@
+//! Our image, run by what the Deployments say: an empty root that cannot be written to, a user without rights, the account of the pod, and
+//! an API server that is found by its address or by its name.
+
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use control_plane::{Binaries, ControlPlane};
+use serde_json::Value;
+
+use super::cell::{Cell, Surroundings};
+use super::corpus::Mode;
+use super::names::Names;
+use super::{NAMESPACE, apply, apply_all, install_definitions, pods, pool, without_pods};
+use crate::e2e::report::Report;
+
+/// Runs it on a control plane of its own.
+pub(crate) async fn run(binaries: Binaries, cell: Cell) -> anyhow::Result<Report> {
+    let mut report = Report::of("image");
+    report.case("it says what it can, under each of its names", async { helps(&cell) }).await;
+    report.case("it can write nothing", async { writes_nothing(&cell) }).await;
+    let plane = ControlPlane::start(without_pods(&binaries)).await?;
+    let outcome = play(&plane, &cell, &mut report).await;
+    plane.stop().await?;
+    outcome.map(|()| report)
+}
+
+async fn play(plane: &ControlPlane, cell: &Cell, report: &mut Report) -> anyhow::Result<()> {
+    install_definitions(plane)?;
+    apply_all(plane)?;
+    apply(plane, Mode::Deny.folder())?;
+    let port = port(plane)?;
+    let names = Names::serve()?;
+    let resolver = names.resolver(NAMESPACE);
+    let around = |host: &str| Surroundings { server: (host.to_owned(), port.clone()), resolver: resolver.clone() };
+    let lives = pool::lives_in_image(plane, cell.clone(), around("127.0.0.1"));
+    report
+        .case("it finds the API server by its address, believes its authority, and a pool comes and goes", lives)
+        .await;
+    let before = names.answered();
+    let lives = async {
+        pool::lives_in_image(plane, cell.clone(), around("kubernetes.default.svc")).await?;
+        ensure!(names.answered() > before, "nobody asked the name server");
+        Ok(())
+    };
+    report.case("it finds the API server by its name, through the search domains of a pod", lives).await;
+    Ok(())
+}
+
+/// The port of the API server.
+fn port(plane: &ControlPlane) -> anyhow::Result<String> {
+    let kubeconfig = pods::kubeconfig(plane, &Value::Null)?;
+    let server = kubeconfig.pointer("/clusters/0/cluster/server").and_then(Value::as_str).context("no server")?;
+    Ok(server.rsplit(':').next().unwrap_or_default().trim_end_matches('/').to_owned())
+}
+
+fn run_bare(cell: &Cell, program: &str, arguments: &[&str]) -> anyhow::Result<(i32, String)> {
+    let line = cell.bare(program, arguments)?;
+    let (first, rest) = line.split_first().context("nothing to run")?;
+    let ended = Command::new(first).args(rest).output().context("failed to start unshare")?;
+    let said = [ended.stdout, ended.stderr].concat();
+    Ok((ended.status.code().unwrap_or(-1), String::from_utf8_lossy(&said).into_owned()))
+}
+
+fn helps(cell: &Cell) -> anyhow::Result<()> {
+    for (program, usage) in [
+        ("/millwright", "Usage: millwright"),
+        ("/machine-controller-manager", "Usage: machine-controller-manager"),
+        ("./machine-controller", "Usage: machine-controller"),
+    ] {
+        let (code, said) = run_bare(cell, program, &["--help"])?;
+        ensure!(code == 0 && said.contains(usage), "{program} --help ended with {code}: {said}");
+    }
+    Ok(())
+}
+
+/// A command whose only work is to write fails, and says why: the root is read-only, and the user owns nothing in it.
+fn writes_nothing(cell: &Cell) -> anyhow::Result<()> {
+    let (code, said) = run_bare(cell, "/millwright", &["crds", "--dir=/crds"])?;
+    ensure!(code == 1 && said.contains("Read-only file system"), "it ended with {code}: {said}");
+    Ok(())
+}
