@@ -89,11 +89,16 @@ const OF_CONTROLLER: &[&str] = &[
     "deleted a VM that belonged to nobody",
 ];
 
+/// Whether a process says that it did something.
+pub(super) fn is_done(said: &Said, deed: &str) -> bool {
+    said.text.lines().any(|line| line.contains(deed) && !line.contains("not done"))
+}
+
 /// What nobody did in a life of which this is said, if it was not a full one.
 pub(super) fn missing(said: &[Said]) -> Option<String> {
     let is_done = |command: &str, deed: &str| {
-        let by_it = said.iter().filter(|said| said.command == command || said.command == "run");
-        by_it.flat_map(|said| said.text.lines()).any(|line| line.contains(deed) && !line.contains("not done"))
+        let mut by_it = said.iter().filter(|said| said.command == command || said.command == "run");
+        by_it.any(|said| is_done(said, deed))
     };
     let lacking = |command: &'static str, deeds: &'static [&'static str]| {
         deeds.iter().filter(move |deed| !is_done(command, deed)).map(move |deed| format!("{command}: {deed}"))

@@ -134,24 +134,29 @@ pub(super) fn budget(app: &str) -> Value {
     })
 }
 
-/// A pod with a disk, and what belongs to it; the pod comes last.
-pub(super) fn database(mut pod: Value, disk: &Disk) -> Vec<Value> {
-    let (Disk { volume, claim }, mode, size) = (disk, ["ReadWriteOnce"], json!({ "storage": "1Gi" }));
+pub(super) fn volume(Disk { volume, .. }: &Disk) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": volume },
+        "spec": {
+            "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "storageClassName": volume,
+            "persistentVolumeReclaimPolicy": "Retain",
+            "csi": { "driver": "csi.virtual.millwright.dev", "volumeHandle": format!("vol-{volume}") },
+        },
+    })
+}
+
+/// The claim on a disk, and the pod with it.
+pub(super) fn database(mut pod: Value, Disk { volume, claim }: &Disk) -> Vec<Value> {
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }]);
         spec.insert("volumes".into(), volumes);
     }
     vec![
         json!({
-            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": volume },
-            "spec": {
-                "capacity": size, "accessModes": mode, "storageClassName": volume, "persistentVolumeReclaimPolicy": "Retain",
-                "csi": { "driver": "csi.virtual.millwright.dev", "volumeHandle": format!("vol-{volume}") },
-            },
-        }),
-        json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": claim },
-            "spec": { "accessModes": mode, "storageClassName": volume, "resources": { "requests": size } },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": volume, "resources": { "requests": { "storage": "1Gi" } },
+            },
         }),
         pod,
     ]

@@ -126,7 +126,7 @@ impl Stand<'_> {
         programs.stop()?;
         story.meddle().await?;
         programs.start(self)?;
-        story.unfold().await?;
+        story.unfold(programs).await?;
         if let Expected::JustEnough = trial.expected {
             self.cut_off(trial, programs, mark).await?;
         }

@@ -130,12 +130,16 @@ pub fn plan(seen: &Observed<'_>) -> Vec<Step> {
     for deployment in seen.deployments {
         let children = || judged.iter().filter(|(set, _)| set.deployment.is_some_and(|d| d.uid() == deployment.uid()));
         let asked = deployment.annotation(annotations::UNFREEZE).is_some();
+        if asked {
+            let lacking = || children().filter(|(set, _)| set.set.annotation(annotations::UNFREEZE).is_none());
+            steps.extend(lacking().map(|(set, _)| hand_down(set.set)));
+            // It keeps the wish until each frozen set of its own has it: one that it lost first would be handed down by nobody.
+            if lacking().any(|(set, _)| is_labelled(set.set) || has_condition(set.set)) {
+                continue;
+            }
+        }
         let verdict = if asked { Verdict::Thaw } else { judge_deployment(deployment, children()) };
         steps.extend(deployment_steps(deployment, &verdict, now));
-        if asked {
-            let lacking = children().filter(|(set, _)| set.set.annotation(annotations::UNFREEZE).is_none());
-            steps.extend(lacking.map(|(set, _)| hand_down(set.set)));
-        }
     }
     steps
 }

@@ -47,8 +47,13 @@ impl World {
     }
 
     fn pass(&mut self) -> Vec<Step> {
+        self.pass_until(usize::MAX)
+    }
+
+    /// A pass that ends after so many steps.
+    fn pass_until(&mut self, end: usize) -> Vec<Step> {
         let steps = self.plan();
-        for step in &steps {
+        for step in steps.iter().take(end) {
             match step {
                 Step::Write(edit) if edit.kind == Kind::Set => {
                     let (set, _) = self.sets.iter_mut().find(|(set, _)| set.name() == edit.name).unwrap();
@@ -205,6 +210,7 @@ fn a_user_thaws_a_deployment_and_all_its_sets() {
     let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
     world.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
     world.pass();
+    world.pass();
     assert_eq!(world.deployment_frozen(), (false, None));
     world.sets[0].1 = 5;
     world.sets[1].1 = 5;
@@ -212,6 +218,48 @@ fn a_user_thaws_a_deployment_and_all_its_sets() {
     assert_eq!(world.frozen(), [false, false]);
     assert!(world.sets.iter().all(|(set, _)| set.annotation(names::annotations::UNFREEZE).is_none()));
     assert_eq!(world.plan(), []);
+}
+
+/// Be it a crash, a lost lease or a write that somebody else's came before.
+#[test]
+fn a_users_wish_to_thaw_outlives_a_pass_that_ends_after_any_step() {
+    for first in 0..8 {
+        for second in 0..8 {
+            let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
+            world.pass();
+            let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
+            world.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
+            world.pass_until(first);
+            world.pass_until(second);
+            // Meanwhile one machine of each has gone, so that they do not freeze again.
+            world.sets.iter_mut().for_each(|(_, machines)| *machines = 5);
+            (0..4).for_each(|_| drop(world.pass()));
+            assert_eq!((world.deployment_frozen(), world.frozen()), ((false, None), vec![false, false]));
+            let is_done =
+                |annotations: &Texts| annotations.iter().all(|all| !all.contains_key(names::annotations::UNFREEZE));
+            assert!(is_done(&world.deployment.as_ref().unwrap().metadata.annotations), "after {first} and {second}");
+            assert!(world.sets.iter().all(|(set, _)| is_done(&set.metadata.annotations)));
+            assert_eq!(world.plan(), []);
+        }
+    }
+}
+
+/// They have as many machines as before, so that nothing but the wish can thaw them.
+#[test]
+fn every_set_hears_of_its_deployments_wish_wherever_the_pass_ends_that_hands_it_down() {
+    for end in 0..8 {
+        let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
+        world.pass();
+        world.told.clear();
+        let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
+        world.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
+        world.pass_until(end);
+        (0..3).for_each(|_| drop(world.pass()));
+        for name in ["a", "b"] {
+            let thawed = messages::unfroze(name);
+            assert!(world.told.contains(&thawed), "{name} was not thawed after {end} steps: {:?}", world.told);
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::super::objects::{Disk, annotated, budget, database, labelled, of_class};
+use super::super::objects::{Disk, annotated, budget, database, labelled, of_class, volume};
 use super::super::world::{merge, name, text};
 use super::Story;
 
@@ -14,7 +14,7 @@ impl Story<'_> {
         let node = world.node_of("fleet").await?;
         let disk = Disk { volume: format!("{}-rolled", world.trial), claim: "rolled" };
         world.make(vec![self.pod("web", &node), budget("web")]).await?;
-        world.make(database(self.pod("db", &node), &disk)).await?;
+        self.run_with_disk(self.pod("db", &node), &disk).await?;
         world
             .until("the pods are ready", async || Ok(self.is_ready("web").await? && self.is_ready("db").await?))
             .await?;
@@ -64,7 +64,7 @@ impl Story<'_> {
         if let Some(metadata) = pod.get_mut("metadata") {
             merge(metadata, json!({ "finalizers": ["millwright.dev/held"] }));
         }
-        world.make(database(pod, &disk)).await?;
+        self.run_with_disk(pod, &disk).await?;
         world.until("the pod is ready", async || self.is_ready("held").await).await?;
         world.until("the disk is attached", async || self.has_disk(&node).await).await?;
         world.patch("machines", &late, &labelled("force-deletion", "True")).await?;
@@ -72,6 +72,19 @@ impl Story<'_> {
         world.until("the attachment is on its way", async || Ok(!self.has_live_attachment(&node).await?)).await?;
         world.patch("pods", "held", &json!({ "metadata": { "finalizers": null } })).await?;
         world.until("the late one is gone", async || Ok(world.of("machines", "late").await?.is_empty())).await
+    }
+
+    /// A pod with a disk. A claim that comes before its volume is known is looked at again after a quarter of a minute only.
+    async fn run_with_disk(&self, pod: Value, disk: &Disk) -> anyhow::Result<()> {
+        let world = &self.world;
+        world.make(vec![volume(disk)]).await?;
+        world
+            .until("the volume is available", async || {
+                let volume = world.get("persistentvolumes", &disk.volume).await?.unwrap_or_default();
+                Ok(text(&volume, "/status/phase") == "Available")
+            })
+            .await?;
+        world.make(database(pod, disk)).await
     }
 
     async fn has_live_attachment(&self, node: &str) -> anyhow::Result<bool> {

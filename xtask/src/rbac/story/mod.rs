@@ -13,6 +13,7 @@ mod updates;
 use serde_json::{Value, json};
 
 use super::objects::{Strategy, account, class, deployment, machine, machine_set, user_data};
+use super::programs::Programs;
 use super::world::{World, merge, name, text};
 
 /// A life in one namespace.
@@ -61,16 +62,16 @@ impl Story<'_> {
 
     /// Between the acts: nobody is in charge.
     pub(super) async fn meddle(&self) -> anyhow::Result<()> {
-        self.make_a_crowd().await?;
+        self.make_a_crowd(0).await?;
         self.lose_a_machine().await
     }
 
     /// The second act.
-    pub(super) async fn unfold(&self) -> anyhow::Result<()> {
+    pub(super) async fn unfold(&self, programs: &Programs) -> anyhow::Result<()> {
         tokio::try_join!(
             self.roll_past_a_budget(),
             self.force(),
-            self.freeze_and_thaw(),
+            self.freeze_and_thaw(programs),
             self.pause_and_roll_back(),
             self.recreate(),
             self.update_in_place("auto"),
