@@ -37,6 +37,8 @@ pub struct Cluster {
     pub target: Option<Target>,
     /// All Machines of the namespace.
     pub machines: Cache<Machine>,
+    /// Who of us writes to which of them.
+    pub machine_turns: Turns,
     /// All MachineClasses of the namespace.
     pub classes: Cache<MachineClass>,
     /// The metadata of all Secrets of the namespace.

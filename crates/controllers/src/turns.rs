@@ -1,38 +1,38 @@
-//! One of us at a time on a Node.
+//! One of us at a time on an object.
 //!
-//! The machine's own pass, its drain and the roll-out of its deployment all write to the same Node, and a list that is rewritten whole
-//! is guarded by the version that was decided on. Side by side they would refuse each other's writes. So whoever writes takes a turn,
-//! and finds out without a request whether somebody was faster: then the decision is made again, on what there is now. What other
-//! programs write in between is still the API server's to refuse.
+//! Several of our controllers write to the same objects: to a Node the machine's own pass, its drain and the roll-out of its deployment; to
+//! a Machine its own pass, its set and its deployment; to a set its own pass, its deployment and the overshoot safety. What is written
+//! is guarded by the version that was decided on, so side by side they would refuse each other's writes. So whoever writes takes a turn, and
+//! finds out without a request whether somebody was faster: then the decision is made again, on what there is now. What other programs write
+//! in between, our own other half in a process of its own among them, is still the API server's to refuse.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::Object;
-use api::view::NodeView;
 use parking_lot::Mutex;
 use runtime::Key;
-use runtime::cache::Cache;
+use runtime::cache::{Cache, Cached};
 use tokio::sync::OwnedMutexGuard;
 
 type Queues = Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 
-/// Who writes to which Node. Clones share it.
+/// Who writes to which object of one kind, by name: a cluster's objects are in one namespace, or in none. Clones share it.
 #[derive(Clone, Default)]
 pub struct Turns(Queues);
 
-/// The right to write to one Node until it is dropped. A turn lasts for a request or two, and those have deadlines.
+/// The right to write to one object until it is dropped. A turn lasts for a request or two, and those have deadlines.
 pub(crate) struct Turn {
     queues: Queues,
-    node: String,
+    name: String,
     held: Option<OwnedMutexGuard<()>>,
 }
 
 impl Turns {
-    /// Waits until nobody else of us writes to this Node.
-    pub(crate) async fn take(&self, node: &str) -> Turn {
-        let queue = self.0.lock().entry(node.to_owned()).or_default().clone();
-        Turn { queues: self.0.clone(), node: node.to_owned(), held: Some(queue.lock_owned().await) }
+    /// Waits until nobody else of us writes to this object.
+    pub(crate) async fn take(&self, name: &str) -> Turn {
+        let queue = self.0.lock().entry(name.to_owned()).or_default().clone();
+        Turn { queues: self.0.clone(), name: name.to_owned(), held: Some(queue.lock_owned().await) }
     }
 }
 
@@ -41,16 +41,16 @@ impl Drop for Turn {
         let mut queues = self.queues.lock();
         self.held = None;
         // Whoever waits holds it as well.
-        if queues.get(&self.node).is_some_and(|queue| Arc::strong_count(queue) == 1) {
-            queues.remove(&self.node);
+        if queues.get(&self.name).is_some_and(|queue| Arc::strong_count(queue) == 1) {
+            queues.remove(&self.name);
         }
     }
 }
 
-/// Whether this very Node is known in another version than the one that was decided on.
-pub(crate) fn is_outdated(nodes: &Cache<NodeView>, name: &str, uid: &str, version: &str) -> bool {
-    let known = nodes.get(&Key::cluster(name));
-    known.is_some_and(|node| node.uid().as_str() == uid && node.resource_version() != version)
+/// Whether this very object is known in another version than the one that was decided on.
+pub(crate) fn is_outdated<T: Object + Cached>(cache: &Cache<T>, key: &Key, uid: &str, version: &str) -> bool {
+    let known = cache.get(key);
+    known.is_some_and(|object| object.uid().as_str() == uid && object.resource_version() != version)
 }
 
 #[cfg(test)]
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn two_who_write_to_one_node_take_turns_and_nobody_else_waits() {
+    async fn two_who_write_to_one_object_take_turns_and_nobody_else_waits() {
         let turns = Turns::default();
         let first = turns.take("a").await;
         assert!(turns.take("b").now_or_never().is_some());
@@ -70,6 +70,6 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err());
         drop(first);
         drop(second.await);
-        assert!(turns.0.lock().is_empty(), "nothing is kept of nodes to which nobody writes");
+        assert!(turns.0.lock().is_empty(), "nothing is kept of objects to which nobody writes");
     }
 }

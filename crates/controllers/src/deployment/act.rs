@@ -16,6 +16,7 @@ use kube::{Api, Resource};
 use plan::deployment::{MachineEdit, NewSet, NodeEdit, Plan, SetChange, SetEdit, Step, Uncordon};
 use plan::machine::{Notice, Tone};
 use runtime::Key;
+use runtime::cache::{Cache, Cached};
 use runtime::client::{RetryClass, Trouble};
 use runtime::events::{EventSink, Severity};
 use runtime::lease::NotLeading;
@@ -44,8 +45,8 @@ pub(super) enum Stumble {
     NothingChanged { step: String },
     #[error("the deployment is gone or going, which the cache had not shown yet")]
     NoLonger,
-    #[error("did not delete set {set:?}: it has changed since that was decided")]
-    Outdated { set: String },
+    #[error("did not {step}: what it was decided on has changed since")]
+    Outdated { step: String },
     #[error("failed to write down set {set:?}: {error}")]
     Unwritable { set: String, error: serde_json::Error },
 }
@@ -204,6 +205,8 @@ impl<'a> Acting<'a> {
         if edit.change == SetChange::Adopt {
             self.confirm(step).await?;
         }
+        let _turn = self.fleet.set_turns.take(&edit.name).await;
+        self.up_to_date(&self.fleet.sets, &edit.name, edit.uid.as_str(), edit.resource_version.as_deref(), step)?;
         let mut patch = edit.changes.clone();
         guard(&mut patch, edit.uid.as_str(), edit.resource_version.as_deref());
         let answer = self.api::<MachineSet>().patch(&edit.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
@@ -235,11 +238,8 @@ impl<'a> Acting<'a> {
         step: &Step,
     ) -> Result<(), Stumble> {
         let key = Key::new(self.deployment.namespace(), name);
-        // Known to have changed since it was decided on: asking would only be refused.
-        let known = self.fleet.sets.get(&key).filter(|set| set.uid().as_str() == uid);
-        if known.zip(resource_version.as_deref()).is_some_and(|(set, version)| set.resource_version() != version) {
-            return Err(Stumble::Outdated { set: name.to_owned() });
-        }
+        let _turn = self.fleet.set_turns.take(name).await;
+        self.up_to_date(&self.fleet.sets, name, uid, resource_version.as_deref(), step)?;
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match self.api::<MachineSet>().delete(name, &parameters).await {
@@ -253,12 +253,31 @@ impl<'a> Acting<'a> {
 
     /// A machine that is gone needs no mark; its set's events bring the deployment back.
     async fn write_machine(&self, edit: &MachineEdit, step: &Step) -> Result<(), Stumble> {
+        let _turn = self.cluster.machine_turns.take(&edit.name).await;
+        let machines = &self.cluster.machines;
+        self.up_to_date(machines, &edit.name, edit.uid.as_str(), edit.resource_version.as_deref(), step)?;
         let mut patch = edit.changes.clone();
         guard(&mut patch, edit.uid.as_str(), edit.resource_version.as_deref());
         match self.api::<Machine>().patch(&edit.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(answer) => self.cluster.machines.wrote(answer),
             Err(error) if Trouble::of(&error).class == RetryClass::NotFound => {}
             Err(error) => return Err(stumble(step, &error)),
+        }
+        Ok(())
+    }
+
+    /// What is known to have changed since it was decided on is not asked for: it would only be refused.
+    fn up_to_date<T: Object + Cached>(
+        &self,
+        cache: &Cache<T>,
+        name: &str,
+        uid: &str,
+        version: Option<&str>,
+        step: &Step,
+    ) -> Result<(), Stumble> {
+        let key = Key::new(self.deployment.namespace(), name);
+        if version.is_some_and(|version| is_outdated(cache, &key, uid, version)) {
+            return Err(Stumble::Outdated { step: step.to_string() });
         }
         Ok(())
     }
@@ -303,7 +322,8 @@ impl<'a> Acting<'a> {
 /// Writes to one node, in turn with whoever else of us writes to it; `None` if it is no longer what was decided on.
 async fn mark(api: Api<NodeView>, target: Target, edit: NodeEdit) -> (Option<Result<(), kube::Error>>, String) {
     let _turn = target.turns.take(&edit.name).await;
-    let is_outdated = |version: &str| is_outdated(&target.nodes, &edit.name, edit.uid.as_str(), version);
+    let is_outdated =
+        |version: &str| is_outdated(&target.nodes, &Key::cluster(edit.name.as_str()), edit.uid.as_str(), version);
     if edit.resource_version.as_deref().is_some_and(is_outdated) {
         return (None, edit.name);
     }

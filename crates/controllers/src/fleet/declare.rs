@@ -11,6 +11,7 @@ use super::Fleet;
 use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
 use crate::machineset::Memory;
 use crate::measure::{self, Replacements};
+use crate::turns::Turns;
 use crate::wiring::Half;
 use crate::{deployment, machineset, overshoot};
 
@@ -60,6 +61,7 @@ impl Declared {
             memory: Memory::default(),
             random: random.fork(),
             sets,
+            set_turns: Turns::default(),
             deployments,
             set_queue,
             deployment_queue,

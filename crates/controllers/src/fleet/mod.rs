@@ -19,12 +19,15 @@ pub(crate) use declare::{Declared, FleetParts};
 
 use crate::machineset::Memory;
 use crate::measure::Replacements;
+use crate::turns::Turns;
 use crate::wiring::Clients;
 
 /// What sets and deployments are looked after with.
 pub struct Fleet {
     /// All MachineSets of the namespace.
     pub sets: Cache<MachineSet>,
+    /// Who of us writes to which of them.
+    pub set_turns: Turns,
     /// All MachineDeployments of the namespace.
     pub deployments: Cache<MachineDeployment>,
     /// Sets to look at.

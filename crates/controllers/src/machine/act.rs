@@ -24,6 +24,7 @@ use super::{emptying, node};
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::decision::Ending;
+use crate::turns::is_outdated;
 
 /// Why the rest of a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -130,6 +131,11 @@ async fn write(
     step: &Step,
 ) -> Result<Arc<Machine>, Stumble> {
     let api: Api<Machine> = Api::namespaced(cluster.control.clone(), machine.namespace());
+    let (key, uid) = (Key::new(machine.namespace(), machine.name()), machine.uid());
+    let _turn = cluster.machine_turns.take(machine.name()).await;
+    if is_outdated(&cluster.machines, &key, uid.as_str(), machine.resource_version()) {
+        return Err(Stumble::Outdated { step: step.to_string() });
+    }
     let mut patch = patch.clone();
     guard(&mut patch, machine.uid().as_str(), machine.resource_version());
     let (name, parameters, patch) = (machine.name(), PatchParams::default(), Patch::Merge(&patch));
@@ -157,6 +163,7 @@ async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(),
     };
     let api: Api<Machine> = Api::namespaced(cluster.control.clone(), machine.namespace());
     let key = Key::new(machine.namespace(), machine.name());
+    let _turn = cluster.machine_turns.take(machine.name()).await;
     match api.delete(machine.name(), &parameters).await {
         Ok(Either::Left(machine)) => cluster.machines.wrote(machine),
         Ok(Either::Right(_)) => cluster.machines.deleted(&key, uid.as_str()),

@@ -25,7 +25,7 @@ pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Re
     let api: Api<NodeView> = Api::all(target.client.clone());
     let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
     let _turn = target.turns.take(name).await;
-    if is_outdated(&target.nodes, name, uid, &write.resource_version) {
+    if is_outdated(&target.nodes, &Key::cluster(name.as_str()), uid, &write.resource_version) {
         return Err(Stumble::Outdated { step: step.to_string() });
     }
     let mut version = write.resource_version.clone();

@@ -9,7 +9,7 @@ mod requests;
 use std::time::Duration;
 
 use api::names::events::components;
-use api::{Machine, MachineName, MachineSet, Object, Uid};
+use api::{Machine, MachineSet, Object, Uid};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::SignedDuration;
@@ -22,13 +22,14 @@ use runtime::client::{RetryClass, Trouble};
 use runtime::events::Severity;
 use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::observe::{Seen, observe};
 use crate::Cluster;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
-use requests::Went;
+use crate::turns::{Turn, is_outdated};
+use requests::{Edit, Went};
 
 /// Why the rest of a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,8 @@ pub(super) enum Stumble {
     NotLeading(#[from] NotLeading),
     #[error("failed to {step}: {trouble}")]
     Api { step: String, trouble: Trouble },
+    #[error("did not {step}: the set has changed since that was decided")]
+    Outdated { step: String },
     #[error("the set is gone or going, which the cache had not shown yet")]
     NoLonger,
 }
@@ -55,7 +58,7 @@ impl Stumble {
     /// What is told of it.
     pub(super) fn ending(&self) -> Ending {
         match self {
-            Self::NotLeading(_) | Self::NoLonger => Ending::Postponed(self.to_string()),
+            Self::NotLeading(_) | Self::Outdated { .. } | Self::NoLonger => Ending::Postponed(self.to_string()),
             Self::Api { trouble, .. } => Ending::refused(trouble, self.to_string()),
         }
     }
@@ -139,6 +142,7 @@ impl<'a> Acting<'a> {
         let Some(write) = status(&seen.as_input(&seen.kin(), self.cluster), &self.failures) else { return Ok(()) };
         self.fleet.leadership.check()?;
         let (name, patch) = (seen.set.name(), write.to_patch(&seen.set));
+        let _turn = self.take_turn(&seen.set, "write the status").await?;
         match self.sets().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(set) => {
                 self.fleet.memory.wrote(self.key, set.resource_version());
@@ -157,9 +161,19 @@ impl<'a> Acting<'a> {
         let patch = json!({ "metadata": {
             "uid": set.uid(), "resourceVersion": set.resource_version(), "finalizers": list,
         } });
+        let _turn = self.take_turn(set, &step.to_string()).await?;
         let answer = self.sets().patch(set.name(), &PatchParams::default(), &Patch::Merge(&patch)).await;
         self.fleet.sets.wrote(answer.map_err(|error| stumble(step, &error))?);
         Ok(())
+    }
+
+    /// Waits until nobody else of us writes to the set, and looks whether somebody did.
+    async fn take_turn(&self, set: &MachineSet, step: &str) -> Result<Turn, Stumble> {
+        let turn = self.fleet.set_turns.take(set.name()).await;
+        if is_outdated(&self.fleet.sets, self.key, set.uid().as_str(), set.resource_version()) {
+            return Err(Stumble::Outdated { step: step.to_owned() });
+        }
+        Ok(turn)
     }
 
     async fn confirm(&self, step: &Step) -> Result<(), Stumble> {
@@ -173,13 +187,13 @@ impl<'a> Acting<'a> {
     }
 
     async fn claim(&mut self, claims: &[Claim]) {
-        let request = |claim: &Claim| {
+        let edits = claims.iter().map(|claim| {
             let body = json!({ "metadata": {
                 "uid": claim.uid, "resourceVersion": claim.resource_version, "ownerReferences": claim.owners,
             } });
-            (claim.name.clone(), claim.resource_version.clone(), body)
-        };
-        let went = self.patch_all(claims.iter().map(request)).await;
+            Edit { name: &claim.name, uid: &claim.uid, version: &claim.resource_version, body }
+        });
+        let went = self.patch_all(edits).await;
         let mut refused: Vec<Uid> = Vec::new();
         for (claim, went) in claims.iter().zip(went) {
             if !matches!(went, Went::Through) {
@@ -193,14 +207,19 @@ impl<'a> Acting<'a> {
     }
 
     async fn patch(&mut self, patches: &[MachinePatch]) {
-        let request = |patch: &MachinePatch| (patch.name.clone(), patch.resource_version.clone(), patch.to_patch());
-        for went in self.patch_all(patches.iter().map(request)).await {
+        let edits = patches.iter().map(|patch| Edit {
+            name: &patch.name,
+            uid: &patch.uid,
+            version: &patch.resource_version,
+            body: patch.to_patch(),
+        });
+        for went in self.patch_all(edits).await {
             self.note(went, None);
         }
     }
 
-    async fn patch_all(&self, patches: impl Iterator<Item = (MachineName, String, Value)>) -> Vec<Went> {
-        let requests = patches.map(|(name, version, body)| self.patch_one(name, version, body).boxed()).collect();
+    async fn patch_all<'b>(&self, edits: impl Iterator<Item = Edit<'b>>) -> Vec<Went> {
+        let requests = edits.map(|edit| self.patch_one(edit).boxed()).collect();
         self.side_by_side(requests).await
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::view::NodeView;
-use api::{Machine, MachineName, MachineSet, Object, Uid};
+use api::{Machine, MachineName, MachinePhase, MachineSet, Object, Uid};
 use jiff::{SignedDuration, Timestamp};
 use plan::machineset::{Kin, Luck, Observed, Outstanding, Unreadable};
 use runtime::Key;
@@ -31,8 +31,11 @@ pub(super) fn observe(cluster: &Cluster, fleet: &Fleet, key: &Key, set: Arc<Mach
     // What is outstanding is read first: a machine that appears in between is counted twice, never not at all.
     let outstanding = outstanding(cluster, fleet, key);
     let mut machines = cluster.machines.find(&MACHINES_BY_OWNER, uid.as_str());
-    machines.extend(cluster.machines.find(&ORPHAN_MACHINES, ORPHAN));
-    machines.sort_by(|a, b| a.name().cmp(b.name()));
+    let orphans = cluster.machines.find(&ORPHAN_MACHINES, ORPHAN);
+    if !orphans.is_empty() {
+        machines.extend(orphans);
+        machines.sort_by(|a, b| a.name().cmp(b.name()));
+    }
     let machines = machines.into_iter().map(|machine| (machine.clone(), node_of(cluster, &machine))).collect();
     let unreadable = cluster.machines.undecodable().iter().filter(|left| is_owned(left, &uid)).map(unread).collect();
     let (refused, luck) = (fleet.memory.refused(key), fleet.memory.luck(key, &fleet.random));
@@ -54,6 +57,9 @@ fn outstanding(cluster: &Cluster, fleet: &Fleet, key: &Key) -> Outstanding {
 }
 
 fn node_of(cluster: &Cluster, machine: &Machine) -> plan::Lookup<Arc<NodeView>> {
+    if *machine.phase() != MachinePhase::Failed {
+        return plan::Lookup::Absent;
+    }
     let Some((target, node)) = cluster.target.as_ref().zip(machine.node_name()) else { return plan::Lookup::Absent };
     match target.nodes.look_up(&Key::cluster(node.as_str())) {
         Lookup::Absent => plan::Lookup::Absent,

@@ -141,6 +141,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         control: half.clients.control,
         target,
         machines,
+        machine_turns: Turns::default(),
         classes,
         secrets,
         credentials,

@@ -103,6 +103,27 @@ async fn settled(seed: u64, replicas: i32, strategy: &Value) -> World {
     world
 }
 
+/// On a server that answers at once nobody gets in anybody's way, whatever we do.
+#[tokio::test(start_paused = true)]
+async fn nobody_of_us_refuses_anothers_write_on_a_server_that_takes_its_time() {
+    const SIZE: usize = 20;
+    for seed in 1..=2 {
+        let world = settled(seed, 20, &rolling(&json!(6), &json!(2))).await;
+        let (soonest, latest) = (Duration::from_millis(1), Duration::from_millis(80));
+        world.server.faults().on(Verb::WRITES).by_agent(CONTROLLER).delay_between(soonest, latest);
+        let _process = world.start();
+        world.until("all run", |w| complete(w, "small", SIZE)).await;
+        use_class(&world, "large").await;
+        world.until("all are replaced", |w| complete(w, "large", SIZE)).await;
+        edit(&world, json!({ "spec": { "replicas": 0 } })).await;
+        world.until("all are gone", |w| machines(w).is_empty()).await;
+        let of_our_kinds = |request: &&String| request.contains("machine") && request.ends_with("409");
+        let requests = world.requests();
+        let conflicts: Vec<&String> = requests.iter().filter(of_our_kinds).collect();
+        assert!(conflicts.is_empty(), "seed {seed}: {conflicts:#?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deployment_rolls_within_its_limits_and_its_budget_of_requests() {
     const SIZE: usize = 20;

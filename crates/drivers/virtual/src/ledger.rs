@@ -4,7 +4,7 @@
 //! past (`lag`), writers always see the present; that is what makes a lagging cloud dangerous to whoever creates first and
 //! asks later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +56,8 @@ pub(crate) enum Refusal {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     vms: BTreeMap<VmId, Vm>,
+    /// Where to look for a machine's VMs: those of all others need not be looked at.
+    of_machine: BTreeSet<(MachineName, VmId)>,
     made: u32,
     pub(crate) quotas: Quotas,
 }
@@ -87,6 +89,9 @@ impl Ledger {
                 self.unused_id(dice)
             }
         };
+        if let Some(machine) = &order.machine {
+            self.of_machine.insert((machine.clone(), id.clone()));
+        }
         Ok(self.vms.entry(id.clone()).or_insert_with(|| {
             self.made += 1;
             order.make(id, self.made, now, at)
@@ -94,18 +99,35 @@ impl Ledger {
     }
 
     fn held(&self, cluster: &str, machine: &str, now: Instant) -> Option<&Vm> {
-        self.vms.values().find(|vm| vm.belongs_to(cluster, machine) && vm.state(now) != State::Gone)
+        let wanted = Wanted::Machine(machine);
+        let mut candidates = self.candidates(&wanted).filter_map(|id| self.vms.get(id));
+        candidates.find(|vm| wanted.is(vm, cluster) && vm.state(now) != State::Gone)
+    }
+
+    /// The VMs among which the wanted ones are, without looking at each.
+    fn candidates<'a>(&'a self, wanted: &Wanted<'a>) -> Box<dyn Iterator<Item = &'a VmId> + 'a> {
+        match *wanted {
+            Wanted::Id(id) => {
+                let name = id.rsplit('/').next().unwrap_or_default();
+                Box::new(self.vms.get_key_value(name).map(|(id, _)| id).into_iter())
+            }
+            Wanted::Machine(machine) => {
+                let first = (MachineName::from(machine), VmId("".into()));
+                let of_it = self.of_machine.range(first..).take_while(move |(name, _)| name.as_str() == machine);
+                Box::new(of_it.map(|(_, id)| id))
+            }
+            Wanted::All => Box::new(self.vms.keys()),
+        }
     }
 
     fn check_quotas(&self, order: &Order, now: Instant) -> Result<(), Refusal> {
-        let total = self.present(now).count();
-        if let Some(limit) = self.quotas.total.filter(|limit| total >= *limit) {
+        if let Some(limit) = self.quotas.total.filter(|limit| self.present(now).count() >= *limit) {
             return Err(Refusal::QuotaOfCloud(limit));
         }
-        let of_class = self.present(now).filter(|vm| vm.class == order.class).count();
+        let of_class = || self.present(now).filter(|vm| vm.class == order.class).count();
         let limits = [order.spec.quota, self.quotas.per_class.get(&order.class).copied()];
         match limits.into_iter().flatten().min() {
-            Some(limit) if of_class >= limit => Err(Refusal::QuotaOfClass(limit)),
+            Some(limit) if of_class() >= limit => Err(Refusal::QuotaOfClass(limit)),
             _ => Ok(()),
         }
     }
@@ -126,13 +148,14 @@ impl Ledger {
         wanted: &Wanted<'_>,
         (now, at): (Instant, Timestamp),
     ) -> Vec<(VmId, Instant)> {
-        let matching = self.vms.values_mut().filter(|vm| vm.state(now) != State::Gone && wanted.is(vm, cluster));
-        let leave = |vm: &mut Vm| {
+        let candidates: Vec<VmId> = self.candidates(wanted).cloned().collect();
+        let leave = |id: VmId| {
+            let vm = self.vms.get_mut(&id).filter(|vm| vm.state(now) != State::Gone && wanted.is(vm, cluster))?;
             let leaving = vm.leaving.get_or_insert(Leaving { since: now, gone: now + vm.spec.delete_latency });
             vm.deleted_at.get_or_insert(at);
-            (vm.id.clone(), leaving.gone)
+            Some((id, leaving.gone))
         };
-        matching.map(leave).collect()
+        candidates.into_iter().filter_map(leave).collect()
     }
 
     /// The VMs that match, as a reader sees them who is `lag` behind.
@@ -143,7 +166,8 @@ impl Ledger {
         now: Instant,
         lag: Duration,
     ) -> impl Iterator<Item = &'a Vm> {
-        self.vms.values().filter(move |vm| wanted.is(vm, cluster) && vm.is_seen(now, lag))
+        let candidates = self.candidates(wanted).filter_map(|id| self.vms.get(id));
+        candidates.filter(move |vm| wanted.is(vm, cluster) && vm.is_seen(now, lag))
     }
 
     /// Every VM that is not gone.
@@ -162,7 +186,14 @@ impl Ledger {
 
     /// Forgets the VMs that not even a reader this far behind can see.
     pub(crate) fn forget_gone(&mut self, now: Instant, lag: Duration) {
-        self.vms.retain(|_, vm| vm.leaving.is_none_or(|leaving| leaving.gone.max(leaving.since + lag) > now));
+        let of_machine = &mut self.of_machine;
+        self.vms.retain(|id, vm| {
+            let stays = vm.leaving.is_none_or(|leaving| leaving.gone.max(leaving.since + lag) > now);
+            if let (false, Some(machine)) = (stays, &vm.machine) {
+                of_machine.remove(&(machine.clone(), id.clone()));
+            }
+            stays
+        });
     }
 }
 
@@ -285,6 +316,7 @@ mod tests {
                 let distinct: std::collections::BTreeSet<_> = machines.iter().collect();
                 prop_assert_eq!(machines.len(), distinct.len());
                 prop_assert!(machines.len() <= quota);
+                prop_assert_eq!(ledger.of_machine.len(), ledger.vms.len(), "every VM is found by its machine, and nobody else");
                 // A reader without lag sees exactly the VMs that are not on their way out.
                 let staying = ledger.present(now).filter(|vm| vm.leaving.is_none()).count();
                 prop_assert_eq!(ledger.seen("default", &Wanted::All, now, Duration::ZERO).count(), staying);

@@ -4,6 +4,7 @@
 //! with the clock, so a deletion goes on when the call that began it is dropped, as in a real cloud, and a simulation can
 //! stand still anywhere.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,12 @@ pub struct VmId(pub(crate) Arc<str>);
 impl VmId {
     /// As text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for VmId {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

@@ -31,8 +31,9 @@ pub(super) fn difference(kin: &Kin<'_>, template: &MachineTemplateSpec) -> Optio
     if machine.spec.class.kind != wanted.class.kind {
         spec.get_or_insert_with(|| machine.spec.clone()).class.kind.clone_from(&wanted.class.kind);
     }
+    let spec = spec?;
     let json = |spec| serde_json::to_value(spec).unwrap_or_default();
-    merge_patch(&json(&machine.spec), &json(&spec?))
+    merge_patch(&json(&machine.spec), &json(&spec))
 }
 
 /// How many of its deployment may be replaced at once, if the set says otherwise than the machine. A set that says nothing leaves the

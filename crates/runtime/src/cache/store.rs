@@ -127,10 +127,12 @@ impl<K: Cached> Store<K> {
     }
 
     pub(super) fn undecodable(&self) -> impl Iterator<Item = &Arc<Remains>> {
-        self.held.values().filter_map(|held| match held {
+        let unreadable = self.held.values().filter_map(|held| match held {
             Held::Undecodable(remains) => Some(remains),
             Held::Whole(_) => None,
-        })
+        });
+        // There are none nearly always, and then nobody should look at everything to find that out.
+        unreadable.take(self.undecodable)
     }
 
     pub(super) fn find(&self, index: &Index<K>, value: &str) -> Vec<Arc<K>> {

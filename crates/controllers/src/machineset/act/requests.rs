@@ -1,7 +1,7 @@
 //! Single requests about single machines, and what their answers mean.
 
 use api::names::events::{messages, reference};
-use api::{Machine, MachineName, MachineSet, Object};
+use api::{Machine, MachineName, MachineSet, Object, Uid};
 use either::Either;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use plan::machineset::{Asked, Birth, Death};
@@ -10,6 +10,7 @@ use runtime::events::Severity;
 use serde_json::Value;
 
 use super::Acting;
+use crate::turns::is_outdated;
 
 /// How one request about one machine went.
 pub(super) enum Went {
@@ -21,6 +22,15 @@ pub(super) enum Went {
     /// We no longer lead.
     Halted,
     Wrong(Trouble),
+}
+
+/// A change of one machine.
+pub(super) struct Edit<'a> {
+    pub(super) name: &'a MachineName,
+    pub(super) uid: &'a Uid,
+    /// What it was decided on.
+    pub(super) version: &'a str,
+    pub(super) body: Value,
 }
 
 impl Acting<'_> {
@@ -67,6 +77,10 @@ impl Acting<'_> {
             return Went::Halted;
         }
         let (machines, name, uid) = (self.machines(), death.name.as_str(), death.uid.as_str());
+        let _turn = self.cluster.machine_turns.take(name).await;
+        if self.is_outdated(name, uid, &death.resource_version) {
+            return Went::Stale;
+        }
         let as_it_was = self.cluster.machines.get(&self.machine_key(name));
         let expectations = &self.fleet.expectations;
         expectations.expect_delete(self.key, uid);
@@ -115,13 +129,18 @@ impl Acting<'_> {
         }
     }
 
-    pub(super) async fn patch_one(&self, name: MachineName, version: String, body: Value) -> Went {
+    pub(super) async fn patch_one(&self, edit: Edit<'_>) -> Went {
         if self.fleet.leadership.check().is_err() {
             return Went::Halted;
         }
-        match self.machines().patch(name.as_str(), &PatchParams::default(), &Patch::Merge(&body)).await {
+        let name = edit.name.as_str();
+        let _turn = self.cluster.machine_turns.take(name).await;
+        if self.is_outdated(name, edit.uid.as_str(), edit.version) {
+            return Went::Stale;
+        }
+        match self.machines().patch(name, &PatchParams::default(), &Patch::Merge(&edit.body)).await {
             // An API server that does not keep what we write must not be asked again at once.
-            Ok(machine) if machine.resource_version() == version => Went::Stale,
+            Ok(machine) if machine.resource_version() == edit.version => Went::Stale,
             Ok(machine) => {
                 self.cluster.machines.wrote(machine);
                 Went::Through
@@ -132,6 +151,11 @@ impl Acting<'_> {
                 trouble => Went::Wrong(trouble),
             },
         }
+    }
+
+    /// Whether the cache shows this very machine in another version than the one that was decided on.
+    fn is_outdated(&self, name: &str, uid: &str, version: &str) -> bool {
+        is_outdated(&self.cluster.machines, &self.machine_key(name), uid, version)
     }
 }
 
