@@ -29,8 +29,8 @@ pub(crate) struct Audit {
 pub(super) struct Asked {
     /// How often, by verb and resource.
     pub(super) requests: BTreeMap<(String, String), usize>,
-    /// How many writes to our own kinds were refused because somebody had written first: only we write there.
-    pub(super) conflicts: usize,
+    /// Writes to our own kinds that were refused because somebody had written first, by verb and resource: only we write there.
+    pub(super) conflicts: BTreeMap<(String, String), usize>,
     /// How many writes to other kinds were; kubelets and Kubernetes' controllers write to Nodes at any moment.
     pub(super) conflicts_with_others: usize,
 }
@@ -82,10 +82,11 @@ fn count(lines: &str) -> Asked {
             "" => resource.to_owned(),
             part => format!("{resource}/{part}"),
         };
-        *asked.requests.entry((text("/verb").to_owned(), resource)).or_default() += 1;
+        let what = (text("/verb").to_owned(), resource);
+        *asked.requests.entry(what.clone()).or_default() += 1;
         if entry.pointer("/responseStatus/code").and_then(Value::as_u64) == Some(409) {
             match text("/objectRef/apiGroup") {
-                "machine.sapcloud.io" => asked.conflicts += 1,
+                "machine.sapcloud.io" => *asked.conflicts.entry(what).or_default() += 1,
                 _ => asked.conflicts_with_others += 1,
             }
         }
@@ -122,6 +123,7 @@ mod tests {
         let asked = count(&log.join("\n"));
         let patches = |of: &str| ("patch".to_owned(), format!("{of}/status"));
         assert_eq!(asked.requests, BTreeMap::from([(patches("machines"), 2), (patches("nodes"), 1)]));
-        assert_eq!((asked.conflicts, asked.conflicts_with_others), (1, 1));
+        assert_eq!(asked.conflicts, BTreeMap::from([(patches("machines"), 1)]));
+        assert_eq!(asked.conflicts_with_others, 1);
     }
 }

@@ -64,7 +64,6 @@ impl Figure {
     /// write that was refused because somebody else had written first is counted apart: how busy others are is not our doing.
     pub(super) fn is_kept(&self) -> bool {
         const ABOUT_NOBODY: usize = 2;
-        let conflicts = self.asked.conflicts;
         let (mut writes, mut reads) = (0, 0);
         for ((verb, resource), count) in &self.asked.requests {
             if matches!(resource.as_str(), "machineclasses" | "secrets") && *count <= ABOUT_NOBODY {
@@ -77,7 +76,7 @@ impl Figure {
             Limit::Each { writes: w, reads: r } => writes <= w * self.machines && reads <= r * self.machines,
             Limit::Together(limit) => writes + reads <= limit * self.machines,
         };
-        within && conflicts == 0
+        within && self.asked.conflicts.is_empty()
     }
 
     /// For programs.
@@ -90,7 +89,7 @@ impl Figure {
             .collect();
         json!({
             "case": self.budget.what, "machines": self.machines, "budget": self.budget.limit.to_string(), "kept": self.is_kept(),
-            "conflicts": self.asked.conflicts, "conflictsWithOthers": self.asked.conflicts_with_others, "requests": requests,
+            "conflicts": self.asked.conflicts.values().sum::<usize>(), "conflictsWithOthers": self.asked.conflicts_with_others, "requests": requests,
         })
     }
 }
@@ -99,7 +98,7 @@ impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.is_kept() { "ok    " } else { "OVER  " };
         let Self { budget: Budget { what, limit }, asked, machines } = self;
-        let Asked { conflicts, conflicts_with_others, .. } = asked;
+        let (conflicts, conflicts_with_others) = (asked.conflicts.values().sum::<usize>(), asked.conflicts_with_others);
         writeln!(
             f,
             "{verdict} {what}: {machines} machines, at most {limit} each; \
@@ -107,6 +106,9 @@ impl fmt::Display for Figure {
         )?;
         for ((verb, resource), count) in &asked.requests {
             writeln!(f, "         {verb:<7} {resource:<28} {count:>6}  {:.2} a machine", ratio(*count, *machines))?;
+        }
+        for ((verb, resource), count) in &asked.conflicts {
+            writeln!(f, "         refused: {verb} {resource}, {count} times")?;
         }
         Ok(())
     }
@@ -136,7 +138,8 @@ mod tests {
 
     fn asked(requests: &[(&str, &str, usize)], conflicts: usize) -> Asked {
         let requests = requests.iter().map(|(verb, of, count)| (((*verb).into(), (*of).into()), *count)).collect();
-        Asked { requests, conflicts, conflicts_with_others: 0 }
+        let refused = (conflicts > 0).then(|| (("patch".to_owned(), "machines".to_owned()), conflicts));
+        Asked { requests, conflicts: refused.into_iter().collect(), conflicts_with_others: 0 }
     }
 
     #[test]
