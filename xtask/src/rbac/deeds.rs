@@ -84,6 +84,7 @@ const OF_CONTROLLER: &[&str] = &[
     "ask the cloud to delete its VM",
     "let go of node",
     "delete node",
+    "ask for node",
     // It went without us.
     "belongs to no Machine",
     "deleted a VM that belonged to nobody",
@@ -91,7 +92,18 @@ const OF_CONTROLLER: &[&str] = &[
 
 /// Whether a process says that it did something.
 pub(super) fn is_done(said: &Said, deed: &str) -> bool {
-    said.text.lines().any(|line| line.contains(deed) && !line.contains("not done"))
+    said.text.lines().any(|line| done_part(line).contains(deed))
+}
+
+/// What was done of what a line tells: all of it, or, if a step could not be done, what came before that step.
+fn done_part(line: &str) -> &str {
+    if !line.contains("not done") {
+        return line;
+    }
+    let between = |begin: &str, end: &str| line.split_once(begin)?.1.split_once(end).map(|(inside, _)| inside);
+    let steps = between("step=\"", "\" reason=").unwrap_or_default();
+    let stumbled = between("outcome=\"failed to ", ": ").or_else(|| between("outcome=\"did not ", ": "));
+    stumbled.and_then(|step| steps.split_once(step)).map(|(before, _)| before).unwrap_or_default()
 }
 
 /// What nobody did in a life of which this is said, if it was not a full one.
@@ -133,5 +145,23 @@ mod tests {
         let mut tried = said("manager", &but_last(OF_MANAGER));
         tried.text.push_str("\nINFO not done; deciding afresh step=\"let set s thaw with its deployment\"");
         assert_eq!(missing(&[tried, controller]), missed);
+    }
+
+    #[test]
+    fn of_a_pass_that_stumbled_what_came_before_counts_and_nothing_else() {
+        let line = |outcome: &str| Said {
+            command: "run".to_owned(),
+            text: format!(
+                "INFO not done; deciding afresh machine=m step=\"add our finalizer, cordon node \\\"n\\\", evict pod p\" \
+                 reason=\"r\" outcome=\"{outcome}\""
+            ),
+        };
+        let deeds = |outcome: &str| {
+            let said = line(outcome);
+            ["add our finalizer", "cordon node", "evict pod"].map(|deed| is_done(&said, deed))
+        };
+        assert_eq!(deeds("failed to cordon node \\\"n\\\": forbidden"), [true, false, false]);
+        assert_eq!(deeds("did not evict pod p: what it was decided on has changed since"), [true, true, false]);
+        assert_eq!(deeds("somebody else leads"), [false, false, false]);
     }
 }

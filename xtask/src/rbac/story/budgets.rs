@@ -33,7 +33,14 @@ impl Story<'_> {
         // The autoscaler names one that does not exist.
         let wish = "node.machine.sapcloud.io/trigger-deletion-by-mcm";
         world.patch("machinedeployments", "fleet", &annotated(wish, "nobody")).await?;
-        world.until_settled("fleet", "other", 2).await
+        world.until_settled("fleet", "other", 2).await?;
+        world
+            .until("the wish and the old set are gone", async || {
+                let fleet = world.get("machinedeployments", "fleet").await?.unwrap_or_default();
+                let has_wish = fleet.pointer("/metadata/annotations").is_some_and(|all| all.get(wish).is_some());
+                Ok(!has_wish && world.of("machinesets", "fleet").await?.len() == 1)
+            })
+            .await
     }
 
     /// Whoever finds that its words were taken away says them again, and an Event that is told again is patched.
