@@ -184,7 +184,80 @@ fn tell(spans: &[&Span]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use opentelemetry_proto::tonic::common::v1::AnyValue;
+    use serde_json::json;
+
     use super::*;
+
+    fn machine() -> Value {
+        json!({ "metadata": { "name": "m", "uid": "u" }, "spec": { "providerID": "virtual:///m" } })
+    }
+
+    fn span(name: &str, [id, parent]: [u8; 2], [start, end]: [u64; 2]) -> Span {
+        let known = [
+            ("millwright.outcome", "gone"),
+            ("millwright.machine", "m"),
+            ("millwright.machine.uid", "u"),
+            ("millwright.provider_id", "virtual:///m"),
+            ("millwright.class", "small"),
+            ("millwright.deployment", "pool"),
+            ("k8s.namespace.name", NAMESPACE),
+            ("millwright.code", "OK"),
+        ];
+        let attribute = |(key, text): (&str, &str)| KeyValue {
+            key: key.to_owned(),
+            value: Some(AnyValue { value: Some(Any::StringValue(text.to_owned())) }),
+            ..KeyValue::default()
+        };
+        Span {
+            name: name.to_owned(),
+            span_id: vec![id],
+            parent_span_id: if parent == 0 { Vec::new() } else { vec![parent] },
+            start_time_unix_nano: start,
+            end_time_unix_nano: end,
+            attributes: known.map(attribute).to_vec(),
+            ..Span::default()
+        }
+    }
+
+    fn deletion() -> Vec<Span> {
+        vec![
+            span("drain", [2, 1], [10, 20]),
+            span("DeleteMachine", [6, 3], [21, 29]),
+            span("delete VM", [3, 1], [20, 30]),
+            span("delete node", [4, 1], [30, 40]),
+            span("remove finalizer", [5, 1], [40, 50]),
+            span("delete machine", [1, 0], [10, 50]),
+        ]
+    }
+
+    fn judge(spans: &[Span]) -> Result<(), String> {
+        let [_, road] = &ROADS;
+        whole(&spans.iter().collect::<Vec<_>>(), &machine(), road).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_trace_is_whole_only_with_all_its_spans_in_their_places() {
+        assert_eq!(judge(&deletion()), Ok(()));
+        for left_out in 0..deletion().len() {
+            let mut spans = deletion();
+            let gone = spans.remove(left_out);
+            assert!(judge(&spans).is_err(), "nobody missed {}", gone.name);
+        }
+        let changes: [(&str, fn(&mut Vec<Span>)); 5] = [
+            ("beginnings", |spans| spans[0].parent_span_id.clear()),
+            ("hangs on nothing", |spans| spans[1].parent_span_id = vec![9]),
+            ("it lacks", |spans| spans[1].parent_span_id = vec![2]),
+            ("do not follow", |spans| spans[2].start_time_unix_nano += 1),
+            ("millwright.provider_id", |spans| spans[5].attributes.retain(|pair| pair.key != "millwright.provider_id")),
+        ];
+        for (words, change) in changes {
+            let mut spans = deletion();
+            change(&mut spans);
+            let said = judge(&spans).unwrap_err();
+            assert!(said.contains(words), "{words}: {said}");
+        }
+    }
 
     #[test]
     fn a_bootstrap_token_is_known_by_its_form() {
