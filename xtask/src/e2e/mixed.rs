@@ -1,27 +1,28 @@
 //! Either half exchanged for somebody else's in the middle of a roll-out, and back again.
 //!
-//! `--manager` and `--machine-controller` are commands of the shell, for example of the reference and a provider of it; what is not given
-//! is played by ours, which is what every change's check does. In a command, `{kubeconfig}`, `{namespace}`, `{port}` and `{driver}` (the endpoint of
-//! the virtual cloud) stand for what only the suite knows:
+//! `--manager` and `--machine-controller` are commands of the shell, for example of the reference and a provider of it. In a command,
+//! `{kubeconfig}`, `{namespace}`, `{port}` and `{driver}` (the endpoint of the virtual cloud) stand for what only the suite knows:
 //!
 //! ```text
 //! cargo xtask e2e mixed --manager 'machine-controller-manager --target-kubeconfig={kubeconfig} --namespace={namespace} --port={port}'
 //! ```
+//!
+//! What is not given is played by ours, started the same way: as a command that somebody typed, under the reference's name and with the flags
+//! that the reference is run with in production. That is what every change's check does; the reference itself cannot be built there.
 //!
 //! Ours begin. While the pool rolls, their manager follows ours, then their machine controller; the roll-out comes to its end. While
 //! it rolls back, ours follow theirs. At no time there may be more machines than the roll-out allows, and none with two VMs.
 
 use anyhow::{bail, ensure};
 use clap::Args;
-use control_plane::{Binaries, ControlPlane, Options};
+use control_plane::Binaries;
 use serde_json::Value;
 use tokio::time::{Duration, Instant, sleep};
 
 use super::crew::{Crew, Lock, PATIENCE, Role, Timing, is_running};
-use super::machines::install_definitions;
 use super::report::Report;
+use super::stage::with_a_cloud;
 use crate::desk::Desk;
-use crate::workspace::cargo;
 
 const POOL: usize = 6;
 /// What the strategy allows beyond the pool.
@@ -30,7 +31,7 @@ const SURGE: usize = 1;
 /// Who plays the other side of `mixed`.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Strangers {
-    /// For `mixed`: the command of another manager, with {kubeconfig}, {namespace} and {port} in it; ours if not given.
+    /// For `mixed`: the command of another manager, with {kubeconfig}, {namespace} and {port} in it; ours under its name if not given.
     #[arg(long, value_name = "COMMAND")]
     manager: Option<String>,
     /// For `mixed`: the command of another machine controller; {driver} is where the virtual cloud listens.
@@ -38,21 +39,38 @@ pub(crate) struct Strangers {
     machine_controller: Option<String>,
 }
 
-/// Plays it.
-pub(super) async fn run(binaries: Binaries, strangers: &Strangers) -> anyhow::Result<Report> {
-    cargo(&["build", "--quiet", "--package", "millwright"])?;
-    let plane = ControlPlane::start(Options::new(binaries)).await?;
-    let mut report = Report::of("mixed");
-    let outcome = play(&plane, strangers, &mut report).await;
-    plane.stop().await?;
-    outcome.map(|()| report)
+/// What is run in production, from <https://github.com/gardener/gardener>.
+const MANAGER: &str = "--control-kubeconfig={kubeconfig} --target-kubeconfig={kubeconfig} --namespace={namespace} --port={port} \
+    --machine-safety-overshooting-period=1m --safety-up=2 --safety-down=1 --concurrent-syncs=30 --kube-api-qps=150 --kube-api-burst=200 --v=3";
+/// Likewise, but for the endpoint of the virtual cloud: a provider of the reference has its cloud built in.
+const MACHINE_CONTROLLER: &str = "--control-kubeconfig={kubeconfig} --target-kubeconfig={kubeconfig} --namespace={namespace} --port={port} \
+    --kube-api-qps=100 --kube-api-burst=200 --machine-creation-timeout=20m --machine-drain-timeout=2h --machine-health-timeout=10m \
+    --machine-safety-apiserver-statuscheck-timeout=30s --machine-safety-apiserver-statuscheck-period=1m \
+    --machine-safety-orphan-vms-period=30m --v=3 --driver-endpoint={driver}";
+
+impl Strangers {
+    /// The command of whoever plays this part.
+    fn command(&self, desk: &Desk<'_>, role: Role) -> anyhow::Result<String> {
+        let (given, flags) = match role {
+            Role::Manager => (&self.manager, MANAGER),
+            _ => (&self.machine_controller, MACHINE_CONTROLLER),
+        };
+        match given {
+            Some(command) => Ok(command.clone()),
+            None => Ok(format!("'{}' {flags}", desk.program_called(role.called())?.display())),
+        }
+    }
 }
 
-async fn play(plane: &ControlPlane, strangers: &Strangers, report: &mut Report) -> anyhow::Result<()> {
-    install_definitions(plane)?;
-    let desk = Desk::new(plane)?;
-    let cloud = desk.start_cloud("cloud")?;
-    let mut crew = Crew::new(&desk, "mixed", Timing::BRIEF)?;
+/// Plays it.
+pub(super) async fn run(binaries: Binaries, strangers: &Strangers) -> anyhow::Result<Report> {
+    with_a_cloud("mixed", binaries, async |desk, report| play(desk, strangers, report).await).await
+}
+
+async fn play(desk: &Desk<'_>, strangers: &Strangers, report: &mut Report) -> anyhow::Result<()> {
+    let their = |role| strangers.command(desk, role);
+    let (manager, machine_controller) = (their(Role::Manager)?, their(Role::MachineController)?);
+    let mut crew = Crew::new(desk, "mixed", Timing::BRIEF)?;
     let begun = async {
         crew.start(Role::Manager)?;
         crew.start(Role::MachineController)?;
@@ -63,10 +81,9 @@ async fn play(plane: &ControlPlane, strangers: &Strangers, report: &mut Report) 
     let handed_over = async {
         crew.roll_to("other")?;
         until_rolled(&crew, "other", 1).await?;
-        exchange(&mut crew, Role::Manager, Lock::Manager, strangers.manager.as_deref()).await?;
+        exchange(&mut crew, Role::Manager, Lock::Manager, Some(&manager)).await?;
         until_rolled(&crew, "other", 3).await?;
-        exchange(&mut crew, Role::MachineController, Lock::MachineController, strangers.machine_controller.as_deref())
-            .await
+        exchange(&mut crew, Role::MachineController, Lock::MachineController, Some(&machine_controller)).await
     };
     report.case("their halves follow ours while the pool rolls", handed_over).await;
     let finished = async {
@@ -89,14 +106,7 @@ async fn play(plane: &ControlPlane, strangers: &Strangers, report: &mut Report) 
         Ok(())
     };
     report.case("ours finish the roll-out that theirs began", finished).await;
-    let cleanly = async {
-        crew.go_home().await?;
-        cloud.terminate()?;
-        let said = desk.said("cloud")?;
-        ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
-        Ok(())
-    };
-    report.case("nothing is left", cleanly).await;
+    report.case("nothing is left", crew.go_home()).await;
     Ok(())
 }
 

@@ -15,6 +15,7 @@ mod program;
 mod report;
 mod servers;
 mod smoke;
+mod stage;
 mod tally;
 
 use anyhow::{Context, bail};

@@ -48,6 +48,11 @@ impl Report {
         outcome.ok()
     }
 
+    /// Takes over the cases of what was played beside it.
+    pub(crate) fn absorb(&mut self, beside: Self) {
+        self.cases.extend(beside.cases);
+    }
+
     /// Prints the last line and writes the file.
     #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
     pub(crate) fn conclude(&self) -> anyhow::Result<Tally> {

@@ -6,24 +6,31 @@
 //! | `stopped` | stands still while another takes over, and then goes on where it was |
 //! | `cut-off` | works on, but no longer reaches the API server; what it had sent arrives when another leads |
 //! | `retired` | is asked to end |
+//! | `held-up` | is asked to end while the cloud still works for it |
 //!
-//! In each the pool is being scaled, with calls to the cloud under way, and afterwards the cloud is asked how many VMs it was asked for.
+//! In each the cloud is asked afterwards how many VMs it was asked for. Most of the time is spent waiting for leases to run out, so three rows of
+//! stories are played side by side, each story in a namespace of its own.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use control_plane::{Binaries, ControlPlane, Options};
+use control_plane::Binaries;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::crew::line::Line;
 use super::crew::{Crew, Held, Lock, PATIENCE, Replica, Role, Timing, now};
-use super::machines::install_definitions;
 use super::report::Report;
+use super::stage::with_a_cloud;
 use crate::desk::Desk;
-use crate::workspace::cargo;
 
+const SUITE: &str = "servers";
 const FEW: usize = 2;
 const MANY: usize = 7;
+/// How long a process that is asked to end waits for what is out.
+const WAITS: Duration = Duration::from_secs(5);
+/// What a process ends with that lost its lease, as the reference's does.
+const LOST: i32 = 255;
 
 /// Two replicas of each half, in a process each.
 const APART: [Role; 4] = [Role::Manager, Role::MachineController, Role::Manager, Role::MachineController];
@@ -32,56 +39,59 @@ const TOGETHER: [Role; 2] = [Role::Run, Role::Run];
 
 /// Plays all stories.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
-    cargo(&["build", "--quiet", "--package", "millwright"])?;
-    let plane = ControlPlane::start(Options::new(binaries)).await?;
-    let mut report = Report::of("servers");
-    let outcome = play(&plane, &mut report).await;
-    plane.stop().await?;
-    outcome.map(|()| report)
+    with_a_cloud(SUITE, binaries, play).await
 }
 
-async fn play(plane: &ControlPlane, report: &mut Report) -> anyhow::Result<()> {
-    install_definitions(plane)?;
-    let desk = Desk::new(plane)?;
-    let cloud = desk.start_cloud("cloud")?;
-    let brief = Timing::BRIEF;
-    report
-        .case("called by the reference's names, each half does its part under its own lock", halves_apart(&desk))
-        .await;
-    report.case("in one process, both halves work under both locks", halves_together(&desk)).await;
-    report
-        .case(
-            "leaders that are killed are followed in time, and nothing is doubled",
-            killed(&desk, "killed", brief, &APART),
-        )
-        .await;
-    report
-        .case(
-            "leaders that were stopped while others took over end when they wake, and nothing is doubled",
-            stopped(&desk),
-        )
-        .await;
-    report
-        .case(
-            "leaders cut off from the API server end by themselves, are followed in time, and what arrives late doubles nothing",
-            cut_off(&desk),
-        )
-        .await;
-    report.case("leaders that are asked to end make room at once", retired(&desk)).await;
+async fn play(desk: &Desk<'_>, report: &mut Report) -> anyhow::Result<()> {
+    let (mut second, mut third) = (Report::of(SUITE), Report::of(SUITE));
+    tokio::join!(of_the_dead(desk, report), of_the_lost(desk, &mut second), of_the_asked(desk, &mut third));
+    report.absorb(second);
+    report.absorb(third);
+    Ok(())
+}
+
+async fn of_the_dead(desk: &Desk<'_>, report: &mut Report) {
     report
         .case(
             "with the durations of production, a killed process is followed in 15 s and two pauses",
-            killed(&desk, "by-default", Timing::DEFAULT, &TOGETHER),
+            killed(desk, "by-default", Timing::DEFAULT, &TOGETHER),
         )
         .await;
-    let cleanly = async {
-        cloud.terminate()?;
-        let said = desk.said("cloud")?;
-        ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
-        Ok(())
-    };
-    report.case("no VM is left", cleanly).await;
-    Ok(())
+    report
+        .case(
+            "leaders that are killed are followed in time, and nothing is doubled",
+            killed(desk, "killed", Timing::BRIEF, &APART),
+        )
+        .await;
+}
+
+async fn of_the_lost(desk: &Desk<'_>, report: &mut Report) {
+    report
+        .case(
+            "leaders that were stopped while others took over end with 255 when they wake, and nothing is doubled",
+            stopped(desk),
+        )
+        .await;
+    report
+        .case(
+            "leaders cut off from the API server end with 255 by themselves, are followed in time, and what arrives late doubles nothing",
+            cut_off(desk),
+        )
+        .await;
+    report
+        .case("called by the reference's names, each half does its part under its own lock", halves_apart(desk))
+        .await;
+}
+
+async fn of_the_asked(desk: &Desk<'_>, report: &mut Report) {
+    report
+        .case(
+            "a leader that is asked to end while the cloud works for it begins nothing new, waits 5 s, ends with 0 and lets its lease run out",
+            held_up(desk),
+        )
+        .await;
+    report.case("leaders that are asked to end make room at once", retired(desk)).await;
+    report.case("in one process, both halves work under both locks", halves_together(desk)).await;
 }
 
 async fn halves_apart(desk: &Desk<'_>) -> anyhow::Result<()> {
@@ -160,15 +170,54 @@ async fn cut_off(desk: &Desk<'_>) -> anyhow::Result<()> {
 async fn retired(desk: &Desk<'_>) -> anyhow::Result<()> {
     let mut crew = staffed(desk, "retired", Timing::BRIEF, &APART).await?;
     let (mut before, begin) = (Vec::new(), now());
+    let mut leaving = Vec::new();
     for (replica, held) in leaders(&mut crew)? {
-        replica.process.terminate()?;
+        replica.process.signal("TERM")?;
+        leaving.push(replica);
         before.extend(held);
+    }
+    for replica in leaving {
+        replica.ended_well().await?;
     }
     // Nothing was under way, so each has given its lease back; whoever looks next may take it. Twice, because the first look may just
     // have been missed.
     followed(&crew, &before, begin, 2 * Timing::BRIEF.pause()).await?;
     crew.scale(MANY)?;
     concluded(crew).await
+}
+
+async fn held_up(desk: &Desk<'_>) -> anyhow::Result<()> {
+    let (mut crew, timing, lock) = (Crew::new(desk, "held-up", Timing::BRIEF)?, Timing::BRIEF, Lock::MachineController);
+    for _ in 0..2 {
+        crew.start(Role::MachineController)?;
+    }
+    crew.make("begun", "slow")?;
+    crew.until("a VM is asked for", |_| crew.machines_with_a_vm_of_their_own().is_ok_and(|machines| machines == 1))
+        .await?;
+    let held = crew.held(lock)?.context("nobody leads")?;
+    let leader = crew.take(&held)?;
+    let asked = Instant::now();
+    leader.process.signal("TERM")?;
+    crew.make("late", "small")?;
+    leader.ended_well().await?;
+    let took = asked.elapsed();
+    // Looked at before the lease can have run out: until then nobody may begin anything.
+    let untouched = crew.machines()?.iter().any(|machine| {
+        machine.pointer("/metadata/name").and_then(Value::as_str) == Some("held-up-late")
+            && machine.pointer("/metadata/finalizers").is_none()
+            && machine.get("status").is_none()
+    });
+    let kept = crew.held(lock)?.filter(|kept| kept.holder == held.holder);
+    let kept = kept.context("it gave its lease back while the cloud still worked for it")?;
+    ensure!(untouched, "a machine was begun by somebody who had been asked to end");
+    ensure!(WAITS <= took && took < 2 * WAITS, "it ended {} ms after it was asked to", took.as_millis());
+    let next = crew.until_held(lock, Some(&held.holder)).await?;
+    let free = next.since.duration_since(kept.renewed);
+    ensure!(free >= timing.duration().try_into()?, "its lease was taken {free:#} after it was last renewed");
+    crew.until_running(2).await?;
+    crew.nothing_was_doubled(2)?;
+    crew.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
+    crew.go_home().await
 }
 
 /// A crew at work: it leads, and its small pool runs.
@@ -219,12 +268,12 @@ async fn followed(
     Ok(())
 }
 
-/// Sees that they end by themselves, with an error, and gives back their lines.
+/// Sees that they end by themselves, as who lost a lease does, and gives back their lines.
 async fn gone(replicas: Vec<Replica>) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
     for mut replica in replicas {
         let status = replica.process.until_ended(PATIENCE).await.with_context(|| replica.name.clone())?;
-        ensure!(!status.success(), "{} lost its lease and ended as if nothing had happened", replica.name);
+        ensure!(status.code() == Some(LOST), "{} lost its lease and ended with {status}", replica.name);
         lines.push(replica.line);
     }
     Ok(lines)

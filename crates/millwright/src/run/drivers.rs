@@ -13,6 +13,7 @@ use runtime::{Clock, Random, Tasks};
 use tokio_util::sync::CancellationToken;
 use virtual_cloud::{Config, VirtualCloud};
 
+use super::post::Setting;
 use crate::cli::DriverFlags;
 
 /// The drivers at hand; `None` when asked to stop before there was one.
@@ -21,17 +22,18 @@ pub(super) async fn at_hand(
     kubelets: Option<kube::Client>,
     clock: &Clock,
     random: &Random,
-    tasks: &Tasks,
+    setting: &Setting<'_>,
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<Drivers>> {
     let Some(endpoint) = &options.driver_endpoint else {
-        let cloud = in_this_process(tasks, kubelets, clock, random);
+        let cloud = in_this_process(&setting.tasks, kubelets, clock, random);
         return Ok(Some(built_in(options.provider.as_deref(), Arc::new(cloud))));
     };
     let caller = Caller {
         name: concat!("millwright/", env!("CARGO_PKG_VERSION")).to_owned(),
         random: random.fork(),
-        tasks: tasks.clone(),
+        // A shutdown waits for calls that are out, so they must not lose their connection to it.
+        tasks: setting.telling.clone(),
     };
     let driver = RemoteDriver::new(endpoint, options.tls().as_ref(), caller)?;
     // What a driver can do decides what is planned, so nothing is planned before it has said so.

@@ -66,7 +66,7 @@ pub(super) struct Setting<'a> {
     random: &'a Random,
     /// Whatever has to have ended before a lease is given back.
     pub(super) tasks: Tasks,
-    /// Those who tell of it, and end after it.
+    /// Those who tell of it and those who carry its calls to a driver. They end after it.
     pub(super) telling: Tasks,
     /// What was decided, for whoever may ask.
     notebook: Notebook,

@@ -64,7 +64,7 @@ pub(super) async fn work(
     let listeners: Vec<Listener> = tracer.into_iter().chain(notebook).collect();
     let (mut drivers, mut driver_places) = (Drivers::new(), 1);
     if let Some(flags) = options.machine.as_ref().map(|half| &half.flags.driver) {
-        let found = drivers::at_hand(flags, setting.kubelets(&metrics), &clock, &random, tasks, stop).await?;
+        let found = drivers::at_hand(flags, setting.kubelets(&metrics), &clock, &random, &setting, stop).await?;
         let Some(found) = found else { return Ok(()) };
         (drivers, driver_places) = (found, flags.driver_calls_per_credential.get());
     }

@@ -98,6 +98,7 @@ impl Program {
     }
 
     /// Asks it to end, waits until it has, and gives everything it ever said.
+    #[cfg(feature = "otel")]
     pub(crate) fn last_words(mut self) -> (ExitStatus, Vec<String>) {
         let asked = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
         assert!(asked.success());

@@ -17,6 +17,7 @@ use line::Line;
 /// How long a story waits for what must come. Long: a busy machine is no broken promise.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 const GLANCE: Duration = Duration::from_millis(300);
+const GROUP: &str = "machine.sapcloud.io/v1alpha1";
 
 /// What a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub(super) enum Role {
 
 impl Role {
     /// As the reference calls it, and as we call ours.
-    fn called(self) -> &'static str {
+    pub(super) fn called(self) -> &'static str {
         match self {
             Self::Manager => "machine-controller-manager",
             Self::MachineController => "machine-controller",
@@ -79,6 +80,11 @@ impl Timing {
         ]
     }
 
+    /// How long a lease counts after it was last renewed.
+    pub(super) fn duration(self) -> Duration {
+        Duration::from_secs(self.lease.into())
+    }
+
     /// A pause between two attempts of a candidate, at its longest.
     pub(super) fn pause(self) -> Duration {
         Duration::from_secs(self.retry.into()).mul_f64(2.2)
@@ -86,7 +92,7 @@ impl Timing {
 
     /// Until another leads after the leader has fallen silent: the lease, one pause until its last renewal was seen, one to spare.
     pub(super) fn takeover(self) -> Duration {
-        Duration::from_secs(self.lease.into()) + 2 * self.pause()
+        self.duration() + 2 * self.pause()
     }
 }
 
@@ -95,6 +101,7 @@ impl Timing {
 pub(super) struct Held {
     pub(super) holder: String,
     pub(super) since: Timestamp,
+    pub(super) renewed: Timestamp,
 }
 
 /// One process.
@@ -103,6 +110,15 @@ pub(super) struct Replica {
     role: Role,
     pub(super) process: Process,
     pub(super) line: Line,
+}
+
+impl Replica {
+    /// Sees that it ends, having been asked to, without an error. Others work on meanwhile.
+    pub(super) async fn ended_well(mut self) -> anyhow::Result<()> {
+        let status = self.process.until_ended(PATIENCE).await.with_context(|| self.name.clone())?;
+        ensure!(status.success(), "{} was asked to end and ended with {status}", self.name);
+        Ok(())
+    }
 }
 
 /// The processes of one story.
@@ -187,7 +203,8 @@ impl<'a> Crew<'a> {
             return Ok(None);
         }
         let since = field("acquireTime").parse().context("failed to read when a lease was acquired")?;
-        Ok(Some(Held { holder, since }))
+        let renewed = field("renewTime").parse().context("failed to read when a lease was renewed")?;
+        Ok(Some(Held { holder, since, renewed }))
     }
 
     /// Waits until somebody else than `before` holds a lock.
@@ -223,6 +240,16 @@ impl<'a> Crew<'a> {
     /// Rolls the pool to another class.
     pub(super) fn roll_to(&self, class: &str) -> anyhow::Result<()> {
         self.patch(&json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } }))
+    }
+
+    /// Makes one machine by hand.
+    pub(super) fn make(&self, name: &str, class: &str) -> anyhow::Result<()> {
+        let name = format!("{}-{name}", self.story);
+        let machine = json!({
+            "apiVersion": GROUP, "kind": "Machine", "metadata": { "name": name, "namespace": self.story },
+            "spec": { "class": { "kind": "MachineClass", "name": class } },
+        });
+        self.desk.apply(&name, &machine)
     }
 
     fn patch(&self, patch: &Value) -> anyhow::Result<()> {
@@ -285,8 +312,11 @@ impl<'a> Crew<'a> {
     pub(super) async fn go_home(mut self) -> anyhow::Result<()> {
         self.kubectl(&["delete", "machinedeployment", self.story, "--wait=false"])?;
         self.until("all are gone", <[Value]>::is_empty).await?;
+        for replica in &self.replicas {
+            replica.process.signal("TERM")?;
+        }
         for replica in self.replicas.drain(..) {
-            replica.process.terminate().with_context(|| format!("{} did not end well", replica.name))?;
+            replica.ended_well().await?;
         }
         for lock in Lock::BOTH {
             let left = self.held(lock)?;
@@ -313,15 +343,14 @@ pub(super) fn now() -> Timestamp {
 }
 
 fn ground(story: &str) -> Value {
-    let group = "machine.sapcloud.io/v1alpha1";
     let meta = |name: &str| json!({ "name": name, "namespace": story });
     // Calls take long enough to be under way whenever somebody dies.
-    let provider = json!({
-        "createLatency": "1500ms", "bootLatency": "500ms", "deleteLatency": "200ms", "join": { "after": "200ms" },
-    });
-    let class = |name: &str| {
+    let class = |name: &str, latency: &str| {
+        let provider = json!({
+            "createLatency": latency, "bootLatency": "500ms", "deleteLatency": "200ms", "join": { "after": "200ms" },
+        });
         json!({
-            "apiVersion": group, "kind": "MachineClass", "metadata": meta(name), "provider": "virtual",
+            "apiVersion": GROUP, "kind": "MachineClass", "metadata": meta(name), "provider": "virtual",
             "providerSpec": provider, "secretRef": { "name": "cloud", "namespace": story },
         })
     };
@@ -331,10 +360,12 @@ fn ground(story: &str) -> Value {
             "apiVersion": "v1", "kind": "Secret", "metadata": meta("cloud"),
             "stringData": { "userData": "#cloud-config <<BOOTSTRAP_TOKEN>>" },
         },
-        class("small"),
-        class("other"),
+        class("small", "1500ms"),
+        class("other", "1500ms"),
+        // Nobody who is asked to end has that much time.
+        class("slow", "15s"),
         {
-            "apiVersion": group, "kind": "MachineDeployment", "metadata": meta(story),
+            "apiVersion": GROUP, "kind": "MachineDeployment", "metadata": meta(story),
             "spec": {
                 "replicas": 0,
                 "selector": { "matchLabels": { "name": story } },

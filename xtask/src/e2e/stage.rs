@@ -1,0 +1,42 @@
+//! What suites of processes stand on: a control plane with our definitions, and a virtual cloud that outlives whoever uses it.
+
+use anyhow::ensure;
+use control_plane::{Binaries, ControlPlane, Options};
+
+use super::machines::install_definitions;
+use super::report::Report;
+use crate::desk::Desk;
+use crate::workspace::cargo;
+
+/// Sets everything up, plays a suite, sees that no VM is left, and takes everything down.
+pub(super) async fn with_a_cloud(
+    suite: &'static str,
+    binaries: Binaries,
+    play: impl AsyncFnOnce(&Desk<'_>, &mut Report) -> anyhow::Result<()>,
+) -> anyhow::Result<Report> {
+    cargo(&["build", "--quiet", "--package", "millwright"])?;
+    let plane = ControlPlane::start(Options::new(binaries)).await?;
+    let mut report = Report::of(suite);
+    let outcome = played(&plane, &mut report, play).await;
+    plane.stop().await?;
+    outcome.map(|()| report)
+}
+
+async fn played(
+    plane: &ControlPlane,
+    report: &mut Report,
+    play: impl AsyncFnOnce(&Desk<'_>, &mut Report) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    install_definitions(plane)?;
+    let desk = Desk::new(plane)?;
+    let cloud = desk.start_cloud("cloud")?;
+    play(&desk, report).await?;
+    let cleanly = async {
+        cloud.terminate()?;
+        let said = desk.said("cloud")?;
+        ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
+        Ok(())
+    };
+    report.case("no VM is left", cleanly).await;
+    Ok(())
+}
