@@ -1,6 +1,6 @@
 //! A namespace, a class, a cloud with its kubelets, and controllers that come and go.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::names::events::components;
@@ -37,6 +37,7 @@ pub struct Stage {
     pub policy: Policy,
     person: kube::Client,
     outside: Tasks,
+    processes: Mutex<Vec<Tasks>>,
 }
 
 /// A controller process.
@@ -65,6 +66,7 @@ impl Stage {
             person: ground.client("person"),
             policy: ground.pace.policy.clone(),
             outside: Tasks::new(),
+            processes: Mutex::default(),
             ground: ground.clone(),
             namespace,
             cloud,
@@ -80,8 +82,14 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Takes everything down. The namespace is left to die with its server.
+    /// Takes everything down, controllers first: the Nodes of all stories share one cluster, and one that is looked after by the
+    /// controllers of an earlier story is drained and deleted with that story's machine of the same name. The namespace is left to
+    /// die with its server.
     pub async fn clear(&self) {
+        let processes = std::mem::take(&mut *self.processes.lock().unwrap_or_else(PoisonError::into_inner));
+        for process in processes {
+            process.shut_down(Duration::from_secs(5)).await;
+        }
         self.outside.shut_down(Duration::from_secs(5)).await;
     }
 
@@ -270,6 +278,7 @@ impl Stage {
     }
 
     fn start_as(&self, agent: &str, leadership: Leadership, tasks: Tasks) -> Result<Process, Broken> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(tasks.clone());
         let Ground { clock, random, .. } = &self.ground;
         let metrics = Metrics::new().map_err(|error| Broken::Promise(error.to_string()))?;
         let client = self.ground.client(agent);

@@ -1,6 +1,7 @@
 //! Whether this process sees, for everyone who decides.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -34,6 +35,15 @@ impl Sight {
     /// When they could not.
     pub fn blindness(&self) -> Arc<Blindness> {
         self.inside.lock().blindness.clone()
+    }
+
+    /// Before us nobody led since `since`. A hand-over is quick; what took as long as a freeze counts against nobody.
+    pub fn unattended(&self, since: Timestamp, policy: &SafetyPolicy, now: Timestamp) {
+        let lasted = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+        if lasted >= policy.freeze_after {
+            tracing::info!(%since, "nobody looked since then, so that time is held against no machine");
+            Arc::make_mut(&mut self.inside.lock().blindness).unattended(since, now);
+        }
     }
 
     /// A list of Nodes lacked some. If they are too many, nobody is given up from this moment on.

@@ -19,9 +19,12 @@ const KEEPERS_AT_ONCE: usize = 2;
 
 /// Waits until the machine controller may act, then works until asked to stop.
 pub(super) async fn machines(cluster: Arc<Cluster>, concurrency: usize) {
+    let arrived = cluster.clock.now();
     if !may_act(&cluster, "machine controller", &cluster.needed, &cluster.leadership).await {
         return;
     }
+    let vacant_since = cluster.leadership.vacant_since().unwrap_or(arrived);
+    cluster.sight.unattended(vacant_since, &cluster.policy.safety, cluster.clock.now());
     safety::begin(&cluster).await;
     let tasks = &cluster.tasks;
     let worker = cluster.clone();

@@ -193,3 +193,58 @@ async fn nodes_that_are_gone_from_one_list_freeze_us_until_a_second_count() {
     assert!((29..40).contains(&lasted), "{lasted} s");
     world.until("each is missed", |w| w.phase("m-0") == Some(MachinePhase::Unknown)).await;
 }
+
+/// A machine that has been ill for a minute when the only process there is ends.
+async fn ill_and_alone(seed: u64) -> (World, virtual_cloud::VmId) {
+    let world = World::new(seed);
+    let process = world.start_replica(CONTROLLER);
+    world.create("m-0").await;
+    world.until("it runs", |w| all_run(w, 1)).await;
+    let vm = world.cloud.vms_of("m-0")[0].id.clone();
+    world.cloud.hang(&vm);
+    world.until("it is ill", |w| w.phase("m-0") == Some(MachinePhase::Unknown)).await;
+    tokio::time::sleep(MINUTE).await;
+    process.kill().await;
+    (world, vm)
+}
+
+/// Its kubelet reports again half a minute after a process has begun, as kubelets do once their API server is back.
+async fn comes_back(world: &World, vm: &virtual_cloud::VmId) {
+    let looked_at = |w: &World| w.phase("m-0") != Some(MachinePhase::Unknown);
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!looked_at(world), "{:?}", world.phase("m-0"));
+    }
+    world.cloud.revive(vm);
+    world.until("it runs again", |w| all_run(w, 1)).await;
+    assert_eq!(world.told("GivenUp"), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_which_nobody_led_counts_against_no_machine() {
+    let (world, vm) = ill_and_alone(9).await;
+    tokio::time::sleep(HOUR).await;
+    let _next = world.start_replica(CONTROLLER);
+    comes_back(&world, &vm).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_restarted_in_an_outage_does_not_count_it_against_anybody() {
+    let (world, vm) = ill_and_alone(10).await;
+    cut_off(&world, Some("nodes"), HOUR);
+    let next = world.start_replica(CONTROLLER);
+    tokio::time::sleep(HOUR).await;
+    world.until("it has read the Nodes", |_| next.cluster.caches.is_synced()).await;
+    comes_back(&world, &vm).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_stays_ill_is_given_up_when_its_time_was_really_watched() {
+    let (world, _vm) = ill_and_alone(11).await;
+    tokio::time::sleep(HOUR).await;
+    let _next = world.start_replica(CONTROLLER);
+    let begin = world.clock.now();
+    world.until("it is given up", |w| w.phase("m-0") == Some(MachinePhase::Failed)).await;
+    let took = world.clock.now().duration_since(begin).as_secs();
+    assert!((8 * 60..10 * 60).contains(&took), "one of its ten minutes had passed: {took} s");
+}

@@ -1,16 +1,17 @@
-//! When this process did not see.
+//! When nobody looked.
 //!
 //! A timeout asks *for how long has this been so?*, and the honest answer leaves out the time in which nobody could look: a node
 //! that joined while the API server was away has not been late, and a drain that could evict nobody has not been given its
 //! time. So every blindness that led to a freeze is remembered, and deadlines move by as much of it as lies behind them.
 //!
-//! It is remembered in memory only. A process that is restarted has seen nothing before, and begins with what it reads.
+//! It is remembered in memory only. A process that is restarted has seen nothing before; but it knows when somebody last led before
+//! it, and when it could begin itself, and all the time between the two nobody looked either.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The times in which this process did not see, oldest first, none overlapping another.
+/// The times in which nobody looked, oldest first, none overlapping another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blindness {
     periods: Vec<Period>,
@@ -23,6 +24,17 @@ pub struct Period {
     pub from: Timestamp,
     /// When it came back; `None` while it has not.
     pub to: Option<Timestamp>,
+    /// Why.
+    pub why: Unseen,
+}
+
+/// Why nobody looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unseen {
+    /// We could not see.
+    Frozen,
+    /// There was none of us.
+    Unattended,
 }
 
 /// More than any deadline reaches back to, and no leak where the API server comes and goes for weeks.
@@ -38,7 +50,8 @@ impl Blindness {
             return;
         }
         let seen_until = self.periods.last().and_then(|last| last.to);
-        self.periods.push(Period { from: seen_until.map_or(from, |end| end.max(from)), to: None });
+        let from = seen_until.map_or(from, |end| end.max(from));
+        self.periods.push(Period { from, to: None, why: Unseen::Frozen });
         if self.periods.len() > REMEMBERED {
             self.periods.remove(0);
         }
@@ -51,10 +64,17 @@ impl Blindness {
         }
     }
 
+    /// Notes that before us there was nobody since `from`.
+    pub fn unattended(&mut self, from: Timestamp, now: Timestamp) {
+        if from < now {
+            self.periods.push(Period { from, to: Some(now), why: Unseen::Unattended });
+        }
+    }
+
     /// When we last began to see again.
     #[must_use]
     pub fn last_ended(&self) -> Option<Timestamp> {
-        self.periods.iter().rev().find_map(|period| period.to)
+        self.periods.iter().rev().filter(|period| period.why == Unseen::Frozen).find_map(|period| period.to)
     }
 
     /// How much of the time between the two was spent blind.
@@ -125,6 +145,20 @@ mod tests {
         blindness.end(at(30));
         blindness.end(at(40));
         assert_eq!(blindness, blind(&[(10, 30)]));
+    }
+
+    #[test]
+    fn time_without_a_leader_moves_deadlines_and_is_no_freeze() {
+        let mut blindness = Blindness::NONE;
+        blindness.unattended(at(10), at(70));
+        assert_eq!(blindness.deadline(at(0), Duration::from_secs(20), at(70)), at(80));
+        assert_eq!(blindness.deadline(at(70), Duration::from_secs(20), at(75)), at(90));
+        assert_eq!(blindness.last_ended(), None, "nobody saw the API servers away, so nobody's patience starts over");
+        blindness.begin(at(60));
+        blindness.end(at(100));
+        assert_eq!(blindness.within(at(0), at(100)), Duration::from_secs(90), "not counted twice");
+        blindness.unattended(at(200), at(150));
+        assert_eq!(blindness.periods.len(), 2, "a clock that is ahead of ours tells nothing");
     }
 
     #[test]

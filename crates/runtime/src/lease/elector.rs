@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::PostParams;
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::leadership::{Leadership, Loss, Standing};
+use super::leadership::{Leadership, Loss, Standing, Vacancy};
 use super::record::{Candidate, Identity, Move, Seen};
 use super::timing::{CANDIDATE_JITTER, HOLDER_JITTER, Timing, TimingError};
 use crate::client::Trouble;
@@ -48,6 +49,9 @@ pub struct Elector {
     events: Option<EventSink>,
     standing: watch::Sender<Standing>,
     seen: Option<Seen>,
+    vacancy: Vacancy,
+    /// When somebody else last renewed the record.
+    predecessor: Option<Timestamp>,
     /// The record as our last successful write left it. `None` after anything else: then it has to be read first.
     held: Option<Lease>,
     /// What was last complained of.
@@ -99,7 +103,8 @@ impl Elector {
         let Candidacy { client, namespace, name, identity, timing, clock, random, events } = candidacy;
         timing.validate()?;
         let (standing, receiver) = watch::channel(Standing::Candidate { holder: None });
-        let leadership = Leadership::guarded(clock.clone(), receiver);
+        let vacancy = Vacancy::default();
+        let leadership = Leadership::guarded(clock.clone(), receiver, vacancy.clone());
         let elector = Self {
             api: Api::namespaced(client, &namespace),
             candidate: Candidate { namespace, name, identity, timing },
@@ -108,6 +113,8 @@ impl Elector {
             clock,
             standing,
             seen: None,
+            vacancy,
+            predecessor: None,
             held: None,
             complaint: None,
         };
@@ -153,7 +160,12 @@ impl Elector {
             let pause = self.random.stretched(self.candidate.timing.retry_period, CANDIDATE_JITTER);
             let mut next = self.clock.instant() + pause;
             match self.attempt().await {
-                Ok(Progress::Holding { sent }) if self.clock.instant() < self.deadline(sent) => return sent,
+                Ok(Progress::Holding { sent }) if self.clock.instant() < self.deadline(sent) => {
+                    if let Some(last) = self.predecessor {
+                        self.vacancy.get_or_init(|| last);
+                    }
+                    return sent;
+                }
                 // Somebody was faster; or the answer took so long that the right it gave is already over. Ask again.
                 Ok(Progress::Beaten | Progress::Holding { .. }) => {}
                 Ok(Progress::Waiting { holder, until }) => {
@@ -213,6 +225,9 @@ impl Elector {
     /// A candidate's attempt: reads the record and does what may be done about it.
     async fn attempt(&mut self) -> Result<Progress, AttemptError> {
         let lease = self.read().await?;
+        if let Some(lease) = lease.as_ref().filter(|lease| !self.candidate.holds(lease)) {
+            self.predecessor = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
+        }
         let step = self.candidate.consider(lease, &mut self.seen, self.clock.instant(), self.clock.now());
         self.write(step).await
     }

@@ -1,7 +1,9 @@
 //! The handle everyone who acts holds: may I, still?
 
 use std::future::Future;
+use std::sync::{Arc, OnceLock};
 
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -13,9 +15,13 @@ use crate::Clock;
 pub struct Leadership {
     clock: Clock,
     standing: Option<watch::Receiver<Standing>>,
+    vacancy: Vacancy,
     /// Cancelled when nothing new may begin any more.
     retiring: CancellationToken,
 }
+
+/// When the last holder before us renewed, once we have won: until then at least somebody led.
+pub(super) type Vacancy = Arc<OnceLock<Timestamp>>;
 
 /// Where a candidate stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,17 +90,23 @@ impl From<Loss> for NotLeading {
 impl Leadership {
     /// The right of a process that runs without an election (`--leader-elect=false`): it always holds.
     pub fn unguarded() -> Self {
-        Self { clock: Clock::system(), standing: None, retiring: CancellationToken::new() }
+        Self { clock: Clock::system(), standing: None, vacancy: Vacancy::default(), retiring: CancellationToken::new() }
     }
 
     /// The right of whoever is not run here: it never holds.
     pub fn never() -> Self {
         let (_, standing) = watch::channel(Standing::Over(Loss::Stopped));
-        Self::guarded(Clock::system(), standing)
+        Self::guarded(Clock::system(), standing, Vacancy::default())
     }
 
-    pub(super) fn guarded(clock: Clock, standing: watch::Receiver<Standing>) -> Self {
-        Self { clock, standing: Some(standing), retiring: CancellationToken::new() }
+    pub(super) fn guarded(clock: Clock, standing: watch::Receiver<Standing>, vacancy: Vacancy) -> Self {
+        Self { clock, standing: Some(standing), vacancy, retiring: CancellationToken::new() }
+    }
+
+    /// Since when nobody led before us, by the clock of whoever led last; `None` if nobody ever did, before we have won and without
+    /// an election.
+    pub fn vacant_since(&self) -> Option<Timestamp> {
+        self.vacancy.get().copied()
     }
 
     /// The same right, which from `retiring` on lets nothing new begin. What has begun may end in peace: the lease is held on to
@@ -191,7 +203,7 @@ mod tests {
     fn elected_for(seconds: u64) -> (watch::Sender<Standing>, Leadership) {
         let until = Instant::now() + Duration::from_secs(seconds);
         let (send, receive) = watch::channel(Standing::Leading { until });
-        (send, Leadership::guarded(Clock::system(), receive))
+        (send, Leadership::guarded(Clock::system(), receive, Vacancy::default()))
     }
 
     #[tokio::test(start_paused = true)]
@@ -256,7 +268,7 @@ mod tests {
 
         let (election, receive) = watch::channel(Standing::Candidate { holder: None });
         drop(election);
-        let leadership = Leadership::guarded(Clock::system(), receive);
+        let leadership = Leadership::guarded(Clock::system(), receive, Vacancy::default());
         assert_eq!(leadership.wait_until_leading().await, Err(NotLeading::Stopped));
     }
 

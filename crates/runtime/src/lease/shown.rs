@@ -36,7 +36,9 @@ mod tests {
     async fn a_scrape_tells_who_leads_and_who_does_no_longer() {
         let (stand, standing) = watch::channel(Standing::Candidate { holder: None });
         let metrics = Metrics::new().unwrap();
-        Leadership::guarded(Clock::system(), standing).show(&metrics).unwrap();
+        Leadership::guarded(Clock::system(), standing, crate::lease::leadership::Vacancy::default())
+            .show(&metrics)
+            .unwrap();
         let shown =
             || metrics.encode().unwrap().lines().find(|line| line.starts_with("millwright_leading")).map(str::to_owned);
         assert_eq!(shown().as_deref(), Some("millwright_leading 0"));

@@ -208,6 +208,8 @@ async fn a_record_written_by_a_go_replica_is_respected() {
     ours.leadership.wait_until_leading().await.unwrap();
     assert_eq!(start.elapsed(), 40 * SECOND, "its times are years old, but we saw it only now");
     assert_eq!(cluster.spec()["leaseTransitions"], 8);
+    assert_eq!(ours.leadership.vacant_since(), Some("2020-01-01T00:00:00Z".parse().unwrap()), "nobody led since");
+    assert_eq!(Cluster::new(10).start().leadership.vacant_since(), None, "nobody ever led");
 }
 
 /// Cuts, slows, loses, pauses, stops and restarts at random for ten minutes; then heals everything and wants one leader.
