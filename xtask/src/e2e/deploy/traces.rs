@@ -231,6 +231,9 @@ mod tests {
         ]
     }
 
+    /// Something that must not happen to a trace.
+    type Change = fn(&mut [Span]);
+
     fn judge(spans: &[Span]) -> Result<(), String> {
         let [_, road] = &ROADS;
         whole(&spans.iter().collect::<Vec<_>>(), &machine(), road).map_err(|error| error.to_string())
@@ -244,7 +247,7 @@ mod tests {
             let gone = spans.remove(left_out);
             assert!(judge(&spans).is_err(), "nobody missed {}", gone.name);
         }
-        let changes: [(&str, fn(&mut Vec<Span>)); 5] = [
+        let changes: [(&str, Change); 5] = [
             ("beginnings", |spans| spans[0].parent_span_id.clear()),
             ("hangs on nothing", |spans| spans[1].parent_span_id = vec![9]),
             ("it lacks", |spans| spans[1].parent_span_id = vec![2]),
