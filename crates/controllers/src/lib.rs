@@ -19,6 +19,7 @@ pub mod machineset;
 mod measure;
 pub mod overshoot;
 pub mod permits;
+mod requests;
 pub mod safety;
 pub mod state;
 pub mod tokens;

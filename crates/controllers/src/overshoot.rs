@@ -10,19 +10,19 @@ use api::names::events::components;
 use api::{Machine, MachineDeployment, MachineSet, Object};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
-use plan::machine::Tone;
 use plan::overshoot::{Edit, Kind, Observed, Part, SeenSet, Step, plan};
 use plan::{Awaited, Wake};
 use runtime::Key;
 use runtime::cache::{Feed, Trust};
 use runtime::client::Trouble;
-use runtime::events::{Notice, Severity};
+use runtime::events::Notice;
 use runtime::queue::Outcome;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::indexes::MACHINES_BY_OWNER;
+use crate::requests::{guard, severity};
 use crate::{Cluster, Decision};
 
 /// The only key there is.
@@ -141,10 +141,7 @@ async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &
             Step::Tell { set, notice } => {
                 let key = Key::new(cluster.namespace.as_str(), set.as_str());
                 if let (Some(set), true) = (fleet.sets.get(&key), versions.0.contains_key(&(Kind::Set, set.clone()))) {
-                    let severity = match notice.tone {
-                        Tone::Normal => Severity::Normal,
-                        Tone::Warning => Severity::Warning,
-                    };
+                    let severity = severity(notice.tone);
                     let (about, reason, message) = (set.object_ref(&()), notice.reason.into(), notice.message.clone());
                     fleet.events.speaking_as(components::MANAGER).emit(Notice { about, severity, reason, message });
                 }
@@ -171,7 +168,7 @@ async fn write(cluster: &Cluster, fleet: &Fleet, edit: &Edit, versions: &mut Ver
     let place = (edit.kind, edit.name.clone());
     let Some(based_on) = versions.0.get(&place) else { return Ok(()) };
     let mut patch = edit.changes.clone();
-    guard(&mut patch, edit.uid.as_str(), based_on);
+    guard(&mut patch, edit.uid.as_str(), Some(based_on));
     let written = match edit.kind {
         Kind::Set => {
             let _turn = fleet.set_turns.take(&edit.name).await;
@@ -205,12 +202,4 @@ where
         Part::Status => api.patch_status(&edit.name, &parameters, &patch).await,
     };
     answer.map_err(|error| Trouble::of(&error))
-}
-
-fn guard(patch: &mut Value, uid: &str, version: &str) {
-    let metadata = patch.as_object_mut().map(|patch| patch.entry("metadata").or_insert_with(|| json!({})));
-    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
-        metadata.insert("uid".to_owned(), json!(uid));
-        metadata.insert("resourceVersion".to_owned(), json!(version));
-    }
 }

@@ -16,7 +16,6 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use plan::custody::{Plan, Said, Users};
-use plan::machine::Tone;
 use runtime::cache::{Cache, Cached, Lookup, Trust};
 use runtime::client::{RetryClass, Trouble};
 use runtime::events::{Notice, Severity};
@@ -27,6 +26,7 @@ use serde_json::json;
 
 use crate::Cluster;
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS};
+use crate::requests::{again_after, severity};
 
 /// What the two controllers need beyond the caches.
 pub struct Custody {
@@ -139,10 +139,7 @@ where
         }
     }
     for (said, notice) in &plan.tell {
-        let severity = match notice.tone {
-            Tone::Normal => Severity::Normal,
-            Tone::Warning => Severity::Warning,
-        };
+        let severity = severity(notice.tone);
         let (reason, message) = (notice.reason.into(), notice.message.clone());
         cluster.events.emit(Notice { about: object.object_ref(&()), severity, reason, message });
         cluster.custody.said.lock().entry(object.uid()).or_default().insert(said.clone());
@@ -153,9 +150,8 @@ where
 fn stumbled(kind: &str, name: &str, trouble: &Trouble) -> Outcome {
     tracing::info!(%kind, %name, why = %trouble, "its finalizers could not be written; planning afresh");
     match trouble.class {
-        RetryClass::Throttled { after: Some(after) } => Outcome::Again { after },
         RetryClass::NotFound => Outcome::Done,
-        _ => Outcome::Failed,
+        _ => again_after(trouble),
     }
 }
 

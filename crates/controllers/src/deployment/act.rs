@@ -14,11 +14,11 @@ use futures::stream::{self, StreamExt};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, Request};
 use kube::{Api, Resource};
 use plan::deployment::{MachineEdit, NewSet, NodeEdit, Plan, SetChange, SetEdit, Step, Uncordon};
-use plan::machine::{Notice, Tone};
+use plan::machine::Notice;
 use runtime::Key;
 use runtime::cache::{Cache, Cached};
 use runtime::client::{RetryClass, Trouble};
-use runtime::events::{EventSink, Severity};
+use runtime::events::EventSink;
 use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
 use serde_json::{Map, Value, json};
@@ -27,6 +27,7 @@ use crate::Cluster;
 use crate::cluster::Target;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
+use crate::requests::{again_after, guard, severity};
 use crate::turns::is_outdated;
 
 /// How many nodes are written at once.
@@ -52,12 +53,10 @@ pub(super) enum Stumble {
 }
 
 impl Stumble {
-    /// When to try again: at the server's word where it gave one, else after the queue's own growing pause.
+    /// When to try again.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::Api { trouble: Trouble { class: RetryClass::Throttled { after: Some(after) }, .. }, .. } => {
-                Outcome::Again { after: *after }
-            }
+            Self::Api { trouble, .. } => again_after(trouble),
             _ => Outcome::Failed,
         }
     }
@@ -306,13 +305,9 @@ impl<'a> Acting<'a> {
     }
 
     fn tell(&self, notice: &Notice) {
-        let severity = match notice.tone {
-            Tone::Normal => Severity::Normal,
-            Tone::Warning => Severity::Warning,
-        };
         self.events.emit(runtime::events::Notice {
             about: self.deployment.object_ref(&()),
-            severity,
+            severity: severity(notice.tone),
             reason: notice.reason.into(),
             message: notice.message.clone(),
         });
@@ -360,17 +355,6 @@ fn body(edit: &NodeEdit) -> Value {
     }
     guard(&mut body, edit.uid.as_str(), edit.resource_version.as_deref());
     body
-}
-
-/// The very object and, where a version is given, in the very state that was decided on.
-fn guard(patch: &mut Value, uid: &str, resource_version: Option<&str>) {
-    let metadata = patch.as_object_mut().map(|patch| patch.entry("metadata").or_insert_with(|| json!({})));
-    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
-        metadata.insert("uid".to_owned(), json!(uid));
-        if let Some(version) = resource_version {
-            metadata.insert("resourceVersion".to_owned(), json!(version));
-        }
-    }
 }
 
 fn stumble(step: &impl std::fmt::Display, error: &kube::Error) -> Stumble {

@@ -11,10 +11,9 @@ use api::{Machine, Object};
 use either::Either;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
-use plan::machine::{Call, Inquiry, MachinePatch, Notice, Plan, Reason, Step, Tone};
+use plan::machine::{Call, Inquiry, MachinePatch, Notice, Plan, Reason, Step};
 use runtime::Key;
 use runtime::client::{RetryClass, Trouble};
-use runtime::events::Severity;
 use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
 use serde_json::{Value, json};
@@ -24,6 +23,7 @@ use super::{emptying, node};
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::decision::Ending;
+use crate::requests::{again_after, guard, severity};
 use crate::turns::is_outdated;
 
 /// Why the rest of a plan was not carried out.
@@ -42,12 +42,10 @@ pub(super) enum Stumble {
 }
 
 impl Stumble {
-    /// When to try again: at the server's word where it gave one, else after the queue's own growing pause.
+    /// When to try again.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::Api { trouble: Trouble { class: RetryClass::Throttled { after: Some(after) }, .. }, .. } => {
-                Outcome::Again { after: *after }
-            }
+            Self::Api { trouble, .. } => again_after(trouble),
             _ => Outcome::Failed,
         }
     }
@@ -137,7 +135,7 @@ async fn write(
         return Err(Stumble::Outdated { step: step.to_string() });
     }
     let mut patch = patch.clone();
-    guard(&mut patch, machine.uid().as_str(), machine.resource_version());
+    guard(&mut patch, machine.uid().as_str(), Some(machine.resource_version()));
     let (name, parameters, patch) = (machine.name(), PatchParams::default(), Patch::Merge(&patch));
     let answer = match part {
         Part::Object => api.patch(name, &parameters, &patch).await,
@@ -231,23 +229,6 @@ fn tell(cluster: &Cluster, machine: &Machine, notice: &Notice) {
         reason: (*reason).into(),
         message: message.clone(),
     });
-}
-
-pub(super) fn severity(tone: Tone) -> Severity {
-    match tone {
-        Tone::Normal => Severity::Normal,
-        Tone::Warning => Severity::Warning,
-    }
-}
-
-/// The very object, in the very state that was decided on.
-pub(super) fn guard(patch: &mut Value, uid: &str, resource_version: &str) {
-    if let Some(metadata) =
-        patch.as_object_mut().and_then(|p| p.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
-    {
-        metadata.insert("uid".into(), json!(uid));
-        metadata.insert("resourceVersion".into(), json!(resource_version));
-    }
 }
 
 pub(super) fn target(cluster: &Cluster) -> Result<&Target, Stumble> {

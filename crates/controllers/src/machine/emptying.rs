@@ -9,7 +9,6 @@ use plan::machine::{Barrier, Notice, Obstruction, Plan, Step};
 use plan::node::NodeWrite;
 use runtime::Key;
 use runtime::client::{RetryClass, Trouble};
-use serde_json::{Value, json};
 
 use super::act::{self, Stumble};
 use super::node::{Bearer, catch_up};
@@ -17,6 +16,7 @@ use super::observe::Seen;
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::drain::Drains;
+use crate::requests::{guard, severity};
 
 /// Carries out a step about the emptying of a node. Requests to pods and volumes leave the pass and run on their own.
 pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &Step) -> Result<(), Stumble> {
@@ -56,8 +56,14 @@ async fn keep_pods_away(cluster: &Cluster, target: &Target, part: Barrier, write
     let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
     let _turn = target.turns.take(name).await;
     let answer = match (write.object_patch(), write.status_patch()) {
-        (Some(body), _) => api.patch(name, &parameters, &Patch::Merge(&this_very(body, uid))).await,
-        (None, Some(body)) => api.patch_status(name, &parameters, &Patch::Strategic(&this_very(body, uid))).await,
+        (Some(mut body), _) => {
+            guard(&mut body, uid, None);
+            api.patch(name, &parameters, &Patch::Merge(&body)).await
+        }
+        (None, Some(mut body)) => {
+            guard(&mut body, uid, None);
+            api.patch_status(name, &parameters, &Patch::Strategic(&body)).await
+        }
         (None, None) => return None,
     };
     let error = match answer {
@@ -89,15 +95,6 @@ async fn keep_pods_away(cluster: &Cluster, target: &Target, part: Barrier, write
     Some(Obstruction { part, why, at: cluster.clock.now() })
 }
 
-fn this_very(mut body: Value, uid: &str) -> Value {
-    if let Some(metadata) =
-        body.as_object_mut().and_then(|body| body.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
-    {
-        metadata.insert("uid".into(), json!(uid));
-    }
-    body
-}
-
 fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Notice) {
     let about = ObjectReference {
         api_version: Some("v1".to_owned()),
@@ -108,7 +105,7 @@ fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Notice) {
     };
     drains.tell_node(runtime::events::Notice {
         about,
-        severity: act::severity(notice.tone),
+        severity: severity(notice.tone),
         reason: notice.reason.into(),
         message: notice.message.clone(),
     });

@@ -16,8 +16,9 @@ use runtime::Key;
 use runtime::cache::Lookup;
 use runtime::client::{RetryClass, Trouble};
 
-use super::act::{Stumble, guard, stumble};
+use super::act::{Stumble, stumble};
 use crate::cluster::Target;
+use crate::requests::guard;
 use crate::turns::is_outdated;
 
 /// Writes what is to be written, in one request for the object and one for its status.
@@ -30,13 +31,13 @@ pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Re
     }
     let mut version = write.resource_version.clone();
     if let Some(mut body) = write.object_patch() {
-        guard(&mut body, uid, &version);
+        guard(&mut body, uid, Some(&version));
         let answer = api.patch(name, &parameters, &Patch::Merge(&body)).await.map_err(|error| stumble(step, &error))?;
         answer.resource_version().clone_into(&mut version);
         target.nodes.wrote(answer);
     }
     if let Some(mut body) = write.status_patch() {
-        guard(&mut body, uid, &version);
+        guard(&mut body, uid, Some(&version));
         let answer = api
             .patch_status(name, &parameters, &Patch::Strategic(&body))
             .await

@@ -15,7 +15,7 @@ use futures::stream::{self, StreamExt};
 use jiff::SignedDuration;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
-use plan::machine::{Notice, Tone};
+use plan::machine::Notice;
 use plan::machineset::{Birth, Claim, Death, Doing, Failure, MachinePatch, Plan, Step, status};
 use runtime::Key;
 use runtime::client::{RetryClass, Trouble};
@@ -28,6 +28,7 @@ use super::observe::{Seen, observe};
 use crate::Cluster;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
+use crate::requests::{again_after, severity};
 use crate::turns::{Turn, is_outdated};
 use requests::{Edit, Went};
 
@@ -45,12 +46,10 @@ pub(super) enum Stumble {
 }
 
 impl Stumble {
-    /// When to try again: at the server's word where it gave one, else after the queue's own growing pause.
+    /// When to try again.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::Api { trouble: Trouble { class: RetryClass::Throttled { after: Some(after) }, .. }, .. } => {
-                Outcome::Again { after: *after }
-            }
+            Self::Api { trouble, .. } => again_after(trouble),
             _ => Outcome::Failed,
         }
     }
@@ -277,11 +276,7 @@ impl<'a> Acting<'a> {
     }
 
     fn tell(&self, notice: &Notice) {
-        let severity = match notice.tone {
-            Tone::Normal => Severity::Normal,
-            Tone::Warning => Severity::Warning,
-        };
-        self.say(severity, notice.reason, notice.message.clone());
+        self.say(severity(notice.tone), notice.reason, notice.message.clone());
     }
 
     fn say(&self, severity: Severity, reason: &'static str, message: String) {
