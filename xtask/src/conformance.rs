@@ -6,7 +6,7 @@ use control_plane::{ControlPlane, Options, Program};
 use tokio::time::Instant;
 
 use crate::control_plane::{Build, compiled};
-use crate::e2e::{Ran, Server, run_program};
+use crate::e2e::{Ran, Server, Teller, run_program};
 
 /// Which servers to hold to the cases.
 #[derive(Args)]
@@ -39,11 +39,12 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
         let (tally, name) = match server {
             Server::InMemory => {
                 let name = "conformance-in-memory";
-                (run_program("millwright-conformance", name, &["--in-memory", &wish.only])?, name)
+                let arguments = ["--in-memory", &wish.only];
+                (runtime.block_on(run_program(Teller::Conformance, name, &arguments))?, name)
             }
             Server::Real => (runtime.block_on(on_a_real_one(&wish.only))?, "conformance"),
         };
-        let ran = Ran { suite: name, tally, took: begin.elapsed() };
+        let ran = Ran { suite: name, tally: Some(tally), took: begin.elapsed() };
         println!("{ran}");
         if !tally.shows(server) {
             bail!("{name}: {tally}");
@@ -61,7 +62,7 @@ async fn on_a_real_one(only: &str) -> anyhow::Result<crate::e2e::Tally> {
     let options = Options { scheduler: control_plane::Presence::Without, ..options };
     let plane = ControlPlane::start(options).await?;
     let kubeconfig = plane.kubeconfig_path().to_string_lossy().into_owned();
-    let tally = run_program("millwright-conformance", "conformance", &["--kubeconfig", &kubeconfig, only]);
+    let tally = run_program(Teller::Conformance, "conformance", &["--kubeconfig", &kubeconfig, only]).await;
     plane.stop().await?;
     tally
 }

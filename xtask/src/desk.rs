@@ -150,7 +150,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn watched(child: Child) -> anyhow::Result<Self> {
+    /// Watches over a child of ours.
+    pub(crate) fn watched(child: Child) -> anyhow::Result<Self> {
         let watchdog = Command::new("sh")
             .args(["-c", "cat >/dev/null; kill -KILL \"$1\"", "millwright-watchdog", &child.id().to_string()])
             .stdin(Stdio::piped())

@@ -76,6 +76,13 @@ impl Guarded {
         Self::spawn(command, program.display().to_string(), out.into(), err.into())
     }
 
+    /// Runs `program`, which prints where we print.
+    pub fn speaking_for_us(program: &Path, arguments: &[String]) -> Result<Self, GuardError> {
+        let mut command = script(GUARD, program);
+        command.args(arguments);
+        Self::spawn(command, program.display().to_string(), Stdio::inherit(), Stdio::inherit())
+    }
+
     fn spawn(mut command: Command, what: String, out: Stdio, err: Stdio) -> Result<Self, GuardError> {
         command.stdin(Stdio::piped()).stdout(out).stderr(err).process_group(0);
         match command.spawn() {
@@ -90,6 +97,12 @@ impl Guarded {
     /// How the program ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.guard.try_wait().ok().flatten()
+    }
+
+    /// Waits until the program has ended by itself.
+    pub async fn until_ended(&mut self) -> Result<ExitStatus, GuardError> {
+        // The lifeline is not in the child any more, so this waiting does not let go of it.
+        self.guard.wait().await.map_err(|source| GuardError::Wait { what: self.what.clone(), source })
     }
 
     /// Kills the program and waits until it is gone.
@@ -219,7 +232,7 @@ mod tests {
         let log = folder.path().join("log");
         let mut guarded =
             Guarded::start(Path::new("sh"), &sh("echo first; echo no such flag >&2; exit 7"), &log).unwrap();
-        let status = guarded.guard.wait().await.unwrap();
+        let status = guarded.until_ended().await.unwrap();
         assert_eq!(status.code(), Some(7));
         assert_eq!(guarded.ended().and_then(|s| s.code()), Some(7));
         assert_eq!(tail(&log, 1), "no such flag");

@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 use serde::Serialize;
+use tokio::time::Instant;
 
 use crate::{Ground, Scenario, Stage};
 
@@ -46,6 +47,8 @@ pub struct Verdict {
     /// Why it failed, if it did.
     #[serde(rename = "failure")]
     pub broken: Option<String>,
+    /// How long it took, if somebody looked.
+    pub millis: Option<u64>,
 }
 
 /// Plays one scenario on a stage of its own.
@@ -56,24 +59,26 @@ pub async fn play(scenario: &Scenario, ground: &Ground) -> Verdict {
         stage.clear().await;
         outcome
     };
-    match AssertUnwindSafe(story).catch_unwind().await {
-        Ok(outcome) => Verdict::of(scenario.name, outcome),
-        Err(_) => Verdict { name: scenario.name, broken: Some("it panicked".to_owned()) },
-    }
+    let begin = Instant::now();
+    let outcome = AssertUnwindSafe(story).catch_unwind().await;
+    let outcome = outcome.unwrap_or_else(|_| Err(Broken::Promise("it panicked".to_owned())));
+    let millis = u64::try_from(begin.elapsed().as_millis()).ok();
+    Verdict { millis, ..Verdict::of(scenario.name, outcome) }
 }
 
 impl Verdict {
     pub(crate) fn of(name: &'static str, outcome: Result<(), Broken>) -> Self {
-        Self { name, broken: outcome.err().map(|broken| full(&broken)) }
+        Self { name, broken: outcome.err().map(|broken| full(&broken)), millis: None }
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.broken {
-            None => write!(f, "ok      {}", self.name),
-            Some(why) => write!(f, "FAILED  {}: {why}", self.name),
+        write!(f, "{}  {}", if self.broken.is_none() { "ok    " } else { "FAILED" }, self.name)?;
+        if let Some(millis) = self.millis {
+            write!(f, " ({millis} ms)")?;
         }
+        self.broken.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
     }
 }
 

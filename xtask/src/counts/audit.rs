@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use control_plane::guard::Sweeper;
 use serde_json::Value;
 
 /// Only who, what and how it ended; no bodies.
@@ -22,6 +23,8 @@ const OURS: &str = "millwright/";
 /// The log of one API server.
 pub(crate) struct Audit {
     log: PathBuf,
+    /// Removes the log when we are killed, too.
+    _sweeper: Sweeper,
 }
 
 /// What was asked in some stretch of time.
@@ -45,7 +48,7 @@ impl Audit {
             format!("--audit-log-path={}", log.display()),
             "--audit-log-mode=blocking".to_owned(),
         ];
-        Ok((Self { log }, flags))
+        Ok((Self { log, _sweeper: Sweeper::start(folder)? }, flags))
     }
 
     /// Where the log ends now.

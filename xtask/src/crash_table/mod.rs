@@ -34,6 +34,9 @@ pub(crate) struct Wish {
     /// Only the effects whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
+    /// A millwright with failpoints, if somebody has compiled it already.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
 }
 
 /// When the controller dies, relative to an effect.
@@ -75,7 +78,7 @@ type Verdicts = BTreeMap<Death, Result<(), String>>;
 pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
-    let program = build()?;
+    let program = wish.program.clone().map_or_else(build, Ok)?;
     runtime.block_on(async {
         let plane = ControlPlane::start(Options::new(compiled(&Build::by_default()).await?)).await?;
         let outcome = play(&plane, program, wish);
@@ -85,7 +88,7 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
 }
 
 /// The program with its failpoints, out of the way of the one without.
-fn build() -> anyhow::Result<PathBuf> {
+pub(crate) fn build() -> anyhow::Result<PathBuf> {
     cargo(&["build", "--quiet", "--package", "millwright", "--features", "failpoints"])?;
     let here = std::env::current_exe().context("failed to find out where this program lies")?;
     let built = here.with_file_name("millwright");

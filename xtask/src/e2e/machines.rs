@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use control_plane::{Binaries, ControlPlane, Options, Program};
 
-use super::program;
+use super::program::{self, Teller};
 use super::tally::Tally;
 use crate::workspace::root;
 
@@ -17,7 +17,7 @@ pub(super) async fn run(binaries: Binaries, suite: &str) -> anyhow::Result<Tally
         // What API servers allow by default from 1.27 on; said, because the drain storm is about it.
         .with_argument(Program::ApiServer, "--http2-max-streams-per-connection=100");
     let plane = ControlPlane::start(options).await?;
-    let outcome = play(&plane, suite);
+    let outcome = play(&plane, suite).await;
     plane.stop().await?;
     outcome
 }
@@ -27,10 +27,10 @@ fn patience_with_nodes(suite: &str) -> &'static str {
     if suite == "takeover" { "10m" } else { "12s" }
 }
 
-fn play(plane: &ControlPlane, suite: &str) -> anyhow::Result<Tally> {
+async fn play(plane: &ControlPlane, suite: &str) -> anyhow::Result<Tally> {
     install_definitions(plane)?;
     let kubeconfig = plane.kubeconfig_path().to_string_lossy().into_owned();
-    program::run("millwright-scenarios", suite, &["--kubeconfig", &kubeconfig, "--suite", suite])
+    program::run(Teller::Scenarios, suite, &["--kubeconfig", &kubeconfig, "--suite", suite]).await
 }
 
 /// Applies `deploy/crds` and waits until they are served.

@@ -60,6 +60,13 @@ impl Strangers {
             None => Ok(format!("'{}' {flags}", desk.program_called(role.called())?.display())),
         }
     }
+
+    /// As they were typed.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let manager = self.manager.iter().map(|command| format!("--manager={command}"));
+        let controller = self.machine_controller.iter().map(|command| format!("--machine-controller={command}"));
+        manager.chain(controller).collect()
+    }
 }
 
 /// Plays it.

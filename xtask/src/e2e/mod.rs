@@ -2,12 +2,13 @@
 //!
 //! Each suite ends with a line `N passed, N failed, N skipped` and leaves `target/e2e/<suite>.json` behind, so that a person and
 //! a machine read the same result. On the real server, a case that cannot be run is a failure, not a skip: a promise that was not
-//! shown there was not shown. A suite that looks at all Nodes has a control plane of its own.
+//! shown there was not shown. Each suite has a control plane of its own, so several are played side by side ([`lanes`]).
 
 mod crew;
 mod deploy;
 mod in_memory;
 mod kubectl;
+mod lanes;
 mod machines;
 mod mixed;
 mod pool;
@@ -16,54 +17,29 @@ mod report;
 mod servers;
 mod smoke;
 mod stage;
+mod suite;
 mod tally;
+
+use std::cmp::Reverse;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use control_plane::Binaries;
+use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-use crate::control_plane::{Build, compiled};
+use crate::crash_table;
+use crate::workspace::cargo;
+use lanes::{Lanes, Passenger};
 
 pub(crate) use deploy::{Cell, run_image};
 pub(crate) use machines::install_definitions;
-pub(crate) use program::run as run_program;
+pub(crate) use program::{Teller, run as run_program};
 pub(crate) use report::Report;
+pub(crate) use suite::Suite;
 pub(crate) use tally::{Ran, Server, Tally, file_of};
 
-/// What can be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Suite {
-    /// The control plane itself: it comes up, takes our kinds, obeys RBAC, schedules, and leaves nothing behind.
-    Smoke,
-    /// The scenarios about machines: creation, joining, deletion, crashes, replicas.
-    #[value(alias = "machine")]
-    Machines,
-    /// The scenarios about sets and deployments: scaling, adoption, rollouts, deletion.
-    Fleet,
-    /// The scenarios about drains: budgets, volumes, dead nodes, force, crashes.
-    Drain,
-    /// Three hundred nodes emptied at once, on a server that allows a hundred streams per connection.
-    DrainStorm,
-    /// What the reference left when it was stopped in the middle of something, carried on by us.
-    Takeover,
-    /// A thousand machines at once, of which hundreds cannot succeed.
-    Crowd,
-    /// Real kubectl, the same commands on both API servers.
-    Kubectl,
-    /// Ten machines with cloud and controller as processes, and the controller killed again and again.
-    Pool,
-    /// An etcd that is put back to an older copy while the controller runs.
-    Restore,
-    /// Everything in deploy/: applied, its policies and flows held to what they promise.
-    Deploy,
-    /// Our programs, run by what the Deployments in deploy/ say.
-    Deployments,
-    /// The servers as processes: both halves, both in one, and two replicas of each whose leader is killed, stopped, cut off, asked to end.
-    Servers,
-    /// Either half exchanged in the middle of a roll-out for somebody else's, and back.
-    Mixed,
-}
+/// More control planes than this only get into each other's way, however many cores there are.
+const MOST_LANES: usize = 4;
 
 /// What to show, and where.
 #[allow(
@@ -87,6 +63,9 @@ pub(crate) struct Wish {
     /// Everything.
     #[arg(long)]
     full: bool,
+    /// How many suites are played side by side, each on a control plane of its own; as many as there are cores if not said.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    lanes: Option<u8>,
     #[command(flatten)]
     strangers: mixed::Strangers,
 }
@@ -100,118 +79,97 @@ impl Wish {
     fn server(&self) -> Server {
         if self.in_memory { Server::InMemory } else { Server::Real }
     }
+
+    /// In memory the suites are tests, which cargo plays side by side by itself.
+    fn lanes(&self) -> usize {
+        match (self.lanes, self.server()) {
+            (Some(lanes), _) => lanes.into(),
+            (None, Server::InMemory) => 1,
+            (None, Server::Real) => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_LANES)),
+        }
+    }
+
+    /// What a person would type to have one suite played as this wish would.
+    fn arguments(&self, suite: Suite) -> Vec<String> {
+        if suite.is_chore() && !self.in_memory {
+            return vec![suite.name().to_owned()];
+        }
+        let mut arguments = vec!["e2e".to_owned(), suite.name().to_owned()];
+        arguments.extend(self.in_memory.then(|| "--in-memory".to_owned()));
+        arguments.extend(self.full.then(|| "--full".to_owned()));
+        if suite == Suite::Mixed {
+            arguments.extend(self.strangers.arguments());
+        }
+        arguments
+    }
 }
 
-/// Runs suites one after the other, all of them even if one fails, and ends with a line for each.
+/// Runs suites, all of them even if one fails, and ends with a line for each.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
-    let begin = Instant::now();
-    let mut all = Vec::new();
-    for suite in wish.suites() {
-        let name = suite.name();
-        println!("--- {name}");
-        let begin = Instant::now();
-        let tally = runtime.block_on(suite.show(wish));
-        let tally = tally.with_context(|| format!("the suite {name} could not be run"))?;
-        all.push(Ran { suite: name, tally, took: begin.elapsed() });
+    let (begin, suites) = (Instant::now(), wish.suites());
+    let alone = wish.lanes() == 1 || suites.len() == 1;
+    let all = if alone { one_by_one(wish, &runtime, &suites) } else { side_by_side(wish, &runtime, &suites)? };
+    if all.len() > 1 {
+        println!("---");
     }
-    println!("---");
     for ran in &all {
         println!("{ran}");
     }
-    println!("{} suites in {} s", all.len(), begin.elapsed().as_secs());
-    let lacking: Vec<_> = all.iter().filter(|ran| !ran.tally.shows(wish.server())).map(|ran| ran.suite).collect();
+    if all.len() > 1 {
+        println!("{} suites in {} s", all.len(), begin.elapsed().as_secs());
+    }
+    let lacking: Vec<_> = all.iter().filter(|ran| !ran.shows(wish.server())).map(|ran| ran.suite).collect();
     if !lacking.is_empty() {
         bail!("not shown: {}", lacking.join(", "));
     }
     Ok(())
 }
 
-impl Suite {
-    /// Whether it fits into every change's check.
-    fn is_quick(self) -> bool {
-        !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd | Self::Deployments)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Smoke => "smoke",
-            Self::Machines => "machines",
-            Self::Fleet => "fleet",
-            Self::Drain => "drain",
-            Self::DrainStorm => "drain-storm",
-            Self::Takeover => "takeover",
-            Self::Crowd => "crowd",
-            Self::Kubectl => "kubectl",
-            Self::Pool => "pool",
-            Self::Restore => "restore",
-            Self::Deploy => "deploy",
-            Self::Deployments => "deployments",
-            Self::Servers => "servers",
-            Self::Mixed => "mixed",
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+fn one_by_one(wish: &Wish, runtime: &Runtime, suites: &[Suite]) -> Vec<Ran> {
+    let mut all = Vec::new();
+    for suite in suites {
+        if suites.len() > 1 {
+            println!("--- {}", suite.name());
         }
-    }
-
-    async fn show(self, wish: &Wish) -> anyhow::Result<Tally> {
-        match (self, wish.server()) {
-            (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
-            (Self::Deploy, Server::Real) => deploy::run(programs().await?).await?.conclude(),
-            (Self::Deployments, Server::Real) => deploy::run_programs(programs().await?).await?.conclude(),
-            (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
-            (Self::Mixed, Server::Real) => mixed::run(programs().await?, &wish.strangers).await?.conclude(),
-            (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
-            (
-                Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd,
-                Server::Real,
-            ) => machines::run(programs().await?, self.name()).await,
-            (Self::Machines, Server::InMemory) => {
-                let others = [
-                    "--skip",
-                    "fleet::",
-                    "--skip",
-                    "drain::",
-                    "--skip",
-                    "storm::",
-                    "--skip",
-                    "takeover::",
-                    "--skip",
-                    "crowd::",
-                ];
-                in_memory::run("millwright-scenarios", self.name(), &others)
-            }
-            (Self::Crowd, Server::InMemory) => {
-                in_memory::run("millwright-scenarios", self.name(), &["crowd::", "--ignored"])
-            }
-            (Self::Takeover, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["takeover::"]),
-            (Self::Fleet, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["fleet::"]),
-            (Self::Drain, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["drain::"]),
-            // It takes real time and real sockets, so it is no test of every change.
-            (Self::DrainStorm, Server::InMemory) => {
-                in_memory::run("millwright-scenarios", self.name(), &["storm::", "--ignored"])
-            }
-            (Self::Kubectl, Server::Real) => kubectl::on_both(programs().await?).await,
-            (Self::Kubectl, Server::InMemory) => kubectl::in_memory(programs().await?).await,
-            (Self::Restore, Server::Real) => {
-                programs().await?;
-                run_program("millwright-scenarios", self.name(), &["--restore"])
-            }
-            // They are about the real control plane itself, and about processes around it.
-            (
-                Self::Smoke
-                | Self::Pool
-                | Self::Restore
-                | Self::Deploy
-                | Self::Deployments
-                | Self::Servers
-                | Self::Mixed,
-                Server::InMemory,
-            ) => Ok(Tally { skipped: 1, ..Tally::default() }),
+        let begin = Instant::now();
+        let tally = runtime.block_on(suite.show(wish));
+        if let Err(error) = &tally {
+            println!("error: the suite could not be run: {error:#}");
         }
+        all.push(Ran { suite: suite.name(), tally: tally.ok(), took: begin.elapsed() });
     }
+    all
 }
 
-async fn programs() -> anyhow::Result<Binaries> {
-    compiled(&Build::by_default()).await
+/// Everything is compiled first, so that no suite waits for the compiler of another.
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+fn side_by_side(wish: &Wish, runtime: &Runtime, suites: &[Suite]) -> anyhow::Result<Vec<Ran>> {
+    // With failpoints first: cargo puts it where the one without belongs.
+    let deadly = if suites.contains(&Suite::CrashTable) { Some(crash_table::build()?) } else { None };
+    for package in ["millwright", "millwright-scenarios"] {
+        if suites.iter().any(|suite| suite.package() == Some(package)) {
+            cargo(&["build", "--quiet", "--package", package])?;
+        }
+    }
+    let mut suites = suites.to_vec();
+    suites.sort_by_key(|suite| Reverse(suite.usual_seconds()));
+    let passenger = |suite: Suite| -> anyhow::Result<Passenger> {
+        let (name, company) = (suite.name(), suite.company());
+        let mut arguments = wish.arguments(suite);
+        if let (Suite::CrashTable, Some(program)) = (suite, &deadly) {
+            arguments.push(format!("--program={}", program.display()));
+        }
+        Ok(Passenger { name, company, arguments, report: file_of(name)? })
+    };
+    let passengers: Vec<Passenger> = suites.into_iter().map(passenger).collect::<anyhow::Result<_>>()?;
+    let lanes = wish.lanes();
+    println!("{} suites in {lanes} lanes; target/e2e/<suite>.log has what each says meanwhile", passengers.len());
+    runtime.block_on(async {
+        suite::programs().await?;
+        Lanes { lanes, program: &program::ourselves()? }.play(passengers, &mut std::io::stdout()).await
+    })
 }

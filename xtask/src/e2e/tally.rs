@@ -59,17 +59,29 @@ pub(crate) enum Server {
     InMemory,
 }
 
-/// A suite that was run.
-#[derive(Clone, Debug)]
+/// A suite that was run, or was to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) suite: &'static str,
-    pub(crate) tally: Tally,
+    /// `None`: it could not be run, or died on its way.
+    pub(crate) tally: Option<Tally>,
     pub(crate) took: Duration,
+}
+
+impl Ran {
+    /// Whether it shows what it was run for.
+    pub(crate) fn shows(&self, server: Server) -> bool {
+        self.tally.is_some_and(|tally| tally.shows(server))
+    }
 }
 
 impl fmt::Display for Ran {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<12} {} in {} s", self.suite, self.tally, self.took.as_secs())
+        let (suite, seconds) = (self.suite, self.took.as_secs());
+        match self.tally {
+            Some(tally) => write!(f, "{suite:<12} {tally} in {seconds} s"),
+            None => write!(f, "{suite:<12} could not be run, after {seconds} s"),
+        }
     }
 }
 
@@ -96,6 +108,15 @@ mod tests {
     #[test]
     fn a_suite_that_ran_nothing_shows_nothing() {
         assert!(!Tally::default().shows(Server::Real));
+    }
+
+    #[test]
+    fn a_suite_that_could_not_be_run_shows_nothing_and_says_so() {
+        let ran = Ran { suite: "smoke", tally: None, took: Duration::from_secs(3) };
+        assert!(!ran.shows(Server::Real) && !ran.shows(Server::InMemory));
+        assert_eq!(ran.to_string(), "smoke        could not be run, after 3 s");
+        let ran = Ran { tally: Some(CLEAN), ..ran };
+        assert_eq!(ran.to_string(), "smoke        3 passed, 0 failed, 0 skipped in 3 s");
     }
 
     #[test]

@@ -11,11 +11,12 @@ mod normal;
 mod ours;
 mod script;
 
-use std::process::{Command, Stdio};
+use std::process::{self, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use control_plane::{Binaries, ControlPlane, Options, Program};
+use tokio::process::Command;
 use tokio::time::sleep;
 
 use super::report::Report;
@@ -63,11 +64,12 @@ async fn compare_all(plane: &ControlPlane, binaries: &Binaries) -> anyhow::Resul
     report.conclude()
 }
 
-/// All steps of a case are run on both servers, also after a difference: later cases build on what they make.
+/// All steps of a case are run on both servers, each step on both at the same time, also after a difference: later cases build on what they make.
 async fn compare(case: &Case, plane: &ControlPlane, ours: &Ours) -> anyhow::Result<()> {
     let mut differences = Vec::new();
+    let (real, own) = (|| plane.kubectl(), || ours.kubectl());
     for step in case.steps {
-        let (real, own) = (run(step, &|| plane.kubectl()).await?, run(step, &|| ours.kubectl()).await?);
+        let (real, own) = tokio::try_join!(run(step, &real), run(step, &own))?;
         if let Err(error) = expected(step, &real) {
             differences.push(format!("the list is wrong about the real server: {error:#}"));
         }
@@ -102,19 +104,22 @@ impl Said {
     }
 }
 
-async fn run(step: &Step, kubectl: &dyn Fn() -> Command) -> anyhow::Result<Said> {
-    let mut watching = kubectl();
+async fn run(step: &Step, kubectl: &dyn Fn() -> process::Command) -> anyhow::Result<Said> {
+    // One that is not waited for any more is not to go on.
+    let mut watching = Command::from(kubectl());
+    watching.kill_on_drop(true);
     watching.args(arguments(step.command)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = match step.meanwhile {
-        None => watching.output().context("failed to start kubectl")?,
+        None => watching.output().await.context("failed to start kubectl")?,
         Some(change) => {
             let mut child = watching.spawn().context("failed to start kubectl")?;
             sleep(WATCHED).await;
-            let changed = kubectl().args(arguments(change)).output().context("failed to start kubectl")?;
+            let changed = Command::from(kubectl()).args(arguments(change)).output().await;
+            let changed = changed.context("failed to start kubectl")?;
             ensure!(changed.status.success(), "{change}: {}", String::from_utf8_lossy(&changed.stderr));
             sleep(WATCHED).await;
-            child.kill().context("failed to end a watch")?;
-            child.wait_with_output().context("failed to wait for kubectl")?
+            child.start_kill().context("failed to end a watch")?;
+            child.wait_with_output().await.context("failed to wait for kubectl")?
         }
     };
     let text = |bytes: &[u8]| normal(&String::from_utf8_lossy(bytes));
@@ -143,6 +148,6 @@ fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
 }
 
 /// The kubectl of the real server's version, for whichever server.
-fn kubectl(binaries: &Binaries) -> Command {
-    Command::new(binaries.path(Program::Kubectl))
+fn kubectl(binaries: &Binaries) -> process::Command {
+    process::Command::new(binaries.path(Program::Kubectl))
 }

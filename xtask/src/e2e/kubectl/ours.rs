@@ -1,21 +1,22 @@
 //! The server in memory as a process, as people run it: `millwright api-server`.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use control_plane::Binaries;
 use tokio::time::{Instant, sleep};
 
+use crate::desk::Process;
 use crate::workspace::{cargo, root};
 
 /// How long it may take to come up; it takes a moment.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running server. It ends when this is dropped.
+/// A running server. It ends when this is dropped, or we are gone.
 pub(super) struct Ours {
-    child: Child,
+    _process: Process,
     folder: PathBuf,
     binaries: Binaries,
 }
@@ -36,7 +37,8 @@ impl Ours {
             .stdout(Stdio::null())
             .spawn()
             .context("failed to start the server in memory")?;
-        let ours = Self { child, folder, binaries: binaries.clone() };
+        let process = Process::watched(child).context("failed to watch the server in memory")?;
+        let ours = Self { _process: process, folder, binaries: binaries.clone() };
         let deadline = Instant::now() + PATIENCE;
         while !ours.answers() {
             ensure!(Instant::now() < deadline, "the server in memory did not answer within {PATIENCE:?}");
@@ -56,12 +58,5 @@ impl Ours {
     fn answers(&self) -> bool {
         let asked = self.kubectl().args(["get", "--raw=/readyz"]).stderr(Stdio::null()).output();
         self.folder.join("kubeconfig").exists() && asked.is_ok_and(|output| output.status.success())
-    }
-}
-
-impl Drop for Ours {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }

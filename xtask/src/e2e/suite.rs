@@ -1,0 +1,192 @@
+//! What can be shown, and how each suite is played.
+
+use clap::ValueEnum;
+use control_plane::Binaries;
+
+use super::lanes::Company;
+use super::program::{Teller, run as run_program, run_chore};
+use super::tally::{Server, Tally};
+use super::{Wish, deploy, in_memory, kubectl, machines, mixed, pool, servers, smoke};
+use crate::control_plane::{Build, compiled};
+
+/// What can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Suite {
+    /// The control plane itself: it comes up, takes our kinds, obeys RBAC, schedules, and leaves nothing behind.
+    Smoke,
+    /// The scenarios about machines: creation, joining, deletion, crashes, replicas.
+    #[value(alias = "machine")]
+    Machines,
+    /// The scenarios about sets and deployments: scaling, adoption, rollouts, deletion.
+    Fleet,
+    /// The scenarios about drains: budgets, volumes, dead nodes, force, crashes.
+    Drain,
+    /// Three hundred nodes emptied at once, on a server that allows a hundred streams per connection.
+    DrainStorm,
+    /// What the reference left when it was stopped in the middle of something, carried on by us.
+    Takeover,
+    /// A thousand machines at once, of which hundreds cannot succeed.
+    Crowd,
+    /// Real kubectl, the same commands on both API servers.
+    Kubectl,
+    /// Ten machines with cloud and controller as processes, and the controller killed again and again.
+    Pool,
+    /// An etcd that is put back to an older copy while the controller runs.
+    Restore,
+    /// Everything in deploy/: applied, its policies and flows held to what they promise.
+    Deploy,
+    /// Our programs, run by what the Deployments in deploy/ say.
+    Deployments,
+    /// The servers as processes: both halves, both in one, and two replicas of each whose leader is killed, stopped, cut off, asked to end.
+    Servers,
+    /// Either half exchanged in the middle of a roll-out for somebody else's, and back.
+    Mixed,
+    /// The chore of this name: a life under the shipped roles, and under those of the reference's users.
+    Rbac,
+    /// The chore of this name: the controller is killed at every moment of every effect.
+    CrashTable,
+}
+
+impl Suite {
+    /// Whether it fits into every change's check.
+    pub(crate) fn is_quick(self) -> bool {
+        !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd | Self::Deployments)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Machines => "machines",
+            Self::Fleet => "fleet",
+            Self::Drain => "drain",
+            Self::DrainStorm => "drain-storm",
+            Self::Takeover => "takeover",
+            Self::Crowd => "crowd",
+            Self::Kubectl => "kubectl",
+            Self::Pool => "pool",
+            Self::Restore => "restore",
+            Self::Deploy => "deploy",
+            Self::Deployments => "deployments",
+            Self::Servers => "servers",
+            Self::Mixed => "mixed",
+            Self::Rbac => "rbac",
+            Self::CrashTable => "crash-table",
+        }
+    }
+
+    /// About how many seconds it takes by itself on two cores. Only the order matters: who takes long begins first.
+    pub(super) fn usual_seconds(self) -> u32 {
+        match self {
+            Self::Smoke | Self::Pool => 22,
+            Self::Machines => 232,
+            Self::Fleet => 197,
+            Self::Drain => 300,
+            Self::DrainStorm | Self::Crowd => 240,
+            Self::Takeover | Self::Deployments => 120,
+            Self::Kubectl => 62,
+            Self::Restore => 77,
+            Self::Deploy => 8,
+            Self::Servers => 92,
+            Self::Mixed => 28,
+            Self::Rbac => 170,
+            Self::CrashTable => 150,
+        }
+    }
+
+    /// Whom it can have beside it.
+    pub(super) fn company(self) -> Company {
+        match self {
+            // Hundreds of machines at once need all there is.
+            Self::DrainStorm | Self::Crowd => Company::None,
+            _ => Company::Any,
+        }
+    }
+
+    /// Whether it is a chore of this program, too, under the same name.
+    pub(crate) fn is_chore(self) -> bool {
+        matches!(self, Self::Rbac | Self::CrashTable)
+    }
+
+    /// Which of our packages has to be compiled before it can begin.
+    pub(super) fn package(self) -> Option<&'static str> {
+        match self {
+            // Its program is compiled in a way of its own.
+            Self::Smoke | Self::Deploy | Self::CrashTable => None,
+            Self::Kubectl | Self::Pool | Self::Deployments | Self::Servers | Self::Mixed | Self::Rbac => {
+                Some("millwright")
+            }
+            Self::Machines
+            | Self::Fleet
+            | Self::Drain
+            | Self::DrainStorm
+            | Self::Takeover
+            | Self::Crowd
+            | Self::Restore => Some(Teller::Scenarios.package()),
+        }
+    }
+
+    pub(super) async fn show(self, wish: &Wish) -> anyhow::Result<Tally> {
+        match (self, wish.server()) {
+            (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
+            (Self::Deploy, Server::Real) => deploy::run(programs().await?).await?.conclude(),
+            (Self::Deployments, Server::Real) => deploy::run_programs(programs().await?).await?.conclude(),
+            (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
+            (Self::Mixed, Server::Real) => mixed::run(programs().await?, &wish.strangers).await?.conclude(),
+            (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
+            (Self::Rbac | Self::CrashTable, Server::Real) => run_chore(self.name()).await,
+            (
+                Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd,
+                Server::Real,
+            ) => machines::run(programs().await?, self.name()).await,
+            (Self::Machines, Server::InMemory) => {
+                let others = [
+                    "--skip",
+                    "fleet::",
+                    "--skip",
+                    "drain::",
+                    "--skip",
+                    "storm::",
+                    "--skip",
+                    "takeover::",
+                    "--skip",
+                    "crowd::",
+                ];
+                in_memory::run("millwright-scenarios", self.name(), &others)
+            }
+            (Self::Crowd, Server::InMemory) => {
+                in_memory::run("millwright-scenarios", self.name(), &["crowd::", "--ignored"])
+            }
+            (Self::Takeover, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["takeover::"]),
+            (Self::Fleet, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["fleet::"]),
+            (Self::Drain, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["drain::"]),
+            // It takes real time and real sockets, so it is no test of every change.
+            (Self::DrainStorm, Server::InMemory) => {
+                in_memory::run("millwright-scenarios", self.name(), &["storm::", "--ignored"])
+            }
+            (Self::Kubectl, Server::Real) => kubectl::on_both(programs().await?).await,
+            (Self::Kubectl, Server::InMemory) => kubectl::in_memory(programs().await?).await,
+            (Self::Restore, Server::Real) => {
+                programs().await?;
+                run_program(Teller::Scenarios, self.name(), &["--restore"]).await
+            }
+            // They are about the real control plane itself, and about processes around it.
+            (
+                Self::Smoke
+                | Self::Pool
+                | Self::Restore
+                | Self::Deploy
+                | Self::Deployments
+                | Self::Servers
+                | Self::Mixed
+                | Self::Rbac
+                | Self::CrashTable,
+                Server::InMemory,
+            ) => Ok(Tally { skipped: 1, ..Tally::default() }),
+        }
+    }
+}
+
+/// The control plane's, compiled if need be.
+pub(super) async fn programs() -> anyhow::Result<Binaries> {
+    compiled(&Build::by_default()).await
+}
