@@ -40,7 +40,8 @@ pub struct Stage {
     processes: Mutex<Vec<Tasks>>,
 }
 
-/// A controller process.
+/// A controller process. It ends with this value: one that lived on would go on keeping its story's machines alive, beside every
+/// later story on the same API server.
 pub struct Process {
     /// What it knows.
     pub cluster: Arc<Cluster>,
@@ -51,6 +52,12 @@ impl Process {
     /// Ends it at once: what it remembered is lost, what it had sent is under way.
     pub async fn kill(self) {
         self.tasks.shut_down(Duration::ZERO).await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.tasks.stop();
     }
 }
 
