@@ -43,6 +43,8 @@ pub(crate) enum Suite {
     Mixed,
     /// The chore of this name: a life under the shipped roles, and under those of the reference's users.
     Rbac,
+    /// The chore of this name: what machines and a fleet cost the API server.
+    Counts,
     /// The chore of this name: the controller is killed at every moment of every effect.
     CrashTable,
 }
@@ -70,6 +72,7 @@ impl Suite {
             Self::Servers => "servers",
             Self::Mixed => "mixed",
             Self::Rbac => "rbac",
+            Self::Counts => "counts",
             Self::CrashTable => "crash-table",
         }
     }
@@ -89,6 +92,7 @@ impl Suite {
             Self::Servers => 92,
             Self::Mixed => 28,
             Self::Rbac => 170,
+            Self::Counts => 120,
             Self::CrashTable => 150,
         }
     }
@@ -104,7 +108,7 @@ impl Suite {
 
     /// Whether it is a chore of this program, too, under the same name.
     pub(crate) fn is_chore(self) -> bool {
-        matches!(self, Self::Rbac | Self::CrashTable)
+        matches!(self, Self::Rbac | Self::Counts | Self::CrashTable)
     }
 
     /// Which of our packages has to be compiled before it can begin.
@@ -112,9 +116,13 @@ impl Suite {
         match self {
             // Its program is compiled in a way of its own.
             Self::Smoke | Self::Deploy | Self::CrashTable => None,
-            Self::Kubectl | Self::Pool | Self::Deployments | Self::Servers | Self::Mixed | Self::Rbac => {
-                Some("millwright")
-            }
+            Self::Kubectl
+            | Self::Pool
+            | Self::Deployments
+            | Self::Servers
+            | Self::Mixed
+            | Self::Rbac
+            | Self::Counts => Some("millwright"),
             Self::Machines
             | Self::Fleet
             | Self::Drain
@@ -133,7 +141,7 @@ impl Suite {
             (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
             (Self::Mixed, Server::Real) => mixed::run(programs().await?, &wish.strangers).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
-            (Self::Rbac | Self::CrashTable, Server::Real) => run_chore(self.name()).await,
+            (Self::Rbac | Self::Counts | Self::CrashTable, Server::Real) => run_chore(self.name()).await,
             (
                 Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd,
                 Server::Real,
@@ -179,6 +187,7 @@ impl Suite {
                 | Self::Servers
                 | Self::Mixed
                 | Self::Rbac
+                | Self::Counts
                 | Self::CrashTable,
                 Server::InMemory,
             ) => Ok(Tally { skipped: 1, ..Tally::default() }),
