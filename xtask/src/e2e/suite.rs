@@ -80,20 +80,19 @@ impl Suite {
     /// About how many seconds it takes by itself on two cores. Only the order matters: who takes long begins first.
     pub(super) fn usual_seconds(self) -> u32 {
         match self {
-            Self::Smoke | Self::Pool => 22,
-            Self::Machines => 232,
-            Self::Fleet => 197,
             Self::Drain => 300,
             Self::DrainStorm | Self::Crowd => 240,
-            Self::Takeover | Self::Deployments => 120,
-            Self::Kubectl => 62,
-            Self::Restore => 77,
-            Self::Deploy => 8,
+            Self::Machines => 140,
+            Self::Takeover | Self::Deployments | Self::Rbac => 120,
+            Self::CrashTable => 110,
+            Self::Counts => 105,
             Self::Servers => 92,
+            Self::Fleet => 90,
+            Self::Restore => 77,
+            Self::Kubectl => 45,
             Self::Mixed => 28,
-            Self::Rbac => 170,
-            Self::Counts => 120,
-            Self::CrashTable => 150,
+            Self::Smoke | Self::Pool => 22,
+            Self::Deploy => 8,
         }
     }
 
