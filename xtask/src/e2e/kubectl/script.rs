@@ -224,7 +224,7 @@ pub(super) const SCRIPT: &[Case] = &[
             step("wait --for=condition=Established crd/machines.machine.sapcloud.io --timeout=10s"),
             step("wait --for=jsonpath={.status.currentStatus.phase}=Running machine/m1 --timeout=10s"),
             step("wait --for=condition=Ready node/n1 --timeout=10s"),
-            refused("wait --for=jsonpath={.status.currentStatus.phase}=Failed machine/m1 --timeout=1s"),
+            refused("wait --for=jsonpath={.status.currentStatus.phase}=Failed machine/m1 --timeout=4s"),
             refused("wait --for=condition=Ready node/nobody --timeout=1s"),
         ],
     },
@@ -233,7 +233,7 @@ pub(super) const SCRIPT: &[Case] = &[
         steps: &[
             step("create -f @config-kept"),
             step("delete cm kept --wait=false"),
-            refused("wait --for=delete cm/kept --timeout=1s"),
+            refused("wait --for=delete cm/kept --timeout=4s"),
             step("patch cm kept --type=merge -p {\"metadata\":{\"finalizers\":null}}"),
             step("wait --for=delete cm/kept --timeout=10s"),
             step("delete cm c1 c2"),
