@@ -244,10 +244,24 @@ impl<'a> Acting<'a> {
         match self.api::<MachineSet>().delete(name, &parameters).await {
             Ok(Either::Left(set)) => self.fleet.sets.wrote(set),
             Ok(Either::Right(_)) => self.fleet.sets.deleted(&key, uid),
-            Err(error) if Trouble::of(&error).class == RetryClass::NotFound => self.fleet.sets.deleted(&key, uid),
-            Err(error) => return Err(stumble(step, &error)),
+            Err(error) => match Trouble::of(&error).class {
+                RetryClass::NotFound => self.fleet.sets.deleted(&key, uid),
+                // It is not what it was; one look, and the next plan knows.
+                RetryClass::Conflict => return self.catch_up_with_set(&key, uid, step).await,
+                _ => return Err(stumble(step, &error)),
+            },
         }
         Ok(())
+    }
+
+    /// Reads a set that is not what the cache shows, so that nobody asks again on the strength of it.
+    async fn catch_up_with_set(&self, key: &Key, uid: &str, step: &Step) -> Result<(), Stumble> {
+        let found = self.api::<MachineSet>().get_opt(&key.name).await;
+        match found.map_err(|error| stumble(step, &error))? {
+            Some(set) => self.fleet.sets.wrote(set),
+            None => self.fleet.sets.deleted(key, uid),
+        }
+        Err(Stumble::Outdated { step: step.to_string() })
     }
 
     /// A machine that is gone needs no mark; its set's events bring the deployment back.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object, names};
 use apiserver::ChangeKind;
-use apiserver::faults::Verb;
+use apiserver::faults::{After, Verb};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
@@ -259,6 +259,23 @@ async fn an_invalid_deployment_is_told_mended_and_deleted() {
     edit(&world, json!({ "spec": { "strategy": { "type": "Sideways" } } })).await;
     deployments(&world).delete("pool", &DeleteParams::default()).await.unwrap();
     world.until("all is gone", |w| deployment(w).is_none() && sets(w).is_empty() && machines(w).is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_changed_out_of_sight_is_looked_at_once_and_not_asked_about_again_and_again() {
+    let world = settled(8, 2, &rolling(&json!(1), &json!(0))).await;
+    let watches = world.server.faults().on(Verb::Watch).of("machinesets").by_agent(CONTROLLER);
+    watches.stall_watch(After::Events(0));
+    let _process = world.start();
+    world.until("all run", |w| running(w, "small") == 2).await;
+    let name = sets(&world)[0].name().to_owned();
+    let note = json!({ "metadata": { "annotations": { "somebody": "was here" } } });
+    let api: Api<MachineSet> = Api::namespaced(world.client("person"), NAMESPACE);
+    api.patch(&name, &PatchParams::default(), &Patch::Merge(&note)).await.unwrap();
+    deployments(&world).delete("pool", &DeleteParams::default()).await.unwrap();
+    world.until("all is gone", |w| sets(w).is_empty() && machines(w).is_empty()).await;
+    let refused = world.requests().iter().filter(|r| r.starts_with("delete machinesets") && r.ends_with("409")).count();
+    assert_eq!(refused, 1, "{:#?}", world.requests());
 }
 
 #[tokio::test(start_paused = true)]

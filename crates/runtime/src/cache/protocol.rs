@@ -33,9 +33,9 @@ use super::store::{Cached, Verdict};
 use super::version::Version;
 use crate::{Clock, Key, Random};
 
-/// A watch that ends sooner than this without a word is a server in trouble, not a server that tidies up.
 /// How much before the agreed time a server may end a watch and still be punctual.
 const PUNCTUAL_WITHIN: Duration = Duration::from_secs(2);
+/// A watch that ends sooner than this without a word is a server in trouble, not a server that tidies up.
 const TOO_SHORT: Duration = Duration::from_secs(1);
 
 /// A server may ask to be left alone, but not for good.
