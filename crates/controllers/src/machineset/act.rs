@@ -195,7 +195,8 @@ impl<'a> Acting<'a> {
         let went = self.patch_all(edits).await;
         let mut refused: Vec<Uid> = Vec::new();
         for (claim, went) in claims.iter().zip(went) {
-            if !matches!(went, Went::Through) {
+            // One that has only changed meanwhile is claimed with the next pass. Going on without it would make a machine too many.
+            if let Went::Wrong(_) | Went::NotKept = went {
                 refused.push(claim.uid.clone());
             }
             self.note(went, None);
@@ -256,7 +257,7 @@ impl<'a> Acting<'a> {
         let retry = match went {
             Went::Through => return,
             Went::NameTaken => Retry::After(Duration::ZERO),
-            Went::Stale | Went::Halted => Retry::WithPause,
+            Went::Stale | Went::NotKept | Went::Halted => Retry::WithPause,
             Went::Wrong(trouble) => {
                 tracing::debug!(set = %self.key, %trouble, "a request did not go through");
                 self.wrong.push(trouble.to_string());

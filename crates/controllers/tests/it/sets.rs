@@ -182,6 +182,28 @@ async fn a_machine_that_is_deleted_is_replaced_before_it_is_gone() {
     world.until("two run again", |w| running(w, 2)).await;
 }
 
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn an_orphan_that_changes_while_it_is_adopted_is_not_made_up_for(#[values(1, 2, 3, 4)] seed: u64) {
+    let world = World::new(seed);
+    let writes = world.server.faults().on(Verb::WRITES).by_agent(CONTROLLER);
+    writes.delay_between(Duration::from_millis(1), Duration::from_millis(80));
+    let _process = world.start();
+    let orphan = |name: &str| {
+        let machine = json!({
+            "metadata": { "name": name, "labels": { "set": "pool" } },
+            "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+        });
+        serde_json::from_value::<Machine>(machine).unwrap()
+    };
+    for name in ["a", "b", "c"] {
+        world.machines().create(&PostParams::default(), &orphan(name)).await.unwrap();
+    }
+    create_set(&world, "pool", 4).await;
+    world.until("four run", |w| running(w, 4)).await;
+    assert_eq!(most_ever(&world), 4);
+}
+
 #[tokio::test(start_paused = true)]
 async fn orphans_are_adopted_and_machines_that_no_longer_match_are_released() {
     let world = World::new(7);

@@ -62,6 +62,8 @@ struct Phase {
 impl Lives {
     /// Nobody yet.
     pub(super) fn new(sampling: Sampling, since: Timestamp) -> Self {
+        // The API server writes whole seconds: what it dates to the second we began in may well have come after us.
+        let since = Timestamp::from_second(since.as_second()).unwrap_or(since);
         Self { open: BTreeMap::new(), sampling, since, left_out: 0 }
     }
 

@@ -19,6 +19,8 @@ pub(super) enum Went {
     NameTaken,
     /// Decided on a state that is no longer: no fault, but to be planned afresh.
     Stale,
+    /// The API server does not keep what we write.
+    NotKept,
     /// We no longer lead.
     Halted,
     Wrong(Trouble),
@@ -107,18 +109,13 @@ impl Acting<'_> {
                 expectations.deleted(uid);
                 Went::Through
             }
-            // It is not what it was; one look, and the next plan knows.
-            RetryClass::Conflict => match machines.get_opt(name).await {
-                Ok(found) => {
-                    match found {
-                        Some(machine) => self.cluster.machines.wrote(machine),
-                        None => self.cluster.machines.deleted(&self.machine_key(name), uid),
-                    }
+            RetryClass::Conflict => {
+                let went = self.look_at(name, uid).await;
+                if let Went::Stale = went {
                     expectations.deleted(uid);
-                    Went::Stale
                 }
-                Err(error) => Went::Wrong(Trouble::of(&error)),
-            },
+                went
+            }
             class => {
                 if class.effect() == Effect::None && death.asked() == Asked::First {
                     expectations.deleted(uid);
@@ -139,18 +136,31 @@ impl Acting<'_> {
             return Went::Stale;
         }
         match self.machines().patch(name, &PatchParams::default(), &Patch::Merge(&edit.body)).await {
-            // An API server that does not keep what we write must not be asked again at once.
-            Ok(machine) if machine.resource_version() == edit.version => Went::Stale,
+            // It must not be asked again at once.
+            Ok(machine) if machine.resource_version() == edit.version => Went::NotKept,
             Ok(machine) => {
                 self.cluster.machines.wrote(machine);
                 Went::Through
             }
             Err(error) => match Trouble::of(&error) {
-                Trouble { class: RetryClass::NotFound, .. } => Went::Through,
-                Trouble { class: RetryClass::Conflict, .. } => Went::Stale,
+                Trouble { class: RetryClass::NotFound, .. } => {
+                    self.cluster.machines.deleted(&self.machine_key(name), edit.uid.as_str());
+                    Went::Through
+                }
+                Trouble { class: RetryClass::Conflict, .. } => self.look_at(name, edit.uid.as_str()).await,
                 trouble => Went::Wrong(trouble),
             },
         }
+    }
+
+    /// It is not what it was; one look, and the next plan knows.
+    async fn look_at(&self, name: &str, uid: &str) -> Went {
+        match self.machines().get_opt(name).await {
+            Ok(Some(machine)) => self.cluster.machines.wrote(machine),
+            Ok(None) => self.cluster.machines.deleted(&self.machine_key(name), uid),
+            Err(error) => return Went::Wrong(Trouble::of(&error)),
+        }
+        Went::Stale
     }
 
     /// Whether the cache shows this very machine in another version than the one that was decided on.

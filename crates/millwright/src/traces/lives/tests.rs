@@ -149,6 +149,14 @@ fn a_deletion_is_a_trace_of_its_own_that_ends_when_the_machine_is_gone() {
 }
 
 #[test]
+fn a_machine_made_in_the_second_in_which_we_began_is_ours_from_its_beginning() {
+    let began = at(0).checked_add(jiff::SignedDuration::from_millis(400)).unwrap();
+    let spans = come(&mut Lives::new(Sampling::new(1.0), began));
+    let (first, root) = (spans.iter().find(|span| span.name == "ask").unwrap(), spans.last().unwrap());
+    assert_eq!((first.start, root.start), (at(0), at(0)));
+}
+
+#[test]
 fn a_machine_deleted_before_it_ran_ends_its_creation_as_deleted() {
     let mut lives = lives(0);
     lives.decided(&decision(&machine("u", "", None), Stage::Create, 1));
