@@ -18,6 +18,7 @@ use serde_json::json;
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::indexes::MACHINES_BY_NODE;
+use crate::turns::is_outdated;
 
 /// Looks at one Node.
 pub(super) async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
@@ -70,6 +71,10 @@ async fn write(cluster: &Cluster, target: &Target, mark: &Mark) -> Outcome {
         return Outcome::Failed;
     }
     let Mark { name, uid, resource_version, finalizers, change } = mark;
+    let _turn = target.turns.take(name).await;
+    if is_outdated(&target.nodes, &Key::cluster(name.as_str()), uid.as_str(), resource_version) {
+        return Outcome::Failed; // somebody of us was faster; what to do is decided again, on what there is now
+    }
     let mut metadata = json!({ "uid": uid, "resourceVersion": resource_version });
     if let (Some(list), Some(metadata)) = (finalizers, metadata.as_object_mut()) {
         metadata.insert("finalizers".to_owned(), json!(list));
