@@ -177,6 +177,9 @@ impl Service {
         let one = |answer: Answer| reply::object(resource, form, &answer);
         let seen = seen(outcome, &state, &call);
         match (verb, part) {
+            (Verb::Update | Verb::Patch, Part::Whole | Part::Status) if outcome == Outcome::Reverted => {
+                read::get(&state, &call, seen).map(one)
+            }
             (Verb::Get, Part::Scale) => scale::get(&state, &call).map(one),
             (Verb::Get, Part::Whole | Part::Status) => read::get(&state, &call, seen).map(one),
             (Verb::List, Part::Whole) => {

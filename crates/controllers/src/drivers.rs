@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::{Code, MachineClass};
 use driver::{Driver, DriverError};
+use plan::machine::DriverState;
 
 /// The drivers of this process, by the provider they serve.
 #[derive(Clone, Default)]
@@ -42,11 +43,19 @@ impl Drivers {
     /// The driver for a class, or an error that names the fix.
     pub fn of(&self, class: &MachineClass) -> Result<Arc<dyn Driver>, DriverError> {
         let found = self.sole.as_ref().or_else(|| self.by_provider.get(&class.provider));
-        found.cloned().ok_or_else(|| {
-            let known: Vec<&str> = self.by_provider.keys().map(String::as_str).collect();
-            let message =
-                format!("provider: no driver serves {:?}; this process has {}", class.provider, known.join(", "));
-            DriverError::new(Code::InvalidArgument, message)
-        })
+        found.cloned().ok_or_else(|| DriverError::new(Code::InvalidArgument, self.missing(class)))
+    }
+
+    /// Whether a class has a driver, as a plan sees it.
+    pub(crate) fn state(&self, class: &MachineClass) -> DriverState {
+        match self.of(class) {
+            Ok(_) => DriverState::Served,
+            Err(_) => DriverState::Missing(self.missing(class)),
+        }
+    }
+
+    fn missing(&self, class: &MachineClass) -> String {
+        let known: Vec<&str> = self.by_provider.keys().map(String::as_str).collect();
+        format!("provider: no driver serves {:?}; this process has {}", class.provider, known.join(", "))
     }
 }

@@ -28,6 +28,8 @@ pub struct Policy {
     pub max_replacements: Limit,
     /// What a node is that says nothing of Ready (`--missing-ready-is-unhealthy`).
     pub missing_ready: MissingReady,
+    /// What becomes of a machine whose in-place update failed (`--replace-failed-in-place-updates`).
+    pub failed_update: FailedUpdate,
     /// Node condition types that make a node unhealthy unless `False` (`--node-conditions`).
     pub node_conditions: Vec<String>,
     /// Until a transient failure is tried again.
@@ -75,6 +77,7 @@ impl Default for Policy {
             preserve_timeout: Duration::from_hours(96),
             max_replacements: Limit::Count(1),
             missing_ready: MissingReady::Healthy,
+            failed_update: FailedUpdate::Kept,
             node_conditions: ["KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"]
                 .map(str::to_owned)
                 .to_vec(),
@@ -107,4 +110,15 @@ pub enum MissingReady {
     Healthy,
     /// Not well yet: whoever can take pods says so.
     Unhealthy,
+}
+
+/// What becomes of a machine of a deployment whose in-place update failed, once its health timeout has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FailedUpdate {
+    /// It stays as it is until somebody mends or deletes it. The reference means to mark it Failed, but counts the machine itself
+    /// among those in progress and so never does.
+    #[default]
+    Kept,
+    /// It is marked Failed, and its set replaces it.
+    Replaced,
 }

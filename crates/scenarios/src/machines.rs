@@ -144,9 +144,12 @@ async fn an_unknown_provider_is_told_on_the_machine(stage: &Stage) -> Result<(),
     stage.add_class("foreign", "mars", &json!({})).await?;
     let _process = stage.start()?;
     stage.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "foreign" } })).await?;
-    let machine = stage.until_phase(0, MachinePhase::CrashLoopBackOff).await?;
-    let said = &machine.status.last_operation.description;
-    promise(said.contains("no driver serves \"mars\"; this process has virtual"), || said.clone())
+    let told = |m: &api::Machine| {
+        m.status.last_operation.description.contains("no driver serves \"mars\"; this process has virtual")
+    };
+    stage.until_machine(0, "says that nobody serves it", told).await?;
+    stage.delete(0).await?;
+    stage.until_gone(0).await
 }
 
 async fn an_odd_duration_is_told_and_holds_up_nobody_else(stage: &Stage) -> Result<(), Broken> {

@@ -71,6 +71,8 @@ pub enum Fault {
     Disconnect,
     /// The request is carried out, and the connection breaks before the answer.
     LoseAnswer,
+    /// An admission webhook puts everything back: the request succeeds, and the object is as it was.
+    Revert,
     /// A read shows the past.
     Stale(Staleness),
     /// A watch goes wrong after a while.
@@ -97,6 +99,7 @@ impl Fault {
                 | Refusal::Unavailable => true,
             },
             Self::LoseAnswer => verb != Verb::Watch,
+            Self::Revert => matches!(verb, Verb::Update | Verb::Patch),
             Self::Stale(_) => matches!(verb, Verb::Get | Verb::List),
             Self::Watch { .. } => verb == Verb::Watch,
         }

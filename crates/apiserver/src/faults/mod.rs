@@ -70,6 +70,8 @@ pub enum Outcome {
     Disconnected,
     /// It is carried out, then the connection breaks: the client cannot know.
     AnswerLost,
+    /// It succeeds and changes nothing.
+    Reverted,
     /// A read is answered from the past.
     Stale(Staleness),
     /// A watch opens, and goes wrong later.

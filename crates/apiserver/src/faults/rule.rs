@@ -175,6 +175,11 @@ impl Rule {
         self.deal(Fault::LoseAnswer)
     }
 
+    /// They succeed and change nothing, as when an admission webhook puts everything back. Updates and patches only.
+    pub fn revert(self) -> RuleId {
+        self.deal(Fault::Revert)
+    }
+
     /// They show the past. Gets and lists only.
     pub fn be_stale(self, by: Staleness) -> RuleId {
         self.deal(Fault::Stale(by))
@@ -270,6 +275,7 @@ impl Armed {
             Fault::Refuse(refusal) => Outcome::Refused(refusal),
             Fault::Disconnect => Outcome::Disconnected,
             Fault::LoseAnswer => Outcome::AnswerLost,
+            Fault::Revert => Outcome::Reverted,
             Fault::Stale(staleness) => Outcome::Stale(staleness),
             Fault::Watch { fault, after } => Outcome::Watch { fault, after },
         })

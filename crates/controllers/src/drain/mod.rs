@@ -35,7 +35,7 @@ use kube::Client;
 use plan::drain::attachments::AttachmentId;
 use plan::drain::turn::{Caps, Turn};
 use plan::drain::{Note, Step, Watched};
-use plan::machine::{Barrier, Emptying, Obstruction, Watching};
+use plan::machine::{Barrier, Emptying, Watching};
 use runtime::cache::Cache;
 use runtime::events::{EventPolicy, EventSink, EventWriter, Notice};
 use runtime::lease::Leadership;
@@ -189,11 +189,12 @@ impl Drains {
     }
 
     /// Remembers that the node could not be kept free of new pods by this means, or that it now is.
-    pub(crate) fn obstructed(&self, key: &Key, uid: &Uid, part: Barrier, obstruction: Option<Obstruction>) {
-        match (self.running.of(key, uid), obstruction) {
+    pub(crate) fn obstructed(&self, key: &Key, uid: &Uid, part: Barrier, obstacle: Option<String>) {
+        let now = self.clock.now();
+        match (self.running.of(key, uid), obstacle) {
             (None, None) => {}
-            (Some(drain), obstruction) => drain.obstruct(part, obstruction),
-            (None, obstruction) => self.running.begin(key, uid, self.clock.now()).obstruct(part, obstruction),
+            (Some(drain), obstacle) => drain.obstruct(part, obstacle, now),
+            (None, obstacle) => self.running.begin(key, uid, now).obstruct(part, obstacle, now),
         }
     }
 

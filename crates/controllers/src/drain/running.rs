@@ -124,10 +124,12 @@ impl Drain {
         self.obstruction.lock().clone()
     }
 
-    pub(super) fn obstruct(&self, part: Barrier, obstruction: Option<Obstruction>) {
+    pub(super) fn obstruct(&self, part: Barrier, obstacle: Option<String>, now: Timestamp) {
         let mut known = self.obstruction.lock();
-        if obstruction.is_some() || known.as_ref().is_some_and(|known| known.part == part) {
-            *known = obstruction;
+        match obstacle {
+            Some(why) => *known = Some(Obstruction::after(known.as_ref(), part, why, now)),
+            None if known.as_ref().is_some_and(|known| known.part == part) => *known = None,
+            None => {}
         }
     }
 

@@ -8,7 +8,7 @@ use plan::machine::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 pub(super) enum Answer {
     Found(Found),
     Created(Created, Initialized),
-    Initialized,
+    Initialized(Found),
     Deleted,
 }
 
@@ -26,11 +26,11 @@ impl Answer {
                 let created = driver.create(limits, request).await?;
                 let initialized = match driver.capabilities().initialize {
                     Support::Offered => Initialized::NotYet,
-                    Support::NotOffered => Initialized::Yes,
+                    Support::NotOffered => Initialized::JustNow,
                 };
                 Ok(Self::Created(created, initialized))
             }
-            Call::Initialize => driver.initialize(limits, request).await.map(|_| Self::Initialized),
+            Call::Initialize => driver.initialize(limits, request).await.map(Self::Initialized),
             Call::Delete => driver.delete(limits, request).await.map(|_| Self::Deleted),
         }
     }
@@ -42,8 +42,8 @@ impl Answer {
                 let origin = Origin::Made { last_known_state: created.last_known_state.clone() };
                 VmKnowledge::Known(vm(created.into(), initialized, origin, now))
             }
-            Self::Initialized => match before {
-                Some(vm) => VmKnowledge::Known(Vm { initialized: Initialized::Yes, ..vm }),
+            Self::Initialized(found) => match before {
+                Some(vm) => VmKnowledge::Known(vm.initialized_with(&found.addresses)),
                 None => VmKnowledge::Unasked,
             },
             Self::Deleted => VmKnowledge::Gone,

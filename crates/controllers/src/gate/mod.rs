@@ -31,7 +31,7 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use plan::Policy;
 use plan::gate::{Claim, Lane, Refusal, Verdict, Visit};
-use plan::machine::{Call, VmKnowledge};
+use plan::machine::{Call, DriverState, VmKnowledge};
 use plan::permit;
 use plan::scrub::Scrubber;
 use runtime::cache::Cache;
@@ -238,6 +238,11 @@ impl Gate {
     /// Forgets what was said of a class that is gone.
     pub fn forget_class(&self, class: &str) {
         self.shared.turnstile.forget_class(class);
+    }
+
+    /// Whether a driver of this process serves a class.
+    pub(crate) fn driver_state(&self, class: &MachineClass) -> DriverState {
+        self.shared.drivers.state(class)
     }
 
     /// The bootstrap tokens of the target cluster, if there is one.

@@ -11,7 +11,7 @@ use api::{Machine, Object};
 use either::Either;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
-use plan::machine::{Call, Inquiry, MachinePatch, Notice, Plan, Reason, Step};
+use plan::machine::{Call, Inquiry, MachinePatch, NOT_KEPT, Notice, Plan, Reason, Step};
 use runtime::Key;
 use runtime::client::{RetryClass, Trouble};
 use runtime::lease::NotLeading;
@@ -32,7 +32,7 @@ pub(super) enum Stumble {
     #[error("{0}")]
     NotLeading(#[from] NotLeading),
     #[error("failed to {step}: {trouble}")]
-    Api { step: String, trouble: Trouble },
+    Api { step: String, trouble: Trouble, said: String },
     #[error("the write to {step} changed nothing, so the API server does not keep what we write")]
     NothingChanged { step: String },
     #[error("did not {step}: what it was decided on has changed since")]
@@ -86,12 +86,15 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
                 }
             }
             Step::DeleteMachine => delete(cluster, &machine, step).await?,
-            Step::PatchNode(patch) => node::write(target(cluster)?, patch, step).await?,
-            Step::DeleteNode { name, uid } => {
-                if node::delete(target(cluster)?, name, uid.as_str(), step).await? == node::Left::Nothing {
-                    cluster.knowledge.inquired(key, &machine.uid(), Inquiry::Absent);
-                }
-            }
+            Step::PatchNode(patch) => match node::write(target(cluster)?, patch, step).await {
+                Ok(not_kept) => emptying::remember(cluster, key, &machine.uid(), patch, &not_kept),
+                Err(stumble) => return Err(tell_of_removal(cluster, &machine, step, stumble).await),
+            },
+            Step::DeleteNode { name, uid } => match node::delete(target(cluster)?, name, uid.as_str(), step).await {
+                Ok(node::Left::Nothing) => cluster.knowledge.inquired(key, &machine.uid(), Inquiry::Absent),
+                Ok(node::Left::Something) => {}
+                Err(stumble) => return Err(tell_of_removal(cluster, &machine, step, stumble).await),
+            },
             Step::LookForNode { name } => {
                 let before = cluster.knowledge.of(key, &machine.uid()).inquiry;
                 let answer = node::look_for(target(cluster)?, name, &before, cluster.clock.now()).await;
@@ -112,6 +115,30 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
         tell(cluster, &machine, &remark);
     }
     Ok(())
+}
+
+/// A Node that cannot be removed, though its VM is gone, keeps its machine: the machine says so. Whatever comes of saying it, the
+/// step failed and is tried again.
+async fn tell_of_removal(cluster: &Cluster, machine: &Arc<Machine>, step: &Step, stumble: Stumble) -> Stumble {
+    let why = match &stumble {
+        Stumble::Api { trouble, .. } if trouble.class == RetryClass::Conflict => return stumble, // somebody was faster, no more
+        Stumble::Api { said, .. } => said.clone(),
+        Stumble::NothingChanged { .. } => NOT_KEPT.to_owned(),
+        Stumble::NotLeading(_) | Stumble::Outdated { .. } | Stumble::Missing(_) => return stumble,
+    };
+    for step in plan::machine::removal_failed(machine, step, &why, &cluster.policy, cluster.clock.now()) {
+        match &step {
+            Step::Status(status) => {
+                if let Err(why) = write(cluster, machine, &status.to_patch(machine), Part::Status, &step).await {
+                    tracing::warn!(machine = machine.name(), %why, "could not be told why its Node stays");
+                    break;
+                }
+            }
+            Step::Tell(notice) => tell(cluster, machine, notice),
+            _ => {}
+        }
+    }
+    stumble
 }
 
 /// Which part of an object a patch is for.
@@ -236,5 +263,10 @@ pub(super) fn target(cluster: &Cluster) -> Result<&Target, Stumble> {
 }
 
 pub(super) fn stumble(step: &impl fmt::Display, error: &kube::Error) -> Stumble {
-    Stumble::Api { step: step.to_string(), trouble: Trouble::of(error) }
+    let trouble = Trouble::of(error);
+    let said = match error {
+        kube::Error::Api(status) => status.message.clone(),
+        _ => trouble.to_string(),
+    };
+    Stumble::Api { step: step.to_string(), trouble, said }
 }

@@ -1,11 +1,11 @@
 //! The steps of a plan that empty a node.
 
-use api::Object;
 use api::view::NodeView;
+use api::{Object, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use plan::machine::{Barrier, Notice, Obstruction, Plan, Step};
+use plan::machine::{Barrier, NOT_KEPT, Notice, Plan, Step, not_kept, set_up_by};
 use plan::node::NodeWrite;
 use runtime::Key;
 use runtime::client::{RetryClass, Trouble};
@@ -24,8 +24,8 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &
     let uid = seen.machine.uid();
     match step {
         Step::KeepPodsAway { part, write } => {
-            let obstruction = keep_pods_away(cluster, target, *part, write).await;
-            drains.obstructed(key, &uid, *part, obstruction);
+            let obstacle = keep_pods_away(target, *part, write).await;
+            drains.obstructed(key, &uid, *part, obstacle);
         }
         Step::Watch { node, what } => {
             drains.watch(key, &uid, node, *what, plan::permit::deployment(&seen.machine));
@@ -50,8 +50,8 @@ pub(super) fn settle(cluster: &Cluster, key: &Key, plan: &Plan) {
 }
 
 /// Writes fields that are nobody else's, so any version of this very node will do: its kubelet writes all the time, and must not
-/// hold up a drain. A node that is gone needs no barrier.
-async fn keep_pods_away(cluster: &Cluster, target: &Target, part: Barrier, write: &NodeWrite) -> Option<Obstruction> {
+/// hold up a drain. A node that is gone needs no barrier. Answers with what was in the way.
+async fn keep_pods_away(target: &Target, part: Barrier, write: &NodeWrite) -> Option<String> {
     let api: Api<NodeView> = Api::all(target.client.clone());
     let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
     let _turn = target.turns.take(name).await;
@@ -68,8 +68,9 @@ async fn keep_pods_away(cluster: &Cluster, target: &Target, part: Barrier, write
     };
     let error = match answer {
         Ok(node) => {
+            let kept = not_kept(write, &node).is_empty();
             target.nodes.wrote(node);
-            return None;
+            return (!kept).then(|| said_of(part, name, NOT_KEPT));
         }
         Err(error) => error,
     };
@@ -87,12 +88,25 @@ async fn keep_pods_away(cluster: &Cluster, target: &Target, part: Barrier, write
         kube::Error::Api(status) => status.message.clone(),
         other => Trouble::of(other).to_string(),
     };
+    Some(said_of(part, name, &said))
+}
+
+fn said_of(part: Barrier, node: &str, said: &str) -> String {
     let why = match part {
-        Barrier::Announcement => format!("failed to create/update conditions on node {name:?}: {said}"),
-        Barrier::Cordon => said,
+        Barrier::Announcement => format!("failed to create/update conditions on node {node:?}: {said}"),
+        Barrier::Cordon | Barrier::Taint => said.to_owned(),
     };
-    tracing::warn!(node = name, why, "new pods could not be kept away");
-    Some(Obstruction { part, why, at: cluster.clock.now() })
+    tracing::warn!(node, why, "new pods could not be kept away");
+    why
+}
+
+/// Remembers which barriers of a write were kept and which were not.
+pub(super) fn remember(cluster: &Cluster, key: &Key, uid: &Uid, write: &NodeWrite, not_kept: &[Barrier]) {
+    let Some(drains) = &cluster.drains else { return };
+    for part in set_up_by(write) {
+        let obstacle = not_kept.contains(&part).then(|| said_of(part, &write.name, NOT_KEPT));
+        drains.obstructed(key, uid, part, obstacle);
+    }
 }
 
 fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Notice) {

@@ -4,13 +4,14 @@
 //! out of it. Each is guarded by what the decision was based on, the second by what the first one made of it.
 
 use api::Object;
+use api::names::finalizers;
 use api::view::NodeView;
 use either::Either;
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use plan::drain::Outlook;
-use plan::machine::{Inquiry, Step};
+use plan::machine::{Barrier, Inquiry, Step, not_kept};
 use plan::node::NodeWrite;
 use runtime::Key;
 use runtime::cache::Lookup;
@@ -21,8 +22,9 @@ use crate::cluster::Target;
 use crate::requests::guard;
 use crate::turns::is_outdated;
 
-/// Writes what is to be written, in one request for the object and one for its status.
-pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Result<(), Stumble> {
+/// Writes what is to be written, in one request for the object and one for its status. Answers with the barriers that were taken and
+/// not kept.
+pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Result<Vec<Barrier>, Stumble> {
     let api: Api<NodeView> = Api::all(target.client.clone());
     let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
     let _turn = target.turns.take(name).await;
@@ -30,11 +32,16 @@ pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Re
         return Err(Stumble::Outdated { step: step.to_string() });
     }
     let mut version = write.resource_version.clone();
+    let mut last = None;
     if let Some(mut body) = write.object_patch() {
         guard(&mut body, uid, Some(&version));
         let answer = api.patch(name, &parameters, &Patch::Merge(&body)).await.map_err(|error| stumble(step, &error))?;
         answer.resource_version().clone_into(&mut version);
-        target.nodes.wrote(answer);
+        target.nodes.wrote(answer.clone());
+        if releases_in_vain(write, &answer) {
+            return Err(Stumble::NothingChanged { step: step.to_string() });
+        }
+        last = Some(answer);
     }
     if let Some(mut body) = write.status_patch() {
         guard(&mut body, uid, Some(&version));
@@ -42,9 +49,17 @@ pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Re
             .patch_status(name, &parameters, &Patch::Strategic(&body))
             .await
             .map_err(|error| stumble(step, &error))?;
-        target.nodes.wrote(answer);
+        target.nodes.wrote(answer.clone());
+        last = Some(answer);
     }
-    Ok(())
+    Ok(last.map(|answer| not_kept(write, &answer)).unwrap_or_default())
+}
+
+/// Whether our finalizer was to go and did not: the next attempt would be the same, and at once.
+fn releases_in_vain(write: &NodeWrite, answer: &NodeView) -> bool {
+    let ours = |list: &[String]| list.iter().any(|finalizer| finalizer == finalizers::NODE);
+    write.finalizers.as_deref().is_some_and(|wanted| !ours(wanted))
+        && ours(answer.metadata.finalizers.as_deref().unwrap_or_default())
 }
 
 /// What a deletion leaves of the name.

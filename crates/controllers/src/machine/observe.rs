@@ -6,7 +6,7 @@ use api::view::NodeView;
 use api::{Machine, MachineClass, Object};
 use jiff::Timestamp;
 use plan::gate::{Capacity, Refusal};
-use plan::machine::{Emptying, Observed, SecretState, Sight, Target, VmKnowledge};
+use plan::machine::{DriverState, Emptying, Observed, SecretState, Sight, Target, VmKnowledge};
 use plan::permit::{self, Siblings};
 use plan::safety::Blindness;
 use runtime::Key;
@@ -21,6 +21,7 @@ use crate::{Cluster, cluster};
 pub(super) struct Seen {
     pub(super) machine: Arc<Machine>,
     pub(super) class: plan::Lookup<Arc<MachineClass>>,
+    driver: DriverState,
     secret: SecretState,
     node: Option<plan::Lookup<Arc<NodeView>>>,
     emptying: Emptying,
@@ -52,6 +53,7 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
             SecretState::Unusable(format!("{missing}; {fix}"))
         }
     };
+    let driver = class.as_ref().present().map_or(DriverState::Served, |class| cluster.gate.driver_state(class));
     let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
     let emptying = cluster.drains.as_ref().map_or_else(Emptying::default, |drains| drains.sight(key, &machine.uid()));
     let known = cluster.knowledge.of(key, &machine.uid());
@@ -65,6 +67,7 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
     Ok(Seen {
         machine,
         class,
+        driver,
         secret,
         node,
         emptying,
@@ -79,10 +82,11 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
     })
 }
 
-/// The node that has the name of the VM already, before anybody has linked the two.
+/// The node that has the name of the VM already, before anybody has linked the two. A label that the machine was created with links
+/// nothing.
 fn namesake(cluster: &Cluster, machine: &Machine, known: &Known) -> plan::Lookup<Arc<NodeView>> {
     match (&cluster.target, &known.vm) {
-        (Some(target), VmKnowledge::Known(vm)) if machine.node_name().is_none() => {
+        (Some(target), VmKnowledge::Known(vm)) if machine.spec.provider_id.is_empty() => {
             plain(target.nodes.look_up(&Key::cluster(vm.node_name.as_str())))
         }
         _ => plan::Lookup::Absent,
@@ -134,6 +138,7 @@ impl Seen {
         Observed {
             machine: &self.machine,
             class: self.class.as_ref().map(|class| &**class),
+            driver: &self.driver,
             secret: &self.secret,
             target: match &self.node {
                 None => Target::None,

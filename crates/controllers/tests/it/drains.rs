@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use api::MachinePhase;
 use apiserver::faults::Verb;
+use kube::api::{Patch, PatchParams};
 use plan::drain::turn::Caps;
 use runtime::logs::LogFormat;
 use serde_json::json;
 
 use crate::page::Page;
-use crate::world::{NAMESPACE, World};
+use crate::world::{CONTROLLER, NAMESPACE, World};
 
 /// Puts pods on the node of a machine.
 fn add_pods(world: &World, node: &str, pods: usize) {
@@ -182,4 +183,29 @@ fn add_pod_with_disk(world: &World, node: &str) {
     for object in &objects {
         world.server.insert(object).unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cordon_that_a_webhook_reverts_is_backed_off_from_and_force_passes_it() {
+    let world = World::new(61);
+    let _process = world.start();
+    world.create("m-0").await;
+    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    add_pods(&world, "m-0", 1);
+    let faults = world.server.faults().clone();
+    let reverts = faults.on(Verb::Patch).of("nodes").subresource("").by_agent(CONTROLLER).revert();
+    world.server.forget_requests();
+    world.delete("m-0").await;
+    let text = |w: &World| w.machine("m-0").map(|m| m.status.last_operation.description).unwrap_or_default();
+    world.until("it says why it waits", |w| text(w).starts_with("Drain failed due to - the API server took")).await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    let cordons = world.requests().iter().filter(|request| request.starts_with("patch nodes m-0")).count();
+    assert!((5..25).contains(&cordons), "{cordons} writes in half an hour");
+    assert_eq!(world.cloud.vms().len(), 1);
+
+    let force = Patch::Merge(json!({ "metadata": { "labels": { "force-deletion": "True" } } }));
+    world.machines().patch("m-0", &PatchParams::default(), &force).await.unwrap();
+    world.until("its VM is gone", |w| w.cloud.vms().is_empty()).await;
+    faults.withdraw(reverts);
+    world.until("it is gone", |w| w.machine("m-0").is_none() && w.node("m-0").is_none()).await;
 }

@@ -193,3 +193,19 @@ async fn an_etcd_put_back_to_an_older_copy_deletes_no_vm_and_doubles_none() {
     world.create("m-3").await;
     world.until("life goes on", running("m-3")).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_of_a_provider_that_nobody_serves_can_be_deleted() {
+    let world = World::new(9);
+    let mut class = crate::world::class("foreign", &serde_json::json!({}));
+    class["provider"] = serde_json::json!("mars");
+    world.server.insert(&class).unwrap();
+    let _process = world.start();
+    world.create_of_class("m-0", "foreign").await;
+    let text = |w: &World| w.machine("m-0").map(|m| m.status.last_operation.description).unwrap_or_default();
+    world.until("it says why it waits", |w| text(w).contains("no driver serves \"mars\"")).await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    world.delete("m-0").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(world.machine("m-0").is_none(), "{:#?}", world.machine("m-0"));
+}

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use api::MachinePhase;
 use api::view::NodeView;
+use apiserver::faults::Verb;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{CONTROLLER, World};
 
 async fn running(world: &World) {
     world.create("m-1").await;
@@ -160,4 +161,63 @@ async fn two_machines_with_the_same_node_are_both_told_once() {
     };
     assert_eq!((told("m-1"), told("m-2")), (vec![1], vec![1]));
     assert_eq!(world.node("m-1").unwrap()["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_cannot_be_deleted_is_told_on_its_machine_until_it_can() {
+    let world = World::new(31);
+    let _process = world.start();
+    running(&world).await;
+    let forbids = world.server.faults().on(Verb::Delete).of("nodes").by_agent(CONTROLLER).forbid();
+    world.delete("m-1").await;
+    let text = |w: &World| w.machine("m-1").map(|m| m.status.last_operation.description).unwrap_or_default();
+    world.until("it says why it stays", |w| text(w).starts_with("Deletion of Node Object")).await;
+    let said = text(&world);
+    assert!(said.starts_with("Deletion of Node Object \"m-1\" failed due to error: "), "{said}");
+    assert!(said.contains("forbidden") && said.ends_with(". Initiate node object deletion"), "{said}");
+    assert!(world.cloud.vms().is_empty(), "its VM is gone");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.told("NodeNotRemoved").len(), 1, "the same is told once");
+
+    world.server.faults().withdraw(forbids);
+    world.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_stays_on_a_node_is_told_on_its_machine() {
+    let world = World::new(32);
+    let _process = world.start();
+    running(&world).await;
+    // A webhook that takes the cordon and the finalizer's removal, and puts back what was.
+    let reverts =
+        world.server.faults().on(Verb::Patch).of("nodes").subresource("").by_agent(CONTROLLER).skipping(1).revert();
+    world.delete("m-1").await;
+    let text = |w: &World| w.machine("m-1").map(|m| m.status.last_operation.description).unwrap_or_default();
+    world.until("it says why it stays", |w| text(w).starts_with("Removal of finalizers from Node Object")).await;
+    let before = world.requests().len();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let asked = world.requests().len() - before;
+    assert!(asked < 40, "{asked} requests in ten minutes");
+    world.server.faults().withdraw(reverts);
+    world.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copied_manifest_does_not_touch_the_node_it_names() {
+    let world = World::new(33);
+    let _process = world.start();
+    running(&world).await;
+    let copy = json!({
+        "metadata": { "name": "m-2", "labels": { "node": "m-1" } },
+        "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+    });
+    world.machines().create(&PostParams::default(), &serde_json::from_value(copy).unwrap()).await.unwrap();
+    world.until("it runs", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
+    assert_eq!(world.machine("m-2").unwrap().node_name().unwrap(), "m-2");
+    world.delete("m-2").await;
+    world.until("it is gone", |w| w.machine("m-2").is_none() && w.node("m-2").is_none()).await;
+    let node = world.node("m-1").unwrap();
+    assert!(node["spec"]["unschedulable"].is_null(), "{node:#}");
+    assert_eq!(node["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-1");
+    assert_eq!(world.phase("m-1"), Some(MachinePhase::Running));
 }

@@ -57,3 +57,62 @@ async fn vms_without_a_machine_are_collected_all_the_same() {
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert!(world.cloud.vms().is_empty());
 }
+
+/// A cloud that knows more of where a VM can be reached with each answer.
+struct Talkative(virtual_cloud::VirtualCloud);
+
+fn reached(address: &str) -> api::NodeAddress {
+    api::NodeAddress { kind: "InternalIP".into(), address: address.into() }
+}
+
+#[async_trait::async_trait]
+impl driver::Driver for Talkative {
+    fn capabilities(&self) -> driver::Capabilities {
+        driver::Capabilities { initialize: driver::Support::Offered, ..self.0.capabilities() }
+    }
+
+    async fn create(
+        &self,
+        call: &driver::Call,
+        request: &driver::MachineRequest,
+    ) -> Result<driver::Created, driver::DriverError> {
+        let created = self.0.create(call, request).await?;
+        Ok(driver::Created { addresses: vec![reached("10.0.0.1")], ..created })
+    }
+
+    async fn initialize(
+        &self,
+        call: &driver::Call,
+        request: &driver::MachineRequest,
+    ) -> Result<driver::Found, driver::DriverError> {
+        let found = self.0.status(call, request).await?;
+        Ok(driver::Found { addresses: vec![reached("10.0.0.2")], ..found })
+    }
+
+    async fn status(
+        &self,
+        call: &driver::Call,
+        request: &driver::MachineRequest,
+    ) -> Result<driver::Found, driver::DriverError> {
+        let found = self.0.status(call, request).await?;
+        Ok(driver::Found { addresses: vec![reached("10.0.0.3")], ..found })
+    }
+
+    async fn delete(
+        &self,
+        call: &driver::Call,
+        request: &driver::MachineRequest,
+    ) -> Result<driver::Deleted, driver::DriverError> {
+        self.0.delete(call, request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_of_every_answer_reach_the_status() {
+    let world = World::new(4);
+    let _process = world.start_towards_with(None, std::sync::Arc::new(Talkative(world.cloud.clone())));
+    available(&world, "m-0").await;
+    let machine = world.machine("m-0").unwrap();
+    let addresses: Vec<_> = machine.status.addresses.iter().map(|a| a.address.as_str()).collect();
+    assert_eq!(addresses, ["m-0", "10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+}

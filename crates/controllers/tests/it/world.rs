@@ -168,7 +168,11 @@ impl World {
 
     /// Starts one whose nodes join elsewhere, or nowhere.
     pub(crate) fn start_towards(&self, target: Option<kube::Client>) -> Process {
-        let driver = Arc::new(self.cloud.clone());
+        self.start_towards_with(target, Arc::new(self.cloud.clone()))
+    }
+
+    /// The same with this driver.
+    pub(crate) fn start_towards_with(&self, target: Option<kube::Client>, driver: Arc<dyn driver::Driver>) -> Process {
         self.start_as(CONTROLLER, target, always(), Tasks::new(), driver)
     }
 

@@ -94,12 +94,15 @@ pub(crate) struct Health {
     /// Hold a node that says nothing of Ready for unhealthy. The reference does not.
     #[arg(long, help_heading = NEW)]
     missing_ready_is_unhealthy: bool,
+    /// Mark a machine of a deployment Failed whose in-place update failed, after its health timeout. The reference keeps it.
+    #[arg(long, help_heading = NEW)]
+    replace_failed_in_place_updates: bool,
 }
 
 impl Health {
     /// The policy with these limits in it.
     fn apply(&self, policy: plan::Policy) -> plan::Policy {
-        use plan::policy::MissingReady;
+        use plan::policy::{FailedUpdate, MissingReady};
         plan::Policy {
             creation_timeout: self.machine_creation_timeout.get(),
             health_timeout: self.machine_health_timeout.get(),
@@ -113,6 +116,11 @@ impl Health {
                 MissingReady::Unhealthy
             } else {
                 MissingReady::Healthy
+            },
+            failed_update: if self.replace_failed_in_place_updates {
+                FailedUpdate::Replaced
+            } else {
+                FailedUpdate::Kept
             },
             ..policy
         }
@@ -146,6 +154,7 @@ mod tests {
             "--machine-max-replacements=25%",
             "--node-conditions=A,B",
             "--missing-ready-is-unhealthy",
+            "--replace-failed-in-place-updates",
             "--bootstrap-token-auth-extra-groups=system:bootstrappers:x",
         ]);
         let policy = given.unwrap().apply(plan::Policy::default());
@@ -153,6 +162,7 @@ mod tests {
         assert_eq!(policy.max_replacements, plan::permit::Limit::Percent(25));
         assert_eq!(policy.node_conditions, ["A", "B"]);
         assert_eq!(policy.missing_ready, plan::policy::MissingReady::Unhealthy);
+        assert_eq!(policy.failed_update, plan::policy::FailedUpdate::Replaced);
         assert_eq!(policy.bootstrap_token_extra_groups, "system:bootstrappers:x");
     }
 

@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use super::hold::Hold;
 use super::vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 use super::{
-    Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone, facts, hold,
-    refusal, stale,
+    DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
+    facts, hold, refusal, stale,
 };
 use crate::gate::{Capacity, Refusal};
 use crate::{Awaited, Lookup, Wake, class};
@@ -36,6 +36,10 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
             return refusal(seen, Reason::UnreadableClass(class_name), "MachineClassUnreadable", Awaited::Class);
         }
         Lookup::Present(_) => {}
+    }
+    if let DriverState::Missing(why) = seen.driver {
+        // The phase stays empty: that nothing was asked of any cloud is what lets the machine be deleted.
+        return refusal(seen, Reason::NoDriver(why.clone()), "DriverNotFound", Awaited::Class);
     }
     match seen.secret {
         SecretState::Unusable(why) => {
@@ -147,12 +151,10 @@ fn carry_on(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
             Reason::VmFound(vm.provider_id.to_string()),
         );
     }
-    if vm.initialized == Initialized::NotYet {
-        return Plan::of(
-            vec![Step::Driver(Call::Initialize)],
-            Wake::On(Awaited::DriverAnswer),
-            Reason::VmNotInitialized,
-        );
+    match vm.initialized {
+        Initialized::NotYet => return initialize(seen, vm, joins),
+        Initialized::JustNow if !joins => return look_where_it_is(seen, vm),
+        Initialized::JustNow | Initialized::Yes => {}
     }
     let write = if joins {
         StatusWrite::pending(seen.machine, vm, seen.now)
@@ -162,12 +164,35 @@ fn carry_on(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
     Plan::of(vec![Step::Status(write)], Wake::Again, Reason::VmRuns)
 }
 
-/// Link to the node, default priority and provider id, in one write; nothing if all of them are there.
+/// Without a cluster to join, the cloud is asked once more after each initialization: one that still calls the VM uninitialized is
+/// given a moment.
+fn initialize(seen: &Observed<'_>, vm: &Vm, joins: bool) -> Plan {
+    let at = facts::later(vm.at, seen.policy.short_retry);
+    if !joins && vm.origin == Origin::Found && at > seen.now {
+        return Plan::wait(Wake::By { awaited: Awaited::Retry, at }, Reason::VmNotInitialized);
+    }
+    Plan::of(vec![Step::Driver(Call::Initialize)], Wake::On(Awaited::DriverAnswer), Reason::VmNotInitialized)
+}
+
+/// Its addresses are all that people have of a VM that joins nothing. What was told of them so far is written down, because the next
+/// answer does not repeat it; then the cloud is asked what it shows by now.
+fn look_where_it_is(seen: &Observed<'_>, vm: &Vm) -> Plan {
+    let write = StatusWrite::reached(seen.machine, vm);
+    if write.addresses.as_ref() == Some(&seen.machine.status.addresses) {
+        return Plan { because: Reason::VmRuns, ..ask() };
+    }
+    Plan::of(vec![Step::Status(write)], Wake::Again, Reason::VmRuns)
+}
+
+/// Link to the node, default priority and provider id, in one write; nothing if all of them are there. While one is missing nobody
+/// has linked the machine to its VM, and a label that it was created with (a copied manifest) names somebody else's node.
 fn to_write_down(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm, joins: bool) -> Option<MachinePatch> {
     let has_priority = seen.machine.annotation(annotations::PRIORITY).is_some_and(|p| !p.is_empty());
+    let linked = has_priority && facts.provider_id.is_some() && facts.node_name.is_some();
+    let renames = facts.node_name != Some(vm.node_name.as_str());
     let patch = MachinePatch {
         finalizers: None,
-        node_label: (joins && facts.node_name.is_none()).then(|| vm.node_name.clone()),
+        node_label: (joins && !linked && renames).then(|| vm.node_name.clone()),
         annotations: if has_priority {
             BTreeMap::new()
         } else {

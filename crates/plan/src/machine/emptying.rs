@@ -9,6 +9,7 @@ use api::view::{NodeView, PodDisruptionBudgetView, PodView, VolumeAttachmentView
 use jiff::Timestamp;
 
 use super::Step;
+use super::barrier::Obstruction;
 use crate::drain::turn::Standing;
 use crate::drain::{self, Memory, Outcome, Pods, Request, View, Watched};
 use crate::{Lookup, Wake};
@@ -30,26 +31,6 @@ pub struct Emptying {
     pub ahead: Option<usize>,
     /// Why the node could not be kept free of new pods, when that was last tried.
     pub obstruction: Option<Obstruction>,
-}
-
-/// Why the node could not be kept free of new pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Obstruction {
-    /// What was to be written.
-    pub part: Barrier,
-    /// What the API server said.
-    pub why: String,
-    /// When.
-    pub at: Timestamp,
-}
-
-/// What keeps new pods away from a node that is being emptied, and tells why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Barrier {
-    /// The condition that announces its end.
-    Announcement,
-    /// The cordon.
-    Cordon,
 }
 
 /// What a drain wants to see.

@@ -105,15 +105,15 @@ fn own(spec: Option<&SpecDuration>, flag: Duration) -> Duration {
     spec.and_then(SpecDuration::usable).map_or(flag, GoDuration::to_std)
 }
 
-/// Condition types that make this machine's node unhealthy unless `False`.
+/// Condition types that make this machine's node unhealthy unless `False`. Here an empty list says something: none do.
 pub(super) fn node_conditions<'a>(machine: &'a Machine, policy: &'a Policy) -> Vec<&'a str> {
-    match present(machine.spec.configuration.node_conditions.as_deref()) {
+    match machine.spec.configuration.node_conditions.as_deref() {
         Some(list) => list.split(',').collect(),
         None => policy.node_conditions.iter().map(String::as_str).collect(),
     }
 }
 
-/// A string that counts only if it says something: in this API an empty one and a missing one mean the same.
+/// A string that counts only if it says something: in a label and a provider id an empty one and a missing one mean the same.
 fn present(text: Option<&str>) -> Option<&str> {
     text.filter(|t| !t.is_empty())
 }

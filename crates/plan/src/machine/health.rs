@@ -16,9 +16,11 @@ use api::{GoDuration, MachinePhase, NodeCondition, Object, OperationState, Opera
 use jiff::Timestamp;
 
 use super::diagnosis::{ailment, awaits_critical_components};
+use super::living::claim;
 use super::reason::elapsed;
 use super::{Facts, Notice, Observed, Reason, StatusWrite, Tone, facts};
 use crate::permit::{self, Ruling};
+use crate::policy::FailedUpdate;
 use crate::{Awaited, Lookup, Wake};
 
 /// What becomes of the machine, given its node.
@@ -65,6 +67,7 @@ pub(super) fn has_joined_all_the_same(seen: &Observed<'_>, facts: &Facts<'_>) ->
     let super::Target::Cluster { node: Lookup::Present(node), .. } = seen.target else { return false };
     *facts.phase == MachinePhase::CrashLoopBackOff
         && facts.node_name == Some(node.name())
+        && claim(seen, node).holds()
         && ailment(seen.machine, &node.status.conditions, seen.policy).is_none()
 }
 
@@ -230,7 +233,7 @@ impl Patient<'_> {
         Verdict { alone_in: permit::deployment(machine).map(str::to_owned), ..verdict }
     }
 
-    /// H5, H6 and H8; a failed update that nobody mends goes the way of every illness.
+    /// H5, H6 and H8; a failed update that nobody mends may go the way of every illness.
     fn is_updated(&self) -> Verdict {
         let Observed { machine, policy, .. } = *self.seen;
         let node = match &self.state {
@@ -260,8 +263,15 @@ impl Patient<'_> {
                     }
                 }
             }
+            _ if self.is_kept_after_its_update() => stays(Wake::On(Awaited::Node), Reason::FailedUpdateKept),
             _ => self.is_ill(),
         }
+    }
+
+    /// Whether a failed update is no reason to give it up: the reference never does so with a machine of a deployment.
+    fn is_kept_after_its_update(&self) -> bool {
+        let Observed { machine, policy, .. } = *self.seen;
+        policy.failed_update == FailedUpdate::Kept && permit::deployment(machine).is_some()
     }
 
     fn is_not_updated(&self, text: String, because: Reason) -> Verdict {

@@ -15,8 +15,9 @@ use api::view::NodeView;
 use api::{ConditionStatus, MachinePhase, NodeCondition, Object, OperationState, OperationType, Time, UpdateResult};
 
 use super::course::Course;
-use super::vacating::Vacating;
+use super::vacating::{Vacating, Way, way};
 use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Tone};
+use crate::drain::Caller;
 use crate::{Awaited, Wake};
 
 /// Takes the update as far as it goes now. `vacate` empties the node.
@@ -26,16 +27,28 @@ pub(super) fn plan(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> 
     let now = course.seen.now;
     match &*reached.reason {
         reasons::SELECTED => {
-            let kept_away = node.spec.unschedulable && !reached.is_news(node);
-            if let Some(draft) = &mut course.draft {
-                draft.cordon();
-                draft.state(reached.condition(now));
-            }
-            if kept_away {
-                empty(course, vacate);
-            } else {
-                course.wake(Wake::Again);
-                course.explain(Reason::UpdateSelected);
+            let stated = !reached.is_news(node);
+            match way(course, Caller::InPlaceUpdate) {
+                _ if stated && node.spec.unschedulable => empty(course, vacate),
+                Way::Forced { .. } if stated => empty(course, vacate),
+                Way::Barred { why, wake } => {
+                    tell_held_up(course, &why);
+                    course.drain = DrainNeed::Going; // how often it was tried must outlive the wait
+                    course.wake(wake);
+                    course.explain(Reason::PodsNotKeptAway(why));
+                }
+                Way::Forced { again } if again > now => {
+                    course.drain = DrainNeed::Going;
+                    course.wake(Wake::By { awaited: Awaited::Retry, at: again });
+                }
+                Way::Clear | Way::Forced { .. } => {
+                    if let Some(draft) = &mut course.draft {
+                        draft.cordon();
+                        draft.state(reached.condition(now));
+                    }
+                    course.wake(Wake::Again);
+                    course.explain(Reason::UpdateSelected);
+                }
             }
         }
         reasons::DRAINED => be_ready(course),
@@ -66,18 +79,22 @@ fn empty(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> Vacating) 
         }
         Vacating::Goes { steps, wake, failure } => {
             if let Some(why) = &failure {
-                let write = StatusWrite::update_held_up(why, course.seen.now);
-                if write.is_news(&course.machine, course.seen.policy, course.seen.now) {
-                    course.write_status(write);
-                    let message = format!("its node cannot be drained for its update: {why}");
-                    course.notices.push(Notice { tone: Tone::Warning, reason: events::ours::NOT_UPDATED, message });
-                }
+                tell_held_up(course, why);
             }
             course.requests.extend(steps);
             course.drain = DrainNeed::Going;
             course.wake(wake);
             course.explain(Reason::DrainsForUpdate);
         }
+    }
+}
+
+fn tell_held_up(course: &mut Course<'_>, why: &str) {
+    let write = StatusWrite::update_held_up(why, course.seen.now);
+    if write.is_news(&course.machine, course.seen.policy, course.seen.now) {
+        course.write_status(write);
+        let message = format!("its node cannot be drained for its update: {why}");
+        course.notices.push(Notice { tone: Tone::Warning, reason: events::ours::NOT_UPDATED, message });
     }
 }
 

@@ -84,6 +84,19 @@ pub(super) fn claim(seen: &Observed<'_>, node: &api::view::NodeView) -> Claim {
     node::claim(seen.machine, node, seen.rivals.iter().map(|rival| -> &Machine { rival }))
 }
 
+/// The same of a node that may not be there, or not be readable: then nobody can tell whose of several it is.
+pub(super) fn claim_of(seen: &Observed<'_>, node: Lookup<&api::view::NodeView>) -> Claim {
+    match node {
+        Lookup::Present(node) => claim(seen, node),
+        Lookup::Absent | Lookup::Undecodable if seen.rivals.is_empty() => Claim::Undisputed,
+        Lookup::Absent | Lookup::Undecodable => {
+            let mut with: Vec<String> = seen.rivals.iter().map(|rival| rival.name().to_owned()).collect();
+            with.sort();
+            Claim::Open { with }
+        }
+    }
+}
+
 fn remark_on_rivals(course: &mut Course<'_>, node: &str, claim: &Claim) {
     let message = match claim {
         Claim::Undisputed => return,

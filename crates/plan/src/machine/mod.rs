@@ -8,6 +8,7 @@
 //!
 //! A plan holds at most one driver call, always as its last step: its outcome must be seen before anything follows from it.
 
+mod barrier;
 mod course;
 mod create;
 mod delete;
@@ -41,7 +42,9 @@ use crate::safety::Blindness;
 use crate::token::TokenKnowledge;
 use crate::{Awaited, Lookup, Policy, Wake};
 
-pub use emptying::{Barrier, Emptying, Obstruction, Watching};
+pub use barrier::{Barrier, NOT_KEPT, Obstruction, not_kept, set_up_by};
+pub use delete::removal_failed;
+pub use emptying::{Emptying, Watching};
 pub use facts::{Facts, creation_timeout};
 pub use inquiry::{Inquiry, Unanswered};
 pub use reason::Reason;
@@ -57,6 +60,8 @@ pub struct Observed<'a> {
     pub machine: &'a Machine,
     /// The class it names.
     pub class: Lookup<&'a MachineClass>,
+    /// Whether a driver of this process serves the class's provider.
+    pub driver: &'a DriverState,
     /// Whether the class's secret can be used.
     pub secret: &'a SecretState,
     /// Its place in the target cluster, if there is one.
@@ -118,6 +123,15 @@ pub enum SecretState {
     Fetching,
     /// It cannot be used; the sentence says why and names the fix.
     Unusable(String),
+}
+
+/// Whether a driver of this process serves the provider that the class names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriverState {
+    /// One does.
+    Served,
+    /// None does, so no cloud can be asked about the machine; the sentence says which there are.
+    Missing(String),
 }
 
 /// Decides what to do next with a machine.

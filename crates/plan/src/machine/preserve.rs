@@ -17,8 +17,9 @@ use api::{ConditionStatus, MachinePhase, NodeCondition, Object, PreserveValue, T
 use jiff::Timestamp;
 
 use super::course::Course;
-use super::vacating::Vacating;
+use super::vacating::{Vacating, Way, way};
 use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Target, Tone, facts};
+use crate::drain::Caller;
 use crate::node::Draft;
 use crate::preservation::effective_value;
 use crate::{Awaited, Lookup, Wake};
@@ -110,10 +111,23 @@ fn preserve(course: &mut Course<'_>, by: By, vacate: impl FnOnce(&Course<'_>) ->
         }
         return;
     }
-    if !draft.node().spec.taints.iter().any(|there| there.is_same_as(&taint(now))) {
-        draft.taint(&taint(now));
-        course.wake(Wake::Again); // pods are asked to leave once no others can come
-        return;
+    let tainted = draft.node().spec.taints.iter().any(|there| there.is_same_as(&taint(now)));
+    match way(course, Caller::Preservation) {
+        _ if tainted => {}
+        Way::Forced { .. } => {} // it goes on without
+        Way::Clear => {
+            if let Some(draft) = &mut course.draft {
+                draft.taint(&taint(now));
+            }
+            course.wake(Wake::Again); // pods are asked to leave once no others can come
+            return;
+        }
+        Way::Barred { why, wake } => {
+            course.drain = DrainNeed::Going; // how often it was tried must outlive the wait
+            course.wake(wake);
+            not_drained(course, by, expiry, &why);
+            return;
+        }
     }
     empty(course, by, expiry, vacate);
 }
@@ -155,13 +169,23 @@ fn empty(course: &mut Course<'_>, by: By, expiry: Time, vacate: impl FnOnce(&Cou
             course.requests.extend(steps);
             course.drain = DrainNeed::Going;
             course.wake(wake);
-            let Some(why) = failure else { return };
-            let message = format!("its node could not be drained and is tried again: {why}");
-            course.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::PRESERVED, message });
-            Drain::Failed
+            if let Some(why) = failure {
+                not_drained(course, by, expiry, &why);
+            }
+            return;
         }
     };
     let condition = condition(by, drain, expiry, course.seen.now);
+    if let Some(draft) = &mut course.draft {
+        draft.state(condition);
+    }
+}
+
+/// Its node could not be emptied, or not be kept free of new pods: says so there and on the machine.
+fn not_drained(course: &mut Course<'_>, by: By, expiry: Time, why: &str) {
+    let message = format!("its node could not be drained and is tried again: {why}");
+    course.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::PRESERVED, message });
+    let condition = condition(by, Drain::Failed, expiry, course.seen.now);
     if let Some(draft) = &mut course.draft {
         draft.state(condition);
     }

@@ -26,6 +26,8 @@ pub enum Reason {
     ClassLeaves(String),
     /// The class it names does not carry our finalizer yet.
     ClassNotHeld(String),
+    /// No driver serves the provider of its class.
+    NoDriver(String),
     /// The class's secret cannot be used.
     NoSecret(String),
     /// Nothing is known of a VM, and an earlier attempt may have left one.
@@ -79,6 +81,8 @@ pub enum Reason {
         /// How many may be.
         limit: usize,
     },
+    /// Its in-place update failed, and it is kept all the same.
+    FailedUpdateKept,
     /// An in-place update is under way.
     Updating,
     /// The in-place update succeeded.
@@ -139,6 +143,8 @@ pub enum Reason {
     },
     /// It must go, and nobody has written down which node it became.
     NodeUnknown,
+    /// Others name its node too, and nobody can tell whose it is.
+    NodeDisputed(String),
     /// The cloud knows which node it became.
     NodeNamed(String),
     /// Nothing is in the way of deleting the VM.
@@ -176,7 +182,7 @@ impl fmt::Display for Reason {
             Self::ClassNotHeld(name) => {
                 write!(f, "its MachineClass {name:?} is secured first, so that its VM can be deleted one day")
             }
-            Self::NoSecret(why) => f.write_str(why),
+            Self::NoDriver(why) | Self::NoSecret(why) | Self::NodeDisputed(why) => f.write_str(why),
             Self::AskFirst => f.write_str("an earlier attempt may have left a VM, so the cloud is asked first"),
             Self::NoVm => f.write_str("the cloud has no VM for it"),
             Self::CallUnderWay(call) => write!(f, "the call to {} its VM has not been answered yet", call.verb()),
@@ -208,6 +214,9 @@ impl fmt::Display for Reason {
                 f,
                 "its node has been unhealthy for too long, but {in_progress} of its deployment are on their way already and {limit} may be"
             ),
+            Self::FailedUpdateKept => {
+                f.write_str("its update in place failed, and it is kept until somebody mends or deletes it")
+            }
             Self::Updating => f.write_str("it is being updated in place"),
             Self::Updated => f.write_str("it was updated in place"),
             Self::UpdateFailed(why) => write!(f, "it could not be updated in place: {why}"),

@@ -74,7 +74,7 @@ fn coming(vm: &VmKnowledge, facts: &Facts<'_>) -> Stage {
         VmKnowledge::Known(_) if facts.provider_id.is_none() => Stage::Create,
         VmKnowledge::Known(vm) => match vm.initialized {
             Initialized::NotYet => Stage::Initialize,
-            Initialized::Yes => Stage::Join,
+            Initialized::Yes | Initialized::JustNow => Stage::Join,
         },
     }
 }

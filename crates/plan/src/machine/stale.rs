@@ -9,10 +9,11 @@
 
 use api::names::{descriptions, events};
 use api::view::NodeView;
-use api::{Machine, MachinePhase, Object, OperationState, OperationType, ProviderId};
+use api::{Machine, MachinePhase, Object, OperationState, OperationType};
 
 use super::vm::{Call, Origin, Vm, VmKnowledge};
-use super::{Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Tone, hold};
+use super::{DriverState, Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Tone, hold};
+use crate::node::is_same_vm;
 use crate::{Awaited, Lookup, Wake};
 
 /// The node whose name a VM that was just made has been given, if it is not the VM's own.
@@ -23,13 +24,6 @@ pub(super) fn taken_over<'a>(seen: &Observed<'a>, vm: &Vm) -> Option<&'a NodeVie
     let own_name = vm.node_name.as_str() == seen.machine.name();
     (fresh && !own_name && node.name() == vm.node_name.as_str() && !is_same_vm(&node.spec.provider_id, &vm.provider_id))
         .then_some(node)
-}
-
-/// Whether a node says that it is this VM. Clouds and drivers differ in how they spell a VM's place, so only the last part, its
-/// own name, is compared. A node that says nothing is nobody's proof.
-fn is_same_vm(node: &ProviderId, vm: &ProviderId) -> bool {
-    let own = |id: &str| id.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
-    !node.is_empty() && own(node.as_str()) == own(vm.as_str())
 }
 
 /// Gives the machine up, and its VM back.
@@ -54,7 +48,7 @@ pub(super) fn was_given_up(machine: &Machine, facts: &Facts<'_>) -> bool {
 pub(super) fn plan(seen: &Observed<'_>) -> Plan {
     let waits = || Plan::wait(Wake::On(Awaited::Change), Reason::AwaitsReplacement);
     let call = |call| Plan::of(vec![Step::Driver(call)], Wake::On(Awaited::DriverAnswer), Reason::LeftoverVm);
-    if seen.class.present().is_none() {
+    if seen.class.present().is_none() || matches!(seen.driver, DriverState::Missing(_)) {
         return waits(); // nobody can be asked; the machine's own deletion will say so
     }
     match seen.vm {
@@ -72,26 +66,5 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
             let because = Reason::CallFailed { call: failure.call, code: failure.code };
             Plan::wait(Wake::By { awaited: Awaited::Retry, at }, because)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rstest::rstest;
-
-    #[rstest]
-    #[case::aws("aws:///eu-west-1a/i-0abc", "aws:///eu-west-1/i-0abc", true)]
-    #[case::gcp("gce://project/zone-b/m-1", "gce:///project/zone-b/m-1", true)]
-    #[case::openstack("openstack:///5e2f", "openstack:///region/5e2f", true)]
-    #[case::azure(
-        "azure:///subscriptions/s/resourceGroups/g/providers/p/virtualMachines/M-1",
-        "azure:///westeurope/m-1",
-        true
-    )]
-    #[case::another("aws:///eu-west-1a/i-0abc", "aws:///eu-west-1/i-0def", false)]
-    #[case::silent("", "aws:///eu-west-1/i-0abc", false)]
-    fn a_vm_is_known_by_the_last_part_of_its_id(#[case] node: &str, #[case] vm: &str, #[case] same: bool) {
-        assert_eq!(is_same_vm(&node.into(), &vm.into()), same);
     }
 }

@@ -55,12 +55,6 @@ impl StatusWrite {
     /// The VM runs and nothing has to join.
     pub(super) fn available(machine: &Machine, vm: &Vm, now: Timestamp) -> Self {
         let text = descriptions::CREATED.to_owned();
-        let mut addresses: Vec<NodeAddress> = machine.status.addresses.iter().chain(&vm.addresses).cloned().collect();
-        if !vm.node_name.is_empty() {
-            addresses.push(NodeAddress { kind: "Hostname".into(), address: vm.node_name.to_string() });
-        }
-        addresses.sort_by_key(|a| format!("{}{}", a.kind, a.address));
-        addresses.dedup();
         let write = Self::change(
             machine,
             MachinePhase::Available,
@@ -69,7 +63,18 @@ impl StatusWrite {
             text,
             now,
         );
-        Self { addresses: Some(addresses), last_known_state: noted(machine, vm), ..write }
+        Self { addresses: Self::reached(machine, vm).addresses, last_known_state: noted(machine, vm), ..write }
+    }
+
+    /// Where the VM can be reached: all that was told so far, and its host name.
+    pub(super) fn reached(machine: &Machine, vm: &Vm) -> Self {
+        let mut addresses: Vec<NodeAddress> = machine.status.addresses.iter().chain(&vm.addresses).cloned().collect();
+        if !vm.node_name.is_empty() {
+            addresses.push(NodeAddress { kind: "Hostname".into(), address: vm.node_name.to_string() });
+        }
+        addresses.sort_by_key(|a| format!("{}{}", a.kind, a.address));
+        addresses.dedup();
+        Self { addresses: Some(addresses), ..Self::default() }
     }
 
     /// A call on the way to a VM failed.
@@ -273,6 +278,7 @@ impl fmt::Display for StatusWrite {
             }
             (Some(_), None) => f.write_str("end its preservation"),
             (None, Some(operation)) => write!(f, "note: {}", operation.description),
+            (None, None) if self.addresses.is_some() => f.write_str("write down where its VM can be reached"),
             (None, None) => f.write_str("copy the conditions of its node"),
         }
     }

@@ -6,7 +6,8 @@ use std::fmt;
 use api::names::annotations::PRIORITY;
 use api::{NodeName, ProviderId, Uid};
 
-use super::emptying::{Barrier, Watching};
+use super::barrier::Barrier;
+use super::emptying::Watching;
 use super::reason::Reason;
 use super::status::StatusWrite;
 use super::vm::Call;

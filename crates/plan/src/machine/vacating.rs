@@ -1,9 +1,12 @@
 //! Emptying the node of a machine that stays: before its update, and when it is set aside.
 
+use api::Object;
+use api::view::NodeView;
+
 use super::course::Course;
-use super::{Facts, Step, Target};
-use crate::Wake;
-use crate::drain::{Caller, Outcome, Request};
+use super::{Facts, Observed, Step, Target};
+use crate::drain::{Caller, Mode, Outcome, Request};
+use crate::{Awaited, Lookup, Wake};
 
 /// How the emptying of a node stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,19 +24,59 @@ pub(super) enum Vacating {
     Done,
 }
 
-/// Empties the node, as far as it goes now.
-pub(super) fn vacate(course: &Course<'_>, caller: Caller) -> Vacating {
+/// What stands in the way of keeping new pods away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Nothing that is known of, or it is time to try again.
+    Clear,
+    /// The barrier was tried in vain a moment ago.
+    Barred {
+        /// Why.
+        why: String,
+        /// When to look again.
+        wake: Wake,
+    },
+    /// It was tried in vain, and the drain has become forceful: it goes on without.
+    Forced {
+        /// When the barrier may be tried again.
+        again: jiff::Timestamp,
+    },
+}
+
+/// What is known to keep the barrier from being set up.
+pub(super) fn way(course: &Course<'_>, caller: Caller) -> Way {
     let seen = &course.seen;
-    let Target::Cluster { node, emptying, .. } = seen.target else { return Vacating::Done };
-    let facts = Facts::of(seen.machine);
-    let Some(name) = node.present().map(api::Object::name).or(facts.node_name) else { return Vacating::Done };
-    let limits = &seen.policy.drain;
+    let Target::Cluster { node, emptying, .. } = seen.target else { return Way::Clear };
+    let (Some(obstruction), Some(request)) = (&emptying.obstruction, request(seen, node, caller)) else {
+        return Way::Clear;
+    };
+    let again = obstruction.again(seen.policy);
+    match Mode::of(&request, seen.now) {
+        (Mode::Forced(_), _) => Way::Forced { again },
+        (Mode::Gentle, _) if again <= seen.now => Way::Clear,
+        (Mode::Gentle, forced) => {
+            let wake = Wake::By { awaited: Awaited::Retry, at: again }.no_later_than(forced);
+            Way::Barred { why: obstruction.why.clone(), wake }
+        }
+    }
+}
+
+fn request<'a>(seen: &Observed<'a>, node: Lookup<&'a NodeView>, caller: Caller) -> Option<Request<'a>> {
+    let name = node.present().map(Object::name).or(Facts::of(seen.machine).node_name)?;
     let begin = match caller {
         Caller::Preservation => Request::for_preservation,
         Caller::InPlaceUpdate | Caller::Deletion => Request::for_in_place,
     };
-    let mut request = begin(seen.machine, name, node, limits, std::time::Duration::ZERO);
+    let mut request = begin(seen.machine, name, node, &seen.policy.drain, std::time::Duration::ZERO);
     request.blind = request.reference.map_or_else(Default::default, |at| seen.blindness.within(at, seen.now));
+    Some(request)
+}
+
+/// Empties the node, as far as it goes now.
+pub(super) fn vacate(course: &Course<'_>, caller: Caller) -> Vacating {
+    let seen = &course.seen;
+    let Target::Cluster { node, emptying, .. } = seen.target else { return Vacating::Done };
+    let Some(request) = request(seen, node, caller) else { return Vacating::Done };
     let progress = emptying.advance(&request, node, seen.now);
     let (steps, wake) = (progress.steps, progress.wake);
     match progress.outcome {

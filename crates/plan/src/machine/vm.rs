@@ -47,6 +47,15 @@ pub struct Vm {
     pub at: Timestamp,
 }
 
+impl Vm {
+    /// The same VM after its initialization, which may have told more of where it can be reached.
+    #[must_use]
+    pub fn initialized_with(mut self, addresses: &[NodeAddress]) -> Self {
+        self.addresses.extend_from_slice(addresses);
+        Self { initialized: Initialized::JustNow, ..self }
+    }
+}
+
 /// How we came to know of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -64,6 +73,8 @@ pub enum Origin {
 pub enum Initialized {
     /// Nothing is left to do.
     Yes,
+    /// Nothing is left to do since a moment ago. What the cloud shows of the VM by now has not been asked.
+    JustNow,
     /// The driver has to be asked to initialize it.
     NotYet,
 }
@@ -126,11 +137,11 @@ impl VmKnowledge {
             (Call::Status, Code::NotFound | Code::Unimplemented) => Self::Absent,
             (Call::Status, Code::Uninitialized) => match found {
                 Some(vm) => Self::Known(Vm { initialized: Initialized::NotYet, ..vm }),
-                // The contract demands the VM with this code; without it there is nothing to go on with.
-                None => Self::Failed(Failure { code: Code::Internal, ..failure }),
+                // The contract demands the VM with this code; without it there is nothing to create from, and enough to delete.
+                None => Self::Failed(failure),
             },
             (Call::Initialize, Code::Unimplemented) => match before {
-                Some(vm) => Self::Known(Vm { initialized: Initialized::Yes, ..vm }),
+                Some(vm) => Self::Known(vm.initialized_with(&[])),
                 None => Self::Unasked,
             },
             (Call::Delete, Code::NotFound) => Self::Gone,
@@ -176,13 +187,21 @@ mod tests {
         else {
             panic!("expected a failure")
         };
-        assert_eq!(f.code, Code::Internal);
+        assert_eq!(f.code, Code::Uninitialized);
     }
 
     #[test]
     fn a_driver_without_initialization_has_nothing_to_initialize() {
         let before = Vm { initialized: Initialized::NotYet, ..vm() };
         let known = VmKnowledge::after_failure(failure(Call::Initialize, Code::Unimplemented), None, Some(before));
-        assert_eq!(known, VmKnowledge::Known(vm()));
+        assert_eq!(known, VmKnowledge::Known(Vm { initialized: Initialized::JustNow, ..vm() }));
+    }
+
+    #[test]
+    fn what_an_initialization_tells_of_addresses_is_added_to_what_was_told_before() {
+        let address = |text: &str| NodeAddress { kind: "InternalIP".into(), address: text.into() };
+        let before = Vm { addresses: vec![address("10.0.0.1")], ..vm() };
+        let after = before.initialized_with(&[address("10.0.0.2")]);
+        assert_eq!(after.addresses, [address("10.0.0.1"), address("10.0.0.2")]);
     }
 }

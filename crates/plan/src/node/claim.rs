@@ -3,10 +3,12 @@
 //! A machine finds its Node by a label of its own, and nothing keeps two machines from naming the same one: an edit by hand, a copied
 //! manifest, a cloud that gives a freed name to the next VM. If both wrote to it, they would undo each other for ever, and a Node
 //! deleted by a person would take two machines with it. So the VM decides: the machine whose VM the Node says it runs on has it. If
-//! the Node does not say, nobody has.
+//! the Node does not say, only a machine that has a VM can be its owner; if there are several, nobody is.
 
 use api::view::NodeView;
-use api::{Machine, Object};
+use api::{Machine, Object, ProviderId};
+
+use super::vm::is_same_vm;
 
 /// Whose node it is, as one of the machines that name it sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,20 +42,31 @@ impl Claim {
 /// Whose node it is; `rivals` are the other machines that name it.
 #[must_use]
 pub fn claim<'a>(machine: &Machine, node: &NodeView, rivals: impl IntoIterator<Item = &'a Machine>) -> Claim {
-    let vm = &node.spec.provider_id;
-    let owns = |machine: &Machine| !vm.is_empty() && machine.spec.provider_id == *vm;
     let mut rivals: Vec<&Machine> = rivals.into_iter().collect();
-    rivals.sort_by_key(|rival| rival.name().to_owned());
-    let names = || rivals.iter().map(|rival| rival.name().to_owned()).collect();
     if rivals.is_empty() {
-        Claim::Undisputed
-    } else if owns(machine) {
-        Claim::Won { from: names() }
-    } else if let Some(owner) = rivals.iter().find(|rival| owns(rival)) {
-        Claim::Lost { to: owner.name().to_owned() }
-    } else {
-        Claim::Open { with: names() }
+        return Claim::Undisputed;
     }
+    rivals.sort_by_key(|rival| rival.name().to_owned());
+    let all: Vec<&Machine> = std::iter::once(machine).chain(rivals.iter().copied()).collect();
+    let names = || rivals.iter().map(|rival| rival.name().to_owned()).collect();
+    match owner(&node.spec.provider_id, &all) {
+        Some(owner) if std::ptr::eq(owner, machine) => Claim::Won { from: names() },
+        Some(owner) => Claim::Lost { to: owner.name().to_owned() },
+        None => Claim::Open { with: names() },
+    }
+}
+
+/// The machine on whose VM a node runs, if that can be told. Two VMs may have the same name in different places: then the id has to be
+/// the same to the letter.
+fn owner<'a>(vm: &ProviderId, claimants: &[&'a Machine]) -> Option<&'a Machine> {
+    let alone = |may_be: &dyn Fn(&Machine) -> bool| {
+        let mut found = claimants.iter().copied().filter(|claimant| may_be(claimant));
+        found.next().filter(|_| found.next().is_none())
+    };
+    if vm.is_empty() {
+        return alone(&|claimant| !claimant.spec.provider_id.is_empty());
+    }
+    alone(&|claimant| is_same_vm(vm, &claimant.spec.provider_id)).or_else(|| alone(&|c| c.spec.provider_id == *vm))
 }
 
 #[cfg(test)]
@@ -71,7 +84,14 @@ mod tests {
     #[case::alone_whatever_the_node_says("vm-1", "another", &[], Claim::Undisputed)]
     #[case::the_vm_decides_for_it("vm-1", "vm-1", &[("b", "vm-2"), ("a", "")], Claim::Won { from: vec!["a".into(), "b".into()] })]
     #[case::the_vm_decides_for_another("vm-1", "vm-2", &[("b", "vm-2")], Claim::Lost { to: "b".into() })]
-    #[case::the_node_does_not_say("vm-1", "", &[("b", "")], Claim::Open { with: vec!["b".into()] })]
+    #[case::spelled_differently("aws:///a/vm-1", "aws:///a1/VM-1", &[("b", "aws:///a/vm-2")], Claim::Won { from: vec!["b".into()] })]
+    #[case::anothers_spelled_differently("aws:///a/vm-1", "aws:///a1/vm-2", &[("b", "aws:///a/vm-2")], Claim::Lost { to: "b".into() })]
+    #[case::same_name_elsewhere("gce:///a/vm-1", "gce:///a/vm-1", &[("b", "gce:///b/vm-1")], Claim::Won { from: vec!["b".into()] })]
+    #[case::same_name_and_no_place("gce:///a/vm-1", "vm-1", &[("b", "gce:///b/vm-1")], Claim::Open { with: vec!["b".into()] })]
+    #[case::the_node_does_not_say("vm-1", "", &[("b", "vm-2")], Claim::Open { with: vec!["b".into()] })]
+    #[case::only_it_has_a_vm("vm-1", "", &[("b", "")], Claim::Won { from: vec!["b".into()] })]
+    #[case::only_another_has_a_vm("", "", &[("b", "vm-2")], Claim::Lost { to: "b".into() })]
+    #[case::nobody_has_a_vm("", "", &[("b", "")], Claim::Open { with: vec!["b".into()] })]
     #[case::the_node_names_nobodys_vm("vm-1", "vm-3", &[("b", "vm-2")], Claim::Open { with: vec!["b".into()] })]
     fn of_two_machines_that_name_a_node_the_one_with_its_vm_has_it(
         #[case] ours: &str,

@@ -7,6 +7,7 @@ mod mark;
 mod oddity;
 mod template;
 mod terminating;
+mod vm;
 mod write;
 
 pub use capacity::keep_capacity;
@@ -16,4 +17,5 @@ pub use mark::{let_go, mark};
 pub use oddity::Oddity;
 pub use template::keep_template;
 pub use terminating::{Departure, announce_departure};
+pub use vm::is_same_vm;
 pub use write::{NodeWrite, Scheduling};

@@ -10,8 +10,12 @@ use api::names::events;
 use api::view::NodeView;
 use api::{Object, OperationState};
 
-use super::super::emptying::{Barrier, Emptying, Obstruction, Watching};
-use super::super::{Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Target, Tone, diagnosis, facts};
+use super::super::barrier::{Barrier, Obstruction};
+use super::super::emptying::{Emptying, Watching};
+use super::super::living::claim_of;
+use super::super::{
+    DrainNeed, Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Target, Tone, diagnosis, facts,
+};
 use super::begin_vm_deletion;
 use crate::drain::attachments::{Scene, State, detach as detach_volumes};
 use crate::drain::{Blocker, Mode, Obstacle, Outcome, Request, Watched, Worth, progress, worth_writing};
@@ -19,16 +23,9 @@ use crate::node::{Draft, NodeWrite, announce_departure};
 use crate::{Awaited, Lookup, Wake};
 
 /// D3: the node called `name` is emptied, whether or not it is (still) registered.
-pub(super) fn drain(
-    seen: &Observed<'_>,
-    _facts: &Facts<'_>,
-    name: &str,
-    node: Lookup<&NodeView>,
-    emptying: &Emptying,
-) -> Plan {
+pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Lookup<&NodeView>, emptying: &Emptying) -> Plan {
     let request = request(seen, name, node);
-    let (mode, _) = Mode::of(&request, seen.now);
-    if let Some(plan) = keep_pods_away(seen, node, emptying, mode) {
+    if let Some(plan) = keep_pods_away(seen, node, emptying, Mode::of(&request, seen.now)) {
         return plan;
     }
     let advance = emptying.advance(&request, node, seen.now);
@@ -73,7 +70,12 @@ fn cordon(node: &NodeView) -> Option<NodeWrite> {
 
 /// Announces the end of the node and cordons it, unless both is done. If that does not succeed, a gentle drain says so and
 /// tries again; a forced one goes on, because force is for nodes on which nothing works any more.
-fn keep_pods_away(seen: &Observed<'_>, node: Lookup<&NodeView>, emptying: &Emptying, mode: Mode) -> Option<Plan> {
+fn keep_pods_away(
+    seen: &Observed<'_>,
+    node: Lookup<&NodeView>,
+    emptying: &Emptying,
+    (mode, forced): (Mode, Option<jiff::Timestamp>),
+) -> Option<Plan> {
     let node = node.present()?;
     let wanted = [(Barrier::Announcement, announce(node, seen)), (Barrier::Cordon, cordon(node))];
     let steps: Vec<Step> =
@@ -81,24 +83,48 @@ fn keep_pods_away(seen: &Observed<'_>, node: Lookup<&NodeView>, emptying: &Empty
     if steps.is_empty() {
         return None;
     }
-    let Some(Obstruction { part, why, at }) = &emptying.obstruction else {
+    let Some(obstruction) = &emptying.obstruction else {
         return Some(Plan::of(steps, Wake::Again, Reason::KeepPodsAway));
     };
+    let Obstruction { part, why, .. } = obstruction;
     if mode != Mode::Gentle {
         return None;
     }
-    let again = facts::later(*at, seen.policy.short_retry);
+    let again = obstruction.again(seen.policy);
     let because = Reason::PodsNotKeptAway(why.clone());
     if again <= seen.now {
         return Some(Plan::of(steps, Wake::Again, because));
     }
     let said = match part {
         Barrier::Announcement => text::node_condition_failed(why),
-        Barrier::Cordon => text::drain_failed(why),
+        Barrier::Cordon | Barrier::Taint => text::drain_failed(why),
     };
     let write = StatusWrite::deletion_failed(said, seen.now);
     let steps = write.is_news(seen.machine, seen.policy, seen.now).then_some(Step::Status(write)).into_iter().collect();
-    Some(Plan::of(steps, Wake::By { awaited: Awaited::Retry, at: again }, because))
+    let wake = Wake::By { awaited: Awaited::Retry, at: again }.no_later_than(forced);
+    // How often it was tried must outlive the wait.
+    Some(Plan { drain: DrainNeed::Going, ..Plan::of(steps, wake, because) })
+}
+
+/// Other machines name the node too, and nobody can tell on whose VM it runs. Emptying it could take it from one that stays, deleting
+/// the VM could take it from its pods. So the deletion waits for somebody to settle it, as long as a drain may take, and then goes on
+/// without having touched the node.
+pub(super) fn wait_for_owner(seen: &Observed<'_>, name: &str, node: Lookup<&NodeView>, with: &[String]) -> Plan {
+    let others = with.join(", ");
+    let (mode, forced) = Mode::of(&request(seen, name, node), seen.now);
+    if mode != Mode::Gentle {
+        return begin_vm_deletion(seen, &format!("Node {name} is named by machine {others} too and is left alone."));
+    }
+    let why = format!("node {name:?} is named by machine {others} too, and does not say on whose VM it runs");
+    let write = StatusWrite::deletion_failed(text::drain_failed(&why), seen.now);
+    let mut steps = Vec::new();
+    if write.is_news(seen.machine, seen.policy, seen.now) {
+        let message = format!("deletion waits: {why}; correct the label of the machine that it does not belong to");
+        steps.push(Step::Status(write));
+        steps.push(Step::Tell(Notice { tone: Tone::Warning, reason: events::ours::NODE_DISPUTED, message }));
+    }
+    let at = facts::later(seen.now, seen.policy.long_retry);
+    Plan::of(steps, Wake::By { awaited: Awaited::Node, at }.no_later_than(forced), Reason::NodeDisputed(why))
 }
 
 /// What is said by a drain that is held back by a limit.
@@ -192,6 +218,9 @@ pub(super) fn detach(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let Some(name) = node.present().map(Object::name).or(facts.node_name) else {
         return begin_vm_deletion(seen, api::names::descriptions::NO_NODE_NAME);
     };
+    if !claim_of(seen, node).holds() {
+        return begin_vm_deletion(seen, &format!("Node {name} may be that of another machine and is left alone."));
+    }
     let scene = Scene {
         name,
         node,

@@ -10,21 +10,25 @@
 //! A node that is not in the cache may be there all the same ([`inquiry`](super::inquiry)).
 //!
 //! A node that runs on the VM of another machine ([`node::claim`]) is left alone, whatever this machine's label says: emptying or
-//! deleting it would take it from a machine that nobody asked to delete.
+//! deleting it would take it from a machine that nobody asked to delete. So is one of which nobody can tell whose it is.
 
 mod emptying;
+mod removal;
+
+pub use removal::removal_failed;
 
 use api::deletion::Step as Stage;
 use api::descriptions::deletion as text;
-use api::names::{descriptions, events};
-use api::{MachinePhase, Object};
+use api::names::{descriptions, events, finalizers};
+use api::{Code, MachinePhase, Object};
 
 use super::hold::Hold;
 use super::inquiry::{Absence, absence, confess};
-use super::living::claim;
+use super::living::{claim, claim_of};
 use super::vm::{Call, Failure, VmKnowledge};
 use super::{
-    Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone, facts, hold,
+    DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
+    facts, hold,
 };
 use crate::node::Claim;
 use crate::{Awaited, Lookup, Wake, node};
@@ -60,12 +64,14 @@ pub(super) fn stage(seen: &Observed<'_>) -> Option<Stage> {
     })
 }
 
-/// D1: nobody may count on it any more. A machine whose class never existed goes at once: nobody can have made a VM for it.
+/// D1: nobody may count on it any more. A machine goes at once if its class never existed or nobody serves its provider, and nothing
+/// that is written down says that a VM was asked for: nobody can have made one.
 fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    let nobody_to_ask = matches!(seen.class, Lookup::Absent) || matches!(seen.driver, DriverState::Missing(_));
     let untried = matches!(facts.phase, MachinePhase::New | MachinePhase::Terminating)
         && seen.machine.status.last_operation.error_code.is_empty();
     let unmade = facts.provider_id.is_none() && facts.node_name.is_none() && !matches!(seen.vm, VmKnowledge::Known(_));
-    if matches!(seen.class, Lookup::Absent) && untried && unmade {
+    if nobody_to_ask && untried && unmade {
         return let_go(facts);
     }
     let write = StatusWrite::terminating(seen.machine, seen.now);
@@ -81,13 +87,13 @@ fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if let Absence::Open(plan) = absence(seen, facts, Stage::Drain) {
         return plan;
     }
-    match (node, facts.node_name) {
-        (Lookup::Present(found), _) if let Claim::Lost { to } = claim(seen, found) => {
-            begin_vm_deletion(seen, &format!("Node {} runs on the VM of machine {to} and is left alone.", found.name()))
+    let Some(name) = node.present().map(Object::name).or(facts.node_name) else { return find_node(seen) };
+    match claim_of(seen, node) {
+        Claim::Lost { to } => {
+            begin_vm_deletion(seen, &format!("Node {name} runs on the VM of machine {to} and is left alone."))
         }
-        (Lookup::Present(found), _) => emptying::drain(seen, facts, found.name(), node, emptying),
-        (_, Some(label)) => emptying::drain(seen, facts, label, node, emptying),
-        (Lookup::Absent | Lookup::Undecodable, None) => find_node(seen),
+        Claim::Open { with } => emptying::wait_for_owner(seen, name, node, &with),
+        Claim::Undisputed | Claim::Won { .. } => emptying::drain(seen, name, node, emptying),
     }
 }
 
@@ -95,7 +101,7 @@ fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 /// knows; without asking it, a node that has registered all the same would be left behind.
 fn find_node(seen: &Observed<'_>) -> Plan {
     let unknown = || begin_vm_deletion(seen, descriptions::NO_NODE_NAME);
-    if seen.class.present().is_none() {
+    if seen.class.present().is_none() || matches!(seen.driver, DriverState::Missing(_)) {
         return unknown(); // nobody can be asked; the deletion of the VM will say what is missing
     }
     match seen.vm {
@@ -104,6 +110,10 @@ fn find_node(seen: &Observed<'_>) -> Plan {
             Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::NodeNamed(vm.node_name.to_string()))
         }
         VmKnowledge::Known(_) | VmKnowledge::Absent | VmKnowledge::Gone => unknown(),
+        // There is a VM, and the driver does not say which node it is to become. It can be deleted all the same.
+        VmKnowledge::Failed(failure) if (failure.call, failure.code) == (Call::Status, Code::Uninitialized) => {
+            unknown()
+        }
         VmKnowledge::Failed(failure) if failure.call == Call::Status => {
             let (delay, text) = if hold::passes(failure.code) {
                 (seen.policy.short_retry, text::vm_status_unavailable())
@@ -131,6 +141,9 @@ fn delete_vm(seen: &Observed<'_>) -> Plan {
         Lookup::Absent => return stuck(seen, Reason::NoClass(class_name), Awaited::Class),
         Lookup::Undecodable => return stuck(seen, Reason::UnreadableClass(class_name), Awaited::Class),
         Lookup::Present(_) => {}
+    }
+    if let DriverState::Missing(why) = seen.driver {
+        return stuck(seen, Reason::NoDriver(why.clone()), Awaited::Class);
     }
     if *seen.secret == SecretState::Fetching {
         let at = facts::later(seen.now, seen.policy.short_retry);
@@ -228,12 +241,24 @@ fn unreadable_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     blocked(seen, text, because, Awaited::Node)
 }
 
+/// What people can do about it, where the reason alone does not say.
+fn advice(because: &Reason) -> String {
+    match because {
+        Reason::NoDriver(_) => format!(
+            "; start a driver for this provider, or correct the provider of its MachineClass; if it certainly has no VM, \
+             remove the finalizer {} from the Machine",
+            finalizers::MACHINE
+        ),
+        _ => String::new(),
+    }
+}
+
 /// Somebody has to mend something before the deletion can go on.
 fn blocked(seen: &Observed<'_>, text: String, because: Reason, awaited: Awaited) -> Plan {
     let write = StatusWrite::deletion_failed(text, seen.now);
     let mut steps = Vec::new();
     if write.is_news(seen.machine, seen.policy, seen.now) {
-        let message = format!("deletion cannot go on: {because}");
+        let message = format!("deletion cannot go on: {because}{}", advice(&because));
         steps.push(Step::Status(write));
         steps.push(Step::Tell(Notice { tone: Tone::Warning, reason: "DeletionBlocked", message }));
     }

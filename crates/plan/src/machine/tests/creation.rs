@@ -430,3 +430,88 @@ fn a_label_left_from_a_time_with_a_target_cluster_does_no_harm_without_one() {
     world.settle();
     assert!(world.machine.is_none() && world.vms == 0);
 }
+
+#[test]
+fn a_node_label_that_a_machine_was_created_with_gives_way_to_the_name_its_vm_has() {
+    let mut world = World::new();
+    world.edit(|m| m["metadata"]["labels"]["node"] = json!("node-of-another"));
+    world.settle();
+    assert_eq!(world.machine().node_name().unwrap(), "node-1", "{:#?}", world.diary);
+    assert_eq!(*world.phase(), MachinePhase::Pending);
+}
+
+#[test]
+fn a_node_label_that_somebody_changes_later_is_left_alone() {
+    let mut world = World::new();
+    world.settle();
+    world.edit(|m| {
+        m["metadata"]["labels"]["node"] = json!("node-2");
+        m["status"]["currentStatus"]["phase"] = json!("CrashLoopBackOff");
+    });
+    world.vm = VmKnowledge::Unasked;
+    world.settle();
+    assert_eq!(world.machine().node_name().unwrap(), "node-2");
+}
+
+#[test]
+fn a_creation_that_keeps_failing_does_not_count_as_joined_because_of_the_node_of_another_machine() {
+    let mut world = World::new().with_status("CrashLoopBackOff", "Cloud provider message - no luck");
+    world.edit(|m| m["metadata"]["labels"]["node"] = json!("node-1"));
+    world.register("True");
+    world.edit_node(|n| n["spec"]["providerID"] = json!("vm:///m-2"));
+    let rival = json!({ "metadata": { "name": "m-2" }, "spec": { "providerID": "vm:///zone/m-2" } });
+    world.rivals = vec![std::sync::Arc::new(super::world::read(rival))];
+    world.failures = vec![Code::Unavailable, Code::NotFound];
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::CrashLoopBackOff);
+}
+
+#[test]
+fn without_a_target_cluster_the_addresses_of_every_answer_are_kept() {
+    let mut world = World::new();
+    world.joins = false;
+    world.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2"), (Call::Status, "10.0.0.3")].into();
+    world.settle();
+    let addresses: Vec<_> =
+        world.machine().status.addresses.iter().map(|a| format!("{}={}", a.kind, a.address)).collect();
+    assert_eq!(addresses, ["Hostname=node-1", "InternalIP=10.0.0.1", "InternalIP=10.0.0.2", "InternalIP=10.0.0.3"]);
+    assert_eq!(*world.machine().phase(), MachinePhase::Available);
+}
+
+#[test]
+fn addresses_that_were_told_outlive_a_cloud_that_does_not_show_its_new_vm_yet() {
+    let mut world = World::new();
+    world.joins = false;
+    world.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2")].into();
+    while !world.diary.iter().any(|step| step.contains("initialize")) {
+        world.pass();
+    }
+    world.failures = vec![Code::NotFound];
+    world.settle();
+    let addresses: Vec<_> = world.machine().status.addresses.iter().map(|a| a.address.as_str()).collect();
+    assert_eq!(addresses, ["node-1", "10.0.0.1", "10.0.0.2"]);
+    assert_eq!((world.phase(), world.created), (&MachinePhase::Available, 1));
+}
+
+#[test]
+fn with_a_target_cluster_addresses_are_left_to_the_node_and_nothing_more_is_asked() {
+    let mut world = World::new();
+    world.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2")].into();
+    world.settle();
+    assert!(world.machine().status.addresses.is_empty());
+    assert_eq!(world.diary.iter().filter(|step| step.contains("look up")).count(), 1);
+}
+
+#[test]
+fn a_provider_that_nobody_serves_is_told_and_no_cloud_is_asked() {
+    let mut world = World::new();
+    world.driver = DriverState::Missing("no driver serves \"mars\"; this process has virtual".into());
+    world.settle();
+    assert_eq!((world.phase(), world.created), (&MachinePhase::New, 0));
+    assert!(world.text().contains("no driver serves \"mars\""), "{}", world.text());
+    assert_eq!(world.told, ["DriverNotFound"]);
+    assert!(!world.diary.iter().any(|step| step.contains("ask the cloud")), "{:?}", world.diary);
+    world.driver = DriverState::Served;
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Pending);
+}

@@ -42,20 +42,85 @@ fn a_machine_goes_in_this_order_and_leaves_nothing() {
     assert_eq!(world.vms, 0);
 }
 
-#[rstest]
-#[case::the_others_vm("vm:///m-2", false)]
-#[case::nobody_knows_whose("", true)]
-fn a_machine_whose_node_is_another_machines_goes_without_it(#[case] on_node: &str, #[case] emptied: bool) {
+/// A machine that goes, whose node another machine names too, with a pod on it.
+fn disputed(on_node: &str) -> World {
     let mut world = running();
-    let rival = json!({ "metadata": { "name": "m-2" }, "spec": { "providerID": "vm:///m-2" } });
+    let rival = json!({ "metadata": { "name": "m-2" }, "spec": { "providerID": "vm:///zone/m-2" } });
     world.rivals = vec![std::sync::Arc::new(super::world::read(rival))];
     world.edit_node(|node| node["spec"]["providerID"] = json!(on_node));
+    world.now = "2026-01-01T01:00:00Z".parse().unwrap();
     world.delete();
+    world
+}
+
+/// Whether anything was done to the node, its pods or its volumes.
+fn touched(world: &World) -> bool {
+    let touches = |line: &String| {
+        ["cordon", "say ", "watch", "evict", "delete pod", "delete node", "let go of", "delete 1 Vol"]
+            .iter()
+            .any(|deed| line.starts_with(deed))
+    };
+    world.diary.iter().any(touches)
+}
+
+#[test]
+fn a_machine_whose_node_is_another_machines_goes_without_it() {
+    let mut world = disputed("vm:///m-2");
     world.settle();
     assert!(world.machine.is_none() && world.vms == 0);
-    assert!(world.node.is_some(), "the node is left to the other one");
-    assert_eq!(world.diary.iter().any(|line| line.starts_with("cordon")), emptied, "{:?}", world.diary);
-    assert!(!world.diary.iter().any(|line| line.contains("let go of node") || line.starts_with("delete node")));
+    assert!(world.node.is_some() && !touched(&world), "the node is left to the other one: {:?}", world.diary);
+}
+
+#[rstest]
+#[case::nothing("")]
+#[case::nobodys_vm("vm:///m-3")]
+fn a_node_of_which_nobody_knows_whose_it_is_is_never_drained_and_its_machine_waits_until_force_is_due(
+    #[case] on_node: &str,
+) {
+    let mut world = disputed(on_node);
+    world.settle();
+    assert_eq!(world.vms, 1, "{:?}", world.diary);
+    let expected = "Drain failed due to - node \"node-1\" is named by machine m-2 too, and does not say on whose VM it runs. \
+                    Will retry in next sync. Initiate node drain";
+    assert_eq!(world.text(), expected);
+    assert_eq!(world.told, ["Terminating", "NodeDisputed"]);
+    world.wait(Duration::from_secs(2 * 60 * 60 + 1));
+    world.settle();
+    assert!(world.machine.is_none() && world.vms == 0);
+    assert!(world.node.is_some() && !touched(&world), "{:?}", world.diary);
+}
+
+#[test]
+fn a_dispute_that_ends_lets_the_drain_begin() {
+    let mut world = disputed("");
+    world.settle();
+    world.rivals.clear();
+    world.settle();
+    assert!(world.machine.is_none() && world.node.is_none());
+}
+
+#[test]
+fn force_passes_a_dispute_and_takes_no_volume_from_the_node() {
+    let mut world = disputed("");
+    world.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("True"));
+    world.edit_node(|node| node["status"]["volumesAttached"] = json!([{ "name": "v", "devicePath": "" }]));
+    world.settle();
+    assert!(world.machine.is_none() && world.vms == 0 && world.node.is_some());
+    assert!(!touched(&world), "{:?}", world.diary);
+}
+
+#[test]
+fn volumes_of_a_node_that_is_another_machines_are_left_to_it() {
+    let mut world = disputed("vm:///m-2");
+    world.edit_node(|node| node["status"]["volumesAttached"] = json!([{ "name": "v", "devicePath": "" }]));
+    world.edit(|m| {
+        m["status"]["currentStatus"]["phase"] = json!("Terminating");
+        m["status"]["lastOperation"] =
+            json!({ "description": "Force Drain successful. Delete Volume Attachments", "type": "Delete" });
+    });
+    world.settle();
+    assert!(world.machine.is_none() && world.node.is_some());
+    assert!(!touched(&world), "{:?}", world.diary);
 }
 
 #[test]
@@ -328,4 +393,88 @@ fn a_deletion_that_was_asked_for_goes_on_though_we_are_frozen() {
     world.delete();
     world.settle();
     assert!(world.machine.is_none());
+}
+
+fn unserved() -> DriverState {
+    DriverState::Missing("no driver serves \"mars\"; this process has virtual".into())
+}
+
+#[rstest]
+#[case::new(json!({}))]
+#[case::marked_by_a_manager(json!({ "currentStatus": { "phase": "Terminating" }, "lastOperation": { "description": "Deleting machine from cloud provider", "type": "Delete" } }))]
+fn a_machine_of_a_provider_that_nobody_serves_goes_if_no_vm_was_ever_asked_for(#[case] status: serde_json::Value) {
+    let mut world = World::new();
+    world.driver = unserved();
+    world.settle();
+    world.edit(|m| super::world::merge(&mut m["status"], &status));
+    world.delete();
+    world.settle();
+    assert!(world.machine.is_none(), "{:?}", world.diary);
+    assert!(!world.diary.iter().any(|step| step.contains("ask the cloud")), "{:?}", world.diary);
+}
+
+#[rstest]
+#[case::written_down(json!({ "spec": { "providerID": "vm:///m-1" } }))]
+#[case::tried(json!({ "status": { "currentStatus": { "phase": "CrashLoopBackOff" }, "lastOperation": { "errorCode": "DeadlineExceeded" } } }))]
+fn a_machine_that_may_have_a_vm_of_a_provider_that_nobody_serves_stays_and_is_told_what_to_do(
+    #[case] evidence: serde_json::Value,
+) {
+    let mut world = World::new();
+    world.pass();
+    world.edit(|m| super::world::merge(m, &evidence));
+    world.driver = unserved();
+    world.settle();
+    world.delete();
+    world.settle();
+    assert_eq!(world.text(), "no driver serves \"mars\"; this process has virtual. Initiate VM deletion");
+    assert_eq!(world.told.last(), Some(&"DeletionBlocked"));
+    let said = world.said.last().unwrap();
+    for fix in ["start a driver", "correct the provider of its MachineClass", "remove the finalizer"] {
+        assert!(said.contains(fix), "{said}");
+    }
+    world.driver = DriverState::Served;
+    world.settle();
+    assert!(world.machine.is_none());
+}
+
+#[test]
+fn a_vm_that_is_uninitialized_and_that_nobody_names_does_not_hold_up_a_deletion() {
+    let mut world = World::new();
+    world.pass();
+    world.vms = 1;
+    world.delete();
+    world.failures = vec![Code::Uninitialized];
+    world.settle();
+    assert!(world.machine.is_none() && world.vms == 0, "{}", world.text());
+}
+
+#[test]
+fn a_node_that_cannot_be_removed_is_told_in_the_reference_s_words_each_time_they_change() {
+    let mut world = running();
+    world.delete();
+    world.keeps_node = Some("nodes \"node-1\" is forbidden: no");
+    while world.vms == 1 {
+        assert!(world.pass());
+    }
+    world.forget();
+    world.pass();
+    let finalizer = "Removal of finalizers from Node Object \"node-1\" failed due to error: nodes \"node-1\" is forbidden: no, \
+                     Retrying. Initiate node object deletion";
+    assert_eq!((world.text(), &world.machine().status.last_operation.state), (finalizer, &api::OperationState::Failed));
+    assert_eq!(world.told, ["NodeNotRemoved"]);
+    world.wait(Duration::from_secs(5));
+    world.pass();
+    assert_eq!(world.told.len(), 1, "the same is not said again");
+
+    world.keeps_node = Some("timed out");
+    world.edit_node(|n| n["metadata"]["finalizers"] = json!([]));
+    world.pass();
+    assert_eq!(
+        world.text(),
+        "Deletion of Node Object \"node-1\" failed due to error: timed out. Initiate node object deletion"
+    );
+    world.keeps_node = None;
+    world.vm = VmKnowledge::Unasked; // another process goes on from the text
+    world.settle();
+    assert!(world.machine.is_none() && world.node.is_none());
 }

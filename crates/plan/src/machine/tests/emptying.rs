@@ -4,7 +4,7 @@ use api::OperationState;
 use serde_json::json;
 
 use super::super::*;
-use super::world::World;
+use super::world::{Webhook, World};
 use crate::drain::{Answer, Failure, Outlook, Refusal, Watched};
 
 const BUDGET: Answer = Answer::Refused(Refusal::Budget { retry_after: None });
@@ -209,4 +209,59 @@ fn attachments_that_cannot_be_deleted_hold_up_the_vm_no_longer_than_a_drain_may_
 
 fn world_begin() -> &'static str {
     super::world::BEGIN
+}
+
+#[test]
+fn a_cordon_that_a_webhook_reverts_is_told_and_tried_less_and_less_often() {
+    let mut world = occupied();
+    world.webhook = Webhook::RevertsSpec;
+    world.delete();
+    world.settle();
+    let expected = format!("Drain failed due to - {NOT_KEPT}. Will retry in next sync. Initiate node drain");
+    assert_eq!(says(&world), (expected.as_str(), OperationState::Failed));
+    assert!(!world.diary.iter().any(|step| step.contains("evict")), "who cannot keep pods away drains nobody");
+    let mut attempts = Vec::new();
+    for minute in 0..30 {
+        world.diary.clear();
+        world.wait(Duration::from_mins(1));
+        world.settle();
+        if world.diary.iter().any(|step| step.starts_with("cordon")) {
+            attempts.push(minute);
+        }
+    }
+    assert!(attempts.len() < 15, "{attempts:?}");
+    world.webhook = Webhook::Absent;
+    world.wait(Duration::from_mins(3));
+    world.settle();
+    assert!(world.machine.is_none());
+}
+
+#[test]
+fn a_forced_deletion_passes_a_cordon_that_a_webhook_reverts() {
+    let mut world = occupied();
+    world.webhook = Webhook::RevertsSpec;
+    world.delete();
+    world.settle();
+    world.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("True"));
+    world.settle();
+    assert!(world.machine.is_none(), "{:#?}", world.diary);
+}
+
+#[test]
+fn a_cordon_that_a_webhook_reverts_holds_up_a_deletion_no_longer_than_a_drain_may_take() {
+    let mut world = occupied();
+    world.webhook = Webhook::RevertsSpec;
+    world.now = "2026-01-01T01:00:00Z".parse().unwrap();
+    world.delete();
+    for _ in 0..1000 {
+        world.settle();
+        if world.machine.is_none() {
+            break;
+        }
+        let Wake::By { at, .. } = world.plan().wake else { panic!("it must wake itself: {:?}", world.plan()) };
+        world.now = at;
+    }
+    assert!(world.machine.is_none());
+    let limit: jiff::Timestamp = "2026-01-01T03:00:05Z".parse().unwrap();
+    assert!(world.now <= limit, "{}", world.now);
 }

@@ -346,3 +346,32 @@ fn an_expiry_survives_the_whole_way_to_failed() {
         world.wait(HEALTH + Duration::from_secs(2));
     }
 }
+
+#[test]
+fn an_empty_list_of_harmful_conditions_means_none_and_not_those_of_the_flag() {
+    let mut world = World::running();
+    world.edit(|m| m["spec"]["nodeConditions"] = json!(""));
+    world.report(&[("Ready", "True"), ("DiskPressure", "True")]);
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Running);
+    world.report(&[("Ready", "False"), ("DiskPressure", "True")]);
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Unknown, "Ready counts whatever the list says");
+}
+
+#[test]
+fn h9_a_machine_of_a_deployment_whose_update_failed_is_kept_unless_the_flag_says_otherwise() {
+    let mut world = updating();
+    world.edit(|m| {
+        m["metadata"]["labels"]["name"] = json!("pool");
+        m["status"]["currentStatus"]["phase"] = json!("InPlaceUpdateFailed");
+    });
+    world.siblings = Siblings { machines: 5, in_progress: 0 };
+    world.wait(Duration::from_hours(100));
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::InPlaceUpdateFailed);
+    assert_eq!((world.plan().because, world.plan().wake), (Reason::FailedUpdateKept, Wake::On(Awaited::Node)));
+    world.policy.failed_update = crate::policy::FailedUpdate::Replaced;
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Failed);
+}

@@ -19,6 +19,7 @@ pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
 pub(super) struct World {
     pub(super) machine: Option<Machine>,
     pub(super) class: Lookup<MachineClass>,
+    pub(super) driver: DriverState,
     pub(super) secret: SecretState,
     pub(super) node: Option<NodeView>,
     pub(super) emptying: Emptying,
@@ -28,6 +29,12 @@ pub(super) struct World {
     pub(super) verdict: Answer,
     /// What it answers to writes on the node, where it does not take them.
     pub(super) barred: Option<&'static str>,
+    /// Who else has a say in writes to the node.
+    pub(super) webhook: Webhook,
+    /// What the API server answers to the removal of the node, where it does not do it.
+    pub(super) keeps_node: Option<&'static str>,
+    /// Where the VM can be reached, as each call says; nowhere else.
+    pub(super) reached: std::collections::BTreeMap<Call, &'static str>,
     pub(super) node_is_unreadable: bool,
     /// The cache has not heard of the node, though it is there.
     pub(super) node_is_unseen: bool,
@@ -62,6 +69,15 @@ pub(super) struct World {
     pub(super) said: Vec<String>,
 }
 
+/// An admission webhook for Nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Webhook {
+    /// There is none.
+    Absent,
+    /// It puts back whatever would keep pods away, and lets the write succeed.
+    RevertsSpec,
+}
+
 impl World {
     pub(super) fn new() -> Self {
         let machine = json!({
@@ -74,6 +90,7 @@ impl World {
                 "metadata": { "name": "c", "namespace": "ns", "finalizers": [api::names::finalizers::MACHINE] },
                 "providerSpec": {},
             }))),
+            driver: DriverState::Served,
             secret: SecretState::Ready,
             node: None,
             emptying: Emptying::default(),
@@ -84,6 +101,9 @@ impl World {
             mute: None,
             verdict: Answer::Accepted,
             barred: None,
+            webhook: Webhook::Absent,
+            keeps_node: None,
+            reached: std::collections::BTreeMap::new(),
             joins: true,
             namesake: None,
             siblings: crate::permit::Siblings::default(),
@@ -126,6 +146,7 @@ impl World {
         Observed {
             machine: self.machine(),
             class: self.class.as_ref(),
+            driver: &self.driver,
             secret: &self.secret,
             target,
             vm: &self.vm,
@@ -258,7 +279,19 @@ impl World {
         let plan = self.plan();
         for step in &plan.steps {
             self.diary.push(step.to_string());
-            self.carry_out(step);
+            let removes = match step {
+                Step::PatchNode(write) => write.finalizers.is_some() && self.machine().is_deleting(),
+                Step::DeleteNode { .. } => true,
+                _ => false,
+            };
+            let Some(why) = self.keeps_node.filter(|_| removes) else {
+                self.carry_out(step);
+                continue;
+            };
+            for step in removal_failed(self.machine(), step, why, &self.policy, self.now) {
+                self.carry_out(&step);
+            }
+            break;
         }
         if plan.drain == DrainNeed::Over {
             self.emptying = Emptying::default(); // what was held for the drain is let go of
@@ -305,10 +338,7 @@ impl World {
             }
             Step::PatchNode(patch) => self.write_node(patch),
             Step::KeepPodsAway { part, write } => match self.barred {
-                Some(why) => {
-                    let (part, why, at) = (*part, why.to_owned(), self.now);
-                    self.emptying.obstruction = Some(Obstruction { part, why, at });
-                }
+                Some(why) => self.obstruct(*part, why),
                 None => self.write_node(write),
             },
             Step::DeleteMachine => self.delete(),
@@ -340,15 +370,26 @@ impl World {
         }
     }
 
+    fn obstruct(&mut self, part: Barrier, why: &str) {
+        let before = self.emptying.obstruction.as_ref();
+        self.emptying.obstruction = Some(Obstruction::after(before, part, why.to_owned(), self.now));
+    }
+
     fn write_node(&mut self, write: &NodeWrite) {
         let mut node = serde_json::to_value(self.node.as_ref().unwrap()).unwrap();
-        if let Some(object) = write.object_patch() {
+        if let Some(mut object) = write.object_patch() {
+            if self.webhook == Webhook::RevertsSpec {
+                object.as_object_mut().unwrap().remove("spec");
+            }
             merge(&mut node, &object);
         }
         if let Some(status) = write.status_patch() {
             merge_status(&mut node["status"], &status["status"]);
         }
         self.node = Some(read(node));
+        for part in not_kept(write, &self.node.clone().unwrap()) {
+            self.obstruct(part, NOT_KEPT);
+        }
     }
 
     fn look_for(&mut self, name: &str) -> Inquiry {
@@ -380,12 +421,18 @@ impl World {
         self.emptying.memory.take([note]);
     }
 
+    fn addresses(&self, call: Call) -> Vec<api::NodeAddress> {
+        let address = self.reached.get(&call).map(|address| (*address).to_owned());
+        address.map(|address| api::NodeAddress { kind: "InternalIP".into(), address }).into_iter().collect()
+    }
+
     fn answer(&mut self, call: Call) -> VmKnowledge {
+        let addresses = self.addresses(call);
         let known = |initialized| {
             VmKnowledge::Known(Vm {
                 provider_id: "vm:///m-1".into(),
                 node_name: "node-1".into(),
-                addresses: vec![],
+                addresses: addresses.clone(),
                 initialized,
                 origin: match call {
                     Call::Create => Origin::Made { last_known_state: self.note.clone() },
@@ -408,7 +455,7 @@ impl World {
             Call::Status if self.vms == 0 => VmKnowledge::after_failure(failure(Code::NotFound), None, None),
             Call::Status => known(Initialized::Yes),
             Call::Initialize => match &self.vm {
-                VmKnowledge::Known(vm) => VmKnowledge::Known(Vm { initialized: Initialized::Yes, ..vm.clone() }),
+                VmKnowledge::Known(vm) => VmKnowledge::Known(vm.clone().initialized_with(&addresses)),
                 _ => VmKnowledge::Unasked,
             },
             Call::Create => {
