@@ -20,6 +20,7 @@ mod percent;
 pub mod permit;
 pub mod policy;
 pub mod preservation;
+mod reporting;
 pub mod safety;
 pub mod scrub;
 pub mod secret;
@@ -29,4 +30,5 @@ pub mod wake;
 
 pub use lookup::Lookup;
 pub use policy::Policy;
+pub use reporting::Due;
 pub use wake::{Awaited, Wake};

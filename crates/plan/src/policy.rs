@@ -54,6 +54,8 @@ pub struct Policy {
     pub repeat_after: Duration,
     /// A busy set or deployment is looked at no more often than this.
     pub fleet_interval: Duration,
+    /// Counts in the status of a set or deployment are no older than this while machines come and go.
+    pub report_delay: Duration,
     /// How long a set waits to see the result of its own creates and deletes.
     pub expectation_patience: Duration,
     /// How long it is shown how long things took in a deployment that has no machine any more.
@@ -92,6 +94,7 @@ impl Default for Policy {
             bootstrap_token_extra_groups: String::new(),
             repeat_after: 30 * MINUTE,
             fleet_interval: Duration::from_millis(100),
+            report_delay: Duration::from_secs(5),
             expectation_patience: 5 * MINUTE,
             measurements_kept: 60 * MINUTE,
             safety: SafetyPolicy::default(),

@@ -23,7 +23,7 @@ use budget::{Budget, Figure};
 
 const PATIENCE: Duration = Duration::from_mins(3);
 /// Long enough for every recheck that a machine could have forgotten to drop, short enough to wait for.
-const REST: Duration = Duration::from_secs(20);
+const REST: Duration = Duration::from_secs(12);
 
 /// How to count.
 #[derive(Args)]
@@ -116,7 +116,7 @@ impl Counting<'_> {
         let patch = r#"{"spec":{"template":{"spec":{"class":{"name":"other"}}}}}"#;
         self.desk.kubectl(&["patch", "machinedeployment", "fleet", "--type=merge", "--patch", patch])?;
         self.until("the fleet has rolled", runs("other")).await?;
-        figures.push(self.figure(Budget::requests("a fleet, rolled", 24), mark, machines).await?);
+        figures.push(self.figure(Budget::requests("a fleet, rolled", 22), mark, machines).await?);
 
         let mark = self.audit.mark()?;
         sleep(REST).await;

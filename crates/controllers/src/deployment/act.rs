@@ -116,7 +116,10 @@ impl<'a> Acting<'a> {
             match step {
                 Step::AskForMachines(_) => {} // asked before; what is left to know comes with the next pass
                 Step::Deployment(edit) => self.write(&edit.changes, Part::Object, step).await?,
-                Step::Status(edit) => self.write(&edit.changes, Part::Status, step).await?,
+                Step::Status(edit) => {
+                    self.write(&edit.changes, Part::Status, step).await?;
+                    self.fleet.reported.wrote(self.deployment.uid(), self.cluster.clock.now());
+                }
                 Step::CreateSet(new) => self.create_set(new).await?,
                 Step::Set(edit) => self.write_set(edit, step).await?,
                 Step::DeleteSet { name, uid, resource_version } => {

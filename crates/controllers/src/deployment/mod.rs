@@ -2,12 +2,14 @@
 
 mod act;
 mod observe;
+mod reported;
+mod rollouts;
 pub(crate) mod wake;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::MachineDeployment;
+use api::{MachineDeployment, Object};
 use plan::deployment::{Step, creation_failed, plan};
 use runtime::Key;
 use runtime::cache::{Lookup, Trust};
@@ -18,6 +20,8 @@ use crate::fleet::Fleet;
 use crate::machine::outcome;
 use crate::{Cluster, Decision};
 use act::{Acting, Stumble};
+pub use reported::Reported;
+pub use rollouts::RollOuts;
 
 /// Looks at one deployment and does what its plan says.
 pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
@@ -60,6 +64,8 @@ pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome
             }
             continue; // every name is either in sight now or known to be gone, so this happens once
         }
+        // Before anything is done: at the end of a roll-out nobody may annotate a node after it was given back.
+        fleet.rollouts.note(deployment.uid(), plan.guarded.clone());
         let decision = Decision::of(Subject::Deployment, &key, &plan.steps, &plan.because, plan.wake);
         let (ending, outcome) = match acting.carry_out(&plan).await {
             Ok(()) if acting.went_through() => (Ending::Done, outcome(plan.wake, &cluster.clock)),

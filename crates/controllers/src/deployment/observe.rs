@@ -20,6 +20,7 @@ pub(super) struct Seen {
     sets: Vec<FoundSet>,
     names_in_use: BTreeSet<String>,
     named: BTreeMap<String, Found>,
+    reported: Option<Timestamp>,
     now: Timestamp,
 }
 
@@ -47,6 +48,7 @@ pub(super) fn observe(
     let owned = fleet.sets.find(&SETS_BY_OWNER, deployment.uid().as_str());
     let orphans = fleet.sets.find(&ORPHAN_SETS, ORPHAN);
     let found = |set: Arc<MachineSet>| {
+        let set = fleet.memory.with_counts(set);
         let uid = set.uid();
         let theirs = unreadable.iter().filter(|remains| {
             remains.owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == uid.as_str())
@@ -71,7 +73,8 @@ pub(super) fn observe(
         (name, found)
     };
     let named = machines_named(&deployment).into_iter().map(look_up).collect();
-    Seen { sets, names_in_use, named, now: cluster.clock.now(), deployment }
+    let reported = fleet.reported.at(&deployment.uid());
+    Seen { sets, names_in_use, named, reported, now: cluster.clock.now(), deployment }
 }
 
 fn node_of(cluster: &Cluster, machine: &Machine) -> Option<Arc<NodeView>> {
@@ -118,6 +121,7 @@ impl Seen {
             named,
             target: if cluster.target.is_some() { TargetCluster::Seen } else { TargetCluster::None },
             policy: &cluster.policy,
+            reported: self.reported,
             now: self.now,
         }
     }

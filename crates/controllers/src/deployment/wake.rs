@@ -16,7 +16,7 @@ use api::view::NodeView;
 use api::{LabelSelector, Machine, MachineDeployment, MachinePhase, MachineSet, Object};
 use kube::Resource;
 use runtime::Key;
-use runtime::cache::{Cache, Feed};
+use runtime::cache::{Cache, Delta, Feed};
 use runtime::queue::Coalesced;
 
 use crate::fleet::Fleet;
@@ -24,8 +24,14 @@ use crate::indexes::MACHINES_BY_NODE;
 
 /// A deployment wakes itself.
 pub(crate) fn on_deployments(feed: &mut Feed<MachineDeployment>, fleet: &Fleet) {
-    let wake = fleet.wake_deployment.clone();
-    feed.on_delta(move |key, _| wake.add(key.clone()));
+    let (wake, reported, rollouts) = (fleet.wake_deployment.clone(), fleet.reported.clone(), fleet.rollouts.clone());
+    feed.on_delta(move |key, delta| {
+        if let Delta::Removed { last, .. } = delta {
+            reported.forget(&last.uid());
+            rollouts.note(last.uid(), Vec::new());
+        }
+        wake.add(key.clone());
+    });
 }
 
 /// A set wakes its deployment, or those that may want it.

@@ -9,6 +9,7 @@ use runtime::{Clock, Expectations, Random};
 
 use super::Fleet;
 use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
+use crate::deployment::{Reported, RollOuts};
 use crate::machineset::Memory;
 use crate::measure::{self, Replacements};
 use crate::turns::Turns;
@@ -59,6 +60,8 @@ impl Declared {
             wake_deployment: Coalesced::new(deployment_queue.clone(), policy.fleet_interval),
             expectations: Expectations::with_patience(clock.clone(), policy.expectation_patience),
             memory: Memory::default(),
+            reported: Reported::default(),
+            rollouts: RollOuts::default(),
             random: random.fork(),
             sets,
             set_turns: Turns::default(),

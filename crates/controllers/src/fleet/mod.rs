@@ -17,6 +17,7 @@ use runtime::{Expectations, Key, Random};
 
 pub(crate) use declare::{Declared, FleetParts};
 
+use crate::deployment::{Reported, RollOuts};
 use crate::machineset::Memory;
 use crate::measure::Replacements;
 use crate::turns::Turns;
@@ -46,6 +47,10 @@ pub struct Fleet {
     pub expectations: Expectations,
     /// What sets remember of requests that did not go through.
     pub memory: Memory,
+    /// When the status of each deployment was last written.
+    pub reported: Reported,
+    /// Whose nodes are kept from the autoscaler.
+    pub rollouts: RollOuts,
     /// What this half has to have seen before it acts.
     pub needed: Caches,
     /// This half's ways to the API servers.

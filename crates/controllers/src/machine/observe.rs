@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use api::view::NodeView;
-use api::{Machine, MachineClass, Object};
+use api::{Machine, MachineClass, Object, Uid};
 use jiff::Timestamp;
 use plan::gate::{Capacity, Refusal};
-use plan::machine::{DriverState, Emptying, Observed, SecretState, Sight, Target, VmKnowledge};
+use plan::machine::{DriverState, Emptying, Observed, RollOut, SecretState, Sight, Target, VmKnowledge};
 use plan::permit::{self, Siblings};
 use plan::safety::Blindness;
 use runtime::Key;
@@ -124,6 +124,15 @@ fn node_of(target: &cluster::Target, machine: &Machine) -> plan::Lookup<Arc<Node
     }
 }
 
+/// Whether its deployment rolls, which is known where the manager's half runs in the same process.
+fn rollout(cluster: &Cluster, machine: &Machine) -> RollOut {
+    let owner = machine.controller_owner().map(|owner| Uid::from(owner.uid.as_str()));
+    match (&cluster.fleet, owner) {
+        (Some(fleet), Some(set)) if fleet.rollouts.guard(&set) => RollOut::UnderWay,
+        _ => RollOut::NotKnown,
+    }
+}
+
 fn plain<K>(found: Lookup<K>) -> plan::Lookup<Arc<K>> {
     match found {
         Lookup::Absent => plan::Lookup::Absent,
@@ -151,6 +160,7 @@ impl Seen {
             vm: &self.known.vm,
             namesake: self.namesake.as_ref().map(|node| &**node),
             rivals: &self.rivals,
+            rollout: rollout(cluster, &self.machine),
             siblings: self.siblings,
             capacity: match &self.exhaustion {
                 None => Capacity::Open,

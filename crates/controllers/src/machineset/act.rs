@@ -9,12 +9,13 @@ mod requests;
 use std::time::Duration;
 
 use api::names::events::components;
-use api::{Machine, MachineSet, Object, Uid};
+use api::{Machine, MachineDeployment, MachineSet, Object, Uid};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
+use plan::Due;
 use plan::machine::Notice;
 use plan::machineset::{Birth, Claim, Death, Doing, Failure, MachinePatch, Plan, Step, status};
 use runtime::Key;
@@ -128,17 +129,29 @@ impl<'a> Acting<'a> {
         Ok(())
     }
 
-    /// Writes what came of the pass, if it is news.
-    pub(super) async fn write_status(&self, plan: &Plan) -> Result<(), Stumble> {
+    /// Writes what came of the pass, if it is news. Counts may wait for more while machines come and go; until when is the answer.
+    pub(super) async fn write_status(&self, plan: &Plan) -> Result<Option<Timestamp>, Stumble> {
         let again = match self.fleet.sets.get(self.key) {
             Some(set) if set.uid() == self.seen.set.uid() => {
                 // Who did nothing has nothing new to see.
                 (!plan.steps.is_empty()).then(|| observe(self.cluster, self.fleet, self.key, set))
             }
-            _ => return Ok(()),
+            _ => return Ok(None),
         };
         let seen = again.as_ref().unwrap_or(self.seen);
-        let Some(write) = status(&seen.as_input(&seen.kin(), self.cluster), &self.failures) else { return Ok(()) };
+        let Some(write) = status(&seen.as_input(&seen.kin(), self.cluster), &self.failures) else {
+            if self.fleet.memory.written(self.key) {
+                self.wake_deployment(&seen.set);
+            }
+            return Ok(None);
+        };
+        // A pass that has to be repeated comes back after a pause that may be long.
+        if let (Due::By(at), true) = (write.due(), self.went_through()) {
+            if self.fleet.memory.counted(self.key, &seen.set, write.status()) {
+                self.wake_deployment(&seen.set);
+            }
+            return Ok(Some(at));
+        }
         self.fleet.leadership.check()?;
         let (name, patch) = (seen.set.name(), write.to_patch(&seen.set));
         let _turn = self.take_turn(&seen.set, "write the status").await?;
@@ -146,12 +159,20 @@ impl<'a> Acting<'a> {
             Ok(set) => {
                 self.fleet.memory.wrote(self.key, set.resource_version());
                 self.fleet.sets.wrote(set);
-                Ok(())
+                self.fleet.memory.written(self.key);
+                Ok(None)
             }
             Err(error) => match Trouble::of(&error) {
-                Trouble { class: RetryClass::NotFound, .. } => Ok(()),
+                Trouble { class: RetryClass::NotFound, .. } => Ok(None),
                 trouble => Err(Stumble::Api { step: "write the status".to_owned(), trouble }),
             },
+        }
+    }
+
+    /// The deployment decides on what was counted, and does not wait until that is written.
+    fn wake_deployment(&self, set: &MachineSet) {
+        if let Some(owner) = set.controller_owner().filter(|owner| owner.kind == MachineDeployment::kind(&())) {
+            self.fleet.wake_deployment.add(Key::new(self.key.namespace.clone(), owner.name.as_str()));
         }
     }
 

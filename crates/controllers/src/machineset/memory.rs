@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::Uid;
+use api::{MachineSet, MachineSetStatus, Object, Uid};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use plan::machineset::with_counts;
 use runtime::{Key, Random};
 
 /// By set. Clones are the same memory.
@@ -25,6 +26,8 @@ struct Remembered {
     luck: Option<u64>,
     /// The version that our last status write made, which is no news to us.
     own_version: Option<String>,
+    /// What was counted and is yet to be written, of the set with this uid.
+    unwritten: Option<(Uid, MachineSetStatus)>,
 }
 
 impl Memory {
@@ -61,6 +64,36 @@ impl Memory {
     /// Whether this version is our own doing.
     pub(super) fn is_own(&self, set: &Key, version: &str) -> bool {
         self.sets.lock().get(set).and_then(|set| set.own_version.as_deref()) == Some(version)
+    }
+
+    /// These counts are right, and are written later. Answers whether that is news.
+    pub(super) fn counted(&self, key: &Key, set: &MachineSet, status: &MachineSetStatus) -> bool {
+        let mut status = status.clone();
+        status.last_operation = set.status.last_operation.clone();
+        let counted = Some((set.uid(), status));
+        let mut sets = self.sets.lock();
+        let remembered = sets.entry(key.clone()).or_default();
+        let is_news = remembered.unwritten != counted;
+        remembered.unwritten = counted;
+        is_news
+    }
+
+    /// The written counts are right. Answers whether that is news.
+    pub(super) fn written(&self, key: &Key) -> bool {
+        self.sets.lock().get_mut(key).is_some_and(|set| set.unwritten.take().is_some())
+    }
+
+    /// The set with what was last counted, whether or not that is written already.
+    pub(crate) fn with_counts(&self, set: Arc<MachineSet>) -> Arc<MachineSet> {
+        let key = Key::new(set.namespace(), set.name());
+        let sets = self.sets.lock();
+        match sets.get(&key).and_then(|remembered| remembered.unwritten.as_ref()) {
+            Some((uid, counted)) if *uid == set.uid() => {
+                let status = with_counts(&set.status, counted);
+                Arc::new(MachineSet { status, ..(*set).clone() })
+            }
+            _ => set,
+        }
     }
 
     /// The set is gone.

@@ -45,8 +45,10 @@ pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome
     let done = acting.carry_out(&plan).await;
     let written = acting.write_status(&plan).await;
     let (ending, outcome) = match done.and(written) {
-        Ok(()) if acting.went_through() => (Ending::Done, outcome(plan.wake, &cluster.clock)),
-        Ok(()) => (acting.ending(), acting.outcome()),
+        Ok(unwritten) if acting.went_through() => {
+            (Ending::Done, outcome(plan.wake.no_later_than(unwritten), &cluster.clock))
+        }
+        Ok(_) => (acting.ending(), acting.outcome()),
         Err(stumble) => (stumble.ending(), stumble.outcome()),
     };
     cluster.journal.decided(&decision.ended(ending));

@@ -26,6 +26,7 @@ mod orphans;
 mod page;
 mod pulses;
 mod replicas;
+mod rollout_costs;
 mod secrets;
 mod sets;
 mod strangers;

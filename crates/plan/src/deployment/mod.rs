@@ -68,6 +68,8 @@ pub struct Observed<'a> {
     pub target: TargetCluster,
     /// Limits and periods.
     pub policy: &'a Policy,
+    /// When we last wrote its status; `None` if we have not.
+    pub reported: Option<Timestamp>,
     /// The time of the decision.
     pub now: Timestamp,
 }
@@ -75,7 +77,7 @@ pub struct Observed<'a> {
 /// A set and what it owns.
 #[derive(Clone, Debug)]
 pub struct SeenSet<'a> {
-    /// The set.
+    /// The set, with what it has counted, written or not.
     pub set: &'a MachineSet,
     /// The machines it owns.
     pub machines: Vec<SeenMachine<'a>>,

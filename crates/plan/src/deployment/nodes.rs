@@ -2,10 +2,8 @@
 //!
 //! While machines are replaced, pods should rather not land on a node that is about to go, and the autoscaler should leave all of
 //! them alone. So nodes of outgoing sets get a soft taint, and every node of the deployment gets an annotation; both go when they
-//! are no longer true. Several things may be said of one node in a pass; they become one write.
-//!
-//! The annotation may be the user's. Ours is accompanied by a second one that says so; where the user's stands alone, nothing is
-//! written and nothing is removed later.
+//! are no longer true. Several things may be said of one node in a pass; they become one write. The annotation may be the user's
+//! ([`crate::node::keep_from_autoscaler`]).
 
 use std::collections::BTreeMap;
 
@@ -15,6 +13,7 @@ use api::view::NodeView;
 use api::{Machine, MachinePhase, Object, Taint, TaintEffect, UpdateResult, lists};
 
 use super::step::{NodeEdit, Step, Uncordon};
+use crate::node::is_left_to_autoscaler;
 
 /// All node writes of one pass.
 #[derive(Debug, Default)]
@@ -68,13 +67,7 @@ impl<'a> NodeEdits<'a> {
 
     /// The autoscaler leaves it alone, unless it does so anyway at the user's request.
     pub(super) fn keep_from_autoscaler(&mut self, node: &'a NodeView) {
-        let ours = node.annotation(annotations::SCALE_DOWN_DISABLED_BY_US).is_some();
-        let disabled = node.annotation(annotations::SCALE_DOWN_DISABLED);
-        let wanted = match disabled {
-            Some(value) => ours && value != annotations::SCALE_DOWN_DISABLED_VALUE,
-            None => true,
-        };
-        if wanted {
+        if is_left_to_autoscaler(node) {
             let value = Some(annotations::SCALE_DOWN_DISABLED_VALUE);
             self.of(node)
                 .annotations

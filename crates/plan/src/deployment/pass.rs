@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use api::names::annotations::REVISION;
 use api::names::finalizers;
-use api::{MachineDeployment, Object, StrategyType, lists, merge};
+use api::{MachineDeployment, Object, StrategyType, Uid, lists, merge};
 
 use super::claim::Claim;
 use super::draft::{Draft, Sets};
+use super::fleet_policy::AutoscalerGuard;
 use super::limits::Limits;
 use super::nodes::NodeEdits;
 use super::reason::Reason;
@@ -15,7 +16,7 @@ use super::status::{self, Report};
 use super::step::{DeploymentEdit, MachineEdit, Plan, Purpose, Step};
 use super::template::same_template;
 use super::{Observed, history, in_place, recreate, rolling};
-use crate::{Awaited, Wake};
+use crate::{Awaited, Due, Wake};
 
 /// The draft that all rules of a pass change.
 pub(super) struct Pass<'a> {
@@ -33,6 +34,8 @@ pub(super) struct Pass<'a> {
     pub(super) removals: Vec<Step>,
     /// What is said about progress by someone who knows better than the numbers.
     pub(super) progress: Option<status::Progress>,
+    /// Whether the autoscaler is kept away from its nodes.
+    pub(super) guard: AutoscalerGuard,
     claims: Vec<Step>,
 }
 
@@ -80,6 +83,7 @@ impl<'a> Pass<'a> {
             machines_after: Vec::new(),
             removals: Vec::new(),
             progress: None,
+            guard: AutoscalerGuard::Off,
             claims: claim.steps,
             seen,
         }
@@ -136,8 +140,24 @@ impl<'a> Pass<'a> {
         steps.append(&mut self.removals);
         steps.extend(self.show_revision());
         let wake = self.wake(report, &status, nodes_left);
-        steps.extend(status::step(&self.seen.deployment.status, status));
-        Plan::of(steps, wake, because)
+        let due = status::due(&self.seen, &status, self.is_settled());
+        let wake = match (status::step(&self.seen.deployment.status, status), due) {
+            (None, _) => wake,
+            (Some(step), Due::Now) => {
+                steps.push(step);
+                wake
+            }
+            (Some(_), Due::By(at)) => wake.no_later_than(Some(at)),
+        };
+        Plan { guarded: self.guarded(), ..Plan::of(steps, wake, because) }
+    }
+
+    /// The sets whose nodes are kept from the autoscaler, those that join from now on too.
+    fn guarded(&self) -> Vec<Uid> {
+        match self.guard {
+            AutoscalerGuard::On => self.sets.all().filter_map(|set| Some(set.before?.uid())).collect(),
+            AutoscalerGuard::Off => Vec::new(),
+        }
     }
 
     /// The deployment shows the revision of its newest set, once that set has it.
@@ -154,6 +174,14 @@ impl<'a> Pass<'a> {
         status::is_complete(self.seen.deployment, status)
             && !self.sets.rolling()
             && self.sets.all().all(|set| set.before.is_some() && set.resized().0 == set.resized().1)
+    }
+
+    /// Whether no set is known to gain or lose a machine.
+    fn is_settled(&self) -> bool {
+        self.sets.all().all(|set| {
+            let (from, to) = set.resized();
+            from == to && set.present() == set.size() && set.set.status.available_replicas == set.size()
+        })
     }
 
     fn wake(&self, report: Report, status: &api::MachineDeploymentStatus, nodes_left: usize) -> Wake {

@@ -100,11 +100,13 @@ impl Pass<'_> {
     }
 
     /// While a roll-out runs, the autoscaler leaves the deployment's nodes alone. A new node first gets the finalizer of the machine
-    /// controller, which is about to write it at this very moment; the two would trip over each other.
+    /// controller, which is about to write it at this very moment; the two would trip over each other. A machine controller that
+    /// knows of the roll-out writes both at once, and nothing is left to do here.
     pub(super) fn keep_nodes_from_autoscaler(&mut self) {
         if !self.sets.rolling() || self.seen.policy.fleet.autoscaler_guard == AutoscalerGuard::Off {
             return;
         }
+        self.guard = AutoscalerGuard::On;
         let old = self.sets.old.iter().flat_map(|old| old.machines);
         let settled = |seen: &&SeenMachine<'_>| seen.node.is_some_and(|node| node.has_finalizer(finalizers::NODE));
         let new = self.sets.new.iter().flat_map(|new| new.machines).filter(settled);

@@ -18,7 +18,8 @@ use super::pass::Pass;
 use super::step::{StatusEdit, Step};
 use super::{Observed, Plan, Reason};
 use crate::machine::{Notice, Tone};
-use crate::{Awaited, Wake};
+use crate::reporting::{Unreported, furthest};
+use crate::{Awaited, Due, Wake};
 
 /// How much a status says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +110,51 @@ fn numbers(deployment: &MachineDeployment, sets: &[&MachineSet], updated: i32, s
 pub(super) fn step(before: &MachineDeploymentStatus, status: MachineDeploymentStatus) -> Option<Step> {
     let changes = json!({ "status": merge::changes(before, &status)? });
     Some(Step::Status(StatusEdit { status: Box::new(status), changes }))
+}
+
+/// When a status that may differ from the written one is to be written: what is only a count may wait while more changes are under way.
+pub(super) fn due(seen: &Observed<'_>, status: &MachineDeploymentStatus, settled: bool) -> Due {
+    let before = &seen.deployment.status;
+    let MachineDeploymentStatus { replicas, updated_replicas, ready_replicas, .. } = *status;
+    let counts_only = MachineDeploymentStatus {
+        replicas,
+        updated_replicas,
+        ready_replicas,
+        available_replicas: status.available_replicas,
+        unavailable_replicas: status.unavailable_replicas,
+        conditions: without_update_times(&before.conditions),
+        ..before.clone()
+    };
+    let whole = MachineDeploymentStatus { conditions: without_update_times(&status.conditions), ..status.clone() };
+    if settled || counts_only != whole {
+        return Due::Now;
+    }
+    let counts = |status: &MachineDeploymentStatus| {
+        [
+            status.replicas,
+            status.updated_replicas,
+            status.ready_replicas,
+            status.available_replicas,
+            status.unavailable_replicas,
+        ]
+    };
+    let unreported = Unreported {
+        moved: furthest(counts(before), counts(status)),
+        of: seen.deployment.spec.replicas.max(before.replicas),
+        written: seen.reported,
+    };
+    unreported.due(seen.policy.report_delay, seen.now)
+}
+
+/// What conditions say, whenever they last said it.
+fn without_update_times(conditions: &[MachineDeploymentCondition]) -> Vec<MachineDeploymentCondition> {
+    let timeless = |condition: &MachineDeploymentCondition| MachineDeploymentCondition {
+        last_update_time: None,
+        ..condition.clone()
+    };
+    let mut list: Vec<_> = conditions.iter().map(timeless).collect();
+    list.sort_by(|a, b| a.kind.cmp(&b.kind)); // restating one moves it to the end
+    list
 }
 
 /// As many machines as wanted, all of them new and available.

@@ -19,6 +19,8 @@ pub struct Plan {
     pub wake: Wake,
     /// Why.
     pub because: Reason,
+    /// The sets whose nodes are kept from the autoscaler. A node that joins one of them is annotated by whoever marks it first.
+    pub guarded: Vec<Uid>,
 }
 
 /// One thing to do.
@@ -195,7 +197,7 @@ pub enum Uncordon {
 
 impl Plan {
     pub(super) fn of(steps: Vec<Step>, wake: Wake, because: Reason) -> Self {
-        Self { steps, wake, because }
+        Self { steps, wake, because, guarded: Vec::new() }
     }
 }
 

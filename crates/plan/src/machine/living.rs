@@ -4,12 +4,12 @@
 //! wishes. The parts are decided one after the other, each on what the ones before it decided, and written together ([`super::course`]).
 //! None of them stops the others: a machine that may not be given up yet still gets its template and its expiry.
 
-use api::names::{annotations, events};
+use api::names::{annotations, events, finalizers};
 use api::{Machine, Object};
 
 use super::course::Course;
 use super::vacating::vacate;
-use super::{Facts, Notice, Observed, Plan, Reason, Step, Target, Tone, health, in_place, preserve};
+use super::{Facts, Notice, Observed, Plan, Reason, RollOut, Step, Target, Tone, health, in_place, preserve};
 use crate::drain::Caller;
 use crate::node::{self, Claim, Draft, Oddity};
 use crate::{Awaited, Lookup, Wake};
@@ -59,6 +59,9 @@ fn keep_node(course: &mut Course<'_>, name: &str) {
     let mut oddities = node::keep_template(draft, &course.seen.machine.spec.node_template);
     if let Lookup::Present(class) = course.seen.class {
         oddities.extend(node::keep_capacity(draft, class));
+    }
+    if course.seen.rollout == RollOut::UnderWay && !draft.node().has_finalizer(finalizers::NODE) {
+        node::keep_from_autoscaler(draft); // after the template, which may carry a user's own annotation
     }
     node::mark(draft, name); // after the template, which must not say whose node it is
     if draft.clone().finish().is_some() {

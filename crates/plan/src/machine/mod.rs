@@ -78,6 +78,8 @@ pub struct Observed<'a> {
     pub token: TokenKnowledge,
     /// The other machines that name the same node.
     pub rivals: &'a [Arc<Machine>],
+    /// Whether its deployment replaces its machines just now.
+    pub rollout: RollOut,
     /// Whether what we see can be relied on.
     pub sight: Sight,
     /// When it could not be: time that counts against no deadline ([`Blindness::deadline`]).
@@ -132,6 +134,16 @@ pub enum DriverState {
     Served,
     /// None does, so no cloud can be asked about the machine; the sentence says which there are.
     Missing(String),
+}
+
+/// Whether the deployment of a machine replaces its machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RollOut {
+    /// Not as far as this process knows. The deployment controller, here or elsewhere, sees to what a roll-out writes on nodes.
+    #[default]
+    NotKnown,
+    /// It does, and the autoscaler is kept from its nodes: what a new node gets for that is written together with our marks.
+    UnderWay,
 }
 
 /// Decides what to do next with a machine.

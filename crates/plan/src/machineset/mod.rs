@@ -39,7 +39,7 @@ pub use claim::{Claim, Ownership};
 pub use member::{Kin, Unreadable};
 pub use policy::{InPlaceRank, MinReady, Replacement, SetPolicy};
 pub use reason::Reason;
-pub use status::{Doing, Failure, StatusWrite, status};
+pub use status::{Doing, Failure, StatusWrite, status, with_counts};
 pub use step::{Asked, Birth, Death, MachinePatch, Mark, Plan, Step};
 pub use victims::Why;
 

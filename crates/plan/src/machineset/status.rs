@@ -7,6 +7,7 @@
 //! An invalid set gets its condition and nothing else. `observedGeneration` in particular stays behind, because those who judge
 //! health by it must not take a spec that nobody acts on for one that is done.
 
+use api::names::annotations::DESIRED_REPLICAS;
 use api::names::conditions::ours::{INVALID, INVALID_SPEC};
 use api::names::conditions::set::{FAILED_CREATE, FAILED_DELETE, REPLICA_FAILURE};
 use api::{
@@ -20,7 +21,8 @@ use super::Observed;
 use super::member::{Kin, claimed};
 use super::policy::MinReady;
 use super::preservation::is_auto_preserved;
-use crate::Policy;
+use crate::reporting::{Unreported, furthest};
+use crate::{Due, Policy};
 
 /// Why nothing can be created: to the letter, as others may look for it.
 pub(super) const NO_LABELS: &str = "unable to create machines, no labels";
@@ -50,6 +52,7 @@ pub enum Doing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusWrite {
     status: MachineSetStatus,
+    due: Due,
 }
 
 /// What to write about the set after a pass; `None` if nothing changed. `seen` is from after the pass.
@@ -72,8 +75,9 @@ pub fn status(seen: &Observed<'_>, failures: &[Failure]) -> Option<StatusWrite> 
     };
     (status != MachineSetStatus { last_operation: status.last_operation.clone(), ..before.clone() }).then(|| {
         let mut status = status;
+        let due = due(seen, &status);
         status.last_operation.last_update_time = Some(Time::from(seen.now));
-        StatusWrite { status }
+        StatusWrite { status, due }
     })
 }
 
@@ -98,6 +102,11 @@ impl StatusWrite {
                 "failedMachines": failed,
             },
         })
+    }
+
+    /// When it is to be written.
+    pub fn due(&self) -> Due {
+        self.due
     }
 
     /// The status as it will be.
@@ -125,6 +134,53 @@ pub(super) fn available_at(set: &MachineSet, kin: &Kin<'_>, policy: &Policy) -> 
             let patience = SignedDuration::from_secs(i64::from(set.spec.min_ready_seconds.max(0)));
             Some(since.checked_add(patience).unwrap_or(Timestamp::MAX))
         }
+    }
+}
+
+/// When a status that differs from the written one is to be written.
+fn due(seen: &Observed<'_>, status: &MachineSetStatus) -> Due {
+    let (set, before) = (seen.set, &seen.set.status);
+    if with_counts(before, status) != *status || is_settled(seen) {
+        return Due::Now;
+    }
+    let desired = set.annotation(DESIRED_REPLICAS).and_then(|text| text.parse().ok()).unwrap_or_default();
+    let counts = |status: &MachineSetStatus| {
+        [status.replicas, status.fully_labeled_replicas, status.ready_replicas, status.available_replicas]
+    };
+    let unreported = Unreported {
+        moved: furthest(counts(before), counts(status)),
+        of: set.spec.replicas.max(before.replicas).max(desired),
+        written: before.last_operation.last_update_time.map(Time::timestamp),
+    };
+    unreported.due(seen.policy.report_delay, seen.now)
+}
+
+/// Whether no machine is known to be coming or going.
+fn is_settled(seen: &Observed<'_>) -> bool {
+    let mut count = seen.unreadable.len();
+    for kin in claimed(seen) {
+        let comes = matches!(kin.machine.phase(), MachinePhase::New | MachinePhase::Pending)
+            || available_at(seen.set, kin, seen.policy).is_some_and(|at| at > seen.now);
+        if comes || kin.is_leaving() {
+            return false;
+        }
+        count += 1;
+    }
+    usize::try_from(seen.set.spec.replicas).is_ok_and(|replicas| replicas == count)
+        && seen.outstanding.creates.is_empty()
+        && seen.outstanding.deletes.is_empty()
+}
+
+/// A written status with counts that are yet to be written, and with the generation that they were counted for.
+#[must_use]
+pub fn with_counts(written: &MachineSetStatus, counted: &MachineSetStatus) -> MachineSetStatus {
+    MachineSetStatus {
+        replicas: counted.replicas,
+        fully_labeled_replicas: counted.fully_labeled_replicas,
+        ready_replicas: counted.ready_replicas,
+        available_replicas: counted.available_replicas,
+        observed_generation: counted.observed_generation,
+        ..written.clone()
     }
 }
 

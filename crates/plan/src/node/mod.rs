@@ -1,5 +1,6 @@
 //! What we write on Nodes, and what belongs to others there.
 
+mod autoscaler;
 mod capacity;
 mod claim;
 mod draft;
@@ -10,6 +11,7 @@ mod terminating;
 mod vm;
 mod write;
 
+pub use autoscaler::{is_left_to_autoscaler, keep_from_autoscaler};
 pub use capacity::keep_capacity;
 pub use claim::{Claim, claim};
 pub use draft::Draft;

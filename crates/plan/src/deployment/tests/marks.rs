@@ -135,3 +135,18 @@ fn a_finished_roll_out_writes_no_node() {
     world.settle();
     assert!(world.plan().steps.is_empty());
 }
+
+#[test]
+fn while_it_rolls_nodes_that_join_any_of_its_sets_are_to_be_kept_from_the_autoscaler() {
+    let mut world = World::settled(2, &rolling(1, 0));
+    assert!(world.plan().guarded.is_empty());
+    world.use_class("large");
+    world.pass();
+    let uids: Vec<_> = ["small", "large"].map(|class| world.set_of(class).uid()).to_vec();
+    assert_eq!(world.plan().guarded, uids);
+    world.policy.fleet.autoscaler_guard = AutoscalerGuard::Off;
+    assert!(world.plan().guarded.is_empty(), "the flag switches it off");
+    world.policy.fleet.autoscaler_guard = AutoscalerGuard::On;
+    world.settle();
+    assert!(world.plan().guarded.is_empty(), "and so does the end of the roll-out");
+}

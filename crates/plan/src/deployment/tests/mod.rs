@@ -2,6 +2,7 @@ mod bounds;
 mod in_place;
 mod lifecycle;
 mod marks;
+mod reporting;
 mod rolling;
 mod scaling;
 mod wishes;

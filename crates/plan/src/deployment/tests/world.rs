@@ -26,6 +26,8 @@ pub(super) struct World {
     pub(super) diary: Vec<String>,
     /// Classes whose machines never come up.
     pub(super) broken: BTreeSet<String>,
+    /// When its status is said to have been written last.
+    pub(super) reported: Option<Timestamp>,
     made: usize,
     version: u64,
 }
@@ -70,6 +72,7 @@ impl World {
             broken: BTreeSet::new(),
             made: 0,
             version: 1,
+            reported: None,
         }
     }
 
@@ -103,6 +106,7 @@ impl World {
             named: &named,
             target: self.target,
             policy: &self.policy,
+            reported: self.reported,
             now: self.now,
         })
     }

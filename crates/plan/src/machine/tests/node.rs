@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use api::names::annotations::{LAST_APPLIED_TEMPLATE, LAST_APPLIED_VIRTUAL_CAPACITY, NOT_MANAGED};
+use api::names::annotations::{
+    LAST_APPLIED_TEMPLATE, LAST_APPLIED_VIRTUAL_CAPACITY, NOT_MANAGED, SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_US,
+};
 use api::{Machine, MachinePhase, Object};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -149,4 +151,40 @@ fn of_two_machines_with_the_same_node_only_the_one_with_its_vm_acts_on_it_and_bo
     assert_eq!(plan.remarks.iter().map(|remark| remark.reason).collect::<Vec<_>>(), ["NodeDisputed"]);
     world.edit_node(|n| n["metadata"]["deletionTimestamp"] = json!("2026-01-01T01:00:00Z"));
     assert_eq!(world.plan().steps.contains(&Step::DeleteMachine), acts);
+}
+
+#[test]
+fn a_node_that_joins_in_a_roll_out_is_kept_from_the_autoscaler_by_the_write_that_marks_it() {
+    let mut world = World::new();
+    world.rollout = RollOut::UnderWay;
+    world.settle();
+    world.forget();
+    world.register("True");
+    let writes: Vec<_> = world.plan().steps.into_iter().filter(|step| matches!(step, Step::PatchNode(_))).collect();
+    assert_eq!(writes.len(), 1, "{writes:#?}");
+    world.settle();
+    let kept = |world: &World| {
+        let node = world.node.as_ref().unwrap();
+        [SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_US].map(|key| node.annotation(key).map(str::to_owned))
+    };
+    assert_eq!(kept(&world), [Some("true".to_owned()), Some("true".to_owned())]);
+    assert!(world.node.as_ref().unwrap().has_finalizer(api::names::finalizers::NODE));
+    // Given back by the deployment controller, it is not taken again.
+    world.edit_node(|n| n["metadata"]["annotations"] = json!({}));
+    world.settle();
+    assert_eq!(kept(&world), [None, None]);
+}
+
+#[test]
+fn a_user_s_own_word_to_the_autoscaler_is_left_alone_when_a_node_joins_in_a_roll_out() {
+    let mut world = World::new();
+    world.rollout = RollOut::UnderWay;
+    wants(&mut world, &json!({ "metadata": { "annotations": { SCALE_DOWN_DISABLED: "false" } } }));
+    world.settle();
+    world.forget();
+    world.register("True");
+    world.settle();
+    let node = world.node.as_ref().unwrap();
+    assert_eq!(node.annotation(SCALE_DOWN_DISABLED), Some("false"));
+    assert_eq!(node.annotation(SCALE_DOWN_DISABLED_BY_US), None);
 }

@@ -46,6 +46,7 @@ pub(super) struct World {
     /// A node of the name that the VM is about to take.
     pub(super) namesake: Option<NodeView>,
     pub(super) rivals: Vec<std::sync::Arc<Machine>>,
+    pub(super) rollout: RollOut,
     pub(super) siblings: crate::permit::Siblings,
     pub(super) sight: Sight,
     /// What the process remembers.
@@ -108,6 +109,7 @@ impl World {
             namesake: None,
             siblings: crate::permit::Siblings::default(),
             rivals: Vec::new(),
+            rollout: RollOut::NotKnown,
             sight: Sight::Clear,
             vm: VmKnowledge::Unasked,
             vms: 0,
@@ -153,6 +155,7 @@ impl World {
             namesake: self.namesake.as_ref().map_or(Lookup::Absent, Lookup::Present),
             siblings: self.siblings,
             rivals: &self.rivals,
+            rollout: self.rollout,
             capacity: match &self.refusal {
                 None => Capacity::Open,
                 Some(refusal) => Capacity::Exhausted {

@@ -5,6 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
+use crate::Due;
 use super::world::{Fate, NOW, World};
 
 fn written(world: &World) -> Option<MachineSetStatus> {
@@ -155,4 +156,60 @@ fn a_write_holds_our_fields_and_the_version_it_was_decided_on() {
     assert_eq!(patch["metadata"], json!({ "uid": "s-1", "resourceVersion": "1" }));
     assert_eq!(patch["status"]["failedMachines"], json!(null));
     assert_eq!(patch["status"]["preservedFailedReplicas"], json!(0));
+}
+
+/// When a status is due of a set of thirty that was written four seconds ago, with a machine of which `change` is true.
+fn due_after(change: impl FnOnce(&mut World)) -> Option<Due> {
+    let mut world = World::new(30);
+    for n in 0..30 {
+        world.add(&format!("m-{n:02}"), "Running", n);
+    }
+    world.pass();
+    assert_eq!(written(&world), None);
+    world.now = world.now.checked_add(jiff::SignedDuration::from_secs(4)).unwrap();
+    change(&mut world);
+    world.with(|seen| status(seen, &world.failures)).map(|write| write.due())
+}
+
+fn going(world: &mut World, machines: usize) {
+    for n in 0..machines {
+        world.edit(&format!("m-{n:02}"), |m| m["metadata"]["deletionTimestamp"] = json!(NOW));
+    }
+}
+
+#[test]
+fn counts_wait_for_others_while_machines_come_and_go_and_are_written_at_once_when_none_does() {
+    let second = |at: &str| Some(Due::By(at.parse().unwrap()));
+    assert_eq!(due_after(|world| going(world, 1)), second("2026-01-01T12:00:05Z"));
+    assert_eq!(due_after(|world| going(world, 5)), second("2026-01-01T12:00:05Z"));
+    assert_eq!(due_after(|world| going(world, 6)), Some(Due::Now), "a fifth of them");
+    let one_is_gone = |world: &mut World| {
+        world.cached.remove("m-00");
+        world.edit_set(|set| set["spec"]["replicas"] = json!(29));
+    };
+    assert_eq!(due_after(one_is_gone), Some(Due::Now), "nothing else is under way");
+    let another_is_going = |world: &mut World| {
+        world.edit("m-00", |m| m["status"]["currentStatus"]["phase"] = json!("Unknown"));
+        going(world, 0);
+    };
+    assert_eq!(due_after(another_is_going), Some(Due::Now), "an unhealthy machine is no change under way");
+    let a_number_to_act_on = |world: &mut World| {
+        going(world, 1);
+        world.edit_set(|set| set["metadata"]["generation"] = json!(2));
+    };
+    assert_eq!(due_after(a_number_to_act_on), second("2026-01-01T12:00:05Z"), "the generation goes with the counts");
+}
+
+#[test]
+fn what_is_no_count_is_written_at_once() {
+    let refused = |world: &mut World| {
+        going(world, 1);
+        world.failures = vec![Failure { doing: Doing::Create, message: "quota".into() }];
+    };
+    assert_eq!(due_after(refused), Some(Due::Now));
+    let failed = |world: &mut World| {
+        going(world, 1);
+        world.edit("m-07", |m| m["status"]["lastOperation"] = json!({ "state": "Failed" }));
+    };
+    assert_eq!(due_after(failed), Some(Due::Now), "the autoscaler reads failedMachines");
 }
