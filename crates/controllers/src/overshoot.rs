@@ -81,8 +81,7 @@ pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, _all: Key) -> Outcom
         // Machines of two histories would be counted twice.
         return Outcome::Again { after: cluster.policy.short_retry };
     }
-    let sets: Vec<Arc<MachineSet>> =
-        fleet.sets.list().into_iter().map(|set| fleet.memory.with_counts(set)).collect();
+    let sets: Vec<Arc<MachineSet>> = fleet.sets.list().into_iter().map(|set| fleet.memory.with_counts(set)).collect();
     let deployments = fleet.deployments.list();
     let owners: BTreeMap<String, &MachineDeployment> =
         deployments.iter().map(|deployment| (deployment.uid().into(), &**deployment)).collect();

@@ -89,9 +89,12 @@ impl Counting<'_> {
             self.until("all run", |all| all.len() == machines && all.iter().all(is_running)).await?;
             figures.push(self.figure(budget, mark, machines).await?);
 
-            let mark = self.audit.mark()?;
-            sleep(REST).await;
-            figures.push(self.figure(Budget::nothing("at rest"), mark, machines).await?);
+            if born {
+                // Once is enough: from here on both live the same way.
+                let mark = self.audit.mark()?;
+                sleep(REST).await;
+                figures.push(self.figure(Budget::nothing("at rest"), mark, machines).await?);
+            }
 
             let mark = self.audit.mark()?;
             self.desk.kubectl(&["delete", "machines", "--all", "--wait=false"])?;

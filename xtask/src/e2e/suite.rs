@@ -52,14 +52,7 @@ pub(crate) enum Suite {
 impl Suite {
     /// Whether it fits into every change's check.
     pub(crate) fn is_quick(self) -> bool {
-        !matches!(
-            self,
-            Self::Drain
-                | Self::DrainStorm
-                | Self::Takeover
-                | Self::Crowd
-                | Self::Deployments
-        )
+        !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd | Self::Deployments)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -92,7 +85,7 @@ impl Suite {
             Self::Machines => 140,
             Self::Takeover | Self::Deployments | Self::Rbac => 120,
             Self::CrashTable => 110,
-            Self::Counts => 105,
+            Self::Counts => 80,
             Self::Servers => 92,
             Self::Fleet => 90,
             Self::Restore => 77,

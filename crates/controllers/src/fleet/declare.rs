@@ -8,8 +8,8 @@ use runtime::queue::{Coalesced, Queue, RetryPolicy};
 use runtime::{Clock, Expectations, Random};
 
 use super::Fleet;
-use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
 use crate::deployment::{Reported, RollOuts};
+use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
 use crate::machineset::Memory;
 use crate::measure::{self, Replacements};
 use crate::turns::Turns;

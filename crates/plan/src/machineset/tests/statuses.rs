@@ -5,8 +5,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::Due;
 use super::world::{Fate, NOW, World};
+use crate::Due;
 
 fn written(world: &World) -> Option<MachineSetStatus> {
     world.with(|seen| status(seen, &world.failures)).map(|write| write.status().clone())
