@@ -46,9 +46,6 @@ pub const EFFECTIVE_CREATION_TIMEOUT: &str = "node.machine.sapcloud.io/effective
 /// manager hands it from a deployment to its sets and their new machines. Operators write it. Ours.
 pub const MAX_REPLACEMENTS: &str = "node.machine.sapcloud.io/max-replacements";
 
-/// On a Machine: how long it took to join, a Go duration. The reference sends it where the API server ignores it.
-pub const MACHINE_JOIN_DURATION: &str = "node.machine.sapcloud.io/machine-join-duration";
-
 /// On a Node: why an in-place update failed. The node agent writes it, the manager removes it after a success.
 pub const UPDATE_FAILED_REASON: &str = "node.machine.sapcloud.io/update-failed-reason";
 

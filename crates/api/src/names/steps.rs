@@ -15,5 +15,3 @@ pub const DELETE_NODE: &str = "Initiate node object deletion";
 pub const REMOVE_FINALIZER: &str = "Initiate machine object finalizer removal";
 /// No step of the deletion: how the text of a failed initialisation ends.
 pub const INITIALIZE_VM: &str = "Initialize VM Instance";
-/// No step of the deletion: the reference makes this text after an in-place drain and never writes it.
-pub const NODE_READY_FOR_UPDATE: &str = "Node drain successful. Node is ready for update";

@@ -45,7 +45,7 @@ pub use limits::{EphemeralVolumes, Force, Limits};
 pub use memory::{Found, Memory, Note, Verb};
 pub use mode::{Cause, Mode};
 pub use report::{Worth, progress, worth_writing};
-pub use request::{Caller, Eviction, ForceLabel, Request};
+pub use request::{Caller, ForceLabel, Request};
 pub use selection::PodId;
 pub use volumes::{Claim, Fate, Move, MoveKey, Tracked};
 

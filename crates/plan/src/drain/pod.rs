@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Eviction;
 use super::answer::{Answer, Outlook, Refusal};
 use super::blocker::Obstacle;
 use super::budget::Budgets;
@@ -105,10 +104,7 @@ fn patience_ends(pass: &Pass<'_, '_>, tries: &Tries, luggage: Luggage) -> Option
 }
 
 fn verb(pass: &Pass<'_, '_>, limit: Option<Timestamp>) -> Verb {
-    match pass.request.eviction {
-        Eviction::Offered if limit.is_none_or(|limit| pass.now < limit) => Verb::Evict,
-        Eviction::Offered | Eviction::NotOffered => Verb::Delete,
-    }
+    if limit.is_none_or(|limit| pass.now < limit) { Verb::Evict } else { Verb::Delete }
 }
 
 /// When it is tried again by itself.

@@ -35,16 +35,6 @@ pub enum ForceLabel {
     Set,
 }
 
-/// Whether the API server can evict; any that we know can.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Eviction {
-    /// It can.
-    #[default]
-    Offered,
-    /// It cannot: pods are deleted instead.
-    NotOffered,
-}
-
 /// What a caller asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -65,8 +55,6 @@ pub struct Request<'a> {
     pub conditions: &'a [NodeCondition],
     /// How long this process could not see the API server meanwhile; the drain gets that time back.
     pub blind: Duration,
-    /// Whether the API server can evict.
-    pub eviction: Eviction,
     /// Everything that is the same for all drains.
     pub limits: &'a Limits,
 }
@@ -140,7 +128,6 @@ impl<'a> Request<'a> {
                 Lookup::Absent | Lookup::Undecodable => &machine.status.conditions,
             },
             blind,
-            eviction: Eviction::Offered,
             limits,
         }
     }

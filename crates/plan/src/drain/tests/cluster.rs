@@ -172,7 +172,6 @@ pub(super) struct Cluster {
     pub(super) limits: Limits,
     pub(super) machine: Value,
     pub(super) caller: Caller,
-    pub(super) eviction: Eviction,
     pub(super) node: Option<Value>,
     pub(super) pods: Vec<Pod>,
     pub(super) unreadable: Vec<String>,
@@ -206,7 +205,6 @@ impl Cluster {
             limits: Limits::default(),
             machine: json!({"metadata": {"name": "m", "deletionTimestamp": BEGIN}}),
             caller: Caller::Deletion,
-            eviction: Eviction::Offered,
             node: Some(json!({"conditions": [{"type": "Ready", "status": "True"}]})),
             pods,
             unreadable: Vec::new(),
@@ -273,7 +271,7 @@ impl Cluster {
             Caller::InPlaceUpdate => Request::for_in_place,
             Caller::Preservation => Request::for_preservation,
         };
-        let request = Request { eviction: self.eviction, ..make(&machine, "node", view.node, limits, Duration::ZERO) };
+        let request = make(&machine, "node", view.node, limits, Duration::ZERO);
         advance(&request, &view, &self.memory)
     }
 

@@ -36,14 +36,6 @@ fn pods_without_volumes_go_all_at_once_and_take_as_long_as_the_slowest() {
 }
 
 #[test]
-fn where_nothing_can_be_evicted_pods_are_deleted_and_waited_for() {
-    let mut cluster = Cluster::new([Pod::new("a"), Pod::new("b")]);
-    cluster.eviction = Eviction::NotOffered;
-    assert_eq!(cluster.drain(), GENTLE);
-    assert_eq!(cluster.requests(), [(0, "delete pod ns/a"), (0, "delete pod ns/b")]);
-}
-
-#[test]
 fn a_pod_that_is_ending_already_is_waited_for_and_not_asked_again() {
     let mut cluster = Cluster::new([Pod::new("a")]);
     cluster.pods[0].deleted_at = Some(cluster.now);
