@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use crate::cli::Crds;
+use crate::print;
 
-#[allow(clippy::print_stdout, reason = "this is what the command is for")]
 pub(crate) fn run(options: &Crds) -> anyhow::Result<ExitCode> {
     let all = api::crd::all().context("failed to write the definitions as YAML")?;
     let Some(dir) = &options.dir else {
         for (_, yaml) in all {
-            println!("---\n{}", yaml.trim_end());
+            print::line(format!("---\n{}", yaml.trim_end()));
         }
         return Ok(ExitCode::SUCCESS);
     };

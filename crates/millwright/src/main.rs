@@ -9,6 +9,7 @@ mod drain_flags;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod http;
+mod print;
 mod run;
 mod serve;
 mod traces;

@@ -10,6 +10,7 @@ use runtime::{Clock, Random, signals};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::ApiServer;
+use crate::print;
 
 pub(crate) fn run(options: &ApiServer) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -19,15 +20,15 @@ pub(crate) fn run(options: &ApiServer) -> anyhow::Result<ExitCode> {
     runtime.block_on(serve(options))
 }
 
-#[allow(clippy::print_stdout, reason = "the address is what the caller needs")]
 async fn serve(options: &ApiServer) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
     let server = Server::new(Options::new(Arc::new(move || clock.now()), Random::from_entropy().number()));
     install_crds(&server)?;
     let running = loopback::serve(server.clone(), loopback::Options { port: options.port }).await?;
     running.write_kubeconfig(&options.kubeconfig)?;
-    println!("An API server in memory listens on https://{}.", running.address);
-    println!("Its kubeconfig is {}; everything in it is forgotten when it stops.", options.kubeconfig.display());
+    print::line(format!("An API server in memory listens on https://{}.", running.address));
+    let kubeconfig = options.kubeconfig.display();
+    print::line(format!("Its kubeconfig is {kubeconfig}; everything in it is forgotten when it stops."));
     let stop = CancellationToken::new();
     let signals = signals::listen()?;
     tokio::select! {

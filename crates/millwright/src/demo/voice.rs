@@ -1,7 +1,6 @@
 //! How the demo speaks: lines for people, or a JSON object a line for programs.
 
 use std::fmt::Display;
-use std::io::Write;
 use std::time::Duration;
 
 use controllers::Decision;
@@ -9,6 +8,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::cli::Output;
+use crate::print;
 
 /// Prints what happens, with the time since the beginning.
 #[derive(Clone)]
@@ -17,7 +17,6 @@ pub(crate) struct Voice {
     begin: Instant,
 }
 
-#[allow(clippy::print_stdout, reason = "printing is what the demo is for")]
 impl Voice {
     pub(crate) fn new(output: Output) -> Self {
         Self { output, begin: Instant::now() }
@@ -26,7 +25,7 @@ impl Voice {
     /// Something the audience should know; programs need no headings.
     pub(super) fn title(&self, text: &str) {
         if self.output == Output::Text {
-            println!("{text}");
+            print::line(text);
         }
     }
 
@@ -38,8 +37,8 @@ impl Voice {
     /// An act begins; programs see it as a line like any other.
     pub(super) fn act(&self, text: &str) {
         match self.output {
-            Output::Text => println!("\n--- {text}"),
-            Output::Json => println!("{}", json!({ "act": text })),
+            Output::Text => print::line(format!("\n--- {text}")),
+            Output::Json => print::line(json!({ "act": text })),
         }
     }
 
@@ -58,8 +57,8 @@ impl Voice {
     /// Whether a promise was kept.
     pub(super) fn promise(&self, promise: &str, kept: bool, detail: impl Display) {
         match self.output {
-            Output::Text => println!("  {} {promise}: {detail}", if kept { "kept  " } else { "BROKEN" }),
-            Output::Json => println!("{}", json!({ "promise": promise, "kept": kept, "detail": detail.to_string() })),
+            Output::Text => print::line(format!("  {} {promise}: {detail}", if kept { "kept  " } else { "BROKEN" })),
+            Output::Json => print::line(json!({ "promise": promise, "kept": kept, "detail": detail.to_string() })),
         }
     }
 
@@ -67,9 +66,11 @@ impl Voice {
     pub(super) fn end(&self, kept: bool) {
         let took = self.elapsed();
         match self.output {
-            Output::Text if kept => println!("\nEverything went as promised, in {:.1} s.", took.as_secs_f64()),
-            Output::Text => println!("\nSomething did not go as promised; see above."),
-            Output::Json => println!("{}", json!({ "end": { "kept": kept, "seconds": took.as_secs_f64() } })),
+            Output::Text if kept => {
+                print::line(format!("\nEverything went as promised, in {:.1} s.", took.as_secs_f64()));
+            }
+            Output::Text => print::line("\nSomething did not go as promised; see above."),
+            Output::Json => print::line(json!({ "end": { "kept": kept, "seconds": took.as_secs_f64() } })),
         }
     }
 
@@ -80,8 +81,7 @@ impl Voice {
             (Output::Text, Some(why)) => format!("{at:6.2} s  {who:<10}  {what}\n{:22}because {why}", ""),
             (Output::Json, _) => json!({ "seconds": at, "who": who, "what": what, "because": because }).to_string(),
         };
-        // Not `println!`, which panics when nobody reads any more: this is called in the middle of the controllers' work.
-        let _unread = writeln!(std::io::stdout(), "{line}");
+        print::line(line);
     }
 
     fn elapsed(&self) -> Duration {

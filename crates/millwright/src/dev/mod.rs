@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Dev, Log, Output};
 use crate::demo::stage::{Setting, Stage};
 use crate::demo::voice::Voice;
+use crate::print;
 use kubeconfig::Kubeconfig;
 use sample::{NAMESPACE, POOL};
 
@@ -80,10 +81,9 @@ async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[allow(clippy::print_stdout, reason = "how to go on is what the person who called wants to know")]
 fn introduce(running: &loopback::Running, kubeconfig: &Kubeconfig) {
     let path = kubeconfig.path().display();
-    println!(
+    print::line(format!(
         "A cluster in memory listens on https://{}. It is forgotten when you press ctrl-C.\n\
          In another terminal:\n\n  \
            export KUBECONFIG={path}\n\n\
@@ -98,5 +98,5 @@ fn introduce(running: &loopback::Running, kubeconfig: &Kubeconfig) {
            kubectl get events --watch\n\n\
          What Millwright decides, as it happens:\n",
         running.address
-    );
+    ));
 }

@@ -1,5 +1,8 @@
 //! The first thing a newcomer runs.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitStatus, Stdio};
+
 use serde_json::Value;
 
 use crate::program::{run, text};
@@ -28,6 +31,29 @@ fn the_demo_speaks_json_to_programs() {
     let lines: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().any(|line| line["who"] == "millwright" && line["because"].is_string()));
     assert_eq!(lines.last().unwrap()["end"]["kept"], true);
+}
+
+/// `millwright … | head -1`: the first line is read and then nobody listens any more. What the program has to say to that on stderr.
+fn heard_to_the_first_line(arguments: &[&str]) -> (ExitStatus, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millwright"));
+    let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::with_capacity(1, child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(!first.is_empty());
+    let output = child.wait_with_output().unwrap();
+    (output.status, text(&output.stderr))
+}
+
+#[test]
+fn the_demo_does_not_mind_a_reader_who_leaves_after_the_first_line() {
+    let (status, said) = heard_to_the_first_line(&["demo"]);
+    assert!(status.success() && said.is_empty(), "{status}: {said}");
+}
+
+#[test]
+fn neither_do_the_definitions() {
+    let (status, said) = heard_to_the_first_line(&["crds"]);
+    assert!(status.success() && said.is_empty(), "{status}: {said}");
 }
 
 #[test]
