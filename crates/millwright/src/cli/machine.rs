@@ -35,11 +35,11 @@ impl MachineFlags {
 #[command(next_help_heading = NEW)]
 #[allow(clippy::struct_field_names, reason = "the flags are named after the fields")]
 pub(crate) struct DriverFlags {
-    /// Serve every class with the driver of this provider, as a provider's own binary does. Without it, the driver is chosen by
-    /// each class's `provider`.
+    /// Whose driver serves every class, as a provider's own binary does. Built in is `virtual`: a cloud that lives and dies with this
+    /// process. Any other needs --driver-endpoint.
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Without it, a virtual cloud lives and dies with this process.
+    /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Needed unless --provider names a cloud that is built in.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) driver_endpoint: Option<Endpoint>,
     /// The authority that issued the driver's certificate, for tcp+mtls.

@@ -168,6 +168,8 @@ fn the_machine_controller_that_gardener_starts_is_understood(
         "--port=10259",
         target,
         "--v=3",
+        // A provider's binary has its cloud built in; to ours somebody has to say where it is (docs/migration.md).
+        "--driver-endpoint=unix:/run/driver/driver.sock",
     ])
     .unwrap();
     assert_eq!(asked.complaints, [""; 0]);
@@ -348,16 +350,28 @@ fn all_that_is_wrong_is_told_at_once_by_flag_and_remedy() {
 #[case("--manager-port=10259", "must differ")]
 #[case("--driver-calls-per-credential=0", "above zero")]
 fn a_value_out_of_range_is_one_complaint(#[case] flag: &str, #[case] words: &str) {
-    let complaints = line(&["millwright", "run", flag]).unwrap().complaints;
+    let complaints = line(&["millwright", "run", "--provider=virtual", flag]).unwrap().complaints;
     assert_eq!(complaints.len(), 1, "{complaints:?}");
     assert!(complaints[0].contains(words), "{complaints:?}");
 }
 
 #[test]
 fn an_election_that_is_off_has_no_rules() {
-    let flags =
-        ["run", "--leader-elect=false", "--leader-elect-resource-lock=endpoints", "--leader-elect-lease-duration=0"];
-    assert_eq!(line(&[&["millwright"], &flags[..]].concat()).unwrap().complaints, [""; 0]);
+    let flags = ["--leader-elect=false", "--leader-elect-resource-lock=endpoints", "--leader-elect-lease-duration=0"];
+    assert_eq!(line(&[&["millwright", "run", "--provider=virtual"], &flags[..]].concat()).unwrap().complaints, [""; 0]);
+}
+
+#[rstest]
+#[case("run", &[], 1)]
+#[case("machine-controller", &[], 1)]
+#[case("machine-controller", &["--provider=virtual"], 0)]
+#[case("run", &["--driver-endpoint=unix:/run/driver.sock"], 0)]
+#[case("run", &["--driver-endpoint=unix:/run/driver.sock", "--provider=aws"], 0)]
+#[case("manager", &[], 0)]
+fn whoever_makes_machines_is_told_where(#[case] command: &str, #[case] flags: &[&str], #[case] wrong: usize) {
+    let complaints = line(&[&["millwright", command], flags].concat()).unwrap().complaints;
+    assert_eq!(complaints.len(), wrong, "{complaints:?}");
+    assert!(complaints.iter().all(|said| said.contains("--driver-endpoint") && said.contains("--provider=virtual")));
 }
 
 /// The words behind each `args:` of a manifest, in the plain form in which ours are written.
@@ -385,7 +399,12 @@ fn the_manifests_that_we_ship_are_understood(#[case] manifest: &str, #[case] com
     let containers = containers(manifest);
     assert!(containers.iter().any(|words| words.first().is_some_and(|word| word == command)), "{containers:?}");
     for words in containers {
-        let asked = line(&[&["millwright"], &words.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
-        assert_eq!(asked.unwrap().complaints, [""; 0]);
+        let mut words: Vec<&str> = ["millwright"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        if command != "manager" {
+            // As a component of deploy/ adds it: without one, the manifests alone have no cloud.
+            assert_eq!(line(&words).unwrap().complaints.len(), 1, "{words:?}");
+            words.push("--driver-endpoint=unix:/run/driver/driver.sock");
+        }
+        assert_eq!(line(&words).unwrap().complaints, [""; 0]);
     }
 }

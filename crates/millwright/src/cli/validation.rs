@@ -116,6 +116,11 @@ fn check_driver(driver: &DriverFlags, found: &mut Vec<String>) {
             "--provider={provider} needs --driver-endpoint: built in is only {}",
             virtual_cloud::PROVIDER
         )),
+        // A cloud that nobody asked for would make machines of a cluster that somebody needs vanish with this process.
+        (None, None) => found.push(format!(
+            "--driver-endpoint or --provider is missing: say where the driver of your cloud listens, or ask for the virtual cloud with --provider={}",
+            virtual_cloud::PROVIDER
+        )),
         _ => {}
     }
 }

@@ -1,12 +1,12 @@
 //! Which cloud the machines are made in.
 //!
 //! With `--driver-endpoint` it is at the other end of a connection, outlives this process and is shared with other replicas.
-//! Without, it is the virtual one in this process, which forgets everything when the process ends: good for a first look.
+//! With `--provider=virtual` it is in this process and forgets everything when the process ends: good for a first look. One of the
+//! two must be said.
 
 use std::sync::Arc;
 
 use controllers::Drivers;
-use driver::Driver;
 use remote_driver::{Caller, RemoteDriver};
 use runtime::client::Waited;
 use runtime::{Clock, Random, Tasks};
@@ -27,7 +27,8 @@ pub(super) async fn at_hand(
 ) -> anyhow::Result<Option<Drivers>> {
     let Some(endpoint) = &options.driver_endpoint else {
         let cloud = in_this_process(&setting.tasks, kubelets, clock, random);
-        return Ok(Some(built_in(options.provider.as_deref(), Arc::new(cloud))));
+        // That no other is built in was found out with the flags.
+        return Ok(Some(Drivers::only(Arc::new(cloud))));
     };
     let caller = Caller {
         name: concat!("millwright/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -42,15 +43,6 @@ pub(super) async fn at_hand(
     Ok((reached == Waited::Ready).then(|| Drivers::only(Arc::new(driver))))
 }
 
-/// The driver that is built in: for classes of its provider, or for all once `--provider` has named it. That there is none of another name was
-/// found out with the flags.
-fn built_in(provider: Option<&str>, cloud: Arc<dyn Driver>) -> Drivers {
-    match provider {
-        Some(_) => Drivers::only(cloud),
-        None => Drivers::new().with(virtual_cloud::PROVIDER, cloud),
-    }
-}
-
 /// The cloud in this process, with its kubelets if there is a cluster to join.
 fn in_this_process(tasks: &Tasks, kubelets: Option<kube::Client>, clock: &Clock, random: &Random) -> VirtualCloud {
     let now = clock.clone();
@@ -60,22 +52,4 @@ fn in_this_process(tasks: &Tasks, kubelets: Option<kube::Client>, clock: &Clock,
         tasks.spawn("kubelets", async move { cloud.run_nodes(client, stopping).await });
     }
     cloud
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use api::MachineClass;
-
-    #[test]
-    fn a_named_provider_serves_every_class_and_without_a_name_the_class_chooses() {
-        let clock = Clock::system();
-        let cloud = Arc::new(VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), 1));
-        let class = |provider: &str| MachineClass { provider: provider.to_owned(), ..MachineClass::default() };
-        let chosen = built_in(None, cloud.clone());
-        assert!(chosen.of(&class(virtual_cloud::PROVIDER)).is_ok());
-        let refused = chosen.of(&class("aws")).err().unwrap().to_string();
-        assert!(refused.contains("aws") && refused.contains(virtual_cloud::PROVIDER), "{refused}");
-        assert!(built_in(Some(virtual_cloud::PROVIDER), cloud).of(&class("aws")).is_ok());
-    }
 }

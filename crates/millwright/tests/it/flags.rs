@@ -72,6 +72,7 @@ fn a_flag_without_effect_says_so_once_and_verbosity_two_lists_them_all() {
     ] {
         assert!(verbose.contains(line), "{line} is missing: {verbose}");
     }
-    let controller = text(&run(&[&["machine-controller", "-v", "3"], &flags[..]].concat()).stderr);
+    let controller =
+        text(&run(&[&["machine-controller", "--provider=virtual", "-v", "3"], &flags[..]].concat()).stderr);
     assert!(controller.contains("FLAG: --port=\"10259\"") && !controller.contains("Version: "), "{controller}");
 }

@@ -161,7 +161,8 @@ fn a_port_that_is_taken_ends_the_start_with_255() {
     let running = runtime.block_on(loopback::serve(server(), loopback::Options::default())).unwrap();
     let path = folder.path().join("kubeconfig");
     running.write_kubeconfig(&path).unwrap();
-    let output = run(&["run", "--address=127.0.0.1", &port, "--target-kubeconfig", &path.to_string_lossy()]);
+    let path = path.to_string_lossy();
+    let output = run(&["run", "--provider=virtual", "--address=127.0.0.1", &port, "--target-kubeconfig", &path]);
     assert_eq!(output.status.code(), Some(255));
     let said = text(&output.stderr);
     assert!(said.contains("failed to listen") && said.contains("--port"), "{said}");

@@ -39,7 +39,8 @@ impl Program {
         let mut command = binary();
         if let Some((&"run", flags)) = arguments.split_first() {
             let ports = [format!("--port={}", free_port()), format!("--manager-port={}", free_port())];
-            command.arg("run").args(ports).args(flags); // of two the last one wins
+            // Of two the last one wins, and with an endpoint the name of the provider chooses nothing.
+            command.args(["run", "--provider=virtual"]).args(ports).args(flags);
         } else {
             command.args(arguments);
         }
@@ -79,6 +80,11 @@ impl Program {
                 return line;
             }
         }
+    }
+
+    /// What it has said so far, as far as anybody waited for it.
+    pub(crate) fn heard_so_far(&self) -> &[String] {
+        &self.said
     }
 
     /// Asks it to end, as a kubelet does, and waits until it has.

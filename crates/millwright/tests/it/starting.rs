@@ -34,7 +34,7 @@ fn start(kubeconfig: &Path) -> Program {
 
 #[test]
 fn a_kubeconfig_that_is_not_there_ends_the_start_with_its_path_and_its_flag() {
-    let said = failing(&["run", "--target-kubeconfig=/no/such/kubeconfig"]);
+    let said = failing(&["run", "--provider=virtual", "--target-kubeconfig=/no/such/kubeconfig"]);
     assert!(said.contains("/no/such/kubeconfig") && said.contains("--target-kubeconfig"), "{said}");
 }
 
@@ -42,20 +42,36 @@ fn a_kubeconfig_that_is_not_there_ends_the_start_with_its_path_and_its_flag() {
 fn a_kubeconfig_that_is_no_kubeconfig_ends_the_start() {
     let folder = TempDir::new().unwrap();
     let path = written(&folder, "clusters: [unclosed");
-    let said = failing(&["run", "--target-kubeconfig=none", "--control-kubeconfig", &path.to_string_lossy()]);
+    let said = failing(&[
+        "run",
+        "--provider=virtual",
+        "--target-kubeconfig=none",
+        "--control-kubeconfig",
+        &path.to_string_lossy(),
+    ]);
     assert!(said.contains("--control-kubeconfig") && said.contains("line 1"), "{said}");
 }
 
 #[test]
 fn without_any_cluster_the_start_says_which_flag_is_missing() {
-    let said = failing(&["run", "--target-kubeconfig=none"]);
+    let said = failing(&["run", "--provider=virtual", "--target-kubeconfig=none"]);
     assert!(said.contains("--control-kubeconfig"), "{said}");
 }
 
 #[test]
 fn outside_a_pod_the_start_says_that_it_needs_a_kubeconfig() {
-    let said = failing(&["run"]);
+    let said = failing(&["run", "--provider=virtual"]);
     assert!(said.contains("kubeconfig") || said.contains("KUBERNETES_SERVICE_HOST"), "{said}");
+}
+
+#[test]
+fn without_a_cloud_the_start_is_refused_by_the_two_flags_that_choose_one() {
+    for command in ["run", "machine-controller"] {
+        let said = failing(&[command, "--target-kubeconfig=/no/such/kubeconfig"]);
+        assert!(said.contains("--driver-endpoint") && said.contains("--provider=virtual"), "{command}: {said}");
+    }
+    let manager = failing(&["manager", "--target-kubeconfig=/no/such/kubeconfig"]);
+    assert!(manager.contains("/no/such/kubeconfig"), "the manager needs no cloud: {manager}");
 }
 
 #[test]
@@ -75,7 +91,8 @@ fn election_durations_that_make_no_sense_are_refused() {
     }
     let running = runtime.block_on(loopback::serve(server, loopback::Options::default())).unwrap();
     let path = written(&folder, &running.kubeconfig());
-    let output = run(&["run", "--target-kubeconfig", &path.to_string_lossy(), "--leader-elect-lease-duration=5s"]);
+    let path = path.to_string_lossy();
+    let output = run(&["run", "--provider=virtual", "--target-kubeconfig", &path, "--leader-elect-lease-duration=5s"]);
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("lease"), "{}", text(&output.stderr));
 }
@@ -89,6 +106,29 @@ async fn an_api_server_that_does_not_answer_is_waited_for() {
     let mut program = start(&path);
     program.says(&["waiting", &address.port().to_string()]);
     assert!(program.terminate().success(), "asked to end while waiting, it ends cleanly");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_nobody_vouches_for_is_warned_about_once() {
+    let folder = TempDir::new().unwrap();
+    let server = server();
+    for definition in api::crd::definitions() {
+        server.insert(&definition).unwrap();
+    }
+    let running = loopback::serve(server, loopback::Options::default()).await.unwrap();
+    let kubeconfig = running.kubeconfig();
+    let careless = kubeconfig.lines().map(|line| match line.split_once("certificate-authority-data:") {
+        Some((indent, _)) => format!("{indent}insecure-skip-tls-verify: true\n"),
+        None => format!("{line}\n"),
+    });
+    let path = written(&folder, &careless.collect::<String>());
+    let mut program = start(&path);
+    program.says(&["all caches are up to date"]);
+    let warnings: Vec<&String> =
+        program.heard_so_far().iter().filter(|line| line.contains("insecure-skip-tls-verify")).collect();
+    let [warning] = warnings.as_slice() else { panic!("{:#?}", program.heard_so_far()) };
+    assert!(warning.contains("kubeconfig") && warning.contains("certificate-authority"), "{warning}");
+    assert!(program.terminate().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]

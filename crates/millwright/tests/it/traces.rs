@@ -325,7 +325,8 @@ fn page(port: &str, path: &str) -> String {
 
 #[test]
 fn an_endpoint_that_makes_no_sense_ends_the_start_with_its_fix() {
-    let output = run(&["run", "--target-kubeconfig=/no/such", "--tracing-endpoint=collector:4317"]);
+    let flags = ["--provider=virtual", "--target-kubeconfig=/no/such", "--tracing-endpoint=collector:4317"];
+    let output = run(&[&["run"], &flags[..]].concat());
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("http://collector.example:4318"), "{}", text(&output.stderr));
     let output = run(&["run", "--tracing-sample-ratio=2"]);

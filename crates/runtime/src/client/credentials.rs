@@ -69,6 +69,12 @@ impl Credentials {
     pub(crate) fn new(source: &Source, settings: Settings, files: Files) -> Result<Self, ConfigProblem> {
         let address = settings.address.clone();
         let valid = Arc::new(Valid::of(settings, None)?);
+        if valid.trust == Trust::Anyone {
+            tracing::warn!(
+                of = %source,
+                "insecure-skip-tls-verify is set: whoever answers at this address is believed and shown our credentials; name the server's certificate-authority instead"
+            );
+        }
         let kept = Kept { valid, files, doubted: false, complaint: None };
         Ok(Self { source: source.clone(), address, kept: Mutex::new(kept) })
     }

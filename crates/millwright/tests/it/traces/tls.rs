@@ -101,7 +101,8 @@ fn an_authority_that_cannot_be_read_ends_the_start_and_names_the_flag_and_the_fi
         fs::write(&path, content).unwrap();
     }
     let authority = format!("--tracing-ca-file={}", path.display());
-    let output = run(&["run", "--target-kubeconfig=/no/such", "--tracing-endpoint=https://collector", &authority]);
+    let endpoint = "--tracing-endpoint=https://collector";
+    let output = run(&["run", "--provider=virtual", "--target-kubeconfig=/no/such", endpoint, &authority]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains(words) && said.contains(&path.display().to_string()), "{said}");
@@ -117,7 +118,8 @@ fn an_authority_without_a_collector_that_has_a_certificate_is_told_with_its_fix(
     let alone = run(&["run", "--tracing-ca-file=/no/such"]);
     assert_eq!(alone.status.code(), Some(2));
     assert!(text(&alone.stderr).contains("--tracing-endpoint"), "{}", text(&alone.stderr));
-    let plain = run(&["run", "--tracing-endpoint=http://collector:4318", "--tracing-ca-file=/no/such"]);
+    let plain =
+        run(&["run", "--provider=virtual", "--tracing-endpoint=http://collector:4318", "--tracing-ca-file=/no/such"]);
     assert_eq!(plain.status.code(), Some(1));
     assert!(text(&plain.stderr).contains("write https://"), "{}", text(&plain.stderr));
 }
