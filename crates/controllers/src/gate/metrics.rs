@@ -121,6 +121,7 @@ impl GateMetrics {
 
     pub(super) fn ended(&self, provider: &str, method: Method, took: Duration, failure: Option<Code>) {
         let provider = provider.to_lowercase();
+        self.begin_at_zero(&provider, method);
         match failure {
             None => {
                 self.took.with_label_values(&[provider.as_str(), method.operation()]).observe(took.as_secs_f64());
@@ -129,6 +130,15 @@ impl GateMetrics {
                 let code = code.number().to_string();
                 self.failed.with_label_values(&[provider.as_str(), method.operation(), code.as_str()]).inc();
             }
+        }
+    }
+
+    /// A counter that is first shown with what it has counted has not risen, for whoever watches; and a success that never was cannot be
+    /// compared with failures. So with the first call of its kind everything about it is shown.
+    fn begin_at_zero(&self, provider: &str, method: Method) {
+        let _ = self.took.with_label_values(&[provider, method.operation()]);
+        for code in Code::ALL.into_iter().filter(|code| *code != Code::Ok) {
+            let _ = self.failed.with_label_values(&[provider, method.operation(), &code.number().to_string()]);
         }
     }
 

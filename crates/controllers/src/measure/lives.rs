@@ -62,7 +62,8 @@ const FIGURES: [Figure; 5] = [
             "Machines that were given up because their Node did not join in time.",
             POOL,
         ),
-        |figures| figures.failed_joins,
+        // From zero, and not from the first: what is first shown as 1 has not risen.
+        |figures| Some(figures.failed_joins),
     ),
 ];
 const DRAIN: Family<2> = Family::gauge(
@@ -106,7 +107,7 @@ struct Figures {
     initialize: Option<i64>,
     join: Option<i64>,
     delete: Option<i64>,
-    failed_joins: Option<i64>,
+    failed_joins: i64,
 }
 
 impl Lives {
@@ -135,7 +136,7 @@ impl Lives {
     /// A machine was given up because its node did not come in time.
     pub(crate) fn never_joined(&self, machine: &Machine, class: &MachineClass) {
         self.note(machine, Some(class), |figures| {
-            figures.failed_joins = Some(figures.failed_joins.unwrap_or_default().saturating_add(1));
+            figures.failed_joins = figures.failed_joins.saturating_add(1);
         });
     }
 

@@ -7,6 +7,7 @@
 //! | file | idea |
 //! | --- | --- |
 //! | `machines`, `sets`, `deployments` | each kind as it is |
+//! | `invalid` | objects that are refused |
 //! | `lives` | how long the steps of machines' lives take |
 //! | `replacements` | machines that were replaced because they fell ill |
 //! | `objects` | what all kinds have in common |
@@ -14,6 +15,7 @@
 //! A metric that cannot be registered is done without, and the log says so: nothing depends on being counted.
 
 mod deployments;
+mod invalid;
 mod lives;
 mod machines;
 mod objects;
@@ -22,7 +24,7 @@ mod sets;
 
 use std::time::Duration;
 
-use api::{Machine, MachineDeployment, MachineSet};
+use api::{Machine, MachineClass, MachineDeployment, MachineSet, validation};
 use prometheus::core::Collector;
 use runtime::cache::Cache;
 use runtime::metrics::{Metrics, Page};
@@ -33,7 +35,18 @@ pub(crate) use replacements::Replacements;
 use objects::Unread;
 
 /// Shows the Machines and how they fared, in the machine controller's registry. A pool without machines is forgotten after `keep`.
-pub(crate) fn show_machines(metrics: &Metrics, all: &Cache<Machine>, lives: &Lives, keep: Duration) {
+pub(crate) fn show_machines(
+    metrics: &Metrics,
+    all: &Cache<Machine>,
+    classes: &Cache<MachineClass>,
+    lives: &Lives,
+    keep: Duration,
+) {
+    let invalid = [
+        ("machines", invalid::tally(all, validation::machine)),
+        ("machineclasses", invalid::tally(classes, validation::machine_class)),
+    ];
+    exhibited(metrics, move |page| invalid::show(page, &invalid));
     let unread = Unread::of(Unread::family(metrics, "machine-controller-manager-provider").as_ref(), "Machine-count");
     let (all, lives) = (all.clone(), lives.clone());
     exhibited(metrics, move |page| {
@@ -48,6 +61,11 @@ pub(crate) fn show_fleet(metrics: &Metrics, sets: &Cache<MachineSet>, deployment
     let unread = Unread::family(metrics, "machine-controller-manager");
     let (unread_sets, unread_deployments) =
         (Unread::of(unread.as_ref(), "Machineset-count"), Unread::of(unread.as_ref(), "Machinedeployment-count"));
+    let invalid = [
+        ("machinesets", invalid::tally(sets, validation::machine_set)),
+        ("machinedeployments", invalid::tally(deployments, validation::machine_deployment)),
+    ];
+    exhibited(metrics, move |page| invalid::show(page, &invalid));
     let (sets, deployments) = (sets.clone(), deployments.clone());
     exhibited(metrics, move |page| sets::show(page, &sets, &unread_sets));
     exhibited(metrics, move |page| deployments::show(page, &deployments, &unread_deployments));

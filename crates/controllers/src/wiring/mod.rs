@@ -99,7 +99,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let policy = Arc::new(parts.policy.clone());
     let lives = Lives::new(&parts.clock);
     if runs_machines {
-        measure::show_machines(&half.metrics, &machines, &lives, policy.measurements_kept);
+        measure::show_machines(&half.metrics, &machines, &classes, &lives, policy.measurements_kept);
     }
     let seen = Seen { machines: &machines, classes: &classes, credentials: &credentials, sight: &safety.sight };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);

@@ -175,6 +175,24 @@ async fn the_gate_shows_its_numbers_by_the_name_of_the_secret() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_a_cloud_has_never_done_yet_is_shown_as_zero_and_not_as_nothing() {
+    let world = World::new(28);
+    world.cloud.inject(Script::always(Fault::Fail(Code::InvalidArgument)).on(Method::Create));
+    let process = world.start();
+    world.create("m-1").await;
+    world.until("the create was refused", |w| code(w, "m-1") == "InvalidArgument").await;
+    let shown = process.metrics.encode().unwrap();
+    for line in [
+        "mcm_cloud_api_driver_request_duration_seconds_count{operation=\"create_machine\",provider=\"virtual\"} 0",
+        "mcm_cloud_api_driver_requests_failed_total{error_code=\"14\",operation=\"create_machine\",provider=\"virtual\"} 0",
+    ] {
+        assert!(shown.lines().any(|l| l == line), "{line} is missing from\n{shown}");
+    }
+    assert!(!shown.contains("error_code=\"0\""), "success is no failure");
+    assert!(!shown.contains("operation=\"delete_machine\""), "nobody asked for a deletion");
+}
+
 /// A driver whose every error quotes all it was given.
 struct Chatterbox(virtual_cloud::VirtualCloud);
 

@@ -212,6 +212,11 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
     let name = machines(&world, "pool")[0].name().to_owned();
     assert_eq!(at(&machines_half, "mcm_machine_current_status_phase", &[("name", &name)]), Some(1.0));
     assert_eq!(at(&machines_half, "mcm_machine_info", &[("name", &name), ("node_name", &name)]), Some(1.0));
+    assert_eq!(
+        at(&machines_half, "mcm_machine_num_failed_join", &[("machine_deployment", "pool")]),
+        Some(0.0),
+        "from zero"
+    );
     assert_eq!(at(&machines_half, "millwright_machines", &[("phase", "Running")]), Some(3.0));
     assert_eq!(at(&machines_half, "millwright_machines", &[("phase", "Available")]), Some(0.0));
     assert_eq!(
@@ -348,4 +353,27 @@ async fn no_object_however_odd_breaks_a_scrape() {
         "\"5\" is no number of machines"
     );
     assert_eq!(machines_half["mcm_machine_current_status_phase"].at(&[("name", "odd")]), Some(0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_objects_are_counted_by_kind_until_they_are_mended_or_go() {
+    let world = world(9);
+    let halves = world.start_halves();
+    let short = json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass",
+        "metadata": { "name": "short", "namespace": NAMESPACE }, "provider": "virtual", "providerSpec": {},
+        "nodeTemplate": { "capacity": {}, "instanceType": "t", "region": "r", "zone": "z" },
+    });
+    world.server.insert(&short).unwrap();
+    deploy(&world, "pool", 1, json!({ "strategy": { "type": "Sometimes" } })).await;
+    let count = |metrics: &runtime::Metrics, kind: &str| {
+        read(&metrics.encode().unwrap())["millwright_invalid_objects"].at(&[("kind", kind)])
+    };
+    world.until("both are seen", |_| count(&halves.manager, "machinedeployments") == Some(1.0)).await;
+    assert_eq!(count(&halves.manager, "machinesets"), Some(0.0));
+    assert_eq!(count(&halves.machines, "machineclasses"), Some(1.0));
+    assert_eq!(count(&halves.machines, "machines"), Some(0.0));
+    let mended = json!({ "spec": { "strategy": { "type": "Recreate" } } });
+    deployments(&world).patch("pool", &PatchParams::default(), &Patch::Merge(&mended)).await.unwrap();
+    world.until("it is mended", |_| count(&halves.manager, "machinedeployments") == Some(0.0)).await;
 }
