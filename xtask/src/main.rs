@@ -1,5 +1,6 @@
 //! Chores of the repository: `cargo xtask <chore>`. Each one is a file; none of them is needed to build or run Millwright.
 
+mod alerts;
 mod behaviours;
 mod bench;
 mod conformance;
@@ -35,6 +36,8 @@ enum Chore {
     Purity,
     /// Check that docs/behaviours accounts for every rule, and that every test it names runs.
     Behaviours,
+    /// Check that each alert of deploy/alerts fires when it must and is silent when it must be.
+    Alerts,
     /// Write the CustomResourceDefinitions to deploy/crds.
     Crds {
         /// Only compare; fail when a file is out of date.
@@ -82,6 +85,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
     match chore {
         Chore::Purity => purity::check(),
         Chore::Behaviours => behaviours::check(),
+        Chore::Alerts => alerts::check(),
         Chore::Crds { check } => crds::write(if check { crds::Mode::Check } else { crds::Mode::Write }),
         Chore::Types => types::write(),
         Chore::Bench { subject } => bench::run(subject),

@@ -3,18 +3,19 @@
 //! There is no kubelet on this machine, so the containers are started here ([`pods`]) with the arguments and the service account of their
 //! Deployment; kube-controller-manager makes no pods of them meanwhile.
 
-#[cfg(test)]
-mod alerts;
 mod cell;
 mod collector;
 mod corpus;
 mod flows;
 mod image;
 mod keepsakes;
+#[cfg(test)]
+mod manifests;
 mod names;
 mod pods;
 mod pool;
 mod template;
+mod tokens;
 mod traces;
 
 use std::time::Duration;
@@ -32,6 +33,7 @@ pub(crate) use cell::Cell;
 use corpus::Mode;
 pub(crate) use image::run as run_image;
 use pool::Form;
+use template::PodTemplate;
 use web::Proxy;
 
 const NAMESPACE: &str = "millwright-system";
@@ -81,6 +83,9 @@ async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) ->
     let proxy = Proxy::start(plane, &binaries.path(Program::Kubectl)).await?;
     report.case("everything in deploy/ is taken by the API server", async { apply_all(plane) }).await;
     report.case("the policies ask for nothing that their kinds do not have", well_typed(plane)).await;
+    report.case("a driver of somebody else's is shown no token of ours", async { no_token_for_drivers(plane) }).await;
+    let limited = tokens::agree(plane, &proxy);
+    report.case("in kube-system our accounts can make and delete bootstrap tokens only", limited).await;
     let warned = agree(plane, &proxy, Mode::Warn);
     report.case("in warn mode, the policies say of each object what the controllers say", warned).await;
     report.case("an unusable object is stored in warn mode", keepsakes::store(&proxy)).await;
@@ -127,6 +132,27 @@ fn apply(plane: &ControlPlane, folder: &str) -> anyhow::Result<()> {
     kubectl(plane, &["apply", "--server-side", "--force-conflicts", "--kustomize", &folder]).map(drop)
 }
 
+/// What kustomize makes of a driver as a side-car: only our own container mounts the account, and no kubelet adds it by itself.
+fn no_token_for_drivers(plane: &ControlPlane) -> anyhow::Result<()> {
+    let folder = root().join("deploy/examples/separate-target").display().to_string();
+    let made = kubectl(plane, &["create", "--dry-run=client", "--output=json", "--kustomize", &folder])?;
+    let mut drivers = 0;
+    for object in serde_json::Deserializer::from_str(&made).into_iter::<Value>() {
+        let object = object.context("kubectl printed something that is not JSON")?;
+        let objects = object.get("items").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![object.clone()]);
+        for deployment in objects.iter().filter(|object| object.get("kind") == Some(&Value::from("Deployment"))) {
+            let automount = deployment.pointer("/spec/template/spec/automountServiceAccountToken");
+            ensure!(automount == Some(&Value::Bool(false)), "a kubelet would show every container the account");
+            for container in PodTemplate::of(deployment)?.containers {
+                drivers += usize::from(container.name == "driver");
+                ensure!(container.sees_account() == (container.name == "millwright"), "{container:?}");
+            }
+        }
+    }
+    ensure!(drivers == 1, "{drivers} drivers are not the one of the example");
+    Ok(())
+}
+
 /// The API server's own check of the expressions against the definitions.
 async fn well_typed(plane: &ControlPlane) -> anyhow::Result<()> {
     let question = ["get", "validatingadmissionpolicies", "--output=json"];
@@ -134,7 +160,7 @@ async fn well_typed(plane: &ControlPlane) -> anyhow::Result<()> {
         let seen = policy.pointer("/status/observedGeneration");
         seen.is_some() && seen == policy.pointer("/metadata/generation")
     };
-    until(plane, "the policies are checked", &question, |all| all.len() == 4 && all.iter().all(checked)).await?;
+    until(plane, "the policies are checked", &question, |all| all.len() == 5 && all.iter().all(checked)).await?;
     let policies = list(plane, &question)?;
     let warnings = policies.iter().filter_map(|policy| policy.pointer("/status/typeChecking/expressionWarnings"));
     let warnings: Vec<_> = warnings.collect();

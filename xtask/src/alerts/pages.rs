@@ -62,7 +62,8 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
     let mut named = BTreeSet::new();
     for rule in rules() {
         let name = rule["alert"].as_str().unwrap();
-        assert_eq!(rule["annotations"]["runbook"], format!("docs/runbooks/{name}.md"));
+        let url = rule["annotations"]["runbook_url"].as_str().unwrap_or_default();
+        assert_eq!(url, format!("https://millwright.invalid/docs/runbooks/{name}.md"));
         assert!(["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{name}");
         assert!(named.insert(name.to_owned()), "{name} is there twice");
     }
@@ -79,6 +80,33 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
         let text = fs::read_to_string(folder.join(format!("{page}.md"))).unwrap();
         assert!(text.starts_with(&format!("# {page}: ")) && text.contains("**What it means.**"), "{page}");
     }
+}
+
+#[test]
+fn every_alert_is_tried_where_it_must_fire_and_where_it_must_be_silent() {
+    let text = fs::read_to_string(root().join("deploy/alerts/tests.yaml")).unwrap();
+    let tests: Value = serde_saphyr::from_str(&text).unwrap();
+    let tests = tests["tests"].as_array().unwrap();
+    let tries: Vec<&Value> = tests.iter().flat_map(|test| test["alert_rule_test"].as_array().unwrap()).collect();
+    for rule in rules() {
+        let name = rule["alert"].as_str().unwrap();
+        let of_it: Vec<usize> = tries
+            .iter()
+            .filter(|one| one["alertname"] == *name)
+            .map(|one| one["exp_alerts"].as_array().unwrap().len())
+            .collect();
+        assert!(of_it.contains(&0), "nothing says when {name} is silent");
+        assert!(of_it.iter().any(|&fired| fired > 0), "nothing says when {name} fires");
+    }
+}
+
+#[test]
+fn rules_are_handed_over_plain_with_their_summaries() {
+    let text = fs::read_to_string(root().join("deploy/alerts/rules.yaml")).unwrap();
+    let plain = super::plain(&text).unwrap();
+    let first = &plain["groups"][0]["rules"][0];
+    assert_eq!(first["alert"], "MillwrightDown");
+    assert_eq!(first["annotations"], serde_json::json!({ "summary": "No {{ $labels.job }} is running." }));
 }
 
 #[test]
