@@ -53,6 +53,12 @@ impl Proxy {
         ask(self.port, "PATCH", path, &[kind], Some(object)).await
     }
 
+    /// Changes something as somebody else would.
+    pub(crate) async fn send_as(&self, user: &str, method: &str, path: &str, object: &Value) -> anyhow::Result<Answer> {
+        let headers = [("Content-Type", "application/json"), ("Impersonate-User", user)];
+        ask(self.port, method, path, &headers, Some(object)).await
+    }
+
     /// Asks as a service account would.
     pub(crate) async fn get_as(&self, user: &str, path: &str) -> anyhow::Result<Answer> {
         ask(self.port, "GET", path, &[("Impersonate-User", user)], None).await

@@ -106,10 +106,12 @@ fn build(home: &Path) -> anyhow::Result<PathBuf> {
     };
     let (recipe, context) = (home.join("Dockerfile").display().to_string(), home.join("context").display().to_string());
     let format = ["--format", "oci"];
-    let build = ["build", "--isolation", "chroot", "--file", &recipe, "--tag", "localhost/millwright:latest", &context];
+    let name = concat!("millwright:v", env!("CARGO_PKG_VERSION"));
+    let tag = format!("localhost/{name}");
+    let build = ["build", "--isolation", "chroot", "--file", &recipe, "--tag", &tag, &context];
     buildah(&[&build[..1], &format[..], &build[1..]].concat())?;
-    let destination = format!("oci-archive:{}:millwright:latest", archive.display());
-    buildah(&["push", "localhost/millwright:latest", &destination])?;
+    let destination = format!("oci-archive:{}:{name}", archive.display());
+    buildah(&["push", &tag, &destination])?;
     Ok(archive)
 }
 

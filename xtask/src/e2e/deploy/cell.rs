@@ -9,9 +9,6 @@ use anyhow::{Context, ensure};
 
 use super::template::{Container, Place};
 
-/// Where the account of a pod is found.
-const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-
 /// What a kubelet does between making a container and starting it. The mount points are there: the root cannot be written to any more.
 const SCRIPT: &str = r#"
 root=$1 user=$2 variables=$3; shift 3
@@ -65,8 +62,6 @@ impl Cell {
             mounts.push((file, path.to_owned(), "ro"));
             self.mount_point(path, Kind::File)?;
         }
-        mounts.push((place.folder.join("account"), ACCOUNT.to_owned(), "ro"));
-        self.mount_point(ACCOUNT, Kind::Folder)?;
         for (path, volume) in &container.mounts {
             let folder = place.folder.join(volume);
             let (user, group) = self.ids()?;

@@ -88,7 +88,7 @@ fn read_case(plural: &'static str, base: &Value, case: &Value) -> anyhow::Result
 }
 
 /// A JSON merge patch.
-fn merge(into: &mut Value, change: &Value) {
+pub(super) fn merge(into: &mut Value, change: &Value) {
     let Value::Object(change) = change else {
         *into = change.clone();
         return;

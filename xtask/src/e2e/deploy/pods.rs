@@ -51,7 +51,6 @@ impl PodTemplate {
         }
         let place = Place { folder, kubeconfig, ports };
         self.mount(cluster, &place)?;
-        introduce(cluster, &self.namespace, &place.folder)?;
         // A side-car first: who needs it waits for it, but why make them wait.
         let mut processes = Vec::new();
         for container in self.containers.iter().rev() {
@@ -60,20 +59,24 @@ impl PodTemplate {
         Ok(Pod { name: self.name.clone(), processes })
     }
 
-    /// Makes the volumes, with the files of Secrets and ConfigMaps in them.
+    /// Makes the volumes, with their files in them.
     fn mount(&self, cluster: &ControlPlane, place: &Place) -> anyhow::Result<()> {
         for container in &self.containers {
             for volume in container.mounts.values() {
                 fs::create_dir_all(place.folder.join(volume))?;
                 for file in self.files.iter().filter(|file| file.volume == *volume) {
-                    let (kind, decode) = match file.source {
-                        Source::Secret => ("secret", " | base64decode"),
-                        Source::ConfigMap => ("configmap", ""),
+                    let of_object = |kind, object, key, decode| {
+                        let template = format!("--template={{{{index .data {key:?}{decode}}}}}");
+                        kubectl(cluster, &["get", kind, object, "--namespace", &self.namespace, &template])
                     };
-                    let template = format!("--template={{{{index .data {:?}{decode}}}}}", file.key);
-                    let question = ["get", kind, &file.object, "--namespace", &self.namespace, &template];
+                    let content = match &file.source {
+                        Source::Secret { object, key } => of_object("secret", object, key, " | base64decode")?,
+                        Source::ConfigMap { object, key } => of_object("configmap", object, key, "")?,
+                        Source::AccountToken => fs::read_to_string(place.folder.join("token"))?,
+                        Source::Namespace => self.namespace.clone(),
+                    };
                     // What lies elsewhere here is called so in files, too.
-                    let content = container.translated(&kubectl(cluster, &question)?, place);
+                    let content = container.translated(&content, place);
                     fs::write(place.folder.join(volume).join(&file.file), content)?;
                 }
             }
@@ -89,17 +92,6 @@ fn log_in(cluster: &ControlPlane, account: &str, namespace: &str, folder: &Path)
     let path = folder.join("kubeconfig");
     fs::write(&path, kubeconfig(cluster, &json!({ "tokenFile": token }))?.to_string())?;
     Ok(path)
-}
-
-/// The mount in which a pod finds who it is. The token is in it already.
-fn introduce(cluster: &ControlPlane, namespace: &str, folder: &Path) -> anyhow::Result<()> {
-    let account = folder.join("account");
-    fs::create_dir_all(&account)?;
-    fs::copy(folder.join("token"), account.join("token"))?;
-    fs::write(account.join("namespace"), namespace)?;
-    let template = "--template={{index .data \"ca.crt\"}}";
-    let authority = kubectl(cluster, &["get", "configmap", "kube-root-ca.crt", "--namespace", namespace, template])?;
-    fs::write(account.join("ca.crt"), authority).context("failed to write an authority down")
 }
 
 /// A kubeconfig for this cluster.

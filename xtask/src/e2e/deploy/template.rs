@@ -19,22 +19,29 @@ pub(super) struct PodTemplate {
     pub(super) files: Vec<MountedFile>,
 }
 
-/// A key of an object that a pod sees as a file.
-#[derive(Debug)]
+/// A file that a pod sees.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct MountedFile {
     pub(super) volume: String,
     pub(super) source: Source,
-    pub(super) object: String,
-    pub(super) key: String,
     pub(super) file: String,
 }
 
-/// What kind of object a file comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    Secret,
-    ConfigMap,
+    /// A key of a Secret.
+    Secret { object: String, key: String },
+    /// A key of a ConfigMap.
+    ConfigMap { object: String, key: String },
+    /// A token of the pod's account.
+    AccountToken,
+    /// The name of the pod's namespace.
+    Namespace,
 }
+
+/// Where a pod finds who it is, if a container is shown it.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// One container.
 #[derive(Debug)]
@@ -83,24 +90,44 @@ impl PodTemplate {
         let containers = containers.map(|one| Container::of(one, &namespace)).collect();
         let mut files = Vec::new();
         for volume in list(deployment, "/spec/template/spec/volumes") {
-            for projected in list(volume, "/projected/sources") {
-                for (field, source) in [("secret", Source::Secret), ("configMap", Source::ConfigMap)] {
-                    let Some(object) = projected.get(field) else { continue };
-                    files.extend(list(object, "/items").map(|item| MountedFile {
-                        volume: text(volume, "name"),
-                        source,
-                        object: text(object, "name"),
-                        key: text(item, "key"),
-                        file: text(item, "path"),
-                    }));
-                }
+            for (source, file) in list(volume, "/projected/sources").flat_map(projected) {
+                files.push(MountedFile { volume: text(volume, "name"), source, file });
             }
         }
         Ok(Self { account: required("/spec/template/spec/serviceAccountName")?, name, namespace, containers, files })
     }
 }
 
+/// The files of one source of a projected volume, by their names.
+fn projected(source: &Value) -> Vec<(Source, String)> {
+    let items = |path: &str| -> Vec<(String, String)> {
+        list(source, path).map(|item| (text(item, "key"), text(item, "path"))).collect()
+    };
+    let name = |field: &str| source.get(field).map(|object| text(object, "name")).unwrap_or_default();
+    let mut files = Vec::new();
+    for (key, file) in items("/secret/items") {
+        files.push((Source::Secret { object: name("secret"), key }, file));
+    }
+    for (key, file) in items("/configMap/items") {
+        files.push((Source::ConfigMap { object: name("configMap"), key }, file));
+    }
+    if let Some(token) = source.get("serviceAccountToken") {
+        files.push((Source::AccountToken, text(token, "path")));
+    }
+    for item in list(source, "/downwardAPI/items") {
+        if item.pointer("/fieldRef/fieldPath").and_then(Value::as_str) == Some("metadata.namespace") {
+            files.push((Source::Namespace, text(item, "path")));
+        }
+    }
+    files
+}
+
 impl Container {
+    /// Whether it is shown the account of its pod.
+    pub(super) fn sees_account(&self) -> bool {
+        self.mounts.contains_key(ACCOUNT)
+    }
+
     fn of(container: &Value, namespace: &str) -> Self {
         let mut variables = BTreeMap::new();
         for variable in list(container, "/env") {
@@ -145,7 +172,8 @@ impl Container {
 
     /// The command line that means on this machine what the container's means in its pod.
     pub(super) fn command_line(&self, place: &Place) -> Vec<String> {
-        let own_cluster = place.kubeconfig.display().to_string();
+        // Whoever is not shown the account has nothing to log in with.
+        let own_cluster = if self.sees_account() { place.kubeconfig.display().to_string() } else { "none".to_owned() };
         let meant = |argument: &String| {
             let argument = self.translated(argument, place);
             match argument.split_once('=') {
@@ -194,7 +222,7 @@ mod tests {
                          "--driver-endpoint=unix:/run/driver/driver.sock", "--v=3"],
                 "env": [{ "name": "POD_NAMESPACE", "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } }],
                 "ports": [{ "name": "metrics", "containerPort": 10259 }],
-                "volumeMounts": [{ "name": "driver", "mountPath": "/run/driver" }],
+                "volumeMounts": [{ "name": "driver", "mountPath": "/run/driver" }, { "name": "account", "mountPath": ACCOUNT }],
             }] } } },
         });
         let template = PodTemplate::of(&deployment).unwrap();
@@ -212,5 +240,31 @@ mod tests {
                 "--address=127.0.0.1",
             ]
         );
+    }
+
+    #[test]
+    fn a_container_that_is_not_shown_the_account_is_logged_in_nowhere() {
+        let deployment = json!({
+            "metadata": { "name": "d", "namespace": "n" },
+            "spec": { "template": { "spec": {
+                "serviceAccountName": "s",
+                "containers": [{ "name": "driver", "args": ["virtual-cloud"] }],
+                "volumes": [{ "name": "account", "projected": { "sources": [
+                    { "serviceAccountToken": { "path": "token" } },
+                    { "configMap": { "name": "kube-root-ca.crt", "items": [{ "key": "ca.crt", "path": "ca.crt" }] } },
+                    { "downwardAPI": { "items": [
+                        { "path": "namespace", "fieldRef": { "fieldPath": "metadata.namespace" } },
+                    ] } },
+                ] } }],
+            } } },
+        });
+        let template = PodTemplate::of(&deployment).unwrap();
+        let place = Place { folder: "/tmp/d".into(), kubeconfig: "/tmp/d/k".into(), ports: BTreeMap::new() };
+        assert_eq!(template.containers[0].command_line(&place), ["virtual-cloud", "--kubeconfig=none"]);
+        let of_account =
+            |source, file: &str| MountedFile { volume: "account".to_owned(), source, file: file.to_owned() };
+        let authority = Source::ConfigMap { object: "kube-root-ca.crt".to_owned(), key: "ca.crt".to_owned() };
+        let files = [(Source::AccountToken, "token"), (authority, "ca.crt"), (Source::Namespace, "namespace")];
+        assert_eq!(template.files, files.map(|(source, file)| of_account(source, file)));
     }
 }

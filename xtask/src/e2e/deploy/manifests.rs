@@ -1,0 +1,51 @@
+//! What every manifest must keep to, found without a cluster.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::workspace::root;
+
+fn files(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, into);
+        } else {
+            into.push(path);
+        }
+    }
+}
+
+#[test]
+fn images_are_named_by_version_and_ours_by_the_version_of_this_program() {
+    let mut all = vec![root().join("docs/operations.md")];
+    files(&root().join("deploy"), &mut all);
+    let mut ours = 0;
+    for path in all {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(":latest") && !text.contains("newTag: latest"), "{}", path.display());
+        let tags = text.split("millwright:v").skip(1).map(|rest| {
+            let end = rest.find(|letter: char| !(letter.is_ascii_digit() || letter == '.')).unwrap_or(rest.len());
+            rest[..end].trim_end_matches('.')
+        });
+        for tag in tags {
+            ours += 1;
+            assert_eq!(tag, env!("CARGO_PKG_VERSION"), "{}", path.display());
+        }
+    }
+    assert!(ours >= 5, "{ours} are too few to be all");
+}
+
+#[test]
+fn no_kubelet_shows_the_account_to_whoever_else_is_in_our_pods() {
+    for manifest in
+        ["one-process/deployment.yaml", "two-processes/machine-controller.yaml", "two-processes/manager.yaml"]
+    {
+        let text = fs::read_to_string(root().join("deploy").join(manifest)).unwrap();
+        assert!(text.contains("\n      automountServiceAccountToken: false\n"), "{manifest}");
+        assert_eq!(text.matches("serviceAccountToken: {").count(), 1, "{manifest}");
+        assert_eq!(text.matches("mountPath: /var/run/secrets/kubernetes.io/serviceaccount").count(), 1, "{manifest}");
+    }
+    let driver = fs::read_to_string(root().join("deploy/driver/kustomization.yaml")).unwrap();
+    assert!(!driver.contains("serviceaccount"), "a driver is shown nobody's account");
+}
