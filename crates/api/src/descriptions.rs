@@ -100,26 +100,6 @@ pub mod deletion {
         Step::GetVmStatus.describe("")
     }
 
-    /// The node is known.
-    pub fn node_known() -> String {
-        Step::Drain.describe("")
-    }
-
-    /// There is no target cluster, hence no node.
-    pub fn without_target_cluster() -> String {
-        Step::DeleteVm.describe(text::NO_TARGET_CLUSTER)
-    }
-
-    /// The driver knows no VM.
-    pub fn vm_not_found() -> String {
-        Step::Drain.describe(text::VM_NOT_FOUND)
-    }
-
-    /// The VM was never initialised.
-    pub fn vm_not_initialized() -> String {
-        Step::Drain.describe(text::VM_NOT_INITIALIZED)
-    }
-
     /// The driver could not tell, for a reason that passes.
     pub fn vm_status_unavailable() -> String {
         Step::GetVmStatus.describe(text::VM_STATUS_RETRY)
@@ -128,16 +108,6 @@ pub mod deletion {
     /// The driver could not tell, for another reason.
     pub fn vm_status_failed(error: &str) -> String {
         Step::GetVmStatus.describe(&format!("{} machine code: {error}", text::VM_STATUS_ABORT))
-    }
-
-    /// The driver failed without a code.
-    pub fn vm_status_undecodable(error: &str) -> String {
-        Step::GetVmStatus.describe(&format!("{} {error}", text::VM_STATUS_ABORT))
-    }
-
-    /// It never had a node.
-    pub fn no_node_name() -> String {
-        Step::DeleteVm.describe(text::NO_NODE_NAME)
     }
 
     /// The Terminating condition could not be written.
@@ -209,11 +179,6 @@ pub mod deletion {
         Step::DeleteVm.describe(&format!("{}{error}{}", text::VM_DELETION_FAILED, text::VM_DELETION_ABORT))
     }
 
-    /// The driver failed without a code.
-    pub fn vm_deletion_undecodable(error: &str) -> String {
-        Step::DeleteVm.describe(&format!("{}{error}.", text::VM_DELETION_UNDECODABLE))
-    }
-
     /// It has no node to delete.
     pub fn no_node_label(machine: &str) -> String {
         let text = format!("Label \"node\" not present on machine {machine:?}, continuing deletion flow.");
@@ -278,16 +243,6 @@ mod tests {
     #[case(in_place::timed_out("m", TWENTY), "Machine m failed to in-place update in 20m0s minutes.")]
     #[case(in_place::drain_failed("E"), "Drain failed due to - E. Will retry in next sync. Initiate node drain")]
     #[case(deletion::started(), "Set machine status to termination. Now, getting VM Status")]
-    #[case(deletion::node_known(), "Initiate node drain")]
-    #[case(
-        deletion::without_target_cluster(),
-        "Running without target cluster, skipping node drain and volume attachment deletion. Initiate VM deletion"
-    )]
-    #[case(deletion::vm_not_found(), "VM was not found at provider. Moving forward to node drain. Initiate node drain")]
-    #[case(
-        deletion::vm_not_initialized(),
-        "VM instance was not initialized. Moving forward to node drain. Initiate node drain"
-    )]
     #[case(
         deletion::vm_status_unavailable(),
         "Error occurred with decoding machine error status while getting VM status, aborting with retry. Set machine status to termination. Now, getting VM Status"
@@ -296,11 +251,6 @@ mod tests {
         deletion::vm_status_failed("E"),
         "Error occurred with decoding machine error status while getting VM status, aborting without retry. machine code: E Set machine status to termination. Now, getting VM Status"
     )]
-    #[case(
-        deletion::vm_status_undecodable("E"),
-        "Error occurred with decoding machine error status while getting VM status, aborting without retry. E Set machine status to termination. Now, getting VM Status"
-    )]
-    #[case(deletion::no_node_name(), "Skipping drain as nodeName is not a valid one for machine. Initiate VM deletion")]
     #[case(
         deletion::node_condition_failed("E"),
         "Drain failed due to failure in update of node conditions - E. Will retry in next sync. Initiate node drain"
@@ -337,10 +287,6 @@ mod tests {
     #[case(
         deletion::vm_deletion_failed("E"),
         "VM deletion failed due to - E. Aborting operation. Initiate VM deletion"
-    )]
-    #[case(
-        deletion::vm_deletion_undecodable("E"),
-        "Error occurred while decoding machine error: E. Initiate VM deletion"
     )]
     #[case(
         deletion::no_node_label("m"),

@@ -21,10 +21,6 @@ pub const OUT_OF_RANGE: &str = "OutOfRange";
 /// Deletion without a target cluster.
 pub const NO_TARGET_CLUSTER: &str =
     "Running without target cluster, skipping node drain and volume attachment deletion.";
-/// Deletion: there is no VM.
-pub const VM_NOT_FOUND: &str = "VM was not found at provider. Moving forward to node drain.";
-/// Deletion: the VM was never initialised.
-pub const VM_NOT_INITIALIZED: &str = "VM instance was not initialized. Moving forward to node drain.";
 /// Deletion: the status call failed and is repeated.
 pub const VM_STATUS_RETRY: &str =
     "Error occurred with decoding machine error status while getting VM status, aborting with retry.";
@@ -57,5 +53,3 @@ pub const VM_DELETION_FAILED: &str = "VM deletion failed due to - ";
 pub const VM_DELETION_RETRY: &str = ". However, will re-try in the next resync.";
 /// Deletion: how it ends if it is repeated later.
 pub const VM_DELETION_ABORT: &str = ". Aborting operation.";
-/// Deletion: how the text begins if the error had no code; the error follows.
-pub const VM_DELETION_UNDECODABLE: &str = "Error occurred while decoding machine error: ";
