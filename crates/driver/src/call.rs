@@ -1,7 +1,7 @@
 //! How long a call to the cloud may take, and who may end it early.
 //!
-//! Clouds are slow on normal days: a VM that takes ten minutes is not a failure. So the default patience is the creation
-//! timeout of a machine, not the few seconds of an API request. What matters is that *some* end is always set: a call without
+//! Clouds are slow on normal days: a VM that takes ten minutes is not a failure. So the default patience is that of
+//! `--driver-call-timeout`, not the few seconds of an API request. What matters is that *some* end is always set: a call without
 //! one would hold its machine for ever, and a machine that waits for an answer plans nothing.
 
 use std::future::Future;
@@ -24,7 +24,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// What a call is given when nobody says otherwise: the creation timeout of a machine (`--machine-creation-timeout`).
+    /// What a call is given when nobody says otherwise: the default of `--driver-call-timeout`.
     pub const DEFAULT_PATIENCE: Duration = Duration::from_mins(20);
 
     /// A call whose answer is of use until `deadline`, and which ends when `canceled` is.
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_default_patience_is_the_creation_timeout() {
+    async fn a_call_may_take_twenty_minutes_unless_told_otherwise() {
         assert_eq!(Call::default().remaining(), Duration::from_mins(20));
     }
 }

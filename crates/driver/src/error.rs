@@ -136,12 +136,13 @@ fn paired(message: String) -> String {
     if open.is_empty() && stray.is_empty() {
         return message;
     }
-    let keeps_partner = |at: &usize| !open.contains(at) && !stray.contains(at);
+    // Both are in the order of the text, so one walk finds them: a hostile text of brackets must not cost the square of its length.
+    let (mut open, mut stray) = (open.into_iter().peekable(), stray.into_iter().peekable());
     message
         .char_indices()
         .map(|(at, c)| match c {
-            '[' if !keeps_partner(&at) => '(',
-            ']' if !keeps_partner(&at) => ')',
+            '[' if open.next_if_eq(&at).is_some() => '(',
+            ']' if stray.next_if_eq(&at).is_some() => ')',
             _ => c,
         })
         .collect()
@@ -171,6 +172,12 @@ mod tests {
     #[case("[[deep] half", "([deep] half")]
     fn a_bracket_without_partner_becomes_a_parenthesis(#[case] given: &str, #[case] kept: &str) {
         assert_eq!(DriverError::invalid(given).message(), kept);
+    }
+
+    #[test]
+    fn a_million_brackets_without_partners_are_no_work() {
+        let error = DriverError::invalid("[".repeat(1 << 20));
+        assert!(error.message().chars().all(|c| c == '('));
     }
 
     #[rstest]

@@ -9,6 +9,7 @@
 //! on. Each call carries a [`Call`]: until when an answer is of use, and a token that ends it early.
 
 pub mod conformance;
+pub mod text;
 
 mod answer;
 mod call;

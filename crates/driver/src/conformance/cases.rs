@@ -1,5 +1,6 @@
 //! The cases themselves: what is asked, and what the contract says to it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Code, MachineName};
@@ -7,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::probe::{Broken, Outcome, Probe, answered, ensure, refused};
 use super::{Arranged, Bench, Case, Verdict};
-use crate::{Call, DriverError, Found, Method, RetryClass};
+use crate::text::{node_name_problem, printable, provider_id_problem};
+use crate::{Call, DriverError, Found, MachineRequest, Method, RetryClass};
 
 /// The name most cases use.
 const NAME: &str = "pool-a-7d9fc-x2x5q";
@@ -42,6 +44,8 @@ pub(super) async fn run(case: Case, bench: &dyn Bench) -> Outcome {
         Case::CapabilitiesTellTheTruth => capabilities(probe).await,
         Case::AnUninitializedVmIsShown => uninitialized(probe).await,
         Case::ErrorsReadBackFromTheirText => errors_read_back(probe).await,
+        Case::ANoteIsShownAgainAndMayBeMissing => note_shown_again(probe).await,
+        Case::WhatItSaysCanBeWrittenDown => written_down(probe).await,
     }
 }
 
@@ -262,6 +266,55 @@ async fn errors_read_back(probe: &Probe<'_>) -> Outcome {
                 ensure(read.code() == error.code() && read.message() == error.message(), || {
                     format!("{}: {error} reads back as {read}", method.operation())
                 })?;
+            }
+        }
+    }
+    Ok(Verdict::Held)
+}
+
+/// What a driver notes is kept until it notes something else: an answer without a note leaves the last one as it is, and an empty one
+/// removes it. So a driver finds its note at the next call, and must do without one after a restart that lost it.
+async fn note_shown_again(probe: &Probe<'_>) -> Outcome {
+    let made = probe.create_whole(NAME).await?;
+    let mut note = made.last_known_state.clone();
+    let request = probe.stub(NAME, Some(made.provider_id.as_str()));
+    let again = probe.driver.create(&Call::default(), &showing(&request, note.as_deref())).await;
+    let again = again.map_err(|e| Broken(format!("creating again with its note {note:?} failed: {e}")))?;
+    note = again.last_known_state.clone().or(note);
+    same_vm(&made.into(), &again.into())?;
+    for attempt in ["deleting", "deleting again"] {
+        let gone = probe.driver.delete(&Call::default(), &showing(&request, note.as_deref())).await;
+        let gone = gone.map_err(|e| Broken(format!("{attempt} with its note {note:?} failed: {e}")))?;
+        note = gone.last_known_state.or(note);
+    }
+    probe.delete(&request).await?;
+    Ok(Verdict::Held)
+}
+
+/// The same question, with a note.
+fn showing(request: &MachineRequest, note: Option<&str>) -> MachineRequest {
+    let mut machine = (*request.machine).clone();
+    machine.status.last_known_state = note.unwrap_or_default().to_owned();
+    MachineRequest { machine: Arc::new(machine), ..request.clone() }
+}
+
+async fn written_down(probe: &Probe<'_>) -> Outcome {
+    let made = probe.create_whole(NAME).await?;
+    let (id, name) = (made.provider_id.as_str(), made.node_name.as_str());
+    let fits = |what: &str, text: &str| {
+        ensure(printable(text) == text, || format!("{what} is cut or escaped where it is shown: {text:.200?}"))
+    };
+    ensure(provider_id_problem(id).is_none(), || format!("the provider id {:?}: {id:.200?}", provider_id_problem(id)))?;
+    ensure(node_name_problem(name).is_none(), || format!("the node name {:?}: {name:.200?}", node_name_problem(name)))?;
+    fits("its note", made.last_known_state.as_deref().unwrap_or_default())?;
+    let mut class = probe.class();
+    class.provider = "another-provider".into();
+    let elsewhere = probe.with_class(class);
+    for method in Method::ALL {
+        for asked in [probe, &elsewhere] {
+            if let Err(error) = asked.call(method, &Call::default(), &asked.stub("no-such-machine", None)).await {
+                fits(method.operation(), error.message())?;
+                fits(method.operation(), error.last_known_state().unwrap_or_default())?;
             }
         }
     }

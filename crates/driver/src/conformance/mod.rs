@@ -15,6 +15,8 @@
 //! nobody mistakes it for passed. The suite expects a cloud that shows at once what it did: a test cloud that can lag is
 //! benched without lag.
 
+pub mod hostile;
+
 mod cases;
 mod probe;
 
@@ -119,11 +121,15 @@ pub enum Case {
     AnUninitializedVmIsShown,
     /// Errors read back from their text.
     ErrorsReadBackFromTheirText,
+    /// Every call works with the last note that the driver left, and without one.
+    ANoteIsShownAgainAndMayBeMissing,
+    /// Ids, names, notes and messages fit into an object and onto a line.
+    WhatItSaysCanBeWrittenDown,
 }
 
 impl Case {
     /// All of them, in the order in which they are run.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::AMachineLivesAndDies,
         Self::CreatingTwiceMakesOneVm,
         Self::CreatingAtOnceMakesOneVm,
@@ -141,6 +147,8 @@ impl Case {
         Self::CapabilitiesTellTheTruth,
         Self::AnUninitializedVmIsShown,
         Self::ErrorsReadBackFromTheirText,
+        Self::ANoteIsShownAgainAndMayBeMissing,
+        Self::WhatItSaysCanBeWrittenDown,
     ];
 }
 

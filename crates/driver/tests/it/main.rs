@@ -39,6 +39,9 @@ async fn a_driver_that_can_only_create_and_delete_passes_too_and_the_rest_is_nam
 #[case(Flaw::IgnoresLimits, Case::CancellationIsHonoured)]
 #[case(Flaw::BoastsOfVolumes, Case::CapabilitiesTellTheTruth)]
 #[case(Flaw::HidesUninitialized, Case::AnUninitializedVmIsShown)]
+#[case(Flaw::ChokesOnItsNote, Case::ANoteIsShownAgainAndMayBeMissing)]
+#[case(Flaw::PaintsItsErrors, Case::WhatItSaysCanBeWrittenDown)]
+#[case(Flaw::NamesNodesTooLong, Case::WhatItSaysCanBeWrittenDown)]
 #[tokio::test(start_paused = true)]
 async fn each_flaw_is_found_by_its_case(#[case] flaw: Flaw, #[case] case: Case) {
     let report = conformance::run(|| Toy::new(Capabilities::ALL, Some(flaw))).await;

@@ -31,6 +31,9 @@ pub(crate) enum Flaw {
     IgnoresLimits,
     BoastsOfVolumes,
     HidesUninitialized,
+    ChokesOnItsNote,
+    PaintsItsErrors,
+    NamesNodesTooLong,
 }
 
 #[derive(Clone)]
@@ -69,7 +72,8 @@ impl Toy {
 
     fn check(&self, class: &MachineClass) -> Result<(), DriverError> {
         if class.provider != "toy" && !self.has(Flaw::TakesAnyProvider) {
-            return Err(DriverError::invalid("not my class"));
+            let paint = if self.has(Flaw::PaintsItsErrors) { "\u{1b}[31m" } else { "" };
+            return Err(DriverError::invalid(format!("{paint}not my class")));
         }
         if !class.provider_spec.is_object() && !self.has(Flaw::TakesAnySpec) {
             return Err(DriverError::invalid("not an object"));
@@ -137,6 +141,9 @@ impl Driver for Toy {
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
         self.check(&request.class)?;
+        if self.has(Flaw::ChokesOnItsNote) && !request.machine.status.last_known_state.is_empty() {
+            return Err(DriverError::new(Code::Internal, "what is this?"));
+        }
         let racy = self.has(Flaw::DoublesInARace);
         let seen_before_the_wait = self.held(request.machine_name()).await;
         if racy {
@@ -150,8 +157,12 @@ impl Driver for Toy {
         let mut cloud = self.0.cloud.lock().await;
         let vm = cloud.vms.iter_mut().find(|vm| vm.id == id).ok_or_else(|| DriverError::not_found("lost"))?;
         vm.finished = true;
-        let Found { provider_id, node_name, addresses } = found(vm);
-        Ok(Created { provider_id, node_name, addresses, last_known_state: None })
+        let Found { provider_id, mut node_name, addresses } = found(vm);
+        if self.has(Flaw::NamesNodesTooLong) {
+            node_name = "n".repeat(64).into();
+        }
+        let last_known_state = Some(format!("made {provider_id}"));
+        Ok(Created { provider_id, node_name, addresses, last_known_state })
     }
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
