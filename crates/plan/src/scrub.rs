@@ -4,6 +4,9 @@
 //! Clouds quote requests in their errors, and requests hold credentials and user data. So before a text goes anywhere, whatever is
 //! in the Secret is taken out of it: each value of eight bytes or more (a shorter one is no secret, and would tear holes into
 //! ordinary words), as it is, trimmed, escaped as in JSON and in URLs, and in base64 wherever in a longer base64 text it may stand.
+//!
+//! Programs take some values apart before they quote them, so their parts are kept as well: the leaves of a value that is JSON (a
+//! service account), and the lines of a key in PEM, also where such a key is a leaf.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,6 +14,7 @@ use std::fmt;
 use api::SecretData;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use serde_json::Value;
 
 use crate::percent;
 
@@ -23,7 +27,7 @@ pub const SHORTEST: usize = 8;
 /// Knows what must not be said.
 #[derive(Clone, Default)]
 pub struct Scrubber {
-    unspeakable: BTreeSet<Vec<u8>>,
+    unspeakable: BTreeSet<String>,
 }
 
 impl Scrubber {
@@ -37,55 +41,127 @@ impl Scrubber {
         scrubber
     }
 
-    /// Keeps this as well.
+    /// Keeps this as well, and its parts.
     pub fn keep(&mut self, value: &[u8]) {
-        for value in [value, value.trim_ascii()] {
-            if value.len() < SHORTEST {
-                continue;
-            }
-            self.unspeakable.insert(value.to_vec());
-            if let Ok(text) = std::str::from_utf8(value) {
-                self.unspeakable.insert(json_escaped(text).into_bytes());
-                self.unspeakable.insert(percent::encoded(text).into_bytes());
-            }
-            for engine in [STANDARD, URL_SAFE] {
-                self.unspeakable.insert(engine.encode(value).into_bytes());
-                self.unspeakable.extend((0..3).filter_map(|offset| inside_base64(&engine, value, offset)));
-            }
+        self.keep_whole(value);
+        if let Ok(text) = std::str::from_utf8(value) {
+            self.keep_key(text);
+            self.keep_leaves(text);
         }
     }
 
     /// The text without anything that is kept.
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
-        let mut text = text.as_bytes().to_vec();
+        let mut text = text.to_owned();
         // What is left and right of a mask may come to form another secret; each round makes the text shorter, so this ends.
         while let Some(shorter) = self.masked(&text) {
             text = shorter;
         }
-        String::from_utf8_lossy(&text).into_owned()
+        text
+    }
+
+    /// The beginning of a text without anything that is kept. No more than `at_most` bytes are looked at, so that a text of
+    /// megabytes costs no more than one of kilobytes; a secret that is cut in two there is not begun.
+    #[must_use]
+    pub fn scrub_beginning(&self, text: &str, at_most: usize) -> String {
+        if text.len() <= at_most {
+            return self.scrub(text);
+        }
+        let mut head = self.scrub(text.get(..text.floor_char_boundary(at_most)).unwrap_or_default());
+        let begun = self.unspeakable.iter().filter_map(|form| begins(&head, form)).min();
+        let end = begun.unwrap_or_else(|| head.len().saturating_sub(SHORTEST - 1));
+        head.truncate(head.floor_char_boundary(end));
+        head
+    }
+
+    fn keep_whole(&mut self, value: &[u8]) {
+        for value in [value, value.trim_ascii()] {
+            if value.len() < SHORTEST {
+                continue;
+            }
+            if let Ok(text) = std::str::from_utf8(value) {
+                self.unspeakable.extend([text.to_owned(), json_escaped(text), percent::encoded(text)]);
+            }
+            for engine in [STANDARD, URL_SAFE] {
+                self.unspeakable.insert(engine.encode(value));
+                self.keep_inside_base64(&engine, value);
+            }
+        }
+    }
+
+    fn keep_inside_base64(&mut self, engine: &impl base64::Engine, value: &[u8]) {
+        self.unspeakable.extend((0..3).filter_map(|offset| inside_base64(engine, value, offset)));
+    }
+
+    /// Each line of a key in PEM, and all of them as one. Not its first and last: they are the same in all keys.
+    fn keep_key(&mut self, text: &str) {
+        if !text.contains("-----BEGIN ") {
+            return;
+        }
+        let text = text.replace("\\n", "\n"); // as keys stand in the values of environment variables
+        let (mut inside, mut whole) = (false, String::new());
+        for line in text.lines().map(str::trim) {
+            if line.starts_with("-----") {
+                inside = line.starts_with("-----BEGIN ");
+                self.keep_line(&std::mem::take(&mut whole));
+            } else if inside && !line.contains(':') {
+                whole.push_str(line);
+                self.keep_line(line);
+            }
+        }
+        self.keep_line(&whole);
+    }
+
+    /// A line is base64 itself, so there are fewer forms of it: bundles have thousands.
+    fn keep_line(&mut self, line: &str) {
+        if line.len() >= SHORTEST {
+            self.unspeakable.insert(line.to_owned());
+            self.keep_inside_base64(&STANDARD, line.as_bytes());
+        }
+    }
+
+    /// Everything that stands in a value that is JSON.
+    fn keep_leaves(&mut self, text: &str) {
+        if !text.trim_start().starts_with(['{', '[', '"']) {
+            return;
+        }
+        let Ok(value) = serde_json::from_str::<Value>(text) else { return };
+        let mut left = vec![value];
+        while let Some(value) = left.pop() {
+            match value {
+                Value::String(leaf) => self.keep(leaf.as_bytes()),
+                Value::Number(leaf) => self.keep_whole(leaf.to_string().as_bytes()),
+                Value::Array(values) => left.extend(values),
+                Value::Object(values) => left.extend(values.into_iter().map(|(_, value)| value)),
+                Value::Null | Value::Bool(_) => {}
+            }
+        }
     }
 
     /// The text with all that is found in it masked at once; `None` if nothing is. Overlapping finds become one mask.
-    fn masked(&self, text: &[u8]) -> Option<Vec<u8>> {
+    fn masked(&self, text: &str) -> Option<String> {
         let mut covered = vec![false; text.len()];
         let mut found = false;
-        for value in &self.unspeakable {
-            for (at, _) in text.windows(value.len()).enumerate().filter(|(_, window)| window == value) {
+        for form in &self.unspeakable {
+            let mut from = 0;
+            while let Some(at) = text.get(from..).and_then(|rest| rest.find(form.as_str())) {
                 found = true;
-                covered.iter_mut().skip(at).take(value.len()).for_each(|byte| *byte = true);
+                covered.iter_mut().skip(from + at).take(form.len()).for_each(|byte| *byte = true);
+                from = text.ceil_char_boundary(from + at + 1);
             }
         }
         if !found {
             return None;
         }
-        let mut result = Vec::with_capacity(text.len());
+        let mut result = String::with_capacity(text.len());
         let mut masking = false;
-        for (byte, covered) in text.iter().zip(covered) {
+        for (at, char) in text.char_indices() {
+            let covered = covered.get(at) == Some(&true);
             if !covered {
-                result.push(*byte);
+                result.push(char);
             } else if !masking {
-                result.extend_from_slice(MASK.as_bytes());
+                result.push_str(MASK);
             }
             masking = covered;
         }
@@ -99,15 +175,28 @@ impl fmt::Debug for Scrubber {
     }
 }
 
+/// Where in a text that was cut off this secret begins without ending.
+fn begins(text: &str, form: &str) -> Option<usize> {
+    let start = form.get(..form.ceil_char_boundary(SHORTEST))?;
+    let mut from = text.floor_char_boundary(text.len().saturating_sub(form.len()));
+    while let Some(at) = text.get(from..).and_then(|rest| rest.find(start)).map(|at| from + at) {
+        if text.get(at..).is_some_and(|rest| form.starts_with(rest)) {
+            return Some(at);
+        }
+        from = text.ceil_char_boundary(at + 1);
+    }
+    None
+}
+
 /// The characters that a value is sure to have in the base64 of a longer text in which it begins at `offset` modulo three.
-fn inside_base64(engine: &impl base64::Engine, value: &[u8], offset: usize) -> Option<Vec<u8>> {
+fn inside_base64(engine: &impl base64::Engine, value: &[u8], offset: usize) -> Option<String> {
     let mut padded = vec![0; offset];
     padded.extend_from_slice(value);
-    let encoded = engine.encode(&padded).into_bytes();
+    let encoded = engine.encode(&padded);
     // Each character holds six bits: those that hold bits of a neighbour are unknown.
     let begin = (offset * 8).div_ceil(6);
     let end = padded.len() * 8 / 6;
-    encoded.get(begin..end).filter(|sure| sure.len() >= SHORTEST).map(<[u8]>::to_vec)
+    encoded.get(begin..end).filter(|sure| sure.len() >= SHORTEST).map(str::to_owned)
 }
 
 /// As it stands between the quotes of a JSON text, which is also how programs quote it in their logs.
@@ -153,6 +242,44 @@ mod tests {
         let key = "-----BEGIN KEY-----\nabc\"def\n-----END KEY-----\n";
         let scrubber = Scrubber::of(&SecretData::from_iter([("key", key)]));
         assert_eq!(scrubber.scrub(&format!("bad key {key:?}")), "bad key \"***\"");
+    }
+
+    /// A service account as clouds hand them out: JSON with a key in PEM among its leaves.
+    fn service_account() -> Scrubber {
+        let key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END PRIVATE KEY-----\n";
+        let account = serde_json::json!({
+            "type": "x", "private_key_id": "4f2c9a7716be", "private_key": key, "ids": [{ "client": 104_467_920_118_u64 }],
+        });
+        Scrubber::of(&SecretData::from_iter([("serviceaccount.json", account.to_string())]))
+    }
+
+    #[rstest]
+    #[case::a_leaf("no such key: 4f2c9a7716be", "no such key: ***")]
+    #[case::a_number("client 104467920118 is disabled", "client *** is disabled")]
+    #[case::a_line_of_a_key("cannot read AQEFAASCBKcwggSjAgEAAoIB", "cannot read ***")]
+    #[case::a_key_in_one_line("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIB=", "***=")]
+    #[case::what_every_key_begins_with("expected -----BEGIN PRIVATE KEY-----", "expected -----BEGIN PRIVATE KEY-----")]
+    fn the_leaves_of_json_and_the_lines_of_pem_are_masked(#[case] said: &str, #[case] expected: &str) {
+        assert_eq!(service_account().scrub(said), expected);
+    }
+
+    #[test]
+    fn a_line_of_a_key_that_is_a_value_of_its_own_is_masked() {
+        let key = "-----BEGIN RSA PRIVATE KEY-----\r\nProc-Type: 4\r\nMIIEvQIBADANBgkqhkiG9w0B\r\n-----END RSA PRIVATE KEY-----\r\n";
+        let scrubber = Scrubber::of(&SecretData::from_iter([("key", key)]));
+        assert_eq!(scrubber.scrub("bad line MIIEvQIBADANBgkqhkiG9w0B"), "bad line ***");
+        let quoted = STANDARD.encode("x MIIEvQIBADANBgkqhkiG9w0B x");
+        assert!(scrubber.scrub(&quoted).contains(MASK), "in base64 as well");
+    }
+
+    #[test]
+    fn a_secret_that_is_cut_in_two_at_the_end_of_a_long_text_is_not_begun() {
+        let said = format!("refused {SECRET} and {}", "x".repeat(100));
+        for at_most in 0..said.len() {
+            let head = scrubber().scrub_beginning(&said, at_most);
+            assert!(!head.contains("hunter"), "cut after {at_most} bytes: {head}");
+        }
+        assert_eq!(scrubber().scrub_beginning(&said, said.len()), scrubber().scrub(&said));
     }
 
     #[test]
