@@ -28,6 +28,8 @@ pub struct Known {
     pub vm: VmKnowledge,
     /// The VM as it was last described, which outlives a call that is under way.
     pub described: Option<Vm>,
+    /// What the driver last noted for itself, which may not be written down yet.
+    note: Option<String>,
     /// What the API server said when it was asked for a node that the cache does not show.
     pub inquiry: Inquiry,
     /// What people were told to be so, and still is.
@@ -46,6 +48,11 @@ enum TokenState {
 }
 
 impl Known {
+    /// What the driver last noted for itself, as far as this process heard it.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
     /// Its bootstrap token, as a plan sees it.
     pub fn token(&self) -> TokenKnowledge {
         match self.token {
@@ -91,11 +98,16 @@ impl Knowledge {
             match &vm {
                 VmKnowledge::Known(vm) => known.described = Some(vm.clone()),
                 // Until this moment its node could join.
-                VmKnowledge::Gone => known.inquiry = Inquiry::Unasked,
+                VmKnowledge::Gone { .. } => known.inquiry = Inquiry::Unasked,
                 _ => {}
             }
             known.vm = vm;
         });
+    }
+
+    /// Notes what the driver wants to be shown at its next call.
+    pub(crate) fn noted(&self, key: &Key, uid: &Uid, note: String) {
+        self.change(key, uid, |known| known.note = Some(note));
     }
 
     /// Notes what the API server said when it was asked for a machine's node.
@@ -169,7 +181,7 @@ mod tests {
         knowledge.inquired(&key, &uid, Inquiry::Absent);
         knowledge.learn(&key, &uid, VmKnowledge::Calling { call: Call::Delete, until: jiff::Timestamp::MAX });
         assert_eq!(knowledge.of(&key, &uid).inquiry, Inquiry::Absent);
-        knowledge.learn(&key, &uid, VmKnowledge::Gone);
+        knowledge.learn(&key, &uid, VmKnowledge::Gone { last_known_state: None });
         assert_eq!(knowledge.of(&key, &uid).inquiry, Inquiry::Unasked, "it may have joined since");
     }
 
@@ -194,7 +206,7 @@ mod tests {
         let calling = |call| VmKnowledge::Calling { call, until: jiff::Timestamp::MAX };
         knowledge.learn(&key, &"old".into(), calling(Call::Delete));
         knowledge.learn(&key, &"new".into(), calling(Call::Create));
-        knowledge.learn(&key, &"old".into(), VmKnowledge::Gone);
+        knowledge.learn(&key, &"old".into(), VmKnowledge::Gone { last_known_state: None });
         assert_eq!(knowledge.of(&key, &"new".into()).vm, calling(Call::Create));
     }
 }

@@ -18,6 +18,8 @@ const MINUTE: Duration = Duration::from_mins(1);
 pub struct Policy {
     /// How long a machine may take from its creation to a joined node (`--machine-creation-timeout`).
     pub creation_timeout: Duration,
+    /// How long a driver call may take that makes no VM (`--driver-call-timeout`).
+    pub driver_call_timeout: Duration,
     /// How long a machine may be unhealthy before it is given up (`--machine-health-timeout`).
     pub health_timeout: Duration,
     /// How long an in-place update may take (`--machine-inplace-update-timeout`).
@@ -74,6 +76,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             creation_timeout: 20 * MINUTE,
+            driver_call_timeout: 20 * MINUTE,
             health_timeout: 10 * MINUTE,
             in_place_timeout: 20 * MINUTE,
             preserve_timeout: Duration::from_hours(96),

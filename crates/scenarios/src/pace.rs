@@ -59,6 +59,7 @@ impl Pace {
         Self {
             policy: Policy {
                 creation_timeout: Duration::from_secs(20),
+                driver_call_timeout: Duration::from_secs(20),
                 health_timeout: Duration::from_secs(5),
                 short_retry: Duration::from_secs(1),
                 medium_retry: Duration::from_secs(2),

@@ -178,7 +178,11 @@ impl Errands {
             Ok(ids) => Found::Known(ids.into_iter().next().filter(|id| !id.is_empty()).map(|id| id.as_str().into())),
             Err(error) if matches!(error.code(), Code::Unimplemented | Code::InvalidArgument) => Found::Known(None),
             Err(error) => {
-                tracing::warn!(volume = volume.as_str(), %error, "the driver did not say which disk this volume is");
+                tracing::warn!(
+                    volume = volume.as_str(),
+                    error = error.to_string(),
+                    "the driver did not say which disk this volume is"
+                );
                 Found::Unreadable
             }
         }

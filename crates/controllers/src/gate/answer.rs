@@ -1,15 +1,18 @@
 //! What an answer of the cloud teaches about a machine's VM.
 
-use driver::{Created, DriverError, Found, MachineRequest, Support};
+use driver::{Created, Deleted, DriverError, Found, MachineRequest, Support};
 use jiff::Timestamp;
 use plan::machine::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
+use plan::scrub::Scrubber;
+
+use super::words;
 
 /// A call that succeeded.
 pub(super) enum Answer {
     Found(Found),
     Created(Created, Initialized),
     Initialized(Found),
-    Deleted,
+    Deleted(Deleted),
 }
 
 impl Answer {
@@ -31,8 +34,29 @@ impl Answer {
                 Ok(Self::Created(created, initialized))
             }
             Call::Initialize => driver.initialize(limits, request).await.map(Self::Initialized),
-            Call::Delete => driver.delete(limits, request).await.map(|_| Self::Deleted),
+            Call::Delete => driver.delete(limits, request).await.map(Self::Deleted),
         }
+    }
+
+    /// The note that the driver left for its next call, if it did.
+    pub(super) fn note(&self) -> Option<&str> {
+        match self {
+            Self::Created(Created { last_known_state, .. }, _) | Self::Deleted(Deleted { last_known_state }) => {
+                last_known_state.as_deref()
+            }
+            Self::Found(_) | Self::Initialized(_) => None,
+        }
+    }
+
+    /// The same answer with a note that can be written down. The scrubber is asked for only if there is one.
+    pub(super) fn with_clean_note(mut self, scrubber: impl FnOnce() -> Scrubber) -> Self {
+        if let Self::Created(Created { last_known_state, .. }, _) | Self::Deleted(Deleted { last_known_state }) =
+            &mut self
+            && last_known_state.is_some()
+        {
+            *last_known_state = words::note(last_known_state.as_deref(), &scrubber());
+        }
+        self
     }
 
     pub(super) fn into_knowledge(self, before: Option<Vm>, now: Timestamp) -> VmKnowledge {
@@ -43,10 +67,10 @@ impl Answer {
                 VmKnowledge::Known(vm(created.into(), initialized, origin, now))
             }
             Self::Initialized(found) => match before {
-                Some(vm) => VmKnowledge::Known(vm.initialized_with(&found.addresses)),
+                Some(vm) => VmKnowledge::Known(vm.initialized_with(&words::usable_addresses(found.addresses))),
                 None => VmKnowledge::Unasked,
             },
-            Self::Deleted => VmKnowledge::Gone,
+            Self::Deleted(Deleted { last_known_state }) => VmKnowledge::Gone { last_known_state },
         }
     }
 }
@@ -65,6 +89,6 @@ pub(super) fn failed(call: Call, error: &DriverError, before: Option<Vm>, now: T
 }
 
 fn vm(found: Found, initialized: Initialized, origin: Origin, at: Timestamp) -> Vm {
-    let Found { provider_id, node_name, addresses } = found;
-    Vm { provider_id, node_name, addresses, initialized, origin, at }
+    let (Found { provider_id, node_name, addresses }, unusable) = words::usable(found);
+    Vm { provider_id, node_name, addresses, initialized, unusable, origin, at }
 }

@@ -3,13 +3,14 @@
 //! A call to a cloud can take minutes, so it never holds a worker: it runs in a task of its own, its machine plans nothing while
 //! it is under way, and its end wakes the machine. Who may leave when is decided in `plan::gate`. Right before a call leaves it is
 //! asked once more whether we still lead (the wait may have outlasted the lease) and its request is put together afresh; right after
-//! it has ended its text is scrubbed, here and nowhere else, before it becomes status, Event or log.
+//! it has ended what the driver said is made fit to be shown, here and nowhere else, before it becomes status, Event or log.
 //!
 //! | file | idea |
 //! | --- | --- |
 //! | `turnstile` | places, the line before them, and the time |
 //! | `request` | what a driver is handed, and what must not be told of it |
 //! | `answer` | what an answer teaches |
+//! | `words` | what a driver said, made fit to be written down |
 //! | `metrics` | the gate in numbers |
 //! | `state` | the gate at one moment |
 
@@ -18,6 +19,7 @@ mod metrics;
 mod request;
 mod state;
 mod turnstile;
+mod words;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -30,7 +32,7 @@ use driver::{ClassRequest, Code, Deleted, DriverError, MachineRequest, Method, O
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use plan::Policy;
-use plan::gate::{Claim, Lane, Refusal, Verdict, Visit};
+use plan::gate::{Claim, Lane, Refusal, Verdict, Visit, call_timeout};
 use plan::machine::{Call, DriverState, VmKnowledge};
 use plan::permit;
 use plan::scrub::Scrubber;
@@ -44,13 +46,13 @@ use crate::Drivers;
 use crate::credentials::Credentials;
 use crate::decision::{DriverCall, Journal, Taught};
 use crate::indexes::MACHINES_BY_CLASS;
-use crate::knowledge::Knowledge;
+use crate::knowledge::{Knowledge, Known};
 use crate::measure::Lives;
 use crate::safety::Sight;
 use crate::tokens::Tokens;
 use answer::Answer;
 use metrics::GateMetrics;
-use request::{Prepared, Requests, scrubbed};
+use request::{Prepared, Requests};
 pub use state::{CallState, CredentialState, GateState};
 use turnstile::{Place, Turnstile};
 
@@ -71,7 +73,7 @@ struct Shared {
     lives: Lives,
     /// The calls about Machines that have not ended, and how to take one back that has not left.
     open: Mutex<BTreeMap<Key, Recall>>,
-    patience: Duration,
+    policy: Arc<Policy>,
     sight: Sight,
     knowledge: Knowledge,
     leadership: Leadership,
@@ -142,7 +144,6 @@ impl Gate {
             .inspect_err(|why| tracing::warn!(%why, "the driver gate is not measured"))
             .inspect(|metrics| metrics.follow(&turnstile, &parts.metrics))
             .ok();
-        let patience = policy.creation_timeout;
         let knowledge = parts.knowledge;
         let requests = Requests {
             machines,
@@ -150,7 +151,7 @@ impl Gate {
             credentials: parts.credentials,
             knowledge: knowledge.clone(),
             tokens: parts.tokens,
-            policy,
+            policy: policy.clone(),
         };
         let (drivers, leadership, sight) = (parts.drivers, parts.leadership, parts.sight);
         let open = Mutex::default();
@@ -161,7 +162,7 @@ impl Gate {
             metrics,
             lives: parts.lives,
             open,
-            patience,
+            policy,
             sight,
             knowledge,
             leadership,
@@ -193,16 +194,25 @@ impl Gate {
             place
         };
         let before = self.shared.knowledge.of(key, &uid);
+        let timeout = call_timeout(call, machine, &self.shared.policy);
         // First it may wait as long as a call may take, then it may take that long.
-        self.calling(key, &uid, call, self.shared.patience.saturating_mul(2));
+        self.calling(key, &uid, call, timeout.saturating_mul(2));
         let asked = self.shared.clock.now();
         let (gate, key, machine, class) = (self.clone(), key.clone(), machine.clone(), class.clone());
         let claim = Visit::about(call, &machine, &class).claim;
         self.shared.tasks.spawn("driver call", async move {
             let left = OnceLock::new();
-            let subject = Subject { key: &key, uid: &uid, class: &class, call, claim, vm: &before.vm, left: &left };
+            let subject =
+                Subject { key: &key, uid: &uid, class: &class, call, claim, timeout, known: &before, left: &left };
             let answer = gate.serve(&subject, place, &recall).await;
             let ended = gate.shared.clock.now();
+            let note = answer.as_ref().and_then(|answer| match answer {
+                Ok(answer) => answer.note(),
+                Err(error) => error.last_known_state(),
+            });
+            if let Some(note) = note {
+                gate.shared.knowledge.noted(&key, &uid, note.to_owned());
+            }
             let code = answer.as_ref().map(|answer| answer.as_ref().map_or_else(DriverError::code, |_| Code::Ok));
             let learned = match answer {
                 Some(Ok(answer)) => answer.into_knowledge(before.described, ended),
@@ -255,7 +265,7 @@ impl Gate {
         let request = ClassRequest { class: class.clone(), secret: secret.clone() };
         let driver = self.shared.drivers.of(class)?;
         self.visit(class, Lane::Making, Method::List, &secret, async |limits: driver::Call| {
-            limits.bound(driver.list(&limits, &request)).await
+            limits.bound(driver.list(&limits, &request)).await.and_then(words::owners)
         })
         .await
     }
@@ -282,9 +292,11 @@ impl Gate {
         volumes: &[PersistentVolumeSpec],
     ) -> Result<Vec<String>, DriverError> {
         let driver = self.shared.drivers.of(class)?;
-        let limits = self.limits(class);
+        let limits = self.limits(class, self.shared.policy.driver_call_timeout);
         let work = limits.bound(driver.volume_ids(&limits, volumes));
-        self.measured(class, Method::VolumeIds, work).await
+        let answer = self.measured(class, Method::VolumeIds, work).await;
+        // No secret goes out with this call, so none can come back.
+        answer.map_err(|error| words::error(&error, &Scrubber::default()))
     }
 
     /// A call that is about no Machine, waited for by whoever makes it.
@@ -299,12 +311,17 @@ impl Gate {
         let never_left = |why: &str| DriverError::new(Code::Canceled, why);
         let visit = Visit::of_house(class, lane);
         let Some(mut place) = self.shared.turnstile.enter(visit) else { return Err(never_left("it was turned away")) };
-        if !self.admitted(&mut place, class, method, &CancellationToken::new()).await {
+        let timeout = self.shared.policy.driver_call_timeout;
+        if !self.admitted(&mut place, class, method, timeout, &CancellationToken::new()).await {
             return Err(never_left("the call did not get its turn, so nothing was asked of the cloud"));
         }
-        let limits = if method == Method::List { self.limits_without_effect(class) } else { self.limits(class) };
+        let limits = if method == Method::List {
+            self.limits_without_effect(class, timeout)
+        } else {
+            self.limits(class, timeout)
+        };
         let answer = self.measured(class, method, work(limits)).await;
-        let answer = answer.map_err(|error| scrubbed(&error, &Scrubber::of(secret)));
+        let answer = answer.map_err(|error| words::error(&error, &Scrubber::of(secret)));
         place.end(&verdict(&answer, Claim::None, |_| Verdict::Answered));
         answer
     }
@@ -316,14 +333,15 @@ impl Gate {
         mut place: Place,
         recall: &CancellationToken,
     ) -> Option<Result<Answer, DriverError>> {
-        let Subject { key, uid, class, call, claim, vm, left } = *subject;
-        if !self.admitted(&mut place, class, method(call), recall).await || !claim.may_leave(self.shared.sight.now()) {
+        let Subject { key, uid, class, call, claim, timeout, known, left } = *subject;
+        let admitted = self.admitted(&mut place, class, method(call), timeout, recall).await;
+        if !admitted || !claim.may_leave(self.shared.sight.now()) {
             return None;
         }
-        self.calling(key, uid, call, self.shared.patience);
+        self.calling(key, uid, call, timeout);
         let _ = left.set(self.shared.clock.now());
-        let prepared =
-            self.limits_without_effect(class).bound(self.shared.requests.prepare(key, uid, class, call, vm)).await;
+        let preparing = self.shared.requests.prepare(key, uid, class, call, known);
+        let prepared = self.limits_without_effect(class, timeout).bound(preparing).await;
         let prepared: Prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) if error.code() == Code::Canceled => return None,
@@ -336,7 +354,8 @@ impl Gate {
         if self.shared.leadership.check().is_err() {
             return None;
         }
-        let limits = if call == Call::Status { self.limits_without_effect(class) } else { self.limits(class) };
+        let limits =
+            if call == Call::Status { self.limits_without_effect(class, timeout) } else { self.limits(class, timeout) };
         let work = limits.bound(Answer::to(call, &*driver, &limits, &prepared.request));
         let begun = self.shared.clock.instant();
         let answer = self.measured(class, method(call), work).await;
@@ -344,7 +363,8 @@ impl Gate {
             let MachineRequest { machine, class, .. } = &prepared.request;
             self.shared.lives.answered(call, machine, class, begun.elapsed());
         }
-        let answer = answer.map_err(|error| scrubbed(&error, &prepared.scrubber()));
+        let answer = answer.map_err(|error| words::error(&error, &prepared.scrubber()));
+        let answer = answer.map(|answer| answer.with_clean_note(|| prepared.scrubber()));
         let success = |answer: &Answer| match answer {
             Answer::Created(..) => Verdict::Made,
             _ => Verdict::Answered,
@@ -360,6 +380,7 @@ impl Gate {
         place: &mut Place,
         class: &MachineClass,
         method: Method,
+        at_most: Duration,
         recall: &CancellationToken,
     ) -> bool {
         let stopping = self.shared.tasks.stopping();
@@ -369,7 +390,7 @@ impl Gate {
             () = stopping.cancelled() => false,
             () = recall.cancelled() => false,
             admitted = place.admitted() => admitted.is_ok(),
-            () = tokio::time::sleep(self.shared.patience) => false,
+            () = tokio::time::sleep(at_most) => false,
         };
         if let Some(metrics) = self.shared.metrics.as_ref().filter(|_| admitted) {
             metrics.left(plan::gate::credential(class), method, arrived.elapsed());
@@ -402,8 +423,8 @@ impl Gate {
 
     /// Of a call that changes something. A shutdown does not take it back: the cloud would go on alone, and whoever leads next had
     /// better not begin meanwhile. It is waited for, and if that takes too long the lease is left to expire.
-    fn limits(&self, class: &MachineClass) -> driver::Call {
-        let limits = driver::Call::within(self.shared.patience);
+    fn limits(&self, class: &MachineClass, timeout: Duration) -> driver::Call {
+        let limits = driver::Call::within(timeout);
         match &self.shared.metrics {
             Some(metrics) => limits.metered(metrics.meter(&class.provider)),
             None => limits,
@@ -411,8 +432,8 @@ impl Gate {
     }
 
     /// Of questions, and of what comes before a call. A shutdown ends them.
-    fn limits_without_effect(&self, class: &MachineClass) -> driver::Call {
-        self.limits(class).canceled_by(self.shared.tasks.stopping())
+    fn limits_without_effect(&self, class: &MachineClass, timeout: Duration) -> driver::Call {
+        self.limits(class, timeout).canceled_by(self.shared.tasks.stopping())
     }
 }
 
@@ -424,8 +445,10 @@ struct Subject<'a> {
     class: &'a Arc<MachineClass>,
     call: Call,
     claim: Claim,
+    /// How long it may wait for its turn, and then take.
+    timeout: Duration,
     /// What was known of its VM when the call was planned.
-    vm: &'a VmKnowledge,
+    known: &'a Known,
     /// When it left, once it has.
     left: &'a OnceLock<Timestamp>,
 }
@@ -434,6 +457,7 @@ struct Subject<'a> {
 fn meaning(learned: &VmKnowledge) -> (Taught, Option<String>) {
     match learned {
         VmKnowledge::Failed(_) => (Taught::Failure, None),
+        VmKnowledge::Known(vm) if vm.unusable.is_some() => (Taught::Failure, None),
         VmKnowledge::Known(vm) => (Taught::Answer, Some(vm.provider_id.to_string())),
         _ => (Taught::Answer, None),
     }

@@ -17,7 +17,7 @@ use runtime::Key;
 use runtime::cache::Cache;
 
 use crate::credentials::Credentials;
-use crate::knowledge::Knowledge;
+use crate::knowledge::{Knowledge, Known};
 use crate::tokens::{TokenError, Tokens};
 
 /// Where requests come from.
@@ -46,13 +46,13 @@ impl Requests {
         uid: &Uid,
         class: &Arc<MachineClass>,
         call: Call,
-        vm: &VmKnowledge,
+        known: &Known,
     ) -> Result<Prepared, DriverError> {
         let machine = self.machines.get(key).filter(|machine| machine.uid() == *uid);
         let Some(machine) = machine else {
             return Err(DriverError::new(Code::Canceled, "the machine is gone"));
         };
-        let machine = with_its_vm(machine, vm);
+        let machine = as_shown(machine, known);
         let class = self.classes.get(&Key::new(class.namespace(), class.name())).unwrap_or_else(|| class.clone());
         let raw = self
             .credentials
@@ -108,35 +108,20 @@ impl Prepared {
     }
 }
 
-/// The same error without anything secret. What the driver noted for its next attempt is kept to the letter unless it holds a
-/// secret: it is written into the Machine's status, where no secret may be.
-pub(super) fn scrubbed(error: &DriverError, scrubber: &Scrubber) -> DriverError {
-    let mut cause = std::error::Error::source(error);
-    while let Some(why) = cause {
-        tracing::debug!(code = %error.code(), cause = %scrubber.scrub(&why.to_string()), "why a driver call failed");
-        cause = why.source();
-    }
-    let mut clean = DriverError::new(error.code(), scrubber.scrub(error.message()));
-    if let Some(state) = error.last_known_state() {
-        clean = clean.with_last_known_state(scrubber.scrub(state));
-    }
-    if let Some(found) = error.found() {
-        clean = clean.with_found(found.clone());
-    }
-    clean
-}
-
 /// The machine as the driver is shown it. A VM that nobody has written down, and nobody will, can only be deleted by whoever is told
-/// which one it is.
-fn with_its_vm(machine: Arc<Machine>, vm: &VmKnowledge) -> Arc<Machine> {
-    match vm {
-        VmKnowledge::Known(vm) if machine.spec.provider_id.is_empty() => {
-            let mut shown = Machine::clone(&machine);
-            shown.spec.provider_id = vm.provider_id.clone();
-            Arc::new(shown)
-        }
-        _ => machine,
+/// which one it is; and the last note of the driver may not have been written down yet.
+fn as_shown(mut machine: Arc<Machine>, known: &Known) -> Arc<Machine> {
+    if let VmKnowledge::Known(vm) = &known.vm
+        && machine.spec.provider_id.is_empty()
+    {
+        Arc::make_mut(&mut machine).spec.provider_id = vm.provider_id.clone();
     }
+    if let Some(note) = known.note()
+        && machine.status.last_known_state != note
+    {
+        Arc::make_mut(&mut machine).status.last_known_state = note.to_owned();
+    }
+    machine
 }
 
 fn unprepared(why: TokenError) -> DriverError {

@@ -206,12 +206,12 @@ async fn delete(cluster: &Cluster, listing: &Listing, id: &ProviderId, charge: &
         Ok(_) | Err(Code::NotFound) => {
             cluster.safety.metrics.deleted();
             cluster.safety.memory.inside.lock().suspicions.remove(id);
-            tracing::warn!(vm = %id, machine = %vm.machine, because = %charge, "deleted a VM that belonged to nobody");
+            tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), because = %charge, "deleted a VM that belonged to nobody");
             let message = format!("deleted VM {id} of machine {:?}, because {charge}", vm.machine.as_str());
             tell_on(cluster, class, Severity::Normal, ours::ORPHAN_DELETED, message);
         }
         Err(code) => {
-            tracing::warn!(vm = %id, machine = %vm.machine, %code, "failed to delete a VM that belongs to nobody");
+            tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), %code, "failed to delete a VM that belongs to nobody");
             let message = format!(
                 "VM {id} of machine {:?} could not be deleted ({code}), although {charge}",
                 vm.machine.as_str()
@@ -238,7 +238,7 @@ fn tell(cluster: &Cluster, listing: &Listing, findings: &Findings) {
     cluster.safety.metrics.accused(findings.spared.len() - held_back.len() + findings.condemned.len(), held_back.len());
     for (id, why) in &findings.spared {
         let machine = listing.vms.get(id).map_or("", |vm| vm.machine.as_str());
-        tracing::info!(vm = %id, machine, %why, "a VM seems to have no Machine and stays");
+        tracing::info!(vm = id.as_str(), machine, %why, "a VM seems to have no Machine and stays");
     }
     let Some((first, why)) = held_back.first() else { return };
     let others = match held_back.len() - 1 {

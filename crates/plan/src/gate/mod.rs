@@ -18,6 +18,7 @@
 mod capacity;
 mod line;
 mod pause;
+mod timeout;
 mod visit;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ use capacity::Room;
 pub use line::Lane;
 use line::Line;
 use pause::Pause;
+pub use timeout::call_timeout;
 pub use visit::credential;
 
 /// Whether a class has room for another VM, as a machine's plan sees it.

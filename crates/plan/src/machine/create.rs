@@ -58,7 +58,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         VmKnowledge::Calling { call, until } => {
             Plan::wait(Wake::By { awaited: Awaited::DriverAnswer, at: *until }, Reason::CallUnderWay(*call))
         }
-        VmKnowledge::Unasked | VmKnowledge::Gone => ask(),
+        VmKnowledge::Unasked | VmKnowledge::Gone { .. } => ask(),
         VmKnowledge::Absent => create_or_trust(seen, facts),
         VmKnowledge::Known(vm) => carry_on(seen, facts, vm),
         VmKnowledge::Failed(failure) => back_off(seen, facts, failure),
@@ -78,6 +78,7 @@ fn create_or_trust(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
             node_name: facts.node_name.unwrap_or_default().into(),
             addresses: Vec::new(),
             initialized: Initialized::Yes,
+            unusable: None,
             origin: Origin::Found,
             at: seen.now,
         };
@@ -123,18 +124,7 @@ fn class_in_the_way(seen: &Observed<'_>) -> Option<Plan> {
 fn carry_on(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
     let joins = matches!(seen.target, Target::Cluster { .. });
     if vm.provider_id.is_empty() || (joins && vm.node_name.is_empty()) {
-        let failure = Failure {
-            call: Call::Create,
-            code: Code::Internal,
-            text: CodedText {
-                code: Code::Internal,
-                message: "the driver answered without a provider id or a node name",
-            }
-            .to_string(),
-            last_known_state: None,
-            at: vm.at,
-        };
-        return Plan { because: Reason::NamelessVm, ..back_off(seen, facts, &failure) };
+        return unusable(seen, facts, vm);
     }
     if let Some(node) = stale::taken_over(seen, vm) {
         return stale::give_up(seen, node);
@@ -182,6 +172,27 @@ fn look_where_it_is(seen: &Observed<'_>, vm: &Vm) -> Plan {
         return Plan { because: Reason::VmRuns, ..ask() };
     }
     Plan::of(vec![Step::Status(write)], Wake::Again, Reason::VmRuns)
+}
+
+/// The VM exists and is paid for, but nothing can go on with what its driver said of it. Its id is written down all the same,
+/// if it has one: whoever deletes the machine must know that there is a VM.
+fn unusable(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
+    if facts.provider_id.is_none() && !vm.provider_id.is_empty() {
+        let patch = MachinePatch { provider_id: Some(vm.provider_id.clone()), ..MachinePatch::default() };
+        return Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::NamelessVm);
+    }
+    let message = vm.unusable.as_deref().unwrap_or("the driver answered without a provider id or a node name");
+    let failure = Failure {
+        call: match vm.origin {
+            Origin::Made { .. } => Call::Create,
+            Origin::Found => Call::Status,
+        },
+        code: Code::Internal,
+        text: CodedText { code: Code::Internal, message }.to_string(),
+        last_known_state: None,
+        at: vm.at,
+    };
+    Plan { because: Reason::NamelessVm, ..back_off(seen, facts, &failure) }
 }
 
 /// Link to the node, default priority and provider id, in one write; nothing if all of them are there. While one is missing nobody

@@ -50,6 +50,8 @@ pub enum Reason {
     },
     /// The driver answered without naming the VM or its node.
     NamelessVm,
+    /// The VM is deleted, and its driver left a note to be kept.
+    VmDeleted,
     /// The VM exists and is written down before anything else happens.
     VmFound(String),
     /// The VM exists but is not ready to be waited for.
@@ -190,7 +192,8 @@ impl fmt::Display for Reason {
             Self::HeldBack { code } => {
                 write!(f, "another machine of its class was refused with {code}, so it waits for the next try")
             }
-            Self::NamelessVm => f.write_str("the driver answered without naming the VM or its node"),
+            Self::VmDeleted => f.write_str("its VM is deleted"),
+            Self::NamelessVm => f.write_str("the driver answered without a usable name of the VM or its node"),
             Self::VmFound(id) => write!(f, "its VM is {id}, which is written down before anything else happens"),
             Self::VmNotInitialized => f.write_str("its VM exists but is not initialized"),
             Self::StaleNode(name) => {

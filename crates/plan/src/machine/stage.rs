@@ -67,7 +67,7 @@ pub fn stage(seen: &Observed<'_>) -> Stage {
 
 fn coming(vm: &VmKnowledge, facts: &Facts<'_>) -> Stage {
     match vm {
-        VmKnowledge::Unasked | VmKnowledge::Gone => Stage::Ask,
+        VmKnowledge::Unasked | VmKnowledge::Gone { .. } => Stage::Ask,
         VmKnowledge::Absent => Stage::Create,
         VmKnowledge::Calling { call, .. } => of_call(*call),
         VmKnowledge::Failed(failure) => of_call(failure.call),

@@ -57,7 +57,7 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
         }
         VmKnowledge::Unasked => call(Call::Status),
         VmKnowledge::Known(_) => call(Call::Delete),
-        VmKnowledge::Absent | VmKnowledge::Gone => waits(),
+        VmKnowledge::Absent | VmKnowledge::Gone { .. } => waits(),
         VmKnowledge::Failed(failure) => {
             let at = super::facts::later(failure.at, hold::creation_delay(failure, seen.policy));
             if at <= seen.now {

@@ -13,14 +13,14 @@ use api::names::conditions::in_place;
 use api::names::descriptions;
 use api::view::NodeView;
 use api::{
-    Code, CurrentStatus, LastOperation, Machine, MachinePhase, NodeAddress, NodeCondition, OperationState,
-    OperationType, Time,
+    CurrentStatus, LastOperation, Machine, MachinePhase, NodeAddress, NodeCondition, OperationState, OperationType,
+    Time,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::vm::{Call, Failure, Origin, Vm};
-use super::{Observed, facts, hold};
+use super::{Observed, facts};
 use crate::Policy;
 
 /// The parts of a status to write; `None` leaves a part alone.
@@ -90,10 +90,8 @@ impl StatusWrite {
         if let Some(operation) = &mut write.last_operation {
             operation.error_code = failure.code.to_string();
         }
-        // What the driver noted for its next attempt is of no use after a failure that another attempt cannot mend.
-        let of_use =
-            failure.call == Call::Initialize || failure.code == Code::ResourceExhausted || hold::passes(failure.code);
-        write.last_known_state = failure.last_known_state.clone().or_else(|| (!of_use).then(String::new));
+        // A driver that leaves no note leaves its last one as it is. The reference clears it here.
+        write.last_known_state.clone_from(&failure.last_known_state);
         write
     }
 

@@ -27,7 +27,10 @@ pub enum VmKnowledge {
     /// The last call failed.
     Failed(Failure),
     /// The VM was deleted, with all that hung on it.
-    Gone,
+    Gone {
+        /// The driver's note to itself, if it left one.
+        last_known_state: Option<String>,
+    },
 }
 
 /// A VM as the driver described it.
@@ -41,6 +44,8 @@ pub struct Vm {
     pub addresses: Vec<NodeAddress>,
     /// Whether the steps after its creation were taken.
     pub initialized: Initialized,
+    /// What the driver said of it that cannot be used, as a sentence; what it said it about is empty then.
+    pub unusable: Option<String>,
     /// How we know of it.
     pub origin: Origin,
     /// When the driver said so.
@@ -144,7 +149,7 @@ impl VmKnowledge {
                 Some(vm) => Self::Known(vm.initialized_with(&[])),
                 None => Self::Unasked,
             },
-            (Call::Delete, Code::NotFound) => Self::Gone,
+            (Call::Delete, Code::NotFound) => Self::Gone { last_known_state: failure.last_known_state },
             _ => Self::Failed(failure),
         }
     }
@@ -164,6 +169,7 @@ mod tests {
             node_name: "n".into(),
             addresses: vec![],
             initialized: Initialized::Yes,
+            unusable: None,
             origin: Origin::Found,
             at: Timestamp::UNIX_EPOCH,
         }
@@ -172,7 +178,10 @@ mod tests {
     #[test]
     fn not_found_is_an_answer_to_a_question_and_to_a_deletion_but_not_to_a_creation() {
         assert_eq!(VmKnowledge::after_failure(failure(Call::Status, Code::NotFound), None, None), VmKnowledge::Absent);
-        assert_eq!(VmKnowledge::after_failure(failure(Call::Delete, Code::NotFound), None, None), VmKnowledge::Gone);
+        assert_eq!(
+            VmKnowledge::after_failure(failure(Call::Delete, Code::NotFound), None, None),
+            VmKnowledge::Gone { last_known_state: None }
+        );
         assert!(matches!(
             VmKnowledge::after_failure(failure(Call::Create, Code::NotFound), None, None),
             VmKnowledge::Failed(_)

@@ -48,7 +48,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
             Absence::Certain | Absence::Assumed(_) => emptying::detach(seen, facts),
         },
         Stage::DeleteVm => delete_vm(seen),
-        Stage::DeleteNode => delete_node(seen, facts),
+        Stage::DeleteNode => keep_note(seen).unwrap_or_else(|| delete_node(seen, facts)),
         Stage::RemoveFinalizer => let_go(facts),
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 /// How far the deletion has come: what the text says, moved on by what the cloud has said since. `None` = it has not begun.
 pub(super) fn stage(seen: &Observed<'_>) -> Option<Stage> {
     let written = Stage::of(seen.machine)?;
-    let vm_gone = *seen.vm == VmKnowledge::Gone;
+    let vm_gone = matches!(seen.vm, VmKnowledge::Gone { .. });
     Some(if vm_gone && matches!(written, Stage::DeleteVolumeAttachments | Stage::DeleteVm) {
         Stage::DeleteNode
     } else {
@@ -109,7 +109,7 @@ fn find_node(seen: &Observed<'_>) -> Plan {
             let patch = MachinePatch { node_label: Some(vm.node_name.clone()), ..MachinePatch::default() };
             Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::NodeNamed(vm.node_name.to_string()))
         }
-        VmKnowledge::Known(_) | VmKnowledge::Absent | VmKnowledge::Gone => unknown(),
+        VmKnowledge::Known(_) | VmKnowledge::Absent | VmKnowledge::Gone { .. } => unknown(),
         // There is a VM, and the driver does not say which node it is to become. It can be deleted all the same.
         VmKnowledge::Failed(failure) if (failure.call, failure.code) == (Call::Status, Code::Uninitialized) => {
             unknown()
@@ -168,9 +168,24 @@ fn retry_later(seen: &Observed<'_>, failure: &Failure) -> Plan {
     } else {
         (seen.policy.long_retry, text::vm_deletion_failed(&failure.text))
     };
-    let last_known_state = Some(failure.last_known_state.clone().unwrap_or_default());
+    // A driver that leaves no note leaves its last one as it is. The reference clears it here.
+    let last_known_state = failure.last_known_state.clone();
     let write = StatusWrite { last_known_state, ..StatusWrite::deletion_failed(text, seen.now) };
     hold::hold_up(seen, failure, Hold { delay, write, again: Call::Delete })
+}
+
+/// The note that the driver left when it deleted the VM, if it is news: the machine may stay for its node, and whoever asks for
+/// the deletion again after a restart must be able to show it.
+fn keep_note(seen: &Observed<'_>) -> Option<Plan> {
+    let VmKnowledge::Gone { last_known_state: Some(note) } = seen.vm else { return None };
+    if *note == seen.machine.status.last_known_state {
+        return None;
+    }
+    let write = StatusWrite {
+        last_known_state: Some(note.clone()),
+        ..StatusWrite::deletion_goes_on(text::vm_deleted(), seen.now)
+    };
+    Some(Plan::of(vec![Step::Status(write)], Wake::Again, Reason::VmDeleted))
 }
 
 /// Our finalizer leaves the node first, and with the node's uid as guard: a new node of the same name is somebody else's.

@@ -172,22 +172,61 @@ fn while_a_call_is_under_way_nothing_is_planned() {
     assert_eq!(plan.wake, Wake::By { awaited: Awaited::DriverAnswer, at: until });
 }
 
-#[test]
-fn a_vm_without_a_name_is_an_error_and_not_written_down() {
-    let mut world = World::new();
-    world.pass();
-    world.vm = VmKnowledge::Known(Vm {
-        provider_id: "p".into(),
-        node_name: "".into(),
+fn answer(world: &World, provider_id: &str, node_name: &str, unusable: &str) -> VmKnowledge {
+    VmKnowledge::Known(Vm {
+        provider_id: provider_id.into(),
+        node_name: node_name.into(),
         addresses: vec![],
         initialized: Initialized::Yes,
+        unusable: Some(unusable.to_owned()),
         origin: Origin::Found,
         at: world.now,
-    });
+    })
+}
+
+#[test]
+fn a_vm_whose_node_name_cannot_be_used_is_an_error_and_its_id_is_written_down() {
+    let mut world = World::new();
+    world.pass();
+    world.vm = answer(&world, "p", "", "the node name is too long");
     assert_eq!(world.plan().because, Reason::NamelessVm);
     world.pass();
-    assert!(world.machine().spec.provider_id.is_empty());
+    world.pass();
+    assert_eq!(world.machine().spec.provider_id, "p", "whoever deletes the machine must know of the VM");
     assert_eq!(world.machine().status.last_operation.error_code, "Internal");
+    assert!(world.text().contains("the node name is too long"), "{}", world.text());
+    assert!(world.said.iter().any(|said| said.contains("the node name is too long")), "{:?}", world.said);
+}
+
+#[test]
+fn a_vm_whose_id_cannot_be_used_is_an_error_and_the_machine_is_deleted_by_its_name() {
+    let mut world = World::new();
+    world.pass();
+    world.vms = 1;
+    world.vm = answer(&world, "", "node-1", "the provider id holds control characters");
+    world.pass();
+    assert!(world.machine().spec.provider_id.is_empty());
+    assert!(world.text().contains("the provider id holds control characters"), "{}", world.text());
+    world.delete();
+    world.settle();
+    assert!(world.machine.is_none() && world.vms == 0, "{:?}", world.diary);
+}
+
+#[test]
+fn a_machine_whose_vm_cannot_be_used_is_given_up_at_its_creation_timeout() {
+    let mut world = World::new();
+    world.pass();
+    world.vms = 1;
+    world.vm = answer(&world, "p", "", "the node name is too long");
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::CrashLoopBackOff);
+    world.wait(Duration::from_mins(21));
+    world.vm = answer(&world, "p", "", "the node name is too long");
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Failed);
+    world.delete();
+    world.settle();
+    assert!(world.machine.is_none() && world.vms == 0, "{:?}", world.diary);
 }
 
 #[test]
@@ -228,15 +267,17 @@ fn an_expiry_survives_every_status_write_until_the_machine_is_deleted(
 }
 
 #[rstest]
-#[case::kept(Code::Unavailable, "step 2")]
-#[case::kept_while_full(Code::ResourceExhausted, "step 2")]
-#[case::dropped(Code::InvalidArgument, "")]
-fn what_the_driver_noted_is_kept_only_while_another_attempt_can_use_it(#[case] code: Code, #[case] left: &str) {
+#[case(Code::Unavailable)]
+#[case(Code::ResourceExhausted)]
+#[case(Code::InvalidArgument)]
+#[case(Code::Internal)]
+fn a_failed_create_without_a_note_leaves_the_drivers_last_one_as_it_is(#[case] code: Code) {
     let mut world = World::new();
     world.edit(|m| m["status"]["lastKnownState"] = json!("step 2"));
     world.failures = vec![code, Code::NotFound];
     world.settle();
-    assert_eq!(world.machine().status.last_known_state, left);
+    assert_eq!(world.machine().status.last_operation.error_code, code.to_string());
+    assert_eq!(world.machine().status.last_known_state, "step 2");
 }
 
 #[rstest]
@@ -330,6 +371,7 @@ fn an_answer_without_a_name_is_asked_for_again() {
         node_name: "node-1".into(),
         addresses: vec![],
         initialized: Initialized::Yes,
+        unusable: None,
         origin: Origin::Found,
         at: world.now,
     });

@@ -369,7 +369,7 @@ fn a_node_learns_why_its_machine_goes(#[case] phase: &str, #[case] ready: &str, 
 fn a_node_that_cannot_be_read_is_not_left_behind() {
     let mut world = running();
     world.delete();
-    (world.vm, world.vms) = (VmKnowledge::Gone, 0);
+    (world.vm, world.vms) = (VmKnowledge::Gone { last_known_state: None }, 0);
     world.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!("Terminating");
         m["status"]["lastOperation"] =
@@ -475,6 +475,34 @@ fn a_node_that_cannot_be_removed_is_told_in_the_reference_s_words_each_time_they
     );
     world.keeps_node = None;
     world.vm = VmKnowledge::Unasked; // another process goes on from the text
+    world.settle();
+    assert!(world.machine.is_none() && world.node.is_none());
+}
+
+#[rstest]
+#[case(Code::Unavailable)]
+#[case(Code::PermissionDenied)]
+fn a_failed_delete_without_a_note_leaves_the_drivers_last_one_as_it_is(#[case] code: Code) {
+    let mut world = running();
+    world.edit(|m| m["status"]["lastKnownState"] = json!("disk 7 detached"));
+    world.failures = vec![code];
+    world.delete();
+    world.settle();
+    assert!(world.text().contains(&code.to_string()), "{}", world.text());
+    assert_eq!(world.machine().status.last_known_state, "disk 7 detached");
+}
+
+#[test]
+fn what_the_driver_noted_when_it_deleted_the_vm_is_kept_as_long_as_the_machine() {
+    let mut world = running();
+    world.note = Some("address 9 is still reserved".into());
+    world.delete();
+    while world.machine().status.last_known_state.is_empty() {
+        assert!(world.pass(), "nothing is left to do, and the note is not kept: {:?}", world.diary);
+    }
+    assert_eq!(world.machine().status.last_known_state, "address 9 is still reserved");
+    assert_eq!(world.text(), "VM deletion was successful. Initiate node object deletion");
+    assert!(world.node.is_some(), "before the machine can go");
     world.settle();
     assert!(world.machine.is_none() && world.node.is_none());
 }

@@ -54,7 +54,7 @@ pub(super) struct World {
     /// How many VMs really exist.
     pub(super) vms: usize,
     pub(super) created: usize,
-    /// What the driver notes for itself while it makes a VM.
+    /// What the driver notes for itself when it has made or deleted a VM.
     pub(super) note: Option<String>,
     /// What the next driver calls answer instead of doing anything.
     pub(super) failures: Vec<Code>,
@@ -437,6 +437,7 @@ impl World {
                 node_name: "node-1".into(),
                 addresses: addresses.clone(),
                 initialized,
+                unusable: None,
                 origin: match call {
                     Call::Create => Origin::Made { last_known_state: self.note.clone() },
                     _ => Origin::Found,
@@ -470,7 +471,7 @@ impl World {
                 let in_use = self.machine().node_name().is_some() && !self.pods_there.is_empty();
                 assert!(!in_use, "a VM goes only after its pods: {:#?}", self.diary);
                 (self.vms, self.inquiry) = (0, Inquiry::Unasked);
-                VmKnowledge::Gone
+                VmKnowledge::Gone { last_known_state: self.note.clone() }
             }
         }
     }

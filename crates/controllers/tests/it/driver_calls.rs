@@ -1,0 +1,136 @@
+//! How long a driver call may take, and what a driver is shown of what it noted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::annotations::EFFECTIVE_CREATION_TIMEOUT;
+use api::{Code, MachinePhase};
+use driver::{Call, Capabilities, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method};
+use parking_lot::Mutex;
+use serde_json::json;
+use virtual_cloud::{CallEnd, VirtualCloud};
+
+use crate::world::{World, class};
+
+fn calls(world: &World, method: Method) -> Vec<CallEnd> {
+    world.cloud.calls().iter().filter(|call| call.method == method).map(|call| call.end.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_takes_longer_than_a_machine_may_take_to_join_is_not_cut_off() {
+    let mut world = World::new(81);
+    world.policy.creation_timeout = Duration::from_mins(1);
+    world.server.insert(&class("slow", &json!({ "deleteLatency": "10m", "bootLatency": "5s" }))).unwrap();
+    let _process = world.start();
+    world.create_of_class("m-1", "slow").await;
+    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    world.delete("m-1").await;
+    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    assert_eq!(calls(&world, Method::Delete), [CallEnd::Answered(Code::Ok)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_may_take_as_long_as_its_own_machine_may_take_to_join() {
+    let world = World::new(82);
+    world.server.insert(&class("slow", &json!({ "createLatency": "30m", "bootLatency": "5s" }))).unwrap();
+    let _process = world.start();
+    let machine = json!({
+        "metadata": { "name": "m-1", "annotations": { EFFECTIVE_CREATION_TIMEOUT: "2h" } },
+        "spec": { "class": { "kind": "MachineClass", "name": "slow" } },
+    });
+    let machine = serde_json::from_value(machine).unwrap();
+    world.machines().create(&kube::api::PostParams::default(), &machine).await.unwrap();
+    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    assert_eq!(calls(&world, Method::Create), [CallEnd::Answered(Code::Ok)], "it is not cut off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_timeout_of_zero_gives_machines_up_as_the_reference_does_and_cuts_off_no_call() {
+    let mut world = World::new(83);
+    world.policy.creation_timeout = Duration::ZERO;
+    let _process = world.start();
+    world.create("m-1").await;
+    world.until("it is given up", |w| w.phase("m-1") == Some(MachinePhase::Failed)).await;
+    assert_eq!(world.cloud.vms().len(), 1, "the create was heard: {:?}", calls(&world, Method::Create));
+    world.delete("m-1").await;
+    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    assert!(world.cloud.vms().is_empty());
+}
+
+/// Leaves notes, and keeps what it is shown of them.
+struct Noting {
+    cloud: VirtualCloud,
+    /// What the next calls do: fail with this code, and leave this note.
+    script: Mutex<Vec<(Option<Code>, Option<&'static str>)>>,
+    shown: Mutex<Vec<(Method, String)>>,
+}
+
+impl Noting {
+    fn next(&self, method: Method, request: &MachineRequest) -> Result<Option<String>, DriverError> {
+        self.shown.lock().push((method, request.machine.status.last_known_state.clone()));
+        let mut script = self.script.lock();
+        let (code, note) = if script.is_empty() { (None, None) } else { script.remove(0) };
+        let error = code.map(|code| DriverError::new(code, "no luck"));
+        match (error, note) {
+            (None, note) => Ok(note.map(str::to_owned)),
+            (Some(error), None) => Err(error),
+            (Some(error), Some(note)) => Err(error.with_last_known_state(note)),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Driver for Noting {
+    fn capabilities(&self) -> Capabilities {
+        self.cloud.capabilities()
+    }
+    async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
+        let last_known_state = self.next(Method::Create, request)?;
+        Ok(Created { last_known_state, ..self.cloud.create(call, request).await? })
+    }
+    async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.shown.lock().push((Method::Initialize, request.machine.status.last_known_state.clone()));
+        self.cloud.initialize(call, request).await
+    }
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        let last_known_state = self.next(Method::Delete, request)?;
+        self.cloud.delete(call, request).await?;
+        Ok(Deleted { last_known_state })
+    }
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.cloud.status(call, request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_is_shown_the_last_note_it_left_at_every_call_until_it_leaves_another() {
+    let world = World::new(84);
+    let script = vec![
+        (Some(Code::Unavailable), Some("disk made")),
+        (Some(Code::InvalidArgument), None),
+        (None, Some("VM made")),
+        (Some(Code::Unavailable), None),
+        (Some(Code::PermissionDenied), None),
+        (Some(Code::Unavailable), Some("")),
+        (None, Some("gone")),
+    ];
+    let noting = Arc::new(Noting { cloud: world.cloud.clone(), script: Mutex::new(script), shown: Mutex::default() });
+    let _process = world.start_with(noting.clone());
+    world.create("m-1").await;
+    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    assert_eq!(world.machine("m-1").unwrap().status.last_known_state, "VM made");
+    world.delete("m-1").await;
+    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    let shown: Vec<_> = noting.shown.lock().iter().map(|(method, note)| (*method, note.clone())).collect();
+    let expected = [
+        (Method::Create, ""),
+        (Method::Create, "disk made"),
+        (Method::Create, "disk made"),
+        (Method::Initialize, "VM made"),
+        (Method::Delete, "VM made"),
+        (Method::Delete, "VM made"),
+        (Method::Delete, "VM made"),
+        (Method::Delete, ""),
+    ];
+    assert_eq!(shown, expected.map(|(method, note)| (method, note.to_owned())));
+}

@@ -1,0 +1,182 @@
+//! A driver that says the worst it can: what people are shown stays readable, and no VM is left behind.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use api::MachinePhase;
+use driver::conformance::hostile::{Attack, Hostile, harm, texts};
+use millwright_controllers::Decision;
+use millwright_controllers::decision::{DriverCall, Listen};
+use millwright_controllers::state::ClusterState;
+use rstest::rstest;
+use runtime::logs::LogFormat;
+use serde_json::Value;
+
+use crate::page::Page;
+use crate::world::World;
+
+/// Keeps every text that is told to listeners: traces and `/debug/state` are made of them.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Listen for Heard {
+    fn decided(&self, decision: &Decision) {
+        let mut heard = self.0.lock().unwrap();
+        heard.extend(decision.did.iter().cloned());
+        heard.extend([decision.because.clone(), decision.awaits.clone(), decision.outcome.to_string()]);
+    }
+    fn called(&self, call: &DriverCall) {
+        self.0.lock().unwrap().extend(call.provider_id.clone());
+    }
+}
+
+/// Every text that stands somewhere in an object.
+fn texts_in(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::String(text) => into.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| texts_in(value, into)),
+        Value::Object(values) => values.values().for_each(|value| texts_in(value, into)),
+        _ => {}
+    }
+}
+
+/// A world in which one driver is hostile, and everything that is shown of it.
+struct Scene {
+    world: World,
+    page: Page,
+    heard: Arc<Heard>,
+    process: crate::world::Process,
+    _log: tracing::subscriber::DefaultGuard,
+}
+
+impl Scene {
+    fn new(seed: u64, attack: Attack) -> Self {
+        let (mut world, page, heard) = (World::new(seed), Page::default(), Arc::new(Heard::default()));
+        world.listener = Some(heard.clone());
+        let log = page.open(&world, LogFormat::Text, 5);
+        let process = world.start_with(Arc::new(Hostile::new(Arc::new(world.cloud.clone()), attack)));
+        Self { world, page, heard, process, _log: log }
+    }
+
+    /// Fails if anything that is shown could harm whoever reads it.
+    fn judge(&self) {
+        let mut shown = Vec::new();
+        for kind in ["machines.machine.sapcloud.io", "events"] {
+            self.world.server.objects(kind).iter().for_each(|object| texts_in(object, &mut shown));
+        }
+        texts_in(&serde_json::to_value(ClusterState::of(&self.process.cluster)).unwrap(), &mut shown);
+        shown.extend(self.heard.0.lock().unwrap().iter().cloned());
+        // A line of log holds a few texts of ours and two of the driver's at most; a line that a driver began has no time in front.
+        let log = self.page.text();
+        for line in log.lines() {
+            assert!(line.starts_with("2026-01-01T"), "a line that nobody wrote: {line:.300}");
+            assert!(line.len() < 16 << 10, "a line of {} bytes: {line:.300}", line.len());
+            shown.extend(line.as_bytes().chunks(4 << 10).map(|part| String::from_utf8_lossy(part).into_owned()));
+        }
+        for text in shown {
+            assert_eq!(harm(&text), None, "{:.300}", format!("{text:?}"));
+        }
+    }
+
+    async fn ends_without_a_vm(&self) {
+        self.world.delete("m-1").await;
+        self.world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+        assert!(self.world.cloud.vms().is_empty(), "a VM is left behind and paid for");
+        self.judge();
+    }
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn whatever_a_driver_says_when_it_fails_is_shown_on_one_line_of_bounded_length(
+    #[values(0, 1, 2, 3, 4, 5, 6)] text: usize,
+) {
+    let scene = Scene::new(91, Attack::Error(texts().swap_remove(text)));
+    scene.world.create("m-1").await;
+    let failed = |w: &World| w.machine("m-1").unwrap().status.last_operation.error_code == "Internal";
+    scene.world.until("it says why not", failed).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(!scene.world.told("DriverError").is_empty());
+    scene.judge();
+    scene.ends_without_a_vm().await;
+}
+
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_text_that_names_the_steps_of_a_deletion_skips_none_of_them(#[values(5, 6)] text: usize) {
+    let scene = Scene::new(92, Attack::DeleteError(texts().swap_remove(text), 3));
+    scene.world.create("m-1").await;
+    scene.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    scene.ends_without_a_vm().await;
+    assert!(scene.world.node("m-1").is_none(), "nor a Node");
+}
+
+#[rstest]
+#[case::too_long("n".repeat(64), "node name")]
+#[case::no_label_value("node one".into(), "node name")]
+#[case::escapes("n\u{1b}[31m\n".into(), "node name")]
+#[tokio::test(start_paused = true)]
+async fn a_node_name_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machine(
+    #[case] name: String,
+    #[case] told: &str,
+) {
+    let scene = Scene::new(93, Attack::NodeName(name));
+    scene.world.create("m-1").await;
+    unusable(&scene, told).await;
+    let machine = scene.world.machine("m-1").unwrap();
+    assert_eq!(machine.spec.provider_id, scene.world.cloud.vms()[0].provider_id, "the VM is known");
+    scene.ends_without_a_vm().await;
+}
+
+#[rstest]
+#[case::escapes("virtual:///\u{1b}]0;owned\u{7}".into())]
+#[case::too_long("i".repeat(3 << 20))]
+#[tokio::test(start_paused = true)]
+async fn a_provider_id_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machine(#[case] id: String) {
+    let scene = Scene::new(94, Attack::ProviderId(id));
+    scene.world.create("m-1").await;
+    unusable(&scene, "provider id").await;
+    assert!(scene.world.machine("m-1").unwrap().spec.provider_id.is_empty());
+    scene.ends_without_a_vm().await;
+}
+
+/// The machine says in its status and in an Event what cannot be used, and its VM is made once.
+async fn unusable(scene: &Scene, told: &str) {
+    let says = |w: &World| {
+        let machine = w.machine("m-1").unwrap();
+        let last = &machine.status.last_operation;
+        *machine.phase() == MachinePhase::CrashLoopBackOff
+            && last.error_code == "Internal"
+            && last.description.contains(told)
+    };
+    scene.world.until("it says what is wrong", says).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let events = scene.world.told("DriverError");
+    assert!(events.iter().any(|event| event.contains(told)), "{events:?}");
+    assert_eq!(scene.world.cloud.vms().len(), 1);
+    scene.judge();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_of_three_megabytes_is_not_kept_and_holds_up_nothing() {
+    let scene = Scene::new(95, Attack::Note("n".repeat(3 << 20)));
+    scene.world.create("m-1").await;
+    scene.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    assert_eq!(scene.world.machine("m-1").unwrap().status.last_known_state, "");
+    scene.judge();
+    scene.ends_without_a_vm().await;
+}
+
+#[rstest]
+#[case::huge(Attack::List(20_000))]
+#[case::escapes(Attack::Owner("never\u{1b}[31m\nthere".into()))]
+#[tokio::test(start_paused = true)]
+async fn a_list_that_was_made_up_costs_no_machine_its_vm(#[case] attack: Attack) {
+    let scene = Scene::new(96, attack);
+    scene.world.create("m-1").await;
+    scene.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(scene.world.cloud.vms().len(), 1);
+    assert_eq!(scene.world.phase("m-1"), Some(MachinePhase::Running));
+    scene.judge();
+}
