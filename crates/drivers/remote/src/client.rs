@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dial::{Dial, TlsDial, UnixDial};
 use crate::endpoint::{Endpoint, EndpointError};
-use crate::line::{Caller, Client, Line};
+use crate::line::{Caller, Client, LARGEST_ANSWER, LARGEST_LIST, Line};
 use crate::link_error::LinkError;
 use crate::messages::answer::{created, found, garbled, owners};
 use crate::messages::request::{about_class, about_machine};
@@ -96,6 +96,10 @@ impl RemoteDriver {
                 let message = format!("this driver does not offer {}", method.operation());
                 return Err(DriverError::new(Code::Unimplemented, message));
             }
+            let client = client.max_decoding_message_size(match method {
+                Method::List => LARGEST_LIST,
+                _ => LARGEST_ANSWER,
+            });
             let mut request = tonic::Request::new(question);
             request.set_timeout(call.remaining());
             send(client, request).await.map(tonic::Response::into_inner).map_err(not_heard)

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use driver::text::printable;
 use driver::{Capabilities, Support};
 use futures::future::BoxFuture;
 use http::Uri;
+use http_body_util::Limited;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -33,8 +35,12 @@ const JITTER: f64 = 0.5;
 /// How often a silent connection is asked whether it is alive. Servers in Go hang up on clients that ask more than every five minutes.
 const PING_EVERY: Duration = Duration::from_secs(310);
 const PING_ANSWERED_WITHIN: Duration = Duration::from_secs(20);
-/// As the protocol promises.
-const LARGEST_MESSAGE: usize = 64 << 20;
+/// The largest list, as the protocol promises, and the largest request.
+pub(crate) const LARGEST_LIST: usize = 64 << 20;
+/// The largest answer to any other call. Fifty of them at once must not take the memory of the process.
+pub(crate) const LARGEST_ANSWER: usize = 4 << 20;
+/// No answer is longer, whatever it consists of: a stream that does not end is not read to its end.
+const LONGEST_ANSWER: usize = LARGEST_LIST + (1 << 20);
 
 /// Who calls, and on whose account.
 #[derive(Clone, Debug)]
@@ -124,8 +130,8 @@ impl Line {
         self.keep(Box::pin(connection));
         let origin: Uri = self.dial.origin().parse().map_err(|_| LinkError::Name { place: self.dial.place() })?;
         let client = DriverClient::with_origin(Carrier(send.clone()), origin)
-            .max_decoding_message_size(LARGEST_MESSAGE)
-            .max_encoding_message_size(LARGEST_MESSAGE);
+            .max_decoding_message_size(LARGEST_ANSWER)
+            .max_encoding_message_size(LARGEST_LIST);
         self.ask_who_it_is(client.clone()).await?;
         Ok((client, send))
     }
@@ -139,7 +145,9 @@ impl Line {
                 () = stopping.cancelled() => {}
                 ended = connection => match ended {
                     Ok(()) => tracing::debug!(%place, "the connection to the driver was closed"),
-                    Err(error) => tracing::debug!(%place, %error, "the connection to the driver broke"),
+                    Err(error) => {
+                        tracing::debug!(%place, error = printable(&error.to_string()), "the connection to the driver broke");
+                    }
                 }
             }
         });
@@ -161,7 +169,7 @@ impl Line {
             volume_ids: support(offered.volume_ids),
         };
         tracing::info!(
-            place = %self.dial.place(), driver = %said.name, version = %said.version, ?capabilities,
+            place = %self.dial.place(), driver = printable(&said.name), version = printable(&said.version), ?capabilities,
             "connected to the driver"
         );
         *self.capabilities.lock() = capabilities;
@@ -194,7 +202,7 @@ where
 pub(crate) struct Carrier(http2::SendRequest<tonic::body::Body>);
 
 impl tower::Service<http::Request<tonic::body::Body>> for Carrier {
-    type Response = http::Response<Incoming>;
+    type Response = http::Response<Limited<Incoming>>;
     type Error = hyper::Error;
     type Future = BoxFuture<'static, Result<Self::Response, hyper::Error>>;
 
@@ -203,6 +211,7 @@ impl tower::Service<http::Request<tonic::body::Body>> for Carrier {
     }
 
     fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
-        Box::pin(self.0.send_request(request))
+        let answer = self.0.send_request(request);
+        Box::pin(async move { Ok(answer.await?.map(|body| Limited::new(body, LONGEST_ANSWER))) })
     }
 }

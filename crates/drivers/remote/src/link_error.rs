@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use driver::text::printable;
+
 use crate::tls::TlsError;
 
 /// A step on the way to a driver that failed.
@@ -107,7 +109,7 @@ impl LinkError {
                 None => format!(
                     "the driver at {place} did not say who it is ({:?} {}): look at its log",
                     source.code(),
-                    source.message()
+                    printable(source.message())
                 ),
             },
             Self::Timeout { place, after } => format!(

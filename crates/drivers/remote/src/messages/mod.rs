@@ -2,7 +2,7 @@
 //!
 //! Out and back again must change nothing that the contract speaks of; what it does not speak of (the status of a machine, who
 //! owns it) does not travel. Whatever comes from the other side is read with suspicion: an answer without a result is no success,
-//! and a VM without an id is no VM.
+//! and a list with a nameless VM is none.
 
 pub(crate) mod answer;
 pub(crate) mod disk;

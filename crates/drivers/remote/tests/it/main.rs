@@ -10,6 +10,7 @@
 mod contract;
 mod doors;
 mod generated;
+mod hostile;
 mod limits;
 mod line;
 mod replicas;
