@@ -25,7 +25,8 @@ pub(crate) struct MachineFlags {
 impl MachineFlags {
     /// The policy with what these flags ask for in it.
     pub(crate) fn apply(&self, policy: plan::Policy) -> plan::Policy {
-        let policy = plan::Policy { drain: self.drain.limits(), ..policy };
+        let driver_call_timeout = self.driver.driver_call_timeout.get();
+        let policy = plan::Policy { drain: self.drain.limits(), driver_call_timeout, ..policy };
         self.safety.apply(self.health.apply(policy))
     }
 }
@@ -54,6 +55,9 @@ pub(crate) struct DriverFlags {
     /// How many driver calls run at once for one credential.
     #[arg(long, value_name = "N", default_value = "50")]
     pub(crate) driver_calls_per_credential: Places,
+    /// How long a driver call may take, creates aside: those may take as long as their machine may take to join.
+    #[arg(long, value_name = "DURATION", default_value = "20m")]
+    pub(crate) driver_call_timeout: Span,
 }
 
 impl DriverFlags {
@@ -67,7 +71,7 @@ impl DriverFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Timeouts")]
 pub(crate) struct Health {
-    /// How long a machine may take until its node has joined.
+    /// How long a machine may take until its node has joined; 0s gives it up at the first look, as in the reference.
     #[arg(long, value_name = "DURATION", default_value = "20m")]
     machine_creation_timeout: Span,
     /// How long a machine may be unhealthy before it is given up.
@@ -151,6 +155,7 @@ mod tests {
     fn what_is_said_about_machines_is_heard() {
         let given = with(&[
             "--machine-creation-timeout=1h30m",
+            "--driver-call-timeout=7m",
             "--machine-max-replacements=25%",
             "--node-conditions=A,B",
             "--missing-ready-is-unhealthy",
@@ -159,6 +164,7 @@ mod tests {
         ]);
         let policy = given.unwrap().apply(plan::Policy::default());
         assert_eq!(policy.creation_timeout.as_secs(), 5400);
+        assert_eq!(policy.driver_call_timeout.as_secs(), 420);
         assert_eq!(policy.max_replacements, plan::permit::Limit::Percent(25));
         assert_eq!(policy.node_conditions, ["A", "B"]);
         assert_eq!(policy.missing_ready, plan::policy::MissingReady::Unhealthy);

@@ -349,6 +349,8 @@ fn all_that_is_wrong_is_told_at_once_by_flag_and_remedy() {
 #[case("--controller-start-interval=-1s", "negative")]
 #[case("--manager-port=10259", "must differ")]
 #[case("--driver-calls-per-credential=0", "above zero")]
+#[case("--driver-call-timeout=0s", "above zero")]
+#[case("--driver-call-timeout=-1s", "negative")]
 fn a_value_out_of_range_is_one_complaint(#[case] flag: &str, #[case] words: &str) {
     let complaints = line(&["millwright", "run", "--provider=virtual", flag]).unwrap().complaints;
     assert_eq!(complaints.len(), 1, "{complaints:?}");

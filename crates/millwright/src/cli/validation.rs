@@ -107,6 +107,9 @@ fn check_machine(machine: &MachineFlags, found: &mut Vec<String>) {
 }
 
 fn check_driver(driver: &DriverFlags, found: &mut Vec<String>) {
+    if driver.driver_call_timeout.get().is_zero() && driver.driver_call_timeout.complaint().is_none() {
+        found.push("--driver-call-timeout must be above zero: with 0s every driver call would fail".to_owned());
+    }
     match (&driver.driver_endpoint, &driver.provider) {
         (Some(Endpoint::MutualTls { .. }), _) if driver.tls().is_none() => found.push(
             "--driver-endpoint=tcp+mtls://… needs --driver-ca-file, --driver-cert-file and --driver-key-file"
