@@ -8,7 +8,7 @@ use api::{Code, MachinePhase};
 use driver::{Call, Capabilities, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method};
 use parking_lot::Mutex;
 use serde_json::json;
-use virtual_cloud::{CallEnd, VirtualCloud};
+use virtual_cloud::{CallEnd, Config, VirtualCloud};
 
 use crate::world::{World, class};
 
@@ -104,7 +104,7 @@ impl Driver for Noting {
 
 #[tokio::test(start_paused = true)]
 async fn a_driver_is_shown_the_last_note_it_left_at_every_call_until_it_leaves_another() {
-    let world = World::new(84);
+    let world = World::with_cloud(84, Config { capabilities: Capabilities::ALL, ..Config::default() });
     let script = vec![
         (Some(Code::Unavailable), Some("disk made")),
         (Some(Code::InvalidArgument), None),

@@ -12,12 +12,16 @@ use super::values::Span;
 /// From which verbosity on all flags are listed.
 const FLAGS_FROM: i32 = 2;
 
+/// The reference takes it as well, and means the same. Hardly anybody does.
+const NO_TIME_TO_JOIN: &str = "--machine-creation-timeout=0s gives every machine up whose Node has not joined at the first \
+                               look, as the reference does; no driver call is bounded by it";
+
 /// What there is to say.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     /// Every flag, by name, with its value.
     flags: Vec<(String, String)>,
-    /// What is to be said of those that were given in vain.
+    /// What is to be said of those that were given in vain, or hardly on purpose.
     idle: Vec<String>,
     /// From which verbosity on the version is told.
     version_from: i32,
@@ -30,10 +34,11 @@ impl Notes {
             let (id, Some(name)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
             let Ok(raw) = matches.try_get_raw(id) else { continue };
             let written = raw.and_then(Iterator::last).map(|value| value.to_string_lossy().into_owned());
-            let value = match matches.try_get_one::<Span>(id) {
-                Ok(Some(span)) => span.to_string(),
-                _ => written.unwrap_or_default(),
-            };
+            let span = matches.try_get_one::<Span>(id).ok().flatten();
+            let value = span.map_or_else(|| written.unwrap_or_default(), ToString::to_string);
+            if name == "machine-creation-timeout" && span.is_some_and(|span| span.get().is_zero()) {
+                notes.idle.push(NO_TIME_TO_JOIN.to_owned());
+            }
             notes.flags.push((name.to_owned(), value));
             if arg.get_help_heading() == Some(IDLE) && matches.value_source(id) == Some(ValueSource::CommandLine) {
                 let why = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('\n', " ");
@@ -58,5 +63,25 @@ impl Notes {
         for note in &self.idle {
             tracing::warn!("{note}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Arg;
+
+    #[test]
+    fn a_creation_timeout_of_zero_is_taken_as_the_reference_takes_it_and_told() {
+        let definition = || {
+            let span = |text: &str| text.parse::<Span>();
+            Command::new("x").arg(Arg::new("t").long("machine-creation-timeout").value_parser(span))
+        };
+        let told = |given: &str| {
+            let matches = definition().try_get_matches_from(["x", "--machine-creation-timeout", given]).unwrap();
+            Notes::of("x", &definition(), &matches).idle
+        };
+        assert_eq!(told("0s"), [NO_TIME_TO_JOIN]);
+        assert_eq!(told("20m"), [""; 0]);
     }
 }
