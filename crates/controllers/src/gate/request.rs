@@ -114,12 +114,12 @@ fn as_shown(mut machine: Arc<Machine>, known: &Known) -> Arc<Machine> {
     if let VmKnowledge::Known(vm) = &known.vm
         && machine.spec.provider_id.is_empty()
     {
-        Arc::make_mut(&mut machine).spec.provider_id = vm.provider_id.clone();
+        Arc::make_mut(&mut machine).spec.provider_id.clone_from(&vm.provider_id);
     }
     if let Some(note) = known.note()
         && machine.status.last_known_state != note
     {
-        Arc::make_mut(&mut machine).status.last_known_state = note.to_owned();
+        note.clone_into(&mut Arc::make_mut(&mut machine).status.last_known_state);
     }
     machine
 }

@@ -13,7 +13,7 @@ use virtual_cloud::{CallEnd, Config, VirtualCloud};
 use crate::world::{World, class};
 
 fn calls(world: &World, method: Method) -> Vec<CallEnd> {
-    world.cloud.calls().iter().filter(|call| call.method == method).map(|call| call.end.clone()).collect()
+    world.cloud.calls().iter().filter(|call| call.method == method).map(|call| call.end).collect()
 }
 
 #[tokio::test(start_paused = true)]

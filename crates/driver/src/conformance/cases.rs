@@ -294,7 +294,7 @@ async fn note_shown_again(probe: &Probe<'_>) -> Outcome {
 /// The same question, with a note.
 fn showing(request: &MachineRequest, note: Option<&str>) -> MachineRequest {
     let mut machine = (*request.machine).clone();
-    machine.status.last_known_state = note.unwrap_or_default().to_owned();
+    note.unwrap_or_default().clone_into(&mut machine.status.last_known_state);
     MachineRequest { machine: Arc::new(machine), ..request.clone() }
 }
 

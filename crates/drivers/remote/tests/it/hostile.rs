@@ -36,6 +36,7 @@ enum Answer {
 struct Raw {
     answer: Answer,
     sent: Arc<AtomicUsize>,
+    tasks: Tasks,
 }
 
 fn message(payload: &[u8], length: usize) -> Frame<Bytes> {
@@ -79,14 +80,15 @@ impl Dial for Raw {
         let raw = self.clone();
         Box::pin(async move {
             let (ours, theirs) = tokio::io::duplex(1 << 16);
+            let answering = raw.clone();
             let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
-                let body = StreamBody::new(raw.respond(request.uri().path()));
+                let body = StreamBody::new(answering.respond(request.uri().path()));
                 let answer = http::Response::builder().header("content-type", "application/grpc").body(body);
                 async move { Ok::<_, Infallible>(answer.unwrap()) }
             });
             let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
                 .serve_connection(TokioIo::new(theirs), service);
-            tokio::spawn(async move {
+            raw.tasks.spawn("hostile process", async move {
                 let _ended = serving.await;
             });
             Ok(Box::new(ours) as Box<dyn Io>)
@@ -99,7 +101,8 @@ impl Dial for Raw {
 }
 
 async fn create(answer: Answer) -> (driver::DriverError, usize) {
-    let (raw, tasks) = (Raw { answer, sent: Arc::default() }, Tasks::new());
+    let tasks = Tasks::new();
+    let raw = Raw { answer, sent: Arc::default(), tasks: tasks.clone() };
     let driver = RemoteDriver::over(Box::new(raw.clone()), caller(&tasks));
     let refused = driver.create(&Call::default(), &request("m")).await.unwrap_err();
     (refused, raw.sent.load(Ordering::SeqCst))
