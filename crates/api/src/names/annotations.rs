@@ -26,6 +26,12 @@ pub const PRESERVE: &str = "node.machine.sapcloud.io/preserve";
 /// On a Machine: the last preserve value seen on its Node, kept by the machine controller so that it notices the removal.
 pub const LAST_APPLIED_NODE_PRESERVE: &str = "node.machine.sapcloud.io/last-applied-node-preserve-value";
 
+/// On a Machine: it was preserved, so its set does not ask for that a second time. A set writes it together with `auto-preserved`,
+/// the machine controller when the preservation has expired; it removes it when the machine has recovered. Ours.
+pub const PRESERVED_BEFORE: &str = "node.machine.sapcloud.io/preserved-before";
+/// The value written for [`PRESERVED_BEFORE`]; its presence counts.
+pub const PRESERVED_BEFORE_VALUE: &str = "true";
+
 /// On a Node: JSON of the node template that was applied. Written and read by the machine controller, to know what to remove.
 pub const LAST_APPLIED_TEMPLATE: &str = "node.machine.sapcloud.io/last-applied-anno-labels-taints";
 

@@ -156,6 +156,27 @@ async fn a_watch_that_lags_and_breaks_makes_no_machine_too_many_and_takes_none_t
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_delete_that_was_never_carried_out_is_not_repeated_once_the_set_is_scaled_up_again() {
+    let world = World::new(9);
+    let _process = world.start();
+    create_set(&world, "pool", 3).await;
+    world.until("three run", |w| running(w, 3)).await;
+    let faults = world.server.faults();
+    let cut = faults.on([Verb::Delete]).of("machines").by_agent(CONTROLLER).disconnect();
+    scale(&world, "pool", 2).await;
+    world.until("a delete is lost", |w| w.server.faults().times_fired(cut) > 0).await;
+    scale(&world, "pool", 3).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.server.faults().calm();
+    // Longer than the answer is waited for.
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert!(running(&world, 3));
+    let deleted = world.server.changes(MACHINES, 0).expect("nothing was compacted").into_iter();
+    let deleted = deleted.filter(|change| !change.after["metadata"]["deletionTimestamp"].is_null()).count();
+    assert_eq!(deleted, 0, "nobody wanted any of the three gone");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_process_that_dies_while_it_scales_makes_no_machine_too_many() {
     let world = World::new(5);
     create_set(&world, "pool", 40).await;

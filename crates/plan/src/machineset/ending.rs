@@ -33,8 +33,8 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
     if !seen.set.has_finalizer(finalizers::MACHINE) {
         return waiting(Reason::NotOurs);
     }
-    let staying = machines.iter().filter(|kin| !kin.is_leaving()).map(|kin| death(kin, Why::SetGoes));
-    let unread = seen.unreadable.iter().filter(|machine| !machine.leaving).map(unread);
+    let staying = machines.iter().filter(|kin| !kin.is_leaving()).map(|kin| death(seen, kin, Why::SetGoes));
+    let unread = seen.unreadable.iter().filter(|machine| !machine.leaving).map(|machine| unread(seen, machine));
     let deaths: Vec<Death> = staying.chain(unread).collect();
     let steps = if deaths.is_empty() { Vec::new() } else { vec![Step::Delete(deaths)] };
     Plan::of(steps, Wake::On(Awaited::Machines), Reason::DeletionAsked { left })
@@ -52,11 +52,12 @@ fn let_go(seen: &Observed<'_>) -> Plan {
     }
 }
 
-fn unread(machine: &Unreadable) -> Death {
+fn unread(seen: &Observed<'_>, machine: &Unreadable) -> Death {
     Death {
         name: machine.name.clone(),
         uid: machine.uid.clone(),
         resource_version: machine.resource_version.clone(),
         why: Why::SetGoes,
+        asked: seen.outstanding.asked(&machine.uid),
     }
 }

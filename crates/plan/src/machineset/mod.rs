@@ -8,7 +8,8 @@
 //!
 //! Counting is cautious in both directions. Whoever may exist counts when a machine is to be made, and whoever may already be
 //! gone does not count when one is to be deleted. So machines that are not being deleted never exceed what is wanted through our
-//! own doing, however late the cache is.
+//! own doing, however late the cache is. Nor is a request repeated for its own sake: a delete without an answer is sent again only
+//! if the machine would be chosen again now, because meanwhile somebody may want it back.
 //!
 //! A pass has two halves: [`plan`] says what to do, and after it was done [`status`](status()) says, from what came of it, what to
 //! write about it.
@@ -73,6 +74,13 @@ pub struct Outstanding {
     pub deletes: BTreeSet<Uid>,
     /// When the last of them is no longer waited for.
     pub until: Option<Timestamp>,
+}
+
+impl Outstanding {
+    /// Whether the deletion of this machine was asked for before, and nobody knows what came of it.
+    pub(crate) fn asked(&self, uid: &Uid) -> Asked {
+        if self.deletes.contains(uid) { Asked::Again } else { Asked::First }
+    }
 }
 
 /// Decides what to do next with a set.

@@ -3,14 +3,16 @@
 //! A pass makes machines or deletes some, never both: what is missing comes first. It makes and deletes no more than a hundred,
 //! and makes them in batches that double, so that a quota that is used up is found out with one request and not with fifty.
 
+use std::collections::BTreeSet;
+
 use api::names::{annotations, labels};
-use api::{MachineSet, Object};
+use api::{MachineSet, Object, Uid};
 
 use super::birth::{Barren, births};
 use super::member::{Kin, claimed};
 use super::policy::Replacement;
 use super::status::{Doing, Failure};
-use super::step::{Death, MachinePatch, Mark, Plan, Step};
+use super::step::{Asked, Death, MachinePatch, Mark, Plan, Step};
 use super::victims::{Why, is_marked, sort};
 use super::{Observed, Reason, preservation, status, template};
 use crate::{Awaited, Wake};
@@ -42,9 +44,9 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
 
 /// The machines of the set, counted for both questions.
 struct Count {
-    /// Machines that are not going, as far as we know: those whose deletion was asked for in vain are still among them.
+    /// Machines that are not going, as far as we know: those whose deletion was asked for without an answer are still among them.
     present: usize,
-    /// Creates whose result nobody has seen.
+    /// Creates and deletes whose result nobody has seen.
     unseen: usize,
 }
 
@@ -52,7 +54,8 @@ impl Count {
     fn of(seen: &Observed<'_>, machines: &[&Kin<'_>]) -> Self {
         let unreadable = seen.unreadable.iter().filter(|machine| counts(seen, machine.leaving)).count();
         let readable = machines.iter().filter(|kin| counts(seen, kin.is_leaving())).count();
-        Self { present: readable + unreadable, unseen: seen.outstanding.creates.len() }
+        let unseen = seen.outstanding.creates.len() + seen.outstanding.deletes.len();
+        Self { present: readable + unreadable, unseen }
     }
 }
 
@@ -101,19 +104,13 @@ fn take(
     replicas: usize,
     mark: &impl Fn(&Kin<'_>) -> Option<Mark>,
 ) -> Plan {
-    let asked = |kin: &Kin<'_>| seen.outstanding.deletes.contains(&kin.machine.uid());
     let staying = machines.iter().copied().filter(|kin| !kin.is_leaving());
-    let (repeated, mut candidates): (Vec<&Kin<'_>>, Vec<&Kin<'_>>) = staying.partition(|kin| asked(kin));
-    candidates.retain(|kin| !kin.was_updated_in_place());
-
+    let mut candidates: Vec<&Kin<'_>> = staying.filter(|kin| !kin.was_updated_in_place()).collect();
     let unreadable = seen.unreadable.iter().filter(|machine| !machine.leaving).count();
-    let surplus = (candidates.len() + unreadable).saturating_sub(replicas).min(candidates.len());
-    if surplus > 0 {
-        sort(&mut candidates, seen.policy.set.in_place_rank, seen.now);
-    }
+    let surplus = Surplus::of(seen, &mut candidates, unreadable, replicas);
     let changed = seen.set.annotation(annotations::LAST_REPLICA_CHANGE_BY_SCALER).and_then(|text| text.parse().ok());
-    let why = |(place, kin): (usize, &Kin<'_>)| {
-        if place < surplus {
+    let why = |kin: &Kin<'_>| {
+        if surplus.has(kin) {
             Some(Why::Surplus)
         } else if is_marked(kin.machine, changed) {
             Some(Why::Marked)
@@ -121,14 +118,9 @@ fn take(
             (kin.has_failed() && !preservation::is_kept(kin, mark(kin), seen.now)).then_some(Why::Failed)
         }
     };
-    let mut chosen: Vec<Death> = candidates
-        .iter()
-        .copied()
-        .enumerate()
-        .filter_map(|(place, kin)| Some(death(kin, why((place, kin))?)))
-        .collect();
-    chosen.sort_by_key(|death| death.why); // the surplus first, then the marked, then the failed: matters for the limit only
-    let deaths: Vec<Death> = repeated.iter().map(|kin| death(kin, Why::AskedBefore)).chain(chosen).collect();
+    let mut deaths: Vec<Death> =
+        candidates.iter().copied().filter_map(|kin| Some(death(seen, kin, why(kin)?))).collect();
+    deaths.sort_by_key(|death| death.why); // the surplus first, then the marked, then the failed: matters for the limit only
     if deaths.is_empty() {
         let because = if count.unseen > 0 { Reason::Unseen(count.unseen) } else { Reason::Converged };
         return Plan::of(Vec::new(), rest_of(seen, machines), because);
@@ -139,12 +131,40 @@ fn take(
     Plan::of(vec![Step::Delete(deaths)], Wake::Again, because)
 }
 
-pub(super) fn death(kin: &Kin<'_>, why: Why) -> Death {
+/// The machines beyond the number wanted.
+///
+/// A machine whose deletion was asked for without an answer may be there or gone. So its deletion is repeated only if it would be
+/// chosen again now, and of the others no more go than are too many without it.
+struct Surplus(BTreeSet<Uid>);
+
+impl Surplus {
+    /// Sorts the candidates, those to go first to the front, and chooses among them.
+    fn of(seen: &Observed<'_>, candidates: &mut [&Kin<'_>], unreadable: usize, replicas: usize) -> Self {
+        let asked = |kin: &Kin<'_>| seen.outstanding.asked(&kin.machine.uid()) == Asked::Again;
+        let there = candidates.iter().filter(|kin| !asked(kin)).count();
+        let surplus_of = |machines: usize| (machines + unreadable).saturating_sub(replicas);
+        let (surplus, certain) = (surplus_of(candidates.len()), surplus_of(there));
+        if surplus == 0 {
+            return Self(BTreeSet::new());
+        }
+        sort(candidates, seen.policy.set.in_place_rank, seen.now);
+        let again = candidates.iter().take(surplus).filter(|kin| asked(kin));
+        let others = candidates.iter().filter(|kin| !asked(kin)).take(certain);
+        Self(again.chain(others).map(|kin| kin.machine.uid()).collect())
+    }
+
+    fn has(&self, kin: &Kin<'_>) -> bool {
+        self.0.contains(&kin.machine.uid())
+    }
+}
+
+pub(super) fn death(seen: &Observed<'_>, kin: &Kin<'_>, why: Why) -> Death {
     Death {
         name: kin.machine.name().into(),
         uid: kin.machine.uid(),
         resource_version: kin.machine.resource_version().to_owned(),
         why,
+        asked: seen.outstanding.asked(&kin.machine.uid()),
     }
 }
 

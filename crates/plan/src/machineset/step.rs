@@ -78,13 +78,8 @@ pub struct Death {
     pub resource_version: String,
     /// Why this one.
     pub why: Why,
-}
-
-impl Death {
     /// Whether this very machine's deletion was asked for before.
-    pub fn asked(&self) -> Asked {
-        if self.why == Why::AskedBefore { Asked::Again } else { Asked::First }
-    }
+    pub asked: Asked,
 }
 
 /// Fields of a machine. `None` leaves them alone.
@@ -127,6 +122,9 @@ impl MachinePatch {
                 Mark::LetGo => Value::Null,
             };
             said.insert(annotations::PRESERVE.into(), value);
+            if mark == Mark::AutoPreserve {
+                said.insert(annotations::PRESERVED_BEFORE.into(), json!(annotations::PRESERVED_BEFORE_VALUE));
+            }
         }
         if let Some(limit) = &self.max_replacements {
             said.insert(annotations::MAX_REPLACEMENTS.into(), json!(limit));

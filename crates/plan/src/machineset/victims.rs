@@ -25,8 +25,6 @@ pub enum Why {
     Failed,
     /// Its set goes.
     SetGoes,
-    /// Its deletion was asked for before, and the answer was lost.
-    AskedBefore,
 }
 
 impl fmt::Display for Why {
@@ -36,7 +34,6 @@ impl fmt::Display for Why {
             Self::Marked => "marked by a scaler",
             Self::Failed => "failed",
             Self::SetGoes => "its set goes",
-            Self::AskedBefore => "asked for before",
         })
     }
 }

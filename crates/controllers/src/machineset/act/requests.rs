@@ -117,7 +117,7 @@ impl Acting<'_> {
                 went
             }
             class => {
-                if class.effect() == Effect::None && death.asked() == Asked::First {
+                if class.effect() == Effect::None && death.asked == Asked::First {
                     expectations.deleted(uid);
                 }
                 self.say(Severity::Warning, reference::FAILED_DELETE, messages::delete_failed(&trouble.to_string()));

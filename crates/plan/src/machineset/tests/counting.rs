@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::super::*;
-use super::world::{World, created, deleted};
+use super::world::{Fate, World, created, deleted};
 
 /// A set of this size with machines in these phases, made one second after the other.
 fn pool(replicas: i32, phases: &[&str]) -> World {
@@ -165,6 +165,65 @@ fn what_may_exist_is_not_made_again_and_what_may_be_gone_is_not_counted_on() {
     assert_eq!(deleted(&world.plan()), ["m0"], "asked again for the same one, and for no other");
     world.edit_set(|set| set["spec"]["replicas"] = json!(2));
     assert_eq!(created(&world.plan()), [0usize; 0], "it may still be there");
+}
+
+/// The first delete of `m0` timed out: nobody knows whether it was carried out.
+fn pool_with_a_lost_delete(replicas: i32, phases: &[&str]) -> World {
+    let mut world = pool(replicas, phases);
+    world.outstanding = Outstanding { deletes: ["u-m0".into()].into(), ..Default::default() };
+    world
+}
+
+#[test]
+fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_set_wants_the_machine_again() {
+    let mut world = pool(3, &["Running", "Running", "Running"]);
+    world.edit_set(|set| set["spec"]["replicas"] = json!(2));
+    world.fates = vec![Fate::LostUnheard];
+    world.pass();
+    assert_eq!(world.outstanding.deletes, ["u-m0".into()].into());
+    world.edit_set(|set| set["spec"]["replicas"] = json!(3));
+    let plan = world.plan();
+    assert_eq!(plan.steps, [], "m0 is healthy and wanted");
+    assert_eq!(plan.because, Reason::Unseen(1));
+}
+
+#[test]
+fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_failed_machine_has_recovered() {
+    let mut world = pool_with_a_lost_delete(2, &["Failed", "Running"]);
+    assert_eq!(deleted(&world.plan()), ["m0"], "as long as it is Failed it would be chosen again");
+    world.edit("m0", |m| m["status"]["currentStatus"]["phase"] = json!("Running"));
+    assert_eq!(world.plan().steps, []);
+}
+
+#[test]
+fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_failed_machine_is_preserved() {
+    let mut world = pool_with_a_lost_delete(2, &["Failed", "Running"]);
+    world.edit("m0", |m| m["metadata"]["annotations"] = json!({ "node.machine.sapcloud.io/preserve": "now" }));
+    assert_eq!(world.plan().steps, []);
+}
+
+#[test]
+fn a_machine_whose_delete_was_lost_counts_neither_as_there_nor_as_gone() {
+    // Another one is now first in the order: if m0 is gone, m1 has to stay.
+    let mut world = pool_with_a_lost_delete(2, &["Running", "Running", "Running"]);
+    world.edit("m1", |m| m["metadata"]["annotations"] = json!({ "machinepriority.machine.sapcloud.io": "1" }));
+    assert_eq!(world.plan().steps, []);
+    // Two have to go. One more can go whatever became of m0, and m0 would be chosen again.
+    world.edit_set(|set| set["spec"]["replicas"] = json!(1));
+    assert_eq!(deleted(&world.plan()), ["m1", "m0"]);
+    // Nor is a machine made in its stead.
+    world.edit_set(|set| set["spec"]["replicas"] = json!(3));
+    assert_eq!(created(&world.plan()), [0usize; 0]);
+    assert_eq!(deleted(&world.plan()), [""; 0]);
+}
+
+#[test]
+fn a_delete_that_repeats_a_lost_one_says_so() {
+    let world = pool_with_a_lost_delete(0, &["Running", "Running"]);
+    let plan = world.plan();
+    let [Step::Delete(deaths)] = &plan.steps[..] else { panic!("{plan:?}") };
+    let asked: Vec<_> = deaths.iter().map(|death| (death.name.as_str(), death.why, death.asked)).collect();
+    assert_eq!(asked, [("m0", Why::Surplus, Asked::Again), ("m1", Why::Surplus, Asked::First)]);
 }
 
 #[test]

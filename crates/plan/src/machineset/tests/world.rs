@@ -292,7 +292,7 @@ impl World {
         let (fate, name) = (self.fate(), death.name.as_str().to_owned());
         self.outstanding.deletes.insert(death.uid.clone());
         if fate == Fate::Refused {
-            if death.asked() == Asked::First {
+            if death.asked == Asked::First {
                 self.outstanding.deletes.remove(&death.uid);
             }
             self.failures.push(Failure { doing: Doing::Delete, message: "refused".into() });
