@@ -9,7 +9,8 @@
 //! that fails gets it together with its phase: its set must not replace it in the moment between the two.
 
 use api::names::annotations::{
-    LAST_APPLIED_NODE_PRESERVE, PRESERVE, SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_US, SCALE_DOWN_DISABLED_VALUE,
+    LAST_APPLIED_NODE_PRESERVE, PRESERVE, PRESERVED_BEFORE, PRESERVED_BEFORE_VALUE, SCALE_DOWN_DISABLED,
+    SCALE_DOWN_DISABLED_BY_US, SCALE_DOWN_DISABLED_VALUE,
 };
 use api::names::conditions::preserved as says;
 use api::names::{events, taints};
@@ -69,10 +70,11 @@ enum Annotations {
     Remove,
 }
 
+const TIME_IS_UP: &str = "its time is up";
+const RECOVERED: &str = "it has recovered";
+
 fn decide(wish: Option<&PreserveValue>, failed: bool, expired: bool) -> Deed {
     use Annotations::{Keep, Remove};
-    const TIME_IS_UP: &str = "its time is up";
-    const RECOVERED: &str = "it has recovered";
     match (wish, failed, expired) {
         (Some(PreserveValue::Now), _, false) | (Some(PreserveValue::WhenFailed), true, false) => {
             Deed::Preserve(By::User)
@@ -230,8 +232,20 @@ fn stop(course: &mut Course<'_>, annotations: Annotations, why: &'static str) ->
                 course.patch.annotations.insert(key, None);
             }
         }
+        note_for_the_set(course, why);
     }
     annotations
+}
+
+/// In the very write that takes the wish away: a Failed machine about which nobody says anything would be preserved by its set once
+/// more. One that has recovered may fail again, and that is another failure to look at.
+fn note_for_the_set(course: &mut Course<'_>, why: &str) {
+    let noted = course.machine.annotation(PRESERVED_BEFORE).is_some();
+    if why == TIME_IS_UP && !noted {
+        course.patch.annotations.insert(PRESERVED_BEFORE, Some(PRESERVED_BEFORE_VALUE.to_owned()));
+    } else if why == RECOVERED && noted {
+        course.patch.annotations.insert(PRESERVED_BEFORE, None);
+    }
 }
 
 /// Once the Node has said something, it decides: what it said is noted on the machine, whose own wish is cleared. So the removal of a

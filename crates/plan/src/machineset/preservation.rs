@@ -2,13 +2,18 @@
 //!
 //! A Failed machine is normally replaced. Users may ask to preserve one, on the machine or on its node, and a set may ask for a
 //! few by itself (`autoPreserveFailedMachineMax`). The annotation is only a request: the machine controller carries it out and
-//! writes until when. Which wish counts is decided in one place for both ([`crate::preservation`]). How many the set has asked for is counted on the machines as they are now, never taken from the status
-//! before: that one is late, and a lower limit would release more than it must.
+//! writes until when. Which wish counts is decided in one place for both ([`crate::preservation`]). How many the set has asked for is
+//! counted on the machines as they are now, never taken from the status before: that one is late, and a lower limit would release
+//! more than it must.
+//!
+//! A set asks once for a machine. When the time is up the machine controller takes the annotation away, and a set that was frozen or
+//! away at that moment would find a Failed machine about which nobody says anything, and keep it for another four days. So both note
+//! on the machine that it was preserved before.
 
 use std::collections::BTreeMap;
 
 use api::names::annotations;
-use api::{Object, PreserveValue};
+use api::{Machine, Object, PreserveValue};
 use jiff::Timestamp;
 
 use super::member::Kin;
@@ -27,10 +32,18 @@ pub(super) fn marks<'a>(claimed: &[&'a Kin<'a>], limit: i32) -> BTreeMap<&'a str
     if free == 0 {
         return BTreeMap::new();
     }
-    let undecided = |kin: &&Kin<'_>| kin.has_failed() && effective_value(kin.machine, kin.node).is_none();
+    let undecided = |kin: &&Kin<'_>| {
+        kin.has_failed() && effective_value(kin.machine, kin.node).is_none() && !was_preserved(kin.machine)
+    };
     let mut failed: Vec<&Kin<'_>> = claimed.iter().copied().filter(undecided).collect();
     failed.sort_by(|a, b| (b.machine.created_at(), a.machine.name()).cmp(&(a.machine.created_at(), b.machine.name())));
     failed.iter().take(free).map(|kin| (kin.machine.name(), Mark::AutoPreserve)).collect()
+}
+
+/// Whether it was preserved before, or is until the machine controller has taken its expiry back.
+fn was_preserved(machine: &Machine) -> bool {
+    machine.annotation(annotations::PRESERVED_BEFORE).is_some()
+        || machine.status.current_status.preserve_expiry_time.is_some()
 }
 
 /// Whether the set itself asked to preserve it.

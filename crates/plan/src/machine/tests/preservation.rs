@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use api::names::annotations::{LAST_APPLIED_NODE_PRESERVE, PRESERVE, SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_US};
+use api::names::annotations::{
+    LAST_APPLIED_NODE_PRESERVE, PRESERVE, PRESERVED_BEFORE, SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_US,
+};
 use api::names::taints;
 use api::{MachinePhase, Object};
 use rstest::rstest;
@@ -67,6 +69,38 @@ fn now_preserves_a_running_machine_until_its_time_is_up_and_undoes_all_of_it_the
     assert_eq!(world.machine().annotation(PRESERVE), None);
     assert_eq!(world.told, ["Preserved", "PreservationEnded"]);
     assert_eq!(world.plan().because, Reason::Converged);
+}
+
+#[rstest]
+#[case::by_its_set("auto-preserved")]
+#[case::by_a_person("when-failed")]
+fn when_its_time_is_up_a_machine_is_marked_as_preserved_before_in_the_write_that_takes_the_wish_away(
+    #[case] value: &str,
+) {
+    let mut world = World::running();
+    world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
+    world.report(&[("Ready", "False")]);
+    wish(&mut world, value);
+    world.settle();
+    assert_eq!(world.machine().annotation(PRESERVED_BEFORE), None);
+    world.now = expires(&world).unwrap();
+    let plan = world.plan();
+    let patch = plan.steps.iter().find_map(|step| if let Step::Patch(patch) = step { Some(patch) } else { None });
+    let said = &patch.unwrap().annotations;
+    assert_eq!(said.get(PRESERVE), Some(&None));
+    assert_eq!(said.get(PRESERVED_BEFORE), Some(&Some("true".to_owned())), "or its set would ask for it again");
+}
+
+#[test]
+fn a_machine_that_has_recovered_may_be_preserved_by_its_set_when_it_fails_anew() {
+    let mut world = World::running();
+    world.edit(|m| {
+        m["metadata"]["annotations"][PRESERVED_BEFORE] = json!("true");
+        m["metadata"]["annotations"][PRESERVE] = json!("auto-preserved");
+    });
+    world.settle();
+    let machine = world.machine();
+    assert_eq!((machine.annotation(PRESERVE), machine.annotation(PRESERVED_BEFORE)), (None, None));
 }
 
 #[test]

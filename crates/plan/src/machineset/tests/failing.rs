@@ -1,5 +1,6 @@
 //! Failed machines, and those that are kept for a look.
 
+use api::Object;
 use api::view::NodeView;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use super::world::{World, created, deleted};
 
 const PRESERVE: &str = "node.machine.sapcloud.io/preserve";
 const LAST_APPLIED: &str = "node.machine.sapcloud.io/last-applied-node-preserve-value";
+const BEFORE: &str = "node.machine.sapcloud.io/preserved-before";
 const FUTURE: &str = "2026-01-02T00:00:00Z";
 const PAST: &str = "2026-01-01T00:00:00Z";
 
@@ -112,4 +114,79 @@ fn a_lower_limit_lets_go_of_the_oldest_and_of_no_more_than_it_must() {
     world.settle();
     assert_eq!(auto_preserved(&world), ["b", "c"], "the status of the pass before is not asked");
     assert_eq!(created(&world.plan()), [0usize; 0]);
+}
+
+/// What the machine controller does when a preservation's time is up: the annotation goes, then the expiry.
+fn end_preservation(world: &mut World, name: &str, before: &str) {
+    world.edit(name, |m| {
+        let annotations = m["metadata"]["annotations"].as_object_mut().unwrap();
+        annotations.remove(PRESERVE);
+        annotations.insert(BEFORE.to_owned(), json!(before));
+        m["status"]["currentStatus"]["preserveExpiryTime"] = Value::Null;
+    });
+}
+
+#[test]
+fn a_machine_whose_preservation_has_ended_is_replaced_and_not_preserved_a_second_time() {
+    let mut world = World::new(1);
+    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
+    world.add("m", "Failed", 0);
+    world.settle();
+    assert_eq!(auto_preserved(&world), ["m"]);
+    assert_eq!(world.machines["m"].annotation(BEFORE), Some("true"), "whoever ends it, the set knows that it asked");
+    // The machine's controller was faster than its set, or its set was away.
+    world.edit("m", |m| drop(m["metadata"]["annotations"].as_object_mut().unwrap().remove(PRESERVE)));
+    assert_eq!(deleted(&world.plan()), ["m"]);
+    world.pass();
+    assert_eq!(auto_preserved(&world), [""; 0]);
+}
+
+#[test]
+fn a_frozen_set_does_not_preserve_a_machine_a_second_time() {
+    let mut world = World::new(2);
+    world.edit_set(|set| {
+        set["spec"]["autoPreserveFailedMachineMax"] = json!(1);
+        set["metadata"]["labels"] = json!({ "freeze": "True" });
+    });
+    world.add("m", "Failed", 0);
+    world.settle();
+    assert_eq!(auto_preserved(&world), ["m"]);
+    end_preservation(&mut world, "m", "true");
+    world.settle();
+    assert_eq!(auto_preserved(&world), [""; 0], "a frozen set makes nothing and removes nothing, and asks for nothing");
+    world.edit_set(|set| set["metadata"]["labels"] = json!({}));
+    world.settle();
+    assert!(!world.living().contains(&"m"), "it goes when its set thaws");
+}
+
+#[test]
+fn a_machine_that_a_person_preserved_before_is_not_preserved_by_its_set_afterwards() {
+    let mut world = World::new(1);
+    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
+    world.add("m", "Failed", 0);
+    world.edit("m", |m| m["metadata"]["annotations"] = json!({ PRESERVE: "now" }));
+    end_preservation(&mut world, "m", "true");
+    assert_eq!(deleted(&world.plan()), ["m"]);
+}
+
+#[test]
+fn a_person_may_ask_for_a_machine_that_was_preserved_before() {
+    let mut world = World::new(1);
+    world.add("m", "Failed", 0);
+    world.edit("m", |m| m["metadata"]["annotations"] = json!({ PRESERVE: "now", BEFORE: "true" }));
+    assert_eq!(deleted(&world.plan()), [""; 0]);
+}
+
+#[test]
+fn a_machine_whose_preservation_is_just_being_ended_is_not_asked_for() {
+    let mut world = World::new(2);
+    world.edit_set(|set| {
+        set["spec"]["autoPreserveFailedMachineMax"] = json!(1);
+        set["metadata"]["labels"] = json!({ "freeze": "True" });
+    });
+    world.add("m", "Failed", 0);
+    // Its annotation is gone, its expiry not yet.
+    world.edit("m", |m| m["status"]["currentStatus"]["preserveExpiryTime"] = json!(PAST));
+    world.settle();
+    assert_eq!(auto_preserved(&world), [""; 0]);
 }
