@@ -27,6 +27,8 @@ pub(super) struct Draft<'a> {
     pub(super) machines: &'a [SeenMachine<'a>],
     /// How many more it has that cannot be read.
     pub(super) unreadable: usize,
+    /// How many of its machines have failed and are preserved. A set deletes these last.
+    pub(super) preserved: i32,
 }
 
 impl Draft<'_> {
@@ -48,9 +50,11 @@ impl Draft<'_> {
         self.size() > 0
     }
 
-    /// How many of its machines are available and will be once it has its size. Its status may still count some that are leaving.
+    /// How many of its machines are available and will be once it has its size. Its status may still count some that are leaving or
+    /// have failed, and of its places the preserved ones keep theirs to the last.
     pub(super) fn available(&self) -> i32 {
-        self.set.status.available_replicas.clamp(0, self.size().min(self.live()))
+        let others = self.size().min(self.live()).saturating_sub(self.preserved).max(0);
+        self.set.status.available_replicas.clamp(0, others)
     }
 
     /// How many machines it has that nobody has asked to leave.
@@ -95,7 +99,7 @@ impl Draft<'_> {
     /// Notes the deployment's numbers, by which a later change of them is noticed.
     pub(super) fn note(&mut self, limits: &Limits) {
         self.annotate(DESIRED_REPLICAS, Some(&limits.replicas.to_string()));
-        self.annotate(MAX_REPLICAS, Some(&(limits.replicas + limits.booked_surge).to_string()));
+        self.annotate(MAX_REPLICAS, Some(&limits.booked_most().to_string()));
     }
 
     pub(super) fn annotate(&mut self, key: &str, value: Option<&str>) {
@@ -163,11 +167,11 @@ impl<'a> Sets<'a> {
     }
 
     pub(super) fn sum(&self, of: impl Fn(&Draft<'a>) -> i32) -> i32 {
-        self.all().map(of).sum()
+        total(self.all().map(of))
     }
 
     pub(super) fn old_size(&self) -> i32 {
-        self.old.iter().map(Draft::size).sum()
+        total(self.old.iter().map(Draft::size))
     }
 
     pub(super) fn new_size(&self) -> i32 {
@@ -181,7 +185,7 @@ impl<'a> Sets<'a> {
 
     /// How large one set may become at most, so that all live machines together stay within the limit whatever the others do.
     pub(super) fn room_for(&self, name: &str, most: i32) -> i32 {
-        most - self.all().filter(|set| set.name() != name).map(Draft::held).sum::<i32>()
+        most.saturating_sub(total(self.all().filter(|set| set.name() != name).map(Draft::held)))
     }
 
     /// The writes: those that take machines away come first, so that a pass that ends half-way leaves too few rather than too many.
@@ -208,6 +212,22 @@ pub(super) fn age(set: &MachineSet) -> (Option<Timestamp>, &str) {
 /// Someone asked for the machine's deletion.
 pub(super) fn is_leaving(machine: &Machine) -> bool {
     machine.is_deleting() || *machine.phase() == MachinePhase::Terminating
+}
+
+/// How many of these machines have failed and are preserved, in the sense in which a set deletes preserved machines last.
+pub(super) fn preserved(machines: &[SeenMachine<'_>], now: Timestamp) -> i32 {
+    let is_kept = |machine: &Machine| {
+        let current = &machine.status.current_status;
+        current.phase == MachinePhase::Failed
+            && current.preserve_expiry_time.is_some_and(|expiry| expiry.timestamp() > now)
+    };
+    count(machines.iter().filter(|seen| !is_leaving(seen.machine) && is_kept(seen.machine)).count())
+}
+
+/// A sum of replicas. Each is a number that somebody wrote, so that together they may be more than the largest there is; then it is
+/// that one, in every build.
+pub(super) fn total(replicas: impl Iterator<Item = i32>) -> i32 {
+    replicas.fold(0, i32::saturating_add)
 }
 
 /// Machines are counted in 32 bits on the wire.

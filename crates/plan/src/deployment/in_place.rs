@@ -61,14 +61,14 @@ pub(super) fn settle_moved(pass: &mut Pass<'_>) {
     let in_place = pass.seen.deployment.spec.strategy.kind == StrategyType::InPlaceUpdate;
     let Pass { sets, nodes, machines_after, limits, .. } = pass;
     let sizes = sets.sum(Draft::size);
-    let old_room = if in_place { limits.replicas - sizes } else { 0 };
-    let new_room = (limits.most() - sizes).min(limits.replicas - sets.new_size());
+    let old_room = if in_place { limits.replicas.saturating_sub(sizes) } else { 0 };
+    let new_room = limits.most().saturating_sub(sizes).min(limits.replicas.saturating_sub(sets.new_size()));
     let old = sets.old.iter_mut().map(|old| (old, old_room, Role::Old));
     for (set, room, role) in old.chain(sets.new.iter_mut().map(|new| (new, new_room, Role::New))) {
         let arrived: Vec<&SeenMachine<'_>> = set.machines.iter().filter(|seen| has_arrived(seen.machine)).collect();
         let uncounted = (set.live() - set.size()).min(count(arrived.len())).min(room);
         if uncounted > 0 {
-            set.resize(set.size() + uncounted, limits);
+            set.resize(set.size().saturating_add(uncounted), limits);
         } else if set.before.is_some_and(|set| set.status.observed_generation >= set.generation()) {
             // Only once its controller has seen the size may the machine look like any other.
             machines_after.extend(arrived.iter().filter(|seen| !awaits_return(seen)).map(|seen| MachineEdit {
@@ -135,7 +135,7 @@ fn hand_over(pass: &mut Pass<'_>) {
         old.resize((old.size() - left).max(0), &limits);
         moved += left;
     }
-    new.resize(new.size() + moved, &limits);
+    new.resize(new.size().saturating_add(moved), &limits);
 }
 
 /// The agent says so on the node, and the machine controller has taken note of it. A machine that has only just arrived in its set
@@ -175,7 +175,7 @@ fn move_to(machine: &Machine, from: &MachineSet, to: &MachineSet) -> MachineEdit
 /// What is wanting is made new, and what is too much goes.
 fn balance(pass: &mut Pass<'_>) {
     let limits = pass.limits;
-    let wanting = limits.replicas - pass.sets.sum(Draft::size);
+    let wanting = limits.replicas.saturating_sub(pass.sets.sum(Draft::size));
     let Some(name) = pass.sets.new.as_ref().map(|new| new.name().to_owned()) else { return };
     let room = pass.sets.room_for(&name, limits.most());
     let old_size = pass.sets.old_size();
@@ -183,7 +183,7 @@ fn balance(pass: &mut Pass<'_>) {
     if new.size() > limits.replicas {
         new.resize(limits.replicas, &limits);
     } else if wanting > 0 {
-        let to = (new.size() + wanting).min(room.max(new.size()));
+        let to = new.size().saturating_add(wanting).min(room.max(new.size()));
         new.resize(to, &limits);
     } else if new.size() == limits.replicas && old_size > 0 {
         // What the surge made possible is not needed any more.
@@ -206,12 +206,13 @@ fn select(pass: &mut Pass<'_>) {
         .into_iter()
         .partition(|seen| seen.node.is_some_and(|node| node.label(labels::SELECTED_FOR_UPDATE).is_some()));
     let undergoing = count(chosen.len());
-    let wanted = limits.replicas - pass.sets.new_size() - undergoing;
-    let at_once = pass.sets.sum(Draft::size) - limits.least_available() - undergoing;
+    let wanted = limits.replicas.saturating_sub(pass.sets.new_size()).saturating_sub(undergoing);
+    let at_once = pass.sets.sum(Draft::size).saturating_sub(limits.least_available()).saturating_sub(undergoing);
     let free_available = count(free.iter().filter(|seen| is_available(seen.machine)).count());
     let new_available = pass.sets.new.iter().flat_map(|new| new.machines).filter(staying);
     let new_available = count(new_available.filter(|seen| is_available(seen.machine)).count());
-    let mut spare = free_available + new_available.min(pass.sets.new_size()) - limits.least_available();
+    let new_available = new_available.min(pass.sets.new_size());
+    let mut spare = free_available.saturating_add(new_available).saturating_sub(pass.least_available());
     let mut left = wanted.min(at_once);
 
     let is_candidate =

@@ -44,10 +44,25 @@ impl Limits {
         self.replicas.saturating_add(self.surge)
     }
 
+    /// How many there may be at most in the annotation `max-replicas`.
+    #[must_use]
+    pub fn booked_most(&self) -> i32 {
+        self.replicas.saturating_add(self.booked_surge)
+    }
+
     /// How many available ones there should be at least, as far as it is up to us.
     #[must_use]
     pub fn least_available(&self) -> i32 {
-        self.replicas - self.unavailable
+        self.replicas.saturating_sub(self.unavailable)
+    }
+
+    /// The same while so many Failed machines are preserved, in old sets and in the new one. They take up places and are never
+    /// available, so with as many of them as may be too many or too few together nothing could ever move; then one more may be
+    /// missing, as where both are zero. And those of the new set are still there when the roll-out has come to its end.
+    #[must_use]
+    pub fn least_available_beside(&self, old: i32, new: i32) -> i32 {
+        let movable = self.most().saturating_sub(old).saturating_sub(new).saturating_sub(1);
+        self.least_available().min(movable).min(self.replicas.saturating_sub(new)).max(0)
     }
 }
 

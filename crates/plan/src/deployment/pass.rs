@@ -7,7 +7,7 @@ use api::names::finalizers;
 use api::{MachineDeployment, Object, StrategyType, Uid, lists, merge};
 
 use super::claim::Claim;
-use super::draft::{Draft, Sets};
+use super::draft::{self, Draft, Sets};
 use super::fleet_policy::AutoscalerGuard;
 use super::limits::Limits;
 use super::nodes::NodeEdits;
@@ -64,6 +64,7 @@ impl<'a> Pass<'a> {
                 set: candidate.set.clone(),
                 machines: &candidate.machines,
                 unreadable: candidate.unreadable,
+                preserved: draft::preserved(&candidate.machines, seen.now),
             };
             // The oldest wins, and one that is being deleted is nobody's future.
             let matches = !candidate.set.is_deleting()
@@ -87,6 +88,13 @@ impl<'a> Pass<'a> {
             claims: claim.steps,
             seen,
         }
+    }
+
+    /// How many machines have to stay available, beside those that have failed and are preserved.
+    pub(super) fn least_available(&self) -> i32 {
+        let old = self.sets.old.iter().filter(|old| !old.is_leaving()).map(|old| old.preserved);
+        let new = self.sets.new.as_ref().map_or(0, |new| new.preserved);
+        self.limits.least_available_beside(draft::total(old), new)
     }
 
     /// One step of the roll-out, by its strategy.

@@ -1,6 +1,6 @@
 //! All old machines go before the first new one comes.
 
-use super::draft::Draft;
+use super::draft::{Draft, total};
 use super::pass::Pass;
 use super::reason::Reason;
 use super::revision;
@@ -11,7 +11,7 @@ pub(super) fn roll(pass: &mut Pass<'_>) -> Option<Reason> {
     for old in pass.sets.old.iter_mut().filter(|old| old.is_active()) {
         old.resize(0, &limits);
     }
-    let leaving: i32 = pass.sets.old.iter().map(Draft::present).sum();
+    let leaving = total(pass.sets.old.iter().map(Draft::present));
     if leaving > 0 {
         if let Some(new) = pass.sets.new.as_mut().filter(|new| new.size() > limits.replicas) {
             new.resize(limits.replicas, &limits);

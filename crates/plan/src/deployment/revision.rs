@@ -96,7 +96,7 @@ pub(super) fn make_new(pass: &mut Pass<'_>, size: i32) {
     let limits = &pass.limits;
     annotations.insert(REVISION.to_owned(), next(pass).to_string());
     annotations.insert(DESIRED_REPLICAS.to_owned(), limits.replicas.to_string());
-    annotations.insert(MAX_REPLICAS.to_owned(), (limits.replicas + limits.booked_surge).to_string());
+    annotations.insert(MAX_REPLICAS.to_owned(), limits.booked_most().to_string());
     let owner = claim::reference_to(deployment);
     let set = MachineSet {
         metadata: ObjectMeta {
@@ -127,7 +127,7 @@ pub(super) fn make_new(pass: &mut Pass<'_>, size: i32) {
     };
     pass.deployment.status.collision_count = collisions;
     pass.progress = Some(Progress::Created(name));
-    pass.sets.new = Some(Draft { before: None, set, machines: &[], unreadable: 0 });
+    pass.sets.new = Some(Draft { before: None, set, machines: &[], unreadable: 0, preserved: 0 });
 }
 
 /// Five digits clash easily. A name that is taken is passed over at once, instead of being found out by failing.

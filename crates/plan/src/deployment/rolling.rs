@@ -29,47 +29,64 @@ pub(super) fn roll(pass: &mut Pass<'_>) -> Option<Reason> {
 
 /// How many machines may be made, counting those that are on their way out.
 pub(super) fn room(pass: &Pass<'_>) -> i32 {
-    (pass.limits.most() - pass.sets.sum(Draft::present)).max(0)
+    pass.limits.most().saturating_sub(pass.sets.sum(Draft::present)).max(0)
 }
 
 fn grow(pass: &mut Pass<'_>) {
     let (limits, room) = (pass.limits, room(pass));
     if let Some(new) = &mut pass.sets.new {
-        let to = (new.size() + room).min(limits.replicas);
+        let to = new.size().saturating_add(room).min(limits.replicas);
         new.resize(to, &limits);
     }
 }
 
 fn shrink(pass: &mut Pass<'_>) {
-    let limits = pass.limits;
+    let (limits, least) = (pass.limits, pass.least_available());
     let sets = &mut pass.sets;
     if sets.old_size() == 0 {
         return;
     }
-    let new_missing = sets.new.as_ref().map_or(0, |new| new.size() - new.available());
-    let expendable = sets.sum(Draft::size) - limits.least_available() - new_missing;
+    let protected = Protected::of(&sets.old);
+    let new_missing = sets.new.as_ref().map_or(0, |new| new.size() - new.available() - new.preserved).max(0);
+    let expendable = sets.sum(Draft::size).saturating_sub(limits.least_available()).saturating_sub(new_missing);
     if expendable <= 0 {
         return;
     }
     let mut left = expendable;
     for old in sets.old.iter_mut().filter(|old| old.is_active()) {
-        let sick = unhealthy(old).min(left);
+        let sick = (protected.expendable(old) - old.available()).clamp(0, left);
         old.resize(old.size() - sick, &limits);
         left -= sick;
     }
-    let mut spare = sets.sum(Draft::available) - limits.least_available();
+    let mut spare = sets.sum(Draft::available).saturating_sub(least);
     for old in sets.old.iter_mut().filter(|old| old.is_active()) {
-        let healthy = old.size().min(spare.max(0));
+        let healthy = protected.expendable(old).min(spare.max(0));
         old.resize(old.size() - healthy, &limits);
         spare -= healthy;
     }
 }
 
-/// How many machines a set can lose without losing an available one. Sets delete preserved machines last, so as long as one is
-/// available a preserved one must not be counted: its place would be paid for by a healthy machine.
-fn unhealthy(old: &Draft<'_>) -> i32 {
-    let preserved = if old.available() > 0 { old.set.status.preserved_failed_replicas.max(0) } else { 0 };
-    (old.size() - old.available() - preserved).max(0)
+/// Whether preserved machines are left out when an old set shrinks. A set deletes them last, so the place of one would be paid for by
+/// another machine; and who asked for it wants it as long as possible. They go when nothing else is left to go, because the roll-out
+/// would otherwise wait for them for days.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protected {
+    Preserved,
+    Nobody,
+}
+
+impl Protected {
+    fn of(old: &[Draft<'_>]) -> Self {
+        if old.iter().any(|old| old.size() > old.preserved) { Self::Preserved } else { Self::Nobody }
+    }
+
+    /// How many machines of an old set may go.
+    fn expendable(self, old: &Draft<'_>) -> i32 {
+        match self {
+            Self::Preserved => (old.size() - old.preserved).max(0),
+            Self::Nobody => old.size(),
+        }
+    }
 }
 
 impl Pass<'_> {

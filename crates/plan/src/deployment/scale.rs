@@ -7,7 +7,7 @@
 use api::names::annotations::{DESIRED_REPLICAS, MAX_REPLICAS};
 use api::{Object, StrategyType};
 
-use super::draft::{Draft, Sets};
+use super::draft::{Draft, Sets, total};
 use super::limits::Limits;
 use super::pass::Pass;
 
@@ -47,7 +47,8 @@ pub(super) fn apply(pass: &mut Pass<'_>) -> Resized {
         }
         return Resized::Whole;
     }
-    share(&mut pass.sets, &limits, pass.seen.deployment.status.replicas)
+    let least = pass.least_available();
+    share(&mut pass.sets, &limits, least, pass.seen.deployment.status.replicas)
 }
 
 /// The active set, else the new one, else the youngest.
@@ -89,7 +90,7 @@ fn is_saturated(sets: &Sets<'_>, limits: &Limits) -> bool {
 /// In place or by recreation: the sets are told, what is too much goes from the old ones, and the roll-out sees to the rest.
 fn note_and_shrink(pass: &mut Pass<'_>) -> Resized {
     let limits = pass.limits;
-    let mut excess = pass.sets.sum(Draft::size) - limits.most();
+    let mut excess = pass.sets.sum(Draft::size).saturating_sub(limits.most());
     for set in pass.sets.all_mut().filter(|set| set.is_active()) {
         let less = excess.clamp(0, set.size());
         set.resize(set.size() - less, &limits);
@@ -97,7 +98,7 @@ fn note_and_shrink(pass: &mut Pass<'_>) -> Resized {
         excess -= less;
     }
     if pass.seen.deployment.spec.paused {
-        let wanting = limits.replicas - pass.sets.sum(Draft::size);
+        let wanting = limits.replicas.saturating_sub(pass.sets.sum(Draft::size));
         grow_new(&mut pass.sets, wanting, &limits);
     }
     Resized::NotedOnly
@@ -112,9 +113,9 @@ fn grow_new(sets: &mut Sets<'_>, by: i32, limits: &Limits) -> Resized {
 }
 
 /// Several sets share the replicas: what comes is new, what goes is taken from each in proportion to its size.
-fn share(sets: &mut Sets<'_>, limits: &Limits, shown: i32) -> Resized {
+fn share(sets: &mut Sets<'_>, limits: &Limits, least: i32, shown: i32) -> Resized {
     let allowed = if limits.replicas == 0 { 0 } else { limits.most() };
-    let delta = allowed - sets.sum(Draft::size);
+    let delta = allowed.saturating_sub(sets.sum(Draft::size));
     if delta >= 0 {
         for old in sets.old.iter_mut().filter(|old| old.is_active()) {
             old.note(limits);
@@ -123,7 +124,7 @@ fn share(sets: &mut Sets<'_>, limits: &Limits, shown: i32) -> Resized {
         let new_active = sets.new.as_ref().is_some_and(Draft::is_active);
         return if new_active { grow_new(sets, delta, limits) } else { Resized::Whole };
     }
-    let enough = limits.least_available().min(sets.sum(Draft::available));
+    let enough = least.min(sets.sum(Draft::available));
     let mut active: Vec<&mut Draft<'_>> = sets.all_mut().filter(|set| set.is_active()).collect();
     active.sort_by(|a, b| {
         b.size().cmp(&a.size()).then_with(|| super::draft::age(&a.set).cmp(&super::draft::age(&b.set)))
@@ -131,12 +132,12 @@ fn share(sets: &mut Sets<'_>, limits: &Limits, shown: i32) -> Resized {
     let mut sizes: Vec<i32> = Vec::with_capacity(active.len());
     let mut taken = 0;
     for set in &active {
-        let part = proportion(set, limits, shown).max(delta - taken).min(0);
-        taken += part;
+        let part = proportion(set, limits, shown).max(delta.saturating_sub(taken)).min(0);
+        taken = taken.saturating_add(part);
         sizes.push(set.size() + part);
     }
     if let Some(largest) = sizes.first_mut() {
-        *largest = (*largest + delta - taken).max(0);
+        *largest = largest.saturating_add(delta.saturating_sub(taken)).max(0);
     }
     spare_the_available(&active, &mut sizes, enough);
     for (set, size) in active.into_iter().zip(sizes) {
@@ -152,25 +153,31 @@ fn proportion(set: &Draft<'_>, limits: &Limits, shown: i32) -> i32 {
         return -set.size();
     }
     let was = i64::from(set.number(MAX_REPLICAS).unwrap_or(shown).max(1));
-    let exact = i64::from(set.size()) * i64::from(limits.replicas + limits.booked_surge);
+    let exact = i64::from(set.size()) * i64::from(limits.booked_most());
     let rounded = (2 * exact + was) / (2 * was);
     i32::try_from(rounded).unwrap_or(i32::MAX).saturating_sub(set.size())
 }
 
 /// Rounding must not cost an available machine that is needed: sets with machines that are not available give up more of those.
 fn spare_the_available(sets: &[&mut Draft<'_>], sizes: &mut [i32], enough: i32) {
-    let remaining = |set: &Draft<'_>, size: i32| set.available().min(size);
-    let left: i32 = sets.iter().zip(sizes.iter()).map(|(set, size)| remaining(set, *size)).sum();
-    let mut missing = (enough - left).max(0);
-    let mut owed = 0;
+    // A set deletes its preserved machines last, so it needs their places on top of the available ones.
+    let needed = |set: &Draft<'_>, available: i32| available.saturating_add(set.preserved);
+    let remaining = |set: &Draft<'_>, size: i32| set.available().min((size - set.preserved).max(0));
+    let left = total(sets.iter().zip(sizes.iter()).map(|(set, size)| remaining(set, *size)));
+    let mut missing = enough.saturating_sub(left).max(0);
+    let mut owed: i32 = 0;
     for (set, size) in sets.iter().zip(sizes.iter_mut()) {
-        let back = (set.available() - *size).clamp(0, missing);
-        *size += back;
-        missing -= back;
-        owed += back;
+        let before = remaining(set, *size);
+        let kept = before + (set.available() - before).clamp(0, missing);
+        if kept > before {
+            let to = needed(set, kept);
+            owed = owed.saturating_add(to - *size);
+            missing -= kept - before;
+            *size = to;
+        }
     }
     for (set, size) in sets.iter().zip(sizes.iter_mut()) {
-        let spare = (*size - set.available()).clamp(0, owed);
+        let spare = (*size - needed(set, set.available())).clamp(0, owed);
         *size -= spare;
         owed -= spare;
     }

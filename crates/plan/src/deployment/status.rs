@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::claim::Claim;
+use super::draft::total;
 use super::pass::Pass;
 use super::step::{StatusEdit, Step};
 use super::{Observed, Plan, Reason};
@@ -42,7 +43,7 @@ pub(super) enum Progress {
 /// The status after this pass.
 pub(super) fn next(pass: &Pass<'_>, report: Report) -> MachineDeploymentStatus {
     let (deployment, now) = (pass.seen.deployment, pass.seen.now);
-    let sizes: i32 = pass.sets.all().map(|set| set.set.spec.replicas.max(0)).sum();
+    let sizes = total(pass.sets.all().map(|set| set.set.spec.replicas.max(0)));
     let sets: Vec<&MachineSet> = pass.sets.all().map(|set| &set.set).collect();
     let updated = pass.sets.new.as_ref().map_or(0, |new| new.set.status.replicas);
     let mut status = numbers(deployment, &sets, updated, sizes);
@@ -62,7 +63,7 @@ pub(super) fn next(pass: &Pass<'_>, report: Report) -> MachineDeploymentStatus {
         }
         Some(Progress::Found(_)) | None => {}
     }
-    let least = pass.limits.least_available() - status.preserved_failed_replicas;
+    let least = pass.limits.least_available().saturating_sub(status.preserved_failed_replicas);
     conditions.put_available(status.available_replicas >= least.max(0));
     if report == Report::Rollout {
         if pass.progress.is_none() {
@@ -84,13 +85,13 @@ pub(super) fn of_leaving(seen: &Observed<'_>, claim: &Claim<'_>) -> Option<Step>
     let template = &seen.deployment.spec.template;
     let new = sets.iter().find(|set| super::same_template(&set.spec.template, template));
     let updated = new.map_or(0, |new| new.status.replicas);
-    let sizes = sets.iter().map(|set| set.spec.replicas.max(0)).sum();
+    let sizes = total(sets.iter().map(|set| set.spec.replicas.max(0)));
     let status = numbers(seen.deployment, &sets, updated, sizes);
     step(&seen.deployment.status, status)
 }
 
 fn numbers(deployment: &MachineDeployment, sets: &[&MachineSet], updated: i32, sizes: i32) -> MachineDeploymentStatus {
-    let sum = |of: fn(&MachineSet) -> i32| sets.iter().map(|set| of(set)).sum::<i32>();
+    let sum = |of: fn(&MachineSet) -> i32| total(sets.iter().map(|set| of(set)));
     let available = sum(|set| set.status.available_replicas);
     MachineDeploymentStatus {
         observed_generation: deployment.generation(),
@@ -98,7 +99,7 @@ fn numbers(deployment: &MachineDeployment, sets: &[&MachineSet], updated: i32, s
         updated_replicas: updated,
         ready_replicas: sum(|set| set.status.ready_replicas),
         available_replicas: available,
-        unavailable_replicas: (sizes - available).max(0),
+        unavailable_replicas: sizes.saturating_sub(available).max(0),
         preserved_failed_replicas: sum(|set| set.status.preserved_failed_replicas),
         conditions: deployment.status.conditions.clone(),
         collision_count: deployment.status.collision_count,
@@ -304,7 +305,7 @@ impl Conditions {
 }
 
 fn gets_on(before: &MachineDeploymentStatus, now: &MachineDeploymentStatus) -> bool {
-    let old = |status: &MachineDeploymentStatus| status.replicas - status.updated_replicas;
+    let old = |status: &MachineDeploymentStatus| status.replicas.saturating_sub(status.updated_replicas);
     now.updated_replicas > before.updated_replicas
         || old(now) < old(before)
         || now.ready_replicas > before.ready_replicas

@@ -21,6 +21,8 @@ enum Happening {
     Machines,
     /// One machine fails, or becomes unhealthy.
     Fail(usize, bool),
+    /// One machine fails and is kept for a look.
+    Preserve(usize),
     /// Someone deletes a machine.
     Delete(usize),
     Replicas(i32),
@@ -39,6 +41,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         5 => (0usize..12).prop_map(Happening::Machine),
         2 => Just(Happening::Machines),
         2 => (0usize..12, any::<bool>()).prop_map(|(which, dead)| Happening::Fail(which, dead)),
+        2 => (0usize..12).prop_map(Happening::Preserve),
         1 => (0usize..12).prop_map(Happening::Delete),
         2 => (0i32..9).prop_map(Happening::Replicas),
         2 => (0u8..4).prop_map(Happening::Class),
@@ -74,13 +77,23 @@ fn held(world: &World) -> i32 {
         .sum()
 }
 
-/// How many machines are available and stay so once every set has its size.
+/// How many machines are available and stay so once every set has its size: a set deletes the preserved ones last.
 fn kept_available(world: &World) -> i32 {
-    let live = |set: &api::MachineSet| world.machines_of(set).filter(|seen| !seen.machine.is_deleting()).count();
     let kept = |set: &api::MachineSet| {
-        set.status.available_replicas.min(set.spec.replicas).min(i32::try_from(live(set)).unwrap())
+        let live = world.machines_of(set).filter(|seen| !seen.machine.is_deleting());
+        let (preserved, others): (Vec<_>, Vec<_>) = live.partition(|seen| world.is_preserved(seen.machine));
+        let places = set.spec.replicas - i32::try_from(preserved.len()).unwrap();
+        set.status.available_replicas.min(places).min(i32::try_from(others.len()).unwrap()).max(0)
     };
     world.sets.values().filter(|set| !set.is_deleting()).map(kept).sum()
+}
+
+/// How many machines have to be available: what the limits say, unless so many are preserved that no other could move, or that a
+/// deployment of this size has no more that could be available.
+fn least(world: &World) -> i32 {
+    let limits = Limits::of(&world.deployment);
+    let preserved = i32::try_from(world.preserved().len()).unwrap();
+    limits.least_available().min(limits.most() - preserved - 1).min(limits.replicas - preserved)
 }
 
 /// Available machines whose nodes nobody has chosen for an update.
@@ -114,6 +127,12 @@ fn happen(world: &mut World, what: &Happening) {
                 world.set_phase(&name, if *dead { MachinePhase::Failed } else { MachinePhase::Unknown });
             }
         }
+        Happening::Preserve(which) => {
+            let name = world.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).nth(*which);
+            if let Some(name) = name.cloned() {
+                world.preserve(&name);
+            }
+        }
         Happening::Delete(which) => {
             if let Some(name) = world.machines.keys().nth(*which).cloned() {
                 world.delete_machine(&name);
@@ -144,12 +163,12 @@ fn pass(world: &mut World, until: usize) {
         world.apply(std::slice::from_ref(step));
         assert!(held(world) <= held_before.max(limits.most()), "too many machines after {step}: {:#?}", plan.steps);
         if world.deployment.spec.strategy.kind == StrategyType::RollingUpdate {
-            let floor = kept_before.min(limits.least_available());
+            let floor = kept_before.min(least(world));
             assert!(kept_available(world) >= floor, "too few available machines after {step}: {plan:#?}");
         }
     }
     if world.deployment.spec.strategy.kind == StrategyType::InPlaceUpdate {
-        let floor = peace_before.min(limits.least_available());
+        let floor = peace_before.min(least(world));
         assert!(left_in_peace(world) >= floor, "too many machines chosen at once: {plan:#?}");
     }
 }
@@ -176,6 +195,17 @@ fn assert_converged(world: &World) {
     }
 }
 
+/// However many machines are preserved, a rolling update has come to its end.
+fn assert_rolled(world: &World) {
+    if world.deployment.spec.strategy.kind != StrategyType::RollingUpdate {
+        return;
+    }
+    let class = &world.deployment.spec.template.spec.class.name;
+    let old = world.sets.values().filter(|set| set.spec.template.spec.class.name != *class);
+    let sizes: Vec<_> = old.map(|set| (set.name(), set.spec.replicas)).collect();
+    assert!(sizes.iter().all(|(_, size)| *size == 0), "old machines are left: {sizes:?} {:#?}", world.diary);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
@@ -195,6 +225,9 @@ proptest! {
             let joined = world.nodes.contains_key(&name);
             world.set_phase(&name, if joined { MachinePhase::Running } else { MachinePhase::Pending });
         }
+        world.settle();
+        assert_rolled(&world);
+        world.later(4 * 24 * 3600); // nobody is preserved any more
         world.settle();
         assert_converged(&world);
     }

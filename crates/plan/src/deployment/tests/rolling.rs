@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::world::{World, rolling};
+use super::world::{World, in_place, rolling};
 
 #[rstest]
 #[case(rolling(1, 0))]
@@ -96,24 +96,127 @@ fn what_does_not_run_goes_first_and_costs_nothing() {
     assert_eq!(world.machines.values().filter(|machine| !machine.is_deleting()).count(), 3);
 }
 
+/// How many machines run and nobody deletes.
+fn running(world: &World) -> usize {
+    world.machines.values().filter(|m| *m.phase() == MachinePhase::Running && !m.is_deleting()).count()
+}
+
+/// Keeps the first `count` machines of the old set as Failed ones.
+fn preserve_first(world: &mut World, count: usize) -> Vec<String> {
+    let names: Vec<String> = world.machines.keys().take(count).cloned().collect();
+    for name in &names {
+        world.preserve(name);
+    }
+    world.run_sets();
+    names
+}
+
+#[rstest]
+#[case::surge_of_one(10, 1, rolling(1, 0), 9)]
+#[case::one_may_be_missing(10, 1, rolling(0, 1), 8)]
+#[case::more_are_preserved_than_both(10, 3, rolling(1, 1), 7)]
+#[case::half_of_them(4, 2, rolling(1, 0), 2)]
+#[case::enough_may_be_missing(4, 1, rolling(0, 3), 1)]
+#[case::all_but_one(3, 2, rolling(0, 1), 0)]
+#[case::all_of_them(2, 2, rolling(1, 0), 0)]
+fn a_roll_out_goes_on_while_failed_machines_are_preserved(
+    #[case] replicas: i32,
+    #[case] preserved: usize,
+    #[case] strategy: Value,
+    #[case] at_least: usize,
+) {
+    let mut world = World::settled(replicas, &strategy);
+    preserve_first(&mut world, preserved);
+    world.use_class("large");
+    let limits = Limits::of(&world.deployment);
+    for _ in 0..60 {
+        world.pass();
+        world.run_sets();
+        assert!(world.live() <= limits.most());
+        assert!(running(&world) >= at_least, "{} of at least {at_least} run", running(&world));
+        world.run_machines();
+        world.run_sets();
+        world.later(1);
+    }
+    let updated = (world.running_of("large"), world.size_of("small"));
+    assert_eq!(updated, (usize::try_from(replicas).unwrap(), 0), "the roll-out does not wait for four days");
+    assert!(world.plan().steps.is_empty());
+}
+
 #[test]
 fn a_preserved_failed_machine_does_not_cost_a_healthy_one() {
     let mut world = World::settled(3, &rolling(1, 0));
-    let name = world.set_of("small").name().to_owned();
-    let status = &mut world.sets.get_mut(&name).unwrap().status;
-    (status.available_replicas, status.preserved_failed_replicas) = (2, 1);
+    preserve_first(&mut world, 1);
     world.use_class("large");
     world.pass();
     world.pass();
-    assert_eq!(world.size_of("small"), 3, "shrinking would delete one of the two that run");
+    assert_eq!(
+        world.size_of("small"),
+        3,
+        "before a new machine is available, shrinking would delete one of the two that run"
+    );
     let large = world.set_of("large").name().to_owned();
     world.run_set(&large);
     world.run_machines();
     world.run_set(&large);
-    let status = &mut world.sets.get_mut(&name).unwrap().status;
-    (status.available_replicas, status.preserved_failed_replicas) = (0, 1);
     world.pass();
-    assert!(world.size_of("small") < 3, "where nothing runs there is nothing to lose");
+    assert_eq!(world.size_of("small"), 2, "the new one makes up for an old one");
+    world.run_sets();
+    assert_eq!((running(&world), world.preserved().len()), (2, 1), "as many run as before the roll-out");
+}
+
+#[test]
+fn a_roll_out_deletes_a_preserved_machine_last() {
+    let mut world = World::settled(4, &rolling(1, 0));
+    let kept = preserve_first(&mut world, 1);
+    world.use_class("middle");
+    for _ in 0..2 {
+        world.pass();
+        world.run_sets();
+        world.run_machines();
+        world.run_sets();
+    }
+    // Now the preserved one's set is not the only old one.
+    world.use_class("large");
+    let mut left = usize::MAX;
+    for _ in 0..60 {
+        world.pass();
+        world.run_sets();
+        let old = world.machines.values().filter(|m| !m.is_deleting() && m.spec.class.name != "large").count();
+        if world.preserved().is_empty() {
+            assert_eq!(left, 1, "{kept:?} went although {left} old machines were left");
+            return;
+        }
+        left = old;
+        world.run_machines();
+        world.run_sets();
+        world.later(1);
+    }
+    panic!("the roll-out never came to its end");
+}
+
+#[rstest]
+#[case(1)]
+#[case(2)]
+fn a_preserved_failed_machine_of_the_new_set_does_not_hold_up_the_last_old_one(#[case] surge: i32) {
+    let mut world = World::settled(3, &rolling(surge, 0));
+    world.use_class("large");
+    world.pass();
+    world.run_sets();
+    world.run_machines();
+    world.run_sets();
+    let new = world.machines.iter().find(|(_, m)| m.spec.class.name == "large" && !m.is_deleting());
+    let name = new.map(|(name, _)| name.clone()).unwrap();
+    world.preserve(&name);
+    for _ in 0..30 {
+        world.pass();
+        world.run_sets();
+        world.run_machines();
+        world.run_sets();
+        world.later(1);
+    }
+    assert_eq!((world.size_of("small"), world.size_of("large"), world.running_of("large")), (0, 3, 2));
+    assert_eq!(world.preserved(), [name]);
 }
 
 #[test]
@@ -200,4 +303,50 @@ fn recreating_waits_for_the_last_old_machine() {
     world.run_sets();
     world.pass();
     assert_eq!((world.sets.len(), world.size_of("large")), (2, 3));
+}
+
+/// The largest numbers that a manifest can hold.
+#[rstest]
+#[case(3, rolling(i32::MAX, 0))]
+#[case(3, rolling(i32::MAX, i32::MAX))]
+#[case(3, rolling("2147483647%", "100%"))]
+fn a_surge_without_bounds_rolls_and_scales_like_any_other(#[case] replicas: i32, #[case] strategy: Value) {
+    let mut world = World::settled(replicas, &strategy);
+    world.use_class("large");
+    world.pass();
+    world.edit(|deployment| deployment.spec.replicas = replicas + 2); // while several sets share them
+    world.settle();
+    let all = usize::try_from(replicas + 2).unwrap();
+    assert_eq!((world.running_of("large"), world.live(), world.size_of("small")), (all, replicas + 2, 0));
+}
+
+#[rstest]
+#[case::rolling(rolling(i32::MAX, 0))]
+#[case::rolling_with_fewer(rolling(i32::MAX, i32::MAX))]
+#[case::in_place(in_place("Auto", i32::MAX, 1))]
+#[case::recreate(json!({ "type": "Recreate" }))]
+fn sums_of_replicas_stay_at_the_largest_number_instead_of_wrapping(#[case] strategy: Value) {
+    let mut world = World::settled(2, &strategy);
+    world.use_class("large");
+    world.pass();
+    // Nobody could make so many machines; the numbers are what the sets and their status say.
+    for set in world.sets.values_mut() {
+        set.spec.replicas = i32::MAX;
+        set.status.replicas = i32::MAX;
+        set.status.available_replicas = i32::MAX;
+        set.status.ready_replicas = i32::MAX;
+        set.status.preserved_failed_replicas = i32::MAX;
+    }
+    for replicas in [i32::MAX, 1, 0] {
+        world.edit(|deployment| deployment.spec.replicas = replicas);
+        world.pass();
+        world.pass();
+        for set in world.sets.values() {
+            let noted = set.annotation(api::names::annotations::MAX_REPLICAS).unwrap_or("0");
+            assert!(noted.parse::<i32>().unwrap() >= 0, "max-replicas says {noted}");
+            assert!(set.spec.replicas >= 0);
+        }
+        let status = &world.deployment.status;
+        assert!(status.replicas >= 0 && status.unavailable_replicas >= 0 && status.available_replicas >= 0);
+    }
 }

@@ -262,6 +262,7 @@ impl World {
             let mut victims: Vec<&Machine> = live.iter().filter(moved).collect();
             victims.sort_by_key(|m| {
                 (
+                    self.is_preserved(m),
                     m.annotation(names::annotations::PRIORITY) != Some("1"),
                     *m.phase() == MachinePhase::Running,
                     m.name().to_owned(),
@@ -269,7 +270,8 @@ impl World {
             });
             let surplus = if set.is_deleting() { live.len() } else { victims.len().saturating_sub(wanted) };
             let chosen: Vec<String> = victims.iter().take(surplus).map(|m| m.name().to_owned()).collect();
-            let failed = live.iter().filter(|m| *m.phase() == MachinePhase::Failed).map(|m| m.name().to_owned());
+            let failed = live.iter().filter(|m| *m.phase() == MachinePhase::Failed && !self.is_preserved(m));
+            let failed = failed.map(|m| m.name().to_owned());
             for name in chosen.into_iter().chain(failed).collect::<BTreeSet<_>>() {
                 self.delete_machine(&name);
             }
@@ -280,12 +282,35 @@ impl World {
             return;
         }
         let count = |keep: fn(&&Machine) -> bool| i32::try_from(all.iter().filter(keep).count()).unwrap();
+        let kept =
+            |m: &&Machine| *m.phase() == MachinePhase::Failed && m.status.current_status.preserve_expiry_time.is_some();
         let set = self.sets.get_mut(name).unwrap();
         set.status.replicas = count(|_| true);
         set.status.fully_labeled_replicas = count(|_| true);
         set.status.ready_replicas = count(|m| *m.phase() == MachinePhase::Running);
         set.status.available_replicas = set.status.ready_replicas;
+        set.status.preserved_failed_replicas = count(kept);
         set.status.observed_generation = set.metadata.generation.unwrap();
+    }
+
+    /// A machine has failed and is kept for a look for four days, as `--machine-preserve-timeout` says by default.
+    pub(super) fn preserve(&mut self, name: &str) {
+        let until = self.now.checked_add(SignedDuration::from_hours(96)).unwrap();
+        let current = &mut self.machines.get_mut(name).unwrap().status.current_status;
+        current.phase = MachinePhase::Failed;
+        current.preserve_expiry_time = Some(api::Time::from(until));
+    }
+
+    /// Whether a machine has failed and is kept at this moment.
+    pub(super) fn is_preserved(&self, machine: &Machine) -> bool {
+        let current = &machine.status.current_status;
+        let kept = current.preserve_expiry_time.is_some_and(|until| until.timestamp() > self.now);
+        kept && current.phase == MachinePhase::Failed && !machine.is_deleting()
+    }
+
+    /// The failed machines that are kept.
+    pub(super) fn preserved(&self) -> Vec<&str> {
+        self.machines.values().filter(|m| self.is_preserved(m)).map(Object::name).collect()
     }
 
     fn make_machine(&mut self, set: &MachineSet) {
@@ -331,6 +356,10 @@ impl World {
             self.machines.remove(name);
             self.nodes.remove(name);
             return;
+        }
+        if !self.is_preserved(&machine) {
+            let current = &mut self.machines.get_mut(name).unwrap().status.current_status;
+            current.preserve_expiry_time = None; // its time is up, or it has recovered
         }
         match machine.phase() {
             MachinePhase::Pending if !self.broken.contains(&machine.spec.class.name) => self.join(name),
