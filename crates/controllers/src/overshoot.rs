@@ -1,19 +1,21 @@
 //! Counting machines: one pass over all sets and deployments.
 //!
-//! There is one key. Machines that come or go, and changes of sets and deployments wake it, many at once as one; and it comes back by
-//! itself, because a safety that trusts its own events would not be one. A pass without a finding sends nothing.
+//! There is one key. New machines wake it, many at once as one; and it comes back by itself, because a safety that trusts its own
+//! events would not be one. A pass without a finding sends nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::names::annotations::UNFREEZE;
 use api::names::events::components;
 use api::{Machine, MachineDeployment, MachineSet, Object};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
+use plan::deployment::OvershootCount;
 use plan::overshoot::{Edit, Kind, Observed, Part, SeenSet, Step, plan};
 use plan::{Awaited, Wake};
 use runtime::Key;
-use runtime::cache::{Feed, Trust};
+use runtime::cache::{Cached, Delta, Feed, Trust};
 use runtime::client::Trouble;
 use runtime::events::Notice;
 use runtime::queue::Outcome;
@@ -30,8 +32,50 @@ pub(crate) fn everything() -> Key {
     Key::cluster("all")
 }
 
+/// Whose changes bring a count about. The reference counts when a machine is added, and once in each period; a wish to unfreeze need
+/// not wait for that. Where only machines count that nobody deletes, whatever changes a verdict does.
+pub(crate) fn listen(
+    count: OvershootCount,
+    machines: &mut Feed<Machine>,
+    sets: &mut Feed<MachineSet>,
+    deployments: &mut Feed<MachineDeployment>,
+    fleet: &Fleet,
+) {
+    match count {
+        OvershootCount::All => {
+            on_added_machines(machines, fleet);
+            on_wishes(sets, fleet);
+            on_wishes(deployments, fleet);
+        }
+        OvershootCount::NotDeleting => {
+            on_machines(machines, fleet);
+            on_sets(sets, fleet);
+            on_deployments(deployments, fleet);
+        }
+    }
+}
+
+fn on_added_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
+    let wake = fleet.wake_overshoot.clone();
+    feed.on_delta(move |_, delta| {
+        if let Delta::Added(_) | Delta::Undecodable { old: None, .. } = delta {
+            wake.add(everything());
+        }
+    });
+}
+
+fn on_wishes<K: Object + Cached>(feed: &mut Feed<K>, fleet: &Fleet) {
+    let wake = fleet.wake_overshoot.clone();
+    feed.on_delta(move |_, delta| {
+        let asks = |object: Option<&Arc<K>>| object.is_some_and(|object| object.annotation(UNFREEZE).is_some());
+        if asks(delta.now()) && !asks(delta.before()) {
+            wake.add(everything());
+        }
+    });
+}
+
 /// Machines that come, begin to leave or change hands are counted again.
-pub(crate) fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
+fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
     let wake = fleet.wake_overshoot.clone();
     feed.on_delta(move |_, delta| {
         let counted =
@@ -43,7 +87,7 @@ pub(crate) fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
 }
 
 /// Limits, labels, conditions and wishes are on sets.
-pub(crate) fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
+fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
     let wake = fleet.wake_overshoot.clone();
     feed.on_delta(move |_, delta| {
         let judged = |set: &Arc<MachineSet>| {
@@ -61,7 +105,7 @@ pub(crate) fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
 }
 
 /// And on deployments.
-pub(crate) fn on_deployments(feed: &mut Feed<MachineDeployment>, fleet: &Fleet) {
+fn on_deployments(feed: &mut Feed<MachineDeployment>, fleet: &Fleet) {
     let wake = fleet.wake_overshoot.clone();
     feed.on_delta(move |_, delta| {
         let judged = |deployment: &Arc<MachineDeployment>| {
@@ -85,12 +129,13 @@ pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, _all: Key) -> Outcom
     let deployments = fleet.deployments.list();
     let owners: BTreeMap<String, &MachineDeployment> =
         deployments.iter().map(|deployment| (deployment.uid().into(), &**deployment)).collect();
+    let unreadable = unreadable(&cluster);
     let seen: Vec<SeenSet<'_>> = sets
         .iter()
-        .map(|set| SeenSet {
-            set,
-            deployment: set.controller_owner().and_then(|owner| owners.get(&owner.uid).copied()),
-            machines: staying(&cluster, set),
+        .map(|set| {
+            let (machines, deleting) = count(&cluster, &unreadable, set);
+            let deployment = set.controller_owner().and_then(|owner| owners.get(&owner.uid).copied());
+            SeenSet { set, deployment, machines, deleting }
         })
         .collect();
     let all: Vec<&MachineDeployment> = deployments.iter().map(|deployment| &**deployment).collect();
@@ -102,16 +147,27 @@ pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, _all: Key) -> Outcom
     carry_out(&cluster, &fleet, &steps, &mut versions).await
 }
 
-/// How many machines a set owns that nobody has asked to leave; those that cannot be read count.
-fn staying(cluster: &Cluster, set: &MachineSet) -> i32 {
+/// How many machines a set owns, and how many of them are being deleted; those that cannot be read count.
+fn count(cluster: &Cluster, unreadable: &BTreeMap<String, (usize, usize)>, set: &MachineSet) -> (i32, i32) {
     let uid = set.uid();
     let readable = cluster.machines.find(&MACHINES_BY_OWNER, uid.as_str());
-    let readable = readable.iter().filter(|machine| !machine.is_deleting()).count();
-    let unreadable = cluster.machines.undecodable();
-    let unreadable = unreadable.iter().filter(|remains| {
-        remains.deletion_timestamp.is_none() && remains.owners.iter().any(|owner| owner.uid == uid.as_str())
-    });
-    i32::try_from(readable + unreadable.count()).unwrap_or(i32::MAX)
+    let deleting = readable.iter().filter(|machine| machine.is_deleting()).count();
+    let (unread, unread_deleting) = unreadable.get(uid.as_str()).copied().unwrap_or_default();
+    let number = |machines: usize| i32::try_from(machines).unwrap_or(i32::MAX);
+    (number(readable.len() + unread), number(deleting + unread_deleting))
+}
+
+/// The same of the machines that cannot be read, by the uid of their owner.
+fn unreadable(cluster: &Cluster) -> BTreeMap<String, (usize, usize)> {
+    let mut by_owner: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for remains in cluster.machines.undecodable() {
+        for owner in &remains.owners {
+            let (machines, deleting) = by_owner.entry(owner.uid.clone()).or_default();
+            *machines += 1;
+            *deleting += usize::from(remains.deletion_timestamp.is_some());
+        }
+    }
+    by_owner
 }
 
 /// The version of each object that the next write is based on; gone for one whose write failed.

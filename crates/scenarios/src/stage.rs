@@ -258,7 +258,12 @@ impl Stage {
 
     /// Starts a controller that always leads.
     pub fn start(&self) -> Result<Process, Broken> {
-        self.start_as("machine-controller", Leadership::unguarded(), Tasks::new())
+        self.start_with(&self.policy)
+    }
+
+    /// The same with other limits.
+    pub fn start_with(&self, policy: &Policy) -> Result<Process, Broken> {
+        self.start_as("machine-controller", policy, Leadership::unguarded(), Tasks::new())
     }
 
     /// Starts a controller that leads only while it holds the lease.
@@ -281,10 +286,10 @@ impl Stage {
             elector.run(stop).await;
             group.stop(); // as the binary does: a process that has lost its lease ends
         });
-        self.start_as(agent, leadership, tasks)
+        self.start_as(agent, &self.policy, leadership, tasks)
     }
 
-    fn start_as(&self, agent: &str, leadership: Leadership, tasks: Tasks) -> Result<Process, Broken> {
+    fn start_as(&self, agent: &str, policy: &Policy, leadership: Leadership, tasks: Tasks) -> Result<Process, Broken> {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(tasks.clone());
         let Ground { clock, random, .. } = &self.ground;
         let metrics = Metrics::new().map_err(|error| Broken::Promise(error.to_string()))?;
@@ -302,7 +307,7 @@ impl Stage {
             halves: Halves::Both { machines: half.clone(), fleet: half },
             watches: Clients::one(&client),
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(self.cloud.clone())),
-            policy: self.policy.clone(),
+            policy: policy.clone(),
             driver_places: 10,
             clock: clock.clone(),
             random: random.fork(),

@@ -3,6 +3,7 @@
 use api::view::NodeView;
 use api::{Machine, MachineDeployment, MachineSet};
 use plan::Policy;
+use plan::deployment::OvershootCount;
 use runtime::cache::{Cache, Caches, Feed};
 use runtime::queue::{Coalesced, Queue, RetryPolicy};
 use runtime::{Clock, Expectations, Random};
@@ -20,6 +21,7 @@ use crate::{deployment, machineset, overshoot};
 pub(crate) struct Declared {
     pub(crate) fleet: Fleet,
     pub(crate) feeds: FleetFeeds,
+    overshoot_count: OvershootCount,
 }
 
 /// What fills the caches of a fleet.
@@ -74,7 +76,8 @@ impl Declared {
             leadership: half.leadership.clone(),
             events: half.events.clone(),
         };
-        Self { fleet, feeds: FleetFeeds { sets: set_feed, deployments: deployment_feed } }
+        let feeds = FleetFeeds { sets: set_feed, deployments: deployment_feed };
+        Self { fleet, feeds, overshoot_count: policy.fleet.overshoot_count }
     }
 
     /// Says whose changes wake sets and deployments.
@@ -84,15 +87,13 @@ impl Declared {
         machine_feed: &mut Feed<Machine>,
         node_feed: Option<&mut Feed<NodeView>>,
     ) {
-        let Self { fleet, feeds } = self;
+        let Self { fleet, feeds, overshoot_count } = self;
         machineset::wake::on_sets(&mut feeds.sets, fleet);
         machineset::wake::on_machines(machine_feed, fleet);
         deployment::wake::on_deployments(&mut feeds.deployments, fleet);
         deployment::wake::on_sets(&mut feeds.sets, fleet);
         deployment::wake::on_machines(machine_feed, fleet);
-        overshoot::on_machines(machine_feed, fleet);
-        overshoot::on_sets(&mut feeds.sets, fleet);
-        overshoot::on_deployments(&mut feeds.deployments, fleet);
+        overshoot::listen(*overshoot_count, machine_feed, &mut feeds.sets, &mut feeds.deployments, fleet);
         if let Some(nodes) = node_feed {
             deployment::wake::on_nodes(nodes, machines, fleet);
             machineset::wake::on_nodes(nodes, machines, fleet);

@@ -1,7 +1,7 @@
 //! How deployments roll, and how many machines are too many.
 
 use clap::{ArgAction, Args};
-use plan::deployment::{AutoscalerGuard, FleetPolicy};
+use plan::deployment::{AutoscalerGuard, FleetPolicy, OvershootCount};
 
 use super::values::{Count, Span};
 
@@ -21,6 +21,10 @@ pub(crate) struct RolloutFlags {
     /// Machines are counted at least this often, whatever else brings it about.
     #[arg(long, value_name = "DURATION", default_value = "1m")]
     machine_safety_overshooting_period: Span,
+    /// Count only machines that nobody deletes before a set is frozen, once its controllers have acted on its last change. The reference counts
+    /// all, so that a rapid scale-down can freeze a set.
+    #[arg(long, help_heading = super::NEW)]
+    overshoot_ignores_deleting_machines: bool,
 }
 
 impl RolloutFlags {
@@ -32,6 +36,11 @@ impl RolloutFlags {
             safety_up: self.safety_up.signed(),
             safety_down: self.safety_down.signed(),
             overshooting_period: self.machine_safety_overshooting_period.get(),
+            overshoot_count: if self.overshoot_ignores_deleting_machines {
+                OvershootCount::NotDeleting
+            } else {
+                OvershootCount::All
+            },
             ..policy.fleet
         };
         plan::Policy { fleet, ..policy }
@@ -64,5 +73,7 @@ mod tests {
         assert_eq!(policy(&["--safety-down=3"]).fleet.safety_down, 3);
         let often = policy(&["--machine-safety-overshooting-period=10s"]);
         assert_eq!(often.fleet.overshooting_period, Duration::from_secs(10));
+        let calm = policy(&["--overshoot-ignores-deleting-machines"]);
+        assert_eq!(calm.fleet.overshoot_count, OvershootCount::NotDeleting);
     }
 }

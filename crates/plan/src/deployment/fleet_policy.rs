@@ -15,6 +15,19 @@ pub struct FleetPolicy {
     pub safety_down: i32,
     /// Machines are counted at least this often (`--machine-safety-overshooting-period`).
     pub overshooting_period: Duration,
+    /// Which machines are counted, and when (`--overshoot-ignores-deleting-machines`).
+    pub overshoot_count: OvershootCount,
+}
+
+/// Which machines the overshoot safety counts, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OvershootCount {
+    /// All of them, those that are being deleted too, whenever a machine is added and once in each period: as the reference does. A
+    /// rapid scale-down can freeze a set for as long as the cloud takes to delete its machines.
+    #[default]
+    All,
+    /// Those that nobody deletes, whenever something has changed that matters, and only once the controllers have acted on it.
+    NotDeleting,
 }
 
 /// Whether the cluster autoscaler is kept away from nodes while a deployment rolls.
@@ -34,6 +47,7 @@ impl Default for FleetPolicy {
             safety_up: 2,
             safety_down: 1,
             overshooting_period: Duration::from_mins(1),
+            overshoot_count: OvershootCount::default(),
         }
     }
 }

@@ -39,7 +39,7 @@ use jiff::Timestamp;
 
 use crate::{Awaited, Policy, Wake};
 
-pub use fleet_policy::{AutoscalerGuard, FleetPolicy};
+pub use fleet_policy::{AutoscalerGuard, FleetPolicy, OvershootCount};
 pub use hash::TemplateHash;
 pub use limits::Limits;
 pub use reason::Reason;

@@ -5,10 +5,14 @@
 //! reach in earnest is *frozen*: it makes no more machines, and its deployment shows it too. It thaws by itself when enough are gone,
 //! or when someone says so.
 //!
-//! Machines that are leaving are not counted, and nothing is judged before the controllers have acted on a change: a large scale-down
-//! is no overshoot. All sets are judged in one pass, each by itself, so
-//! that one deployment nobody can make sense of does not leave the others unwatched.
+//! By default all machines of a set count, those that are being deleted too, as in the reference: a rapid scale-down then freezes a set
+//! while the cloud is busy. Where that is not wanted ([`OvershootCount::NotDeleting`]) these are left out, and nothing is judged before
+//! the controllers have acted on a change.
+//!
+//! All sets are judged in one pass, each by itself and once, so that one deployment nobody can make sense of does not leave the others
+//! unwatched.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use api::names::conditions::{deployment as words, set as set_words};
@@ -22,6 +26,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::Policy;
+use crate::deployment::OvershootCount;
 use crate::machine::{Notice, Tone};
 
 /// Everything the decision may look at.
@@ -44,8 +49,27 @@ pub struct SeenSet<'a> {
     pub set: &'a MachineSet,
     /// The deployment that owns it.
     pub deployment: Option<&'a MachineDeployment>,
-    /// How many machines it owns that nobody has asked to leave.
+    /// How many machines it owns.
     pub machines: i32,
+    /// How many of them are being deleted.
+    pub deleting: i32,
+}
+
+impl SeenSet<'_> {
+    /// How many of its machines count.
+    fn counted(&self, count: OvershootCount) -> i32 {
+        match count {
+            OvershootCount::All => self.machines,
+            OvershootCount::NotDeleting => self.machines.saturating_sub(self.deleting),
+        }
+    }
+
+    /// The uid of the deployment that owns it.
+    fn owner(&self) -> Option<Uid> {
+        #[cfg(test)]
+        tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
+        self.deployment.map(Object::uid)
+    }
 }
 
 /// One write, or one thing to tell.
@@ -124,11 +148,16 @@ pub fn plan(seen: &Observed<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     let now = Time::from(seen.now);
     let judged: Vec<(&SeenSet<'_>, Verdict)> = seen.sets.iter().map(|set| (set, judge(set, seen.policy))).collect();
-    for (candidate, verdict) in &judged {
+    let mut by_owner: BTreeMap<Uid, Vec<&(&SeenSet<'_>, Verdict)>> = BTreeMap::new();
+    for child in &judged {
+        let (candidate, verdict) = child;
         steps.extend(set_steps(candidate.set, verdict, now));
+        if let Some(owner) = candidate.owner() {
+            by_owner.entry(owner).or_default().push(child);
+        }
     }
     for deployment in seen.deployments {
-        let children = || judged.iter().filter(|(set, _)| set.deployment.is_some_and(|d| d.uid() == deployment.uid()));
+        let children = || by_owner.get(&deployment.uid()).into_iter().flatten().copied();
         let asked = deployment.annotation(annotations::UNFREEZE).is_some();
         if asked {
             let lacking = || children().filter(|(set, _)| set.set.annotation(annotations::UNFREEZE).is_none());
@@ -172,10 +201,13 @@ fn judge(seen: &SeenSet<'_>, policy: &Policy) -> Verdict {
     if set.annotation(annotations::UNFREEZE).is_some() {
         return Verdict::Thaw;
     }
-    if seen.machines >= upper && has_settled(seen) && !(is_labelled(set) && has_condition(set)) {
-        return Verdict::Freeze(set_words::OVERSHOOTING, words::overshooting(set.name(), seen.machines, upper));
+    let count = policy.fleet.overshoot_count;
+    let machines = seen.counted(count);
+    let may_judge = count == OvershootCount::All || has_settled(seen);
+    if machines >= upper && may_judge && !(is_labelled(set) && has_condition(set)) {
+        return Verdict::Freeze(set_words::OVERSHOOTING, words::overshooting(set.name(), machines, upper));
     }
-    if seen.machines <= lower && (is_labelled(set) || has_condition(set)) { Verdict::Thaw } else { Verdict::Keep }
+    if machines <= lower && (is_labelled(set) || has_condition(set)) { Verdict::Thaw } else { Verdict::Keep }
 }
 
 /// Whether both controllers have acted on the numbers they were last given. In the moment after a large scale-down there are many more
@@ -305,7 +337,7 @@ impl About<'_> {
     }
 }
 
-type Texts = Option<std::collections::BTreeMap<String, String>>;
+type Texts = Option<BTreeMap<String, String>>;
 
 fn freeze(of: &mut Texts) {
     of.get_or_insert_default().insert(labels::FREEZE.to_owned(), labels::FREEZE_VALUE.to_owned());

@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use api::names;
 use rstest::rstest;
 use serde::de::DeserializeOwned;
@@ -23,27 +25,45 @@ fn rolling(surge: impl Into<Value>) -> Value {
     json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": surge.into(), "maxUnavailable": 1 } })
 }
 
+thread_local! {
+    /// How often the deployment of a set was looked up.
+    pub(super) static LOOKS: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Some objects, and an API server that merges patches.
 struct World {
     deployment: Option<MachineDeployment>,
     sets: Vec<(MachineSet, i32)>,
+    /// How many of each set's machines are being deleted.
+    deleting: i32,
+    policy: Policy,
     told: Vec<String>,
 }
 
 impl World {
     fn new(deployment: Option<MachineDeployment>, sets: Vec<(MachineSet, i32)>) -> Self {
-        Self { deployment, sets, told: Vec::new() }
+        Self { deployment, sets, deleting: 0, policy: Policy::default(), told: Vec::new() }
+    }
+
+    /// The same where machines that are being deleted do not count.
+    fn ignoring_deleting_machines(mut self) -> Self {
+        self.policy.fleet.overshoot_count = OvershootCount::NotDeleting;
+        self
     }
 
     fn plan(&self) -> Vec<Step> {
         let sets: Vec<SeenSet<'_>> = self
             .sets
             .iter()
-            .map(|(set, machines)| SeenSet { set, deployment: self.deployment.as_ref(), machines: *machines })
+            .map(|(set, machines)| SeenSet {
+                set,
+                deployment: self.deployment.as_ref(),
+                machines: *machines,
+                deleting: self.deleting,
+            })
             .collect();
         let deployments: Vec<&MachineDeployment> = self.deployment.iter().collect();
-        let policy = Policy::default();
-        plan(&Observed { sets: &sets, deployments: &deployments, policy: &policy, now: NOW.parse().unwrap() })
+        plan(&Observed { sets: &sets, deployments: &deployments, policy: &self.policy, now: NOW.parse().unwrap() })
     }
 
     fn pass(&mut self) -> Vec<Step> {
@@ -141,16 +161,62 @@ fn a_set_of_its_own_may_have_twice_its_size() {
 }
 
 #[test]
-fn a_large_scale_down_is_no_overshoot() {
-    let mut world = World::new(None, vec![(set("s", 2), 50)]);
-    world.sets[0].0.metadata.generation = Some(2);
-    world.sets[0].0.status.observed_generation = 1;
-    assert_eq!(world.plan(), [], "its controller has not looked yet");
-    world.sets[0].0.status.observed_generation = 2;
+fn a_rapid_scale_down_freezes_its_set_until_enough_machines_are_gone() {
+    let mut world = World::new(Some(deployment(2, &rolling(2))), vec![(set("s", 2), 6)]);
+    world.deployment.as_mut().unwrap().metadata.generation = Some(2); // nobody has acted on the new number yet
+    world.pass();
+    assert_eq!(world.frozen(), [true], "six machines, and two more than four may be there");
+    world.deleting = 4;
+    assert_eq!(world.plan(), [], "those that are being deleted count");
+    (world.sets[0].1, world.deleting) = (5, 3);
+    world.pass();
+    assert_eq!(world.frozen(), [false]);
+    assert_eq!(world.told, [messages::froze("s"), messages::unfroze("s")]);
+}
+
+#[test]
+fn where_deleting_machines_do_not_count_a_rapid_scale_down_freezes_nothing() {
+    let of = |generation, observed| {
+        let mut world = World::new(None, vec![(set("s", 2), 50)]).ignoring_deleting_machines();
+        world.sets[0].0.metadata.generation = Some(generation);
+        world.sets[0].0.status.observed_generation = observed;
+        world
+    };
+    assert_eq!(of(2, 1).plan(), [], "its controller has not looked yet");
+    let mut world = of(2, 2);
+    world.deleting = 48;
+    assert_eq!(world.plan(), [], "it has deleted what is too much");
+    world.deleting = 0;
     assert!(!world.plan().is_empty(), "it has looked, and they are still there");
-    let mut world = World::new(Some(deployment(2, &rolling(1))), vec![(set("s", 50), 50)]);
+    let mut world = World::new(Some(deployment(2, &rolling(1))), vec![(set("s", 50), 50)]).ignoring_deleting_machines();
     world.deployment.as_mut().unwrap().metadata.generation = Some(2);
     assert_eq!(world.plan(), []);
+}
+
+#[test]
+fn each_set_is_looked_at_once_however_many_deployments_there_are() {
+    let deployments: Vec<MachineDeployment> = (0..100)
+        .map(|n| {
+            let mut one = deployment(3, &rolling(1));
+            one.metadata.uid = Some(format!("u-md-{n}"));
+            one.metadata.annotations = (n % 2 == 0).then(|| [(annotations::UNFREEZE.to_owned(), String::new())].into());
+            one
+        })
+        .collect();
+    let sets: Vec<MachineSet> = (0..100).map(|n| set(&format!("s-{n}"), 3)).collect();
+    let seen: Vec<SeenSet<'_>> = sets
+        .iter()
+        .zip(&deployments)
+        .map(|(set, owner)| SeenSet { set, deployment: Some(owner), machines: 6, deleting: 0 })
+        .collect();
+    let all: Vec<&MachineDeployment> = deployments.iter().collect();
+    LOOKS.with(|looks| looks.set(0));
+    let policy = Policy::default();
+    let steps = plan(&Observed { sets: &seen, deployments: &all, policy: &policy, now: NOW.parse().unwrap() });
+    let frozen =
+        |step: &&Step| matches!(step, Step::Write(edit) if edit.kind == Kind::Deployment && edit.part == Part::Status);
+    assert_eq!(steps.iter().filter(frozen).count(), 50, "each deployment follows its own set");
+    assert_eq!(LOOKS.with(Cell::get), 100);
 }
 
 #[test]

@@ -1,21 +1,21 @@
 //! Deployments: a number of machines, and how they go from one template to the next.
 
 use api::names::{annotations, labels};
-use api::{Machine, MachineDeployment, MachineSet, Object, Time};
+use api::{MachineDeployment, MachineSet, Object, Time};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 
 use super::pool::Machines;
-use crate::stage::create;
+use crate::stage::{CLASS, create};
 use crate::verdict::promise;
 use crate::{Broken, Stage};
 
 /// The class that machines are rolled to.
 const LARGE: &str = "large";
 
-fn rolling(surge: impl Into<Value>, unavailable: impl Into<Value>) -> Value {
+pub(super) fn rolling(surge: impl Into<Value>, unavailable: impl Into<Value>) -> Value {
     json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": surge.into(), "maxUnavailable": unavailable.into() } })
 }
 
@@ -26,25 +26,30 @@ fn in_place(orchestration: &str) -> Value {
 
 impl Stage {
     /// Makes a deployment, and a second class to roll it to.
-    async fn create_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
+    pub(super) async fn create_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
         self.add_class(LARGE, virtual_cloud::PROVIDER, &self.ground.pace.provider_spec()).await?;
         self.make_deployment(replicas, strategy).await
     }
 
     async fn make_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
+        self.make_deployment_of(CLASS, replicas, strategy).await
+    }
+
+    /// Makes a deployment whose machines are of this class.
+    pub(super) async fn make_deployment_of(&self, class: &str, replicas: i32, strategy: Value) -> Result<(), Broken> {
         let deployment = json!({
             "metadata": { "name": self.pool() },
             "spec": {
                 "replicas": replicas,
                 "strategy": strategy,
                 "selector": { "matchLabels": { labels::NAME: self.pool() } },
-                "template": self.template(),
+                "template": self.template_of(class),
             },
         });
         create(&self.api::<MachineDeployment>(), "create a MachineDeployment", deployment).await
     }
 
-    async fn edit_deployment(&self, change: Value) -> Result<(), Broken> {
+    pub(super) async fn edit_deployment(&self, change: Value) -> Result<(), Broken> {
         let patch = Patch::Merge(change);
         let edited = self.api::<MachineDeployment>().patch(&self.pool(), &PatchParams::default(), &patch).await;
         edited.map(drop).map_err(Broken::api("edit the MachineDeployment"))
@@ -54,7 +59,7 @@ impl Stage {
         self.edit_deployment(json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } })).await
     }
 
-    async fn until_deployment(
+    pub(super) async fn until_deployment(
         &self,
         what: &str,
         wanted: impl Fn(Option<&MachineDeployment>) -> bool,
@@ -74,7 +79,7 @@ impl Stage {
     }
 
     /// Waits until so many machines of this class run, no others are left, and the deployment says that it is done.
-    async fn until_rolled(&self, class: &str, count: usize, at_most: usize) -> Result<Machines, Broken> {
+    pub(super) async fn until_rolled(&self, class: &str, count: usize, at_most: usize) -> Result<Machines, Broken> {
         let what = format!("{count} of class {class} run");
         let done = |machines: &Machines| machines.run(count) && of_class(machines, class) == count;
         self.until_machines(&what, at_most, done).await?;
@@ -92,7 +97,7 @@ impl Stage {
         self.pool_machines().await
     }
 
-    async fn machine_sets(&self) -> Result<Vec<MachineSet>, Broken> {
+    pub(super) async fn machine_sets(&self) -> Result<Vec<MachineSet>, Broken> {
         let listed = self.api::<MachineSet>().list(&ListParams::default()).await;
         listed.map(|list| list.items).map_err(Broken::api("list the MachineSets"))
     }
@@ -142,7 +147,7 @@ fn of_class(machines: &Machines, class: &str) -> usize {
     machines.0.iter().filter(|machine| machine.spec.class.name == class).count()
 }
 
-fn reason<'d>(deployment: &'d MachineDeployment, kind: &str) -> &'d str {
+pub(super) fn reason<'d>(deployment: &'d MachineDeployment, kind: &str) -> &'d str {
     let found = deployment.status.conditions.iter().find(|condition| condition.kind == kind);
     found.map_or("", |condition| condition.reason.as_str())
 }
@@ -374,43 +379,4 @@ pub(super) async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended(
     stage.edit_deployment(json!({ "spec": { "strategy": rolling(1, 0) } })).await?;
     stage.until_rolled("small", 1, 1).await?;
     stage.until_deployment("it is told no more", |d| d.is_some_and(|d| reason(d, "Invalid").is_empty())).await.map(drop)
-}
-
-pub(super) async fn too_many_machines_freeze_a_set_until_they_are_gone(stage: &Stage) -> Result<(), Broken> {
-    let process = stage.start()?;
-    stage.create_deployment(1, rolling(1, 0)).await?;
-    let machines = stage.until_rolled("small", 1, 1).await?;
-    process.kill().await;
-    // Someone's script makes machines for the set, and holds on to them.
-    let Some(model) = machines.0.first() else { return Ok(()) };
-    for n in 0..4 {
-        let mut wild = Machine { spec: model.spec.clone(), ..Machine::default() };
-        wild.spec.provider_id = "".into();
-        wild.metadata.name = Some(stage.machine_name(n));
-        wild.metadata.labels = model.metadata.labels.clone();
-        wild.metadata.labels.iter_mut().for_each(|labels| drop(labels.remove(labels::NODE)));
-        wild.metadata.owner_references = model.metadata.owner_references.clone();
-        let made = stage.machines().create(&kube::api::PostParams::default(), &wild).await;
-        made.map_err(Broken::api("create a Machine"))?;
-    }
-    let _process = stage.start()?;
-    // However fast its set is at deleting them, what has been seen is told.
-    let events = |list: &[k8s_openapi::api::core::v1::Event]| {
-        list.iter().any(|event| event.reason.as_deref() == Some("FrozeMachineSet"))
-    };
-    let begin = stage.ground.clock.instant();
-    loop {
-        let list = stage.api().list(&ListParams::default()).await.map_err(Broken::api("list the Events"))?;
-        if events(&list.items) {
-            break;
-        }
-        promise(begin.elapsed() < stage.ground.pace.patience, || "nobody froze the set".to_owned())?;
-        tokio::time::sleep(stage.ground.pace.glance).await;
-    }
-    stage.until_rolled("small", 1, 5).await?;
-    let thawed = |d: &MachineDeployment| d.label(labels::FREEZE).is_none() && reason(d, "Frozen").is_empty();
-    stage.until_deployment("it thaws", |d| d.is_some_and(thawed)).await?;
-    stage.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
-    stage.until_rolled("small", 2, 2).await?;
-    Ok(())
 }

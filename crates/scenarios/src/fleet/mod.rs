@@ -1,6 +1,7 @@
 //! Sets and deployments: numbers of machines, and how they go from one template to the next.
 
 mod deployments;
+mod overshoot;
 mod pool;
 mod sets;
 
@@ -35,7 +36,8 @@ scenarios![
     deployments::the_autoscaler_scales_up_down_by_name_and_back,
     deployments::a_deleted_deployment_takes_everything_along_unless_told_otherwise,
     deployments::an_invalid_deployment_is_told_and_goes_on_once_it_is_mended,
-    deployments::too_many_machines_freeze_a_set_until_they_are_gone,
+    overshoot::too_many_machines_freeze_a_set_until_they_are_gone,
+    overshoot::a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once,
     // Late, because a real garbage collector takes half a minute to learn of our kinds, and collects what it should have orphaned before.
     sets::a_set_deleted_without_its_machines_leaves_them_running,
 ];

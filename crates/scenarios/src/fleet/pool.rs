@@ -38,9 +38,14 @@ impl Stage {
 
     /// The template that the machines of the pool are made from.
     pub(super) fn template(&self) -> Value {
+        self.template_of(CLASS)
+    }
+
+    /// The same of another class.
+    pub(super) fn template_of(&self, class: &str) -> Value {
         json!({
             "metadata": { "labels": { labels::NAME: self.pool() } },
-            "spec": { "class": { "kind": "MachineClass", "name": CLASS } },
+            "spec": { "class": { "kind": "MachineClass", "name": class } },
         })
     }
 

@@ -118,6 +118,11 @@ async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once() {
+    holds("a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn too_many_machines_freeze_a_set_until_they_are_gone() {
     holds("too_many_machines_freeze_a_set_until_they_are_gone").await;
 }
