@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::{Code, MachineClass};
 use driver::{Driver, DriverError};
 use plan::machine::DriverState;
+use tokio::sync::watch;
 
 /// The drivers of this process, by the provider they serve.
 #[derive(Clone, Default)]
@@ -38,6 +39,11 @@ impl Drivers {
     pub fn wrapped(self, wrap: impl Fn(Arc<dyn Driver>) -> Arc<dyn Driver>) -> Self {
         let by_provider = self.by_provider.into_iter().map(|(provider, driver)| (provider, wrap(driver))).collect();
         Self { by_provider, sole: self.sole.map(wrap) }
+    }
+
+    /// Tells when a driver becomes another one, for each that may.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = watch::Receiver<u64>> {
+        self.by_provider.values().chain(&self.sole).filter_map(|driver| driver.changes())
     }
 
     /// The driver for a class, or an error that names the fix.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use plan::machine::{Inquiry, Notice, Vm, VmKnowledge};
 use plan::token::TokenKnowledge;
 use runtime::Key;
+use runtime::cache::RefreshTicket;
 
 use crate::tokens::Issued;
 
@@ -36,6 +37,19 @@ pub struct Known {
     remarked: Vec<Notice>,
     /// Its bootstrap token.
     token: TokenState,
+    /// Objects that it names and that the cache did not show, with the list that was asked for because of it.
+    requested: BTreeMap<Wanted, RefreshTicket>,
+    /// What a call is made with has changed while it is under way: should it fail, that says little about the next one.
+    overtaken: bool,
+}
+
+/// An object that a machine names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Wanted {
+    /// Its MachineClass.
+    Class(Key),
+    /// A Secret of its class.
+    Secret(Key),
 }
 
 /// What is known of a machine's bootstrap token: which Secret, and nothing of what is in it.
@@ -60,6 +74,11 @@ impl Known {
             TokenState::Issued(_) => TokenKnowledge::Made,
             TokenState::Gone => TokenKnowledge::Gone,
         }
+    }
+
+    /// The list that was asked for because the cache did not show an object.
+    pub(crate) fn requested(&self, wanted: &Wanted) -> Option<RefreshTicket> {
+        self.requested.get(wanted).copied()
     }
 
     /// The Secret of its bootstrap token, if this process had it.
@@ -101,13 +120,51 @@ impl Knowledge {
                 VmKnowledge::Gone { .. } => known.inquiry = Inquiry::Unasked,
                 _ => {}
             }
-            known.vm = vm;
+            let ends = !begins && std::mem::take(&mut known.overtaken);
+            known.vm = if ends && matches!(vm, VmKnowledge::Failed(_)) { VmKnowledge::Unasked } else { vm };
         });
     }
 
     /// Notes what the driver wants to be shown at its next call.
     pub(crate) fn noted(&self, key: &Key, uid: &Uid, note: String) {
         self.change(key, uid, |known| known.note = Some(note));
+    }
+
+    /// What a call about this machine is made with has changed: its class, a Secret of that or the driver. What failed is tried
+    /// again without waiting for its back-off; says whether something had failed.
+    pub(crate) fn try_again(&self, key: &Key) -> bool {
+        let mut all = self.known.lock();
+        let Some(known) = all.get_mut(key) else { return false };
+        match known.vm {
+            VmKnowledge::Failed(_) => {
+                known.vm = VmKnowledge::Unasked;
+                true
+            }
+            VmKnowledge::Calling { .. } => {
+                known.overtaken = true;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// The same for all machines; says which had failed.
+    pub(crate) fn try_all_again(&self) -> Vec<Key> {
+        let all: Vec<Key> = self.known.lock().keys().cloned().collect();
+        all.into_iter().filter(|key| self.try_again(key)).collect()
+    }
+
+    /// Asks for a list, once, because of an object that this machine names and the cache does not show.
+    pub(crate) fn request(&self, key: &Key, uid: &Uid, wanted: Wanted, ask: impl FnOnce() -> RefreshTicket) {
+        self.change(key, uid, |known| {
+            known.requested.entry(wanted).or_insert_with(ask);
+        });
+    }
+
+    /// The machines for which a list was asked.
+    pub(crate) fn who_requested(&self) -> Vec<Key> {
+        let all = self.known.lock();
+        all.iter().filter(|(_, known)| !known.requested.is_empty()).map(|(key, _)| key.clone()).collect()
     }
 
     /// Notes what the API server said when it was asked for a machine's node.
@@ -197,6 +254,29 @@ mod tests {
         assert_eq!(knowledge.news(&key, &uid, &[remark("a"), remark("b")]), [remark("b")]);
         assert_eq!(knowledge.news(&key, &uid, &[]), []);
         assert_eq!(knowledge.news(&key, &uid, &[remark("a")]), [remark("a")], "it is so again");
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_when_what_it_was_tried_with_has_changed_even_meanwhile() {
+        let knowledge = Knowledge::default();
+        let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let failed = || {
+            let text = String::new();
+            let (call, code) = (Call::Create, api::Code::InvalidArgument);
+            VmKnowledge::Failed(plan::machine::Failure { call, code, text, last_known_state: None, at })
+        };
+        knowledge.learn(&key, &uid, failed());
+        assert!(knowledge.try_again(&key));
+        assert_eq!(knowledge.of(&key, &uid).vm, VmKnowledge::Unasked);
+        let calling = || VmKnowledge::Calling { call: Call::Create, until: jiff::Timestamp::MAX };
+        knowledge.learn(&key, &uid, calling());
+        assert!(!knowledge.try_again(&key), "nobody is woken while a call is under way");
+        knowledge.learn(&key, &uid, failed());
+        assert_eq!(knowledge.of(&key, &uid).vm, VmKnowledge::Unasked, "it was made with what has changed since");
+        knowledge.learn(&key, &uid, calling());
+        knowledge.learn(&key, &uid, failed());
+        assert_eq!(knowledge.of(&key, &uid).vm, failed(), "once");
     }
 
     #[test]

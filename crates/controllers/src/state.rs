@@ -36,6 +36,7 @@ impl ClusterState {
     pub fn of(cluster: &Cluster) -> Self {
         let custody = &cluster.custody;
         let mut queues = vec![cluster.queue.state(), custody.classes.state(), custody.secrets.state()];
+        queues.push(cluster.credentials.reads().state());
         queues.extend(cluster.safety.queues());
         if let Some(fleet) = &cluster.fleet {
             queues.extend([fleet.set_queue.state(), fleet.deployment_queue.state(), fleet.overshoot_queue.state()]);

@@ -3,6 +3,7 @@
 use api::Code;
 use api::view::PersistentVolumeSpec;
 use async_trait::async_trait;
+use tokio::sync::watch;
 
 use crate::{Call, Capabilities, ClassRequest, Created, Deleted, DriverError, Found, MachineRequest, Owners};
 
@@ -15,6 +16,12 @@ use crate::{Call, Capabilities, ClassRequest, Created, Deleted, DriverError, Fou
 pub trait Driver: Send + Sync + 'static {
     /// Which of the optional calls there are. The answer never changes.
     fn capabilities(&self) -> Capabilities;
+
+    /// Changes whenever another driver answers than before, of another version for example: what failed may succeed now. `None` for
+    /// one that stays the same for as long as the process lives.
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
 
     /// Makes the VM of a machine, or finds the one that was made before: never two for one machine, also when called twice at
     /// once or after a crash. A VM of that name with other properties is `AlreadyExists`, a full quota or an empty zone is

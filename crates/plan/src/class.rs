@@ -44,6 +44,17 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
     plan
 }
 
+/// Whether a driver is handed something else from now on, and what failed may succeed. Labels, annotations and finalizers change
+/// nothing for it.
+#[must_use]
+pub fn is_another_for_drivers(before: &MachineClass, now: &MachineClass) -> bool {
+    before.provider_spec != now.provider_spec
+        || before.provider != now.provider
+        || before.secret_ref != now.secret_ref
+        || before.credentials_secret_ref != now.credentials_secret_ref
+        || before.node_template != now.node_template
+}
+
 /// Whether our finalizer is on it, so that it cannot go while a machine that is being made needs it.
 #[must_use]
 pub fn is_held(class: &MachineClass) -> bool {

@@ -28,7 +28,7 @@ pub mod token;
 pub mod user_data;
 pub mod wake;
 
-pub use lookup::Lookup;
+pub use lookup::{LookedFor, Lookup};
 pub use policy::Policy;
 pub use reporting::Due;
 pub use wake::{Awaited, Wake};

@@ -12,6 +12,16 @@ pub enum Lookup<T> {
     Undecodable,
 }
 
+/// Whether an object that the cache does not show was looked for by a list that could have shown it. A watch of one kind may be
+/// ahead of that of another: an object may name one that we have not been told of yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookedFor {
+    /// Such a list has been taken over, so what it lacks is missing.
+    Yes,
+    /// It was asked for and will come.
+    NotYet,
+}
+
 impl<T> Lookup<T> {
     /// The object, if it can be read.
     pub fn present(self) -> Option<T> {

@@ -45,7 +45,7 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
         // What we have seen and what the API server now shows are from two histories. Nothing is done until that is settled.
         return Outcome::Again { after: cluster.policy.short_retry };
     }
-    let Some((seen, plan)) = decide(&cluster, &key, machine).await else { return Outcome::Failed };
+    let (seen, plan) = decide(&cluster, &key, machine);
     let Some(deployment) = &plan.alone_in else {
         cluster.permits.settle(&key);
         return act(&cluster, &key, &seen, &plan).await.unwrap_or_else(|stumble| stumble.outcome());
@@ -53,7 +53,7 @@ pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let Some(permit) = cluster.permits.claim(deployment, &key) else { return Outcome::Done };
     // What was seen may be older than what the last holder did. From here on nobody else decides for the deployment.
     let Some(machine) = cluster.machines.get(&key) else { return Outcome::Again { after: Duration::ZERO } };
-    let Some((seen, plan)) = decide(&cluster, &key, machine).await else { return Outcome::Failed };
+    let (seen, plan) = decide(&cluster, &key, machine);
     match act(&cluster, &key, &seen, &plan).await {
         Ok(outcome) => outcome,
         Err(stumble) => {
@@ -86,19 +86,10 @@ async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<O
 }
 
 /// Looks at everything, and decides.
-async fn decide(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Option<(Seen, Plan)> {
-    match observe::observe(cluster, key, machine).await {
-        Ok(seen) => {
-            let plan = plan::machine::plan(&seen.as_input(cluster));
-            Some((seen, plan))
-        }
-        Err(why) => {
-            let because = "could not look at everything a decision needs";
-            let ending = Ending::Failed(why.to_string());
-            cluster.journal.decided(&Decision::prevented(Subject::Machine, key, &because, ending));
-            None
-        }
-    }
+fn decide(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> (Seen, Plan) {
+    let seen = observe::observe(cluster, key, machine);
+    let plan = plan::machine::plan(&seen.as_input(cluster));
+    (seen, plan)
 }
 
 /// When a wake-up is due.

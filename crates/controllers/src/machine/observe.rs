@@ -5,16 +5,18 @@ use std::sync::Arc;
 use api::view::NodeView;
 use api::{Machine, MachineClass, Object, Uid};
 use jiff::Timestamp;
+use plan::LookedFor;
 use plan::gate::{Capacity, Refusal};
 use plan::machine::{DriverState, Emptying, Observed, RollOut, SecretState, Sight, Target, VmKnowledge};
 use plan::permit::{self, Siblings};
 use plan::safety::Blindness;
+use plan::secret::{Content, Reference};
 use runtime::Key;
-use runtime::cache::Lookup;
+use runtime::cache::{Cache, Cached, Lookup};
 
-use crate::credentials::Unreadable;
+use crate::credentials::AtHand;
 use crate::indexes::{MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, NODES_BY_MACHINE};
-use crate::knowledge::Known;
+use crate::knowledge::{Known, Wanted};
 use crate::{Cluster, cluster};
 
 /// What was seen, kept alive for the planner and for the steps that follow.
@@ -22,6 +24,7 @@ pub(super) struct Seen {
     pub(super) machine: Arc<Machine>,
     pub(super) class: plan::Lookup<Arc<MachineClass>>,
     driver: DriverState,
+    class_looked_for: LookedFor,
     secret: SecretState,
     node: Option<plan::Lookup<Arc<NodeView>>>,
     emptying: Emptying,
@@ -36,27 +39,17 @@ pub(super) struct Seen {
     pub(super) now: Timestamp,
 }
 
-pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Result<Seen, Unreadable> {
-    let class = plain(cluster.classes.look_up(&Key::new(machine.namespace(), machine.spec.class.name.as_str())));
-    let data = match &class {
-        plan::Lookup::Present(class) => cluster.credentials.of(class).await?,
-        plan::Lookup::Absent | plan::Lookup::Undecodable => Arc::default(),
-    };
-    let secret = match api::validation::user_data(&data, machine.name()) {
-        Ok(_) => SecretState::Ready,
-        Err(missing) => {
-            let named = class.as_ref().present().and_then(|class| class.secret_ref.as_ref());
-            let fix = match named {
-                Some(secret) => format!("add the key userData to Secret {:?}", secret.name),
-                None => "name a Secret with the key userData in secretRef of its MachineClass".to_owned(),
-            };
-            SecretState::Unusable(format!("{missing}; {fix}"))
-        }
-    };
+/// Takes what is at hand and waits for nothing: what is missing is asked for, and its arrival wakes the machine.
+pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Seen {
+    let known = cluster.knowledge.of(key, &machine.uid());
+    let looker = Looker { cluster, key, machine: &machine, known: &known };
+    let class_key = Key::new(machine.namespace(), machine.spec.class.name.as_str());
+    let (class, class_looked_for) = looker.look(&cluster.classes, Wanted::Class(class_key.clone()), &class_key);
+    let class = plain(class);
+    let secret = looker.secret(class.as_ref().present().map(|class| &**class), cluster.clock.now());
     let driver = class.as_ref().present().map_or(DriverState::Served, |class| cluster.gate.driver_state(class));
     let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
     let emptying = cluster.drains.as_ref().map_or_else(Emptying::default, |drains| drains.sight(key, &machine.uid()));
-    let known = cluster.knowledge.of(key, &machine.uid());
     let namesake = namesake(cluster, &machine, &known);
     let exhaustion = cluster.gate.exhaustion(&machine.spec.class.name);
     let siblings = siblings(cluster, &machine);
@@ -64,10 +57,11 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
     // Read after the caches: who was blind while reading them is still known to be.
     let (sight, blindness) = (cluster.sight.now(), cluster.sight.blindness());
     let now = cluster.clock.now();
-    Ok(Seen {
+    Seen {
         machine,
         class,
         driver,
+        class_looked_for,
         secret,
         node,
         emptying,
@@ -79,7 +73,55 @@ pub(super) async fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>)
         sight,
         blindness,
         now,
-    })
+    }
+}
+
+/// Looks for what a machine names.
+struct Looker<'a> {
+    cluster: &'a Cluster,
+    key: &'a Key,
+    machine: &'a Machine,
+    known: &'a Known,
+}
+
+impl Looker<'_> {
+    /// An object, and if it is not there whether a list that began after this machine was seen lacks it too. Such a list is asked for.
+    fn look<K: Cached>(&self, cache: &Cache<K>, wanted: Wanted, key: &Key) -> (Lookup<K>, LookedFor) {
+        // Before the cache is looked at: a list that comes in between has to be looked at as well.
+        let requested = self.known.requested(&wanted);
+        let answered = requested.is_some_and(|ticket| cache.has_refreshed(ticket));
+        let found = cache.look_up(key);
+        if !matches!(found, Lookup::Absent) || answered {
+            return (found, LookedFor::Yes);
+        }
+        if requested.is_none() {
+            self.cluster.knowledge.request(self.key, &self.machine.uid(), wanted, || cache.request_refresh());
+        }
+        (found, LookedFor::NotYet)
+    }
+
+    /// Whether the Secrets of its class can be used.
+    fn secret(&self, class: Option<&MachineClass>, now: Timestamp) -> SecretState {
+        let at_hand = class.map(|class| self.cluster.credentials.look(class)).unwrap_or_default();
+        let named: Vec<_> = at_hand
+            .iter()
+            .map(|(key, at_hand)| {
+                let content = match at_hand {
+                    AtHand::Data(data) => Content::Read(data),
+                    AtHand::Reading => Content::Reading,
+                    AtHand::Unreadable(failure) => Content::Unreadable(failure),
+                    AtHand::Absent => match self.look(&self.cluster.secrets, Wanted::Secret(key.clone()), key) {
+                        (Lookup::Absent, LookedFor::Yes) => Content::Missing,
+                        (Lookup::Absent, LookedFor::NotYet) => Content::NotSeen,
+                        // It has just come; its own event wakes the machine.
+                        _ => Content::Reading,
+                    },
+                };
+                Reference { secret: key.to_string(), content }
+            })
+            .collect();
+        plan::secret::state(class, &named, self.machine.name(), now)
+    }
 }
 
 /// The node that has the name of the VM already, before anybody has linked the two. A label that the machine was created with links
@@ -148,6 +190,7 @@ impl Seen {
             machine: &self.machine,
             class: self.class.as_ref().map(|class| &**class),
             driver: &self.driver,
+            class_looked_for: self.class_looked_for,
             secret: &self.secret,
             target: match &self.node {
                 None => Target::None,

@@ -6,7 +6,12 @@
 //! | a Node, heartbeats aside | the machine whose label names it, and the machine it names |
 //! | a MachineClass | its machines that still need it: those without a VM, and those being deleted; all, if its virtual capacity changes |
 //! | a Secret | the machines of the classes that name it, likewise |
+//! | the end of the read of a Secret | the same |
+//! | a list of MachineClasses or Secrets | the machines for which it was asked, because they name one that was not seen |
 //! | the end of a driver call | its machine (by the gate) |
+//! | another driver at the other end of the connection | the machines whose last call failed |
+//!
+//! Where what a call is made with has changed, and not only its metadata, a call that failed is tried again at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,12 +21,14 @@ use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass, MachinePhase, Object};
 use plan::permit;
 use runtime::Key;
-use runtime::cache::{Cache, Feed};
-use runtime::queue::Queue;
+use runtime::cache::{Cache, Cached, Feed, Signal};
+use runtime::queue::{Outcome, Queue};
 
-use crate::credentials::Credentials;
+use crate::Cluster;
+use crate::credentials::{Credentials, News};
 use crate::gate::Gate;
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, WAITING_BY_DEPLOYMENT};
+use crate::knowledge::Knowledge;
 
 /// A Machine wakes itself and, when it has arrived or gone, those of its deployment that may be waiting for that.
 pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>, machines: &Cache<Machine>, gate: &Gate) {
@@ -69,9 +76,20 @@ pub(crate) fn on_nodes(feed: &mut Feed<NodeView>, queue: &Queue<Key>, machines: 
 
 /// A MachineClass wakes those of its machines that may be waiting for it, and all of them when their Nodes are to show another
 /// virtual capacity.
-pub(crate) fn on_classes(feed: &mut Feed<MachineClass>, queue: &Queue<Key>, machines: &Cache<Machine>) {
-    let (queue, machines) = (queue.clone(), machines.clone());
+pub(crate) fn on_classes(
+    feed: &mut Feed<MachineClass>,
+    queue: &Queue<Key>,
+    machines: &Cache<Machine>,
+    knowledge: &Knowledge,
+    gate: &Gate,
+) {
+    let (queue, machines, knowledge, gate) = (queue.clone(), machines.clone(), knowledge.clone(), gate.clone());
     feed.on_delta(move |key, delta| {
+        if let Some((before, now)) = delta.before().zip(delta.now())
+            && plan::class::is_another_for_drivers(before, now)
+        {
+            try_again(&queue, &machines, &knowledge, &gate, &key.name);
+        }
         let capacity = |class: Option<&Arc<MachineClass>>| {
             class.and_then(|class| class.node_template.as_ref()).map(|t| t.virtual_capacity.clone()).unwrap_or_default()
         };
@@ -102,6 +120,37 @@ pub(crate) fn on_secrets(
             wake_needy(&queue, &machines, class.name());
         }
     });
+}
+
+/// A list of classes or Secrets wakes the machines for which it was asked.
+pub(crate) fn on_lists<K: Cached>(feed: &mut Feed<K>, queue: &Queue<Key>, knowledge: &Knowledge) {
+    let (queue, knowledge) = (queue.clone(), knowledge.clone());
+    feed.on_signal(move |signal| {
+        if let Signal::Listed(_) = signal {
+            knowledge.who_requested().into_iter().for_each(|machine| queue.add(machine));
+        }
+    });
+}
+
+/// Reads a Secret that machines wait for, and wakes them.
+pub(crate) async fn read_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
+    let (news, outcome) = cluster.credentials.read(&key).await;
+    let Some(news) = news else { return outcome };
+    for class in cluster.classes.find(&CLASSES_BY_SECRET, &key.name) {
+        if news == News::Changed {
+            try_again(&cluster.queue, &cluster.machines, &cluster.knowledge, &cluster.gate, class.name());
+        }
+        wake_needy(&cluster.queue, &cluster.machines, class.name());
+    }
+    outcome
+}
+
+/// What calls for the machines of a class are made with has changed: what failed may succeed now, and a cloud that had no room may
+/// have some.
+fn try_again(queue: &Queue<Key>, machines: &Cache<Machine>, knowledge: &Knowledge, gate: &Gate, class: &str) {
+    gate.forget_class(class);
+    let keys = machines.find(&MACHINES_BY_CLASS, class).into_iter().map(|m| Key::new(m.namespace(), m.name()));
+    keys.filter(|key| knowledge.try_again(key)).for_each(|key| queue.add(key));
 }
 
 /// Wakes the machines of a class that may be waiting for it. Those that run need neither class nor Secret, and waking thousands of

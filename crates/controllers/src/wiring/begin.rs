@@ -29,6 +29,8 @@ pub(super) async fn machines(cluster: Arc<Cluster>, concurrency: usize) {
     let tasks = &cluster.tasks;
     let worker = cluster.clone();
     spawn_workers(tasks, cluster.queue.clone(), concurrency, move |key| machine::pass(worker.clone(), key));
+    let (worker, reads) = (cluster.clone(), cluster.credentials.reads().clone());
+    spawn_workers(tasks, reads, KEEPERS_AT_ONCE, move |key| machine::wake::read_secret(worker.clone(), key));
     let (worker, classes) = (cluster.clone(), cluster.custody.classes.clone());
     spawn_workers(tasks, classes, KEEPERS_AT_ONCE, move |key| custody::pass_class(worker.clone(), key));
     let (worker, secrets) = (cluster.clone(), cluster.custody.secrets.clone());

@@ -20,6 +20,7 @@ use runtime::cache::{Cache, Caches, Feed};
 use runtime::metrics::MetricsError;
 use runtime::queue::{Queue, RetryPolicy};
 use runtime::{Clock, Entropy, Key, Random, Tasks};
+use tokio::sync::watch;
 
 use crate::cluster::{Cluster, Target};
 use crate::credentials::Credentials;
@@ -94,7 +95,8 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         let Parts { namespace, policy, clock, random, .. } = &parts;
         Declared::of(FleetParts { namespace, policy, half, clock, random }, needed_by_fleet)
     });
-    let credentials = Credentials::new(half.clients.control_core.clone(), secrets.clone());
+    let core = half.clients.control_core.clone();
+    let credentials = Credentials::new(core, secrets.clone(), &parts.clock, &half.metrics, &parts.random);
 
     let policy = Arc::new(parts.policy.clone());
     let lives = Lives::new(&parts.clock);
@@ -110,7 +112,9 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         custody::wake::on_classes(&mut class_feed, &custody, &secrets);
         custody::wake::on_secrets(&mut secret_feed, &custody, &classes);
         machine::wake::on_machines(&mut machine_feed, &queue, &machines, &gate);
-        machine::wake::on_classes(&mut class_feed, &queue, &machines);
+        machine::wake::on_classes(&mut class_feed, &queue, &machines, &knowledge, &gate);
+        machine::wake::on_lists(&mut class_feed, &queue, &knowledge);
+        machine::wake::on_lists(&mut secret_feed, &queue, &knowledge);
         machine::wake::on_secrets(&mut secret_feed, &queue, &machines, &classes, &credentials);
         if let Some((_, feed, _)) = &mut nodes {
             machine::wake::on_nodes(feed, &queue, &machines, &parts.namespace);
@@ -165,12 +169,26 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         journal,
     });
     if runs_machines {
+        parts.drivers.changes().for_each(|changes| follow_driver(&cluster, changes));
         cluster.tasks.spawn("machine controller", begin::machines(cluster.clone(), half.concurrency));
     }
     if let (Some(fleet), Some(half)) = (&cluster.fleet, parts.halves.fleet()) {
         cluster.tasks.spawn("manager", begin::fleet(cluster.clone(), fleet.clone(), half.concurrency));
     }
     Ok(cluster)
+}
+
+/// Another driver than before may do what the last one could not.
+fn follow_driver(cluster: &Arc<Cluster>, mut changes: watch::Receiver<u64>) {
+    let (knowledge, queue, stopping) = (cluster.knowledge.clone(), cluster.queue.clone(), cluster.tasks.stopping());
+    cluster.tasks.spawn("driver changes", async move {
+        let follow = async {
+            while changes.changed().await.is_ok() {
+                knowledge.try_all_again().into_iter().for_each(|machine| queue.add(machine));
+            }
+        };
+        stopping.run_until_cancelled(follow).await;
+    });
 }
 
 /// What a driver call is put together from.

@@ -12,6 +12,7 @@
 
 mod absent;
 mod blindness;
+mod classes;
 mod costs;
 mod custody;
 mod deployments;

@@ -11,6 +11,7 @@ use driver::{
     Owners, Support,
 };
 use runtime::client::Waited;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -112,6 +113,10 @@ impl RemoteDriver {
 impl Driver for RemoteDriver {
     fn capabilities(&self) -> Capabilities {
         self.line.capabilities()
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.line.changes())
     }
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {

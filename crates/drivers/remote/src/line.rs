@@ -18,6 +18,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use runtime::{Random, Tasks};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::dial::Dial;
@@ -59,7 +60,17 @@ pub(crate) struct Line {
     dial: Box<dyn Dial>,
     caller: Caller,
     state: tokio::sync::Mutex<State>,
-    capabilities: Mutex<Capabilities>,
+    described: Mutex<Option<Described>>,
+    /// How often another driver answered than before.
+    changes: watch::Sender<u64>,
+}
+
+/// Who the driver said it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Described {
+    name: String,
+    version: String,
+    capabilities: Capabilities,
 }
 
 enum State {
@@ -71,12 +82,17 @@ enum State {
 impl Line {
     pub(crate) fn new(dial: Box<dyn Dial>, caller: Caller) -> Self {
         let state = tokio::sync::Mutex::new(State::Untried);
-        Self { dial, caller, state, capabilities: Mutex::new(Capabilities::MINIMAL) }
+        Self { dial, caller, state, described: Mutex::new(None), changes: watch::Sender::default() }
     }
 
     /// What the driver said when it was last asked.
     pub(crate) fn capabilities(&self) -> Capabilities {
-        *self.capabilities.lock()
+        self.described.lock().as_ref().map_or(Capabilities::MINIMAL, |described| described.capabilities)
+    }
+
+    /// Tells when another driver answers than before.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// A connection on which the driver has said who it is.
@@ -172,7 +188,11 @@ impl Line {
             place = %self.dial.place(), driver = printable(&said.name), version = printable(&said.version), ?capabilities,
             "connected to the driver"
         );
-        *self.capabilities.lock() = capabilities;
+        let described = Described { name: said.name, version: said.version, capabilities };
+        let before = self.described.lock().replace(described.clone());
+        if before.is_some_and(|before| before != described) {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
         Ok(())
     }
 }

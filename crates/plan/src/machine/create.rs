@@ -10,10 +10,11 @@ use api::names::{annotations, events};
 use api::{Code, CodedText, MachinePhase, Object};
 use jiff::Timestamp;
 
-use super::hold::Hold;
+use super::hold::{Hold, Outlook};
 use super::vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 use super::{
     DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
+    awaits_class,
     facts, hold, refusal, stale,
 };
 use crate::gate::{Capacity, Refusal};
@@ -29,6 +30,9 @@ pub(super) fn is_due(facts: &Facts<'_>) -> bool {
 }
 
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
+    if let Some(wait) = awaits_class(seen) {
+        return wait;
+    }
     let class_name = seen.machine.spec.class.name.clone();
     match seen.class {
         Lookup::Absent => return refusal(seen, Reason::NoClass(class_name), "MachineClassNotFound", Awaited::Class),
@@ -222,13 +226,22 @@ fn back_off(seen: &Observed<'_>, facts: &Facts<'_>, failure: &Failure) -> Plan {
         return Plan::of(steps, Wake::Again, Reason::CreationTimedOut);
     }
     let delay = hold::creation_delay(failure, seen.policy);
+    let given_up_before =
+        facts.provider_id.is_none() && facts::past(facts::creation_deadline(seen)) <= facts::later(failure.at, delay);
     if let Capacity::Exhausted { refusal, until } = seen.capacity
         && failure.code == Code::ResourceExhausted
         && facts::later(failure.at, delay) <= seen.now
     {
         return held_back(seen, refusal, until);
     }
-    let plan = hold::hold_up(seen, failure, Hold { delay, write, again: Call::Status });
+    let outlook = if given_up_before {
+        Outlook::GivenUpBefore(facts::creation_deadline(seen))
+    } else if failure.code == Code::ResourceExhausted {
+        Outlook::InTurns // one machine of its class tries, and which one is not known
+    } else {
+        Outlook::NextTry
+    };
+    let plan = hold::hold_up(seen, failure, Hold { delay, write, again: Call::Status, outlook });
     until_deadline(seen, plan)
 }
 
@@ -244,7 +257,7 @@ fn held_back(seen: &Observed<'_>, refusal: &Refusal, until: Timestamp) -> Plan {
         at: seen.now,
     };
     let write = StatusWrite::creation_failed(seen, &failure);
-    let steps = hold::told(seen, &failure, write, &hold::next_try(until));
+    let steps = hold::told(seen, &failure, write, &hold::in_turns());
     let wake = Wake::By { awaited: Awaited::Retry, at: until };
     until_deadline(seen, Plan::of(steps, wake, Reason::HeldBack { code: refusal.code }))
 }

@@ -21,6 +21,19 @@ pub(super) struct Hold {
     pub(super) write: StatusWrite,
     /// What the next attempt begins with.
     pub(super) again: Call,
+    /// What people are told of the next attempt.
+    pub(super) outlook: Outlook,
+}
+
+/// What can be promised of the next attempt. A time that would not be kept is not told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// It comes after the back-off.
+    NextTry,
+    /// It comes when it is this machine's turn among those of its class.
+    InTurns,
+    /// It does not come: the machine is given up before.
+    GivenUpBefore(Timestamp),
 }
 
 /// Holds a machine up after a failed call.
@@ -30,7 +43,14 @@ pub(super) fn hold_up(seen: &Observed<'_>, failure: &Failure, hold: Hold) -> Pla
     if at <= seen.now {
         return Plan::of(vec![Step::Driver(hold.again)], Wake::On(Awaited::DriverAnswer), because);
     }
-    Plan::of(told(seen, failure, hold.write, &next_try(at)), Wake::By { awaited: Awaited::Retry, at }, because)
+    let outlook = match hold.outlook {
+        Outlook::NextTry => next_try(at),
+        Outlook::InTurns => in_turns(),
+        Outlook::GivenUpBefore(deadline) => {
+            format!("it is given up at {}, when its creation timeout has passed", of_day(deadline))
+        }
+    };
+    Plan::of(told(seen, failure, hold.write, &outlook), Wake::By { awaited: Awaited::Retry, at }, because)
 }
 
 /// Writes a failure down and tells it, unless it has been said already.
@@ -44,8 +64,17 @@ pub(super) fn told(seen: &Observed<'_>, failure: &Failure, write: StatusWrite, o
 }
 
 /// When it is tried again, for people.
-pub(super) fn next_try(at: Timestamp) -> String {
-    format!("next try at {}", at.strftime("%H:%M:%S UTC"))
+fn next_try(at: Timestamp) -> String {
+    format!("next try at {}, or when its MachineClass or Secret changes", of_day(at))
+}
+
+/// The same, where only the class is known to be tried again.
+pub(super) fn in_turns() -> String {
+    "the machines of its class are tried again one by one".to_owned()
+}
+
+fn of_day(at: Timestamp) -> String {
+    at.strftime("%H:%M:%S UTC").to_string()
 }
 
 /// Whether a failure passes by itself. A call that was cancelled, by us, was never refused.

@@ -40,7 +40,7 @@ use crate::gate::Capacity;
 use crate::permit::Siblings;
 use crate::safety::Blindness;
 use crate::token::TokenKnowledge;
-use crate::{Awaited, Lookup, Policy, Wake};
+use crate::{Awaited, LookedFor, Lookup, Policy, Wake};
 
 pub use barrier::{Barrier, NOT_KEPT, Obstruction, not_kept, set_up_by};
 pub use delete::removal_failed;
@@ -62,6 +62,8 @@ pub struct Observed<'a> {
     pub class: Lookup<&'a MachineClass>,
     /// Whether a driver of this process serves the class's provider.
     pub driver: &'a DriverState,
+    /// Whether a class that is absent was looked for.
+    pub class_looked_for: LookedFor,
     /// Whether the class's secret can be used.
     pub secret: &'a SecretState,
     /// Its place in the target cluster, if there is one.
@@ -183,6 +185,17 @@ fn next_steps(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         return create::plan(seen, facts);
     }
     living::plan(seen, facts)
+}
+
+/// A class that the cache does not show may exist all the same, and nothing is concluded from its absence before a list that could
+/// have shown it has come.
+fn awaits_class(seen: &Observed<'_>) -> Option<Plan> {
+    if !matches!(seen.class, Lookup::Absent) || seen.class_looked_for == LookedFor::Yes {
+        return None;
+    }
+    let at = facts::later(seen.now, seen.policy.short_retry);
+    let because = Reason::ClassNotSeen(seen.machine.spec.class.name.clone());
+    Some(Plan::wait(Wake::By { awaited: Awaited::Class, at }, because))
 }
 
 /// The input is at fault: say so once, in the status and as an Event, and wait for it to be mended.

@@ -18,6 +18,8 @@ pub enum Reason {
     Invalid(String),
     /// The class it names does not exist.
     NoClass(String),
+    /// The class it names is not in the cache, which may be late.
+    ClassNotSeen(String),
     /// The class it names cannot be read.
     UnreadableClass(String),
     /// The class it names says something that makes no sense.
@@ -176,6 +178,9 @@ impl fmt::Display for Reason {
             Self::FinalizerFirst => f.write_str("it must not vanish while its VM exists"),
             Self::Invalid(what) => write!(f, "its spec cannot be acted on: {what}"),
             Self::NoClass(name) => write!(f, "MachineClass {name:?} does not exist"),
+            Self::ClassNotSeen(name) => {
+                write!(f, "MachineClass {name:?} has not been seen yet and is being looked for")
+            }
             Self::UnreadableClass(name) => write!(f, "MachineClass {name:?} exists but cannot be read"),
             Self::InvalidClass(name, errors) => write!(f, "its MachineClass {name:?} is invalid: {errors}"),
             Self::ClassLeaves(name) => {

@@ -57,6 +57,10 @@ pub struct Cache<K: Cached> {
     shared: Arc<Shared<K>>,
 }
 
+/// A request to read a kind again ([`Cache::request_refresh`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefreshTicket(u64);
+
 impl<K: Cached> Clone for Cache<K> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
@@ -130,6 +134,17 @@ impl<K: Cached> Cache<K> {
     /// whose cache may not have seen the last writes of its predecessor.
     pub async fn refresh(&self) -> Result<(), Stopped> {
         self.shared.refresh().await
+    }
+
+    /// Asks for the same and returns at once, for whoever must not wait. [`Cache::has_refreshed`] says when it has happened, and
+    /// [`Signal::Listed`] is told at that moment.
+    pub fn request_refresh(&self) -> RefreshTicket {
+        RefreshTicket(self.shared.request_refresh())
+    }
+
+    /// Whether a list with quorum that began after this request has been taken over.
+    pub fn has_refreshed(&self, ticket: RefreshTicket) -> bool {
+        self.shared.has_refreshed(ticket.0)
     }
 
     /// Returns once the kind has been read completely for the first time.

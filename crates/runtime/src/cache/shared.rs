@@ -131,12 +131,21 @@ impl<K: Cached> Shared<K> {
     }
 
     pub(super) async fn refresh(&self) -> Result<(), Stopped> {
+        let ticket = self.request_refresh();
+        self.reached(|progress| progress.refreshed >= ticket).await
+    }
+
+    pub(super) fn request_refresh(&self) -> u64 {
         let mut ticket = 0;
         self.wanted.send_modify(|wanted| {
             *wanted += 1;
             ticket = *wanted;
         });
-        self.reached(|progress| progress.refreshed >= ticket).await
+        ticket
+    }
+
+    pub(super) fn has_refreshed(&self, ticket: u64) -> bool {
+        self.progress.borrow().refreshed >= ticket
     }
 
     pub(super) async fn synced(&self) -> Result<(), Stopped> {

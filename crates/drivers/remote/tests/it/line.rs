@@ -55,6 +55,23 @@ async fn a_driver_that_is_not_there_is_not_hammered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn another_version_at_the_other_end_is_told() {
+    let ground = Ground::new(Config::default()).await;
+    let changes = ground.driver.changes().unwrap();
+    ground.process.kill();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    ground.process.restart(Arc::new(ground.cloud.clone()));
+    ground.driver.status(&Call::default(), &request("m")).await.unwrap_err();
+    assert!(!changes.has_changed().unwrap(), "the same one is back");
+    ground.process.kill();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let older = Config { capabilities: Capabilities::MINIMAL, ..Config::default() };
+    ground.process.restart(Arc::new(VirtualCloud::new(older, now(), 1)));
+    ground.driver.delete(&Call::default(), &request("m")).await.unwrap();
+    assert!(changes.has_changed().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_driver_that_comes_back_is_asked_again_what_it_can_do() {
     let ground = Ground::new(Config::default()).await;
     assert_eq!(ground.driver.capabilities().list, Support::Offered);

@@ -22,12 +22,13 @@ use api::descriptions::deletion as text;
 use api::names::{descriptions, events, finalizers};
 use api::{Code, MachinePhase, Object};
 
-use super::hold::Hold;
+use super::hold::{Hold, Outlook};
 use super::inquiry::{Absence, absence, confess};
 use super::living::{claim, claim_of};
 use super::vm::{Call, Failure, VmKnowledge};
 use super::{
     DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
+    awaits_class,
     facts, hold,
 };
 use crate::node::Claim;
@@ -72,7 +73,7 @@ fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         && seen.machine.status.last_operation.error_code.is_empty();
     let unmade = facts.provider_id.is_none() && facts.node_name.is_none() && !matches!(seen.vm, VmKnowledge::Known(_));
     if nobody_to_ask && untried && unmade {
-        return let_go(facts);
+        return awaits_class(seen).unwrap_or_else(|| let_go(facts));
     }
     let write = StatusWrite::terminating(seen.machine, seen.now);
     let notice = Notice { tone: Tone::Normal, reason: events::ours::TERMINATING, message: "deletion begins".into() };
@@ -101,6 +102,9 @@ fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 /// knows; without asking it, a node that has registered all the same would be left behind.
 fn find_node(seen: &Observed<'_>) -> Plan {
     let unknown = || begin_vm_deletion(seen, descriptions::NO_NODE_NAME);
+    if let Some(wait) = awaits_class(seen) {
+        return wait;
+    }
     if seen.class.present().is_none() || matches!(seen.driver, DriverState::Missing(_)) {
         return unknown(); // nobody can be asked; the deletion of the VM will say what is missing
     }
@@ -121,7 +125,7 @@ fn find_node(seen: &Observed<'_>) -> Plan {
                 (seen.policy.medium_retry, text::vm_status_failed(&failure.text))
             };
             let write = StatusWrite::deletion_failed(text, seen.now);
-            hold::hold_up(seen, failure, Hold { delay, write, again: Call::Status })
+            hold::hold_up(seen, failure, Hold { delay, write, again: Call::Status, outlook: Outlook::NextTry })
         }
         VmKnowledge::Unasked | VmKnowledge::Failed(_) | VmKnowledge::Calling { .. } => {
             Plan::of(vec![Step::Driver(Call::Status)], Wake::On(Awaited::DriverAnswer), Reason::NodeUnknown)
@@ -136,6 +140,9 @@ fn begin_vm_deletion(seen: &Observed<'_>, why: &str) -> Plan {
 }
 
 fn delete_vm(seen: &Observed<'_>) -> Plan {
+    if let Some(wait) = awaits_class(seen) {
+        return wait;
+    }
     let class_name = seen.machine.spec.class.name.clone();
     match seen.class {
         Lookup::Absent => return stuck(seen, Reason::NoClass(class_name), Awaited::Class),
@@ -171,7 +178,7 @@ fn retry_later(seen: &Observed<'_>, failure: &Failure) -> Plan {
     // A driver that leaves no note leaves its last one as it is. The reference clears it here.
     let last_known_state = failure.last_known_state.clone();
     let write = StatusWrite { last_known_state, ..StatusWrite::deletion_failed(text, seen.now) };
-    hold::hold_up(seen, failure, Hold { delay, write, again: Call::Delete })
+    hold::hold_up(seen, failure, Hold { delay, write, again: Call::Delete, outlook: Outlook::NextTry })
 }
 
 /// The note that the driver left when it deleted the VM, if it is news: the machine may stay for its node, and whoever asks for

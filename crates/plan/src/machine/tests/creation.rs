@@ -307,13 +307,44 @@ fn a_failed_initialization_is_tried_again_in_seconds_and_keeps_what_the_driver_n
 }
 
 #[test]
-fn a_failure_is_told_with_what_was_tried_what_was_said_and_when_it_is_tried_again() {
+fn a_time_of_the_next_try_that_would_not_be_kept_is_not_told() {
     let mut world = World::new();
     world.failures = vec![Code::ResourceExhausted, Code::NotFound];
     world.settle();
-    assert_eq!(world.said, ["CreateMachine failed: ResourceExhausted: no luck; next try at 00:10:00 UTC"]);
-    world.failures = vec![Code::ResourceExhausted, Code::NotFound];
-    world.wait(Duration::from_mins(10));
+    assert!(!world.said[0].contains("next try at"), "any machine of the class may try: {:?}", world.said);
+
+    let mut world = World::new();
+    world.now = super::super::facts::later(world.now, Duration::from_mins(18));
+    world.failures = vec![Code::InvalidArgument, Code::NotFound];
+    world.settle();
+    let outlook = "it is given up at 00:20:00 UTC, when its creation timeout has passed";
+    assert_eq!(world.said, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
+}
+
+#[test]
+fn nothing_is_concluded_from_a_class_that_was_not_looked_for() {
+    let mut world = World::new();
+    world.class = Lookup::Absent;
+    world.class_looked_for = LookedFor::NotYet;
+    world.settle();
+    assert_eq!((world.told.len(), world.text()), (0, ""), "it may exist");
+    world.delete();
+    world.settle();
+    assert!(world.machine.is_some(), "somebody may have made a VM of that class");
+    world.class_looked_for = LookedFor::Yes;
+    world.settle();
+    assert!(world.machine.is_none(), "no VM can have been made");
+}
+
+#[test]
+fn a_failure_is_told_with_what_was_tried_what_was_said_and_when_it_is_tried_again() {
+    let mut world = World::new();
+    world.failures = vec![Code::InvalidArgument, Code::NotFound];
+    world.settle();
+    let outlook = "next try at 00:03:00 UTC, or when its MachineClass or Secret changes";
+    assert_eq!(world.said, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
+    world.failures = vec![Code::InvalidArgument, Code::NotFound];
+    world.wait(Duration::from_mins(3));
     world.settle();
     assert_eq!(world.said.len(), 1, "the same failure is not told again");
 }

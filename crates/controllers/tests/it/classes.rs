@@ -1,0 +1,137 @@
+//! MachineClasses that are missing, late or mended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{Code, MachineClass, MachinePhase};
+use apiserver::faults::{After, Verb};
+use async_trait::async_trait;
+use driver::{Call, Capabilities, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use virtual_cloud::{Fault, Script, VirtualCloud};
+
+use crate::world::{CONTROLLER, NAMESPACE, World, class};
+
+async fn change(world: &World, name: &str, patch: &Value) {
+    let classes: Api<MachineClass> = Api::namespaced(world.client("person"), NAMESPACE);
+    classes.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+fn code(world: &World, name: &str) -> String {
+    world.machine(name).map(|m| m.status.last_operation.error_code).unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_is_called_missing_only_after_a_list_that_could_have_shown_it() {
+    let world = World::new(1);
+    // The watch of classes says nothing for a while, that of machines speaks.
+    world
+        .server
+        .faults()
+        .on(Verb::Watch)
+        .of("machineclasses")
+        .by_agent(CONTROLLER)
+        .stall_watch(After::Time(Duration::ZERO));
+    let _process = world.start();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.server.insert(&class("late", &json!({ "createLatency": "2s", "bootLatency": "1s" }))).unwrap();
+    world.create_of_class("m-0", "late").await;
+    let begin = world.clock.now();
+    world.until("it is made", |w| !w.cloud.vms_of("m-0").is_empty()).await;
+    assert!(world.clock.now().duration_since(begin).as_secs() < 60);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.told("MachineClassNotFound"), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_does_not_exist_is_told_after_one_list_for_all_who_name_it() {
+    let world = World::new(2);
+    let _process = world.start();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.server.forget_requests();
+    for n in 0..20 {
+        world.create_of_class(&format!("m-{n}"), "nowhere").await;
+    }
+    let told = |w: &World, n: usize| {
+        w.machine(&format!("m-{n}"))
+            .is_some_and(|m| m.status.last_operation.description == "MachineClass \"nowhere\" does not exist")
+    };
+    world.until("all say so", |w| (0..20).all(|n| told(w, n))).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let lists = world.requests().iter().filter(|request| request.starts_with("list machineclasses")).count();
+    assert!(lists <= 20, "no more than one for each: {lists}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_is_mended_ends_the_back_off_of_those_who_failed_because_of_it() {
+    let world = World::new(3);
+    world.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::InvalidArgument)));
+    let _process = world.start();
+    world.create("m-0").await;
+    world.until("the cloud refuses it", |w| code(w, "m-0") == "InvalidArgument").await;
+    let begin = world.clock.now();
+    change(&world, "small", &json!({ "providerSpec": { "bootLatency": "1s" } })).await;
+    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let took = world.clock.now().duration_since(begin).as_secs();
+    assert!(took < 60, "the back-off is three minutes: {took} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_class_that_is_changed_is_tried_again_at_once_by_all_its_machines() {
+    let world = World::new(4);
+    world.server.insert(&class("full", &json!({ "createLatency": "2s", "bootLatency": "1s", "quota": 0 }))).unwrap();
+    let _process = world.start();
+    for n in 0..3 {
+        world.create_of_class(&format!("m-{n}"), "full").await;
+    }
+    world.until("all say why", |w| (0..3).all(|n| code(w, &format!("m-{n}")) == "ResourceExhausted")).await;
+    let begin = world.clock.now();
+    change(&world, "full", &json!({ "providerSpec": { "quota": 9 } })).await;
+    let running = |w: &World| (0..3).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running));
+    world.until("all run", running).await;
+    let took = world.clock.now().duration_since(begin).as_secs();
+    assert!(took < 60, "the class would be held back for ten minutes: {took} s");
+}
+
+/// A cloud behind a driver that may be replaced by another version.
+struct Replaceable {
+    cloud: VirtualCloud,
+    changes: watch::Sender<u64>,
+}
+
+#[async_trait]
+impl Driver for Replaceable {
+    fn capabilities(&self) -> Capabilities {
+        self.cloud.capabilities()
+    }
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.changes.subscribe())
+    }
+    async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
+        self.cloud.create(call, request).await
+    }
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        self.cloud.delete(call, request).await
+    }
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.cloud.status(call, request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_driver_ends_the_back_off_of_those_who_failed() {
+    let world = World::new(5);
+    world.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::Internal)));
+    let changes = watch::Sender::new(0);
+    let _process = world.start_with(Arc::new(Replaceable { cloud: world.cloud.clone(), changes: changes.clone() }));
+    world.create("m-0").await;
+    world.until("the driver fails", |w| code(w, "m-0") == "Internal").await;
+    let begin = world.clock.now();
+    changes.send_modify(|changes| *changes += 1);
+    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let took = world.clock.now().duration_since(begin).as_secs();
+    assert!(took < 60, "the back-off is three minutes: {took} s");
+}
