@@ -52,6 +52,9 @@ pub const EFFECTIVE_CREATION_TIMEOUT: &str = "node.machine.sapcloud.io/effective
 /// manager hands it from a deployment to its sets and their new machines. Operators write it. Ours.
 pub const MAX_REPLACEMENTS: &str = "node.machine.sapcloud.io/max-replacements";
 
+/// On the Lease of the machine controller: what its holder knows of VMs without a Machine, for the next holder. Ours.
+pub const ORPHAN_VMS: &str = "safety.machine.sapcloud.io/orphan-vms";
+
 /// On a Node: why an in-place update failed. The node agent writes it, the manager removes it after a success.
 pub const UPDATE_FAILED_REASON: &str = "node.machine.sapcloud.io/update-failed-reason";
 

@@ -116,6 +116,7 @@ impl Safety {
 
 /// Takes a first look, then starts the loops. Whoever decides about machines starts after this.
 pub(crate) async fn begin(cluster: &Arc<Cluster>) {
+    cluster.safety.memory.hand_over(cluster);
     api_servers::take_first_look(cluster);
     api_servers::pass(cluster.clone()).await;
     let (safety, tasks) = (&cluster.safety, &cluster.tasks);

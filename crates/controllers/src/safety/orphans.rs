@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::names::annotations::ORPHAN_VMS;
 use api::names::descriptions::OUT_OF_RANGE;
 use api::names::events::ours;
 use api::{Machine, MachineClass, MachineName, Object, ProviderId};
@@ -16,10 +17,12 @@ use jiff::Timestamp;
 use kube::Resource;
 use parking_lot::Mutex;
 use plan::machine::VmKnowledge;
-use plan::safety::orphans::{Charge, Findings, Listed, Owner, Reach, Scan, Spared, Suspicions, judge};
+use plan::safety::Record;
+use plan::safety::orphans::{Charge, Findings, Group, Listed, Owner, Reach, Scan, Suspicions, judge};
 use runtime::Key;
 use runtime::cache::{Delta, Lookup, Removal};
 use runtime::events::{Notice, Severity};
+use runtime::lease::Note;
 use runtime::queue::Outcome;
 use tokio::time::timeout;
 
@@ -37,6 +40,10 @@ struct Inside {
     suspicions: Suspicions,
     /// Machines that the API server has forgotten.
     forgotten: BTreeSet<MachineName>,
+    /// There were more of them than the last leader could tell: until all VMs have been listed, everybody may be one.
+    forgotten_more: bool,
+    /// Those of them whose VM is gone, by the last list of all VMs: the next leader need not know them.
+    settled: BTreeSet<MachineName>,
     /// The class of each machine that was seen to have a VM, for the day it is gone.
     classes: BTreeMap<MachineName, String>,
     last: Option<Timestamp>,
@@ -84,7 +91,7 @@ pub(super) async fn pass(cluster: Arc<Cluster>) -> Outcome {
         findings = cluster.safety.memory.judge(&cluster, &listing);
     }
     cluster.safety.memory.inside.lock().suspicions.clone_from(&findings.suspicions);
-    tell(&cluster, &listing, &findings);
+    tell(&cluster, &findings);
     join_all(findings.condemned.iter().map(|(id, charge)| delete(&cluster, &listing, id, charge))).await;
     let next = findings.next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
     Outcome::Again { after: next.map_or(policy.orphan_period, |next| next.min(policy.orphan_period)) }
@@ -148,6 +155,10 @@ impl Memory {
         let owners: BTreeMap<MachineName, Owner> =
             listing.vms.values().map(|vm| (vm.machine.clone(), inside.owner(cluster, &vm.machine))).collect();
         inside.classes.retain(|name, _| owners.contains_key(name));
+        if listing.reach == Reach::Whole {
+            inside.forgotten_more = false;
+            inside.settled = inside.forgotten.iter().filter(|name| !owners.contains_key(*name)).cloned().collect();
+        }
         judge(&Scan {
             vms: &listing.vms,
             owners: &owners,
@@ -157,6 +168,44 @@ impl Memory {
             policy: &cluster.policy,
             now: cluster.clock.now(),
         })
+    }
+
+    /// Goes on where the last leader ended, and leaves to the next what has been found out.
+    pub(super) fn hand_over(&self, cluster: &Cluster) {
+        let Some(notes) = cluster.leadership.notes() else {
+            tracing::info!(
+                "without leader election, what a restored etcd has forgotten is known until the end of this process only"
+            );
+            return;
+        };
+        if let Some(record) = notes.found(ORPHAN_VMS).as_deref().and_then(Record::read) {
+            self.take_over(&record, cluster);
+        }
+        let (memory, sight, clock) = (self.clone(), cluster.sight.clone(), cluster.clock.clone());
+        notes.keep(ORPHAN_VMS, move || {
+            // A renewal of the lease does not wait for a scan.
+            let Some(inside) = memory.inside.try_lock() else { return Note::AsBefore };
+            let forgotten = inside.forgotten.difference(&inside.settled);
+            let record = Record::of(&inside.suspicions, forgotten, &sight.blindness(), clock.now());
+            record.and_then(|record| record.text()).map_or(Note::Nothing, Note::Text)
+        });
+    }
+
+    fn take_over(&self, record: &Record, cluster: &Cluster) {
+        let (blindness, now) = (cluster.sight.blindness(), cluster.clock.now());
+        let suspicions = record.suspicions(&blindness, &cluster.policy.safety, now);
+        let (forgotten, more) = record.forgotten();
+        let (accused, forgot) = (suspicions.len(), forgotten.len());
+        tracing::info!(
+            accused,
+            forgotten = forgot,
+            more,
+            "took over what the last leader knew of VMs without a Machine"
+        );
+        let mut inside = self.inside.lock();
+        inside.suspicions.extend(suspicions);
+        inside.forgotten.extend(forgotten.iter().cloned());
+        inside.forgotten_more |= more;
     }
 
     fn class_of(&self, machine: &MachineName) -> Option<String> {
@@ -177,7 +226,10 @@ impl Inside {
                 }
             }
             Lookup::Undecodable(_) => Owner::Unsettled,
-            Lookup::Absent if self.forgotten.contains(name) => Owner::Forgotten,
+            Lookup::Absent if self.forgotten_more || self.forgotten.contains(name) => {
+                self.forgotten.insert(name.clone());
+                Owner::Forgotten
+            }
             Lookup::Absent => Owner::Nobody,
         }
     }
@@ -233,21 +285,17 @@ fn stub(class: &MachineClass, vm: &Listed, id: &ProviderId) -> Arc<Machine> {
 }
 
 /// Says who is held back, and why: a VM that stays without a Machine must be somebody's decision.
-fn tell(cluster: &Cluster, listing: &Listing, findings: &Findings) {
-    let held_back: Vec<_> = findings.spared.iter().filter(|(_, why)| !matches!(why, Spared::Young { .. })).collect();
-    cluster.safety.metrics.accused(findings.spared.len() - held_back.len() + findings.condemned.len(), held_back.len());
-    for (id, why) in &findings.spared {
-        let machine = listing.vms.get(id).map_or("", |vm| vm.machine.as_str());
-        tracing::info!(vm = id.as_str(), machine, %why, "a VM seems to have no Machine and stays");
+fn tell(cluster: &Cluster, findings: &Findings) {
+    let held_back = findings.held_back();
+    let count: usize = held_back.iter().map(Group::count).sum();
+    cluster.safety.metrics.accused(findings.spared.len() - count + findings.condemned.len(), count);
+    if let Some(young) = findings.young() {
+        tracing::info!("{young}");
     }
-    let Some((first, why)) = held_back.first() else { return };
-    let others = match held_back.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let message = format!("VM {first}{others} stays although no Machine claims it: {why}");
-    tracing::error!("{message}");
-    tell_all(cluster, Severity::Warning, ours::ORPHANS_HELD_BACK, message);
+    for group in held_back {
+        tracing::error!("{group}");
+        tell_all(cluster, Severity::Warning, ours::ORPHANS_HELD_BACK, group.to_string());
+    }
 }
 
 fn tell_on(cluster: &Cluster, class: &MachineClass, severity: Severity, reason: &'static str, message: String) {

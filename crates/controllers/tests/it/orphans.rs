@@ -193,3 +193,39 @@ async fn many_machines_that_go_start_few_scans() {
     let machines: Api<Machine> = Api::namespaced(world.client("person"), NAMESPACE);
     assert!(machines.list(&kube::api::ListParams::default()).await.unwrap().iter().all(|m| m.name().is_empty()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_whose_machine_the_api_server_forgot_stays_under_the_next_leader_too() {
+    let world = World::new(12);
+    let first = world.start_replica("replica-a");
+    let running = |name: &'static str| move |w: &World| w.phase(name) == Some(MachinePhase::Running);
+    world.create("m-0").await;
+    world.until("it runs", running("m-0")).await;
+    let backup = world.server.revision();
+    world.create("m-1").await;
+    world.until("it runs", running("m-1")).await;
+    tokio::time::sleep(2 * MINUTE).await;
+    world.server.restore(backup).unwrap();
+    tokio::time::sleep(10 * MINUTE).await;
+    assert!(world.machine("m-1").is_none() && world.cloud.vms_of("m-1").len() == 1);
+    first.kill().await;
+    let _next = world.start_replica("replica-b");
+    tokio::time::sleep(2 * HOUR).await;
+    assert_eq!(world.cloud.vms_of("m-1").len(), 1, "nobody deleted its Machine");
+    assert_eq!(world.cloud.count(Method::Delete), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_is_collected_although_no_leader_lives_as_long_as_a_creation_timeout() {
+    let world = World::new(13);
+    plant(&world, "nobody");
+    let mut left = 0;
+    for n in 0..6 {
+        let process = world.start_replica(&format!("replica-{n}"));
+        tokio::time::sleep(12 * MINUTE).await;
+        process.kill().await;
+        left = world.cloud.vms_of("nobody").len();
+        assert!(n > 0 || left == 1, "it may yet turn out to be somebody's");
+    }
+    assert_eq!(left, 0, "each new leader began to count anew");
+}

@@ -36,7 +36,11 @@ pub(crate) struct Safety {
     /// How soon after a scan for VMs without a Machine an event may start the next.
     #[arg(long, value_name = "DURATION", default_value = "1m", help_heading = NEW)]
     machine_safety_orphan_vms_min_interval: Span,
-    /// Let one scan delete any number of VMs without a Machine, and not only three or a tenth of all.
+    /// The share of all VMs, and three in any case, that may be without a Machine at once before it is taken for a mistake and none is
+    /// deleted.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(0..=100), help_heading = NEW)]
+    machine_safety_orphan_vms_percentage: u8,
+    /// Let one scan delete any number of VMs without a Machine.
     #[arg(long, help_heading = NEW)]
     machine_safety_orphan_vms_unlimited: bool,
 }
@@ -65,7 +69,11 @@ impl Safety {
             vanished_nodes: Limit::Share { at_least: 3, percent: self.machine_safety_vanished_nodes_percentage },
             orphan_period: self.machine_safety_orphan_vms_period.get(),
             orphan_interval: self.machine_safety_orphan_vms_min_interval.get(),
-            orphan_limit: if self.machine_safety_orphan_vms_unlimited { Limit::Any } else { defaults.orphan_limit },
+            orphan_limit: if self.machine_safety_orphan_vms_unlimited {
+                Limit::Any
+            } else {
+                Limit::Share { at_least: 3, percent: self.machine_safety_orphan_vms_percentage }
+            },
             ..defaults
         };
         Policy { safety, ..policy }
@@ -106,6 +114,9 @@ mod tests {
         .unwrap();
         assert_eq!((given.freeze_after, given.ask_blind_every), (Duration::from_secs(40), Duration::from_mins(2)));
         assert_eq!((given.orphan_period, given.orphan_limit), (Duration::from_mins(30), Limit::Any));
+        let share = policy(&["--machine-safety-orphan-vms-percentage=25"]).unwrap().orphan_limit;
+        assert_eq!(share, Limit::Share { at_least: 3, percent: 25 });
+        assert_eq!(policy(&["--machine-safety-orphan-vms-percentage=101"]), Err(ErrorKind::ValueValidation));
         assert_eq!(policy(&["--machine-safety-vanished-nodes-percentage=101"]), Err(ErrorKind::ValueValidation));
     }
 }

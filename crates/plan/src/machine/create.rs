@@ -14,8 +14,7 @@ use super::hold::{Hold, Outlook};
 use super::vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
 use super::{
     DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
-    awaits_class,
-    facts, hold, refusal, stale,
+    awaits_class, facts, hold, refusal, stale,
 };
 use crate::gate::{Capacity, Refusal};
 use crate::{Awaited, Lookup, Wake, class};

@@ -88,6 +88,20 @@ impl Blindness {
         self.periods.iter().map(overlap).sum()
     }
 
+    /// The moment since which so much time was seen until `now`.
+    #[must_use]
+    pub fn since(&self, seen: Duration, now: Timestamp) -> Timestamp {
+        let back = |by: Duration| {
+            SignedDuration::try_from(by).ok().and_then(|by| now.checked_sub(by).ok()).unwrap_or(Timestamp::MIN)
+        };
+        let mut since = back(seen);
+        // Each step back may reach into one period more.
+        for _ in &self.periods {
+            since = back(seen.saturating_add(self.within(since, now)));
+        }
+        since
+    }
+
     /// When a patience that began at `from` ends, not counting what was spent blind until `now`.
     #[must_use]
     pub fn deadline(&self, from: Timestamp, patience: Duration, now: Timestamp) -> Timestamp {
@@ -159,6 +173,18 @@ mod tests {
         assert_eq!(blindness.within(at(0), at(100)), Duration::from_secs(90), "not counted twice");
         blindness.unattended(at(200), at(150));
         assert_eq!(blindness.periods.len(), 2, "a clock that is ahead of ours tells nothing");
+    }
+
+    #[test]
+    fn so_much_was_seen_since_a_moment_before_all_blind_time_in_between() {
+        let blindness = blind(&[(10, 30), (50, 90)]);
+        for seen in [5, 15, 35, 60] {
+            let since = blindness.since(Duration::from_secs(seen), at(100));
+            let blind = i64::try_from(blindness.within(since, at(100)).as_secs()).unwrap();
+            assert_eq!(100 - since.as_second() - blind, i64::try_from(seen).unwrap());
+        }
+        assert_eq!(blindness.since(Duration::from_secs(35), at(100)), at(5));
+        assert_eq!(blindness.since(Duration::MAX, at(100)), Timestamp::MIN);
     }
 
     #[test]

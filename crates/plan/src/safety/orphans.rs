@@ -160,6 +160,79 @@ pub fn judge(scan: &Scan<'_>) -> Findings {
     findings
 }
 
+/// So many are named where many are told.
+const EXAMPLES: usize = 10;
+
+/// VMs that stay for one reason, as one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group<'a> {
+    why: String,
+    count: usize,
+    examples: Vec<&'a ProviderId>,
+}
+
+impl Findings {
+    /// Those that people have to decide about, by reason. There may be hundreds of thousands of VMs, and there are two reasons.
+    #[must_use]
+    pub fn held_back(&self) -> Vec<Group<'_>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        let theirs = self.spared.iter().filter(|(_, why)| !matches!(why, Spared::Young { .. }));
+        for (id, why) in theirs {
+            let why = why.to_string();
+            let group = match groups.iter_mut().find(|group| group.why == why) {
+                Some(group) => group,
+                None => {
+                    groups.push(Group { why, count: 0, examples: Vec::new() });
+                    let Some(group) = groups.last_mut() else { continue };
+                    group
+                }
+            };
+            group.count += 1;
+            if group.examples.len() < EXAMPLES {
+                group.examples.push(id);
+            }
+        }
+        groups
+    }
+
+    /// Those whose time has not come.
+    #[must_use]
+    pub fn young(&self) -> Option<Group<'_>> {
+        let until = |why: &Spared| match why {
+            Spared::Young { until } => Some(*until),
+            _ => None,
+        };
+        let first = self.spared.values().filter_map(until).min()?;
+        let mut ids = self.spared.iter().filter(|(_, why)| until(why).is_some()).map(|(id, _)| id);
+        let examples: Vec<_> = ids.by_ref().take(EXAMPLES).collect();
+        Some(Group { why: Spared::Young { until: first }.to_string(), count: examples.len() + ids.count(), examples })
+    }
+}
+
+impl Group<'_> {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+}
+
+impl fmt::Display for Group<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.examples.iter().map(|id| id.as_str()).collect();
+        let (count, names) = (self.count, names.join(", "));
+        match count {
+            1 => write!(f, "VM {names} stays although no Machine claims it")?,
+            _ if count > self.examples.len() => {
+                let more = count - self.examples.len();
+                write!(f, "{count} VMs stay although no Machine claims them ({names} and {more} more)")?;
+            }
+            _ => write!(f, "{count} VMs stay although no Machine claims them ({names})")?,
+        }
+        write!(f, ": {}", self.why)
+    }
+}
+
 fn charge(scan: &Scan<'_>, id: &ProviderId, vm: &Listed) -> Option<Charge> {
     match scan.owners.get(&vm.machine)? {
         Owner::Nobody => Some(Charge::NoMachine),

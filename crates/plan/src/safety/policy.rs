@@ -24,7 +24,7 @@ pub struct SafetyPolicy {
     pub orphan_period: Duration,
     /// How soon after one such scan an event may start the next (`--machine-safety-orphan-vms-min-interval`).
     pub orphan_interval: Duration,
-    /// How many VMs one scan may delete (`--machine-safety-orphan-vms-unlimited` lifts it).
+    /// How many VMs one scan may delete (`--machine-safety-orphan-vms-percentage`; `--machine-safety-orphan-vms-unlimited` lifts it).
     pub orphan_limit: Limit,
 }
 

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::leadership::{Leadership, Loss, Standing, Vacancy};
+use super::notes::Notes;
 use super::record::{Candidate, Identity, Move, Seen};
 use super::timing::{CANDIDATE_JITTER, HOLDER_JITTER, Timing, TimingError};
 use crate::client::Trouble;
@@ -50,6 +51,7 @@ pub struct Elector {
     standing: watch::Sender<Standing>,
     seen: Option<Seen>,
     vacancy: Vacancy,
+    notes: Notes,
     /// When somebody else last renewed the record.
     predecessor: Option<Timestamp>,
     /// The record as our last successful write left it. `None` after anything else: then it has to be read first.
@@ -105,6 +107,7 @@ impl Elector {
         let (standing, receiver) = watch::channel(Standing::Candidate { holder: None });
         let vacancy = Vacancy::default();
         let leadership = Leadership::guarded(clock.clone(), receiver, vacancy.clone());
+        let notes = leadership.notes().cloned().unwrap_or_default();
         let elector = Self {
             api: Api::namespaced(client, &namespace),
             candidate: Candidate { namespace, name, identity, timing },
@@ -114,6 +117,7 @@ impl Elector {
             standing,
             seen: None,
             vacancy,
+            notes,
             predecessor: None,
             held: None,
             complaint: None,
@@ -164,6 +168,7 @@ impl Elector {
                     if let Some(last) = self.predecessor {
                         self.vacancy.get_or_init(|| last);
                     }
+                    self.notes.won(self.held.as_ref().and_then(|lease| lease.metadata.annotations.as_ref()));
                     return sent;
                 }
                 // Somebody was faster; or the answer took so long that the right it gave is already over. Ask again.
@@ -251,8 +256,21 @@ impl Elector {
     }
 
     async fn renew_record(&mut self, lease: Lease) -> Result<Progress, AttemptError> {
-        let renewed = self.candidate.renewed(lease, self.clock.now());
-        self.write(Move::Replace(renewed)).await
+        let mut renewed = self.candidate.renewed(lease, self.clock.now());
+        let noted = self.notes.write(&mut renewed.metadata.annotations);
+        let written = self.write(Move::Replace(renewed)).await;
+        if let (true, Err(AttemptError::Write(kube::Error::Api(status)))) = (noted, &written)
+            && matches!(status.code, 400 | 403 | 413 | 422)
+        {
+            let (lease, why) = (&self.candidate.name, &status.message);
+            tracing::error!(
+                lease,
+                why,
+                "the lease is renewed without annotations from now on: the next leader will not know what we know"
+            );
+            self.notes.refuse();
+        }
+        written
     }
 
     async fn read(&self) -> Result<Option<Lease>, AttemptError> {
@@ -286,7 +304,8 @@ impl Elector {
             None => self.read().await.ok().flatten(),
         };
         let Some(lease) = lease.filter(|lease| self.candidate.holds(lease)) else { return };
-        let (post, released) = (PostParams::default(), Candidate::released(lease, self.clock.now()));
+        let (post, mut released) = (PostParams::default(), Candidate::released(lease, self.clock.now()));
+        self.notes.write(&mut released.metadata.annotations);
         let put = self.api.replace(&self.candidate.name, &post, &released);
         match self.within(put).await {
             Ok(Ok(_)) => tracing::info!(lease = self.candidate.name, "released the lease"),

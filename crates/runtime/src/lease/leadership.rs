@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::notes::Notes;
 use crate::Clock;
 
 /// The right to act. Cheap to clone; all clones agree.
@@ -16,6 +17,7 @@ pub struct Leadership {
     clock: Clock,
     standing: Option<watch::Receiver<Standing>>,
     vacancy: Vacancy,
+    notes: Notes,
     /// Cancelled when nothing new may begin any more.
     retiring: CancellationToken,
 }
@@ -90,7 +92,8 @@ impl From<Loss> for NotLeading {
 impl Leadership {
     /// The right of a process that runs without an election (`--leader-elect=false`): it always holds.
     pub fn unguarded() -> Self {
-        Self { clock: Clock::system(), standing: None, vacancy: Vacancy::default(), retiring: CancellationToken::new() }
+        let (vacancy, notes, retiring) = (Vacancy::default(), Notes::default(), CancellationToken::new());
+        Self { clock: Clock::system(), standing: None, vacancy, notes, retiring }
     }
 
     /// The right of whoever is not run here: it never holds.
@@ -100,13 +103,19 @@ impl Leadership {
     }
 
     pub(super) fn guarded(clock: Clock, standing: watch::Receiver<Standing>, vacancy: Vacancy) -> Self {
-        Self { clock, standing: Some(standing), vacancy, retiring: CancellationToken::new() }
+        let (notes, retiring) = (Notes::default(), CancellationToken::new());
+        Self { clock, standing: Some(standing), vacancy, notes, retiring }
     }
 
     /// Since when nobody led before us, by the clock of whoever led last; `None` if nobody ever did, before we have won and without
     /// an election.
     pub fn vacant_since(&self) -> Option<Timestamp> {
         self.vacancy.get().copied()
+    }
+
+    /// What leaders leave for each other; `None` without an election.
+    pub fn notes(&self) -> Option<&Notes> {
+        self.standing.is_some().then_some(&self.notes)
     }
 
     /// The same right, which from `retiring` on lets nothing new begin. What has begun may end in peace: the lease is held on to

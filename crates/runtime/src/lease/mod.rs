@@ -19,16 +19,19 @@
 //! | `record` | what to do about a record, given what was seen of it: pure |
 //! | `elector` | the loop that reads, writes and waits |
 //! | `leadership` | the handle everyone else holds |
+//! | `notes` | what a leader leaves for the next one |
 //! | `shown` | the same, as a number for whoever watches |
 
 mod elector;
 mod leadership;
+mod notes;
 mod record;
 mod shown;
 mod timing;
 
 pub use elector::{Candidacy, Elector, Ended};
 pub use leadership::{Leadership, Loss, NotLeading, Standing};
+pub use notes::{Note, Notes};
 pub use record::Identity;
 pub use timing::{Timing, TimingError};
 

@@ -28,8 +28,7 @@ use super::living::{claim, claim_of};
 use super::vm::{Call, Failure, VmKnowledge};
 use super::{
     DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
-    awaits_class,
-    facts, hold,
+    awaits_class, facts, hold,
 };
 use crate::node::Claim;
 use crate::{Awaited, Lookup, Wake, node};

@@ -213,3 +213,23 @@ fn texts_name_the_reason() {
     assert_eq!(text, "4 of 5 VMs seem to have no Machine, which is too many to believe");
     assert!(Duration::from_mins(20) == Policy::default().creation_timeout);
 }
+
+#[test]
+fn orphans_in_a_list_of_half_a_million_are_told_in_one_sentence_with_a_count_and_ten_examples() {
+    let spared = |n: usize| {
+        let why = if n == 0 { Spared::Forgotten } else { Spared::TooMany { accused: 499_999, of: 500_000 } };
+        (format!("vm-{n:06}").into(), why)
+    };
+    let findings = Findings { spared: (0..500_000).map(spared).collect(), ..Findings::default() };
+    let told: Vec<String> = findings.held_back().iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 2, "a sentence for each reason");
+    assert!(told[0].starts_with("VM vm-000000 stays although no Machine claims it: "), "{}", told[0]);
+    let many = &told[1];
+    assert!(many.starts_with("499999 VMs stay although no Machine claims them (vm-000001, "), "{many}");
+    assert!(many.contains("vm-000010 and 499989 more): 499999 of 500000 VMs"), "{many}");
+    assert!(many.len() < 300, "{many}");
+    assert_eq!(findings.young(), None);
+    let young = Findings { spared: [("vm".into(), Spared::Young { until: at(3) })].into(), ..Findings::default() };
+    assert!(young.held_back().is_empty());
+    assert!(young.young().unwrap().to_string().contains("not before 1970-01-01T00:03:00Z"));
+}

@@ -35,6 +35,7 @@ pub(super) struct Cluster {
 #[derive(Default)]
 struct Record {
     version: u64,
+    refuses_annotations: bool,
     lease: Option<Value>,
 }
 
@@ -81,6 +82,16 @@ impl Cluster {
     /// The record's spec, as an operator would see it.
     pub(super) fn spec(&self) -> Value {
         self.record.lock().lease.as_ref().map_or(Value::Null, |lease| lease["spec"].clone())
+    }
+
+    /// Its annotations.
+    pub(super) fn annotations(&self) -> Value {
+        self.record.lock().lease.as_ref().map_or(Value::Null, |lease| lease["metadata"]["annotations"].clone())
+    }
+
+    /// Takes no annotations from now on, as an admission policy might.
+    pub(super) fn refuse_annotations(&self) {
+        self.record.lock().refuses_annotations = true;
     }
 
     /// Writes the record as somebody who does not play by the rules, or deletes it.
@@ -220,6 +231,9 @@ impl Cluster {
                 return status(StatusCode::CONFLICT, "Conflict");
             }
             (true, None) | (false, Some(_)) => {}
+        }
+        if record.refuses_annotations && lease["metadata"]["annotations"].is_object() {
+            return status(StatusCode::UNPROCESSABLE_ENTITY, "Invalid");
         }
         record.version += 1;
         lease["metadata"]["resourceVersion"] = json!(record.version.to_string());

@@ -269,3 +269,33 @@ fn whatever_goes_wrong_two_candidates_never_both_act() {
         runtime.block_on(survive(seed));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_leader_notes_is_found_by_the_next_one_also_after_it_died() {
+    let cluster = Cluster::new(31);
+    let first = cluster.start();
+    first.leadership.wait_until_leading().await.unwrap();
+    let notes = first.leadership.notes().unwrap();
+    assert_eq!(notes.found("a.example.org/note"), None);
+    notes.keep("a.example.org/note", || Note::Text("look behind the door".to_owned()));
+    pass(10).await;
+    first.network.lock().cut = Some(Cut::Refused);
+    let second = cluster.start();
+    second.leadership.wait_until_leading().await.unwrap();
+    let found = second.leadership.notes().unwrap().found("a.example.org/note");
+    assert_eq!(found.as_deref(), Some("look behind the door"));
+    pass(60).await;
+    assert!(cluster.annotations().to_string().contains("behind the door"), "who notes nothing leaves it alone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_that_the_api_server_refuses_does_not_cost_the_lease() {
+    let cluster = Cluster::new(32);
+    let first = cluster.start();
+    first.leadership.wait_until_leading().await.unwrap();
+    cluster.refuse_annotations();
+    first.leadership.notes().unwrap().keep("a.example.org/note", || Note::Text("no".to_owned()));
+    pass(600).await;
+    assert_eq!(first.leadership.check(), Ok(()));
+    assert!(!cluster.annotations().to_string().contains("example"));
+}
