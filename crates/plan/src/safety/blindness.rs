@@ -91,15 +91,17 @@ impl Blindness {
     /// The moment since which so much time was seen until `now`.
     #[must_use]
     pub fn since(&self, seen: Duration, now: Timestamp) -> Timestamp {
-        let back = |by: Duration| {
-            SignedDuration::try_from(by).ok().and_then(|by| now.checked_sub(by).ok()).unwrap_or(Timestamp::MIN)
-        };
-        let mut since = back(seen);
-        // Each step back may reach into one period more.
-        for _ in &self.periods {
-            since = back(seen.saturating_add(self.within(since, now)));
+        let (mut since, mut left) = (now, seen);
+        for period in self.periods.iter().rev() {
+            let end = period.to.unwrap_or(now).min(since);
+            let watched = Duration::try_from(since.duration_since(end)).unwrap_or_default();
+            if left <= watched {
+                break;
+            }
+            left = left.saturating_sub(watched);
+            since = since.min(period.from);
         }
-        since
+        SignedDuration::try_from(left).ok().and_then(|left| since.checked_sub(left).ok()).unwrap_or(Timestamp::MIN)
     }
 
     /// When a patience that began at `from` ends, not counting what was spent blind until `now`.

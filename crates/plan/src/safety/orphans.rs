@@ -179,17 +179,14 @@ impl Findings {
         let theirs = self.spared.iter().filter(|(_, why)| !matches!(why, Spared::Young { .. }));
         for (id, why) in theirs {
             let why = why.to_string();
-            let group = match groups.iter_mut().find(|group| group.why == why) {
-                Some(group) => group,
-                None => {
-                    groups.push(Group { why, count: 0, examples: Vec::new() });
-                    let Some(group) = groups.last_mut() else { continue };
-                    group
+            if !groups.iter().any(|group| group.why == why) {
+                groups.push(Group { why: why.clone(), count: 0, examples: Vec::new() });
+            }
+            for group in groups.iter_mut().filter(|group| group.why == why) {
+                group.count += 1;
+                if group.examples.len() < EXAMPLES {
+                    group.examples.push(id);
                 }
-            };
-            group.count += 1;
-            if group.examples.len() < EXAMPLES {
-                group.examples.push(id);
             }
         }
         groups

@@ -50,23 +50,19 @@ impl Record {
         let mut record = Self { at: now, ..Self::default() };
         let mut room = ROOM;
         for name in forgotten {
-            match room.checked_sub(name.as_str().len() + 3) {
-                Some(left) => room = left,
-                None => {
-                    record.forgotten_more = true;
-                    break;
-                }
-            }
+            let Some(left) = room.checked_sub(name.as_str().len() + 3) else {
+                record.forgotten_more = true;
+                break;
+            };
+            room = left;
             record.forgotten.insert(name.clone());
         }
         let mut oldest: Vec<_> = suspicions.iter().map(|(id, since)| (*since, id)).collect();
         oldest.sort_unstable();
         let mut room = ROOM;
         for (since, id) in oldest {
-            match room.checked_sub(id.as_str().len() + 12) {
-                Some(left) => room = left,
-                None => break,
-            }
+            let Some(left) = room.checked_sub(id.as_str().len() + 12) else { break };
+            room = left;
             let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
             record.accused.insert(id.clone(), passed.saturating_sub(blindness.within(since, now)).as_secs());
         }
