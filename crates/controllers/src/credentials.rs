@@ -158,19 +158,15 @@ impl Credentials {
 
     async fn one(&self, key: Key) -> Result<Option<Arc<SecretData>>, Unreadable> {
         let Some(version) = self.version(&key) else { return Ok(None) };
-        let known = match self.at_hand(&key, &version) {
-            Some(known) => Some(known),
-            None => {
-                let fetched = self.fetch(&key, &version).await;
-                // The workers tell those who use it, and try again what failed.
-                if fetched.is_ok() {
-                    self.reads.add(key.clone())
-                } else {
-                    self.reads.add_rate_limited(key.clone())
-                }
-                self.at_hand(&key, &version)
+        let mut known = self.at_hand(&key, &version);
+        if known.is_none() {
+            // The workers tell those who use it, and try again what failed.
+            match self.fetch(&key, &version).await {
+                Ok(()) => self.reads.add(key.clone()),
+                Err(_) => self.reads.add_rate_limited(key.clone()),
             }
-        };
+            known = self.at_hand(&key, &version);
+        }
         match known {
             None => Ok(None),
             Some(Ok(data)) => Ok(Some(data)),

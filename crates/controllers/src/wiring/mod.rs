@@ -95,8 +95,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         let Parts { namespace, policy, clock, random, .. } = &parts;
         Declared::of(FleetParts { namespace, policy, half, clock, random }, needed_by_fleet)
     });
-    let core = half.clients.control_core.clone();
-    let credentials = Credentials::new(core, secrets.clone(), &parts.clock, &half.metrics, &parts.random);
+    let credentials = credentials(&parts, &half, &secrets);
 
     let policy = Arc::new(parts.policy.clone());
     let lives = Lives::new(&parts.clock);
@@ -112,10 +111,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         custody::wake::on_classes(&mut class_feed, &custody, &secrets);
         custody::wake::on_secrets(&mut secret_feed, &custody, &classes);
         machine::wake::on_machines(&mut machine_feed, &queue, &machines, &gate);
-        machine::wake::on_classes(&mut class_feed, &queue, &machines, &knowledge, &gate);
-        machine::wake::on_lists(&mut class_feed, &queue, &knowledge);
-        machine::wake::on_lists(&mut secret_feed, &queue, &knowledge);
-        machine::wake::on_secrets(&mut secret_feed, &queue, &machines, &classes, &credentials);
+        wake_for_class((&mut class_feed, &mut secret_feed), seen, &queue, &knowledge, &gate);
         if let Some((_, feed, _)) = &mut nodes {
             machine::wake::on_nodes(feed, &queue, &machines, &parts.namespace);
         }
@@ -176,6 +172,25 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         cluster.tasks.spawn("manager", begin::fleet(cluster.clone(), fleet.clone(), half.concurrency));
     }
     Ok(cluster)
+}
+
+fn credentials(parts: &Parts, half: &Half, secrets: &Cache<SecretView>) -> Credentials {
+    let core = half.clients.control_core.clone();
+    Credentials::new(core, secrets.clone(), &parts.clock, &half.metrics, &parts.random)
+}
+
+/// A class and its Secrets wake the machines that need them.
+fn wake_for_class(
+    (classes, secrets): (&mut Feed<MachineClass>, &mut Feed<SecretView>),
+    seen: Seen<'_>,
+    queue: &Queue<Key>,
+    knowledge: &Knowledge,
+    gate: &Gate,
+) {
+    machine::wake::on_classes(classes, queue, seen.machines, knowledge, gate);
+    machine::wake::on_lists(classes, queue, knowledge);
+    machine::wake::on_lists(secrets, queue, knowledge);
+    machine::wake::on_secrets(secrets, queue, seen.machines, seen.classes, seen.credentials);
 }
 
 /// Another driver than before may do what the last one could not.
