@@ -216,7 +216,8 @@ impl Group<'_> {
 
 impl fmt::Display for Group<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.examples.iter().map(|id| id.as_str()).collect();
+        // A driver has said them.
+        let names: Vec<String> = self.examples.iter().map(|id| id.as_str().escape_debug().to_string()).collect();
         let (count, names) = (self.count, names.join(", "));
         match count {
             1 => write!(f, "VM {names} stays although no Machine claims it")?,
