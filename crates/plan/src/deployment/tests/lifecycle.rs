@@ -323,6 +323,45 @@ fn nothing_that_can_be_written_crashes() {
     }
 }
 
+#[rstest]
+#[case::no_selector(json!({ "selector": null }))]
+#[case::no_strategy(json!({ "strategy": null }))]
+#[case::no_block(json!({ "strategy": { "rollingUpdate": null } }))]
+#[case::no_limit(json!({ "strategy": { "rollingUpdate": { "maxSurge": null, "maxUnavailable": null } } }))]
+#[case::in_place_without_a_block(json!({ "strategy": { "type": "InPlaceUpdate", "rollingUpdate": null } }))]
+#[case::unknown_strategy(json!({ "strategy": { "type": "Sideways" } }))]
+#[case::negative_history(json!({ "revisionHistoryLimit": -1 }))]
+#[case::negative_replicas(json!({ "replicas": -4 }))]
+#[case::negative_deadline(json!({ "progressDeadlineSeconds": -1, "minReadySeconds": -1 }))]
+#[case::nothing_at_all(json!({ "replicas": null, "selector": null, "strategy": null, "template": null }))]
+fn whatever_is_missing_touches_no_set_and_holds_up_no_deletion(#[case] change: serde_json::Value) {
+    let mut world = World::settled(2, &rolling(1, 0));
+    let mut spec = serde_json::to_value(&world.deployment.spec).unwrap();
+    super::world::merge(&mut spec, &change);
+    world.edit(|deployment| deployment.spec = read(spec));
+    let sets = world.sets.clone();
+    for _ in 0..3 {
+        world.pass();
+        world.later(60);
+    }
+    let refused = matches!(world.plan().because, Reason::Invalid(_));
+    assert!(!refused || world.sets == sets, "who is refused is not acted on");
+    assert_eq!(world.told.len(), usize::from(refused), "a fault is told, once: {:?}", world.told);
+    assert_eq!((world.sets.len(), world.running_of("small")), (1, 2), "nobody leaves because of it");
+    assert!(world.plan().steps.is_empty(), "it comes to rest: {:#?}", world.plan());
+
+    world.deployment.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now));
+    for _ in 0..4 {
+        world.pass();
+        world.run_sets();
+        world.run_machines();
+    }
+    assert!(world.sets.is_empty() && world.machines.is_empty(), "{:#?}", world.diary);
+    world.pass();
+    assert!(!world.deployment.has_finalizer(names::finalizers::MACHINE), "and nothing holds it any more");
+}
+
 #[test]
 fn a_set_without_an_owner_is_adopted_and_one_that_lost_our_labels_let_go() {
     let mut world = World::settled(2, &rolling(1, 0));

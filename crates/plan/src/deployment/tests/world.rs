@@ -442,7 +442,7 @@ impl World {
     }
 }
 
-fn merge(value: &mut Value, patch: &Value) {
+pub(super) fn merge(value: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         *value = patch.clone();
         return;

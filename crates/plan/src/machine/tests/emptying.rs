@@ -103,7 +103,15 @@ fn a_forced_drain_that_fails_does_not_hold_up_the_deletion() {
     world.verdict = Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None });
     world.delete();
     world.settle();
-    world.wait(Duration::from_secs(61));
+    assert!(
+        world.diary.contains(&"delete pod shop/web-1".to_owned()),
+        "it is drained all the same: {:#?}",
+        world.diary
+    );
+    world.wait(Duration::from_secs(59));
+    world.settle();
+    assert!(!says(&world).0.contains("force deletion"), "the drain has a whole minute: {}", says(&world).0);
+    world.wait(Duration::from_secs(2));
     world.pass();
     let end = "However, since it's a force deletion shall continue deletion of VM. Delete Volume Attachments";
     assert!(

@@ -1,6 +1,6 @@
 //! What the gate, the class and the token mean for a machine.
 
-use api::Code;
+use api::{Code, MachinePhase};
 use serde_json::json;
 
 use super::super::*;
@@ -99,9 +99,25 @@ fn the_token_goes_when_the_machine_has_joined_and_after_it_runs() {
 
 #[test]
 fn a_token_that_could_not_be_removed_is_tried_again_with_the_next_look() {
-    let mut world = World::running();
-    world.token = TokenKnowledge::Made;
-    assert_eq!(world.plan().steps, [Step::RemoveToken]);
+    let mut world = World::new();
+    world.settle();
+    (world.token, world.token_stays) = (TokenKnowledge::Made, true);
+    world.register("True");
+    world.pass();
+    assert_eq!(*world.phase(), MachinePhase::Running, "it runs although its token could not be removed");
+    assert_eq!(world.diary.last().unwrap(), "remove its bootstrap token", "the first attempt: {:#?}", world.diary);
+    for attempt in 2..4 {
+        world.forget();
+        world.pass();
+        assert_eq!(world.diary, ["remove its bootstrap token"], "attempt {attempt}");
+        assert_eq!(world.token, TokenKnowledge::Made);
+    }
+    world.token_stays = false;
+    world.settle();
+    assert_eq!(world.token, TokenKnowledge::Gone);
+    world.forget();
+    world.settle();
+    assert!(world.diary.is_empty(), "a token that is gone is not removed again: {:#?}", world.diary);
 }
 
 #[test]

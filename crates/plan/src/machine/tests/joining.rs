@@ -117,6 +117,17 @@ fn a_node_that_is_being_deleted_gets_no_new_finalizer() {
     world.register("True");
     let mut node = serde_json::to_value(world.node.as_ref().unwrap()).unwrap();
     node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:10Z");
+    // Not managed, or its machine would follow it and nothing would be written to it at all.
+    node["metadata"]["annotations"][api::names::annotations::NOT_MANAGED] = json!("1");
     world.node = Some(read(node));
-    assert!(!world.plan().steps.iter().any(|step| matches!(step, Step::PatchNode(_))));
+    let added = |world: &World| {
+        let writes = world.plan().steps.into_iter().filter_map(|step| match step {
+            Step::PatchNode(write) => Some(write),
+            _ => None,
+        });
+        writes.map(|write| write.finalizers.is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(added(&world), [false; 0], "the API server would refuse it");
+    world.edit_node(|node| node["metadata"]["deletionTimestamp"] = json!(null));
+    assert_eq!(added(&world), [true], "the same node, while it stays");
 }

@@ -116,7 +116,13 @@ fn a_node_that_merely_vanished_does_not() {
     let mut world = World::running();
     world.node = None;
     world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Unknown, "that it is missing was noticed, as a matter of health");
+    world.wait(world.policy.health_timeout + std::time::Duration::from_secs(1));
+    world.settle();
+    assert_eq!(*world.phase(), MachinePhase::Failed, "its set decides what becomes of it");
     assert!(!world.machine().is_deleting());
+    assert!(!world.diary.iter().any(|line| line.contains("delet")), "{:#?}", world.diary);
+    assert_eq!(world.vms, 1);
 }
 
 #[test]

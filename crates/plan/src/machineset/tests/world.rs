@@ -132,6 +132,28 @@ impl World {
         self.outstanding.deletes.retain(|uid| !going(uid));
     }
 
+    /// Sleeps until the plan asks to be woken; false if nothing but a change would wake it. What has not come by then is no longer
+    /// waited for.
+    pub(super) fn sleep(&mut self) -> bool {
+        let crate::Wake::By { at, .. } = self.plan().wake else { return false };
+        self.now = self.now.max(at);
+        if self.until().is_some_and(|until| until <= self.now) {
+            self.outstanding = Outstanding::default();
+        }
+        true
+    }
+
+    /// Until when anything outstanding is waited for.
+    fn until(&self) -> Option<Timestamp> {
+        let Outstanding { creates, deletes, until } = &self.outstanding;
+        until.filter(|_| !creates.is_empty() || !deletes.is_empty())
+    }
+
+    /// A request was sent whose result has to be seen.
+    fn expect(&mut self) {
+        self.outstanding.until = self.now.checked_add(jiff::SignedDuration::from_mins(5)).ok();
+    }
+
     /// One object reaches the cache.
     pub(super) fn catch_up_one(&mut self, place: usize) {
         let names: BTreeSet<String> = self.machines.keys().chain(self.cached.keys()).cloned().collect();
@@ -159,11 +181,12 @@ impl World {
     pub(super) fn with<R>(&self, look: impl FnOnce(&Observed<'_>) -> R) -> R {
         let node = |name: &str| self.nodes.get(name).map_or(Lookup::Absent, Lookup::Present);
         let kin: Vec<Kin<'_>> = self.cached.iter().map(|(name, machine)| Kin { machine, node: node(name) }).collect();
+        let outstanding = Outstanding { until: self.until(), ..self.outstanding.clone() };
         look(&Observed {
             set: &self.set,
             machines: &kin,
             unreadable: &self.unreadable,
-            outstanding: &self.outstanding,
+            outstanding: &outstanding,
             refused: &self.refused,
             luck: Luck(self.luck),
             policy: &self.policy,
@@ -263,6 +286,7 @@ impl World {
     fn create(&mut self, birth: &Birth) -> Answer {
         let (fate, name) = (self.fate(), birth.name.as_str().to_owned());
         self.outstanding.creates.insert(birth.name.clone());
+        self.expect();
         if fate == Fate::Refused {
             if birth.asked == Asked::First {
                 self.outstanding.creates.remove(birth.name.as_str());
@@ -291,6 +315,7 @@ impl World {
     fn delete(&mut self, death: &Death) {
         let (fate, name) = (self.fate(), death.name.as_str().to_owned());
         self.outstanding.deletes.insert(death.uid.clone());
+        self.expect();
         if fate == Fate::Refused {
             if death.asked == Asked::First {
                 self.outstanding.deletes.remove(&death.uid);

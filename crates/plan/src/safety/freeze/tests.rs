@@ -51,8 +51,17 @@ fn the_timer_starts_over_when_the_server_answers() {
 
 #[test]
 fn a_server_that_answers_is_not_silent_whatever_it_answers() {
-    let looks: Vec<_> = (0..290).map(|now| (now, answers(0))).collect();
-    assert_eq!(follow_target(&looks).1, []);
+    for why in ["403 Forbidden", "429 Too Many Requests", "410 Gone", ""] {
+        let answer = || Line::Answers { broken_since: at(0), why: why.to_owned() };
+        // An answer just before the silence would have lasted too long, again and again, until the refusal would be too long.
+        let looks: Vec<_> = (0..300).map(|now| (now, if now % 30 == 29 { answer() } else { Line::Silent })).collect();
+        let (state, told) = follow_target(&looks);
+        assert_eq!(told, [], "{why:?} is an answer");
+        // Without one the same silence is too long.
+        let silent = state.judge(&glance(Line::Silent, 300), &SafetyPolicy::default()).state;
+        let frozen = silent.judge(&glance(Line::Silent, 330), &SafetyPolicy::default()).news;
+        assert!(matches!(frozen, News::Froze(_)), "after {why:?}: {frozen:?}");
+    }
 }
 
 #[test]
@@ -88,6 +97,21 @@ fn too_many_nodes_gone_at_once_freeze_us(#[case] gone: usize, #[case] of: usize,
     state.nodes_disappeared(gone, of, &policy, at(0));
     let judgement = state.judge(&glance(Line::Heard, 0), &policy);
     assert_eq!(judgement.state.frozen().is_some(), freezes);
+}
+
+#[test]
+fn nobody_decides_on_what_is_seen_from_the_first_doubt_until_it_is_settled() {
+    let policy = SafetyPolicy::default();
+    let mut state = State::default();
+    assert!(state.sees());
+    state.nodes_disappeared(10, 10, &policy, at(0));
+    assert!(!state.sees() && state.frozen().is_none(), "doubt begins before anyone has judged it");
+    let judged = state.judge(&glance(Line::Heard, 0), &policy).state;
+    assert!(!judged.sees() && judged.frozen().is_some());
+    let settled = Glance { recounted: Some(at(30)), ..glance(Line::Heard, 31) };
+    assert!(judged.judge(&settled, &policy).state.sees());
+    let (silent, _) = follow_target(&[(0, Line::Silent), (30, Line::Silent)]);
+    assert!(!silent.sees(), "nor while a server is silent, though no Node has gone");
 }
 
 #[test]
