@@ -107,7 +107,8 @@ async fn look<K: Cached + Clone + std::fmt::Debug>(line: cache::Line, api: &Api<
     }
 }
 
-/// Whether the API server answers, whatever it answers: a missing permission or a crowd at the door is not silence.
+/// Whether the API server answers, whatever it answers: a missing permission or a crowd at the door is not silence. An answer that only
+/// says that the server fails is: it may come from a proxy before a dead one.
 async fn is_there<K: Cached + Clone + std::fmt::Debug>(api: &Api<K>, patience: Duration) -> bool {
     match timeout(patience, api.get_metadata_opt(NOBODY)).await {
         Err(_) => false,

@@ -9,6 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use plan::machine::Sight;
 use serde_json::json;
+use virtual_cloud::{Fault, Script};
 
 use crate::world::{CONTROLLER, Process, World};
 
@@ -136,11 +137,79 @@ async fn a_server_that_comes_and_goes_does_not_add_up_to_a_freeze() {
 async fn a_crowd_at_the_door_is_not_silence() {
     let (world, process) = running(6, 2).await;
     let until = world.clock.now() + jiff::SignedDuration::from_mins(4);
+    world.server.forget_requests();
     world.server.faults().on(Verb::READS).of("nodes").by_agent(CONTROLLER).until(until).throttle(Some(1));
     for _ in 0..300 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!frozen(&process));
     }
+    // The watch had broken by then, and for longer than silence may last every question was answered with a 429.
+    let turned_away = |verb: &str| {
+        let asked = world.server.requests().into_iter().filter(|entry| {
+            entry.tally.user_agent.starts_with(CONTROLLER)
+                && entry.tally.verb == verb
+                && entry.tally.resource == "nodes"
+        });
+        let at: Vec<_> = asked.filter(|entry| entry.tally.code == 429).map(|entry| entry.at).collect();
+        at.first().zip(at.last()).map_or(0, |(first, last)| last.duration_since(*first).as_secs())
+    };
+    assert!(turned_away("watch") + turned_away("list") > 60, "the watch never broke");
+    assert!(turned_away("get") > 60, "for {} s the server was asked whether it is there", turned_away("get"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_only_says_that_it_fails_is_as_good_as_silent() {
+    let (world, process) = running(6, 2).await;
+    world.server.faults().on(Verb::READS).of("nodes").by_agent(CONTROLLER).fail();
+    let begin = world.clock.now();
+    world.until("it is noticed", |_| frozen(&process)).await;
+    let took = world.clock.now().duration_since(begin).as_secs();
+    assert!(took < 200, "the watch lasts for two minutes, silence for half a one, a refusal for five: {took} s");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let said =
+        "nothing new is made and nobody is given up, because the API server of the target cluster does not answer";
+    assert_eq!(world.told("Frozen"), [said]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn creates_that_wait_in_line_when_we_go_blind_leave_only_when_we_see_again() {
+    const ALL: usize = 15;
+    let world = World::new(10);
+    let creates = || world.cloud.calls().iter().filter(|call| call.method == Method::Create).count();
+    world.cloud.inject(Script::always(Fault::Delay(10 * MINUTE)).on(Method::Create));
+    let process = world.start();
+    for n in 0..ALL {
+        world.create(&format!("m-{n}")).await;
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let out = creates();
+    assert!((1..ALL).contains(&out), "some are out and some wait in line: {out}");
+    cut_off(&world, Some("nodes"), HOUR);
+    tokio::time::sleep(8 * MINUTE).await;
+    assert!(frozen(&process), "before the first call ends and makes room for another");
+    world.cloud.clear_faults();
+    tokio::time::sleep(30 * MINUTE).await;
+    assert!(frozen(&process));
+    assert_eq!(world.cloud.vms().len(), out, "those that were out have come back");
+    assert_eq!(creates(), out, "nobody who waited in line has left");
+    world.server.faults().calm();
+    world.until("all run", |w| all_run(w, ALL)).await;
+    assert_eq!(creates(), ALL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_the_cloud_had_refused_leaves_while_we_are_blind() {
+    let (world, process) = running(11, 1).await;
+    world.cloud.inject(Script::always(Fault::Fail(api::Code::Unavailable)).on(Method::Delete));
+    world.delete("m-0").await;
+    world.until("the cloud was asked", |w| w.cloud.count(Method::Delete) > 0).await;
+    // Machines are not seen any more, though they can be written.
+    world.server.faults().on(Verb::READS).of("machines").by_agent(CONTROLLER).disconnect();
+    world.until("we are blind", |_| frozen(&process)).await;
+    assert_eq!(world.cloud.vms().len(), 1);
+    world.cloud.clear_faults();
+    world.until("its VM is gone", |w| w.cloud.vms().is_empty()).await;
+    assert!(frozen(&process));
 }
 
 #[tokio::test(start_paused = true)]

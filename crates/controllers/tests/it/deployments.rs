@@ -158,6 +158,64 @@ async fn a_deployment_rolls_within_its_limits_and_its_budget_of_requests() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_is_refused_when_somebody_else_wrote_after_the_one_before_it() {
+    let world = settled(4, 2, &rolling(&json!(1), &json!(0))).await;
+    // The first status write follows the finalizer and the set, and takes its time on the way.
+    let status = || world.server.faults().on(Verb::Patch).of("machinedeployments").by_agent(CONTROLLER);
+    status().subresource("status").once().delay(Duration::from_secs(10));
+    let _process = world.start();
+    world.until("its set is made", |w| !sets(w).is_empty()).await;
+    edit(&world, json!({ "metadata": { "annotations": { "somebody": "was-here" } } })).await;
+    world.until("all run", |w| complete(w, "small", 2)).await;
+    let writes: Vec<String> =
+        world.requests().into_iter().filter(|request| request.starts_with("patch machinedeployments")).collect();
+    let refused = writes.iter().position(|request| request.ends_with("409"));
+    assert_eq!(
+        refused.map(|at| writes[at].as_str()),
+        Some("patch machinedeployments/status pool -> 409"),
+        "{writes:#?}"
+    );
+    assert!(
+        writes[..refused.unwrap()].iter().any(|request| request.ends_with("200")),
+        "one went before it: {writes:#?}"
+    );
+    let later: Vec<_> = writes[refused.unwrap() + 1..].iter().filter(|request| !request.ends_with("200")).collect();
+    assert!(later.is_empty(), "what was made in between is known from then on: {later:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_whose_name_a_stranger_has_gets_the_next_one_and_the_stranger_keeps_its_own() {
+    let strategy = rolling(&json!(1), &json!(0));
+    let alone = settled(5, 2, &strategy).await;
+    let _process = alone.start();
+    alone.until("its set is made", |w| !sets(w).is_empty()).await;
+    let taken = sets(&alone)[0].name().to_owned();
+
+    let world = settled(5, 2, &strategy).await;
+    let stranger = json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineSet",
+        "metadata": { "name": taken, "namespace": NAMESPACE },
+        "spec": {
+            "replicas": 0,
+            "selector": { "matchLabels": { "of": "a-stranger" } },
+            "template": {
+                "metadata": { "labels": { "of": "a-stranger" } },
+                "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+            },
+        },
+    });
+    world.server.insert(&stranger).unwrap();
+    let _process = world.start();
+    world.until("all run", |w| complete(w, "small", 2)).await;
+    let (strangers, ours): (Vec<_>, Vec<_>) = sets(&world).into_iter().partition(|set| set.name() == taken);
+    assert_eq!((strangers.len(), ours.len()), (1, 1));
+    assert_eq!((strangers[0].spec.replicas, strangers[0].controller_owner()), (0, None));
+    assert_eq!(deployment(&world).unwrap().status.collision_count, Some(1));
+    let refused: Vec<String> = world.requests().into_iter().filter(|request| request.ends_with("409")).collect();
+    assert_eq!(refused, [""; 0], "it was not found out by failing");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fleet_lives_under_a_role_that_grants_update_where_we_would_patch() {
     const SIZE: usize = 4;
     let world = settled(3, 4, &rolling(&json!(2), &json!(1))).await;

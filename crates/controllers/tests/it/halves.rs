@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::{MachinePhase, MachineSet};
+use apiserver::faults::Verb;
 use driver::Method;
 use kube::Api;
 use kube::api::PostParams;
@@ -73,6 +74,26 @@ async fn a_half_asks_only_for_what_it_needs(#[case] cast: Cast, #[case] needed: 
     for kind in foreign {
         assert!(!asked_for(&world, kind), "it looked at {kind}");
     }
+}
+
+#[rstest]
+#[case::a_machine_controller_without_classes(Cast::Machines(Leadership::unguarded()), "machineclasses")]
+#[case::a_machine_controller_without_nodes(Cast::Machines(Leadership::unguarded()), "nodes")]
+#[case::a_manager_without_sets(Cast::Fleet(Leadership::unguarded()), "machinesets")]
+#[case::a_manager_without_machines(Cast::Fleet(Leadership::unguarded()), "machines")]
+#[tokio::test(start_paused = true)]
+async fn nobody_works_before_all_it_decides_from_was_read(#[case] cast: Cast, #[case] kind: &str) {
+    let world = World::new(6);
+    let rule = world.server.faults().on(Verb::READS).of(kind).by_agent(CONTROLLER).forbid();
+    let _process = world.start_cast(cast);
+    two_wishes(&world).await;
+    assert!(world.server.faults().times_fired(rule) > 0, "it tried to read {kind}");
+    let reads = |request: &String| request.starts_with("list ") || request.starts_with("get ");
+    let others: Vec<String> = world.requests().into_iter().filter(|request| !reads(request)).collect();
+    assert_eq!(others, [""; 0], "it wrote although it had not read {kind}");
+    assert_eq!(world.cloud.calls().len(), 0);
+    world.server.faults().withdraw(rule);
+    world.until("it works", |w| w.requests().iter().any(|request| !reads(request))).await;
 }
 
 #[tokio::test(start_paused = true)]

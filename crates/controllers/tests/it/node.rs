@@ -1,5 +1,7 @@
 //! What is kept on Nodes, on an API server that merges patches as a real one does.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::MachinePhase;
@@ -7,6 +9,8 @@ use api::view::NodeView;
 use apiserver::faults::Verb;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use millwright_controllers::Decision;
+use millwright_controllers::decision::Listen;
 use serde_json::{Value, json};
 
 use crate::world::{CONTROLLER, World};
@@ -142,9 +146,21 @@ async fn a_preserved_machine_says_so_on_its_node_until_the_very_second_it_ends()
     assert!(!world.node("m-1").unwrap().to_string().contains("scale-down-disabled"));
 }
 
+/// Which objects were looked at, whether or not there was anything to do.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Listen for Heard {
+    fn decided(&self, decision: &Decision) {
+        self.0.lock().unwrap().push(decision.key.to_string());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_machines_with_the_same_node_are_both_told_once() {
-    let world = World::new(25);
+    let mut world = World::new(25);
+    let heard = Arc::new(Heard::default());
+    world.listener = Some(heard.clone());
     let _process = world.start();
     running(&world).await;
     world.create("m-2").await;
@@ -160,6 +176,12 @@ async fn two_machines_with_the_same_node_are_both_told_once() {
         events.iter().filter(about).map(|event| event["count"].as_i64().unwrap_or(1)).collect::<Vec<_>>()
     };
     assert_eq!((told("m-1"), told("m-2")), (vec![1], vec![1]));
+    // What happens to the node concerns both.
+    heard.0.lock().unwrap().clear();
+    change_node(&world, json!({ "metadata": { "labels": { "somebody": "was-here" } } })).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let woken: BTreeSet<String> = heard.0.lock().unwrap().drain(..).collect();
+    assert_eq!(woken, BTreeSet::from(["pool/m-1".to_owned(), "pool/m-2".to_owned()]));
     assert_eq!(world.node("m-1").unwrap()["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-1");
 }
 

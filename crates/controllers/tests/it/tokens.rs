@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use api::{Code, MachinePhase};
+use apiserver::faults::Verb;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use driver::Method;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use virtual_cloud::{Fault, Script};
 
-use crate::world::{NAMESPACE, World, class};
+use crate::world::{CONTROLLER, NAMESPACE, World, class};
 
 /// A world whose user data asks for a token.
 fn world(seed: u64) -> World {
@@ -186,4 +188,21 @@ async fn user_data_that_asks_for_no_token_gets_none() {
     world.create("m-1").await;
     world.until("it runs", running("m-1")).await;
     assert!(token_requests(&world).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_could_not_be_removed_goes_when_its_machine_is_next_looked_at() {
+    let world = world(38);
+    let _process = world.start();
+    let rule = world.server.faults().on(Verb::Delete).of("secrets").by_agent(CONTROLLER).fail();
+    world.create_of_class("m-1", "joining").await;
+    world.until("it runs", running("m-1")).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(world.server.faults().times_fired(rule) > 0, "it was tried");
+    assert_eq!(world.tokens().len(), 1, "in vain");
+    world.server.faults().withdraw(rule);
+    let change = Patch::Merge(json!({ "metadata": { "labels": { "somebody": "looks" } } }));
+    world.machines().patch("m-1", &PatchParams::default(), &change).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.tokens(), Vec::<Value>::new());
 }

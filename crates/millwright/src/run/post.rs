@@ -4,6 +4,7 @@
 //! read by user agent, Events by component.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Context;
 use api::names;
@@ -202,7 +203,7 @@ fn stand(
     }
     let timing = common.election.timing();
     let host = gethostname::gethostname().to_string_lossy().into_owned();
-    let spec = setting.unlimited("machine-leader-election").on_own_lanes().within(timing.renew_deadline);
+    let spec = for_leases(setting.unlimited("machine-leader-election"), timing.renew_deadline);
     let (elector, leadership) = Elector::new(Candidacy {
         client: setting.connections.control.client(&spec, &metrics.rest),
         namespace: common.clusters.namespace.clone(),
@@ -214,4 +215,23 @@ fn stand(
         events: Some(events.clone()),
     })?;
     Ok((leadership, Some(elector)))
+}
+
+/// A client for Leases: on connections of its own, because a renewal that waits behind lists and writes costs the lease.
+fn for_leases(spec: ClientSpec, renew_deadline: Duration) -> ClientSpec {
+    spec.on_own_lanes().within(renew_deadline)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runtime::client::LaneUse;
+
+    #[test]
+    fn leases_travel_on_connections_of_their_own_and_are_given_up_at_their_deadline() {
+        let any = || ClientSpec::new(UserAgent::new("test", "v0", "none"));
+        let (spec, deadline) = (for_leases(any(), Duration::from_secs(10)), Duration::from_secs(10));
+        assert_eq!((spec.lanes, spec.deadline), (LaneUse::Own, deadline));
+        assert_eq!(any().lanes, LaneUse::Shared, "or it would say nothing");
+    }
 }
