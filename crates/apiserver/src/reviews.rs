@@ -37,11 +37,31 @@ mod tests {
 
     #[test]
     fn whoever_is_let_in_may_do_everything_and_hears_who_he_is() {
-        let question = br#"{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}"#;
-        let answer = |path| answer(&Method::POST, path, question, "jane").unwrap();
-        assert_eq!(answer(ACCESS)["status"]["allowed"], true);
-        assert_eq!(answer(ACCESS)["spec"]["resourceAttributes"]["verb"], "get");
-        assert_eq!(answer(WHO)["status"]["userInfo"]["username"], "jane");
+        let questions = [
+            json!({ "resourceAttributes": { "verb": "get", "resource": "pods" } }),
+            json!({ "resourceAttributes": { "verb": "delete", "resource": "secrets", "namespace": "kube-system" } }),
+            json!({ "resourceAttributes": { "verb": "*", "group": "*", "resource": "*", "subresource": "status" } }),
+            json!({ "nonResourceAttributes": { "verb": "get", "path": "/metrics" } }),
+        ];
+        for spec in questions {
+            let question = json!({ "spec": spec, "status": { "allowed": false } }).to_string();
+            let answer = |path, user| answer(&Method::POST, path, question.as_bytes(), user).unwrap();
+            let allowed = json!({
+                "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}, "spec": spec,
+                "status": { "allowed": true, "reason": "whoever is let in may do everything" },
+            });
+            assert_eq!(answer(ACCESS, "jane"), allowed);
+            for user in ["jane", "system:serviceaccount:ns:mcm"] {
+                let told = answer(WHO, user);
+                assert_eq!(
+                    (&told["kind"], &told["apiVersion"]),
+                    (&json!("SelfSubjectReview"), &json!("authentication.k8s.io/v1"))
+                );
+                let who =
+                    json!({ "userInfo": { "username": user, "groups": ["system:masters", "system:authenticated"] } });
+                assert_eq!(told["status"], who);
+            }
+        }
     }
 
     #[test]

@@ -265,10 +265,28 @@ mod tests {
 
     #[test]
     fn every_file_is_under_the_folder_that_is_removed() {
-        for program in [Program::Etcd, Program::ApiServer, Program::ControllerManager, Program::Scheduler] {
-            for argument in arguments(program, &layout(), &options()) {
-                let value = argument.split_once('=').map_or("", |(_, value)| value);
-                assert!(!value.starts_with('/') || value.starts_with("/home/"), "{argument}");
+        let layout = Layout { home: "/the/folder".into(), ..layout() };
+        // Flags whose files would be made elsewhere if they were left out: beside the caller, or under /var or /usr.
+        let must_be_given: [(Program, &[&str]); 4] = [
+            (Program::Etcd, &["--data-dir"]),
+            (Program::ApiServer, &["--tls-cert-file", "--tls-private-key-file"]),
+            (
+                Program::ControllerManager,
+                &["--tls-cert-file", "--tls-private-key-file", "--kubeconfig", "--flex-volume-plugin-dir"],
+            ),
+            (Program::Scheduler, &["--tls-cert-file", "--tls-private-key-file", "--kubeconfig"]),
+        ];
+        for (program, must_be_given) in must_be_given {
+            let arguments = arguments(program, &layout, &options());
+            let pairs: Vec<_> = arguments.iter().filter_map(|argument| argument.split_once('=')).collect();
+            for (flag, value) in &pairs {
+                let is_a_path = value.contains('/') && !value.contains("://") && *flag != "--service-cluster-ip-range";
+                let is_inside = value.starts_with("/the/folder/") && !value.contains("..");
+                assert!(!is_a_path || is_inside, "{program} {flag}={value}");
+            }
+            for flag in must_be_given {
+                let given = pairs.iter().any(|(given, value)| given == flag && value.starts_with("/the/folder/"));
+                assert!(given, "{program} would choose a place of its own for {flag}: {arguments:?}");
             }
         }
     }

@@ -24,7 +24,9 @@ fn without_descriptions(value: &mut Value) {
 
 #[test]
 fn the_structure_is_the_reference_s_field_by_field() {
-    for (mut ours, theirs) in crd::definitions().into_iter().zip(STRUCTURE) {
+    let ours = crd::definitions();
+    assert_eq!(ours.len(), STRUCTURE.len(), "each definition is compared with one of the reference's");
+    for (mut ours, theirs) in ours.into_iter().zip(STRUCTURE) {
         without_descriptions(&mut ours);
         let theirs: Value = serde_saphyr::from_str(theirs).unwrap();
         compare("", &ours, &theirs);
@@ -80,7 +82,9 @@ fn the_files_are_what_the_code_makes() {
 
 #[test]
 fn the_yaml_says_what_the_data_says() {
-    for ((_, yaml), data) in crd::all().unwrap().iter().zip(crd::definitions()) {
+    let (files, definitions) = (crd::all().unwrap(), crd::definitions());
+    assert_eq!((files.len(), definitions.len()), (STRUCTURE.len(), STRUCTURE.len()), "a file for each definition");
+    for ((_, yaml), data) in files.iter().zip(definitions) {
         assert_eq!(serde_saphyr::from_str::<Value>(yaml).unwrap(), data);
     }
 }

@@ -394,12 +394,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_long_watch_costs_one_token() {
+        use futures::{StreamExt, TryStreamExt};
         let metrics = Metrics::new().unwrap();
-        let api = config_maps(&spec().limited(0.001, 2).refusing_when_full(), &metrics, |request| async move {
+        // Three tokens, and in an hour not half of another.
+        let api = config_maps(&spec().limited(0.0001, 3).refusing_when_full(), &metrics, |request| async move {
             Response::new(if address::is_watch(request.uri()) { half("") } else { text(EMPTY_LIST) })
         });
-        let _watch = api.watch(&WatchParams::default(), "0").await.unwrap();
-        assert!(api.list(&ListParams::default()).await.is_ok(), "the watch took more than one token");
+        let mut watch = api.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+        assert!(tokio::time::timeout(3600 * SECOND, watch.try_next()).await.is_err(), "a quiet watch was cut off");
+        let mut classes = Vec::new();
+        for _ in 0..3 {
+            classes.push(api.list(&ListParams::default()).await.err().map(|error| Trouble::from(error).class));
+        }
+        assert_eq!(classes, [None, None, Some(RetryClass::Dropped)], "of three tokens the watch took one, and no more");
     }
 
     #[tokio::test(start_paused = true)]

@@ -83,6 +83,8 @@ mod tests {
         metrics.caches.show(&status(7, 2));
         metrics.caches.show(&status(5, 3));
         metrics.caches.show(&status(5, 3));
+        // Another cache of the same kind, which has only begun.
+        metrics.caches.show(&status(5, 1));
         let text = metrics.encode().unwrap();
         for line in [
             "millwright_cache_objects{kind=\"nodes\"} 5",

@@ -78,9 +78,17 @@ async fn a_taint_that_nobody_tolerates_sends_pods_away_at_once() {
     let world = World::with_nodes(&["n1", "n2"]).await;
     world.make(&set("ReplicaSet", "web", 2, &json!({})));
     world.pass(3).await;
+    assert_eq!(world.counts(&["n1", "n2"]), [1, 1], "somebody is there to be sent away, and somebody to stay");
+    let (sent_away, stays) = (world.ready()["n1"][0].clone(), world.ready()["n2"][0].clone());
     world.patch_node("n1", json!({ "spec": { "taints": [{ "key": "repair", "effect": "NoExecute" }] } })).await;
-    world.pass(5).await;
+    world.pass(1).await;
+    if let Some(pod) = world.pod(&sent_away) {
+        assert!(pod["metadata"]["deletionTimestamp"].is_string(), "not asked to go at once: {pod:#?}");
+        assert_eq!(condition(&pod, "DisruptionTarget")["reason"], "DeletionByTaintManager");
+    }
+    world.pass(4).await;
     assert_eq!(world.counts(&["n1", "n2"]), [0, 2]);
+    assert!(world.ready()["n2"].contains(&stays), "who was elsewhere is left alone: {:?}", world.ready());
 }
 
 #[tokio::test(start_paused = true)]

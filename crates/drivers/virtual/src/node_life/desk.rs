@@ -144,9 +144,17 @@ mod tests {
     async fn both_vms_that_share_a_node_name_hear_of_its_pods() {
         let desks = Desks::default();
         let bells = ["a", "b"].map(|vm| desks.open(&VmId(vm.into()), "n"));
-        desks.remove("n", &("default".to_owned(), "p".to_owned()));
-        for bell in bells {
-            bell.notified().await; // would wait for ever
+        let elsewhere = desks.open(&VmId("c".into()), "another");
+        let rings = async |bell: &Notify| {
+            tokio::time::timeout(std::time::Duration::from_secs(1), bell.notified()).await.is_ok()
+        };
+        for bell in &bells {
+            assert!(!rings(bell).await, "a bell rings before anything has happened");
         }
+        desks.remove("n", &("default".to_owned(), "p".to_owned()));
+        for (bell, vm) in bells.iter().zip(["a", "b"]) {
+            assert!(rings(bell).await, "{vm} did not hear of it");
+        }
+        assert!(!rings(&elsewhere).await, "whose node it is not heard of it");
     }
 }
