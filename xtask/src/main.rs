@@ -11,6 +11,7 @@ mod crds;
 mod desk;
 mod e2e;
 mod image;
+mod mutants;
 #[cfg(test)]
 mod pages;
 mod purity;
@@ -65,6 +66,8 @@ enum Chore {
     Counts(counts::Wish),
     /// Build the container image without a daemon, and run it in an empty, read-only root by what deploy/ says.
     Image(image::Wish),
+    /// Change the decisions in one place after the other, and see whether a test fails each time.
+    Mutants(mutants::Wish),
     /// Live under the shipped roles on the real control plane: nothing may be denied, and every rule must be used.
     Rbac(rbac::Wish),
 }
@@ -95,6 +98,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::CrashTable(wish) => crash_table::run(&wish),
         Chore::Counts(wish) => counts::run(&wish),
         Chore::Image(wish) => image::run(&wish),
+        Chore::Mutants(wish) => mutants::run(&wish),
         Chore::Rbac(wish) => rbac::run(&wish),
     }
 }
