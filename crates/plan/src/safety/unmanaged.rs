@@ -134,6 +134,21 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_was_never_ours_is_marked_too_and_one_that_is_marked_is_still_let_go() {
+        let never_ours = node(|n| n["metadata"]["finalizers"] = json!(["someone/else"]));
+        assert_eq!(look(&never_ours, Owner::Nobody, 19), Verdict::Wait { until: at(20) });
+        let Verdict::Write(mark) = look(&never_ours, Owner::Nobody, 20) else { panic!("expected a write") };
+        assert_eq!((mark.finalizers, mark.change), (None, Change::PutOn));
+        let held = node(|n| {
+            n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" });
+            n["metadata"]["finalizers"] = json!([finalizers::NODE]);
+        });
+        let Verdict::Write(mark) = look(&held, Owner::Nobody, 20) else { panic!("expected a write") };
+        assert_eq!((mark.finalizers, mark.change), (Some(vec![]), Change::Stays));
+        assert_eq!(look(&marked(), Owner::Nobody, 1000), Verdict::Leave, "nothing is left to do with it");
+    }
+
+    #[test]
     fn a_wrong_mark_goes_as_soon_as_a_machine_is_linked() {
         let Verdict::Write(mark) = look(&marked(), Owner::Linked, 0) else { panic!("expected a write") };
         assert_eq!((mark.finalizers, mark.change), (None, Change::TakeOff));
