@@ -52,7 +52,7 @@ mod tests {
     fn what_there_was_no_time_for_is_counted() {
         let folder = tempfile::tempdir().unwrap();
         let write = |file: &str, text: &str| std::fs::write(folder.path().join(file), text).unwrap();
-        write("mutants.json", r#"[{}, {}, {}, {}, {}, {}]"#);
+        write("mutants.json", "[{}, {}, {}, {}, {}, {}]");
         write("caught.txt", "a\nb\n");
         write("timeout.txt", "c\n");
         write("unviable.txt", "");
