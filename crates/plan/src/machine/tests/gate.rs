@@ -101,7 +101,7 @@ fn the_token_goes_when_the_machine_has_joined_and_after_it_runs() {
 fn a_token_that_could_not_be_removed_is_tried_again_with_the_next_look() {
     let mut world = World::new();
     world.settle();
-    (world.token, world.token_stays) = (TokenKnowledge::Made, true);
+    (world.token, world.refused_removals) = (TokenKnowledge::Made, 3);
     world.register("True");
     world.pass();
     assert_eq!(*world.phase(), MachinePhase::Running, "it runs although its token could not be removed");
@@ -112,7 +112,6 @@ fn a_token_that_could_not_be_removed_is_tried_again_with_the_next_look() {
         assert_eq!(world.diary, ["remove its bootstrap token"], "attempt {attempt}");
         assert_eq!(world.token, TokenKnowledge::Made);
     }
-    world.token_stays = false;
     world.settle();
     assert_eq!(world.token, TokenKnowledge::Gone);
     world.forget();

@@ -62,8 +62,8 @@ pub(super) struct World {
     /// The refusal that holds back the machines of its class.
     pub(super) refusal: Option<Refusal>,
     pub(super) token: TokenKnowledge,
-    /// The API server does not let go of the token's Secret.
-    pub(super) token_stays: bool,
+    /// How many more times the API server refuses to delete the token's Secret.
+    pub(super) refused_removals: usize,
     pub(super) blindness: Blindness,
     pub(super) policy: Policy,
     pub(super) now: Timestamp,
@@ -122,7 +122,7 @@ impl World {
             failures: Vec::new(),
             refusal: None,
             token: TokenKnowledge::Gone,
-            token_stays: false,
+            refused_removals: 0,
             blindness: Blindness::NONE,
             policy: Policy::default(),
             now: BEGIN.parse().unwrap(),
@@ -370,7 +370,7 @@ impl World {
             Step::Detach { notes, .. } => self.emptying.memory.take(notes.clone()),
             Step::Emptied => {}
             Step::TellNode { notice, .. } => self.told.push(notice.reason),
-            Step::RemoveToken if self.token_stays => {}
+            Step::RemoveToken if self.refused_removals > 0 => self.refused_removals -= 1,
             Step::RemoveToken => self.token = TokenKnowledge::Gone,
             Step::Driver(call) => self.vm = self.answer(*call),
             Step::Tell(notice) => {
