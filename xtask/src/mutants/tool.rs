@@ -65,6 +65,7 @@ impl Tool {
             .arg(folder)
             .args(filters)
             .env("CARGO_TARGET_DIR", folder.join("build"))
+            .env("RUST_BACKTRACE", "0") // it would show how it ended when we asked it to
             .current_dir(root())
             .status()
             .context("failed to start cargo-mutants")?;
