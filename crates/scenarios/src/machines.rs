@@ -134,7 +134,7 @@ async fn a_secret_that_appears_late_wakes_its_machine(stage: &Stage) -> Result<(
     stage.take_user_data().await?;
     let _process = stage.start()?;
     stage.create(0).await?;
-    let missing = "userdata field not found in secret";
+    let missing = "does not exist; create it with the key userData";
     stage.until_machine(0, "says what is missing", |m| m.status.last_operation.description.contains(missing)).await?;
     stage.give_user_data().await?;
     stage.until_phase(0, MachinePhase::Running).await.map(drop)
