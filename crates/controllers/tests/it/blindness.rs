@@ -176,6 +176,8 @@ async fn creates_that_wait_in_line_when_we_go_blind_leave_only_when_we_see_again
     const ALL: usize = 15;
     let world = World::new(10);
     let creates = || world.cloud.calls().iter().filter(|call| call.method == Method::Create).count();
+    // All have asked for their VM before the last creates are sent, so it is creates that wait in line and no questions.
+    world.cloud.inject(Script::always(Fault::Delay(Duration::from_secs(1))).on(Method::Status));
     world.cloud.inject(Script::always(Fault::Delay(10 * MINUTE)).on(Method::Create));
     let process = world.start();
     for n in 0..ALL {
@@ -184,6 +186,7 @@ async fn creates_that_wait_in_line_when_we_go_blind_leave_only_when_we_see_again
     tokio::time::sleep(Duration::from_secs(10)).await;
     let out = creates();
     assert!((1..ALL).contains(&out), "some are out and some wait in line: {out}");
+    assert_eq!(world.cloud.count(Method::Status), 15);
     cut_off(&world, Some("nodes"), HOUR);
     tokio::time::sleep(8 * MINUTE).await;
     assert!(frozen(&process), "before the first call ends and makes room for another");

@@ -79,7 +79,7 @@ async fn a_half_asks_only_for_what_it_needs(#[case] cast: Cast, #[case] needed: 
 #[rstest]
 #[case::a_machine_controller_without_classes(Cast::Machines(Leadership::unguarded()), "machineclasses")]
 #[case::a_machine_controller_without_nodes(Cast::Machines(Leadership::unguarded()), "nodes")]
-#[case::a_manager_without_sets(Cast::Fleet(Leadership::unguarded()), "machinesets")]
+#[case::a_manager_without_nodes(Cast::Fleet(Leadership::unguarded()), "nodes")]
 #[case::a_manager_without_machines(Cast::Fleet(Leadership::unguarded()), "machines")]
 #[tokio::test(start_paused = true)]
 async fn nobody_works_before_all_it_decides_from_was_read(#[case] cast: Cast, #[case] kind: &str) {
