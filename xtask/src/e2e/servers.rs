@@ -230,6 +230,12 @@ async fn staffed<'a>(
     let mut crew = Crew::new(desk, story, timing)?;
     for role in roles {
         crew.start(*role)?;
+        if *role == Role::Run {
+            // Two that begin together may share the locks between them, and then nobody is left to follow when those who lead are killed.
+            for lock in Lock::BOTH {
+                crew.until_held(lock, None).await?;
+            }
+        }
     }
     crew.scale(FEW)?;
     crew.until_running(FEW).await?;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use control_plane::{Binaries, ControlPlane, Options, Program};
 use tokio::process::Command;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::report::Report;
 use super::tally::Tally;
@@ -28,6 +28,9 @@ use script::{Case, Ending, SCRIPT, Shown, Step};
 
 /// How long a watch is given to say what it has to say, before and after the change it is to show.
 const WATCHED: Duration = Duration::from_millis(1500);
+
+/// How long the real server may take to publish the schemas of definitions that it serves already.
+const EXPLAINED: Duration = Duration::from_mins(1);
 
 /// Runs the list on the server in memory alone.
 pub(super) async fn in_memory(binaries: Binaries) -> anyhow::Result<Tally> {
@@ -57,11 +60,30 @@ pub(super) async fn on_both(binaries: Binaries) -> anyhow::Result<Tally> {
 async fn compare_all(plane: &ControlPlane, binaries: &Binaries) -> anyhow::Result<Tally> {
     let ours = Ours::start(binaries).await?;
     install_definitions(plane)?;
+    until_explained(plane).await?;
     let mut report = Report::of("kubectl");
     for case in SCRIPT {
         report.case(case.sentence, compare(case, plane, &ours)).await;
     }
     report.conclude()
+}
+
+/// A real API server serves a definition a moment before its OpenAPI document mentions it, and kubectl then knows nothing to explain.
+async fn until_explained(plane: &ControlPlane) -> anyhow::Result<()> {
+    let explained = async {
+        for kind in ["machine", "machineset", "machinedeployment", "machineclass"] {
+            loop {
+                let mut kubectl = Command::from(plane.kubectl());
+                kubectl.args(["explain", kind]).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+                if kubectl.status().await?.success() {
+                    break;
+                }
+                sleep(Duration::from_millis(200)).await;
+            }
+        }
+        anyhow::Ok(())
+    };
+    timeout(EXPLAINED, explained).await.context("the API server never published the schemas of our kinds")?
 }
 
 /// All steps of a case are run on both servers, each step on both at the same time, also after a difference: later cases build on what they make.
