@@ -179,17 +179,6 @@ pub mod deletion {
         Step::DeleteVm.describe(&format!("{}{error}{}", text::VM_DELETION_FAILED, text::VM_DELETION_ABORT))
     }
 
-    /// It has no node to delete.
-    pub fn no_node_label(machine: &str) -> String {
-        let text = format!("Label \"node\" not present on machine {machine:?}, continuing deletion flow.");
-        Step::RemoveFinalizer.describe(&text)
-    }
-
-    /// Its Node is gone already.
-    pub fn no_node_object(node: &str) -> String {
-        Step::RemoveFinalizer.describe(&format!("No node object found for {node:?}, continuing deletion flow."))
-    }
-
     /// Its Node could not be looked up before this step; the reference looks only before its deletion.
     pub fn node_lookup_failed(before: Step, node: &str, error: &str) -> String {
         let text = format!("Retrieval of Node Object {node:?} failed due to error: {error}, Retrying.");
@@ -200,11 +189,6 @@ pub mod deletion {
     pub fn node_finalizer_failed(node: &str, error: &str) -> String {
         let text = format!("Removal of finalizers from Node Object {node:?} failed due to error: {error}, Retrying.");
         Step::DeleteNode.describe(&text)
-    }
-
-    /// The Node is deleted.
-    pub fn node_deleted(node: &str) -> String {
-        Step::RemoveFinalizer.describe(&format!("Deletion of Node Object {node:?} is successful."))
     }
 
     /// The Node could not be deleted.
@@ -289,24 +273,12 @@ mod tests {
         "VM deletion failed due to - E. Aborting operation. Initiate VM deletion"
     )]
     #[case(
-        deletion::no_node_label("m"),
-        "Label \"node\" not present on machine \"m\", continuing deletion flow. Initiate machine object finalizer removal"
-    )]
-    #[case(
-        deletion::no_node_object("n"),
-        "No node object found for \"n\", continuing deletion flow. Initiate machine object finalizer removal"
-    )]
-    #[case(
         deletion::node_lookup_failed(crate::deletion::Step::DeleteNode, "n", "E"),
         "Retrieval of Node Object \"n\" failed due to error: E, Retrying. Initiate node object deletion"
     )]
     #[case(
         deletion::node_finalizer_failed("n", "E"),
         "Removal of finalizers from Node Object \"n\" failed due to error: E, Retrying. Initiate node object deletion"
-    )]
-    #[case(
-        deletion::node_deleted("n"),
-        "Deletion of Node Object \"n\" is successful. Initiate machine object finalizer removal"
     )]
     #[case(
         deletion::node_deletion_failed("n", "E"),
