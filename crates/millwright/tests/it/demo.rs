@@ -51,7 +51,7 @@ fn the_demo_does_not_mind_a_reader_who_leaves_after_the_first_line() {
 }
 
 #[test]
-fn neither_do_the_definitions() {
+fn the_definitions_do_not_mind_a_reader_who_leaves_after_the_first_line() {
     let (status, said) = heard_to_the_first_line(&["crds"]);
     assert!(status.success() && said.is_empty(), "{status}: {said}");
 }
