@@ -7,7 +7,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use control_plane::ports::Port;
 use control_plane::{ControlPlane, Kubeconfig};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -137,9 +136,9 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// For health and metrics. Another program may take it before ours does; then that start fails, and says so.
+/// For health and metrics of a program of ours.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
-    Ok(Port::reserve().context("failed to find a free port")?.number())
+    control_plane::ports::exclusive().context("failed to find a free port")
 }
 
 /// A process that is killed if nobody ends it otherwise.

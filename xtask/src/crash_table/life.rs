@@ -59,7 +59,11 @@ impl<'a> Life<'a> {
     fn start(&self, nth: usize, environment: &[(&str, &str)]) -> anyhow::Result<Process> {
         let namespace = format!("--namespace={}", self.name);
         let flags = [namespace.as_str(), "--leader-elect=false"];
-        self.desk.start_controller(&format!("{}-controller-{nth}", self.name), "cloud", &flags, environment)
+        self.desk.start_controller(&self.controller(nth), "cloud", &flags, environment)
+    }
+
+    fn controller(&self, nth: usize) -> String {
+        format!("{}-controller-{nth}", self.name)
     }
 
     fn live(&self, mut keeper: Keeper<'_>) -> anyhow::Result<usize> {
@@ -147,7 +151,10 @@ impl Keeper<'_> {
 
     fn replace_the_dead(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.process.ended()? {
-            ensure!(status.signal() == Some(SIGKILL), "the controller ended with {status}");
+            if status.signal() != Some(SIGKILL) {
+                let log = self.life.desk.said(&self.life.controller(self.deaths))?;
+                bail!("the controller ended with {status}: {}", log.lines().last().unwrap_or("it said nothing"));
+            }
             self.deaths += 1;
             self.process = self.life.start(self.deaths, &[])?;
         }

@@ -121,7 +121,14 @@ fn play(plane: &ControlPlane, program: PathBuf, wish: &Wish) -> anyhow::Result<V
                     let outcome = Life::new(&desk, &name).with_death(&death.effect, death.moment.name());
                     let outcome = outcome.map_err(|error| format!("{error:#}"));
                     let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
-                    println!("{word}  {} {} ({} ms)", death.moment.name(), death.effect, begin.elapsed().as_millis());
+                    // With the complaint at once: whoever reads a log that was cut off still learns why.
+                    let why = outcome.as_ref().err().map(|complaint| format!(": {complaint}")).unwrap_or_default();
+                    println!(
+                        "{word}  {} {} ({} ms){why}",
+                        death.moment.name(),
+                        death.effect,
+                        begin.elapsed().as_millis()
+                    );
                     if let Ok(mut verdicts) = verdicts.lock() {
                         verdicts.insert(death, outcome);
                     }

@@ -23,8 +23,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 
 /// Tests run side by side, and each process wants ports for health and metrics.
 pub(crate) fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    control_plane::ports::exclusive().unwrap()
 }
 
 /// A run that goes on in the background. It is killed when the test ends.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::cell::{Cell, Surroundings};
 use super::template::{Container, Place, PodTemplate, Source};
 use super::{kubectl, web};
+use crate::desk::free_port;
 
 /// Long enough for a machine that is five times slower than ours.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -105,11 +105,6 @@ pub(super) fn kubeconfig(cluster: &ControlPlane, user: &Value) -> anyhow::Result
         "users": [{ "name": "account", "user": user }],
         "contexts": [{ "name": "pod", "context": { "cluster": "cluster", "user": "account" } }],
     }))
-}
-
-fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("failed to find a free port")?;
-    Ok(listener.local_addr()?.port())
 }
 
 /// One pod that runs; it ends with this value.
