@@ -1,6 +1,6 @@
 //! What this process has learned of each machine, beyond what objects say.
 //!
-//! Answers of the cloud are kept here between two passes, by uid, so that a machine made anew under
+//! Answers of the cloud are kept here between two reconciles, by uid, so that a machine made anew under
 //! an old name inherits nothing. All of it may be lost at any time: the planner then asks again.
 
 use std::collections::BTreeMap;
@@ -172,7 +172,7 @@ impl Knowledge {
         self.change(key, uid, |known| known.inquiry = answer);
     }
 
-    /// Those of the remarks that were not made after the last pass: what is so is told once, for as long as it is so.
+    /// Those of the remarks that were not made after the last reconcile: what is so is told once, for as long as it is so.
     pub fn news(&self, key: &Key, uid: &Uid, remarks: &[Notice]) -> Vec<Notice> {
         let known = self.of(key, uid).remarked;
         if known == remarks {

@@ -1,7 +1,7 @@
 //! Counting machines: one pass over all sets and deployments.
 //!
 //! There is one key. New machines wake it, many at once as one; and it comes back by itself, because a safety that trusts its own
-//! events would not be one. A pass without a finding sends nothing.
+//! events would not be one. A reconcile without a finding sends nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ fn on_deployments(feed: &mut Feed<MachineDeployment>, fleet: &Fleet) {
 }
 
 /// Counts all machines and does what follows from it.
-pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, _all: Key) -> Outcome {
+pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, _all: Key) -> Outcome {
     if cluster.caches.trust() == Trust::Doubtful {
         // Machines of two histories would be counted twice.
         return Outcome::Again { after: cluster.policy.short_retry };

@@ -77,8 +77,8 @@ impl Permits {
 }
 
 impl Permit {
-    /// Leaves the permit with its holder beyond this pass: what the API server made of its write is not known, and until the
-    /// cache shows it nobody else may count. The holder's next pass claims it again or [settles](Permits::settle) it.
+    /// Leaves the permit with its holder beyond this reconcile: what the API server made of its write is not known, and until the
+    /// cache shows it nobody else may count. The holder's next reconcile claims it again or [settles](Permits::settle) it.
     pub fn keep(mut self) {
         self.end = End::Keep;
     }

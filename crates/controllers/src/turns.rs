@@ -1,7 +1,7 @@
 //! One of us at a time on an object.
 //!
-//! Several of our controllers write to the same objects: to a Node the machine's own pass, its drain, the roll-out of its deployment and the look for strangers; to
-//! a Machine its own pass, its set and its deployment; to a set its own pass, its deployment and the overshoot safety. What is written
+//! Several of our controllers write to the same objects: to a Node the machine's own reconcile, its drain, the roll-out of its deployment and the look for strangers; to
+//! a Machine its own reconcile, its set and its deployment; to a set its own reconcile, its deployment and the overshoot safety. What is written
 //! is guarded by the version that was decided on, so side by side they would refuse each other's writes. So whoever writes takes a turn, and
 //! finds out without a request whether somebody was faster: then the decision is made again, on what there is now. What other programs write
 //! in between, our own other half in a process of its own among them, is still the API server's to refuse.

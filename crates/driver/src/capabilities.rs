@@ -2,7 +2,7 @@
 //!
 //! Creating and deleting are mandatory. The rest is not: some clouds need no initialisation, some cannot list. A caller that
 //! knows beforehand plans without the call, and says so ("this driver has no list, orphaned VMs are not collected"), instead
-//! of being told `Unimplemented` on every pass.
+//! of being told `Unimplemented` on every reconcile.
 
 /// The optional calls of a driver. What is not offered answers [`Unimplemented`](crate::Code::Unimplemented).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -231,7 +231,7 @@ mod tests {
     async fn loops_that_ended_are_forgotten_even_if_nobody_looks() {
         let pulses = Pulses::default();
         for _ in 0..10_000 {
-            pulses.follow("a pass", MINUTE, async {}).await;
+            pulses.follow("a reconcile", MINUTE, async {}).await;
         }
         assert!(pulses.watched.lock().all.len() <= SMALLEST_SWEEP, "{pulses:?}");
     }

@@ -144,7 +144,7 @@ impl Cast {
 
 fn settle(part: &'static str, key: &Key, result: Result<Outcome, crate::write::WriteError>) -> Outcome {
     result.unwrap_or_else(|error| {
-        tracing::debug!(part, %key, error = &error as &dyn std::error::Error, "a pass of the stand-in failed; trying again");
+        tracing::debug!(part, %key, error = &error as &dyn std::error::Error, "a reconcile of the stand-in failed; trying again");
         Outcome::Failed
     })
 }

@@ -1,4 +1,4 @@
-//! Writes whose answers go into the caches, so that the next pass sees them before the watch does.
+//! Writes whose answers go into the caches, so that the next reconcile sees them before the watch does.
 
 use std::fmt::Debug;
 

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_pass_that_stumbled_what_came_before_counts_and_nothing_else() {
+    fn of_a_reconcile_that_stumbled_what_came_before_counts_and_nothing_else() {
         let line = |outcome: &str| Said {
             command: "run".to_owned(),
             text: format!(

@@ -53,7 +53,7 @@ impl Custody {
 }
 
 /// Looks at one class.
-pub async fn pass_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
+pub async fn reconcile_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let class = match cluster.classes.look_up(&key) {
         Lookup::Present(class) => class,
         Lookup::Absent => {
@@ -89,7 +89,7 @@ pub async fn pass_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
 }
 
 /// Looks at one Secret.
-pub async fn pass_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
+pub async fn reconcile_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let Some(secret) = cluster.secrets.get(&key) else { return Outcome::Done };
     let names_it = |class: &Arc<MachineClass>| {
         plan::secret::named_by(class).any(|(namespace, name)| namespace == &*key.namespace && name == &*key.name)

@@ -1,7 +1,7 @@
 //! Carrying out the steps of a deployment's plan.
 //!
-//! Before each step the lease is checked once more. A step that fails ends the pass, because those after it may build on it; only
-//! writes to nodes are on their own: they run side by side, and one that fails is tried again with the next pass, which comes after
+//! Before each step the lease is checked once more. A step that fails ends the reconcile, because those after it may build on it; only
+//! writes to nodes are on their own: they run side by side, and one that fails is tried again with the next reconcile, which comes after
 //! a pause.
 
 use std::sync::Arc;
@@ -71,14 +71,14 @@ impl Stumble {
     }
 }
 
-/// Whether the API server has confirmed, in this pass, that the deployment still stands.
+/// Whether the API server has confirmed, in this reconcile, that the deployment still stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Confirmed {
     No,
     Yes,
 }
 
-/// One pass at work.
+/// One reconcile at work.
 pub(super) struct Acting<'a> {
     cluster: &'a Cluster,
     fleet: &'a Fleet,
@@ -100,7 +100,7 @@ impl<'a> Acting<'a> {
         self.nodes_failed.is_empty()
     }
 
-    /// What is told of a pass in which not everything went through.
+    /// What is told of a reconcile in which not everything went through.
     pub(super) fn ending(&self) -> Ending {
         match self.nodes_failed.as_slice() {
             [] => Ending::Done,
@@ -114,7 +114,7 @@ impl<'a> Acting<'a> {
         while let Some(step) = steps.next() {
             self.fleet.leadership.check()?;
             match step {
-                Step::AskForMachines(_) => {} // asked before; what is left to know comes with the next pass
+                Step::AskForMachines(_) => {} // asked before; what is left to know comes with the next reconcile
                 Step::Deployment(edit) => self.write(&edit.changes, Part::Object, step).await?,
                 Step::Status(edit) => {
                     self.write(&edit.changes, Part::Status, step).await?;
@@ -217,7 +217,7 @@ impl<'a> Acting<'a> {
     }
 
     /// A set that is given to an owner that no longer exists is collected as garbage, machines and all. So before anything is
-    /// adopted the API server itself is asked, once a pass.
+    /// adopted the API server itself is asked, once a reconcile.
     async fn confirm(&mut self, step: &Step) -> Result<(), Stumble> {
         if self.confirmed == Confirmed::Yes {
             return Ok(());

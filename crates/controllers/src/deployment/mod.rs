@@ -24,7 +24,7 @@ pub use reported::Reported;
 pub use rollouts::RollOuts;
 
 /// Looks at one deployment and does what its plan says.
-pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
+pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
     let deployment = match fleet.deployments.look_up(&key) {
         Lookup::Present(deployment) => deployment,
         Lookup::Absent => {

@@ -1,6 +1,6 @@
 //! The requests of a drain, made outside of any worker.
 //!
-//! An eviction can take seconds, and a node can have hundreds of pods. So the requests that a pass asks for run in a task of
+//! An eviction can take seconds, and a node can have hundreds of pods. So the requests that a reconcile asks for run in a task of
 //! their own, a limited number of them at once over all drains. Each answer goes into the drain's memory; a refusal wakes the
 //! machine at once, because nothing else will tell of it, and so does the end of the batch. Right before each request leaves it
 //! is asked once more whether we still lead.

@@ -2,7 +2,7 @@
 //!
 //! Before each step the lease is checked once more, and each write carries the uid and version the decision was based on: what
 //! was decided about one state of the world is never done to another. The answer to every write goes into the cache before the
-//! next step, so that the next pass sees it whether or not the watch has caught up.
+//! next step, so that the next reconcile sees it whether or not the watch has caught up.
 
 use std::fmt;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ use crate::decision::{Ending, Standing, Subject};
 use crate::{Cluster, Decision};
 
 /// Looks at one machine and does what its plan says.
-pub async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
+pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let machine = match cluster.machines.look_up(&key) {
         Lookup::Present(machine) => machine,
         Lookup::Absent => {

@@ -64,7 +64,7 @@ impl Stumble {
     }
 }
 
-/// One pass at work.
+/// One reconcile at work.
 pub(super) struct Acting<'a> {
     cluster: &'a Cluster,
     fleet: &'a Fleet,
@@ -93,7 +93,7 @@ impl<'a> Acting<'a> {
         self.retry.is_none()
     }
 
-    /// What is told of a pass in which not everything went through.
+    /// What is told of a reconcile in which not everything went through.
     pub(super) fn ending(&self) -> Ending {
         match self.wrong.as_slice() {
             [] => Ending::Postponed("the machines are no longer what they were when it was decided".to_owned()),
@@ -129,7 +129,7 @@ impl<'a> Acting<'a> {
         Ok(())
     }
 
-    /// Writes what came of the pass, if it is news. Counts may wait for more while machines come and go; until when is the answer.
+    /// Writes what came of the reconcile, if it is news. Counts may wait for more while machines come and go; until when is the answer.
     pub(super) async fn write_status(&self, plan: &Plan) -> Result<Option<Timestamp>, Stumble> {
         let again = match self.fleet.sets.get(self.key) {
             Some(set) if set.uid() == self.seen.set.uid() => {
@@ -145,7 +145,7 @@ impl<'a> Acting<'a> {
             }
             return Ok(None);
         };
-        // A pass that has to be repeated comes back after a pause that may be long.
+        // A reconcile that has to be repeated comes back after a pause that may be long.
         if let (Due::By(at), true) = (write.due(), self.went_through()) {
             if self.fleet.memory.counted(self.key, &seen.set, write.status()) {
                 self.wake_deployment(&seen.set);
@@ -216,7 +216,7 @@ impl<'a> Acting<'a> {
         let went = self.patch_all(edits).await;
         let mut refused: Vec<Uid> = Vec::new();
         for (claim, went) in claims.iter().zip(went) {
-            // One that has only changed meanwhile is claimed with the next pass. Going on without it would make a machine too many.
+            // One that has only changed meanwhile is claimed with the next reconcile. Going on without it would make a machine too many.
             if let Went::Wrong(_) | Went::NotKept = went {
                 refused.push(claim.uid.clone());
             }

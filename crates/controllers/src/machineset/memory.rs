@@ -1,4 +1,4 @@
-//! What a set remembers from pass to pass.
+//! What a set remembers from reconcile to reconcile.
 //!
 //! Nothing here has to survive the process: the next one finds out for itself.
 

@@ -21,7 +21,7 @@ use crate::machine::outcome;
 use crate::{Cluster, Decision};
 
 /// Looks at one set and does what its plan says, then writes down what came of it.
-pub async fn pass(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
+pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
     let set = match fleet.sets.look_up(&key) {
         Lookup::Present(set) => set,
         Lookup::Absent => {

@@ -38,7 +38,7 @@ pub(super) fn take_first_look(cluster: &Cluster) {
 }
 
 /// Looks once.
-pub(super) async fn pass(cluster: Arc<Cluster>) -> Outcome {
+pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
     let policy = &cluster.policy.safety;
     let machines = Api::<Machine>::namespaced(cluster.control.clone(), &cluster.namespace);
     let control = look(cluster.machines.line(), &machines, policy.ask_patience);

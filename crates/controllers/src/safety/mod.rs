@@ -118,17 +118,19 @@ impl Safety {
 pub(crate) async fn begin(cluster: &Arc<Cluster>) {
     cluster.safety.memory.hand_over(cluster);
     api_servers::take_first_look(cluster);
-    api_servers::pass(cluster.clone()).await;
+    api_servers::reconcile(cluster.clone()).await;
     let (safety, tasks) = (&cluster.safety, &cluster.tasks);
     let worker = cluster.clone();
-    spawn_workers(tasks, safety.api_servers.clone(), 1, move |_| api_servers::pass(worker.clone()));
+    spawn_workers(tasks, safety.api_servers.clone(), 1, move |_| api_servers::reconcile(worker.clone()));
     let worker = cluster.clone();
     // A scan waits for driver calls: each may stand in line for as long as it may take.
     let patience = runtime::pulse::PATIENCE + cluster.policy.driver_call_timeout.saturating_mul(2);
-    spawn_workers(tasks, safety.vms.clone(), Crew { size: 1, patience }, move |_| orphans::pass(worker.clone()));
+    spawn_workers(tasks, safety.vms.clone(), Crew { size: 1, patience }, move |_| orphans::reconcile(worker.clone()));
     if cluster.target.is_some() {
         let worker = cluster.clone();
-        spawn_workers(tasks, safety.nodes.clone(), STRANGERS_AT_ONCE, move |key| strangers::pass(worker.clone(), key));
+        spawn_workers(tasks, safety.nodes.clone(), STRANGERS_AT_ONCE, move |key| {
+            strangers::reconcile(worker.clone(), key)
+        });
     }
     safety.api_servers.add(ALL);
     safety.vms.add(ALL);

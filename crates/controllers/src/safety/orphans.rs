@@ -71,7 +71,7 @@ fn has_several(machine: &Machine) -> bool {
 }
 
 /// Scans once, unless the last scan was a moment ago.
-pub(super) async fn pass(cluster: Arc<Cluster>) -> Outcome {
+pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
     let (policy, now) = (&cluster.policy.safety, cluster.clock.now());
     if super::is_blind(&cluster) {
         return Outcome::Again { after: policy.ask_blind_every };

@@ -21,7 +21,7 @@ use crate::indexes::MACHINES_BY_NODE;
 use crate::turns::is_outdated;
 
 /// Looks at one Node.
-pub(super) async fn pass(cluster: Arc<Cluster>, key: Key) -> Outcome {
+pub(super) async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let Some(target) = &cluster.target else { return Outcome::Done };
     let Some(node) = target.nodes.get(&key) else { return Outcome::Done };
     if super::is_blind(&cluster) {

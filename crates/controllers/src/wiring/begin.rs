@@ -28,13 +28,13 @@ pub(super) async fn machines(cluster: Arc<Cluster>, concurrency: usize) {
     safety::begin(&cluster).await;
     let tasks = &cluster.tasks;
     let worker = cluster.clone();
-    spawn_workers(tasks, cluster.queue.clone(), concurrency, move |key| machine::pass(worker.clone(), key));
+    spawn_workers(tasks, cluster.queue.clone(), concurrency, move |key| machine::reconcile(worker.clone(), key));
     let (worker, reads) = (cluster.clone(), cluster.credentials.reads().clone());
     spawn_workers(tasks, reads, KEEPERS_AT_ONCE, move |key| machine::wake::read_secret(worker.clone(), key));
     let (worker, classes) = (cluster.clone(), cluster.custody.classes.clone());
-    spawn_workers(tasks, classes, KEEPERS_AT_ONCE, move |key| custody::pass_class(worker.clone(), key));
+    spawn_workers(tasks, classes, KEEPERS_AT_ONCE, move |key| custody::reconcile_class(worker.clone(), key));
     let (worker, secrets) = (cluster.clone(), cluster.custody.secrets.clone());
-    spawn_workers(tasks, secrets, KEEPERS_AT_ONCE, move |key| custody::pass_secret(worker.clone(), key));
+    spawn_workers(tasks, secrets, KEEPERS_AT_ONCE, move |key| custody::reconcile_secret(worker.clone(), key));
 }
 
 /// Waits until the manager may act, then works until asked to stop.
@@ -45,16 +45,16 @@ pub(super) async fn fleet(cluster: Arc<Cluster>, fleet: Arc<Fleet>, concurrency:
     let tasks = &cluster.tasks;
     let (worker, manager) = (cluster.clone(), fleet.clone());
     spawn_workers(tasks, fleet.set_queue.clone(), concurrency, move |key| {
-        machineset::pass(worker.clone(), manager.clone(), key)
+        machineset::reconcile(worker.clone(), manager.clone(), key)
     });
     let (worker, manager) = (cluster.clone(), fleet.clone());
     spawn_workers(tasks, fleet.deployment_queue.clone(), concurrency, move |key| {
-        deployment::pass(worker.clone(), manager.clone(), key)
+        deployment::reconcile(worker.clone(), manager.clone(), key)
     });
     let (worker, manager) = (cluster.clone(), fleet.clone());
     fleet.overshoot_queue.add(overshoot::everything());
     spawn_workers(tasks, fleet.overshoot_queue.clone(), 1, move |key| {
-        overshoot::pass(worker.clone(), manager.clone(), key)
+        overshoot::reconcile(worker.clone(), manager.clone(), key)
     });
 }
 

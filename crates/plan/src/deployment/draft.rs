@@ -1,8 +1,8 @@
 //! The sets of a deployment as they are to be.
 //!
-//! A pass may want several things of one set: another size, a newer revision, a marker less. Each rule changes a copy, and at the end
+//! A reconcile may want several things of one set: another size, a newer revision, a marker less. Each rule changes a copy, and at the end
 //! every set that differs from what was seen is written once. So no rule has to know which others spoke before it, and no two writes
-//! of one pass can contradict each other.
+//! of one reconcile can contradict each other.
 
 use api::names::annotations::{DESIRED_REPLICAS, MAX_REPLICAS};
 use api::names::events::{messages, reference};
@@ -188,7 +188,7 @@ impl<'a> Sets<'a> {
         most.saturating_sub(total(self.all().filter(|set| set.name() != name).map(Draft::held)))
     }
 
-    /// The writes: those that take machines away come first, so that a pass that ends half-way leaves too few rather than too many.
+    /// The writes: those that take machines away come first, so that a reconcile that ends half-way leaves too few rather than too many.
     pub(super) fn steps(&self) -> Vec<Step> {
         let grows = |set: &&Draft<'_>| set.resized().0 < set.resized().1 || set.before.is_none();
         let (mut first, mut then): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
@@ -204,7 +204,7 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// By age, then by name: two passes agree on who is oldest.
+/// By age, then by name: two reconciles agree on who is oldest.
 pub(super) fn age(set: &MachineSet) -> (Option<Timestamp>, &str) {
     (set.created_at(), set.name())
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct FleetPolicy {
     /// Whether the autoscaler is kept away from rolling nodes (`--autoscaler-scaledown-annotation-during-rollout`).
     pub autoscaler_guard: AutoscalerGuard,
-    /// How many nodes of a deployment are written in one pass, so that a large one does not hold up the others.
-    pub nodes_per_pass: usize,
+    /// How many nodes of a deployment are written in one builder, so that a large one does not hold up the others.
+    pub nodes_per_reconcile: usize,
     /// So many machines beyond what a set may have at most freeze it (`--safety-up`).
     pub safety_up: i32,
     /// So many below that limit it thaws (`--safety-down`).
@@ -43,7 +43,7 @@ impl Default for FleetPolicy {
     fn default() -> Self {
         Self {
             autoscaler_guard: AutoscalerGuard::On,
-            nodes_per_pass: 100,
+            nodes_per_reconcile: 100,
             safety_up: 2,
             safety_down: 1,
             overshooting_period: Duration::from_mins(1),

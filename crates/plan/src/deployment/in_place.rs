@@ -13,41 +13,41 @@ use api::names::labels;
 use api::{Machine, MachinePhase, MachineSet, Object, OrchestrationType, StrategyType, UpdateResult, lists, merge};
 use serde_json::json;
 
+use super::builder::PlanBuilder;
 use super::draft::{Draft, count, is_leaving};
-use super::pass::Pass;
 use super::reason::Reason;
 use super::step::{MachineChange, MachineEdit};
 use super::{SeenMachine, claim, nodes, revision, rolling};
 
-pub(super) fn roll(pass: &mut Pass<'_>) -> Option<Reason> {
-    if pass.sets.new.is_none() {
-        let size = match orchestration(pass) {
+pub(super) fn roll(builder: &mut PlanBuilder<'_>) -> Option<Reason> {
+    if builder.sets.new.is_none() {
+        let size = match orchestration(builder) {
             OrchestrationType::Manual => 0,
-            _ => rolling::room(pass).min(pass.limits.replicas),
+            _ => rolling::room(builder).min(builder.limits.replicas),
         };
-        revision::make_new(pass, size);
+        revision::make_new(builder, size);
     }
-    mark(pass);
-    hand_over(pass);
-    balance(pass);
-    select(pass);
+    mark(builder);
+    hand_over(builder);
+    balance(builder);
+    select(builder);
     None
 }
 
-fn orchestration(pass: &Pass<'_>) -> OrchestrationType {
-    let update = &pass.seen.deployment.spec.strategy.in_place_update;
+fn orchestration(builder: &PlanBuilder<'_>) -> OrchestrationType {
+    let update = &builder.seen.deployment.spec.strategy.in_place_update;
     update.as_ref().map_or(OrchestrationType::Unset, |update| update.orchestration_type.clone())
 }
 
 /// Old sets make no more machines, and their nodes are candidates.
-fn mark(pass: &mut Pass<'_>) {
-    pass.taint_outgoing();
-    pass.keep_nodes_from_autoscaler();
-    for old in pass.sets.old.iter_mut().filter(|old| old.is_populated() && !old.is_leaving()) {
+fn mark(builder: &mut PlanBuilder<'_>) {
+    builder.taint_outgoing();
+    builder.keep_nodes_from_autoscaler();
+    for old in builder.sets.old.iter_mut().filter(|old| old.is_populated() && !old.is_leaving()) {
         old.label(labels::SCALE_UP_DISABLED, Some(labels::PRESENT_VALUE));
         for seen in old.machines.iter().filter(|seen| !is_leaving(seen.machine)) {
             if let Some(node) = seen.node {
-                pass.nodes.make_candidate(node);
+                builder.nodes.make_candidate(node);
             }
         }
     }
@@ -56,10 +56,10 @@ fn mark(pass: &mut Pass<'_>) {
 /// Machines that have arrived in their set: it counts them, their nodes go back to work, and at last they lose the label that protected
 /// them meanwhile. One that has not joined yet holds up only itself. The set may be an old one again by now; a machine arrives there
 /// all the same, or nobody could ever delete it.
-pub(super) fn settle_moved(pass: &mut Pass<'_>) {
-    forget_departed(pass);
-    let in_place = pass.seen.deployment.spec.strategy.kind == StrategyType::InPlaceUpdate;
-    let Pass { sets, nodes, machines_after, limits, .. } = pass;
+pub(super) fn settle_moved(builder: &mut PlanBuilder<'_>) {
+    forget_departed(builder);
+    let in_place = builder.seen.deployment.spec.strategy.kind == StrategyType::InPlaceUpdate;
+    let PlanBuilder { sets, nodes, machines_after, limits, .. } = builder;
     let sizes = sets.sum(Draft::size);
     let old_room = if in_place { limits.replicas.saturating_sub(sizes) } else { 0 };
     let new_room = limits.most().saturating_sub(sizes).min(limits.replicas.saturating_sub(sets.new_size()));
@@ -93,9 +93,9 @@ enum Role {
 }
 
 /// An old set that makes no machines does not get back what it has lost, be it moved, deleted or failed.
-fn forget_departed(pass: &mut Pass<'_>) {
-    for old in pass.sets.old.iter_mut().filter(|old| old.makes_none()) {
-        old.resize(old.live().min(old.size()), &pass.limits);
+fn forget_departed(builder: &mut PlanBuilder<'_>) {
+    for old in builder.sets.old.iter_mut().filter(|old| old.makes_none()) {
+        old.resize(old.live().min(old.size()), &builder.limits);
     }
 }
 
@@ -117,19 +117,19 @@ fn reports_success(machine: &Machine) -> bool {
 }
 
 /// Updated machines move to the new set, and their places with them.
-fn hand_over(pass: &mut Pass<'_>) {
-    let limits = pass.limits;
-    let Some(new) = pass.sets.new.as_mut().filter(|new| new.before.is_some()) else { return };
+fn hand_over(builder: &mut PlanBuilder<'_>) {
+    let limits = builder.limits;
+    let Some(new) = builder.sets.new.as_mut().filter(|new| new.before.is_some()) else { return };
     let mut moved = 0;
-    for old in &mut pass.sets.old {
+    for old in &mut builder.sets.old {
         // Before the old set is known to replace nobody, nobody leaves it.
         let Some(seen_set) = old.before.filter(|set| set.label(labels::SCALE_UP_DISABLED).is_some()) else { continue };
         let mut left = 0;
         for seen in old.machines.iter().filter(|seen| is_updated(seen)) {
-            pass.machines.push(move_to(seen.machine, seen_set, &new.set));
+            builder.machines.push(move_to(seen.machine, seen_set, &new.set));
             left += 1;
             if let Some(node) = seen.node {
-                if awaits_return(seen) { pass.nodes.give_back(node) } else { pass.nodes.uncordon(node) }
+                if awaits_return(seen) { builder.nodes.give_back(node) } else { builder.nodes.uncordon(node) }
             }
         }
         old.resize((old.size() - left).max(0), &limits);
@@ -173,13 +173,13 @@ fn move_to(machine: &Machine, from: &MachineSet, to: &MachineSet) -> MachineEdit
 }
 
 /// What is wanting is made new, and what is too much goes.
-fn balance(pass: &mut Pass<'_>) {
-    let limits = pass.limits;
-    let wanting = limits.replicas.saturating_sub(pass.sets.sum(Draft::size));
-    let Some(name) = pass.sets.new.as_ref().map(|new| new.name().to_owned()) else { return };
-    let room = pass.sets.room_for(&name, limits.most());
-    let old_size = pass.sets.old_size();
-    let Some(new) = &mut pass.sets.new else { return };
+fn balance(builder: &mut PlanBuilder<'_>) {
+    let limits = builder.limits;
+    let wanting = limits.replicas.saturating_sub(builder.sets.sum(Draft::size));
+    let Some(name) = builder.sets.new.as_ref().map(|new| new.name().to_owned()) else { return };
+    let room = builder.sets.room_for(&name, limits.most());
+    let old_size = builder.sets.old_size();
+    let Some(new) = &mut builder.sets.new else { return };
     if new.size() > limits.replicas {
         new.resize(limits.replicas, &limits);
     } else if wanting > 0 {
@@ -187,32 +187,32 @@ fn balance(pass: &mut Pass<'_>) {
         new.resize(to, &limits);
     } else if new.size() == limits.replicas && old_size > 0 {
         // What the surge made possible is not needed any more.
-        for old in pass.sets.old.iter_mut().filter(|old| old.is_active()) {
+        for old in builder.sets.old.iter_mut().filter(|old| old.is_active()) {
             old.resize(0, &limits);
         }
     }
 }
 
 /// Chooses the next machines to be updated: no more at once than may be unavailable, those that are unavailable anyway first.
-fn select(pass: &mut Pass<'_>) {
-    if orchestration(pass) == OrchestrationType::Manual {
+fn select(builder: &mut PlanBuilder<'_>) {
+    if orchestration(builder) == OrchestrationType::Manual {
         return;
     }
-    let limits = pass.limits;
+    let limits = builder.limits;
     let staying = |seen: &&SeenMachine<'_>| !is_leaving(seen.machine) && !is_updated(seen);
     let old: Vec<&SeenMachine<'_>> =
-        pass.sets.old.iter().filter(|old| old.is_active()).flat_map(|old| old.machines).filter(staying).collect();
+        builder.sets.old.iter().filter(|old| old.is_active()).flat_map(|old| old.machines).filter(staying).collect();
     let (chosen, free): (Vec<&SeenMachine<'_>>, Vec<&SeenMachine<'_>>) = old
         .into_iter()
         .partition(|seen| seen.node.is_some_and(|node| node.label(labels::SELECTED_FOR_UPDATE).is_some()));
     let undergoing = count(chosen.len());
-    let wanted = limits.replicas.saturating_sub(pass.sets.new_size()).saturating_sub(undergoing);
-    let at_once = pass.sets.sum(Draft::size).saturating_sub(limits.least_available()).saturating_sub(undergoing);
+    let wanted = limits.replicas.saturating_sub(builder.sets.new_size()).saturating_sub(undergoing);
+    let at_once = builder.sets.sum(Draft::size).saturating_sub(limits.least_available()).saturating_sub(undergoing);
     let free_available = count(free.iter().filter(|seen| is_available(seen.machine)).count());
-    let new_available = pass.sets.new.iter().flat_map(|new| new.machines).filter(staying);
+    let new_available = builder.sets.new.iter().flat_map(|new| new.machines).filter(staying);
     let new_available = count(new_available.filter(|seen| is_available(seen.machine)).count());
-    let new_available = new_available.min(pass.sets.new_size());
-    let mut spare = free_available.saturating_add(new_available).saturating_sub(pass.least_available());
+    let new_available = new_available.min(builder.sets.new_size());
+    let mut spare = free_available.saturating_add(new_available).saturating_sub(builder.least_available());
     let mut left = wanted.min(at_once);
 
     let is_candidate =
@@ -226,7 +226,7 @@ fn select(pass: &mut Pass<'_>) {
             return;
         }
         if let Some(node) = seen.node {
-            pass.nodes.select(node);
+            builder.nodes.select(node);
         }
         left -= 1;
         spare -= costs;

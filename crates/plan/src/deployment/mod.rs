@@ -3,12 +3,13 @@
 //! A deployment never makes a machine. It makes sets, says how many machines each is to have, and takes a fleet from one template to
 //! the next by letting the new set grow and the old ones shrink, never leaving the limits the user gave. Everything in between may
 //! change under its hands: the replicas (the autoscaler scales during a roll-out), the template (a second change before the first is
-//! done), the strategy, a pause, a wish to go back. So no pass remembers where a roll-out stands. Which set is new is read from the
-//! templates, how far it got from the sets, and each pass answers with whatever is allowed next.
+//! done), the strategy, a pause, a wish to go back. So no reconcile remembers where a roll-out stands. Which set is new is read from the
+//! templates, how far it got from the sets, and each reconcile answers with whatever is allowed next.
 //!
-//! All rules of a pass change one draft ([`draft`]); what differs from what was seen is written at its end, each object once.
+//! All rules of a reconcile change one draft ([`draft`]); what differs from what was seen is written at its end, each object once.
 
 mod backfill;
+mod builder;
 mod claim;
 mod deletion;
 mod draft;
@@ -18,7 +19,6 @@ mod history;
 mod in_place;
 mod limits;
 mod nodes;
-mod pass;
 mod reason;
 mod recreate;
 mod refusal;
@@ -50,7 +50,7 @@ pub use step::{
 pub use template::same_template;
 pub use wishes::machines_named;
 
-use pass::Pass;
+use builder::PlanBuilder;
 use wishes::Wishes;
 
 /// Everything the decision may look at.
@@ -133,27 +133,27 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
         Wishes::Known { annotations, marks } => (annotations, marks),
     };
     let backfill = backfill::steps(seen, &claim.sets);
-    let mut pass = Pass::begin(*seen, claim, &annotations, marks);
+    let mut builder = PlanBuilder::begin(*seen, claim, &annotations, marks);
     if let Some((set, steps)) = backfill {
-        let steps = pass.opening().into_iter().chain(steps).collect();
+        let steps = builder.opening().into_iter().chain(steps).collect();
         return Plan::of(steps, Wake::On(Awaited::Sets), Reason::HashMissing(set));
     }
-    revision::keep_up(&mut pass);
+    revision::keep_up(&mut builder);
     let spec = &seen.deployment.spec;
     if spec.paused {
-        scale::apply(&mut pass);
-        history::trim(&mut pass);
-        return pass.finish(status::Report::Plain, Reason::Paused);
+        scale::apply(&mut builder);
+        history::trim(&mut builder);
+        return builder.finish(status::Report::Plain, Reason::Paused);
     }
     if let Some(wish) = &spec.rollback_to {
-        return rollback::plan(pass, wish.revision);
+        return rollback::plan(builder, wish.revision);
     }
-    if scale::is_due(&pass) && scale::apply(&mut pass) == scale::Resized::Whole {
-        let to = pass.limits.replicas;
-        return pass.finish(status::Report::Plain, Reason::Resized { to });
+    if scale::is_due(&builder) && scale::apply(&mut builder) == scale::Resized::Whole {
+        let to = builder.limits.replicas;
+        return builder.finish(status::Report::Plain, Reason::Resized { to });
     }
-    let because = pass.roll();
-    pass.finish(status::Report::Rollout, because)
+    let because = builder.roll();
+    builder.finish(status::Report::Rollout, because)
 }
 
 /// What to write and tell when the new set could not be made.

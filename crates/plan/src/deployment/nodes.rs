@@ -2,7 +2,7 @@
 //!
 //! While machines are replaced, pods should rather not land on a node that is about to go, and the autoscaler should leave all of
 //! them alone. So nodes of outgoing sets get a soft taint, and every node of the deployment gets an annotation; both go when they
-//! are no longer true. Several things may be said of one node in a pass; they become one write. The annotation may be the user's
+//! are no longer true. Several things may be said of one node in a builder; they become one write. The annotation may be the user's
 //! ([`crate::node::keep_from_autoscaler`]).
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use api::{Machine, MachinePhase, Object, Taint, TaintEffect, UpdateResult, lists
 use super::step::{NodeEdit, Step, Uncordon};
 use crate::node::is_left_to_autoscaler;
 
-/// All node writes of one pass.
+/// All node writes of one builder.
 #[derive(Debug, Default)]
 pub(super) struct NodeEdits<'a>(BTreeMap<&'a str, Edit<'a>>);
 
@@ -127,7 +127,7 @@ impl<'a> NodeEdits<'a> {
         }
     }
 
-    /// So many writes, one for each node, and how many had to be left for the next pass.
+    /// So many writes, one for each node, and how many had to be left for the next builder.
     pub(super) fn steps(self, most: usize) -> (Vec<Step>, usize) {
         let mut steps: Vec<Step> = self.0.into_iter().filter_map(|(name, edit)| edit.step(name)).collect();
         let left = steps.len().saturating_sub(most);

@@ -1,27 +1,27 @@
 //! All old machines go before the first new one comes.
 
+use super::builder::PlanBuilder;
 use super::draft::{Draft, total};
-use super::pass::Pass;
 use super::reason::Reason;
 use super::revision;
 
-pub(super) fn roll(pass: &mut Pass<'_>) -> Option<Reason> {
-    let limits = pass.limits;
-    pass.keep_nodes_from_autoscaler();
-    for old in pass.sets.old.iter_mut().filter(|old| old.is_active()) {
+pub(super) fn roll(builder: &mut PlanBuilder<'_>) -> Option<Reason> {
+    let limits = builder.limits;
+    builder.keep_nodes_from_autoscaler();
+    for old in builder.sets.old.iter_mut().filter(|old| old.is_active()) {
         old.resize(0, &limits);
     }
-    let leaving = total(pass.sets.old.iter().map(Draft::present));
+    let leaving = total(builder.sets.old.iter().map(Draft::present));
     if leaving > 0 {
-        if let Some(new) = pass.sets.new.as_mut().filter(|new| new.size() > limits.replicas) {
+        if let Some(new) = builder.sets.new.as_mut().filter(|new| new.size() > limits.replicas) {
             new.resize(limits.replicas, &limits);
         }
         return Some(Reason::OldMachinesLeave(usize::try_from(leaving).unwrap_or_default()));
     }
-    match &mut pass.sets.new {
-        None => revision::make_new(pass, limits.replicas),
+    match &mut builder.sets.new {
+        None => revision::make_new(builder, limits.replicas),
         Some(new) => new.resize(limits.replicas, &limits),
     }
-    pass.welcome_staying();
+    builder.welcome_staying();
     None
 }

@@ -18,10 +18,10 @@ use api::names::{finalizers, labels};
 use api::{MachineDeployment, MachineSet, MachineSetSpec, Object, TextMap, same_meaning};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
+use super::builder::PlanBuilder;
 use super::claim;
 use super::draft::Draft;
 use super::hash::TemplateHash;
-use super::pass::Pass;
 use super::status::Progress;
 
 /// A history longer than this forgets its beginning.
@@ -33,21 +33,21 @@ pub(super) fn of(set: &MachineSet) -> i64 {
 }
 
 /// The revision that the newest set is to have.
-fn next(pass: &Pass<'_>) -> i64 {
-    pass.sets.old.iter().map(|old| of(&old.set)).max().unwrap_or(0).saturating_add(1)
+fn next(builder: &PlanBuilder<'_>) -> i64 {
+    builder.sets.old.iter().map(|old| of(&old.set)).max().unwrap_or(0).saturating_add(1)
 }
 
 /// Brings an existing new set up to date.
-pub(super) fn keep_up(pass: &mut Pass<'_>) {
-    let wanted = next(pass);
-    if let Some(limit) = pass.deployment.annotation(MAX_REPLACEMENTS) {
+pub(super) fn keep_up(builder: &mut PlanBuilder<'_>) {
+    let wanted = next(builder);
+    if let Some(limit) = builder.deployment.annotation(MAX_REPLACEMENTS) {
         // The machines of old sets fall ill too, and count among those of the deployment.
-        for old in pass.sets.old.iter_mut().filter(|old| old.is_populated()) {
+        for old in builder.sets.old.iter_mut().filter(|old| old.is_populated()) {
             old.annotate(MAX_REPLACEMENTS, Some(limit));
         }
     }
-    let Some(new) = &mut pass.sets.new else { return };
-    for (key, value) in inherited(&pass.deployment) {
+    let Some(new) = &mut builder.sets.new else { return };
+    for (key, value) in inherited(&builder.deployment) {
         new.annotate(key, Some(value));
     }
     let current = of(&new.set);
@@ -58,7 +58,7 @@ pub(super) fn keep_up(pass: &mut Pass<'_>) {
         }
         new.annotate(REVISION, Some(&wanted.to_string()));
     }
-    let (spec, wish) = (&mut new.set.spec, &pass.deployment.spec);
+    let (spec, wish) = (&mut new.set.spec, &builder.deployment.spec);
     spec.min_ready_seconds = wish.min_ready_seconds;
     spec.auto_preserve_failed_machine_max = wish.auto_preserve_failed_machine_max;
     let (machine, wish) = (&mut spec.template.spec, &wish.template.spec);
@@ -73,19 +73,19 @@ pub(super) fn keep_up(pass: &mut Pass<'_>) {
     // with what it has, because what it was short of may have been made elsewhere.
     if new.makes_none() {
         let has = new.live().min(new.size());
-        new.resize(has, &pass.limits);
+        new.resize(has, &builder.limits);
         new.label(labels::SCALE_UP_DISABLED, None);
     }
     new.annotate(PREFER_NO_SCHEDULE, None);
-    if pass.deployment.status.conditions.iter().all(|c| c.kind != api::names::conditions::deployment::PROGRESSING) {
-        pass.progress = Some(Progress::Found(new.name().to_owned()));
+    if builder.deployment.status.conditions.iter().all(|c| c.kind != api::names::conditions::deployment::PROGRESSING) {
+        builder.progress = Some(Progress::Found(new.name().to_owned()));
     }
 }
 
 /// Makes the new set, of this size.
-pub(super) fn make_new(pass: &mut Pass<'_>, size: i32) {
-    let deployment = &pass.deployment;
-    let (hash, name, collisions) = free_name(pass);
+pub(super) fn make_new(builder: &mut PlanBuilder<'_>, size: i32) {
+    let deployment = &builder.deployment;
+    let (hash, name, collisions) = free_name(builder);
     let label = hash.label();
     let mut template = deployment.spec.template.clone();
     template.metadata.labels.get_or_insert_default().insert(labels::TEMPLATE_HASH, label.as_str());
@@ -93,8 +93,8 @@ pub(super) fn make_new(pass: &mut Pass<'_>, size: i32) {
     selector.match_labels.insert(labels::TEMPLATE_HASH.to_owned(), label);
     let mut annotations: BTreeMap<String, String> =
         inherited(deployment).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    let limits = &pass.limits;
-    annotations.insert(REVISION.to_owned(), next(pass).to_string());
+    let limits = &builder.limits;
+    annotations.insert(REVISION.to_owned(), next(builder).to_string());
     annotations.insert(DESIRED_REPLICAS.to_owned(), limits.replicas.to_string());
     annotations.insert(MAX_REPLICAS.to_owned(), limits.booked_most().to_string());
     let owner = claim::reference_to(deployment);
@@ -125,19 +125,19 @@ pub(super) fn make_new(pass: &mut Pass<'_>, size: i32) {
         },
         ..MachineSet::default()
     };
-    pass.deployment.status.collision_count = collisions;
-    pass.progress = Some(Progress::Created(name));
-    pass.sets.new = Some(Draft { before: None, set, machines: &[], unreadable: 0, preserved: 0 });
+    builder.deployment.status.collision_count = collisions;
+    builder.progress = Some(Progress::Created(name));
+    builder.sets.new = Some(Draft { before: None, set, machines: &[], unreadable: 0, preserved: 0 });
 }
 
 /// Five digits clash easily. A name that is taken is passed over at once, instead of being found out by failing.
-fn free_name(pass: &Pass<'_>) -> (TemplateHash, String, Option<i32>) {
-    let deployment = &pass.deployment;
+fn free_name(builder: &PlanBuilder<'_>) -> (TemplateHash, String, Option<i32>) {
+    let deployment = &builder.deployment;
     let mut collisions = deployment.status.collision_count;
-    for _ in 0..=pass.seen.names_in_use.len() {
+    for _ in 0..=builder.seen.names_in_use.len() {
         let hash = TemplateHash::of(&deployment.spec.template, collisions);
         let name = hash.set_name(deployment.name());
-        if !pass.seen.names_in_use.contains(&name) {
+        if !builder.seen.names_in_use.contains(&name) {
             return (hash, name, collisions);
         }
         collisions = Some(collisions.unwrap_or(0).saturating_add(1));

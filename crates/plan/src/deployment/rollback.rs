@@ -8,8 +8,8 @@ use api::Object;
 use api::merge;
 use api::names::events::{messages, reference};
 
+use super::builder::PlanBuilder;
 use super::draft::Draft;
-use super::pass::Pass;
 use super::reason::Reason;
 use super::revision;
 use super::step::{DeploymentEdit, Plan, Purpose, Step};
@@ -17,36 +17,36 @@ use super::template::{same_template, without_hash};
 use crate::Wake;
 use crate::machine::{Notice, Tone};
 
-pub(super) fn plan(mut pass: Pass<'_>, wanted: i64) -> Plan {
-    let mut steps = pass.opening();
-    let before = pass.deployment.clone();
-    let answer = answer(&mut pass, wanted);
-    pass.deployment.spec.rollback_to = None;
-    if let Some(changes) = merge::changes(&before, &pass.deployment) {
+pub(super) fn plan(mut builder: PlanBuilder<'_>, wanted: i64) -> Plan {
+    let mut steps = builder.opening();
+    let before = builder.deployment.clone();
+    let answer = answer(&mut builder, wanted);
+    builder.deployment.spec.rollback_to = None;
+    if let Some(changes) = merge::changes(&before, &builder.deployment) {
         steps.push(Step::Deployment(DeploymentEdit { purpose: Purpose::RollBack, changes }));
     }
     steps.push(Step::Tell(answer));
     Plan::of(steps, Wake::Again, Reason::RollbackAsked(wanted))
 }
 
-fn answer(pass: &mut Pass<'_>, wanted: i64) -> Notice {
+fn answer(builder: &mut PlanBuilder<'_>, wanted: i64) -> Notice {
     let warn = |reason, message: String| Notice { tone: Tone::Warning, reason, message };
-    let name = pass.deployment.name().to_owned();
-    let last = pass.sets.old.iter().map(|old| revision::of(&old.set)).max().unwrap_or(0);
+    let name = builder.deployment.name().to_owned();
+    let last = builder.sets.old.iter().map(|old| revision::of(&old.set)).max().unwrap_or(0);
     let revision = if wanted == 0 { last } else { wanted };
     if revision == 0 {
         return warn(reference::ROLLBACK_REVISION_NOT_FOUND, messages::NO_LAST_REVISION.to_owned());
     }
-    let found = pass.sets.all().find(|set: &&Draft<'_>| revision::of(&set.set) == revision);
+    let found = builder.sets.all().find(|set: &&Draft<'_>| revision::of(&set.set) == revision);
     let Some(found) = found else {
         return warn(reference::ROLLBACK_REVISION_NOT_FOUND, messages::NO_SUCH_REVISION.to_owned());
     };
-    if same_template(&found.set.spec.template, &pass.deployment.spec.template) {
+    if same_template(&found.set.spec.template, &builder.deployment.spec.template) {
         return warn(reference::ROLLBACK_TEMPLATE_UNCHANGED, messages::rollback_unchanged(&name));
     }
-    pass.deployment.spec.template = without_hash(&found.set.spec.template);
+    builder.deployment.spec.template = without_hash(&found.set.spec.template);
     let theirs = found.set.metadata.annotations.iter().flatten().filter(|(key, _)| revision::is_inherited(key));
-    let annotations = pass.deployment.metadata.annotations.get_or_insert_default();
+    let annotations = builder.deployment.metadata.annotations.get_or_insert_default();
     annotations.retain(|key, _| !revision::is_inherited(key));
     annotations.extend(theirs.map(|(key, value)| (key.clone(), value.clone())));
     Notice { tone: Tone::Normal, reason: reference::ROLLBACK, message: messages::rolled_back(&name, revision) }

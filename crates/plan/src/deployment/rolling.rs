@@ -8,41 +8,41 @@ use api::Object;
 use api::names::annotations::{PREFER_NO_SCHEDULE, PREFER_NO_SCHEDULE_VALUE};
 use api::names::finalizers;
 
+use super::builder::PlanBuilder;
 use super::draft::{Draft, is_leaving};
 use super::fleet_policy::AutoscalerGuard;
-use super::pass::Pass;
 use super::reason::Reason;
 use super::{SeenMachine, revision};
 
-pub(super) fn roll(pass: &mut Pass<'_>) -> Option<Reason> {
-    if pass.sets.new.is_none() {
-        let size = room(pass).min(pass.limits.replicas);
-        revision::make_new(pass, size);
+pub(super) fn roll(builder: &mut PlanBuilder<'_>) -> Option<Reason> {
+    if builder.sets.new.is_none() {
+        let size = room(builder).min(builder.limits.replicas);
+        revision::make_new(builder, size);
     } else {
-        grow(pass);
+        grow(builder);
     }
-    pass.taint_outgoing();
-    pass.keep_nodes_from_autoscaler();
-    shrink(pass);
+    builder.taint_outgoing();
+    builder.keep_nodes_from_autoscaler();
+    shrink(builder);
     None
 }
 
 /// How many machines may be made, counting those that are on their way out.
-pub(super) fn room(pass: &Pass<'_>) -> i32 {
-    pass.limits.most().saturating_sub(pass.sets.sum(Draft::present)).max(0)
+pub(super) fn room(builder: &PlanBuilder<'_>) -> i32 {
+    builder.limits.most().saturating_sub(builder.sets.sum(Draft::present)).max(0)
 }
 
-fn grow(pass: &mut Pass<'_>) {
-    let (limits, room) = (pass.limits, room(pass));
-    if let Some(new) = &mut pass.sets.new {
+fn grow(builder: &mut PlanBuilder<'_>) {
+    let (limits, room) = (builder.limits, room(builder));
+    if let Some(new) = &mut builder.sets.new {
         let to = new.size().saturating_add(room).min(limits.replicas);
         new.resize(to, &limits);
     }
 }
 
-fn shrink(pass: &mut Pass<'_>) {
-    let (limits, least) = (pass.limits, pass.least_available());
-    let sets = &mut pass.sets;
+fn shrink(builder: &mut PlanBuilder<'_>) {
+    let (limits, least) = (builder.limits, builder.least_available());
+    let sets = &mut builder.sets;
     if sets.old_size() == 0 {
         return;
     }
@@ -89,7 +89,7 @@ impl Protected {
     }
 }
 
-impl Pass<'_> {
+impl PlanBuilder<'_> {
     /// Nodes of old sets are marked as outgoing, those that join late too; nodes of the new one are not, or no longer.
     pub(super) fn taint_outgoing(&mut self) {
         for old in &mut self.sets.old {

@@ -7,22 +7,22 @@
 use api::names::annotations::{DESIRED_REPLICAS, MAX_REPLICAS};
 use api::{Object, StrategyType};
 
+use super::builder::PlanBuilder;
 use super::draft::{Draft, Sets, total};
 use super::limits::Limits;
-use super::pass::Pass;
 
 /// How much of a change was done here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resized {
-    /// Nothing else is to be decided in this pass.
+    /// Nothing else is to be decided in this builder.
     Whole,
     /// The sets know the new number; the roll-out takes it from there.
     NotedOnly,
 }
 
 /// Whether the replicas changed since the sets were last told.
-pub(super) fn is_due(pass: &Pass<'_>) -> bool {
-    let (sets, replicas) = (&pass.sets, pass.limits.replicas);
+pub(super) fn is_due(builder: &PlanBuilder<'_>) -> bool {
+    let (sets, replicas) = (&builder.sets, builder.limits.replicas);
     let told_otherwise = |set: &Draft<'_>| set.number(DESIRED_REPLICAS).is_some_and(|told| told != replicas);
     sets.new.is_some()
         && (sets.all().any(|set| set.is_active() && told_otherwise(set))
@@ -30,25 +30,25 @@ pub(super) fn is_due(pass: &Pass<'_>) -> bool {
 }
 
 /// Gives each set its part of the replicas.
-pub(super) fn apply(pass: &mut Pass<'_>) -> Resized {
-    let limits = pass.limits;
-    let strategy = &pass.seen.deployment.spec.strategy.kind;
-    let old_active = pass.sets.old.iter().any(Draft::is_active);
+pub(super) fn apply(builder: &mut PlanBuilder<'_>) -> Resized {
+    let limits = builder.limits;
+    let strategy = &builder.seen.deployment.spec.strategy.kind;
+    let old_active = builder.sets.old.iter().any(Draft::is_active);
     // Only a rolling update has a use for more old machines: the others would make them in order to throw them away.
-    if *strategy != StrategyType::RollingUpdate && old_active && pass.sets.new.is_some() {
-        return note_and_shrink(pass);
+    if *strategy != StrategyType::RollingUpdate && old_active && builder.sets.new.is_some() {
+        return note_and_shrink(builder);
     }
-    if pass.sets.all().filter(|set| set.is_active()).count() <= 1 {
-        return give_all_to_one(&mut pass.sets, &limits);
+    if builder.sets.all().filter(|set| set.is_active()).count() <= 1 {
+        return give_all_to_one(&mut builder.sets, &limits);
     }
-    if is_saturated(&pass.sets, &limits) {
-        for old in pass.sets.old.iter_mut().filter(|old| old.is_active()) {
+    if is_saturated(&builder.sets, &limits) {
+        for old in builder.sets.old.iter_mut().filter(|old| old.is_active()) {
             old.resize(0, &limits);
         }
         return Resized::Whole;
     }
-    let least = pass.least_available();
-    share(&mut pass.sets, &limits, least, pass.seen.deployment.status.replicas)
+    let least = builder.least_available();
+    share(&mut builder.sets, &limits, least, builder.seen.deployment.status.replicas)
 }
 
 /// The active set, else the new one, else the youngest.
@@ -88,18 +88,18 @@ fn is_saturated(sets: &Sets<'_>, limits: &Limits) -> bool {
 }
 
 /// In place or by recreation: the sets are told, what is too much goes from the old ones, and the roll-out sees to the rest.
-fn note_and_shrink(pass: &mut Pass<'_>) -> Resized {
-    let limits = pass.limits;
-    let mut excess = pass.sets.sum(Draft::size).saturating_sub(limits.most());
-    for set in pass.sets.all_mut().filter(|set| set.is_active()) {
+fn note_and_shrink(builder: &mut PlanBuilder<'_>) -> Resized {
+    let limits = builder.limits;
+    let mut excess = builder.sets.sum(Draft::size).saturating_sub(limits.most());
+    for set in builder.sets.all_mut().filter(|set| set.is_active()) {
         let less = excess.clamp(0, set.size());
         set.resize(set.size() - less, &limits);
         set.note(&limits);
         excess -= less;
     }
-    if pass.seen.deployment.spec.paused {
-        let wanting = limits.replicas.saturating_sub(pass.sets.sum(Draft::size));
-        grow_new(&mut pass.sets, wanting, &limits);
+    if builder.seen.deployment.spec.paused {
+        let wanting = limits.replicas.saturating_sub(builder.sets.sum(Draft::size));
+        grow_new(&mut builder.sets, wanting, &limits);
     }
     Resized::NotedOnly
 }

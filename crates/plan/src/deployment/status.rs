@@ -1,6 +1,6 @@
 //! What a deployment shows of itself.
 //!
-//! All numbers are sums over its sets, as the sets themselves count. Whether a roll-out gets on is told from the numbers of two passes:
+//! All numbers are sums over its sets, as the sets themselves count. Whether a roll-out gets on is told from the numbers of two reconciles:
 //! more new machines, fewer old ones, more ready or more available ones are progress. Without progress for longer than the deadline
 //! it is said to be stuck; nothing stops because of that, and the next bit of progress takes it back.
 
@@ -13,9 +13,9 @@ use api::{
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
+use super::builder::PlanBuilder;
 use super::claim::Claim;
 use super::draft::total;
-use super::pass::Pass;
 use super::step::{StatusEdit, Step};
 use super::{Observed, Plan, Reason};
 use crate::machine::{Notice, Tone};
@@ -34,24 +34,24 @@ pub(super) enum Report {
 /// What is said about progress by someone who knows better than the numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The new set was made in this pass.
+    /// The new set was made in this builder.
     Created(String),
     /// The new set was there already.
     Found(String),
 }
 
-/// The status after this pass.
-pub(super) fn next(pass: &Pass<'_>, report: Report) -> MachineDeploymentStatus {
-    let (deployment, now) = (pass.seen.deployment, pass.seen.now);
-    let sizes = total(pass.sets.all().map(|set| set.set.spec.replicas.max(0)));
-    let sets: Vec<&MachineSet> = pass.sets.all().map(|set| &set.set).collect();
-    let updated = pass.sets.new.as_ref().map_or(0, |new| new.set.status.replicas);
+/// The status after this builder.
+pub(super) fn next(builder: &PlanBuilder<'_>, report: Report) -> MachineDeploymentStatus {
+    let (deployment, now) = (builder.seen.deployment, builder.seen.now);
+    let sizes = total(builder.sets.all().map(|set| set.set.spec.replicas.max(0)));
+    let sets: Vec<&MachineSet> = builder.sets.all().map(|set| &set.set).collect();
+    let updated = builder.sets.new.as_ref().map_or(0, |new| new.set.status.replicas);
     let mut status = numbers(deployment, &sets, updated, sizes);
-    status.collision_count = pass.deployment.status.collision_count;
+    status.collision_count = builder.deployment.status.collision_count;
     let mut conditions = Conditions { list: status.conditions.clone(), now: now.into() };
     conditions.remove(ours::INVALID);
     conditions.note_pause(deployment.spec.paused);
-    match &pass.progress {
+    match &builder.progress {
         Some(Progress::Created(set)) => conditions.put(
             words::PROGRESSING,
             ConditionStatus::True,
@@ -63,17 +63,17 @@ pub(super) fn next(pass: &Pass<'_>, report: Report) -> MachineDeploymentStatus {
         }
         Some(Progress::Found(_)) | None => {}
     }
-    let least = pass.limits.least_available().saturating_sub(status.preserved_failed_replicas);
+    let least = builder.limits.least_available().saturating_sub(status.preserved_failed_replicas);
     conditions.put_available(status.available_replicas >= least.max(0));
     if report == Report::Rollout {
-        if pass.progress.is_none() {
-            let about = pass.sets.new.as_ref().map_or_else(
+        if builder.progress.is_none() {
+            let about = builder.sets.new.as_ref().map_or_else(
                 || format!("Machine Deployment {:?}", deployment.name()),
                 |new| format!("MachineSet {:?}", new.name()),
             );
             conditions.estimate(deployment, &status, &about, now);
         }
-        conditions.copy_failure(pass.sets.new.iter().chain(&pass.sets.old).map(|set| &set.set));
+        conditions.copy_failure(builder.sets.new.iter().chain(&builder.sets.old).map(|set| &set.set));
     }
     status.conditions = conditions.list;
     status

@@ -54,7 +54,7 @@ pub enum Refusal {
 pub struct Failure {
     /// What the server or the connection said.
     pub text: String,
-    /// Whether it is likely to pass.
+    /// Whether it is likely to builder.
     pub outlook: Outlook,
     /// How long the server wants to be left alone.
     pub retry_after: Option<Duration>,
@@ -63,7 +63,7 @@ pub struct Failure {
 /// Whether a failure is worth anybody's attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
-    /// The server was busy or away: it will pass.
+    /// The server was busy or away: it will builder.
     Passing,
     /// The server meant it.
     Lasting,

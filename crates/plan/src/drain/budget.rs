@@ -8,7 +8,7 @@ use api::view::{PodDisruptionBudgetView, PodView};
 use super::Watched;
 use super::blocker::Obstacle;
 
-/// The budgets of the cluster, by namespace, and how many evictions each still allows in this pass.
+/// The budgets of the cluster, by namespace, and how many evictions each still allows in this builder.
 pub(super) struct Budgets<'a> {
     by_namespace: BTreeMap<&'a str, Vec<&'a PodDisruptionBudgetView>>,
     spent: BTreeMap<(&'a str, &'a str), i32>,
@@ -27,7 +27,7 @@ impl<'a> Budgets<'a> {
             }
         }
         for budgets in by_namespace.values_mut() {
-            budgets.sort_by_key(|budget| budget.name()); // of several the first by name counts, so that every pass agrees
+            budgets.sort_by_key(|budget| budget.name()); // of several the first by name counts, so that every reconcile agrees
         }
         Self { by_namespace, spent: BTreeMap::new() }
     }

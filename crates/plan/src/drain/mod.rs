@@ -17,12 +17,12 @@ mod answer;
 pub mod attachments;
 mod blocker;
 mod budget;
+mod builder;
 mod forced;
 mod gentle;
 mod limits;
 mod memory;
 mod mode;
-mod pass;
 mod pause;
 mod pod;
 mod report;
@@ -37,7 +37,7 @@ use api::view::{NodeView, PodDisruptionBudgetView, PodView, VolumeAttachmentView
 use jiff::Timestamp;
 
 use crate::{Lookup, Wake};
-use pass::Pass;
+use builder::AdvanceBuilder;
 
 pub use answer::{Answer, Failure, Outlook, Refusal, Reply};
 pub use blocker::{Blocker, Obstacle};
@@ -136,17 +136,17 @@ pub enum Outcome {
 /// Decides what to do next.
 #[must_use]
 pub fn advance<'a>(request: &Request<'a>, view: &'a View<'a>, memory: &Memory) -> Advance {
-    let mut pass = Pass::new(request, view, memory);
+    let mut builder = AdvanceBuilder::new(request, view, memory);
     let (mode, change) = Mode::of(request, view.now);
     if let Some(at) = change {
-        pass.wake(at);
+        builder.wake(at);
     }
-    forced::keep_time(&mut pass, mode);
-    let Watched::Seen(pods) = &view.pods else { return forced::unseen(pass, mode) };
-    pod::forget_the_gone(&mut pass, &pods.readable);
+    forced::keep_time(&mut builder, mode);
+    let Watched::Seen(pods) = &view.pods else { return forced::unseen(builder, mode) };
+    pod::forget_the_gone(&mut builder, &pods.readable);
     match mode {
-        Mode::Gentle => gentle::advance(pass, pods),
-        Mode::Forced(_) => forced::advance(pass, pods, mode),
+        Mode::Gentle => gentle::advance(builder, pods),
+        Mode::Forced(_) => forced::advance(builder, pods, mode),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A forced drain deletes every pod at once with no grace and waits for nothing: budgets, hooks and volumes are passed over.
 //! It is right when somebody demands it, when waiting has lasted as long as it may, and when the node has been ill for so long
-//! that nobody on it is of use to anyone. The question is asked anew in every pass, so a label set in mid-drain counts, and a
+//! that nobody on it is of use to anyone. The question is asked anew in every builder, so a label set in mid-drain counts, and a
 //! node that recovers is drained gently again.
 
 use api::names::conditions::node::{READONLY_FILESYSTEM, READY};

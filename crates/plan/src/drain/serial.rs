@@ -11,8 +11,8 @@ use jiff::Timestamp;
 
 use super::blocker::Obstacle;
 use super::budget::Budgets;
+use super::builder::AdvanceBuilder;
 use super::memory::{Leftovers, Note, Verb};
-use super::pass::Pass;
 use super::pause::later;
 use super::pod::{self, Luggage, Need};
 use super::selection::{self, PodId};
@@ -27,44 +27,45 @@ enum Road {
 }
 
 pub(super) fn advance(
-    pass: &mut Pass<'_, '_>,
+    builder: &mut AdvanceBuilder<'_, '_>,
     mut leaving: Vec<&PodView>,
     everybody: &[&PodView],
     budgets: &mut Budgets<'_>,
 ) {
-    if leaving.is_empty() && pass.memory.moves.is_empty() {
+    if leaving.is_empty() && builder.memory.moves.is_empty() {
         return;
     }
-    let attachments = wait_for_attachments(pass);
+    let attachments = wait_for_attachments(builder);
     selection::in_order(&mut leaving);
-    let tracked = if leaving.is_empty() { Some(BTreeMap::new()) } else { volumes::tracked(pass, &leaving, everybody) };
+    let tracked =
+        if leaving.is_empty() { Some(BTreeMap::new()) } else { volumes::tracked(builder, &leaving, everybody) };
     if let Some(tracked) = &tracked {
-        take_up_who_is_leaving(pass, &leaving, tracked);
-        take_up_leftovers(pass, &leaving);
+        take_up_who_is_leaving(builder, &leaving, tracked);
+        take_up_leftovers(builder, &leaving);
     }
-    let mut road = settle(pass, everybody);
+    let mut road = settle(builder, everybody);
     let blind = tracked.is_none() || attachments == Sight::Awaited;
-    if blind || leaving.iter().any(|pod| pod::unanswered(pass, &pod.uid()).is_some()) {
+    if blind || leaving.iter().any(|pod| pod::unanswered(builder, &pod.uid()).is_some()) {
         road = Road::Taken;
     }
     for pod in leaving {
         let id = PodId::of(pod);
-        if is_moving(pass, &id.uid) {
+        if is_moving(builder, &id.uid) {
             continue; // its volumes say what it waits for
         }
-        match pod::need(pass, pod, Luggage::Volumes, budgets) {
+        match pod::need(builder, pod, Luggage::Volumes, budgets) {
             Need::Request(verb) if road == Road::Free => {
                 road = Road::Taken;
                 let volumes = tracked.as_ref().and_then(|t| t.get(&id.uid)).cloned().unwrap_or_default();
-                set_off(pass, pod, verb, volumes, budgets);
+                set_off(builder, pod, verb, volumes, budgets);
             }
             Need::Request(_) => {
                 let why = if blind { Obstacle::VolumesUnknown } else { Obstacle::Turn };
-                pass.block(id.to_string(), why, None);
+                builder.block(id.to_string(), why, None);
             }
             // None of its volumes is waited for, and its end has had its time: only its name is left here.
             Need::Wait(Obstacle::Overdue { .. }, _) if tracked.is_some() => {}
-            Need::Wait(obstacle, until) => pass.block(id.to_string(), obstacle, until),
+            Need::Wait(obstacle, until) => builder.block(id.to_string(), obstacle, until),
         }
     }
 }
@@ -78,103 +79,120 @@ enum Sight {
     Settled,
 }
 
-fn wait_for_attachments(pass: &mut Pass<'_, '_>) -> Sight {
-    if pass.view.attachments != Watched::NotYet {
+fn wait_for_attachments(builder: &mut AdvanceBuilder<'_, '_>) -> Sight {
+    if builder.view.attachments != Watched::NotYet {
         return Sight::Settled;
     }
-    pass.step(Step::Watch);
-    let since = pass.memory.attachments_missed_since.unwrap_or(pass.now);
-    if pass.memory.attachments_missed_since.is_none() {
-        pass.note(Note::AttachmentsMissed { since });
+    builder.step(Step::Watch);
+    let since = builder.memory.attachments_missed_since.unwrap_or(builder.now);
+    if builder.memory.attachments_missed_since.is_none() {
+        builder.note(Note::AttachmentsMissed { since });
     }
-    let end = later(since, pass.request.limits.detach_timeout);
-    if end <= pass.now {
+    let end = later(since, builder.request.limits.detach_timeout);
+    if end <= builder.now {
         return Sight::Settled;
     }
-    pass.wake(end);
+    builder.wake(end);
     Sight::Awaited
 }
 
-fn set_off(pass: &mut Pass<'_, '_>, pod: &PodView, verb: Verb, volumes: Vec<Tracked>, budgets: &Budgets<'_>) {
+fn set_off(
+    builder: &mut AdvanceBuilder<'_, '_>,
+    pod: &PodView,
+    verb: Verb,
+    volumes: Vec<Tracked>,
+    budgets: &Budgets<'_>,
+) {
     let id = PodId::of(pod);
     if !volumes.is_empty() {
-        let detach_by = later(pass.now, pod::grace(pod) + pass.request.limits.detach_timeout);
-        note_move(pass, MoveKey::Pod(id.uid.clone()), Some(id.clone()), volumes, detach_by);
+        let detach_by = later(builder.now, pod::grace(pod) + builder.request.limits.detach_timeout);
+        note_move(builder, MoveKey::Pod(id.uid.clone()), Some(id.clone()), volumes, detach_by);
     }
-    pass.ask(id, verb, budgets.version(pod));
+    builder.ask(id, verb, budgets.version(pod));
 }
 
-fn note_move(pass: &mut Pass<'_, '_>, key: MoveKey, pod: Option<PodId>, volumes: Vec<Tracked>, detach_by: Timestamp) {
-    pass.note(Note::Moving { key, what: Move { pod, volumes, detach_by, detached: None } });
+fn note_move(
+    builder: &mut AdvanceBuilder<'_, '_>,
+    key: MoveKey,
+    pod: Option<PodId>,
+    volumes: Vec<Tracked>,
+    detach_by: Timestamp,
+) {
+    builder.note(Note::Moving { key, what: Move { pod, volumes, detach_by, detached: None } });
 }
 
 /// A pod that is on its way out, sent by whomever, holds up the others like one that we sent.
-fn take_up_who_is_leaving(pass: &mut Pass<'_, '_>, leaving: &[&PodView], tracked: &BTreeMap<Uid, Vec<Tracked>>) {
+fn take_up_who_is_leaving(
+    builder: &mut AdvanceBuilder<'_, '_>,
+    leaving: &[&PodView],
+    tracked: &BTreeMap<Uid, Vec<Tracked>>,
+) {
     for pod in leaving {
         let key = MoveKey::Pod(pod.uid());
         let volumes = tracked.get(&pod.uid()).cloned().unwrap_or_default();
-        if volumes.is_empty() || pass.memory.moves.contains_key(&key) {
+        if volumes.is_empty() || builder.memory.moves.contains_key(&key) {
             continue;
         }
-        let end = match (pod.deleted_at(), pod::gone_by(pass, pod)) {
+        let end = match (pod.deleted_at(), pod::gone_by(builder, pod)) {
             (Some(end), _) => end,
-            (None, Some(_)) => later(pass.now, pod::grace(pod)),
+            (None, Some(_)) => later(builder.now, pod::grace(pod)),
             (None, None) => continue,
         };
-        let detach_by = later(end, pass.request.limits.detach_timeout);
-        note_move(pass, key, Some(PodId::of(pod)), volumes, detach_by);
+        let detach_by = later(end, builder.request.limits.detach_timeout);
+        note_move(builder, key, Some(PodId::of(pod)), volumes, detach_by);
     }
 }
 
 /// Volumes that are being taken off the node when we first look belong to a pod that a process before us may have sent away.
 /// They are waited for like any other, once.
-fn take_up_leftovers(pass: &mut Pass<'_, '_>, leaving: &[&PodView]) {
-    if pass.memory.leftovers == Leftovers::Seen || pass.view.attachments == Watched::NotYet || leaving.is_empty() {
+fn take_up_leftovers(builder: &mut AdvanceBuilder<'_, '_>, leaving: &[&PodView]) {
+    if builder.memory.leftovers == Leftovers::Seen || builder.view.attachments == Watched::NotYet || leaving.is_empty()
+    {
         return;
     }
     let ours: BTreeSet<VolumeName> =
-        pass.memory.moves.values().flat_map(|moving| &moving.volumes).map(|volume| volume.name.clone()).collect();
-    let detach_by = later(pass.now, pass.request.limits.detach_timeout);
-    for name in Places::of(pass).leaving().difference(&ours).cloned() {
+        builder.memory.moves.values().flat_map(|moving| &moving.volumes).map(|volume| volume.name.clone()).collect();
+    let detach_by = later(builder.now, builder.request.limits.detach_timeout);
+    for name in Places::of(builder).leaving().difference(&ours).cloned() {
         let volumes = vec![Tracked { name: name.clone(), id: None, fate: Fate::Ends }];
-        note_move(pass, MoveKey::Volume(name), None, volumes, detach_by);
+        note_move(builder, MoveKey::Volume(name), None, volumes, detach_by);
     }
-    pass.note(Note::LeftoversSeen);
+    builder.note(Note::LeftoversSeen);
 }
 
-fn is_moving(pass: &Pass<'_, '_>, pod: &Uid) -> bool {
-    pass.memory.moves.contains_key(&MoveKey::Pod(pod.clone()))
+fn is_moving(builder: &AdvanceBuilder<'_, '_>, pod: &Uid) -> bool {
+    builder.memory.moves.contains_key(&MoveKey::Pod(pod.clone()))
 }
 
 /// Looks where the moving volumes are.
-fn settle(pass: &mut Pass<'_, '_>, everybody: &[&PodView]) -> Road {
+fn settle(builder: &mut AdvanceBuilder<'_, '_>, everybody: &[&PodView]) -> Road {
     let here: BTreeMap<Uid, &PodView> = everybody.iter().map(|pod| (pod.uid(), *pod)).collect();
     let mut road = Road::Free;
-    for (key, moving) in pass.memory.moves.clone() {
+    for (key, moving) in builder.memory.moves.clone() {
         let pod = match &key {
             MoveKey::Pod(uid) => here.get(uid).copied(),
             MoveKey::Volume(_) => None,
         };
-        if look_at_move(pass, &key, &moving, pod) == Road::Taken {
+        if look_at_move(builder, &key, &moving, pod) == Road::Taken {
             road = Road::Taken;
         }
     }
     road
 }
 
-fn look_at_move(pass: &mut Pass<'_, '_>, key: &MoveKey, moving: &Move, pod: Option<&PodView>) -> Road {
+fn look_at_move(builder: &mut AdvanceBuilder<'_, '_>, key: &MoveKey, moving: &Move, pod: Option<&PodView>) -> Road {
     let name = moving.pod.as_ref().map_or_else(|| names(&moving.volumes), ToString::to_string);
     if let Some(pod) = pod
-        && pod::gone_by(pass, pod).is_none()
+        && pod::gone_by(builder, pod).is_none()
     {
-        if let Some((verb, until)) = pod::unanswered(pass, &pod.uid()) {
-            pass.block(name, Obstacle::Unanswered(verb), Some(until));
+        if let Some((verb, until)) = pod::unanswered(builder, &pod.uid()) {
+            builder.block(name, Obstacle::Unanswered(verb), Some(until));
             return Road::Taken;
         }
-        pass.note(Note::Settled { key: key.clone() }); // it was not allowed to go
+        builder.note(Note::Settled { key: key.clone() }); // it was not allowed to go
         return Road::Free;
     }
-    let places = Places::of(pass);
+    let places = Places::of(builder);
     let held: Vec<VolumeName> = moving.volumes.iter().filter(|v| places.holds(v)).map(|v| v.name.clone()).collect();
     let node_is_gone = places.node_is_gone();
     let expected: Vec<VolumeName> = moving
@@ -184,21 +202,21 @@ fn look_at_move(pass: &mut Pass<'_, '_>, key: &MoveKey, moving: &Move, pod: Opti
         .map(|volume| volume.name.clone())
         .collect();
     if !held.is_empty() && moving.detached.is_none() {
-        return stays(pass, key, moving, pod, name, held);
+        return stays(builder, key, moving, pod, name, held);
     }
-    let since = moving.detached.unwrap_or(pass.now);
+    let since = moving.detached.unwrap_or(builder.now);
     if moving.detached.is_none() {
-        pass.note(Note::Detached { key: key.clone(), at: pass.now });
+        builder.note(Note::Detached { key: key.clone(), at: builder.now });
     }
-    let until = later(since, pass.request.limits.reattach_timeout);
-    if !expected.is_empty() && !node_is_gone && pass.now < until {
-        pass.block(name, Obstacle::Reattaching(expected), Some(until));
+    let until = later(since, builder.request.limits.reattach_timeout);
+    if !expected.is_empty() && !node_is_gone && builder.now < until {
+        builder.block(name, Obstacle::Reattaching(expected), Some(until));
         return Road::Taken;
     }
-    match pod.and_then(|pod| pod::gone_by(pass, pod)) {
-        Some(by) if pass.now < by => pass.block(name, Obstacle::Ending, Some(by)),
+    match pod.and_then(|pod| pod::gone_by(builder, pod)) {
+        Some(by) if builder.now < by => builder.block(name, Obstacle::Ending, Some(by)),
         Some(_) => {}
-        None => pass.note(Note::Settled { key: key.clone() }),
+        None => builder.note(Note::Settled { key: key.clone() }),
     }
     Road::Free
 }
@@ -206,21 +224,21 @@ fn look_at_move(pass: &mut Pass<'_, '_>, key: &MoveKey, moving: &Move, pod: Opti
 /// Volumes that are still here hold up the others for as long as they may take. After that the next goes; the pod, while it is
 /// there, fails the drain.
 fn stays(
-    pass: &mut Pass<'_, '_>,
+    builder: &mut AdvanceBuilder<'_, '_>,
     key: &MoveKey,
     moving: &Move,
     pod: Option<&PodView>,
     name: String,
     held: Vec<VolumeName>,
 ) -> Road {
-    if pass.now < moving.detach_by {
-        pass.block(name, Obstacle::Detaching(held), Some(moving.detach_by));
+    if builder.now < moving.detach_by {
+        builder.block(name, Obstacle::Detaching(held), Some(moving.detach_by));
         return Road::Taken;
     }
     if pod.is_some() {
-        pass.block(name, Obstacle::StuckVolumes(held), None);
+        builder.block(name, Obstacle::StuckVolumes(held), None);
     } else {
-        pass.note(Note::Settled { key: key.clone() });
+        builder.note(Note::Settled { key: key.clone() });
     }
     Road::Free
 }

@@ -1,6 +1,6 @@
 //! Who may be drained now, where the number of drains is limited.
 //!
-//! Limits are off unless set. Who was asked first goes first; the name breaks ties, so that every pass agrees. Two kinds of
+//! Limits are off unless set. Who was asked first goes first; the name breaks ties, so that every reconcile agrees. Two kinds of
 //! drain are never held back: one that is forced, because it moves nobody, and one that has waited for half of its time,
 //! because a limit must never be the reason why pods are deleted instead of moved.
 

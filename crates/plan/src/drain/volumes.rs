@@ -11,8 +11,8 @@ use api::view::{NodeView, PodView, VolumeAttachmentView};
 use api::{Object, Uid, VolumeId, VolumeName};
 use jiff::Timestamp;
 
+use super::builder::AdvanceBuilder;
 use super::memory::{Inquiry, Note};
-use super::pass::Pass;
 use super::pause::later;
 use super::selection::PodId;
 use super::{EphemeralVolumes, Step, Watched};
@@ -86,27 +86,27 @@ fn claims(pod: &PodView, ephemeral: EphemeralVolumes) -> impl Iterator<Item = (C
 /// The volumes that are waited for, by pod. `None` while something about them has to be looked up first: who shares a volume
 /// with whom is known only when all claims are.
 pub(super) fn tracked(
-    pass: &mut Pass<'_, '_>,
+    builder: &mut AdvanceBuilder<'_, '_>,
     leaving: &[&PodView],
     everybody: &[&PodView],
 ) -> Option<BTreeMap<Uid, Vec<Tracked>>> {
-    let ephemeral = pass.request.limits.ephemeral;
+    let ephemeral = builder.request.limits.ephemeral;
     let wanted: BTreeSet<Claim> =
         everybody.iter().flat_map(|pod| claims(pod, ephemeral)).map(|(claim, _)| claim).collect();
-    let unknown = missing(pass, &wanted, |memory| &memory.claims)?;
+    let unknown = missing(builder, &wanted, |memory| &memory.claims)?;
     if !unknown.is_empty() {
-        pass.note(Note::ClaimsAsked { claims: unknown.clone(), at: pass.now });
-        pass.step(Step::FindClaims(unknown));
+        builder.note(Note::ClaimsAsked { claims: unknown.clone(), at: builder.now });
+        builder.step(Step::FindClaims(unknown));
         return None;
     }
-    let bound = |claim: &Claim, pass: &Pass<'_, '_>| match pass.memory.claims.get(claim) {
+    let bound = |claim: &Claim, builder: &AdvanceBuilder<'_, '_>| match builder.memory.claims.get(claim) {
         Some(Inquiry::Known(Some(volume))) if !volume.is_empty() => Some(volume.clone()),
         _ => None,
     };
     let mut uses: BTreeMap<VolumeName, usize> = BTreeMap::new();
     for pod in everybody {
         for (claim, _) in claims(pod, ephemeral) {
-            if let Some(volume) = bound(&claim, pass) {
+            if let Some(volume) = bound(&claim, builder) {
                 *uses.entry(volume).or_default() += 1;
             }
         }
@@ -114,27 +114,27 @@ pub(super) fn tracked(
     // Kept even when the other pod has gone: the volume has not become this pod's own for that.
     let shared: BTreeSet<VolumeName> = uses
         .iter()
-        .filter(|(volume, count)| **count > 1 && !pass.memory.shared.contains(*volume))
+        .filter(|(volume, count)| **count > 1 && !builder.memory.shared.contains(*volume))
         .map(|(volume, _)| volume.clone())
         .collect();
     if !shared.is_empty() {
-        pass.note(Note::Shared { volumes: shared });
+        builder.note(Note::Shared { volumes: shared });
     }
     let mut own: BTreeMap<Uid, Vec<(VolumeName, Fate)>> = BTreeMap::new();
     for pod in leaving {
         let volumes = claims(pod, ephemeral)
-            .filter_map(|(claim, fate)| Some((bound(&claim, pass)?, fate)))
-            .filter(|(volume, _)| !pass.memory.shared.contains(volume));
+            .filter_map(|(claim, fate)| Some((bound(&claim, builder)?, fate)))
+            .filter(|(volume, _)| !builder.memory.shared.contains(volume));
         own.insert(pod.uid(), volumes.collect());
     }
     let wanted: BTreeSet<VolumeName> = own.values().flatten().map(|(volume, _)| volume.clone()).collect();
-    let unknown = missing(pass, &wanted, |memory| &memory.disks)?;
+    let unknown = missing(builder, &wanted, |memory| &memory.disks)?;
     if !unknown.is_empty() {
-        pass.note(Note::DisksAsked { volumes: unknown.clone(), at: pass.now });
-        pass.step(Step::FindDisks(unknown));
+        builder.note(Note::DisksAsked { volumes: unknown.clone(), at: builder.now });
+        builder.step(Step::FindDisks(unknown));
         return None;
     }
-    let id = |volume: &VolumeName| match pass.memory.disks.get(volume) {
+    let id = |volume: &VolumeName| match builder.memory.disks.get(volume) {
         Some(Inquiry::Known(Some(id))) if !id.is_empty() => Some(id.clone()),
         _ => None,
     };
@@ -148,28 +148,28 @@ pub(super) fn tracked(
 /// Of those wanted, the ones to ask for now; `None` while an answer or the time for another attempt is awaited. What could not
 /// be read after a few attempts is left out: it must not hold up the node.
 fn missing<K: Ord + Clone, T>(
-    pass: &mut Pass<'_, '_>,
+    builder: &mut AdvanceBuilder<'_, '_>,
     wanted: &BTreeSet<K>,
     of: impl Fn(&super::Memory) -> &BTreeMap<K, Inquiry<T>>,
 ) -> Option<Vec<K>> {
-    let limits = pass.request.limits;
+    let limits = builder.request.limits;
     let (mut unknown, mut wait) = (Vec::new(), None::<Timestamp>);
     for key in wanted {
-        let again = match of(&pass.memory).get(key) {
-            None => pass.now,
+        let again = match of(&builder.memory).get(key) {
+            None => builder.now,
             Some(Inquiry::Known(_)) => continue,
             Some(Inquiry::Asked { at, .. }) => later(*at, limits.answer_patience),
             Some(Inquiry::Failed { tries, .. }) if *tries >= limits.lookup_tries => continue,
             Some(Inquiry::Failed { at, .. }) => later(*at, limits.lookup_pause),
         };
-        if again <= pass.now {
+        if again <= builder.now {
             unknown.push(key.clone());
         } else {
             wait = Some(wait.map_or(again, |wait| wait.min(again)));
         }
     }
     if let Some(at) = wait {
-        pass.wake(at);
+        builder.wake(at);
         if unknown.is_empty() {
             return None;
         }
@@ -185,8 +185,8 @@ pub(super) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn of(pass: &Pass<'a, '_>) -> Self {
-        Self { node_name: pass.request.node, node: pass.view.node, attachments: &pass.view.attachments }
+    pub(super) fn of(builder: &AdvanceBuilder<'a, '_>) -> Self {
+        Self { node_name: builder.request.node, node: builder.view.node, attachments: &builder.view.attachments }
     }
 
     /// Whether a volume still hangs on the node. Both lists count: with many volumes the node's own is short of some for a

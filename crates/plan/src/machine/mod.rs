@@ -3,7 +3,7 @@
 //! A machine's life is a straight road: a VM is made, it is written down, its node joins; later the node is emptied, the VM
 //! goes, the node goes, the machine goes. What makes it hard is that anything can happen between two steps: the process dies,
 //! an answer is lost, the object is deleted half-way, the cloud is asked twice. So nothing here remembers what it did last.
-//! Each pass looks at everything afresh and answers with the next steps; whatever was already done is seen, not recalled, and
+//! Each reconcile looks at everything afresh and answers with the next steps; whatever was already done is seen, not recalled, and
 //! planning a machine that needs nothing gives an empty plan.
 //!
 //! A plan holds at most one driver call, always as its last step: its outcome must be seen before anything follows from it.

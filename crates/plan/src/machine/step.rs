@@ -26,7 +26,7 @@ pub struct Plan {
     pub because: Reason,
     /// Whether what the drain of its node holds is still needed.
     pub drain: DrainNeed,
-    /// What people should know for as long as it is so. Told when it is new, not in every pass.
+    /// What people should know for as long as it is so. Told when it is new, not in every reconcile.
     pub remarks: Vec<Notice>,
     /// The deployment for which this is the only plan that may be carried out at a time: decide again once nobody else does.
     pub alone_in: Option<String>,
@@ -69,14 +69,14 @@ pub enum Step {
         /// What.
         what: Watching,
     },
-    /// Remember this, then make these requests of the drain, all at once and outside of the pass.
+    /// Remember this, then make these requests of the drain, all at once and outside of the reconcile.
     Drain {
         /// What to remember.
         notes: Vec<drain::Note>,
         /// The requests.
         requests: Vec<drain::Step>,
     },
-    /// Remember this, then delete these VolumeAttachments, outside of the pass.
+    /// Remember this, then delete these VolumeAttachments, outside of the reconcile.
     Detach {
         /// What to remember.
         notes: Vec<drain::Note>,

@@ -15,7 +15,7 @@ pub struct Kin<'a> {
     /// The machine.
     pub machine: &'a Machine,
     /// The node it is linked to. What is looked at is its word on preserving the machine, so it is looked up for a machine that has
-    /// failed only: a set's pass is made again and again over all its machines.
+    /// failed only: a set's reconcile is made again and again over all its machines.
     pub node: Lookup<&'a NodeView>,
 }
 

@@ -3,7 +3,7 @@
 /// Limits and choices of the MachineSet controller. Defaults are the reference's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetPolicy {
-    /// How many machines one pass makes, deletes or changes.
+    /// How many machines one reconcile makes, deletes or changes.
     pub batch: usize,
     /// How many requests of one set are under way at once.
     pub requests: usize,

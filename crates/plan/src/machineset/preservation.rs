@@ -51,7 +51,7 @@ pub(super) fn is_auto_preserved(kin: &Kin<'_>) -> bool {
     kin.machine.preserve() == Some(PreserveValue::AutoPreserved)
 }
 
-/// Whether a Failed machine is kept; `mark` is what this very pass asks for.
+/// Whether a Failed machine is kept; `mark` is what this very reconcile asks for.
 pub(super) fn is_kept(kin: &Kin<'_>, mark: Option<Mark>, now: Timestamp) -> bool {
     if mark != Some(Mark::AutoPreserve) {
         return is_preserved(kin.machine, kin.node, now);

@@ -1,6 +1,6 @@
 //! Keeping the wanted number of machines.
 //!
-//! A pass makes machines or deletes some, never both: what is missing comes first. It makes and deletes no more than a hundred,
+//! A reconcile makes machines or deletes some, never both: what is missing comes first. It makes and deletes no more than a hundred,
 //! and makes them in batches that double, so that a quota that is used up is found out with one request and not with fifty.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! The status of a set, from what is there and from what came of the pass.
+//! The status of a set, from what is there and from what came of the reconcile.
 //!
 //! It counts all machines of the set, those being deleted too, because a machine that still has a VM is still there for whoever
 //! pays for it. It is written only when it changed, and touches its own fields only: a `Frozen` condition belongs to the
@@ -30,7 +30,7 @@ pub(super) const NO_LABELS: &str = "unable to create machines, no labels";
 pub(super) const NOT_SELECTED: &str =
     "unable to create machines, spec.selector does not select spec.template.metadata.labels";
 
-/// Something the pass could not do.
+/// Something the reconcile could not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// What it was about.
@@ -39,7 +39,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What a pass does to machines.
+/// What a reconcile does to machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doing {
     /// Making one.
@@ -55,7 +55,7 @@ pub struct StatusWrite {
     due: Due,
 }
 
-/// What to write about the set after a pass; `None` if nothing changed. `seen` is from after the pass.
+/// What to write about the set after a reconcile; `None` if nothing changed. `seen` is from after the reconcile.
 #[must_use]
 pub fn status(seen: &Observed<'_>, failures: &[Failure]) -> Option<StatusWrite> {
     let before = &seen.set.status;

@@ -1,7 +1,7 @@
 //! Who goes.
 //!
 //! Three kinds of machine go: those beyond the number wanted, those a scaler has marked, and those that have failed and nobody
-//! wants to keep. Of the first kind the order decides, and it decides to the last tie, by name: two passes over the same stale
+//! wants to keep. Of the first kind the order decides, and it decides to the last tie, by name: two reconciles over the same stale
 //! cache must choose the same machines, or together they delete more than either was to.
 
 use std::cmp::Ordering;

@@ -356,7 +356,7 @@ mod tests {
                 let (_, _, value) = new_taints.iter().rfind(|(k, h, _)| k == key && h == hard).unwrap();
                 prop_assert!(after.spec.taints.iter().any(|t| t.key == *key && (t.effect == api::TaintEffect::NoExecute) == *hard && t.value == *value));
             }
-            prop_assert_eq!(kept(&after, &wanted).0, None, "a second pass finds nothing to do");
+            prop_assert_eq!(kept(&after, &wanted).0, None, "a second reconcile finds nothing to do");
         }
     }
 }

@@ -9,7 +9,7 @@
 //! while the cloud is busy. Where that is not wanted ([`OvershootCount::NotDeleting`]) these are left out, and nothing is judged before
 //! the controllers have acted on a change.
 //!
-//! All sets are judged in one pass, each by itself and once, so that one deployment nobody can make sense of does not leave the others
+//! All sets are judged in one reconcile, each by itself and once, so that one deployment nobody can make sense of does not leave the others
 //! unwatched.
 
 use std::collections::BTreeMap;

@@ -70,7 +70,7 @@ impl World {
         self.pass_until(usize::MAX)
     }
 
-    /// A pass that ends after so many steps.
+    /// A reconcile that ends after so many steps.
     fn pass_until(&mut self, end: usize) -> Vec<Step> {
         let steps = self.plan();
         for step in steps.iter().take(end) {
@@ -220,7 +220,7 @@ fn each_set_is_looked_at_once_however_many_deployments_there_are() {
 }
 
 #[test]
-fn all_sets_are_judged_in_one_pass() {
+fn all_sets_are_judged_in_one_reconcile() {
     let mut world = World::new(None, vec![(set("a", 1), 9), (set("b", 1), 9), (set("c", 1), 1)]);
     world.pass();
     assert_eq!(world.frozen(), [true, true, false]);
@@ -288,7 +288,7 @@ fn a_user_thaws_a_deployment_and_all_its_sets() {
 
 /// Be it a crash, a lost lease or a write that somebody else's came before.
 #[test]
-fn a_users_wish_to_thaw_outlives_a_pass_that_ends_after_any_step() {
+fn a_users_wish_to_thaw_outlives_a_reconcile_that_ends_after_any_step() {
     for first in 0..8 {
         for second in 0..8 {
             let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);

@@ -113,7 +113,7 @@ impl<K: Cached> Cache<K> {
         self.shared.store().undecodable().cloned().collect()
     }
 
-    /// Takes the answer to a write of ours, so that the next pass sees it before the watch does. It is ignored if the
+    /// Takes the answer to a write of ours, so that the next reconcile sees it before the watch does. It is ignored if the
     /// watch has already been further. Handlers are told now and not again when the watch shows the same state.
     ///
     /// Give it only objects this cache would select. An answer that shows the end of an object (its last finalizer is

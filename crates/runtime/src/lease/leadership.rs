@@ -125,7 +125,7 @@ impl Leadership {
         Self { retiring, ..self }
     }
 
-    /// Whether we may act at this very instant. To be asked right before each effect, not once per pass: a process may have
+    /// Whether we may act at this very instant. To be asked right before each effect, not once per reconcile: a process may have
     /// been paused in between.
     pub fn check(&self) -> Result<(), NotLeading> {
         if self.retiring.is_cancelled() {

@@ -17,7 +17,7 @@ pub(super) struct Backlog<T> {
     ready: VecDeque<T>,
     /// Since when work is wanted: every ready key, and running keys that were asked for again.
     wanted: BTreeMap<T, Instant>,
-    running: BTreeMap<T, Pass>,
+    running: BTreeMap<T, InWork>,
     /// Delayed keys by due time; the number keeps those due together in the order they came.
     timetable: BTreeSet<(Instant, u64, T)>,
     due: BTreeMap<T, (Instant, u64)>,
@@ -27,7 +27,7 @@ pub(super) struct Backlog<T> {
 
 /// Work on a key.
 #[derive(Debug)]
-struct Pass {
+struct InWork {
     since: Instant,
     pulse: Pulse,
 }
@@ -93,7 +93,7 @@ impl<T: Clone + Ord> Backlog<T> {
         let key = self.ready.pop_front()?;
         let since = self.wanted.remove(&key).unwrap_or(now);
         let pulse = Pulse::default();
-        self.running.insert(key.clone(), Pass { since: now, pulse: pulse.clone() });
+        self.running.insert(key.clone(), InWork { since: now, pulse: pulse.clone() });
         Some((key, now.saturating_duration_since(since), pulse))
     }
 

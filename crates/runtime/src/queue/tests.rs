@@ -191,7 +191,7 @@ async fn metrics_count_what_client_go_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_costs_one_pass_of_one_key() {
+async fn a_panic_costs_one_reconcile_of_one_key() {
     let (queue, metrics) = queue_with(RetryPolicy::default());
     let tasks = Tasks::new();
     let passes = Arc::new(Mutex::new(Vec::new()));
@@ -237,13 +237,13 @@ async fn stopping_takes_no_new_key_and_waits_for_work_that_has_begun() {
 struct Ledger {
     running: BTreeSet<u32>,
     most: usize,
-    last_pass: BTreeMap<u32, Instant>,
+    last_reconcile: BTreeMap<u32, Instant>,
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn no_key_is_ever_with_two_workers_and_every_wish_is_followed_by_a_pass(
+    fn no_key_is_ever_with_two_workers_and_every_wish_is_followed_by_a_reconcile(
         adds in prop::collection::vec((0u32..8, 0u64..40, any::<bool>()), 1..80), concurrency in 1usize..6, seed: u64,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -263,7 +263,7 @@ proptest! {
                             clash.fetch_add(1, Ordering::Relaxed);
                         }
                         book.most = book.most.max(book.running.len());
-                        book.last_pass.insert(key, Instant::now());
+                        book.last_reconcile.insert(key, Instant::now());
                     }
                     tokio::time::sleep(Duration::from_millis(random.below(30))).await;
                     book.lock().running.remove(&key);
@@ -286,7 +286,7 @@ proptest! {
             prop_assert_eq!(clashes.load(Ordering::Relaxed), 0);
             prop_assert!(ledger.most <= concurrency);
             for (key, wish) in &wishes {
-                prop_assert!(ledger.last_pass.get(key).is_some_and(|pass| pass >= wish), "{key} was lost");
+                prop_assert!(ledger.last_reconcile.get(key).is_some_and(|pass| pass >= wish), "{key} was lost");
             }
             let state = queue.state();
             prop_assert!(state.ready.is_empty() && state.waiting.is_empty() && state.failing.is_empty(), "{state:?}");

@@ -35,7 +35,7 @@ impl From<usize> for Crew {
 /// Works on the keys of `queue` with this crew until `tasks` is asked to stop. No key is
 /// taken after that; work that has begun goes on, and [`Tasks::shut_down`] waits for it.
 ///
-/// A panic in `handler` costs one pass of one key: it is logged, counted, and the key comes back as after any failure. Work that
+/// A panic in `handler` costs one reconcile of one key: it is logged, counted, and the key comes back as after any failure. Work that
 /// hangs and keys that nobody takes show in the [`Tasks::pulses`].
 pub fn spawn_workers<T, H, F>(tasks: &Tasks, queue: Queue<T>, crew: impl Into<Crew>, handler: H)
 where

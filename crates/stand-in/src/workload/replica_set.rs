@@ -22,7 +22,7 @@ use crate::write::{Farewell, Half, WriteError, create, delete, patch};
 /// Keeps ReplicaSets at their size.
 pub(crate) struct ReplicaSets(pub(crate) Ground);
 
-/// At most this many pods are made or removed in one pass.
+/// At most this many pods are made or removed in one reconcile.
 const BURST: usize = 500;
 
 /// The pods a set has too many, those that would be missed least first: on no node, not running, not ready, cheap by their owner's

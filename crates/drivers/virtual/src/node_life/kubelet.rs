@@ -1,7 +1,7 @@
 //! One kubelet: the life of one node, from the VM that boots to the silence after it.
 //!
-//! It works in passes. Each pass looks at the VM and at the clock, does whatever is due, and computes the next instant at
-//! which something will be; between passes it sleeps until then, or until its bell rings. What fails is due again after a
+//! It works in reconciles. Each reconcile looks at the VM and at the clock, does whatever is due, and computes the next instant at
+//! which something will be; between reconciles it sleeps until then, or until its bell rings. What fails is due again after a
 //! wait that doubles. Nothing is remembered that a restarted kubelet would miss.
 
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ enum Standing {
     GivenUp,
 }
 
-/// What a pass came to.
+/// What a reconcile came to.
 enum Next {
     /// Something is due at this instant.
     At(Instant),

@@ -36,7 +36,7 @@ fn a_new_deployment_gets_a_finalizer_then_a_set_then_says_so() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_passed_over_without_a_failed_pass() {
+fn a_name_that_is_taken_is_passed_over_without_a_failed_reconcile() {
     let mut world = World::new(1, &rolling(1, 0));
     let taken = TemplateHash::of(&world.deployment.spec.template, None).set_name("md");
     let foreign = json!({ "metadata": { "name": taken, "namespace": "ns", "uid": "u-x", "labels": { "other": "x" },

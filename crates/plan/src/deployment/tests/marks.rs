@@ -118,7 +118,7 @@ fn the_flag_switches_the_autoscaler_s_guard_off() {
 #[test]
 fn a_large_fleet_is_marked_in_portions() {
     let mut world = World::settled(7, &rolling(1, 0));
-    world.policy.fleet.nodes_per_pass = 3;
+    world.policy.fleet.nodes_per_reconcile = 3;
     world.use_class("large");
     let plan = world.pass();
     assert_eq!(plan.steps.iter().filter(|step| matches!(step, Step::Node(_))).count(), 3);

@@ -411,7 +411,7 @@ impl World {
         machine.status.current_status.phase = phase;
     }
 
-    /// Lets everyone work until nobody has anything left to do; the number of passes it took.
+    /// Lets everyone work until nobody has anything left to do; the number of reconciles it took.
     pub(super) fn settle(&mut self) -> usize {
         for round in 0..150 {
             let plan = self.pass();

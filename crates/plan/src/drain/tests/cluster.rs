@@ -296,7 +296,7 @@ impl Cluster {
         all.into_iter().map(|a| serde_json::from_value(a).unwrap()).collect()
     }
 
-    /// One pass: plans, remembers, carries out. Whether anything was to be done.
+    /// One reconcile: plans, remembers, carries out. Whether anything was to be done.
     pub(super) fn pass(&mut self) -> bool {
         let advance = self.plan();
         self.memory.take(advance.notes.clone());

@@ -47,7 +47,7 @@ fn condition(reason: &str) -> Option<Value> {
     })
 }
 
-/// What the first pass writes into the condition.
+/// What the first reconcile writes into the condition.
 fn written(world: &World) -> Option<(String, String)> {
     world.plan().steps.iter().find_map(|step| match step {
         Step::PatchNode(write) => write.conditions.get(TYPE).map(|c| (c.reason.to_string(), c.message.to_string())),

@@ -1,4 +1,4 @@
-//! Whatever people, agents and clouds do to a machine and its node, the parts of its pass come to rest together.
+//! Whatever people, agents and clouds do to a machine and its node, the parts of its reconcile come to rest together.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::world::World;
 
-/// What may happen between two passes.
+/// What may happen between two reconciles.
 #[derive(Clone, Debug)]
 enum Happening {
     /// Somebody says this of preservation, on the machine or on its node; nothing takes it back.
@@ -74,7 +74,7 @@ fn happen(world: &mut World, happening: &Happening) {
 
 proptest! {
     #[test]
-    fn whatever_happens_a_pass_comes_to_rest_and_what_others_put_on_the_node_stays(
+    fn whatever_happens_a_reconcile_comes_to_rest_and_what_others_put_on_the_node_stays(
         happenings in prop::collection::vec(happening(), 0..25),
     ) {
         let mut world = World::running();

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::*;
 use super::world::World;
 
-/// What may go wrong between two passes.
+/// What may go wrong between two reconciles.
 #[derive(Clone, Debug)]
 enum Mishap {
     Nothing,

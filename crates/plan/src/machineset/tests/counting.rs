@@ -20,7 +20,10 @@ fn pool(replicas: i32, phases: &[&str]) -> World {
 #[case(3, &[1, 2])]
 #[case(10, &[1, 2, 4, 3])]
 #[case(300, &[1, 2, 4, 8, 16, 32, 37])]
-fn machines_are_made_in_batches_that_double_and_a_hundred_in_a_pass(#[case] replicas: i32, #[case] batches: &[usize]) {
+fn machines_are_made_in_batches_that_double_and_a_hundred_in_a_reconcile(
+    #[case] replicas: i32,
+    #[case] batches: &[usize],
+) {
     let plan = World::new(replicas).plan();
     assert_eq!(created(&plan), batches);
     assert_eq!(plan.wake == Wake::Again, replicas > 100);
@@ -131,7 +134,7 @@ fn a_set_that_may_not_grow_makes_nothing_and_removes_no_failed_machine(
 }
 
 #[test]
-fn no_more_than_a_hundred_go_in_a_pass() {
+fn no_more_than_a_hundred_go_in_a_reconcile() {
     let world = pool(0, &vec!["Running"; 150]);
     assert_eq!(deleted(&world.plan()).len(), 100);
     assert_eq!(world.plan().wake, Wake::Again);

@@ -112,7 +112,7 @@ fn a_lower_limit_lets_go_of_the_oldest_and_of_no_more_than_it_must() {
     world.pass();
     assert_eq!(auto_preserved(&world), ["b", "c"]);
     world.settle();
-    assert_eq!(auto_preserved(&world), ["b", "c"], "the status of the pass before is not asked");
+    assert_eq!(auto_preserved(&world), ["b", "c"], "the status of the reconcile before is not asked");
     assert_eq!(created(&world.plan()), [0usize; 0]);
 }
 

@@ -6,10 +6,10 @@ use serde_json::json;
 use super::super::*;
 use super::world::{Fate, World};
 
-/// What may happen between two passes.
+/// What may happen between two reconciles.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A pass, with requests that end like this.
+    /// A reconcile, with requests that end like this.
     Pass(Vec<Fate>),
     /// The cache sees one object.
     See(usize),

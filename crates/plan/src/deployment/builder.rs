@@ -18,8 +18,8 @@ use super::template::same_template;
 use super::{Observed, history, in_place, recreate, rolling};
 use crate::{Awaited, Due, Wake};
 
-/// The draft that all rules of a pass change.
-pub(super) struct Pass<'a> {
+/// The draft that all rules of a reconcile change.
+pub(super) struct PlanBuilder<'a> {
     pub(super) seen: Observed<'a>,
     /// The deployment as it is to be.
     pub(super) deployment: MachineDeployment,
@@ -39,7 +39,7 @@ pub(super) struct Pass<'a> {
     claims: Vec<Step>,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> PlanBuilder<'a> {
     pub(super) fn begin(
         seen: Observed<'a>,
         claim: Claim<'a>,
@@ -140,7 +140,7 @@ impl<'a> Pass<'a> {
             history::trim(&mut self);
         }
         let mut steps = self.opening();
-        let most = self.seen.policy.fleet.nodes_per_pass;
+        let most = self.seen.policy.fleet.nodes_per_reconcile;
         let (nodes, nodes_left) = std::mem::take(&mut self.nodes).steps(most);
         steps.extend(nodes);
         steps.extend(self.sets.steps());

@@ -11,9 +11,9 @@ use super::selection::PodId;
 use super::{Advance, Outcome, Request, Step, View};
 use crate::{Awaited, Wake};
 
-/// Collects steps, notes and waits. Its memory already contains the notes, so that what is decided later in a pass knows what
+/// Collects steps, notes and waits. Its memory already contains the notes, so that what is decided later in a reconcile knows what
 /// was decided earlier.
-pub(super) struct Pass<'a, 'r> {
+pub(super) struct AdvanceBuilder<'a, 'r> {
     pub(super) request: &'r Request<'a>,
     pub(super) view: &'a View<'a>,
     pub(super) memory: Memory,
@@ -24,7 +24,7 @@ pub(super) struct Pass<'a, 'r> {
     wake: Option<Timestamp>,
 }
 
-impl<'a, 'r> Pass<'a, 'r> {
+impl<'a, 'r> AdvanceBuilder<'a, 'r> {
     pub(super) fn new(request: &'r Request<'a>, view: &'a View<'a>, memory: &Memory) -> Self {
         Self {
             request,
