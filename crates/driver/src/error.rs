@@ -27,7 +27,7 @@ pub struct DriverError {
 /// How soon it makes sense to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryClass {
-    /// The cloud stumbled (`Unknown`, `DeadlineExceeded`, `Aborted`, `Unavailable`): again in a few seconds.
+    /// The cloud failed (`Unknown`, `DeadlineExceeded`, `Aborted`, `Unavailable`): again in a few seconds.
     Transient,
     /// A quota or a zone is full (`ResourceExhausted`): only others can make room, so wait, and let another pool try.
     Exhausted,

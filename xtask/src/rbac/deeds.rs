@@ -102,8 +102,8 @@ fn done_part(line: &str) -> &str {
     }
     let between = |begin: &str, end: &str| line.split_once(begin)?.1.split_once(end).map(|(inside, _)| inside);
     let steps = between("step=\"", "\" reason=").unwrap_or_default();
-    let stumbled = between("outcome=\"failed to ", ": ").or_else(|| between("outcome=\"did not ", ": "));
-    stumbled.and_then(|step| steps.split_once(step)).map(|(before, _)| before).unwrap_or_default()
+    let failed = between("outcome=\"failed to ", ": ").or_else(|| between("outcome=\"did not ", ": "));
+    failed.and_then(|step| steps.split_once(step)).map(|(before, _)| before).unwrap_or_default()
 }
 
 /// What nobody did in a life of which this is said, if it was not a full one.
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_reconcile_that_stumbled_what_came_before_counts_and_nothing_else() {
+    fn of_a_reconcile_that_failed_what_came_before_counts_and_nothing_else() {
         let line = |outcome: &str| Said {
             command: "run".to_owned(),
             text: format!(

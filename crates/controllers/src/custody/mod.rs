@@ -135,7 +135,7 @@ where
                 on_written(&answer);
                 cache.wrote(answer);
             }
-            Err(error) => return stumbled(&kind, object.name(), &Trouble::of(&error)),
+            Err(error) => return failed(&kind, object.name(), &Trouble::of(&error)),
         }
     }
     for (said, notice) in &plan.tell {
@@ -147,7 +147,7 @@ where
     Outcome::Done
 }
 
-fn stumbled(kind: &str, name: &str, trouble: &Trouble) -> Outcome {
+fn failed(kind: &str, name: &str, trouble: &Trouble) -> Outcome {
     tracing::info!(%kind, %name, why = %trouble, "its finalizers could not be written; planning afresh");
     match trouble.class {
         RetryClass::NotFound => Outcome::Done,

@@ -35,7 +35,7 @@ const NODES_AT_ONCE: usize = 8;
 
 /// Why the rest of a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Stumble {
+pub(super) enum WriteError {
     #[error("{0}")]
     NotLeading(#[from] NotLeading),
     #[error("failed to {step}: {trouble}")]
@@ -52,7 +52,7 @@ pub(super) enum Stumble {
     Unwritable { set: String, error: serde_json::Error },
 }
 
-impl Stumble {
+impl WriteError {
     /// When to try again.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
@@ -109,7 +109,7 @@ impl<'a> Acting<'a> {
         }
     }
 
-    pub(super) async fn carry_out(&mut self, plan: &Plan) -> Result<(), Stumble> {
+    pub(super) async fn carry_out(&mut self, plan: &Plan) -> Result<(), WriteError> {
         let mut steps = plan.steps.iter().peekable();
         while let Some(step) = steps.next() {
             self.fleet.leadership.check()?;
@@ -140,14 +140,14 @@ impl<'a> Acting<'a> {
     }
 
     /// Asks the API server for machines that the cache does not know; answers with those that do not exist.
-    pub(super) async fn ask_for(&self, names: &[String]) -> Result<Vec<String>, Stumble> {
+    pub(super) async fn ask_for(&self, names: &[String]) -> Result<Vec<String>, WriteError> {
         let api: Api<Machine> = self.api();
         let mut missing = Vec::new();
         for name in names {
             match api.get_opt(name).await {
                 Ok(Some(machine)) => self.cluster.machines.wrote(machine),
                 Ok(None) => missing.push(name.clone()),
-                Err(error) => return Err(stumble(&format!("ask for machine {name:?}"), &error)),
+                Err(error) => return Err(write_error(&format!("ask for machine {name:?}"), &error)),
             }
         }
         Ok(missing)
@@ -160,7 +160,7 @@ impl<'a> Acting<'a> {
         Api::namespaced(self.fleet.clients.control.clone(), self.deployment.namespace())
     }
 
-    async fn write(&mut self, changes: &Value, part: Part, step: &Step) -> Result<(), Stumble> {
+    async fn write(&mut self, changes: &Value, part: Part, step: &Step) -> Result<(), WriteError> {
         let api: Api<MachineDeployment> = self.api();
         let mut patch = changes.clone();
         guard(&mut patch, self.deployment.uid().as_str(), Some(self.deployment.resource_version()));
@@ -169,41 +169,41 @@ impl<'a> Acting<'a> {
             Part::Object => api.patch(name, &parameters, &patch).await,
             Part::Status => api.patch_status(name, &parameters, &patch).await,
         };
-        let answer = answer.map_err(|error| stumble(step, &error))?;
+        let answer = answer.map_err(|error| write_error(step, &error))?;
         // The write that takes the last finalizer is the object's end, and its answer shows the version before it.
         let gone = answer.is_deleting() && answer.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
         if !gone && answer.resource_version() == self.deployment.resource_version() {
-            return Err(Stumble::NothingChanged { step: step.to_string() });
+            return Err(WriteError::NothingChanged { step: step.to_string() });
         }
         self.fleet.deployments.wrote(answer.clone());
         self.deployment = Arc::new(answer);
         Ok(())
     }
 
-    async fn create_set(&self, new: &NewSet) -> Result<(), Stumble> {
+    async fn create_set(&self, new: &NewSet) -> Result<(), WriteError> {
         let set = new.set.name().to_owned();
-        let unwritable = |error| Stumble::Unwritable { set: set.clone(), error };
+        let unwritable = |error| WriteError::Unwritable { set: set.clone(), error };
         let body = serde_json::to_vec(&new.to_json()).map_err(unwritable)?;
         let url = MachineSet::url_path(&(), Some(self.deployment.namespace()));
         let request = Request::new(url)
             .create(&PostParams::default(), body)
-            .map_err(|error| stumble(&format!("make set {set:?}"), &kube::Error::BuildRequest(error)))?;
+            .map_err(|error| write_error(&format!("make set {set:?}"), &kube::Error::BuildRequest(error)))?;
         match self.fleet.clients.control.request::<MachineSet>(request).await {
             Ok(answer) => self.fleet.sets.wrote(answer),
             Err(error) => {
                 let trouble = Trouble::of(&error);
                 return Err(match trouble.class {
                     RetryClass::Invalid | RetryClass::Forbidden | RetryClass::NotFound => {
-                        Stumble::SetNotMade { set, trouble }
+                        WriteError::SetNotMade { set, trouble }
                     }
-                    _ => Stumble::Api { step: format!("make set {set:?}"), trouble },
+                    _ => WriteError::Api { step: format!("make set {set:?}"), trouble },
                 });
             }
         }
         Ok(())
     }
 
-    async fn write_set(&mut self, edit: &SetEdit, step: &Step) -> Result<(), Stumble> {
+    async fn write_set(&mut self, edit: &SetEdit, step: &Step) -> Result<(), WriteError> {
         if edit.change == SetChange::Adopt {
             self.confirm(step).await?;
         }
@@ -212,23 +212,23 @@ impl<'a> Acting<'a> {
         let mut patch = edit.changes.clone();
         guard(&mut patch, edit.uid.as_str(), edit.resource_version.as_deref());
         let answer = self.api::<MachineSet>().patch(&edit.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-        self.fleet.sets.wrote(answer.map_err(|error| stumble(step, &error))?);
+        self.fleet.sets.wrote(answer.map_err(|error| write_error(step, &error))?);
         Ok(())
     }
 
     /// A set that is given to an owner that no longer exists is collected as garbage, machines and all. So before anything is
     /// adopted the API server itself is asked, once a reconcile.
-    async fn confirm(&mut self, step: &Step) -> Result<(), Stumble> {
+    async fn confirm(&mut self, step: &Step) -> Result<(), WriteError> {
         if self.confirmed == Confirmed::Yes {
             return Ok(());
         }
         let found = self.api::<MachineDeployment>().get_opt(self.deployment.name()).await;
-        match found.map_err(|error| stumble(step, &error))? {
+        match found.map_err(|error| write_error(step, &error))? {
             Some(found) if found.uid() == self.deployment.uid() && !found.is_deleting() => {
                 self.confirmed = Confirmed::Yes;
                 Ok(())
             }
-            _ => Err(Stumble::NoLonger),
+            _ => Err(WriteError::NoLonger),
         }
     }
 
@@ -238,7 +238,7 @@ impl<'a> Acting<'a> {
         uid: &str,
         resource_version: Option<String>,
         step: &Step,
-    ) -> Result<(), Stumble> {
+    ) -> Result<(), WriteError> {
         let key = Key::new(self.deployment.namespace(), name);
         let _turn = self.fleet.set_turns.take(name).await;
         self.up_to_date(&self.fleet.sets, name, uid, resource_version.as_deref(), step)?;
@@ -251,24 +251,24 @@ impl<'a> Acting<'a> {
                 RetryClass::NotFound => self.fleet.sets.deleted(&key, uid),
                 // It is not what it was; one look, and the next plan knows.
                 RetryClass::Conflict => return self.catch_up_with_set(&key, uid, step).await,
-                _ => return Err(stumble(step, &error)),
+                _ => return Err(write_error(step, &error)),
             },
         }
         Ok(())
     }
 
     /// Reads a set that is not what the cache shows, so that nobody asks again on the strength of it.
-    async fn catch_up_with_set(&self, key: &Key, uid: &str, step: &Step) -> Result<(), Stumble> {
+    async fn catch_up_with_set(&self, key: &Key, uid: &str, step: &Step) -> Result<(), WriteError> {
         let found = self.api::<MachineSet>().get_opt(&key.name).await;
-        match found.map_err(|error| stumble(step, &error))? {
+        match found.map_err(|error| write_error(step, &error))? {
             Some(set) => self.fleet.sets.wrote(set),
             None => self.fleet.sets.deleted(key, uid),
         }
-        Err(Stumble::Outdated { step: step.to_string() })
+        Err(WriteError::Outdated { step: step.to_string() })
     }
 
     /// A machine that is gone needs no mark; its set's events bring the deployment back.
-    async fn write_machine(&self, edit: &MachineEdit, step: &Step) -> Result<(), Stumble> {
+    async fn write_machine(&self, edit: &MachineEdit, step: &Step) -> Result<(), WriteError> {
         let _turn = self.cluster.machine_turns.take(&edit.name).await;
         let machines = &self.cluster.machines;
         self.up_to_date(machines, &edit.name, edit.uid.as_str(), edit.resource_version.as_deref(), step)?;
@@ -277,7 +277,7 @@ impl<'a> Acting<'a> {
         match self.api::<Machine>().patch(&edit.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(answer) => self.cluster.machines.wrote(answer),
             Err(error) if Trouble::of(&error).class == RetryClass::NotFound => {}
-            Err(error) => return Err(stumble(step, &error)),
+            Err(error) => return Err(write_error(step, &error)),
         }
         Ok(())
     }
@@ -290,10 +290,10 @@ impl<'a> Acting<'a> {
         uid: &str,
         version: Option<&str>,
         step: &Step,
-    ) -> Result<(), Stumble> {
+    ) -> Result<(), WriteError> {
         let key = Key::new(self.deployment.namespace(), name);
         if version.is_some_and(|version| is_outdated(cache, &key, uid, version)) {
-            return Err(Stumble::Outdated { step: step.to_string() });
+            return Err(WriteError::Outdated { step: step.to_string() });
         }
         Ok(())
     }
@@ -374,6 +374,6 @@ fn body(edit: &NodeEdit) -> Value {
     body
 }
 
-fn stumble(step: &impl std::fmt::Display, error: &kube::Error) -> Stumble {
-    Stumble::Api { step: step.to_string(), trouble: Trouble::of(error) }
+fn write_error(step: &impl std::fmt::Display, error: &kube::Error) -> WriteError {
+    WriteError::Api { step: step.to_string(), trouble: Trouble::of(error) }
 }

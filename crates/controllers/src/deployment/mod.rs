@@ -19,7 +19,7 @@ use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::machine::outcome;
 use crate::{Cluster, Decision};
-use act::{Acting, Stumble};
+use act::{Acting, WriteError};
 pub use reported::Reported;
 pub use rollouts::RollOuts;
 
@@ -51,15 +51,15 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
         if let [Step::AskForMachines(names)] = plan.steps.as_slice() {
             match acting.ask_for(names).await {
                 Ok(missing) => gone.extend(missing),
-                Err(stumble) => {
+                Err(write_error) => {
                     let because = "the API server has to be asked about machines that it names";
                     cluster.journal.decided(&Decision::prevented(
                         Subject::Deployment,
                         &key,
                         &because,
-                        stumble.ending(),
+                        write_error.ending(),
                     ));
-                    return stumble.outcome();
+                    return write_error.outcome();
                 }
             }
             continue; // every name is either in sight now or known to be gone, so this happens once
@@ -70,14 +70,14 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
         let (ending, outcome) = match acting.carry_out(&plan).await {
             Ok(()) if acting.went_through() => (Ending::Done, outcome(plan.wake, &cluster.clock)),
             Ok(()) => (acting.ending(), Outcome::Failed),
-            Err(stumble) => {
-                if let Stumble::SetNotMade { set, trouble } = &stumble {
+            Err(write_error) => {
+                if let WriteError::SetNotMade { set, trouble } = &write_error {
                     let report = creation_failed(&input, set, &trouble.to_string());
                     if let Err(second) = acting.carry_out(&report).await {
                         tracing::info!(deployment = %key, why = %second, "could not say why its set was not made");
                     }
                 }
-                (stumble.ending(), stumble.outcome())
+                (write_error.ending(), write_error.outcome())
             }
         };
         cluster.journal.decided(&decision.ended(ending));

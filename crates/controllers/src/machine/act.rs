@@ -28,7 +28,7 @@ use crate::turns::is_outdated;
 
 /// Why the rest of a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Stumble {
+pub(super) enum WriteError {
     #[error("{0}")]
     NotLeading(#[from] NotLeading),
     #[error("failed to {step}: {trouble}")]
@@ -41,7 +41,7 @@ pub(super) enum Stumble {
     Missing(&'static str),
 }
 
-impl Stumble {
+impl WriteError {
     /// When to try again.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
@@ -71,7 +71,7 @@ impl Stumble {
     }
 }
 
-pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<(), Stumble> {
+pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<(), WriteError> {
     // Two writes of one plan touch the same object: the second is guarded by what the first one made of it.
     let mut machine = seen.machine.clone();
     for step in &plan.steps {
@@ -88,12 +88,12 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
             Step::DeleteMachine => delete(cluster, &machine, step).await?,
             Step::PatchNode(patch) => match node::write(target(cluster)?, patch, step).await {
                 Ok(not_kept) => emptying::remember(cluster, key, &machine.uid(), patch, &not_kept),
-                Err(stumble) => return Err(tell_of_removal(cluster, &machine, step, stumble).await),
+                Err(write_error) => return Err(tell_of_removal(cluster, &machine, step, write_error).await),
             },
             Step::DeleteNode { name, uid } => match node::delete(target(cluster)?, name, uid.as_str(), step).await {
                 Ok(node::Left::Nothing) => cluster.knowledge.inquired(key, &machine.uid(), Inquiry::Absent),
                 Ok(node::Left::Something) => {}
-                Err(stumble) => return Err(tell_of_removal(cluster, &machine, step, stumble).await),
+                Err(write_error) => return Err(tell_of_removal(cluster, &machine, step, write_error).await),
             },
             Step::LookForNode { name } => {
                 let before = cluster.knowledge.of(key, &machine.uid()).inquiry;
@@ -119,12 +119,17 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
 
 /// A Node that cannot be removed, though its VM is gone, keeps its machine: the machine says so. Whatever comes of saying it, the
 /// step failed and is tried again.
-async fn tell_of_removal(cluster: &Cluster, machine: &Arc<Machine>, step: &Step, stumble: Stumble) -> Stumble {
-    let why = match &stumble {
-        Stumble::Api { trouble, .. } if trouble.class == RetryClass::Conflict => return stumble, // somebody was faster, no more
-        Stumble::Api { said, .. } => said.clone(),
-        Stumble::NothingChanged { .. } => NOT_KEPT.to_owned(),
-        Stumble::NotLeading(_) | Stumble::Outdated { .. } | Stumble::Missing(_) => return stumble,
+async fn tell_of_removal(
+    cluster: &Cluster,
+    machine: &Arc<Machine>,
+    step: &Step,
+    write_error: WriteError,
+) -> WriteError {
+    let why = match &write_error {
+        WriteError::Api { trouble, .. } if trouble.class == RetryClass::Conflict => return write_error, // somebody was faster, no more
+        WriteError::Api { said, .. } => said.clone(),
+        WriteError::NothingChanged { .. } => NOT_KEPT.to_owned(),
+        WriteError::NotLeading(_) | WriteError::Outdated { .. } | WriteError::Missing(_) => return write_error,
     };
     for step in plan::machine::removal_failed(machine, step, &why, &cluster.policy, cluster.clock.now()) {
         match &step {
@@ -138,7 +143,7 @@ async fn tell_of_removal(cluster: &Cluster, machine: &Arc<Machine>, step: &Step,
             _ => {}
         }
     }
-    stumble
+    write_error
 }
 
 /// Which part of an object a patch is for.
@@ -154,12 +159,12 @@ async fn write(
     patch: &Value,
     part: Part,
     step: &Step,
-) -> Result<Arc<Machine>, Stumble> {
+) -> Result<Arc<Machine>, WriteError> {
     let api: Api<Machine> = Api::namespaced(cluster.control.clone(), machine.namespace());
     let (key, uid) = (Key::new(machine.namespace(), machine.name()), machine.uid());
     let _turn = cluster.machine_turns.take(machine.name()).await;
     if is_outdated(&cluster.machines, &key, uid.as_str(), machine.resource_version()) {
-        return Err(Stumble::Outdated { step: step.to_string() });
+        return Err(WriteError::Outdated { step: step.to_string() });
     }
     let mut patch = patch.clone();
     guard(&mut patch, machine.uid().as_str(), Some(machine.resource_version()));
@@ -168,11 +173,11 @@ async fn write(
         Part::Object => api.patch(name, &parameters, &patch).await,
         Part::Status => api.patch_status(name, &parameters, &patch).await,
     };
-    let answer = answer.map_err(|error| stumble(step, &error))?;
+    let answer = answer.map_err(|error| write_error(step, &error))?;
     // The write that takes the last finalizer is the object's end, and its answer shows the version before it.
     let gone = answer.is_deleting() && answer.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
     if !gone && answer.resource_version() == machine.resource_version() {
-        return Err(Stumble::NothingChanged { step: step.to_string() });
+        return Err(WriteError::NothingChanged { step: step.to_string() });
     }
     cluster.machines.wrote(answer.clone());
     Ok(Arc::new(answer))
@@ -180,7 +185,7 @@ async fn write(
 
 /// Asks for the deletion of this very machine. One that is gone is gone; a conflict says only that something is not as it was decided
 /// on, and the watch will say what.
-async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(), Stumble> {
+async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(), WriteError> {
     let uid = machine.uid();
     let parameters = DeleteParams {
         preconditions: Some(Preconditions { uid: Some(uid.as_str().to_owned()), resource_version: None }),
@@ -194,7 +199,7 @@ async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(),
         Ok(Either::Right(_)) => cluster.machines.deleted(&key, uid.as_str()),
         Err(error) => match Trouble::of(&error).class {
             RetryClass::NotFound => cluster.machines.deleted(&key, uid.as_str()),
-            _ => return Err(stumble(step, &error)),
+            _ => return Err(write_error(step, &error)),
         },
     }
     Ok(())
@@ -230,8 +235,14 @@ fn body(patch: &MachinePatch) -> Value {
     Value::Object(body)
 }
 
-fn call_driver(cluster: &Cluster, key: &Key, seen: &Seen, machine: &Arc<Machine>, call: Call) -> Result<(), Stumble> {
-    let plan::Lookup::Present(class) = &seen.class else { return Err(Stumble::Missing("its MachineClass")) };
+fn call_driver(
+    cluster: &Cluster,
+    key: &Key,
+    seen: &Seen,
+    machine: &Arc<Machine>,
+    call: Call,
+) -> Result<(), WriteError> {
+    let plan::Lookup::Present(class) = &seen.class else { return Err(WriteError::Missing("its MachineClass")) };
     cluster.gate.begin(key, machine, class, call);
     Ok(())
 }
@@ -258,15 +269,15 @@ fn tell(cluster: &Cluster, machine: &Machine, notice: &Notice) {
     });
 }
 
-pub(super) fn target(cluster: &Cluster) -> Result<&Target, Stumble> {
-    cluster.target.as_ref().ok_or(Stumble::Missing("a target cluster"))
+pub(super) fn target(cluster: &Cluster) -> Result<&Target, WriteError> {
+    cluster.target.as_ref().ok_or(WriteError::Missing("a target cluster"))
 }
 
-pub(super) fn stumble(step: &impl fmt::Display, error: &kube::Error) -> Stumble {
+pub(super) fn write_error(step: &impl fmt::Display, error: &kube::Error) -> WriteError {
     let trouble = Trouble::of(error);
     let said = match error {
         kube::Error::Api(status) => status.message.clone(),
         _ => trouble.to_string(),
     };
-    Stumble::Api { step: step.to_string(), trouble, said }
+    WriteError::Api { step: step.to_string(), trouble, said }
 }

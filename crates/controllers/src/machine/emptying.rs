@@ -10,7 +10,7 @@ use plan::node::NodeWrite;
 use runtime::Key;
 use runtime::client::{RetryClass, Trouble};
 
-use super::act::{self, Stumble};
+use super::act::{self, WriteError};
 use super::node::{Bearer, catch_up};
 use super::observe::Seen;
 use crate::Cluster;
@@ -19,7 +19,7 @@ use crate::drain::Drains;
 use crate::requests::{guard, severity};
 
 /// Carries out a step about the emptying of a node. Requests to pods and volumes leave the reconcile and run on their own.
-pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &Step) -> Result<(), Stumble> {
+pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &Step) -> Result<(), WriteError> {
     let (target, drains) = (act::target(cluster)?, drains(cluster)?);
     let uid = seen.machine.uid();
     match step {
@@ -125,6 +125,6 @@ fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Notice) {
     });
 }
 
-fn drains(cluster: &Cluster) -> Result<&Drains, Stumble> {
-    cluster.drains.as_ref().ok_or(Stumble::Missing("a target cluster"))
+fn drains(cluster: &Cluster) -> Result<&Drains, WriteError> {
+    cluster.drains.as_ref().ok_or(WriteError::Missing("a target cluster"))
 }

@@ -9,7 +9,7 @@ pub(crate) mod wake;
 use std::sync::Arc;
 use std::time::Duration;
 
-use act::Stumble;
+use act::WriteError;
 use api::Machine;
 use observe::Seen;
 use plan::Wake;
@@ -48,7 +48,7 @@ pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let (seen, plan) = decide(&cluster, &key, machine);
     let Some(deployment) = &plan.alone_in else {
         cluster.permits.settle(&key);
-        return act(&cluster, &key, &seen, &plan).await.unwrap_or_else(|stumble| stumble.outcome());
+        return act(&cluster, &key, &seen, &plan).await.unwrap_or_else(|write_error| write_error.outcome());
     };
     let Some(permit) = cluster.permits.claim(deployment, &key) else { return Outcome::Done };
     // What was seen may be older than what the last holder did. From here on nobody else decides for the deployment.
@@ -56,17 +56,17 @@ pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let (seen, plan) = decide(&cluster, &key, machine);
     match act(&cluster, &key, &seen, &plan).await {
         Ok(outcome) => outcome,
-        Err(stumble) => {
-            if stumble.leaves_doubt() {
+        Err(write_error) => {
+            if write_error.leaves_doubt() {
                 permit.keep();
             }
-            stumble.outcome()
+            write_error.outcome()
         }
     }
 }
 
 /// Does what the plan says.
-async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<Outcome, Stumble> {
+async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<Outcome, WriteError> {
     let decision = Decision::of(Subject::Machine, key, &plan.steps, &plan.because, plan.wake).in_life(Standing {
         machine: seen.machine.clone(),
         stage: stage(&seen.as_input(cluster)),
@@ -76,7 +76,7 @@ async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<O
     let ending = match &done {
         Ok(()) if matches!(plan.steps.last(), Some(Step::Driver(_))) => Ending::UnderWay,
         Ok(()) => Ending::Done,
-        Err(stumble) => stumble.ending(),
+        Err(write_error) => write_error.ending(),
     };
     cluster.journal.decided(&decision.ended(ending));
     done.map(|()| {

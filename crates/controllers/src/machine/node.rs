@@ -17,29 +17,30 @@ use runtime::Key;
 use runtime::cache::Lookup;
 use runtime::client::{RetryClass, Trouble};
 
-use super::act::{Stumble, stumble};
+use super::act::{WriteError, write_error};
 use crate::cluster::Target;
 use crate::requests::guard;
 use crate::turns::is_outdated;
 
 /// Writes what is to be written, in one request for the object and one for its status. Answers with the barriers that were taken and
 /// not kept.
-pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Result<Vec<Barrier>, Stumble> {
+pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Result<Vec<Barrier>, WriteError> {
     let api: Api<NodeView> = Api::all(target.client.clone());
     let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
     let _turn = target.turns.take(name).await;
     if is_outdated(&target.nodes, &Key::cluster(name.as_str()), uid, &write.resource_version) {
-        return Err(Stumble::Outdated { step: step.to_string() });
+        return Err(WriteError::Outdated { step: step.to_string() });
     }
     let mut version = write.resource_version.clone();
     let mut last = None;
     if let Some(mut body) = write.object_patch() {
         guard(&mut body, uid, Some(&version));
-        let answer = api.patch(name, &parameters, &Patch::Merge(&body)).await.map_err(|error| stumble(step, &error))?;
+        let answer =
+            api.patch(name, &parameters, &Patch::Merge(&body)).await.map_err(|error| write_error(step, &error))?;
         answer.resource_version().clone_into(&mut version);
         target.nodes.wrote(answer.clone());
         if releases_in_vain(write, &answer) {
-            return Err(Stumble::NothingChanged { step: step.to_string() });
+            return Err(WriteError::NothingChanged { step: step.to_string() });
         }
         last = Some(answer);
     }
@@ -48,7 +49,7 @@ pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Re
         let answer = api
             .patch_status(name, &parameters, &Patch::Strategic(&body))
             .await
-            .map_err(|error| stumble(step, &error))?;
+            .map_err(|error| write_error(step, &error))?;
         target.nodes.wrote(answer.clone());
         last = Some(answer);
     }
@@ -72,7 +73,7 @@ pub(super) enum Left {
 }
 
 /// Deletes this very Node.
-pub(super) async fn delete(target: &Target, name: &str, uid: &str, step: &Step) -> Result<Left, Stumble> {
+pub(super) async fn delete(target: &Target, name: &str, uid: &str, step: &Step) -> Result<Left, WriteError> {
     let parameters = DeleteParams {
         preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
         ..DeleteParams::default()
@@ -86,12 +87,14 @@ pub(super) async fn delete(target: &Target, name: &str, uid: &str, step: &Step) 
         Ok(Either::Right(_)) => Left::Nothing,
         Err(error) => match Trouble::of(&error).class {
             RetryClass::NotFound => Left::Nothing,
-            RetryClass::Conflict => match catch_up(target, name, uid).await.map_err(|error| stumble(step, &error))? {
-                Bearer::Itself => return Err(stumble(step, &error)),
-                Bearer::Another => return Ok(Left::Something),
-                Bearer::Nobody => Left::Nothing,
-            },
-            _ => return Err(stumble(step, &error)),
+            RetryClass::Conflict => {
+                match catch_up(target, name, uid).await.map_err(|error| write_error(step, &error))? {
+                    Bearer::Itself => return Err(write_error(step, &error)),
+                    Bearer::Another => return Ok(Left::Something),
+                    Bearer::Nobody => Left::Nothing,
+                }
+            }
+            _ => return Err(write_error(step, &error)),
         },
     };
     target.nodes.deleted(&Key::cluster(name), uid);

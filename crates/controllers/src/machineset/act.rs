@@ -35,7 +35,7 @@ use requests::{Edit, Went};
 
 /// Why the rest of a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Stumble {
+pub(super) enum WriteError {
     #[error("{0}")]
     NotLeading(#[from] NotLeading),
     #[error("failed to {step}: {trouble}")]
@@ -46,7 +46,7 @@ pub(super) enum Stumble {
     NoLonger,
 }
 
-impl Stumble {
+impl WriteError {
     /// When to try again.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
@@ -112,7 +112,7 @@ impl<'a> Acting<'a> {
         }
     }
 
-    pub(super) async fn carry_out(&mut self, plan: &Plan) -> Result<(), Stumble> {
+    pub(super) async fn carry_out(&mut self, plan: &Plan) -> Result<(), WriteError> {
         self.failures.extend(plan.failure.clone());
         for step in &plan.steps {
             self.fleet.leadership.check()?;
@@ -130,7 +130,7 @@ impl<'a> Acting<'a> {
     }
 
     /// Writes what came of the reconcile, if it is news. Counts may wait for more while machines come and go; until when is the answer.
-    pub(super) async fn write_status(&self, plan: &Plan) -> Result<Option<Timestamp>, Stumble> {
+    pub(super) async fn write_status(&self, plan: &Plan) -> Result<Option<Timestamp>, WriteError> {
         let again = match self.fleet.sets.get(self.key) {
             Some(set) if set.uid() == self.seen.set.uid() => {
                 // Who did nothing has nothing new to see.
@@ -164,7 +164,7 @@ impl<'a> Acting<'a> {
             }
             Err(error) => match Trouble::of(&error) {
                 Trouble { class: RetryClass::NotFound, .. } => Ok(None),
-                trouble => Err(Stumble::Api { step: "write the status".to_owned(), trouble }),
+                trouble => Err(WriteError::Api { step: "write the status".to_owned(), trouble }),
             },
         }
     }
@@ -176,34 +176,34 @@ impl<'a> Acting<'a> {
         }
     }
 
-    async fn write_finalizers(&self, list: &[String], step: &Step) -> Result<(), Stumble> {
+    async fn write_finalizers(&self, list: &[String], step: &Step) -> Result<(), WriteError> {
         let set = &self.seen.set;
         let patch = json!({ "metadata": {
             "uid": set.uid(), "resourceVersion": set.resource_version(), "finalizers": list,
         } });
         let _turn = self.take_turn(set, &step.to_string()).await?;
         let answer = self.sets().patch(set.name(), &PatchParams::default(), &Patch::Merge(&patch)).await;
-        self.fleet.sets.wrote(answer.map_err(|error| stumble(step, &error))?);
+        self.fleet.sets.wrote(answer.map_err(|error| write_error(step, &error))?);
         Ok(())
     }
 
     /// Waits until nobody else of us writes to the set, and looks whether somebody did.
-    async fn take_turn(&self, set: &MachineSet, step: &str) -> Result<Turn, Stumble> {
+    async fn take_turn(&self, set: &MachineSet, step: &str) -> Result<Turn, WriteError> {
         let turn = self.fleet.set_turns.take(set.name()).await;
         if is_outdated(&self.fleet.sets, self.key, set.uid().as_str(), set.resource_version()) {
-            return Err(Stumble::Outdated { step: step.to_owned() });
+            return Err(WriteError::Outdated { step: step.to_owned() });
         }
         Ok(turn)
     }
 
-    async fn confirm(&self, step: &Step) -> Result<(), Stumble> {
+    async fn confirm(&self, step: &Step) -> Result<(), WriteError> {
         let set = &self.seen.set;
-        let live = self.sets().get_opt(set.name()).await.map_err(|error| stumble(step, &error))?;
+        let live = self.sets().get_opt(set.name()).await.map_err(|error| write_error(step, &error))?;
         let stays = live.as_ref().is_some_and(|live| live.uid() == set.uid() && !live.is_deleting());
         if let Some(live) = live {
             self.fleet.sets.wrote(live);
         }
-        if stays { Ok(()) } else { Err(Stumble::NoLonger) }
+        if stays { Ok(()) } else { Err(WriteError::NoLonger) }
     }
 
     async fn claim(&mut self, claims: &[Claim]) {
@@ -320,6 +320,6 @@ impl<'a> Acting<'a> {
     }
 }
 
-fn stumble(step: &Step, error: &kube::Error) -> Stumble {
-    Stumble::Api { step: step.to_string(), trouble: Trouble::of(error) }
+fn write_error(step: &Step, error: &kube::Error) -> WriteError {
+    WriteError::Api { step: step.to_string(), trouble: Trouble::of(error) }
 }

@@ -49,7 +49,7 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
             (Ending::Done, outcome(plan.wake.no_later_than(unwritten), &cluster.clock))
         }
         Ok(_) => (acting.ending(), acting.outcome()),
-        Err(stumble) => (stumble.ending(), stumble.outcome()),
+        Err(write_error) => (write_error.ending(), write_error.outcome()),
     };
     cluster.journal.decided(&decision.ended(ending));
     outcome

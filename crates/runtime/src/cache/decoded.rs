@@ -137,7 +137,7 @@ impl<K> Clone for Lookup<K> {
     }
 }
 
-/// A decoding error quotes the text it stumbled over, and that may be a password; what was expected and where is enough.
+/// A decoding error quotes the text it failed over, and that may be a password; what was expected and where is enough.
 fn without_values(message: &str) -> String {
     let mut kept = String::with_capacity(message.len());
     let (mut quoted, mut escaped) = (false, false);
