@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use plan::drain::Outlook;
 use plan::secret::ReadFailure;
 use runtime::cache::{Cache, Lookup};
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 use runtime::queue::{Outcome, Queue, RetryPolicy};
 use runtime::{Clock, Key, Metrics, Random};
 
@@ -208,9 +208,9 @@ impl Credentials {
                 Err(Outcome::Failed)
             }
             Err(error) => {
-                let trouble = Trouble::of(&error);
-                self.failed(key, version, &trouble);
-                Err(again_after(&trouble))
+                let api_error = ApiError::of(&error);
+                self.failed(key, version, &api_error);
+                Err(again_after(&api_error))
             }
         }
     }
@@ -227,8 +227,8 @@ impl Credentials {
         kept.read = Some(Read { version, asked_at, data: Arc::new(secret.data) });
     }
 
-    fn failed(&self, key: &Key, version: &str, trouble: &Trouble) {
-        let outlook = match trouble.class {
+    fn failed(&self, key: &Key, version: &str, api_error: &ApiError) {
+        let outlook = match api_error.class {
             RetryClass::Forbidden | RetryClass::Unauthorized | RetryClass::Invalid | RetryClass::Undecodable => {
                 Outlook::Lasting
             }
@@ -237,7 +237,7 @@ impl Credentials {
         let mut kept = self.kept.lock();
         let kept = kept.entry(key.clone()).or_default();
         let since = kept.failure.as_ref().map_or_else(|| self.clock.now(), |(_, failure)| failure.since);
-        let failure = ReadFailure { why: trouble.to_string(), outlook, since };
+        let failure = ReadFailure { why: api_error.to_string(), outlook, since };
         let is_news = kept.failure.as_ref().is_none_or(|(_, before)| before.why != failure.why);
         if is_news {
             tracing::warn!(secret = %key, why = failure.why, "failed to read a Secret that a MachineClass names");

@@ -16,7 +16,7 @@ use plan::overshoot::{Edit, Kind, Observed, Part, SeenSet, Step, plan};
 use plan::{Awaited, Wake};
 use runtime::Key;
 use runtime::cache::{Cached, Delta, Feed, Trust};
-use runtime::client::Trouble;
+use runtime::client::ApiError;
 use runtime::events::Notice;
 use runtime::queue::Outcome;
 use serde_json::Value;
@@ -209,7 +209,7 @@ async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &
 }
 
 /// Tells what was done to an object, under its own name.
-fn tell(cluster: &Cluster, edit: &Edit, step: &Step, trouble: Option<&Trouble>) {
+fn tell(cluster: &Cluster, edit: &Edit, step: &Step, api_error: Option<&ApiError>) {
     let about = match edit.kind {
         Kind::Set => Subject::Set,
         Kind::Deployment => Subject::Deployment,
@@ -217,11 +217,11 @@ fn tell(cluster: &Cluster, edit: &Edit, step: &Step, trouble: Option<&Trouble>) 
     let key = Key::new(cluster.namespace.as_str(), edit.name.as_str());
     let because = "all sets and deployments were judged by how many machines they have";
     let decision = Decision::of(about, &key, &[step], &because, Wake::On(Awaited::Machines));
-    let ending = trouble.map_or(Ending::Done, |trouble| Ending::refused(trouble, trouble.to_string()));
+    let ending = api_error.map_or(Ending::Done, |api_error| Ending::refused(api_error, api_error.to_string()));
     cluster.journal.decided(&decision.ended(ending));
 }
 
-async fn write(cluster: &Cluster, fleet: &Fleet, edit: &Edit, versions: &mut Versions) -> Result<(), Trouble> {
+async fn write(cluster: &Cluster, fleet: &Fleet, edit: &Edit, versions: &mut Versions) -> Result<(), ApiError> {
     let place = (edit.kind, edit.name.clone());
     let Some(based_on) = versions.0.get(&place) else { return Ok(()) };
     let mut patch = edit.changes.clone();
@@ -245,7 +245,7 @@ async fn write(cluster: &Cluster, fleet: &Fleet, edit: &Edit, versions: &mut Ver
     Ok(())
 }
 
-async fn send<K>(cluster: &Cluster, fleet: &Fleet, edit: &Edit, patch: &Value) -> Result<K, Trouble>
+async fn send<K>(cluster: &Cluster, fleet: &Fleet, edit: &Edit, patch: &Value) -> Result<K, ApiError>
 where
     K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
         + Clone
@@ -258,5 +258,5 @@ where
         Part::Metadata => api.patch(&edit.name, &parameters, &patch).await,
         Part::Status => api.patch_status(&edit.name, &parameters, &patch).await,
     };
-    answer.map_err(|error| Trouble::of(&error))
+    answer.map_err(|error| ApiError::of(&error))
 }

@@ -1,7 +1,7 @@
 //! What the requests of all controllers have in common: what they are guarded by, what a refusal means for the key, and how loud a notice is.
 
 use plan::machine::Tone;
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 use runtime::events::Severity;
 use runtime::queue::Outcome;
 use serde_json::{Value, json};
@@ -18,8 +18,8 @@ pub(crate) fn guard(patch: &mut Value, uid: &str, resource_version: Option<&str>
 }
 
 /// When to try again: at the server's word where it gave one, else after the queue's own growing pause.
-pub(crate) fn again_after(trouble: &Trouble) -> Outcome {
-    match trouble.class {
+pub(crate) fn again_after(api_error: &ApiError) -> Outcome {
+    match api_error.class {
         RetryClass::Throttled { after: Some(after) } => Outcome::Again { after },
         _ => Outcome::Failed,
     }

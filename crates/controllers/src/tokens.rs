@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Client};
 use plan::Policy;
 use plan::token::{ATTEMPTS, Finding, Token, TokenId, judge};
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 use runtime::entropy::NoEntropy;
 use runtime::{Clock, Entropy};
 
@@ -37,28 +37,28 @@ pub struct Issued {
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The Secret could not be written.
-    #[error("failed to create its bootstrap token {secret}: {trouble}")]
+    #[error("failed to create its bootstrap token {secret}: {api_error}")]
     Create {
         /// Its name.
         secret: String,
         /// Why.
-        trouble: Trouble,
+        api_error: ApiError,
     },
     /// The Secret could not be read.
-    #[error("failed to read its bootstrap token {secret}: {trouble}")]
+    #[error("failed to read its bootstrap token {secret}: {api_error}")]
     Read {
         /// Its name.
         secret: String,
         /// Why.
-        trouble: Trouble,
+        api_error: ApiError,
     },
     /// The Secret could not be deleted.
-    #[error("failed to delete its bootstrap token {secret}: {trouble}")]
+    #[error("failed to delete its bootstrap token {secret}: {api_error}")]
     Delete {
         /// Its name.
         secret: String,
         /// Why.
-        trouble: Trouble,
+        api_error: ApiError,
     },
     /// All ids are taken.
     #[error("failed to find a free id for its bootstrap token: {ATTEMPTS} in a row belong to others")]
@@ -72,8 +72,8 @@ impl TokenError {
     /// Whether it may go away by itself.
     pub fn passes(&self) -> bool {
         match self {
-            Self::Create { trouble, .. } | Self::Read { trouble, .. } | Self::Delete { trouble, .. } => {
-                trouble.class.passes()
+            Self::Create { api_error, .. } | Self::Read { api_error, .. } | Self::Delete { api_error, .. } => {
+                api_error.class.passes()
             }
             Self::AllTaken | Self::NoEntropy(_) => false,
         }
@@ -139,9 +139,9 @@ impl Tokens {
                 let uid = made.metadata.uid.unwrap_or_default();
                 Ok(Some((token, Issued { name: id.secret_name(), uid })))
             }
-            Err(error) => match Trouble::of(&error) {
-                Trouble { class: RetryClass::AlreadyExists, .. } => Ok(None),
-                trouble => Err(TokenError::Create { secret: id.secret_name(), trouble }),
+            Err(error) => match ApiError::of(&error) {
+                ApiError { class: RetryClass::AlreadyExists, .. } => Ok(None),
+                api_error => Err(TokenError::Create { secret: id.secret_name(), api_error }),
             },
         }
     }
@@ -167,7 +167,7 @@ impl Tokens {
         self.api()
             .get_opt(name)
             .await
-            .map_err(|error| TokenError::Read { secret: name.to_owned(), trouble: Trouble::of(&error) })
+            .map_err(|error| TokenError::Read { secret: name.to_owned(), api_error: ApiError::of(&error) })
     }
 
     /// Deletes this very Secret, not a later one of the same name.
@@ -176,9 +176,9 @@ impl Tokens {
         let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
         match self.api::<SecretContent>().delete(&issued.name, &parameters).await {
             Ok(_) => Ok(()),
-            Err(error) => match Trouble::of(&error) {
-                Trouble { class: RetryClass::NotFound | RetryClass::Conflict, .. } => Ok(()),
-                trouble => Err(TokenError::Delete { secret: issued.name.clone(), trouble }),
+            Err(error) => match ApiError::of(&error) {
+                ApiError { class: RetryClass::NotFound | RetryClass::Conflict, .. } => Ok(()),
+                api_error => Err(TokenError::Delete { secret: issued.name.clone(), api_error }),
             },
         }
     }

@@ -11,13 +11,13 @@ mod crowd;
 mod drain;
 mod fleet;
 mod ground;
+mod machine_failures;
 mod machines;
 mod pace;
 mod restore;
 mod stage;
 mod storm;
 mod takeover;
-mod troubles;
 mod verdict;
 mod workload;
 

@@ -9,7 +9,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use runtime::lease::Timing;
 use serde_json::json;
 
-use crate::troubles::{
+use crate::machine_failures::{
     a_name_is_free_again_as_soon_as_its_machine_is_gone, a_node_that_comes_too_late_is_taken_all_the_same,
     a_node_that_is_lost_and_comes_back_costs_nothing, a_secret_broken_in_use_stops_neither_life_nor_deletion,
     a_vm_that_vanishes_is_noticed_and_its_machine_can_go, each_error_code_is_shown_and_overcome,

@@ -11,12 +11,12 @@
 mod cluster;
 mod deletion;
 mod evictions;
+mod faults_on_demand;
 mod housekeeping;
 mod kinds;
 mod machines;
 mod network;
 mod observed;
 mod reads;
-mod trouble;
 mod watches;
 mod writes;

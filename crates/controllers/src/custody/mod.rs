@@ -17,7 +17,7 @@ use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use plan::custody::{Plan, Said, Users};
 use runtime::cache::{Cache, Cached, Lookup, Trust};
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 use runtime::events::{Notice, Severity};
 use runtime::queue::{Outcome, Queue, RetryPolicy};
 use runtime::{Key, Metrics, Random};
@@ -135,7 +135,7 @@ where
                 on_written(&answer);
                 cache.wrote(answer);
             }
-            Err(error) => return failed(&kind, object.name(), &Trouble::of(&error)),
+            Err(error) => return failed(&kind, object.name(), &ApiError::of(&error)),
         }
     }
     for (said, notice) in &plan.tell {
@@ -147,11 +147,11 @@ where
     Outcome::Done
 }
 
-fn failed(kind: &str, name: &str, trouble: &Trouble) -> Outcome {
-    tracing::info!(%kind, %name, why = %trouble, "its finalizers could not be written; planning afresh");
-    match trouble.class {
+fn failed(kind: &str, name: &str, api_error: &ApiError) -> Outcome {
+    tracing::info!(%kind, %name, why = %api_error, "its finalizers could not be written; planning afresh");
+    match api_error.class {
         RetryClass::NotFound => Outcome::Done,
-        _ => again_after(trouble),
+        _ => again_after(api_error),
     }
 }
 

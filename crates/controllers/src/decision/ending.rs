@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 
 /// How the steps of a decision went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub enum Ending {
 
 impl Ending {
     /// The end of a step that the API server did not accept.
-    pub fn refused(trouble: &Trouble, why: String) -> Self {
-        match trouble.class {
+    pub fn refused(api_error: &ApiError, why: String) -> Self {
+        match api_error.class {
             RetryClass::Conflict => Self::Postponed(why),
             _ => Self::Failed(why),
         }

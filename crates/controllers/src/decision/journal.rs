@@ -1,10 +1,10 @@
 //! The log of decisions: one line for each that does something.
 //!
-//! An object in trouble is tried again and again, and each try decides the same. Told every time, one broken quota would bury
+//! An object failing is tried again and again, and each try decides the same. Told every time, one broken quota would bury
 //! everything else. So a line about an object that failed lately is not repeated for [`SILENCE`]; then it is told again, with how often
 //! it has been true in between. Whoever wants every line asks for verbosity 4.
 //!
-//! Only objects in trouble are remembered, so the memory of a healthy fleet is empty.
+//! Only objects failing are remembered, so the memory of a healthy fleet is empty.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,7 +16,7 @@ use runtime::{Clock, Key};
 
 use super::{Decision, DriverCall, Ending, Listener, Subject, Taught};
 
-/// For how long a line about an object in trouble is not repeated.
+/// For how long a line about an object failing is not repeated.
 const SILENCE: SignedDuration = SignedDuration::from_mins(10);
 /// How many lines are remembered of one object: more than the steps between two tries.
 const REMEMBERED: usize = 8;
@@ -26,11 +26,11 @@ const REMEMBERED: usize = 8;
 pub struct Journal {
     listener: Option<Listener>,
     clock: Clock,
-    troubles: Arc<Mutex<BTreeMap<(Subject, Key), Trouble>>>,
+    failures: Arc<Mutex<BTreeMap<(Subject, Key), Failing>>>,
 }
 
 /// An object for which something failed lately.
-struct Trouble {
+struct Failing {
     failed: Timestamp,
     told: VecDeque<Told>,
 }
@@ -53,7 +53,7 @@ enum Worth {
 impl Journal {
     /// A journal that also tells this listener.
     pub fn new(listener: Option<Listener>, clock: &Clock) -> Self {
-        Self { listener, clock: clock.clone(), troubles: Arc::default() }
+        Self { listener, clock: clock.clone(), failures: Arc::default() }
     }
 
     /// Tells a decision and what came of it.
@@ -76,22 +76,22 @@ impl Journal {
 
     /// Forgets an object that is gone.
     pub fn gone(&self, about: Subject, key: &Key) {
-        self.troubles.lock().remove(&(about, key.clone()));
+        self.failures.lock().remove(&(about, key.clone()));
         if let (Subject::Machine, Some(listener)) = (about, &self.listener) {
             listener.gone(key);
         }
     }
 
-    /// How many objects are in trouble, or were a moment ago.
-    pub fn troubles(&self) -> usize {
-        self.troubles.lock().len()
+    /// How many objects are failing, or were a moment ago.
+    pub fn failures(&self) -> usize {
+        self.failures.lock().len()
     }
 
     fn note_failure(&self, about: Subject, key: &Key) {
         let now = self.clock.now();
-        let mut troubles = self.troubles.lock();
-        let trouble = troubles.entry((about, key.clone()));
-        trouble.or_insert_with(|| Trouble { failed: now, told: VecDeque::new() }).failed = now;
+        let mut failures = self.failures.lock();
+        let failing = failures.entry((about, key.clone()));
+        failing.or_insert_with(|| Failing { failed: now, told: VecDeque::new() }).failed = now;
     }
 
     fn worth(&self, decision: &Decision) -> Worth {
@@ -104,19 +104,19 @@ impl Journal {
         }
         let now = self.clock.now();
         let place = (decision.about, decision.key.clone());
-        let mut troubles = self.troubles.lock();
-        match troubles.get_mut(&place) {
+        let mut failures = self.failures.lock();
+        match failures.get_mut(&place) {
             None => Worth::News { unsaid: None },
-            Some(trouble) if now.duration_since(trouble.failed) >= SILENCE => {
-                troubles.remove(&place);
+            Some(failing) if now.duration_since(failing.failed) >= SILENCE => {
+                failures.remove(&place);
                 Worth::News { unsaid: None }
             }
-            Some(trouble) => trouble.worth(fingerprint(decision), now),
+            Some(failing) => failing.worth(fingerprint(decision), now),
         }
     }
 }
 
-impl Trouble {
+impl Failing {
     fn worth(&mut self, line: u64, now: Timestamp) -> Worth {
         match self.told.iter_mut().find(|told| told.line == line) {
             Some(told) if now.duration_since(told.at) < SILENCE => {
@@ -202,7 +202,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(journal.worth(&decision("make 2 machines", Ending::Done)), NEWS);
         }
-        assert_eq!(journal.troubles(), 0);
+        assert_eq!(journal.failures(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -235,8 +235,8 @@ mod tests {
         assert_eq!(journal.worth(&decision("write down", Ending::Done)), NEWS, "what is new is told");
         tokio::time::advance(Duration::from_mins(11)).await;
         assert_eq!(ask(), NEWS);
-        assert_eq!(ask(), NEWS, "the trouble is over");
-        assert_eq!(journal.troubles(), 0);
+        assert_eq!(ask(), NEWS, "the failing is over");
+        assert_eq!(journal.failures(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -244,6 +244,6 @@ mod tests {
         let journal = journal();
         journal.worth(&failed("forbidden"));
         journal.gone(Subject::Machine, &Key::new("ns", "m"));
-        assert_eq!(journal.troubles(), 0);
+        assert_eq!(journal.failures(), 0);
     }
 }

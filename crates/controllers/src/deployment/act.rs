@@ -17,7 +17,7 @@ use plan::deployment::{MachineEdit, NewSet, NodeEdit, Plan, SetChange, SetEdit, 
 use plan::machine::Notice;
 use runtime::Key;
 use runtime::cache::{Cache, Cached};
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 use runtime::events::EventSink;
 use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
@@ -38,10 +38,10 @@ const NODES_AT_ONCE: usize = 8;
 pub(super) enum WriteError {
     #[error("{0}")]
     NotLeading(#[from] NotLeading),
-    #[error("failed to {step}: {trouble}")]
-    Api { step: String, trouble: Trouble },
-    #[error("failed to make set {set:?}: {trouble}")]
-    SetNotMade { set: String, trouble: Trouble },
+    #[error("failed to {step}: {api_error}")]
+    Api { step: String, api_error: ApiError },
+    #[error("failed to make set {set:?}: {api_error}")]
+    SetNotMade { set: String, api_error: ApiError },
     #[error("the write to {step} changed nothing, so the API server does not keep what we write")]
     NothingChanged { step: String },
     #[error("the deployment is gone or going, which the cache had not shown yet")]
@@ -56,7 +56,7 @@ impl WriteError {
     /// When to try again.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::Api { trouble, .. } => again_after(trouble),
+            Self::Api { api_error, .. } => again_after(api_error),
             _ => Outcome::Failed,
         }
     }
@@ -65,7 +65,9 @@ impl WriteError {
     pub(super) fn ending(&self) -> Ending {
         match self {
             Self::NotLeading(_) | Self::NoLonger | Self::Outdated { .. } => Ending::Postponed(self.to_string()),
-            Self::Api { trouble, .. } | Self::SetNotMade { trouble, .. } => Ending::refused(trouble, self.to_string()),
+            Self::Api { api_error, .. } | Self::SetNotMade { api_error, .. } => {
+                Ending::refused(api_error, self.to_string())
+            }
             Self::NothingChanged { .. } | Self::Unwritable { .. } => Ending::Failed(self.to_string()),
         }
     }
@@ -191,12 +193,12 @@ impl<'a> Acting<'a> {
         match self.fleet.clients.control.request::<MachineSet>(request).await {
             Ok(answer) => self.fleet.sets.wrote(answer),
             Err(error) => {
-                let trouble = Trouble::of(&error);
-                return Err(match trouble.class {
+                let api_error = ApiError::of(&error);
+                return Err(match api_error.class {
                     RetryClass::Invalid | RetryClass::Forbidden | RetryClass::NotFound => {
-                        WriteError::SetNotMade { set, trouble }
+                        WriteError::SetNotMade { set, api_error }
                     }
-                    _ => WriteError::Api { step: format!("make set {set:?}"), trouble },
+                    _ => WriteError::Api { step: format!("make set {set:?}"), api_error },
                 });
             }
         }
@@ -247,7 +249,7 @@ impl<'a> Acting<'a> {
         match self.api::<MachineSet>().delete(name, &parameters).await {
             Ok(Either::Left(set)) => self.fleet.sets.wrote(set),
             Ok(Either::Right(_)) => self.fleet.sets.deleted(&key, uid),
-            Err(error) => match Trouble::of(&error).class {
+            Err(error) => match ApiError::of(&error).class {
                 RetryClass::NotFound => self.fleet.sets.deleted(&key, uid),
                 // It is not what it was; one look, and the next plan knows.
                 RetryClass::Conflict => return self.catch_up_with_set(&key, uid, step).await,
@@ -276,7 +278,7 @@ impl<'a> Acting<'a> {
         guard(&mut patch, edit.uid.as_str(), edit.resource_version.as_deref());
         match self.api::<Machine>().patch(&edit.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(answer) => self.cluster.machines.wrote(answer),
-            Err(error) if Trouble::of(&error).class == RetryClass::NotFound => {}
+            Err(error) if ApiError::of(&error).class == RetryClass::NotFound => {}
             Err(error) => return Err(write_error(step, &error)),
         }
         Ok(())
@@ -310,10 +312,10 @@ impl<'a> Acting<'a> {
                 Some(Ok(())) => {}
                 None => failed.push(format!("did not mark node {name:?}: it has changed since that was decided")),
                 Some(Err(error)) => {
-                    let trouble = Trouble::of(&error);
-                    if trouble.class != RetryClass::NotFound {
-                        tracing::debug!(deployment = self.deployment.name(), node = name, %trouble, "a node could not be marked");
-                        failed.push(format!("failed to mark node {name:?}: {trouble}"));
+                    let api_error = ApiError::of(&error);
+                    if api_error.class != RetryClass::NotFound {
+                        tracing::debug!(deployment = self.deployment.name(), node = name, %api_error, "a node could not be marked");
+                        failed.push(format!("failed to mark node {name:?}: {api_error}"));
                     }
                 }
             }
@@ -375,5 +377,5 @@ fn body(edit: &NodeEdit) -> Value {
 }
 
 fn write_error(step: &impl std::fmt::Display, error: &kube::Error) -> WriteError {
-    WriteError::Api { step: step.to_string(), trouble: Trouble::of(error) }
+    WriteError::Api { step: step.to_string(), api_error: ApiError::of(error) }
 }

@@ -71,8 +71,8 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
             Ok(()) if acting.went_through() => (Ending::Done, outcome(plan.wake, &cluster.clock)),
             Ok(()) => (acting.ending(), Outcome::Failed),
             Err(write_error) => {
-                if let WriteError::SetNotMade { set, trouble } = &write_error {
-                    let report = creation_failed(&input, set, &trouble.to_string());
+                if let WriteError::SetNotMade { set, api_error } = &write_error {
+                    let report = creation_failed(&input, set, &api_error.to_string());
                     if let Err(second) = acting.carry_out(&report).await {
                         tracing::info!(deployment = %key, why = %second, "could not say why its set was not made");
                     }

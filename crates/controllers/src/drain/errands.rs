@@ -15,7 +15,7 @@ use futures::stream;
 use kube::Client;
 use plan::drain::attachments::AttachmentId;
 use plan::drain::{Answer, Claim, Found, Note, PodId, Reply, Step, Verb};
-use runtime::client::Trouble;
+use runtime::client::ApiError;
 use runtime::lease::Leadership;
 use runtime::queue::Queue;
 use runtime::{Clock, Key, Tasks};
@@ -190,7 +190,7 @@ impl Errands {
 }
 
 fn unreadable<T>(kind: &str, name: &str, error: &kube::Error) -> Found<T> {
-    tracing::warn!(kind, name, why = %Trouble::of(error), "could not look up what a pod's disk is");
+    tracing::warn!(kind, name, why = %ApiError::of(error), "could not look up what a pod's disk is");
     Found::Unreadable
 }
 
@@ -211,6 +211,6 @@ fn answer(outcome: Result<(), kube::Error>) -> Answer {
                 retry_after: (seconds > 0).then(|| std::time::Duration::from_secs(u64::from(seconds))),
             })
         }
-        Err(other) => Answer::lost(Trouble::of(&other).to_string()),
+        Err(other) => Answer::lost(ApiError::of(&other).to_string()),
     }
 }

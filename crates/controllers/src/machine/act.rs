@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
 use plan::machine::{Call, Inquiry, MachinePatch, NOT_KEPT, Notice, Plan, Reason, Step};
 use runtime::Key;
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
 use serde_json::{Value, json};
@@ -31,8 +31,8 @@ use crate::turns::is_outdated;
 pub(super) enum WriteError {
     #[error("{0}")]
     NotLeading(#[from] NotLeading),
-    #[error("failed to {step}: {trouble}")]
-    Api { step: String, trouble: Trouble, said: String },
+    #[error("failed to {step}: {api_error}")]
+    Api { step: String, api_error: ApiError, said: String },
     #[error("the write to {step} changed nothing, so the API server does not keep what we write")]
     NothingChanged { step: String },
     #[error("did not {step}: what it was decided on has changed since")]
@@ -45,7 +45,7 @@ impl WriteError {
     /// When to try again.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::Api { trouble, .. } => again_after(trouble),
+            Self::Api { api_error, .. } => again_after(api_error),
             _ => Outcome::Failed,
         }
     }
@@ -54,7 +54,7 @@ impl WriteError {
     pub(super) fn ending(&self) -> Ending {
         match self {
             Self::NotLeading(_) | Self::Outdated { .. } => Ending::Postponed(self.to_string()),
-            Self::Api { trouble, .. } => Ending::refused(trouble, self.to_string()),
+            Self::Api { api_error, .. } => Ending::refused(api_error, self.to_string()),
             Self::NothingChanged { .. } | Self::Missing(_) => Ending::Failed(self.to_string()),
         }
     }
@@ -63,8 +63,8 @@ impl WriteError {
     /// was faster.
     pub(super) fn leaves_doubt(&self) -> bool {
         match self {
-            Self::Api { trouble, .. } => {
-                matches!(trouble.class, RetryClass::Transient | RetryClass::Undecodable | RetryClass::Conflict)
+            Self::Api { api_error, .. } => {
+                matches!(api_error.class, RetryClass::Transient | RetryClass::Undecodable | RetryClass::Conflict)
             }
             Self::NotLeading(_) | Self::NothingChanged { .. } | Self::Outdated { .. } | Self::Missing(_) => false,
         }
@@ -126,7 +126,7 @@ async fn tell_of_removal(
     write_error: WriteError,
 ) -> WriteError {
     let why = match &write_error {
-        WriteError::Api { trouble, .. } if trouble.class == RetryClass::Conflict => return write_error, // somebody was faster, no more
+        WriteError::Api { api_error, .. } if api_error.class == RetryClass::Conflict => return write_error, // somebody was faster, no more
         WriteError::Api { said, .. } => said.clone(),
         WriteError::NothingChanged { .. } => NOT_KEPT.to_owned(),
         WriteError::NotLeading(_) | WriteError::Outdated { .. } | WriteError::Missing(_) => return write_error,
@@ -197,7 +197,7 @@ async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(),
     match api.delete(machine.name(), &parameters).await {
         Ok(Either::Left(machine)) => cluster.machines.wrote(machine),
         Ok(Either::Right(_)) => cluster.machines.deleted(&key, uid.as_str()),
-        Err(error) => match Trouble::of(&error).class {
+        Err(error) => match ApiError::of(&error).class {
             RetryClass::NotFound => cluster.machines.deleted(&key, uid.as_str()),
             _ => return Err(write_error(step, &error)),
         },
@@ -274,10 +274,10 @@ pub(super) fn target(cluster: &Cluster) -> Result<&Target, WriteError> {
 }
 
 pub(super) fn write_error(step: &impl fmt::Display, error: &kube::Error) -> WriteError {
-    let trouble = Trouble::of(error);
+    let api_error = ApiError::of(error);
     let said = match error {
         kube::Error::Api(status) => status.message.clone(),
-        _ => trouble.to_string(),
+        _ => api_error.to_string(),
     };
-    WriteError::Api { step: step.to_string(), trouble, said }
+    WriteError::Api { step: step.to_string(), api_error, said }
 }

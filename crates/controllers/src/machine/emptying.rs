@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use plan::machine::{Barrier, NOT_KEPT, Notice, Plan, Step, not_kept, set_up_by};
 use plan::node::NodeWrite;
 use runtime::Key;
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 
 use super::act::{self, WriteError};
 use super::node::{Bearer, catch_up};
@@ -74,7 +74,7 @@ async fn keep_pods_away(target: &Target, part: Barrier, write: &NodeWrite) -> Op
         }
         Err(error) => error,
     };
-    match Trouble::of(&error).class {
+    match ApiError::of(&error).class {
         RetryClass::NotFound => {
             target.nodes.deleted(&Key::cluster(name.as_str()), uid);
             return None;
@@ -86,7 +86,7 @@ async fn keep_pods_away(target: &Target, part: Barrier, write: &NodeWrite) -> Op
     }
     let said = match &error {
         kube::Error::Api(status) => status.message.clone(),
-        other => Trouble::of(other).to_string(),
+        other => ApiError::of(other).to_string(),
     };
     Some(said_of(part, name, &said))
 }

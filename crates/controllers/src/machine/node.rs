@@ -15,7 +15,7 @@ use plan::machine::{Barrier, Inquiry, Step, not_kept};
 use plan::node::NodeWrite;
 use runtime::Key;
 use runtime::cache::Lookup;
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 
 use super::act::{WriteError, write_error};
 use crate::cluster::Target;
@@ -85,7 +85,7 @@ pub(super) async fn delete(target: &Target, name: &str, uid: &str, step: &Step) 
             return Ok(Left::Something);
         }
         Ok(Either::Right(_)) => Left::Nothing,
-        Err(error) => match Trouble::of(&error).class {
+        Err(error) => match ApiError::of(&error).class {
             RetryClass::NotFound => Left::Nothing,
             RetryClass::Conflict => {
                 match catch_up(target, name, uid).await.map_err(|error| write_error(step, &error))? {
@@ -145,12 +145,12 @@ pub(super) async fn look_for(target: &Target, name: &str, before: &Inquiry, now:
             }
         }
         Err(error) => {
-            let trouble = Trouble::of(&error);
-            let outlook = match trouble.class {
+            let api_error = ApiError::of(&error);
+            let outlook = match api_error.class {
                 RetryClass::Forbidden | RetryClass::Invalid => Outlook::Lasting,
                 _ => Outlook::Passing,
             };
-            before.in_vain(trouble.to_string(), outlook, now)
+            before.in_vain(api_error.to_string(), outlook, now)
         }
     }
 }

@@ -19,7 +19,7 @@ use plan::Due;
 use plan::machine::Notice;
 use plan::machineset::{Birth, Claim, Death, Doing, Failure, MachinePatch, Plan, Step, status};
 use runtime::Key;
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 use runtime::events::Severity;
 use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
@@ -38,8 +38,8 @@ use requests::{Edit, Went};
 pub(super) enum WriteError {
     #[error("{0}")]
     NotLeading(#[from] NotLeading),
-    #[error("failed to {step}: {trouble}")]
-    Api { step: String, trouble: Trouble },
+    #[error("failed to {step}: {api_error}")]
+    Api { step: String, api_error: ApiError },
     #[error("did not {step}: the set has changed since that was decided")]
     Outdated { step: String },
     #[error("the set is gone or going, which the cache had not shown yet")]
@@ -50,7 +50,7 @@ impl WriteError {
     /// When to try again.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
-            Self::Api { trouble, .. } => again_after(trouble),
+            Self::Api { api_error, .. } => again_after(api_error),
             _ => Outcome::Failed,
         }
     }
@@ -59,7 +59,7 @@ impl WriteError {
     pub(super) fn ending(&self) -> Ending {
         match self {
             Self::NotLeading(_) | Self::Outdated { .. } | Self::NoLonger => Ending::Postponed(self.to_string()),
-            Self::Api { trouble, .. } => Ending::refused(trouble, self.to_string()),
+            Self::Api { api_error, .. } => Ending::refused(api_error, self.to_string()),
         }
     }
 }
@@ -162,9 +162,9 @@ impl<'a> Acting<'a> {
                 self.fleet.memory.written(self.key);
                 Ok(None)
             }
-            Err(error) => match Trouble::of(&error) {
-                Trouble { class: RetryClass::NotFound, .. } => Ok(None),
-                trouble => Err(WriteError::Api { step: "write the status".to_owned(), trouble }),
+            Err(error) => match ApiError::of(&error) {
+                ApiError { class: RetryClass::NotFound, .. } => Ok(None),
+                api_error => Err(WriteError::Api { step: "write the status".to_owned(), api_error }),
             },
         }
     }
@@ -279,11 +279,11 @@ impl<'a> Acting<'a> {
             Went::Through => return,
             Went::NameTaken => Retry::After(Duration::ZERO),
             Went::Stale | Went::NotKept | Went::Halted => Retry::WithPause,
-            Went::Wrong(trouble) => {
-                tracing::debug!(set = %self.key, %trouble, "a request did not go through");
-                self.wrong.push(trouble.to_string());
-                self.failures.extend(doing.map(|doing| Failure { doing, message: trouble.to_string() }));
-                match trouble.class {
+            Went::Wrong(api_error) => {
+                tracing::debug!(set = %self.key, %api_error, "a request did not go through");
+                self.wrong.push(api_error.to_string());
+                self.failures.extend(doing.map(|doing| Failure { doing, message: api_error.to_string() }));
+                match api_error.class {
                     RetryClass::Throttled { after: Some(after) } => Retry::After(after),
                     _ => Retry::WithPause,
                 }
@@ -321,5 +321,5 @@ impl<'a> Acting<'a> {
 }
 
 fn write_error(step: &Step, error: &kube::Error) -> WriteError {
-    WriteError::Api { step: step.to_string(), trouble: Trouble::of(error) }
+    WriteError::Api { step: step.to_string(), api_error: ApiError::of(error) }
 }

@@ -12,7 +12,7 @@ use api::{Machine, MachinePhase, Object};
 use kube::{Api, Client};
 use plan::safety::freeze::{Glance, Line, News, Recount};
 use runtime::cache::{self, Lookup};
-use runtime::client::{RetryClass, Trouble};
+use runtime::client::{ApiError, RetryClass};
 use runtime::events::Severity;
 use runtime::queue::Outcome;
 use runtime::{Key, cache::Cached};
@@ -113,6 +113,6 @@ async fn is_there<K: Cached + Clone + std::fmt::Debug>(api: &Api<K>, patience: D
     match timeout(patience, api.get_metadata_opt(NOBODY)).await {
         Err(_) => false,
         Ok(Ok(_)) => true,
-        Ok(Err(error)) => !matches!(Trouble::of(&error).class, RetryClass::Unreachable | RetryClass::Transient),
+        Ok(Err(error)) => !matches!(ApiError::of(&error).class, RetryClass::Unreachable | RetryClass::Transient),
     }
 }

@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use plan::safety::unmanaged::{Change, Mark, Owner, Verdict, judge};
 use runtime::Key;
 use runtime::cache::Lookup;
-use runtime::client::Trouble;
+use runtime::client::ApiError;
 use runtime::queue::Outcome;
 use serde_json::json;
 
@@ -97,7 +97,7 @@ async fn write(cluster: &Cluster, target: &Target, mark: &Mark) -> Outcome {
             Outcome::Done
         }
         Err(error) => {
-            tracing::info!(node = %name, why = %Trouble::of(&error), "failed to mark a Node as ours or not ours");
+            tracing::info!(node = %name, why = %ApiError::of(&error), "failed to mark a Node as ours or not ours");
             Outcome::Failed
         }
     }

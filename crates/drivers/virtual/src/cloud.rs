@@ -89,7 +89,7 @@ impl VirtualCloud {
         Self { shared: Arc::new(Shared { config, now, state, changes: watch::Sender::new(0) }) }
     }
 
-    // Trouble on demand.
+    // ApiError on demand.
 
     /// Lets this befall calls from now on.
     pub fn inject(&self, script: Script) {

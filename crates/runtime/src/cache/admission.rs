@@ -13,7 +13,7 @@ use kube::Client;
 use super::Cache;
 use super::pages;
 use super::settings::{Reading, Settings};
-use super::source::{ApiServer, Trouble};
+use super::source::{ApiServer, ListWatchError};
 use super::store::Cached;
 use crate::Key;
 
@@ -26,8 +26,8 @@ pub struct Unread {
 }
 
 impl Unread {
-    fn of(kind: &str, trouble: &Trouble) -> Self {
-        Self { kind: kind.to_owned(), why: trouble.to_string() }
+    fn of(kind: &str, error: &ListWatchError) -> Self {
+        Self { kind: kind.to_owned(), why: error.to_string() }
     }
 }
 
@@ -39,7 +39,7 @@ impl<K: Cached> Cache<K> {
         let source = ApiServer::new::<K>(client.clone(), &settings);
         let admission = Admission::begin(self);
         let read = pages::collect(&source, &settings, Reading::Quorum).await;
-        let collected = read.map_err(|trouble| Unread::of(self.shared.kind(), &trouble))?;
+        let collected = read.map_err(|error| Unread::of(self.shared.kind(), &error))?;
         admission.cache.shared.change(|store, deltas| store.admit(collected.items, deltas));
         Ok(())
     }

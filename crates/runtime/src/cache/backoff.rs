@@ -29,7 +29,7 @@ impl Backoff {
         self.random.stretched(wait, JITTER)
     }
 
-    /// The wait after something that is normal once and a sign of trouble when repeated (an expired version, a watch that
+    /// The wait after something that is normal once and a sign of error when repeated (an expired version, a watch that
     /// ended at once): none the first time, so that one relist is not late.
     pub(super) fn after_surprise(&mut self) -> Duration {
         if self.setbacks == 0 {

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::decoded::Decoded;
 use super::settings::{Reading, Settings};
-use super::source::{ListAsk, Source, Trouble};
+use super::source::{ListAsk, ListWatchError, Source};
 use super::store::Cached;
 use super::version::Version;
 
@@ -23,7 +23,7 @@ pub(super) async fn collect<K: Cached>(
     source: &impl Source<K>,
     settings: &Settings,
     reading: Reading,
-) -> Result<Collected<K>, Trouble> {
+) -> Result<Collected<K>, ListWatchError> {
     // The API server answers a cached list whole, whatever the limit.
     let cached = reading == Reading::Cached;
     let mut limit = (!cached).then_some(settings.page);
@@ -35,7 +35,7 @@ pub(super) async fn collect<K: Cached>(
         let continued = ask.next.is_some();
         let page = match within(settings.page_within, source.list(ask)).await {
             // The rest of this list is no longer to be had; one without pages cannot expire half-way.
-            Err(Trouble::Gone) if continued => {
+            Err(ListWatchError::Gone) if continued => {
                 (items, nameless) = (Vec::new(), 0);
                 first = None;
                 limit = None;
@@ -54,6 +54,9 @@ pub(super) async fn collect<K: Cached>(
     }
 }
 
-pub(super) async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
-    timeout(limit, answer).await.unwrap_or(Err(Trouble::Late(limit)))
+pub(super) async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, ListWatchError>>,
+) -> Result<T, ListWatchError> {
+    timeout(limit, answer).await.unwrap_or(Err(ListWatchError::Late(limit)))
 }

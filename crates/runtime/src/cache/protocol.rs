@@ -27,7 +27,7 @@ use super::decoded::Decoded;
 use super::pages::{self, Collected, within};
 use super::settings::{Listing, Reading, Settings};
 use super::shared::Shared;
-use super::source::{Event, Events, ListAsk, Source, Start, Trouble, WatchAsk};
+use super::source::{Event, Events, ListAsk, ListWatchError, Source, Start, WatchAsk};
 use super::status::State;
 use super::store::{Cached, Verdict};
 use super::version::Version;
@@ -35,7 +35,7 @@ use crate::{Clock, Key, Random};
 
 /// How much before the agreed time a server may end a watch and still be punctual.
 const PUNCTUAL_WITHIN: Duration = Duration::from_secs(2);
-/// A watch that ends sooner than this without a word is a server in trouble, not a server that tidies up.
+/// A watch that ends sooner than this without a word is a server in error, not a server that tidies up.
 const TOO_SHORT: Duration = Duration::from_secs(1);
 
 /// A server may ask to be left alone, but not for good.
@@ -67,14 +67,14 @@ pub(super) struct Watching<K> {
 
 /// Why reading everything did not work.
 enum Unlisted {
-    Trouble(Trouble),
+    ListWatchError(ListWatchError),
     /// The server does not know streamed lists.
     CannotStream(String),
 }
 
-impl From<Trouble> for Unlisted {
-    fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble)
+impl From<ListWatchError> for Unlisted {
+    fn from(error: ListWatchError) -> Self {
+        Self::ListWatchError(error)
     }
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Protocol<K: Cached, S> {
     random: Random,
     backoff: Backoff,
     wanted: watch::Receiver<u64>,
-    /// The trouble that has been logged and is not over yet.
+    /// The error that has been logged and is not over yet.
     said: Option<String>,
 }
 
@@ -142,7 +142,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
                 self.settings.listing = Listing::Paged;
                 return Phase::Listing(reading);
             }
-            Err(Unlisted::Trouble(trouble)) => return self.set_back("list", &trouble, Phase::Listing(reading)),
+            Err(Unlisted::ListWatchError(error)) => return self.set_back("list", &error, Phase::Listing(reading)),
         };
         self.shared.heard(self.clock.now());
         let Listed { version, items, stream } = listed;
@@ -156,7 +156,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
     }
 
     /// All pages of a plain list.
-    async fn page_through(&self, reading: Reading) -> Result<Listed<K>, Trouble> {
+    async fn page_through(&self, reading: Reading) -> Result<Listed<K>, ListWatchError> {
         let Collected { version, items, nameless } = pages::collect(&self.source, &self.settings, reading).await?;
         if nameless > 0 {
             tracing::error!(kind = self.shared.kind(), count = nameless, "list holds things without a name");
@@ -169,10 +169,10 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
     async fn stream(&self) -> Result<Listed<K>, Unlisted> {
         let mut watching = match self.request(Start::Everything).await {
             Ok(watching) => watching,
-            Err(Trouble::Refused(status)) if matches!(status.code, 400 | 422) => {
+            Err(ListWatchError::Refused(status)) if matches!(status.code, 400 | 422) => {
                 return Err(Unlisted::CannotStream(status.message));
             }
-            Err(trouble) => return Err(trouble.into()),
+            Err(error) => return Err(error.into()),
         };
         let mut collected: BTreeMap<Key, Decoded<K>> = BTreeMap::new();
         let patience = watching.since + self.settings.stream_within;
@@ -192,8 +192,8 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
                 Ok(Some(Ok(Event::Ended(object)))) => {
                     collected.remove(&object.key());
                 }
-                Ok(Some(Err(trouble))) => return Err(trouble.into()),
-                Ok(None) => return Err(Trouble::Unreachable("a streamed list broke off".to_owned()).into()),
+                Ok(Some(Err(error))) => return Err(error.into()),
+                Ok(None) => return Err(ListWatchError::Unreachable("a streamed list broke off".to_owned()).into()),
                 Err(_) => return Err(Unlisted::CannotStream("no end of the initial events was marked".to_owned())),
             }
         }
@@ -205,18 +205,18 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
                 self.shared.heard(self.clock.now());
                 Phase::Watching(watching)
             }
-            Err(Trouble::Gone) => self.expired(),
+            Err(ListWatchError::Gone) => self.expired(),
             // The kind itself is gone (a deleted CRD): when it is back, its objects are others.
-            Err(trouble) if trouble.code() == Some(404) => {
+            Err(error) if error.code() == Some(404) => {
                 let again = Phase::Listing(self.settings.reading);
-                self.set_back("watch", &trouble, again)
+                self.set_back("watch", &error, again)
             }
-            Err(trouble @ Trouble::Unreachable(_)) => self.set_back("watch", &trouble, Phase::Probing(from)),
-            Err(trouble) => self.set_back("watch", &trouble, Phase::Opening(from)),
+            Err(error @ ListWatchError::Unreachable(_)) => self.set_back("watch", &error, Phase::Probing(from)),
+            Err(error) => self.set_back("watch", &error, Phase::Opening(from)),
         }
     }
 
-    async fn request(&self, from: Start) -> Result<Watching<K>, Trouble> {
+    async fn request(&self, from: Start) -> Result<Watching<K>, ListWatchError> {
         let spread = self.settings.watch_at_most.saturating_sub(self.settings.watch_at_least);
         let lasting = self.settings.watch_at_least + Duration::from_secs(self.random.below(spread.as_secs() + 1));
         let since = self.clock.instant();
@@ -242,14 +242,14 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
         };
         let event = match heard {
             Ok(Some(Ok(event))) => event,
-            Ok(Some(Err(Trouble::Gone))) => return self.expired(),
-            Ok(Some(Err(trouble @ Trouble::Unreachable(_)))) => {
-                return self.set_back("watch", &trouble, Phase::Probing(watching.at));
+            Ok(Some(Err(ListWatchError::Gone))) => return self.expired(),
+            Ok(Some(Err(error @ ListWatchError::Unreachable(_)))) => {
+                return self.set_back("watch", &error, Phase::Probing(watching.at));
             }
             // An error in the stream, or an event we cannot read: what was lost is unknown.
-            Ok(Some(Err(trouble))) => {
+            Ok(Some(Err(error))) => {
                 let again = Phase::Listing(self.settings.reading);
-                return self.set_back("watch", &trouble, again);
+                return self.set_back("watch", &error, again);
             }
             Ok(None) => return self.go_on_after(watching),
             Err(_) => {
@@ -314,7 +314,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
         let ask = ListAsk { limit: Some(1), next: None, cached: false };
         let page = match within(self.settings.page_within, self.source.list(ask)).await {
             Ok(page) => page,
-            Err(trouble) => return self.set_back("list", &trouble, Phase::Probing(at)),
+            Err(error) => return self.set_back("list", &error, Phase::Probing(at)),
         };
         self.recovered();
         let is_from_the_past = page.version.number().zip(at.number()).is_some_and(|(now, then)| now < then);
@@ -328,7 +328,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
         self.shared.count(|counters| counters.expirations += 1);
         let wait = self.backoff.after_surprise();
         let again = Phase::Listing(self.settings.reading);
-        self.wait(wait, Trouble::Gone.to_string(), again)
+        self.wait(wait, ListWatchError::Gone.to_string(), again)
     }
 
     fn doubt(&mut self) -> Phase<K> {
@@ -344,10 +344,10 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
         self.wait(wait, "the API server shows an older state than before".to_owned(), Phase::Listing(Reading::Quorum))
     }
 
-    fn set_back(&mut self, what: &str, trouble: &Trouble, then: Phase<K>) -> Phase<K> {
+    fn set_back(&mut self, what: &str, error: &ListWatchError, then: Phase<K>) -> Phase<K> {
         self.shared.count(|counters| counters.failures += 1);
-        let why = format!("failed to {what}: {trouble}");
-        self.shared.broke(trouble.as_break(), &why, self.clock.now());
+        let why = format!("failed to {what}: {error}");
+        self.shared.broke(error.as_break(), &why, self.clock.now());
         // A missing permission stays missing for hours; it is said when it begins, and again when it changes.
         if self.said.as_ref() == Some(&why) {
             tracing::debug!(kind = self.shared.kind(), why, "still waiting for the API server");
@@ -355,7 +355,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
             tracing::warn!(kind = self.shared.kind(), why, "waiting for the API server");
             self.said = Some(why.clone());
         }
-        let wait = self.backoff.after_failure().max(trouble.retry_after().min(LONGEST_REQUESTED_WAIT));
+        let wait = self.backoff.after_failure().max(error.retry_after().min(LONGEST_REQUESTED_WAIT));
         self.wait(wait, why, then)
     }
 

@@ -41,7 +41,7 @@ pub enum Line {
         since: Timestamp,
         /// By what, lately.
         by: Break,
-        /// The latest trouble, as a sentence.
+        /// The latest error, as a sentence.
         why: String,
     },
 }

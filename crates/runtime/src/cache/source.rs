@@ -72,7 +72,7 @@ pub(super) enum Event<K> {
 
 /// Why a question was not answered.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum ListWatchError {
     /// The version to go on from is no longer (or not yet) in the server's history.
     #[error("the API server no longer has the requested history")]
     Gone,
@@ -90,7 +90,7 @@ pub(super) enum Trouble {
     Late(Duration),
 }
 
-impl Trouble {
+impl ListWatchError {
     pub(super) fn code(&self) -> Option<u16> {
         match self {
             Self::Refused(status) => Some(status.code),
@@ -123,7 +123,7 @@ impl Trouble {
     }
 }
 
-impl From<kube::Error> for Trouble {
+impl From<kube::Error> for ListWatchError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::from_status(status),
@@ -146,12 +146,12 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-pub(super) type Events<K> = BoxStream<'static, Result<Event<K>, Trouble>>;
+pub(super) type Events<K> = BoxStream<'static, Result<Event<K>, ListWatchError>>;
 
 /// The I/O of a cache; scripted in tests.
 pub(super) trait Source<K>: Send + Sync {
-    fn list(&self, ask: ListAsk) -> impl Future<Output = Result<Page<K>, Trouble>> + Send;
-    fn watch(&self, ask: WatchAsk) -> impl Future<Output = Result<Events<K>, Trouble>> + Send;
+    fn list(&self, ask: ListAsk) -> impl Future<Output = Result<Page<K>, ListWatchError>> + Send;
+    fn watch(&self, ask: WatchAsk) -> impl Future<Output = Result<Events<K>, ListWatchError>> + Send;
 }
 
 /// The API server behind a client.
@@ -183,7 +183,7 @@ impl ApiServer {
 }
 
 impl<K: Cached> Source<K> for ApiServer {
-    async fn list(&self, ask: ListAsk) -> Result<Page<K>, Trouble> {
+    async fn list(&self, ask: ListAsk) -> Result<Page<K>, ListWatchError> {
         let params = ListParams {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
@@ -197,11 +197,11 @@ impl<K: Cached> Source<K> for ApiServer {
         request.headers_mut().insert(ACCEPT, self.accept("application/json", metadata));
         let mut body = Box::pin(self.client.request_stream(request).await?);
         let mut text = Vec::new();
-        body.read_to_end(&mut text).await.map_err(|error| Trouble::Unreachable(chain(&error)))?;
+        body.read_to_end(&mut text).await.map_err(|error| ListWatchError::Unreachable(chain(&error)))?;
         read_page(&text)
     }
 
-    async fn watch(&self, ask: WatchAsk) -> Result<Events<K>, Trouble> {
+    async fn watch(&self, ask: WatchAsk) -> Result<Events<K>, ListWatchError> {
         let params = WatchParams {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
@@ -228,7 +228,7 @@ impl<K: Cached> Source<K> for ApiServer {
                     Err(_) if line.last() != Some(&b'\n') => None,
                     read => Some((read, (body, line))),
                 },
-                Err(error) => Some((Err(Trouble::Unreachable(chain(&error))), (body, line))),
+                Err(error) => Some((Err(ListWatchError::Unreachable(chain(&error))), (body, line))),
             }
         });
         Ok(lines.boxed())
@@ -250,11 +250,11 @@ struct PageMeta {
     r#continue: Option<String>,
 }
 
-fn read_page<K: Cached>(text: &[u8]) -> Result<Page<K>, Trouble> {
+fn read_page<K: Cached>(text: &[u8]) -> Result<Page<K>, ListWatchError> {
     let page: PageText<'_> = serde_json::from_slice(text).map_err(|error| garbled("a list", &error))?;
     if page.metadata.resource_version.is_empty() {
         // Whatever this is, taking it for an empty list would make every object vanish.
-        return Err(Trouble::Garbled("a list without a resourceVersion".to_owned()));
+        return Err(ListWatchError::Garbled("a list without a resourceVersion".to_owned()));
     }
     let raw = page.items.unwrap_or_default();
     let items: Vec<_> = raw.iter().filter_map(|item| Decoded::read(item.get())).collect();
@@ -285,11 +285,11 @@ struct BookmarkMeta {
     annotations: Option<std::collections::BTreeMap<String, String>>,
 }
 
-fn read_line<K: Cached>(line: &[u8]) -> Result<Event<K>, Trouble> {
+fn read_line<K: Cached>(line: &[u8]) -> Result<Event<K>, ListWatchError> {
     let event: LineText<'_> = serde_json::from_slice(line).map_err(|error| garbled("an event", &error))?;
     let object = || {
         Decoded::read(event.object.get())
-            .ok_or_else(|| Trouble::Garbled("an event about an object without a name".to_owned()))
+            .ok_or_else(|| ListWatchError::Garbled("an event about an object without a name".to_owned()))
     };
     match event.r#type {
         "ADDED" | "MODIFIED" => Ok(Event::Applied(object()?)),
@@ -302,13 +302,13 @@ fn read_line<K: Cached>(line: &[u8]) -> Result<Event<K>, Trouble> {
             Ok(Event::Bookmark { version: Version::new(mark.metadata.resource_version), complete })
         }
         "ERROR" => Err(serde_json::from_str::<Status>(event.object.get())
-            .map_or_else(|error| garbled("an error", &error), |status| Trouble::from_status(Box::new(status)))),
-        other => Err(Trouble::Garbled(format!("an event of the unknown type {other:?}"))),
+            .map_or_else(|error| garbled("an error", &error), |status| ListWatchError::from_status(Box::new(status)))),
+        other => Err(ListWatchError::Garbled(format!("an event of the unknown type {other:?}"))),
     }
 }
 
-fn garbled(what: &str, error: &serde_json::Error) -> Trouble {
-    Trouble::Garbled(format!("{what} broke at line {} column {}", error.line(), error.column()))
+fn garbled(what: &str, error: &serde_json::Error) -> ListWatchError {
+    ListWatchError::Garbled(format!("{what} broke at line {} column {}", error.line(), error.column()))
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use super::files::FileError;
 use super::kubeconfig::Source;
 
+use super::api_error::innermost;
 use super::tls::TlsError;
-use super::trouble::innermost;
 
 /// A kubeconfig, or the pod's service account, that cannot be used.
 #[derive(Debug, thiserror::Error)]

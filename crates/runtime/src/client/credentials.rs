@@ -26,13 +26,13 @@ use parking_lot::Mutex;
 use tokio_rustls::TlsConnector;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
+use super::api_error::without_output;
 use super::config_error::{ConfigError, ConfigProblem};
 use super::dial::DialError;
 use super::failure::Failure;
 use super::files::Files;
 use super::kubeconfig::{Address, Settings, Source, Token};
 use super::tls::{self, Identity, Trust};
-use super::trouble::without_output;
 
 /// The credentials of one connection, followed.
 pub(crate) struct Credentials {

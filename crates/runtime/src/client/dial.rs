@@ -72,7 +72,7 @@ pub enum DialError {
         source: io::Error,
     },
     /// The peer accepts connections and says nothing.
-    #[error("failed to open a connection to {server} within {}", super::trouble::readable(*after))]
+    #[error("failed to open a connection to {server} within {}", super::api_error::readable(*after))]
     Timeout {
         /// Host and port.
         server: String,
@@ -99,7 +99,7 @@ impl DialError {
             }
             Self::Tls { server, source } => tls_sentence(server, source),
             Self::Timeout { server, after } => {
-                let after = super::trouble::readable(*after);
+                let after = super::api_error::readable(*after);
                 format!(
                     "{server} did not complete a connection within {after}: check the address, firewalls and network policies"
                 )

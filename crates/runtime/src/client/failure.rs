@@ -28,7 +28,7 @@ pub enum Failure {
     #[error("failed to receive an answer: the connection was lost")]
     Lost(#[source] hyper::Error),
     /// The answer was not complete in time.
-    #[error("failed to receive a complete answer within {}", super::trouble::readable(*after))]
+    #[error("failed to receive a complete answer within {}", super::api_error::readable(*after))]
     Deadline {
         /// How long the call was allowed to take.
         after: Duration,

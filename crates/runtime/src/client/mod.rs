@@ -12,10 +12,11 @@
 //! A [`Connection`] is one API server as one kubeconfig describes it; each [`ClientSpec`] makes one client of it, with a rate
 //! limit of its own. Clients of a connection share its lanes (HTTP/2 connections), on which watches and calls never
 //! meet. What changes on disk, credentials and authorities, is followed by `credentials`: the next request shows it, and open watches
-//! go on. Errors are read with [`Trouble`].
+//! go on. Errors are read with [`ApiError`].
 
 mod address;
 mod agent;
+mod api_error;
 mod config_error;
 mod connection;
 mod credentials;
@@ -30,7 +31,6 @@ mod ready;
 mod spec;
 mod stack;
 mod tls;
-mod trouble;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -38,6 +38,7 @@ use kube::client::Body;
 use tower::{BoxError, Service};
 
 pub use agent::UserAgent;
+pub use api_error::{ApiError, RetryClass};
 pub use config_error::{ConfigError, ConfigProblem};
 pub use connection::Connection;
 pub use dial::DialError;
@@ -47,7 +48,6 @@ pub use kubeconfig::{InCluster, Source};
 pub use ready::{Obstacle, Place, RequiredKind, Waited, check_ready, wait_until_ready};
 pub use spec::{ClientSpec, LaneUse, Qps, WhenFull};
 pub use tls::TlsError;
-pub use trouble::{RetryClass, Trouble};
 
 use crate::metrics::RestMetrics;
 use detour::{Denials, Detour};

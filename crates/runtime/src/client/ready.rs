@@ -13,8 +13,8 @@ use kube::Resource;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::api_error::{ApiError, RetryClass};
 use super::connection::Connection;
-use super::trouble::{RetryClass, Trouble};
 use crate::random::Random;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -146,7 +146,7 @@ pub async fn check_ready(client: &kube::Client, place: &Place, required: &[Requi
         let served = match served {
             Ok(served) => served.resources,
             // A group that nobody has installed yet.
-            Err(error) if Trouble::of(&error).class == RetryClass::NotFound => Vec::new(),
+            Err(error) if ApiError::of(&error).class == RetryClass::NotFound => Vec::new(),
             Err(error) => return Err(obstacle(place, &path, &error)),
         };
         let is_served = |kind: &RequiredKind| served.iter().any(|resource| resource.name == kind.plural);
@@ -156,11 +156,11 @@ pub async fn check_ready(client: &kube::Client, place: &Place, required: &[Requi
 }
 
 fn obstacle(place: &Place, path: &str, error: &kube::Error) -> Obstacle {
-    let (place, trouble) = (place.clone(), Trouble::of(error));
-    match trouble.class {
+    let (place, api_error) = (place.clone(), ApiError::of(error));
+    match api_error.class {
         RetryClass::Unauthorized => Obstacle::Unauthorized { place },
         RetryClass::Forbidden => Obstacle::Forbidden { place, path: path.to_owned() },
-        _ => Obstacle::Unreachable { place, why: trouble.to_string() },
+        _ => Obstacle::Unreachable { place, why: api_error.to_string() },
     }
 }
 

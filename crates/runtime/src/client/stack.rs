@@ -266,7 +266,7 @@ impl http_body::Body for AnswerBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{RetryClass, Trouble, UserAgent, in_process};
+    use crate::client::{ApiError, RetryClass, UserAgent, in_process};
     use crate::metrics::Metrics;
     use http_body_util::StreamBody;
     use k8s_openapi::api::core::v1::ConfigMap;
@@ -316,8 +316,8 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let api = config_maps(&spec().within(30 * SECOND), &metrics, |_| pending());
         let start = Instant::now();
-        let trouble = Trouble::from(ended(api.get("a")).await.unwrap_err());
-        assert_eq!((start.elapsed(), trouble.class), (30 * SECOND, RetryClass::Transient));
+        let api_error = ApiError::from(ended(api.get("a")).await.unwrap_err());
+        assert_eq!((start.elapsed(), api_error.class), (30 * SECOND, RetryClass::Transient));
         let scraped = metrics.encode().unwrap();
         assert!(scraped.contains(r#"rest_client_requests_total{code="<error>",host="in-process",method="GET"} 1"#));
     }
@@ -328,8 +328,8 @@ mod tests {
         let api =
             config_maps(&spec().within(30 * SECOND), &metrics, |_| async { Response::new(half(r#"{"items":["#)) });
         let start = Instant::now();
-        let trouble = Trouble::from(ended(api.list(&ListParams::default())).await.unwrap_err());
-        assert_eq!((start.elapsed(), trouble.class), (30 * SECOND, RetryClass::Transient));
+        let api_error = ApiError::from(ended(api.list(&ListParams::default())).await.unwrap_err());
+        assert_eq!((start.elapsed(), api_error.class), (30 * SECOND, RetryClass::Transient));
     }
 
     #[tokio::test(start_paused = true)]
@@ -387,7 +387,7 @@ mod tests {
         let api = config_maps(&spec, &metrics, |_| async { Response::new(text(EMPTY_LIST)) });
         let mut classes = Vec::new();
         for _ in 0..3 {
-            classes.push(api.list(&ListParams::default()).await.err().map(|error| Trouble::from(error).class));
+            classes.push(api.list(&ListParams::default()).await.err().map(|error| ApiError::from(error).class));
         }
         assert_eq!(classes, [None, None, Some(RetryClass::Dropped)]);
     }
@@ -404,7 +404,7 @@ mod tests {
         assert!(tokio::time::timeout(3600 * SECOND, watch.try_next()).await.is_err(), "a quiet watch was cut off");
         let mut classes = Vec::new();
         for _ in 0..3 {
-            classes.push(api.list(&ListParams::default()).await.err().map(|error| Trouble::from(error).class));
+            classes.push(api.list(&ListParams::default()).await.err().map(|error| ApiError::from(error).class));
         }
         assert_eq!(classes, [None, None, Some(RetryClass::Dropped)], "of three tokens the watch took one, and no more");
     }
@@ -417,9 +417,9 @@ mod tests {
             busy.body(text("Too many requests, please try again later.\n")).unwrap()
         });
         let start = Instant::now();
-        let trouble = Trouble::from(api.get("a").await.unwrap_err());
+        let api_error = ApiError::from(api.get("a").await.unwrap_err());
         assert_eq!(start.elapsed(), Duration::ZERO);
-        assert_eq!(trouble.class, RetryClass::Throttled { after: Some(7 * SECOND) });
+        assert_eq!(api_error.class, RetryClass::Throttled { after: Some(7 * SECOND) });
         let scraped = metrics.encode().unwrap();
         assert!(scraped.contains(r#"rest_client_requests_total{code="429",host="in-process",method="GET"} 1"#));
     }
@@ -447,7 +447,7 @@ mod tests {
         let api = config_maps(&spec(), &metrics, move |_| async move {
             Response::builder().status(401).body(text(said)).unwrap()
         });
-        assert_eq!(Trouble::from(api.get("a").await.unwrap_err()).class, RetryClass::Unauthorized);
+        assert_eq!(ApiError::from(api.get("a").await.unwrap_err()).class, RetryClass::Unauthorized);
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::correlate::{Correlator, How, Telling};
 use super::{Emitted, EventSink, Limits};
-use crate::client::{RetryClass, Trouble};
+use crate::client::{ApiError, RetryClass};
 use crate::metrics::{EventFate, EventMetrics, Metrics};
 use crate::pulse::{PATIENCE, Pulse};
 use crate::{Clock, Pulses, Random, TokenBucket};
@@ -254,7 +254,7 @@ impl EventWriter {
         };
         match tokio::time::timeout(self.policy.request_timeout, request).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(Trouble::of(&error).class),
+            Ok(Err(error)) => Err(ApiError::of(&error).class),
             Err(_) => Err(RetryClass::Transient),
         }
     }

@@ -16,7 +16,7 @@ use super::leadership::{Leadership, Loss, Standing, Vacancy};
 use super::notes::Notes;
 use super::record::{Candidate, Identity, Move, Seen};
 use super::timing::{CANDIDATE_JITTER, HOLDER_JITTER, Timing, TimingError};
-use crate::client::Trouble;
+use crate::client::ApiError;
 use crate::events::{EventSink, Notice, Severity};
 use crate::{Clock, Random};
 
@@ -341,7 +341,7 @@ impl Elector {
     /// Says what went wrong, once until it changes: a candidate without the right to read would say it every other second.
     fn complain(&mut self, error: &AttemptError) {
         let why = match error {
-            AttemptError::Read(source) | AttemptError::Write(source) => Trouble::of(source).to_string(),
+            AttemptError::Read(source) | AttemptError::Write(source) => ApiError::of(source).to_string(),
             AttemptError::Timeout(_) => "the API server did not answer".to_owned(),
         };
         let lease = &self.candidate.name;

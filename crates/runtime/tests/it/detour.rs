@@ -9,7 +9,7 @@ use apiserver::faults::{Faults, Rule, Verb};
 use apiserver::{Options, Server};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use runtime::client::{ClientSpec, RetryClass, Trouble, UserAgent, in_process};
+use runtime::client::{ApiError, ClientSpec, RetryClass, UserAgent, in_process};
 use runtime::logs::{LogFormat, Verbosity, subscriber};
 use runtime::{Clock, Metrics};
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ impl World {
         let mut patch = json!({ "metadata": guard });
         patch["metadata"]["labels"] = json!({ "ours": value });
         let answer = self.nodes.patch("n", &PatchParams::default(), &Patch::Merge(&patch)).await;
-        answer.map_err(|error| Trouble::of(&error).class)
+        answer.map_err(|error| ApiError::of(&error).class)
     }
 
     /// What was asked since this was last called, as `verb code`.
@@ -140,7 +140,7 @@ async fn what_is_missing_is_said_once_for_each_kind_and_again_only_after_it_was_
     for n in 0..4 {
         world.label(&n.to_string(), json!({})).await.unwrap();
         let written = world.nodes.patch_status("n", &PatchParams::default(), &Patch::Merge(&capacity)).await;
-        assert_eq!(Trouble::of(&written.unwrap_err()).class, RetryClass::Forbidden);
+        assert_eq!(ApiError::of(&written.unwrap_err()).class, RetryClass::Forbidden);
         // Long enough to be tried, and refused, again.
         tokio::time::sleep(Duration::from_mins(11)).await;
         assert_eq!((said("may not patch nodes;"), said("may neither patch nodes/status")), (1, 1), "{}", page.text());
@@ -200,7 +200,7 @@ async fn guards_hold_on_the_long_way_round_too() {
     world.label("1", right).await.unwrap();
     let gone = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
     let gone = world.nodes.patch("nobody", &PatchParams::default(), &gone).await.unwrap_err();
-    assert_eq!(Trouble::of(&gone).class, RetryClass::NotFound);
+    assert_eq!(ApiError::of(&gone).class, RetryClass::NotFound);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,9 +5,9 @@
 //! happens, each flow in a pool of its own and all at the same time.
 
 mod budgets;
+mod failures;
 mod numbers;
 mod owners;
-mod troubles;
 mod updates;
 
 use serde_json::{Value, json};

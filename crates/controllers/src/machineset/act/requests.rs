@@ -5,7 +5,7 @@ use api::{Machine, MachineName, MachineSet, Object, Uid};
 use either::Either;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use plan::machineset::{Asked, Birth, Death};
-use runtime::client::{Effect, RetryClass, Trouble};
+use runtime::client::{ApiError, Effect, RetryClass};
 use runtime::events::Severity;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub(super) enum Went {
     NotKept,
     /// We no longer lead.
     Halted,
-    Wrong(Trouble),
+    Wrong(ApiError),
 }
 
 /// A change of one machine.
@@ -42,16 +42,16 @@ impl Acting<'_> {
         }
         let (machines, key) = (self.machines(), self.machine_key(birth.name.as_str()));
         self.fleet.expectations.expect_create(self.key, key.clone());
-        let trouble = match machines.create(&PostParams::default(), &birth.machine).await {
+        let api_error = match machines.create(&PostParams::default(), &birth.machine).await {
             Ok(machine) => {
                 self.cluster.machines.wrote(machine);
                 self.fleet.expectations.created(&key);
                 self.say(Severity::Normal, reference::SUCCESSFUL_CREATE, messages::created(birth.name.as_str()));
                 return Went::Through;
             }
-            Err(error) => Trouble::of(&error),
+            Err(error) => ApiError::of(&error),
         };
-        match trouble.class {
+        match api_error.class {
             // An earlier create of ours whose answer was lost, or somebody else's machine: one look tells.
             RetryClass::AlreadyExists => match machines.get_opt(birth.name.as_str()).await {
                 Ok(found) => {
@@ -62,14 +62,14 @@ impl Acting<'_> {
                     self.fleet.expectations.created(&key);
                     if ours { Went::Through } else { Went::NameTaken }
                 }
-                Err(error) => Went::Wrong(Trouble::of(&error)),
+                Err(error) => Went::Wrong(ApiError::of(&error)),
             },
             class => {
                 if class.effect() == Effect::None && birth.asked == Asked::First {
                     self.fleet.expectations.created(&key);
                 }
-                self.say(Severity::Warning, reference::FAILED_CREATE, messages::create_failed(&trouble.to_string()));
-                Went::Wrong(trouble)
+                self.say(Severity::Warning, reference::FAILED_CREATE, messages::create_failed(&api_error.to_string()));
+                Went::Wrong(api_error)
             }
         }
     }
@@ -88,7 +88,7 @@ impl Acting<'_> {
         expectations.expect_delete(self.key, uid);
         let guard = Preconditions { uid: Some(uid.to_owned()), resource_version: Some(death.resource_version.clone()) };
         let parameters = DeleteParams { preconditions: Some(guard), ..DeleteParams::default() };
-        let trouble = match machines.delete(name, &parameters).await {
+        let api_error = match machines.delete(name, &parameters).await {
             Ok(left) => {
                 match left {
                     Either::Left(machine) => self.cluster.machines.wrote(machine),
@@ -101,9 +101,9 @@ impl Acting<'_> {
                 self.say(Severity::Normal, reference::SUCCESSFUL_DELETE, messages::deleted(name));
                 return Went::Through;
             }
-            Err(error) => Trouble::of(&error),
+            Err(error) => ApiError::of(&error),
         };
-        match trouble.class {
+        match api_error.class {
             RetryClass::NotFound => {
                 self.cluster.machines.deleted(&self.machine_key(name), uid);
                 expectations.deleted(uid);
@@ -120,8 +120,8 @@ impl Acting<'_> {
                 if class.effect() == Effect::None && death.asked == Asked::First {
                     expectations.deleted(uid);
                 }
-                self.say(Severity::Warning, reference::FAILED_DELETE, messages::delete_failed(&trouble.to_string()));
-                Went::Wrong(trouble)
+                self.say(Severity::Warning, reference::FAILED_DELETE, messages::delete_failed(&api_error.to_string()));
+                Went::Wrong(api_error)
             }
         }
     }
@@ -142,13 +142,13 @@ impl Acting<'_> {
                 self.cluster.machines.wrote(machine);
                 Went::Through
             }
-            Err(error) => match Trouble::of(&error) {
-                Trouble { class: RetryClass::NotFound, .. } => {
+            Err(error) => match ApiError::of(&error) {
+                ApiError { class: RetryClass::NotFound, .. } => {
                     self.cluster.machines.deleted(&self.machine_key(name), edit.uid.as_str());
                     Went::Through
                 }
-                Trouble { class: RetryClass::Conflict, .. } => self.look_at(name, edit.uid.as_str()).await,
-                trouble => Went::Wrong(trouble),
+                ApiError { class: RetryClass::Conflict, .. } => self.look_at(name, edit.uid.as_str()).await,
+                api_error => Went::Wrong(api_error),
             },
         }
     }
@@ -158,7 +158,7 @@ impl Acting<'_> {
         match self.machines().get_opt(name).await {
             Ok(Some(machine)) => self.cluster.machines.wrote(machine),
             Ok(None) => self.cluster.machines.deleted(&self.machine_key(name), uid),
-            Err(error) => return Went::Wrong(Trouble::of(&error)),
+            Err(error) => return Went::Wrong(ApiError::of(&error)),
         }
         Went::Stale
     }

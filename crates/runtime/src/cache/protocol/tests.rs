@@ -15,8 +15,8 @@ use crate::Tasks;
 
 /// One answer of the server we play.
 enum Answer {
-    Page(Result<Page<ConfigMap>, Trouble>),
-    Watch(Result<Vec<Result<Event<ConfigMap>, Trouble>>, Trouble>, After),
+    Page(Result<Page<ConfigMap>, ListWatchError>),
+    Watch(Result<Vec<Result<Event<ConfigMap>, ListWatchError>>, ListWatchError>, After),
 }
 
 /// What a watch does when it has said everything.
@@ -50,7 +50,7 @@ impl Script {
 }
 
 impl Source<ConfigMap> for Script {
-    async fn list(&self, ask: ListAsk) -> Result<Page<ConfigMap>, Trouble> {
+    async fn list(&self, ask: ListAsk) -> Result<Page<ConfigMap>, ListWatchError> {
         let limit = ask.limit.map_or("all".to_owned(), |limit| limit.to_string());
         let next = ask.next.map(|token| format!(" from {token}")).unwrap_or_default();
         self.asked.lock().push(format!("list {limit}{next}{}", if ask.cached { " cached" } else { "" }));
@@ -62,7 +62,7 @@ impl Source<ConfigMap> for Script {
         }
     }
 
-    async fn watch(&self, ask: WatchAsk) -> Result<Events<ConfigMap>, Trouble> {
+    async fn watch(&self, ask: WatchAsk) -> Result<Events<ConfigMap>, ListWatchError> {
         self.asked.lock().push(match ask.from {
             Start::After(version) => format!("watch {}", version.as_str()),
             Start::Everything => "watch everything".to_owned(),
@@ -109,8 +109,8 @@ fn complete(version: u64) -> Event<ConfigMap> {
     Event::Bookmark { version: Version::new(version.to_string()), complete: true }
 }
 
-fn refused(code: u16, message: &str) -> Trouble {
-    Trouble::Refused(Box::new(ApiStatus::failure(message, "Reason").with_code(code)))
+fn refused(code: u16, message: &str) -> ListWatchError {
+    ListWatchError::Refused(Box::new(ApiStatus::failure(message, "Reason").with_code(code)))
 }
 
 /// A cache fed from a script, and what its handlers saw.
@@ -199,7 +199,7 @@ async fn pages_that_do_not_fit_together_are_watched_from_the_oldest() {
 async fn a_list_that_expires_half_way_is_read_again_in_one_piece() {
     let stage = Stage::new(Script::of([
         page(10, Some("t1"), vec![map("gone-by-now", 1)]),
-        Answer::Page(Err(Trouble::Gone)),
+        Answer::Page(Err(ListWatchError::Gone)),
         page(20, None, vec![map("a", 15)]),
     ]));
     stage.settle().await;
@@ -211,7 +211,7 @@ async fn a_list_that_expires_half_way_is_read_again_in_one_piece() {
 async fn half_a_list_changes_nothing() {
     let stage = Stage::new(Script::of([
         page(10, None, vec![map("a", 1)]),
-        Answer::Watch(Ok(vec![Err(Trouble::Gone)]), After::End),
+        Answer::Watch(Ok(vec![Err(ListWatchError::Gone)]), After::End),
         page(20, Some("t1"), vec![map("b", 2)]),
         Answer::Page(Err(refused(500, "broken"))),
     ]));
@@ -264,7 +264,7 @@ async fn a_server_that_comes_back_with_an_older_etcd_is_found_out_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_breaks_off_goes_on_where_it_was_after_a_pause() {
-    let broken = Err(Trouble::Unreachable("connection reset".to_owned()));
+    let broken = Err(ListWatchError::Unreachable("connection reset".to_owned()));
     let stage = Stage::new(Script::of([
         page(10, None, vec![]),
         Answer::Watch(Ok(vec![Ok(Event::Applied(map("a", 11))), broken]), After::End),
@@ -279,7 +279,7 @@ async fn a_watch_that_breaks_off_goes_on_where_it_was_after_a_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_went_back_while_the_line_was_broken_is_found_out_before_it_catches_up() {
-    let unreachable = || Trouble::Unreachable("connection refused".to_owned());
+    let unreachable = || ListWatchError::Unreachable("connection refused".to_owned());
     let stage = Stage::new(Script::of([
         page(100, None, vec![map("a", 90), map("b", 95)]),
         Answer::Watch(Ok(vec![Err(unreachable())]), After::End),
@@ -305,7 +305,7 @@ async fn a_bookmark_moves_the_place_to_go_on_from() {
 async fn an_expired_version_costs_a_list_and_what_is_missing_has_vanished() {
     let stage = Stage::new(Script::of([
         page(10, None, vec![map("a", 1), map("b", 2)]),
-        Answer::Watch(Err(Trouble::Gone), After::End),
+        Answer::Watch(Err(ListWatchError::Gone), After::End),
         page(20, None, vec![map("b", 2), map("c", 15)]),
     ]));
     stage.settle().await;
@@ -373,7 +373,7 @@ async fn a_server_that_ends_every_watch_at_once_is_not_hammered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_history_is_always_gone_is_not_hammered() {
-    let cycle = || [page(10, None, vec![]), Answer::Watch(Err(Trouble::Gone), After::End)];
+    let cycle = || [page(10, None, vec![]), Answer::Watch(Err(ListWatchError::Gone), After::End)];
     let stage = Stage::new(Script::of(std::iter::repeat_with(cycle).take(500).flatten()));
     stage.pass(10 * MINUTE).await;
     let asked = stage.script.asked().len();
@@ -402,7 +402,7 @@ async fn a_server_that_refuses_streamed_lists_is_read_in_pages_from_then_on() {
     for code in [400, 422] {
         let builder = Cache::builder().listing(Listing::Streamed);
         let no = Answer::Watch(Err(refused(code, "sendInitialEvents is forbidden")), After::End);
-        let gone = Answer::Watch(Err(Trouble::Gone), After::End);
+        let gone = Answer::Watch(Err(ListWatchError::Gone), After::End);
         let stage = Stage::with(Script::of([no, page(10, None, vec![]), gone, page(20, None, vec![])]), builder);
         stage.settle().await;
         assert_eq!(stage.script.asked(), ["watch everything", "list 500", "watch 10", "list 500", "watch 20"]);
@@ -426,7 +426,7 @@ async fn a_list_from_the_past_is_doubted_until_a_quorum_list() {
     let builder = Cache::builder().reading(Reading::Cached);
     let script = Script::of([
         page(100, None, vec![map("a", 90), map("b", 50)]),
-        Answer::Watch(Err(Trouble::Gone), After::End),
+        Answer::Watch(Err(ListWatchError::Gone), After::End),
         page(40, None, vec![map("a", 30)]),
     ]);
     let stage = Stage::with(script, builder);
@@ -464,7 +464,7 @@ async fn a_stale_list_does_not_undo_our_write_and_is_no_regression() {
     stage.settle().await;
     let Decoded::Whole(mine) = map("mine", 30) else { panic!() };
     stage.cache.wrote(mine);
-    stage.script.add(Answer::Watch(Err(Trouble::Gone), After::End));
+    stage.script.add(Answer::Watch(Err(ListWatchError::Gone), After::End));
     stage.script.add(page(20, None, vec![map("a", 1)]));
     stage.script.add(watch(vec![Event::Applied(map("mine", 30))], After::Silence));
     stage.pass(MINUTE).await; // the watch that is never accepted is given up first
@@ -568,7 +568,7 @@ async fn a_server_that_asks_for_time_gets_it_within_reason() {
     for (asks, gets) in [(40, 40), (u32::MAX, 300)] {
         let text = format!(r#"{{"code":429,"message":"slow down","details":{{"retryAfterSeconds":{asks}}}}}"#);
         let status: ApiStatus = serde_json::from_str(&text).unwrap();
-        let stage = Stage::new(Script::of([Answer::Page(Err(Trouble::Refused(Box::new(status))))]));
+        let stage = Stage::new(Script::of([Answer::Page(Err(ListWatchError::Refused(Box::new(status))))]));
         stage.pass(Duration::from_secs(gets - 1)).await;
         assert_eq!(stage.script.asked().len(), 1);
         stage.pass(Duration::from_secs(2)).await;

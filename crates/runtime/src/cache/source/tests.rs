@@ -28,11 +28,14 @@ fn after(version: &str) -> WatchAsk {
     WatchAsk { from: Start::After(Version::new(version)), lasting: Duration::from_secs(77) }
 }
 
-async fn list(server: &ApiServer, ask: ListAsk) -> Result<Page<ConfigMap>, Trouble> {
+async fn list(server: &ApiServer, ask: ListAsk) -> Result<Page<ConfigMap>, ListWatchError> {
     server.list(ask).await
 }
 
-async fn events(server: &ApiServer, ask: WatchAsk) -> Result<Vec<Result<Event<ConfigMap>, Trouble>>, Trouble> {
+async fn events(
+    server: &ApiServer,
+    ask: WatchAsk,
+) -> Result<Vec<Result<Event<ConfigMap>, ListWatchError>>, ListWatchError> {
     Ok(server.watch(ask).await?.collect().await)
 }
 
@@ -50,7 +53,7 @@ async fn a_page_keeps_what_it_cannot_decode_and_counts_what_has_no_name() {
 async fn an_answer_that_is_no_list_is_not_an_empty_list() {
     for body in ["{}", r#"{"kind":"Status","metadata":{},"status":"Success"}"#, "", "<html>"] {
         let (server, _) = server(200, body, &Settings::default());
-        assert!(matches!(list(&server, FIRST).await, Err(Trouble::Garbled(_))), "{body}");
+        assert!(matches!(list(&server, FIRST).await, Err(ListWatchError::Garbled(_))), "{body}");
     }
 }
 
@@ -116,7 +119,7 @@ async fn a_watch_tells_events_bookmarks_and_its_error() {
             Ok(Event::Ended(Decoded::Whole(_))),
             Ok(Event::Bookmark { complete: true, .. }),
             Ok(Event::Bookmark { complete: false, .. }),
-            Err(Trouble::Gone),
+            Err(ListWatchError::Gone),
         ]
     ));
 }
@@ -127,22 +130,25 @@ async fn a_line_that_breaks_off_is_the_end_and_one_that_is_nonsense_is_not() {
     assert!(events(&broken, after("5")).await.unwrap().is_empty());
     let (nonsense, _) = server(200, "{\"type\":\"WHAT\",\"object\":{}}\n{\"type\":3}\n", &Settings::default());
     let said = events(&nonsense, after("5")).await.unwrap();
-    assert!(matches!(&said[..], [Err(Trouble::Garbled(_)), Err(Trouble::Garbled(_))]));
+    assert!(matches!(&said[..], [Err(ListWatchError::Garbled(_)), Err(ListWatchError::Garbled(_))]));
 }
 
 #[tokio::test]
 async fn refusals_are_told_apart() {
     let gone = r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}"#;
     let (expired, _) = server(410, gone, &Settings::default());
-    assert!(matches!(list(&expired, FIRST).await, Err(Trouble::Gone)));
+    assert!(matches!(list(&expired, FIRST).await, Err(ListWatchError::Gone)));
 
     let ahead = r#"{"kind":"Status","code":504,"reason":"Timeout","message":"Too large resource version: 9, current: 4",
         "details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}}"#;
     let (restored, _) = server(504, ahead, &Settings::default());
-    assert!(matches!(events(&restored, after("9")).await, Err(Trouble::Gone)), "that version is not in its history");
+    assert!(
+        matches!(events(&restored, after("9")).await, Err(ListWatchError::Gone)),
+        "that version is not in its history"
+    );
 
     let forbidden = r#"{"kind":"Status","code":403,"reason":"Forbidden","message":"configmaps is forbidden"}"#;
     let (closed, _) = server(403, forbidden, &Settings::default());
-    let trouble = events(&closed, after("9")).await.unwrap_err();
-    assert_eq!(trouble.to_string(), "the API server answered 403 Forbidden: configmaps is forbidden");
+    let error = events(&closed, after("9")).await.unwrap_err();
+    assert_eq!(error.to_string(), "the API server answered 403 Forbidden: configmaps is forbidden");
 }

@@ -15,7 +15,7 @@ use kube::Api;
 use kube::api::{PostParams, WatchEvent, WatchParams};
 use rstest::rstest;
 use runtime::Metrics;
-use runtime::client::{ClientSpec, Connection, RetryClass, Trouble, UserAgent};
+use runtime::client::{ApiError, ClientSpec, Connection, RetryClass, UserAgent};
 use server::{Behaviour, Server, authority, connection, issued_by, kubeconfig};
 use tokio::net::TcpListener;
 
@@ -31,7 +31,7 @@ fn config_maps(connection: &Connection, spec: &ClientSpec) -> Api<ConfigMap> {
 }
 
 async fn class_of_get(api: &Api<ConfigMap>) -> Result<(), RetryClass> {
-    api.get("a").await.map(drop).map_err(|error| Trouble::from(error).class)
+    api.get("a").await.map(drop).map_err(|error| ApiError::from(error).class)
 }
 
 #[tokio::test]
@@ -90,8 +90,8 @@ async fn a_server_that_only_speaks_http1_is_served_too() {
 async fn a_get_that_hangs_ends_at_its_deadline_and_its_stream_with_it() {
     let server = Server::start(Behaviour::default()).await;
     let api = config_maps(&server.connection("token: t"), &spec().within(Duration::from_millis(300)));
-    let trouble = Trouble::from(api.get("hang").await.unwrap_err());
-    assert_eq!(trouble.to_string(), "the API server did not answer completely within 300 ms");
+    let api_error = ApiError::from(api.get("hang").await.unwrap_err());
+    assert_eq!(api_error.to_string(), "the API server did not answer completely within 300 ms");
     let stream_ended = async {
         while server.seen().iter().any(|seen| seen.now > 0) {
             tokio::task::yield_now().await;
@@ -142,10 +142,10 @@ async fn a_rotated_certificate_authority_is_followed() {
     let path = server.kubeconfig("token: t");
     server.file("ca.crt", &authority().pem());
     let api = config_maps(&connection(&path), &spec());
-    let trouble = Trouble::from(api.get("a").await.unwrap_err());
-    assert_eq!(trouble.class, RetryClass::Unreachable);
+    let api_error = ApiError::from(api.get("a").await.unwrap_err());
+    assert_eq!(api_error.class, RetryClass::Unreachable);
     assert_eq!(
-        trouble.to_string(),
+        api_error.to_string(),
         format!(
             "the certificate of localhost:{} was not issued by the configured certificate authority: \
              check certificate-authority(-data), it may have been rotated",
@@ -161,9 +161,9 @@ async fn a_certificate_for_another_name_is_told_from_one_of_another_authority() 
     let server = Server::start(Behaviour::default()).await;
     server.kubeconfig("token: t");
     let path = server.kubeconfig_for(&format!("https://127.0.0.1:{}", server.address.port()), "token: t");
-    let trouble = Trouble::from(config_maps(&connection(&path), &spec()).get("a").await.unwrap_err());
+    let api_error = ApiError::from(config_maps(&connection(&path), &spec()).get("a").await.unwrap_err());
     assert_eq!(
-        trouble.to_string(),
+        api_error.to_string(),
         format!(
             "the certificate of 127.0.0.1:{} is for another name: use a name it was issued for, or set tls-server-name",
             server.address.port()
@@ -176,9 +176,9 @@ async fn sentence(server: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("ca.crt"), authority().pem()).unwrap();
     let path: PathBuf = kubeconfig(dir.path(), server, "token: t");
-    let trouble = Trouble::from(config_maps(&connection(&path), &spec()).get("a").await.unwrap_err());
-    assert_eq!(trouble.class, RetryClass::Unreachable, "{trouble}");
-    trouble.to_string()
+    let api_error = ApiError::from(config_maps(&connection(&path), &spec()).get("a").await.unwrap_err());
+    assert_eq!(api_error.class, RetryClass::Unreachable, "{api_error}");
+    api_error.to_string()
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Machines in trouble: a cloud that refuses, nodes that come late, go and come back, VMs that vanish.
+//! Machines that fail: a cloud that refuses, nodes that come late, go and come back, VMs that vanish.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

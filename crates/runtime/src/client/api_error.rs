@@ -87,13 +87,13 @@ impl RetryClass {
 
 /// An error of the API, read: its class and one sentence for people. The sentence never holds what a Secret holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ApiError {
     /// What may be done about it.
     pub class: RetryClass,
     sentence: String,
 }
 
-impl Trouble {
+impl ApiError {
     /// Reads an error.
     pub fn of(error: &kube::Error) -> Self {
         if let Some(failure) = Failure::within(error) {
@@ -250,21 +250,21 @@ pub(crate) fn readable(duration: Duration) -> String {
     if seconds < 1.0 { format!("{} ms", duration.as_millis()) } else { format!("{seconds} s") }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence)
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for ApiError {}
 
-impl From<&kube::Error> for Trouble {
+impl From<&kube::Error> for ApiError {
     fn from(error: &kube::Error) -> Self {
         Self::of(error)
     }
 }
 
-impl From<kube::Error> for Trouble {
+impl From<kube::Error> for ApiError {
     fn from(error: kube::Error) -> Self {
         Self::of(&error)
     }
@@ -298,9 +298,9 @@ mod tests {
     #[case(504, "Timeout", RetryClass::Transient)]
     #[case(503, "", RetryClass::Transient)]
     fn a_status_has_its_class(#[case] code: u16, #[case] reason: &str, #[case] class: RetryClass) {
-        let trouble = Trouble::of(&api(code, reason));
-        assert_eq!(trouble.class, class);
-        assert!(trouble.to_string().ends_with("said the server"), "{trouble}");
+        let api_error = ApiError::of(&api(code, reason));
+        assert_eq!(api_error.class, class);
+        assert!(api_error.to_string().ends_with("said the server"), "{api_error}");
     }
 
     #[rstest]
@@ -309,30 +309,30 @@ mod tests {
     fn the_servers_wish_to_wait_is_kept(#[case] code: u16, #[case] reason: &str) {
         let details: StatusDetails = serde_json::from_str(r#"{"retryAfterSeconds":10}"#).unwrap();
         let status = Status::failure("budget", reason).with_code(code).with_details(details);
-        let trouble = Trouble::of_status(&status);
-        assert_eq!(trouble.class, RetryClass::Throttled { after: Some(Duration::from_secs(10)) });
-        assert_eq!(trouble.to_string(), "the API server asks to wait 10 s: budget");
+        let api_error = ApiError::of_status(&status);
+        assert_eq!(api_error.class, RetryClass::Throttled { after: Some(Duration::from_secs(10)) });
+        assert_eq!(api_error.to_string(), "the API server asks to wait 10 s: budget");
     }
 
     #[test]
     fn an_answer_that_cannot_be_read_is_not_quoted() {
         let wrong = serde_json::from_str::<u8>("\"hunter2\"").unwrap_err();
-        let trouble = Trouble::of(&kube::Error::SerdeError(wrong));
-        assert_eq!(trouble.class, RetryClass::Undecodable);
-        assert!(!trouble.to_string().contains("hunter2"), "{trouble}");
+        let api_error = ApiError::of(&kube::Error::SerdeError(wrong));
+        assert_eq!(api_error.class, RetryClass::Undecodable);
+        assert!(!api_error.to_string().contains("hunter2"), "{api_error}");
     }
 
     #[test]
     fn a_write_without_an_answer_may_have_happened() {
         let failure = Failure::Deadline { after: Duration::from_secs(30) };
-        let trouble = Trouble::of(&kube::Error::Service(Box::new(failure)));
-        assert_eq!(trouble.class.effect(), Effect::Unknown);
-        assert_eq!(trouble.to_string(), "the API server did not answer completely within 30 s");
+        let api_error = ApiError::of(&kube::Error::Service(Box::new(failure)));
+        assert_eq!(api_error.class.effect(), Effect::Unknown);
+        assert_eq!(api_error.to_string(), "the API server did not answer completely within 30 s");
     }
 
     #[test]
     fn our_own_rate_limit_is_not_mistaken_for_the_servers() {
-        let trouble = Trouble::of(&kube::Error::Service(Box::new(Failure::BucketEmpty)));
-        assert_eq!(trouble.class, RetryClass::Dropped);
+        let api_error = ApiError::of(&kube::Error::Service(Box::new(Failure::BucketEmpty)));
+        assert_eq!(api_error.class, RetryClass::Dropped);
     }
 }
