@@ -15,7 +15,7 @@ use plan::deployment::OvershootCount;
 use plan::overshoot::{Edit, Kind, Observed, Part, SeenSet, Step, plan};
 use plan::{Awaited, Wake};
 use runtime::Key;
-use runtime::cache::{Cached, Delta, Feed, Trust};
+use runtime::cache::{Cached, Delta, Reflector, Trust};
 use runtime::client::ApiError;
 use runtime::events::Notice;
 use runtime::queue::Outcome;
@@ -36,9 +36,9 @@ pub(crate) fn everything() -> Key {
 /// not wait for that. Where only machines count that nobody deletes, whatever changes a verdict does.
 pub(crate) fn listen(
     count: OvershootCount,
-    machines: &mut Feed<Machine>,
-    sets: &mut Feed<MachineSet>,
-    deployments: &mut Feed<MachineDeployment>,
+    machines: &mut Reflector<Machine>,
+    sets: &mut Reflector<MachineSet>,
+    deployments: &mut Reflector<MachineDeployment>,
     fleet: &Fleet,
 ) {
     match count {
@@ -55,18 +55,18 @@ pub(crate) fn listen(
     }
 }
 
-fn on_added_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
+fn on_added_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
     let wake = fleet.wake_overshoot.clone();
-    feed.on_delta(move |_, delta| {
+    reflector.on_delta(move |_, delta| {
         if let Delta::Added(_) | Delta::Undecodable { old: None, .. } = delta {
             wake.add(everything());
         }
     });
 }
 
-fn on_wishes<K: Object + Cached>(feed: &mut Feed<K>, fleet: &Fleet) {
+fn on_wishes<K: Object + Cached>(reflector: &mut Reflector<K>, fleet: &Fleet) {
     let wake = fleet.wake_overshoot.clone();
-    feed.on_delta(move |_, delta| {
+    reflector.on_delta(move |_, delta| {
         let asks = |object: Option<&Arc<K>>| object.is_some_and(|object| object.annotation(UNFREEZE).is_some());
         if asks(delta.now()) && !asks(delta.before()) {
             wake.add(everything());
@@ -75,9 +75,9 @@ fn on_wishes<K: Object + Cached>(feed: &mut Feed<K>, fleet: &Fleet) {
 }
 
 /// Machines that come, begin to leave or change hands are counted again.
-fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
+fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
     let wake = fleet.wake_overshoot.clone();
-    feed.on_delta(move |_, delta| {
+    reflector.on_delta(move |_, delta| {
         let counted =
             |machine: &Arc<Machine>| (machine.is_deleting(), machine.controller_owner().map(|owner| owner.uid.clone()));
         if delta.before().map(counted) != delta.now().map(counted) {
@@ -87,9 +87,9 @@ fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
 }
 
 /// Limits, labels, conditions and wishes are on sets.
-fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
+fn on_sets(reflector: &mut Reflector<MachineSet>, fleet: &Fleet) {
     let wake = fleet.wake_overshoot.clone();
-    feed.on_delta(move |_, delta| {
+    reflector.on_delta(move |_, delta| {
         let judged = |set: &Arc<MachineSet>| {
             (
                 set.metadata.labels.clone(),
@@ -105,9 +105,9 @@ fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
 }
 
 /// And on deployments.
-fn on_deployments(feed: &mut Feed<MachineDeployment>, fleet: &Fleet) {
+fn on_deployments(reflector: &mut Reflector<MachineDeployment>, fleet: &Fleet) {
     let wake = fleet.wake_overshoot.clone();
-    feed.on_delta(move |_, delta| {
+    reflector.on_delta(move |_, delta| {
         let judged = |deployment: &Arc<MachineDeployment>| {
             let spec = &deployment.spec;
             let meta = &deployment.metadata;

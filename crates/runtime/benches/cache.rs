@@ -76,10 +76,10 @@ fn server() -> Server {
 
 /// A cache that has been read completely, and the tasks that keep it.
 async fn fed<K: Cached>(client: Client, builder: CacheBuilder<K>) -> (Cache<K>, Tasks) {
-    let (cache, feed) = builder.build();
+    let (cache, reflector) = builder.build();
     let tasks = Tasks::new();
-    tasks.spawn("feed", feed.run(client, clock(), Random::seeded(1), tasks.stopping()));
-    cache.synced().await.expect("the feed runs");
+    tasks.spawn("reflector", reflector.run(client, clock(), Random::seeded(1), tasks.stopping()));
+    cache.synced().await.expect("the reflector runs");
     (cache, tasks)
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 use kube::Client;
-use runtime::cache::{Cache, Cached, Caches, Delta, Feed};
+use runtime::cache::{Cache, Cached, Caches, Delta, Reflector};
 use runtime::{Clock, Key, Queue, Random, Tasks};
 
 use crate::ground::Views;
@@ -22,7 +22,7 @@ const LEASE_NAMESPACE: &str = "kube-node-lease";
 pub(crate) struct Supply<K: Cached> {
     name: &'static str,
     cache: Cache<K>,
-    feed: Feed<K>,
+    feed: Reflector<K>,
     demand: Demand,
 }
 
@@ -33,7 +33,7 @@ enum Demand {
 }
 
 impl<K: Cached> Supply<K> {
-    fn new(name: &'static str, (cache, feed): (Cache<K>, Feed<K>)) -> Self {
+    fn new(name: &'static str, (cache, feed): (Cache<K>, Reflector<K>)) -> Self {
         Self { name, cache, feed, demand: Demand::Nobody }
     }
 

@@ -13,15 +13,15 @@ use std::sync::Arc;
 use api::view::SecretView;
 use api::{Machine, MachineClass, Object};
 use runtime::Key;
-use runtime::cache::{Cache, Delta, Feed};
+use runtime::cache::{Cache, Delta, Reflector};
 
 use super::{Custody, forget, is_ours};
 use crate::indexes::CLASSES_BY_SECRET;
 
 /// A Machine that comes, goes or changes its class lets that class be looked at.
-pub(crate) fn on_machines(feed: &mut Feed<Machine>, custody: &Arc<Custody>, classes: &Cache<MachineClass>) {
+pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, custody: &Arc<Custody>, classes: &Cache<MachineClass>) {
     let (custody, classes) = (custody.clone(), classes.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         if clears_up(delta) {
             classes.list().iter().for_each(|class| custody.classes.add(Key::new(class.namespace(), class.name())));
             return;
@@ -44,9 +44,9 @@ pub(crate) fn on_machines(feed: &mut Feed<Machine>, custody: &Arc<Custody>, clas
 }
 
 /// A class lets itself and its Secrets be looked at.
-pub(crate) fn on_classes(feed: &mut Feed<MachineClass>, custody: &Arc<Custody>, secrets: &Cache<SecretView>) {
+pub(crate) fn on_classes(reflector: &mut Reflector<MachineClass>, custody: &Arc<Custody>, secrets: &Cache<SecretView>) {
     let (custody, secrets) = (custody.clone(), secrets.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         custody.classes.add(key.clone());
         if let (Some(last), None) = (delta.before(), delta.now()) {
             forget(&custody, &last.uid());
@@ -68,9 +68,9 @@ pub(crate) fn on_classes(feed: &mut Feed<MachineClass>, custody: &Arc<Custody>, 
 }
 
 /// A Secret lets itself be looked at, if it is any business of ours.
-pub(crate) fn on_secrets(feed: &mut Feed<SecretView>, custody: &Arc<Custody>, classes: &Cache<MachineClass>) {
+pub(crate) fn on_secrets(reflector: &mut Reflector<SecretView>, custody: &Arc<Custody>, classes: &Cache<MachineClass>) {
     let (custody, classes) = (custody.clone(), classes.clone());
-    feed.on_delta(move |key, delta| match delta.now() {
+    reflector.on_delta(move |key, delta| match delta.now() {
         Some(secret) if is_ours(secret) || !classes.find(&CLASSES_BY_SECRET, &key.name).is_empty() => {
             custody.secrets.add(key.clone());
         }

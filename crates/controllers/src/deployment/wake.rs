@@ -16,16 +16,16 @@ use api::view::NodeView;
 use api::{LabelSelector, Machine, MachineDeployment, MachinePhase, MachineSet, Object};
 use kube::Resource;
 use runtime::Key;
-use runtime::cache::{Cache, Delta, Feed};
+use runtime::cache::{Cache, Delta, Reflector};
 use runtime::queue::Coalesced;
 
 use crate::fleet::Fleet;
 use crate::indexes::MACHINES_BY_NODE;
 
 /// A deployment wakes itself.
-pub(crate) fn on_deployments(feed: &mut Feed<MachineDeployment>, fleet: &Fleet) {
+pub(crate) fn on_deployments(reflector: &mut Reflector<MachineDeployment>, fleet: &Fleet) {
     let (wake, reported, rollouts) = (fleet.wake_deployment.clone(), fleet.reported.clone(), fleet.rollouts.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         if let Delta::Removed { last, .. } = delta {
             reported.forget(&last.uid());
             rollouts.note(last.uid(), Vec::new());
@@ -35,9 +35,9 @@ pub(crate) fn on_deployments(feed: &mut Feed<MachineDeployment>, fleet: &Fleet) 
 }
 
 /// A set wakes its deployment, or those that may want it.
-pub(crate) fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
+pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, fleet: &Fleet) {
     let (wake, deployments) = (fleet.wake_deployment.clone(), fleet.deployments.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         let owners = [delta.before(), delta.now()].into_iter().flatten().filter_map(|set| set.controller_owner());
         for owner in owners.filter(|owner| owner.kind == MachineDeployment::kind(&())) {
             wake.add(Key::new(key.namespace.clone(), owner.name.as_str()));
@@ -53,9 +53,9 @@ pub(crate) fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
 }
 
 /// A machine wakes the deployment of its set when something happens to it that the set's numbers do not show.
-pub(crate) fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
+pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
     let owners = Owners::of(fleet);
-    feed.on_delta(move |_, delta| {
+    reflector.on_delta(move |_, delta| {
         let (before, now) = (delta.before(), delta.now());
         if before.map(|machine| turning_point(machine)) != now.map(|machine| turning_point(machine)) {
             for machine in [before, now].into_iter().flatten() {
@@ -66,9 +66,9 @@ pub(crate) fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
 }
 
 /// A node wakes the deployment of its machine when it has just joined, and when an in-place update gets on.
-pub(crate) fn on_nodes(feed: &mut Feed<NodeView>, machines: &Cache<Machine>, fleet: &Fleet) {
+pub(crate) fn on_nodes(reflector: &mut Reflector<NodeView>, machines: &Cache<Machine>, fleet: &Fleet) {
     let (owners, machines) = (Owners::of(fleet), machines.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         if delta.before().map(|node| update_state(node)) != delta.now().map(|node| update_state(node)) {
             for machine in machines.find(&MACHINES_BY_NODE, &key.name) {
                 owners.wake(&machine);

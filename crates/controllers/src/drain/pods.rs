@@ -77,11 +77,11 @@ impl PodWatches {
     }
 
     fn own(&self, node: &str, machine: &Key, place: OwnedSemaphorePermit) -> Source {
-        let (cache, mut feed) = Cache::<PodView>::builder().fields(of_node(node)).build();
+        let (cache, mut reflector) = Cache::<PodView>::builder().fields(of_node(node)).build();
         let (queue, key) = (self.queue.clone(), machine.clone());
-        feed.on_delta(move |_, _| queue.add(key.clone()));
+        reflector.on_delta(move |_, _| queue.add(key.clone()));
         let (queue, key) = (self.queue.clone(), machine.clone());
-        let watch = self.watcher.follow("pods of a node", (cache.clone(), feed), move || queue.add(key));
+        let watch = self.watcher.follow("pods of a node", (cache.clone(), reflector), move || queue.add(key));
         Source::Own { cache, _watch: watch, _place: place }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use kube::Client;
 use parking_lot::Mutex;
 use plan::drain::Watched;
-use runtime::cache::{Break, Cache, Cached, Feed, Line, Signal, Trust};
+use runtime::cache::{Break, Cache, Cached, Line, Reflector, Signal, Trust};
 use runtime::{Clock, Random, Tasks};
 use tokio_util::sync::DropGuard;
 
@@ -20,16 +20,16 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Feeds a cache until the guard is dropped; calls `synced` once it has been read completely, which no delta tells when
+    /// Reflectors a cache until the guard is dropped; calls `synced` once it has been read completely, which no delta tells when
     /// there is nothing to read.
     pub(super) fn follow<K: Cached>(
         &self,
         name: &'static str,
-        (cache, feed): (Cache<K>, Feed<K>),
+        (cache, reflector): (Cache<K>, Reflector<K>),
         synced: impl FnOnce() + Send + 'static,
     ) -> DropGuard {
         let stop = self.tasks.stopping().child_token();
-        let feeding = feed.run(self.client.clone(), self.clock.clone(), self.random.fork(), stop.clone());
+        let feeding = reflector.run(self.client.clone(), self.clock.clone(), self.random.fork(), stop.clone());
         self.tasks.spawn(name, async move {
             let telling = async {
                 if cache.synced().await.is_ok() {
@@ -46,7 +46,7 @@ impl Watcher {
 pub(super) struct OnDemand<K: Cached> {
     name: &'static str,
     watcher: Watcher,
-    declare: Box<dyn Fn() -> (Cache<K>, Feed<K>) + Send + Sync>,
+    declare: Box<dyn Fn() -> (Cache<K>, Reflector<K>) + Send + Sync>,
     news: Arc<dyn Fn() + Send + Sync>,
     /// Whether it was said that we may not look.
     said: AtomicBool,
@@ -65,7 +65,7 @@ impl<K: Cached> OnDemand<K> {
     pub(super) fn new(
         name: &'static str,
         watcher: Watcher,
-        declare: impl Fn() -> (Cache<K>, Feed<K>) + Send + Sync + 'static,
+        declare: impl Fn() -> (Cache<K>, Reflector<K>) + Send + Sync + 'static,
         news: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -84,14 +84,14 @@ impl<K: Cached> OnDemand<K> {
         if let Some(held) = running.upgrade() {
             return held;
         }
-        let (cache, mut feed) = (self.declare)();
+        let (cache, mut reflector) = (self.declare)();
         let (synced, refused) = (self.news.clone(), self.news.clone());
-        feed.on_signal(move |signal| {
+        reflector.on_signal(move |signal| {
             if *signal == Signal::Broke {
                 refused();
             }
         });
-        let watch = self.watcher.follow(self.name, (cache.clone(), feed), move || synced());
+        let watch = self.watcher.follow(self.name, (cache.clone(), reflector), move || synced());
         let held = Arc::new(Held { cache, _watch: watch });
         *running = Arc::downgrade(&held);
         held

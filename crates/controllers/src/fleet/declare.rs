@@ -4,7 +4,7 @@ use api::view::NodeView;
 use api::{Machine, MachineDeployment, MachineSet};
 use plan::Policy;
 use plan::deployment::OvershootCount;
-use runtime::cache::{Cache, Caches, Feed};
+use runtime::cache::{Cache, Caches, Reflector};
 use runtime::queue::{Coalesced, Queue, RetryPolicy};
 use runtime::{Clock, Expectations, Random};
 
@@ -20,14 +20,14 @@ use crate::{deployment, machineset, overshoot};
 /// A fleet whose caches are still to be fed.
 pub(crate) struct Declared {
     pub(crate) fleet: Fleet,
-    pub(crate) feeds: FleetFeeds,
+    pub(crate) reflectors: FleetReflectors,
     overshoot_count: OvershootCount,
 }
 
 /// What fills the caches of a fleet.
-pub(crate) struct FleetFeeds {
-    pub(crate) sets: Feed<MachineSet>,
-    pub(crate) deployments: Feed<MachineDeployment>,
+pub(crate) struct FleetReflectors {
+    pub(crate) sets: Reflector<MachineSet>,
+    pub(crate) deployments: Reflector<MachineDeployment>,
 }
 
 /// What a fleet is made from.
@@ -45,9 +45,9 @@ impl Declared {
     pub(crate) fn of(parts: FleetParts<'_>, mut needed: Caches) -> Self {
         let FleetParts { namespace, policy, half, clock, random } = parts;
         let metrics = &half.metrics;
-        let (sets, set_feed) =
+        let (sets, set_reflector) =
             Cache::<MachineSet>::builder().namespace(namespace).index(SETS_BY_OWNER).index(ORPHAN_SETS).build();
-        let (deployments, deployment_feed) = Cache::<MachineDeployment>::builder().namespace(namespace).build();
+        let (deployments, deployment_reflector) = Cache::<MachineDeployment>::builder().namespace(namespace).build();
         needed.add(&sets);
         needed.add(&deployments);
         metrics.follow_caches(&needed);
@@ -76,25 +76,31 @@ impl Declared {
             leadership: half.leadership.clone(),
             events: half.events.clone(),
         };
-        let feeds = FleetFeeds { sets: set_feed, deployments: deployment_feed };
-        Self { fleet, feeds, overshoot_count: policy.fleet.overshoot_count }
+        let reflectors = FleetReflectors { sets: set_reflector, deployments: deployment_reflector };
+        Self { fleet, reflectors, overshoot_count: policy.fleet.overshoot_count }
     }
 
     /// Says whose changes wake sets and deployments.
     pub(crate) fn listen(
         &mut self,
         machines: &Cache<Machine>,
-        machine_feed: &mut Feed<Machine>,
-        node_feed: Option<&mut Feed<NodeView>>,
+        machine_reflector: &mut Reflector<Machine>,
+        node_reflector: Option<&mut Reflector<NodeView>>,
     ) {
-        let Self { fleet, feeds, overshoot_count } = self;
-        machineset::wake::on_sets(&mut feeds.sets, fleet);
-        machineset::wake::on_machines(machine_feed, fleet);
-        deployment::wake::on_deployments(&mut feeds.deployments, fleet);
-        deployment::wake::on_sets(&mut feeds.sets, fleet);
-        deployment::wake::on_machines(machine_feed, fleet);
-        overshoot::listen(*overshoot_count, machine_feed, &mut feeds.sets, &mut feeds.deployments, fleet);
-        if let Some(nodes) = node_feed {
+        let Self { fleet, reflectors, overshoot_count } = self;
+        machineset::wake::on_sets(&mut reflectors.sets, fleet);
+        machineset::wake::on_machines(machine_reflector, fleet);
+        deployment::wake::on_deployments(&mut reflectors.deployments, fleet);
+        deployment::wake::on_sets(&mut reflectors.sets, fleet);
+        deployment::wake::on_machines(machine_reflector, fleet);
+        overshoot::listen(
+            *overshoot_count,
+            machine_reflector,
+            &mut reflectors.sets,
+            &mut reflectors.deployments,
+            fleet,
+        );
+        if let Some(nodes) = node_reflector {
             deployment::wake::on_nodes(nodes, machines, fleet);
             machineset::wake::on_nodes(nodes, machines, fleet);
         }

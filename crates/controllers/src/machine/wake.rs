@@ -21,7 +21,7 @@ use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass, MachinePhase, Object};
 use plan::permit;
 use runtime::Key;
-use runtime::cache::{Cache, Cached, Feed, Signal};
+use runtime::cache::{Cache, Cached, Reflector, Signal};
 use runtime::queue::{Outcome, Queue};
 
 use crate::Cluster;
@@ -31,9 +31,14 @@ use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, WAI
 use crate::knowledge::Knowledge;
 
 /// A Machine wakes itself and, when it has arrived or gone, those of its deployment that may be waiting for that.
-pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>, machines: &Cache<Machine>, gate: &Gate) {
+pub(crate) fn on_machines(
+    reflector: &mut Reflector<Machine>,
+    queue: &Queue<Key>,
+    machines: &Cache<Machine>,
+    gate: &Gate,
+) {
     let (queue, machines, gate) = (queue.clone(), machines.clone(), gate.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         if delta.now().is_none_or(|machine| machine.is_deleting()) {
             gate.recall(key);
         }
@@ -60,9 +65,14 @@ pub(crate) fn on_machines(feed: &mut Feed<Machine>, queue: &Queue<Key>, machines
 }
 
 /// A Node wakes the machine whose label names it and the machine it names.
-pub(crate) fn on_nodes(feed: &mut Feed<NodeView>, queue: &Queue<Key>, machines: &Cache<Machine>, namespace: &str) {
+pub(crate) fn on_nodes(
+    reflector: &mut Reflector<NodeView>,
+    queue: &Queue<Key>,
+    machines: &Cache<Machine>,
+    namespace: &str,
+) {
     let (queue, machines, namespace) = (queue.clone(), machines.clone(), namespace.to_owned());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         for machine in machines.find(&MACHINES_BY_NODE, &key.name) {
             queue.add(Key::new(machine.namespace(), machine.name()));
         }
@@ -77,14 +87,14 @@ pub(crate) fn on_nodes(feed: &mut Feed<NodeView>, queue: &Queue<Key>, machines: 
 /// A MachineClass wakes those of its machines that may be waiting for it, and all of them when their Nodes are to show another
 /// virtual capacity.
 pub(crate) fn on_classes(
-    feed: &mut Feed<MachineClass>,
+    reflector: &mut Reflector<MachineClass>,
     queue: &Queue<Key>,
     machines: &Cache<Machine>,
     knowledge: &Knowledge,
     gate: &Gate,
 ) {
     let (queue, machines, knowledge, gate) = (queue.clone(), machines.clone(), knowledge.clone(), gate.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         if let Some((before, now)) = delta.before().zip(delta.now())
             && plan::class::is_another_for_drivers(before, now)
         {
@@ -104,7 +114,7 @@ pub(crate) fn on_classes(
 
 /// A Secret wakes those machines of its classes that may be waiting for it.
 pub(crate) fn on_secrets(
-    feed: &mut Feed<SecretView>,
+    reflector: &mut Reflector<SecretView>,
     queue: &Queue<Key>,
     machines: &Cache<Machine>,
     classes: &Cache<MachineClass>,
@@ -112,7 +122,7 @@ pub(crate) fn on_secrets(
 ) {
     let (queue, machines, classes, credentials) =
         (queue.clone(), machines.clone(), classes.clone(), credentials.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         if delta.now().is_none() {
             credentials.forget(key);
         }
@@ -123,9 +133,9 @@ pub(crate) fn on_secrets(
 }
 
 /// A list of classes or Secrets wakes the machines for which it was asked.
-pub(crate) fn on_lists<K: Cached>(feed: &mut Feed<K>, queue: &Queue<Key>, knowledge: &Knowledge) {
+pub(crate) fn on_lists<K: Cached>(reflector: &mut Reflector<K>, queue: &Queue<Key>, knowledge: &Knowledge) {
     let (queue, knowledge) = (queue.clone(), knowledge.clone());
-    feed.on_signal(move |signal| {
+    reflector.on_signal(move |signal| {
         if let Signal::Listed(_) = signal {
             knowledge.who_requested().into_iter().for_each(|machine| queue.add(machine));
         }

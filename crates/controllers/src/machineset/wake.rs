@@ -12,15 +12,15 @@ use api::{LabelSelector, Machine, MachineSet, Object, OperationState};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use runtime::Key;
-use runtime::cache::{Cache, Delta, Feed};
+use runtime::cache::{Cache, Delta, Reflector};
 
 use crate::fleet::Fleet;
 use crate::indexes::MACHINES_BY_NODE;
 
 /// A set wakes itself; what it waited for ends with it.
-pub(crate) fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
+pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, fleet: &Fleet) {
     let (wake, expectations, memory) = (fleet.wake_set.clone(), fleet.expectations.clone(), fleet.memory.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         if let Delta::Removed { .. } | Delta::RemovedUndecodable { .. } = delta {
             expectations.forget(key);
             memory.forget(key);
@@ -34,9 +34,9 @@ pub(crate) fn on_sets(feed: &mut Feed<MachineSet>, fleet: &Fleet) {
 }
 
 /// A Machine meets what was expected of it and wakes its set, or those that may want it.
-pub(crate) fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
+pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
     let (wake, sets, expectations) = (fleet.wake_set.clone(), fleet.sets.clone(), fleet.expectations.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         match delta {
             Delta::Added(now) | Delta::Changed { new: now, .. } | Delta::Mended { new: now, .. } => {
                 expectations.created(key);
@@ -74,9 +74,9 @@ pub(crate) fn on_machines(feed: &mut Feed<Machine>, fleet: &Fleet) {
 }
 
 /// A Node whose preserve annotation changed, or that is gone, wakes the sets of its machines.
-pub(crate) fn on_nodes(feed: &mut Feed<NodeView>, machines: &Cache<Machine>, fleet: &Fleet) {
+pub(crate) fn on_nodes(reflector: &mut Reflector<NodeView>, machines: &Cache<Machine>, fleet: &Fleet) {
     let (wake, machines) = (fleet.wake_set.clone(), machines.clone());
-    feed.on_delta(move |key, delta| {
+    reflector.on_delta(move |key, delta| {
         let preserve = |node: Option<&std::sync::Arc<NodeView>>| node.map(|node| node.preserve());
         if preserve(delta.before()) == preserve(delta.now()) {
             return;

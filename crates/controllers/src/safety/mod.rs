@@ -21,7 +21,7 @@ use api::names::labels;
 use api::view::NodeView;
 use api::{Machine, Object};
 use plan::safety::SafetyPolicy;
-use runtime::cache::{Delta, Feed, Signal, Trust};
+use runtime::cache::{Delta, Reflector, Signal, Trust};
 use runtime::queue::{Crew, Queue, QueueState, RetryPolicy, spawn_workers};
 use runtime::{Clock, Key, Metrics, Random};
 
@@ -66,7 +66,7 @@ impl Safety {
     }
 
     /// Whose changes wake the loops.
-    pub(crate) fn listen(&self, machines: &mut Feed<Machine>, nodes: Option<&mut Feed<NodeView>>) {
+    pub(crate) fn listen(&self, machines: &mut Reflector<Machine>, nodes: Option<&mut Reflector<NodeView>>) {
         let loops = self.clone();
         machines.on_delta(move |key, delta| loops.machine_changed(key, delta));
         let loops = self.clone();

@@ -7,8 +7,8 @@
 //! that runs both shares the caches of machines and nodes between them, and nothing else: each begins when it leads.
 
 mod begin;
-mod feeds;
 mod half;
+mod reflectors;
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass};
 use kube::Client;
 use plan::Policy;
-use runtime::cache::{Cache, Caches, Feed};
+use runtime::cache::{Cache, Caches, Reflector};
 use runtime::metrics::MetricsError;
 use runtime::queue::{Queue, RetryPolicy};
 use runtime::{Clock, Entropy, Key, Random, Tasks};
@@ -40,8 +40,8 @@ use crate::safety::{Safety, Sight};
 use crate::tokens::Tokens;
 use crate::turns::Turns;
 use crate::{Drivers, Listener, machine};
-use feeds::Feeder;
 pub use half::{Clients, Half, Halves};
+use reflectors::Reflectors;
 
 /// What the controllers of one cluster are made from.
 pub struct Parts {
@@ -69,22 +69,24 @@ pub struct Parts {
 
 /// Starts the controllers. They list and watch at once, and act as soon as they lead and have seen everything.
 pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
-    let feeder = Feeder { clock: parts.clock.clone(), random: parts.random.clone(), tasks: parts.tasks.clone() };
+    let reflectors =
+        Reflectors { clock: parts.clock.clone(), random: parts.random.clone(), tasks: parts.tasks.clone() };
     let (runs_machines, half) = (parts.halves.has_machines(), parts.halves.machines()?);
     let queue = Queue::new("machine", RetryPolicy::default(), &half.metrics, &parts.random);
     let knowledge = Knowledge::default();
     let safety = Safety::new(&parts.policy.safety, &half.metrics, &parts.clock, &parts.random);
     let mut needed = Caches::new();
 
-    let (machines, mut machine_feed) = machine_cache(&parts.namespace);
-    let (classes, mut class_feed) =
+    let (machines, mut machine_reflector) = machine_cache(&parts.namespace);
+    let (classes, mut class_reflector) =
         Cache::<MachineClass>::builder().namespace(&parts.namespace).index(CLASSES_BY_SECRET).build();
-    let (secrets, mut secret_feed) = Cache::<SecretView>::builder().namespace(&parts.namespace).metadata_only().build();
+    let (secrets, mut secret_reflector) =
+        Cache::<SecretView>::builder().namespace(&parts.namespace).metadata_only().build();
     needed.add(&machines);
     let mut nodes = parts.watches.target.clone().map(|client| {
-        let (nodes, feed) = node_cache();
+        let (nodes, reflector) = node_cache();
         needed.add(&nodes);
-        (nodes, feed, client)
+        (nodes, reflector, client)
     });
     let needed_by_fleet = needed.clone();
     if runs_machines {
@@ -107,35 +109,35 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let gate = gate(&parts, &half, &policy, seen, &knowledge, &queue, (&lives, &journal));
     let custody = Arc::new(Custody::new(half.clients.control_core.clone(), &half.metrics, &parts.random));
     if runs_machines {
-        custody::wake::on_machines(&mut machine_feed, &custody, &classes);
-        custody::wake::on_classes(&mut class_feed, &custody, &secrets);
-        custody::wake::on_secrets(&mut secret_feed, &custody, &classes);
-        machine::wake::on_machines(&mut machine_feed, &queue, &machines, &gate);
-        wake_for_class((&mut class_feed, &mut secret_feed), seen, &queue, &knowledge, &gate);
-        if let Some((_, feed, _)) = &mut nodes {
-            machine::wake::on_nodes(feed, &queue, &machines, &parts.namespace);
+        custody::wake::on_machines(&mut machine_reflector, &custody, &classes);
+        custody::wake::on_classes(&mut class_reflector, &custody, &secrets);
+        custody::wake::on_secrets(&mut secret_reflector, &custody, &classes);
+        machine::wake::on_machines(&mut machine_reflector, &queue, &machines, &gate);
+        wake_for_class((&mut class_reflector, &mut secret_reflector), seen, &queue, &knowledge, &gate);
+        if let Some((_, reflector, _)) = &mut nodes {
+            machine::wake::on_nodes(reflector, &queue, &machines, &parts.namespace);
         }
-        safety.listen(&mut machine_feed, nodes.as_mut().map(|(_, feed, _)| feed));
-        feeder.feed("machineclasses", class_feed, parts.watches.control.clone());
-        feeder.feed("secrets", secret_feed, parts.watches.control_core.clone());
+        safety.listen(&mut machine_reflector, nodes.as_mut().map(|(_, reflector, _)| reflector));
+        reflectors.spawn("machineclasses", class_reflector, parts.watches.control.clone());
+        reflectors.spawn("secrets", secret_reflector, parts.watches.control_core.clone());
         half.metrics.follow_caches(&needed);
     }
     if let Some(declared) = &mut declared {
-        declared.listen(&machines, &mut machine_feed, nodes.as_mut().map(|(_, feed, _)| feed));
+        declared.listen(&machines, &mut machine_reflector, nodes.as_mut().map(|(_, reflector, _)| reflector));
     }
     let fleet = declared.map(|declared| {
-        feeder.feed("machinesets", declared.feeds.sets, parts.watches.control.clone());
-        feeder.feed("machinedeployments", declared.feeds.deployments, parts.watches.control.clone());
+        reflectors.spawn("machinesets", declared.reflectors.sets, parts.watches.control.clone());
+        reflectors.spawn("machinedeployments", declared.reflectors.deployments, parts.watches.control.clone());
         Arc::new(declared.fleet)
     });
-    let target = nodes.map(|(nodes, feed, watch)| {
-        feeder.feed("nodes", feed, watch.clone());
+    let target = nodes.map(|(nodes, reflector, watch)| {
+        reflectors.spawn("nodes", reflector, watch.clone());
         Target { client: half.clients.target.clone().unwrap_or(watch), nodes, turns: Turns::default() }
     });
-    feeder.feed("machines", machine_feed, parts.watches.control.clone());
+    reflectors.spawn("machines", machine_reflector, parts.watches.control.clone());
 
     let drained = target.as_ref().filter(|_| runs_machines);
-    let drains = drained.map(|target| drains(target, &gate, &half, &lives, &queue, &policy, &feeder));
+    let drains = drained.map(|target| drains(target, &gate, &half, &lives, &queue, &policy, &reflectors));
     let cluster = Arc::new(Cluster {
         namespace: parts.namespace,
         control: half.clients.control,
@@ -181,7 +183,7 @@ fn credentials(parts: &Parts, half: &Half, secrets: &Cache<SecretView>) -> Crede
 
 /// A class and its Secrets wake the machines that need them.
 fn wake_for_class(
-    (classes, secrets): (&mut Feed<MachineClass>, &mut Feed<SecretView>),
+    (classes, secrets): (&mut Reflector<MachineClass>, &mut Reflector<SecretView>),
     seen: Seen<'_>,
     queue: &Queue<Key>,
     knowledge: &Knowledge,
@@ -246,7 +248,7 @@ fn gate(
     })
 }
 
-fn node_cache() -> (Cache<NodeView>, Feed<NodeView>) {
+fn node_cache() -> (Cache<NodeView>, Reflector<NodeView>) {
     Cache::<NodeView>::builder().index(NODES_BY_MACHINE).quiet(NodeView::differs_only_in_heartbeats).build()
 }
 
@@ -257,7 +259,7 @@ fn drains(
     lives: &Lives,
     queue: &Queue<Key>,
     policy: &Policy,
-    feeder: &Feeder,
+    reflectors: &Reflectors,
 ) -> Drains {
     Drains::new(DrainsParts {
         client: target.client.clone(),
@@ -267,13 +269,13 @@ fn drains(
         caps: policy.drain.caps,
         metrics: &half.metrics,
         lives,
-        clock: feeder.clock.clone(),
-        random: feeder.random.clone(),
-        tasks: feeder.tasks.clone(),
+        clock: reflectors.clock.clone(),
+        random: reflectors.random.clone(),
+        tasks: reflectors.tasks.clone(),
     })
 }
 
-fn machine_cache(namespace: &str) -> (Cache<Machine>, Feed<Machine>) {
+fn machine_cache(namespace: &str) -> (Cache<Machine>, Reflector<Machine>) {
     Cache::<Machine>::builder()
         .namespace(namespace)
         .index(MACHINES_BY_NODE)

@@ -1,12 +1,12 @@
 //! What the API server holds, kept beside us.
 //!
 //! A [`Cache`] holds all objects of one kind (or those a selector picks), answers questions without asking the API server,
-//! and tells handlers what changed, with both sides of each change. Its [`Feed`] keeps it up to date: it lists, watches,
+//! and tells handlers what changed, with both sides of each change. Its [`Reflector`] keeps it up to date: it lists, watches,
 //! and lists again when it must. Controllers plan on what is in here, so it is careful about what it claims:
 //!
 //! - **Our own writes are in it at once** ([`Cache::wrote`], [`Cache::deleted`]), and nothing older undoes them.
 //! - **What disappeared while nobody watched is told**, as [`Removal::Vanished`], which is not [`Removal::Deleted`].
-//! - **Whether it could have heard is told too** ([`Cache::line`], [`Feed::on_signal`]).
+//! - **Whether it could have heard is told too** ([`Cache::line`], [`Reflector::on_signal`]).
 //! - **What cannot be decoded is still there** ([`Lookup::Undecodable`]).
 //! - **A server that goes back in time is noticed** ([`Trust::Doubtful`]) instead of believed.
 //! - **Half a list changes nothing.**
@@ -19,12 +19,12 @@ mod backoff;
 mod caches;
 mod decoded;
 mod delta;
-mod feed;
 mod floors;
 mod index;
 mod outbox;
 mod pages;
 mod protocol;
+mod reflector;
 mod settings;
 mod shared;
 mod signal;
@@ -39,9 +39,9 @@ pub use admission::Unread;
 pub use caches::Caches;
 pub use decoded::{Decoded, Lookup, Remains};
 pub use delta::{Delta, Removal};
-pub use feed::{CacheBuilder, Feed};
 pub use index::Index;
 pub use outbox::Handler;
+pub use reflector::{CacheBuilder, Reflector};
 pub use settings::{Form, Listing, Reading, Settings};
 pub use shared::Stopped;
 pub use signal::{Break, Line, Listener, Signal, Tally};

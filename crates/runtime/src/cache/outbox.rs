@@ -1,6 +1,6 @@
 //! Deltas on their way to the handlers.
 //!
-//! Two things change a cache: its feed and whoever writes. Handlers must see both kinds of change in the order in which
+//! Two things change a cache: its reflector and whoever writes. Handlers must see both kinds of change in the order in which
 //! they happened, yet must not run while the cache is locked: they look things up, also in other caches, whose handlers
 //! look things up here. So a change leaves its deltas here while the cache is still locked, and whoever comes first
 //! delivers them afterwards, also those that others leave meanwhile.
@@ -28,10 +28,10 @@ struct Inside<K> {
 }
 
 enum Readers<K> {
-    /// The feed has not started: what our own writes change waits.
+    /// The reflector has not started: what our own writes change waits.
     Expected,
     Present(Arc<[Handler<K>]>),
-    /// The feed has ended: nobody acts any more.
+    /// The reflector has ended: nobody acts any more.
     Left,
 }
 

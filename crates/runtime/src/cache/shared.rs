@@ -1,4 +1,4 @@
-//! What a cache, its feed and its group have in common.
+//! What a cache, its reflector and its group have in common.
 
 use std::sync::Weak;
 
@@ -15,7 +15,7 @@ use super::status::{Counters, State, Status, Trust};
 use super::store::{Cached, Deltas, Store, Verdict};
 use super::version::Version;
 
-/// The feed was stopped before what was waited for could happen.
+/// The reflector was stopped before what was waited for could happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cache of {kind} was stopped")]
 pub struct Stopped {

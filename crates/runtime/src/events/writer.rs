@@ -90,7 +90,7 @@ const LONGEST_NAME: usize = 253;
 const LONGEST_MESSAGE: usize = 1024;
 
 impl EventWriter {
-    /// A writer and the sink that feeds it, speaking as `component`. Nothing is written before [`EventWriter::run`].
+    /// A writer and the sink that reflectors it, speaking as `component`. Nothing is written before [`EventWriter::run`].
     pub fn new(
         client: Client,
         component: &'static str,

@@ -40,20 +40,21 @@ impl World {
         Self { server, client, clock, tasks: Tasks::new() }
     }
 
-    fn feed<K: Cached>(&self, builder: CacheBuilder<K>) -> Cache<K> {
-        self.feed_by(self.client.clone(), builder)
+    fn reflector<K: Cached>(&self, builder: CacheBuilder<K>) -> Cache<K> {
+        self.reflector_by(self.client.clone(), builder)
     }
 
-    fn feed_by<K: Cached>(&self, client: Client, builder: CacheBuilder<K>) -> Cache<K> {
-        let (cache, feed) = builder.build();
-        self.tasks.spawn("feed", feed.run(client, self.clock.clone(), Random::seeded(3), self.tasks.stopping()));
+    fn reflector_by<K: Cached>(&self, client: Client, builder: CacheBuilder<K>) -> Cache<K> {
+        let (cache, reflector) = builder.build();
+        self.tasks
+            .spawn("reflector", reflector.run(client, self.clock.clone(), Random::seeded(3), self.tasks.stopping()));
         cache
     }
 
     /// A cache of ConfigMaps that has been read, and what its handlers saw since.
     async fn maps(&self, builder: CacheBuilder<ConfigMap>) -> (Cache<ConfigMap>, Log) {
         let log = Log::default();
-        let cache = self.feed(builder.namespace("default").on_delta(log.writer()));
+        let cache = self.reflector(builder.namespace("default").on_delta(log.writer()));
         cache.synced().await.unwrap();
         log.read();
         (cache, log)
@@ -248,15 +249,17 @@ async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
     }
     let log = Log::default();
     let trusts = Arc::new(Mutex::new(Vec::new()));
-    let (cache, mut feed) = Cache::<ConfigMap>::builder().namespace("default").on_delta(log.writer()).build();
+    let (cache, mut reflector) = Cache::<ConfigMap>::builder().namespace("default").on_delta(log.writer()).build();
     let (seen, looking) = (trusts.clone(), cache.clone());
-    feed.on_delta(move |_, delta| {
+    reflector.on_delta(move |_, delta| {
         if let Delta::Removed { .. } = delta {
             seen.lock().push(looking.trust());
         }
     });
     let stopping = world.tasks.stopping();
-    world.tasks.spawn("feed", feed.run(world.client.clone(), world.clock.clone(), Random::seeded(3), stopping));
+    world
+        .tasks
+        .spawn("reflector", reflector.run(world.client.clone(), world.clock.clone(), Random::seeded(3), stopping));
     cache.synced().await.unwrap();
     log.read();
     world.server.restore(backup).unwrap();
@@ -278,7 +281,7 @@ async fn a_restored_server_that_one_kind_finds_out_is_doubted_by_all() {
     let backup = world.server.revision();
     world.create("lost").await;
     let (maps, log) = world.maps(Cache::builder()).await;
-    let nodes: Cache<Node> = world.feed(Cache::builder());
+    let nodes: Cache<Node> = world.reflector(Cache::builder());
     let mut caches = Caches::new();
     caches.add(&maps);
     caches.add(&nodes);
@@ -318,7 +321,7 @@ async fn a_new_leader_sees_everything_written_before_it_asked() {
     let world = World::new();
     world.server.faults().on(Verb::Watch).of("configmaps").stall_watch(After::Events(0));
     let (maps, _) = world.maps(Cache::builder().reading(Reading::Cached)).await;
-    let pods: Cache<Pod> = world.feed(Cache::builder());
+    let pods: Cache<Pod> = world.reflector(Cache::builder());
     let mut caches = Caches::new();
     caches.add(&maps);
     caches.add(&pods);
@@ -351,8 +354,8 @@ async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
     });
     let client = Client::new(picky, "default");
     let log = Log::default();
-    let maps: Cache<ConfigMap> = world.feed_by(client.clone(), Cache::builder().on_delta(log.writer()));
-    let secrets: Cache<Secret> = world.feed_by(client, Cache::builder().metadata_only());
+    let maps: Cache<ConfigMap> = world.reflector_by(client.clone(), Cache::builder().on_delta(log.writer()));
+    let secrets: Cache<Secret> = world.reflector_by(client, Cache::builder().metadata_only());
     let mut caches = Caches::new();
     caches.add(&maps);
     caches.add(&secrets);
@@ -380,7 +383,7 @@ async fn a_kubelet_that_merely_lives_on_wakes_nobody() {
     world.server.insert(&node).unwrap();
     let log = Log::default();
     let quiet = Cache::builder().quiet(NodeView::differs_only_in_heartbeats).on_delta(log.writer());
-    let cache: Cache<NodeView> = world.feed(quiet);
+    let cache: Cache<NodeView> = world.reflector(quiet);
     cache.synced().await.unwrap();
     let report = async |beat: &str, ready: &str| {
         let patch = Patch::Merge(status(beat, ready));
@@ -404,7 +407,7 @@ async fn an_object_that_cannot_be_decoded_is_present_and_hides_no_other() {
     }
     world.touch("good", "7").await;
     let log = Log::default();
-    let cache: Cache<Count> = world.feed(Cache::builder().on_delta(log.writer()));
+    let cache: Cache<Count> = world.reflector(Cache::builder().on_delta(log.writer()));
     cache.synced().await.unwrap();
     assert_eq!((cache.len(), cache.list().len()), (2, 1), "it counts, and it is not planned on");
     assert!(matches!(cache.look_up(&key("odd")), Lookup::Undecodable(_)));
@@ -470,7 +473,7 @@ async fn a_selector_keeps_everything_else_out() {
         let pod = json!({ "metadata": { "name": name }, "spec": { "nodeName": node, "containers": [{ "name": "c", "image": "i" }] } });
         pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
     }
-    let cache: Cache<Pod> = world.feed(Cache::builder().fields("spec.nodeName=n1"));
+    let cache: Cache<Pod> = world.reflector(Cache::builder().fields("spec.nodeName=n1"));
     cache.synced().await.unwrap();
     assert_eq!((cache.len(), pods.list(&ListParams::default()).await.unwrap().items.len()), (1, 2));
 }
@@ -482,7 +485,7 @@ async fn secrets_leave_their_data_at_the_server() {
     let secret = json!({ "metadata": { "name": "s" }, "stringData": { "password": "hunter2" } });
     secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
     // Decoded as bare metadata: the kind on the wire is PartialObjectMetadata, whatever it is the metadata of.
-    let cache: Cache<kube::core::PartialObjectMeta<Secret>> = world.feed(Cache::builder().metadata_only());
+    let cache: Cache<kube::core::PartialObjectMeta<Secret>> = world.reflector(Cache::builder().metadata_only());
     cache.synced().await.unwrap();
     let held = cache.get(&key("s")).unwrap();
     assert_eq!(held.types.as_ref().unwrap().kind, "PartialObjectMetadata");
@@ -494,8 +497,8 @@ async fn the_same_seed_makes_the_same_requests() {
     async fn course() -> Vec<String> {
         let world = World::new();
         world.server.faults().on(Verb::READS).of("configmaps").with_probability(0.4).fail();
-        let cache: Cache<ConfigMap> = world.feed(Cache::builder());
-        let _pods: Cache<Pod> = world.feed(Cache::builder().listing(Listing::Streamed));
+        let cache: Cache<ConfigMap> = world.reflector(Cache::builder());
+        let _pods: Cache<Pod> = world.reflector(Cache::builder().listing(Listing::Streamed));
         for n in 0..20 {
             world.create(&format!("m{n}")).await;
             tokio::time::sleep(Duration::from_secs(31)).await;
@@ -522,7 +525,7 @@ async fn after_any_storm_the_cache_is_what_the_server_holds() {
         let listing = if seed % 2 == 0 { Listing::Paged } else { Listing::Streamed };
         let reading = if seed % 3 == 0 { Reading::Cached } else { Reading::Quorum };
         let small_pages = Cache::builder().listing(listing).reading(reading).with(|settings| settings.page = 3);
-        let cache: Cache<ConfigMap> = world.feed(small_pages);
+        let cache: Cache<ConfigMap> = world.reflector(small_pages);
         world.server.faults().brew(1.0);
         for _ in 0..150 {
             let name = format!("m{}", random.below(8));

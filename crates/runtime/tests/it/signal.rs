@@ -34,17 +34,17 @@ async fn world(prepare: impl FnOnce(&Server)) -> World {
     }
     prepare(&server);
     let (signals, removals, tasks) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())), Tasks::new());
-    let (cache, mut feed) = Cache::<ConfigMap>::builder().namespace("default").build();
+    let (cache, mut reflector) = Cache::<ConfigMap>::builder().namespace("default").build();
     let heard = signals.clone();
-    feed.on_signal(move |signal| heard.lock().push(*signal));
+    reflector.on_signal(move |signal| heard.lock().push(*signal));
     let (heard, gone) = (signals.clone(), removals.clone());
-    feed.on_delta(move |_, delta| {
+    reflector.on_delta(move |_, delta| {
         if delta.now().is_none() {
             gone.lock().push(heard.lock().len());
         }
     });
     let client = Client::new(server.service(), "default");
-    tasks.spawn("feed", feed.run(client, clock, Random::seeded(3), tasks.stopping()));
+    tasks.spawn("reflector", reflector.run(client, clock, Random::seeded(3), tasks.stopping()));
     cache.synced().await.unwrap();
     World { server, cache, signals, removals, _tasks: tasks }
 }

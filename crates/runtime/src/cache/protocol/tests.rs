@@ -129,7 +129,7 @@ impl Stage {
     fn with(script: Script, builder: CacheBuilder<ConfigMap>) -> Self {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = seen.clone();
-        let (cache, feed) = builder
+        let (cache, reflector) = builder
             .on_delta(move |key, delta| {
                 log.lock().push(match delta {
                     Delta::Added(_) => format!("+{key}"),
@@ -142,7 +142,7 @@ impl Stage {
             .build();
         let tasks = Tasks::new();
         let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
-        tasks.spawn("feed", feed.run_on(script.clone(), clock, Random::seeded(7), tasks.stopping()));
+        tasks.spawn("reflector", reflector.run_on(script.clone(), clock, Random::seeded(7), tasks.stopping()));
         Self { cache, script, seen, tasks }
     }
 

@@ -111,25 +111,25 @@ impl<K: Cached> CacheBuilder<K> {
         self
     }
 
-    /// The cache, still empty, and the feed that fills it.
-    pub fn build(self) -> (Cache<K>, Feed<K>) {
+    /// The cache, still empty, and the reflector that fills it.
+    pub fn build(self) -> (Cache<K>, Reflector<K>) {
         let store = Store::new(self.indexes, self.quiet, self.keep);
         let shared = Arc::new(Shared::new(self.settings.namespace.clone(), store));
         let (settings, handlers) = (self.settings, self.handlers);
-        let feed = Feed { shared: shared.clone(), settings, handlers, listeners: Vec::new() };
-        (Cache { shared }, feed)
+        let reflector = Reflector { shared: shared.clone(), settings, handlers, listeners: Vec::new() };
+        (Cache { shared }, reflector)
     }
 }
 
-/// Keeps one cache up to date while it runs. Dropping it (or the future of [`Feed::run`]) stops the cache.
-pub struct Feed<K: Cached> {
+/// Keeps one cache up to date while it runs. Dropping it (or the future of [`Reflector::run`]) stops the cache.
+pub struct Reflector<K: Cached> {
     shared: Arc<Shared<K>>,
     settings: Settings,
     handlers: Vec<Handler<K>>,
     listeners: Vec<Listener>,
 }
 
-impl<K: Cached> Feed<K> {
+impl<K: Cached> Reflector<K> {
     /// Tells `handler` of every change too. For handlers that look things up in caches that did not exist yet when this
     /// one was declared.
     pub fn on_delta(&mut self, handler: impl Fn(&Key, &Delta<K>) + Send + Sync + 'static) {
@@ -171,7 +171,7 @@ impl<K: Cached> Feed<K> {
     }
 }
 
-impl<K: Cached> Drop for Feed<K> {
+impl<K: Cached> Drop for Reflector<K> {
     fn drop(&mut self) {
         self.shared.outbox().close();
         self.shared.listeners().close();

@@ -1,0 +1,25 @@
+//! Watches as tracked tasks.
+
+use std::time::Duration;
+
+use kube::Client;
+use runtime::cache::Reflector;
+use runtime::{Clock, Random, Tasks};
+
+/// For how long a reflector may be silent. The longest of its waits, a watch without a word, is given up after minutes.
+const PATIENCE: Duration = Duration::from_mins(30);
+
+/// Runs reflectors as tracked tasks, each with randomness of its own.
+pub(super) struct Reflectors {
+    pub(super) clock: Clock,
+    pub(super) random: Random,
+    pub(super) tasks: Tasks,
+}
+
+impl Reflectors {
+    pub(super) fn spawn<K: runtime::cache::Cached>(&self, kind: &'static str, reflector: Reflector<K>, client: Client) {
+        let run = reflector.run(client, self.clock.clone(), self.random.fork(), self.tasks.stopping());
+        let pulses = self.tasks.pulses().clone();
+        self.tasks.spawn(kind, async move { pulses.follow(format!("the watch of {kind}"), PATIENCE, run).await });
+    }
+}
