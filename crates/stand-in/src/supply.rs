@@ -93,7 +93,7 @@ impl Supplies {
         let pods = Cache::builder().index(pod::BY_NODE).index(pod::BY_CONTROLLER).index(pod::BY_CLAIM);
         Self {
             pods: Supply::new("pods", pods.build()),
-            nodes: Supply::new("nodes", Cache::builder().quiet(node::differ_in_heartbeats_only).build()),
+            nodes: Supply::new("nodes", Cache::builder().ignore_updates(node::differ_in_heartbeats_only).build()),
             leases: Supply::new("leases", Cache::builder().namespace(LEASE_NAMESPACE).build()),
             replica_sets: Supply::new("replicasets", Cache::builder().index(workload::SETS_BY_CONTROLLER).build()),
             stateful_sets: Supply::new("statefulsets", Cache::builder().build()),

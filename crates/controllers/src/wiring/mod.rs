@@ -249,7 +249,7 @@ fn gate(
 }
 
 fn node_cache() -> (Cache<NodeView>, Reflector<NodeView>) {
-    Cache::<NodeView>::builder().index(NODES_BY_MACHINE).quiet(NodeView::differs_only_in_heartbeats).build()
+    Cache::<NodeView>::builder().index(NODES_BY_MACHINE).ignore_updates(NodeView::differs_only_in_heartbeats).build()
 }
 
 fn drains(

@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use kube::Client;
 
 use super::Cache;
+use super::list_watch::{ApiServer, ListWatchError};
 use super::pages;
 use super::settings::{Reading, Settings};
-use super::source::{ApiServer, ListWatchError};
 use super::store::Cached;
 use crate::Key;
 
@@ -36,9 +36,9 @@ impl<K: Cached> Cache<K> {
     /// changed before, and the cache be synced. Dropping the future does no harm; nothing was held then.
     pub async fn admit(&self, client: &Client, fields: &str) -> Result<(), Unread> {
         let settings = Settings { fields: Some(fields.to_owned()), ..Settings::default() };
-        let source = ApiServer::new::<K>(client.clone(), &settings);
+        let list_watch = ApiServer::new::<K>(client.clone(), &settings);
         let admission = Admission::begin(self);
-        let read = pages::collect(&source, &settings, Reading::Quorum).await;
+        let read = pages::collect(&list_watch, &settings, Reading::Quorum).await;
         let collected = read.map_err(|error| Unread::of(self.shared.kind(), &error))?;
         admission.cache.shared.change(|store, deltas| store.admit(collected.items, deltas));
         Ok(())

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::decoded::Decoded;
+use super::list_watch::{ListAsk, ListWatch, ListWatchError};
 use super::settings::{Reading, Settings};
-use super::source::{ListAsk, ListWatchError, Source};
 use super::store::Cached;
 use super::version::Version;
 
@@ -20,7 +20,7 @@ pub(super) struct Collected<K> {
 
 /// All pages of a plain list.
 pub(super) async fn collect<K: Cached>(
-    source: &impl Source<K>,
+    list_watch: &impl ListWatch<K>,
     settings: &Settings,
     reading: Reading,
 ) -> Result<Collected<K>, ListWatchError> {
@@ -33,7 +33,7 @@ pub(super) async fn collect<K: Cached>(
     loop {
         let ask = ListAsk { limit, next: next.take(), cached };
         let continued = ask.next.is_some();
-        let page = match within(settings.page_within, source.list(ask)).await {
+        let page = match within(settings.page_within, list_watch.list(ask)).await {
             // The rest of this list is no longer to be had; one without pages cannot expire half-way.
             Err(ListWatchError::Gone) if continued => {
                 (items, nameless) = (Vec::new(), 0);

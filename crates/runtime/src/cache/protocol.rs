@@ -9,7 +9,7 @@
 //! ```
 //!
 //! [`Protocol::step`] does one thing (one list, one request for a watch, one event, one wait) and says what comes next. The
-//! API server is behind [`Source`], so that tests can play any server, step by step.
+//! API server is behind [`ListWatch`], so that tests can play any server, step by step.
 //!
 //! A watch that merely ends is opened again where it was; only what makes the history unusable costs a list, and a line that broke
 //! the smallest one. A list is collected completely before anything is touched.
@@ -24,10 +24,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::backoff::Backoff;
 use super::decoded::Decoded;
+use super::list_watch::{Event, Events, ListAsk, ListWatch, ListWatchError, Start, WatchAsk};
 use super::pages::{self, Collected, within};
 use super::settings::{Listing, Reading, Settings};
 use super::shared::Shared;
-use super::source::{Event, Events, ListAsk, ListWatchError, Source, Start, WatchAsk};
 use super::status::State;
 use super::store::{Cached, Verdict};
 use super::version::Version;
@@ -86,7 +86,7 @@ struct Listed<K> {
 }
 
 pub(super) struct Protocol<K: Cached, S> {
-    source: S,
+    list_watch: S,
     shared: Arc<Shared<K>>,
     settings: Settings,
     clock: Clock,
@@ -97,11 +97,11 @@ pub(super) struct Protocol<K: Cached, S> {
     said: Option<String>,
 }
 
-impl<K: Cached, S: Source<K>> Protocol<K, S> {
-    pub(super) fn new(source: S, shared: Arc<Shared<K>>, settings: Settings, clock: Clock, random: Random) -> Self {
+impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
+    pub(super) fn new(list_watch: S, shared: Arc<Shared<K>>, settings: Settings, clock: Clock, random: Random) -> Self {
         let backoff = Backoff::new(random.fork());
         let wanted = shared.wanted();
-        Self { source, shared, settings, clock, random, backoff, wanted, said: None }
+        Self { list_watch, shared, settings, clock, random, backoff, wanted, said: None }
     }
 
     pub(super) fn beginning(&self) -> Phase<K> {
@@ -157,7 +157,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
 
     /// All pages of a plain list.
     async fn page_through(&self, reading: Reading) -> Result<Listed<K>, ListWatchError> {
-        let Collected { version, items, nameless } = pages::collect(&self.source, &self.settings, reading).await?;
+        let Collected { version, items, nameless } = pages::collect(&self.list_watch, &self.settings, reading).await?;
         if nameless > 0 {
             tracing::error!(kind = self.shared.kind(), count = nameless, "list holds things without a name");
         }
@@ -224,7 +224,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
             Start::After(version) => version.clone(),
             Start::Everything => Version::default(),
         };
-        let events = within(self.settings.open_within, self.source.watch(WatchAsk { from, lasting })).await?;
+        let events = within(self.settings.open_within, self.list_watch.watch(WatchAsk { from, lasting })).await?;
         self.shared.count(|counters| counters.watches += 1);
         Ok(Watching { events, at, since, until: since + lasting + self.settings.watch_grace, heard: false })
     }
@@ -312,7 +312,7 @@ impl<K: Cached, S: Source<K>> Protocol<K, S> {
     /// for good. A restore needs the server to be away for a moment, so we ask as soon as it is back.
     async fn probe(&mut self, at: Version) -> Phase<K> {
         let ask = ListAsk { limit: Some(1), next: None, cached: false };
-        let page = match within(self.settings.page_within, self.source.list(ask)).await {
+        let page = match within(self.settings.page_within, self.list_watch.list(ask)).await {
             Ok(page) => page,
             Err(error) => return self.set_back("list", &error, Phase::Probing(at)),
         };

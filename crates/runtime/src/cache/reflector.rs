@@ -8,27 +8,27 @@ use tokio_util::sync::CancellationToken;
 use super::Cache;
 use super::delta::Delta;
 use super::index::Index;
+use super::list_watch::ApiServer;
 use super::outbox::Handler;
 use super::protocol::Protocol;
 use super::settings::{Form, Listing, Reading, Settings};
 use super::shared::Shared;
 use super::signal::{Listener, Signal};
-use super::source::ApiServer;
-use super::store::{Cached, Keep, Quiet, Store};
+use super::store::{Cached, Keep, Store, UpdatePredicate};
 use crate::{Clock, Key, Random};
 
 /// A cache that is being declared.
 pub struct CacheBuilder<K: Cached> {
     settings: Settings,
     indexes: Vec<Index<K>>,
-    quiet: Option<Quiet<K>>,
+    ignored: Option<UpdatePredicate<K>>,
     keep: Option<Keep<K>>,
     handlers: Vec<Handler<K>>,
 }
 
 impl<K: Cached> Default for CacheBuilder<K> {
     fn default() -> Self {
-        Self { settings: Settings::default(), indexes: Vec::new(), quiet: None, keep: None, handlers: Vec::new() }
+        Self { settings: Settings::default(), indexes: Vec::new(), ignored: None, keep: None, handlers: Vec::new() }
     }
 }
 
@@ -89,10 +89,10 @@ impl<K: Cached> CacheBuilder<K> {
         self
     }
 
-    /// Wakes nobody for a change that `quiet` calls uninteresting, such as a heartbeat. The cache itself is kept exact.
+    /// Wakes nobody for a change that `ignored` calls uninteresting, such as a heartbeat. The cache itself is kept exact.
     #[must_use]
-    pub fn quiet(mut self, quiet: Quiet<K>) -> Self {
-        self.quiet = Some(quiet);
+    pub fn ignore_updates(mut self, ignored: UpdatePredicate<K>) -> Self {
+        self.ignored = Some(ignored);
         self
     }
 
@@ -113,7 +113,7 @@ impl<K: Cached> CacheBuilder<K> {
 
     /// The cache, still empty, and the reflector that fills it.
     pub fn build(self) -> (Cache<K>, Reflector<K>) {
-        let store = Store::new(self.indexes, self.quiet, self.keep);
+        let store = Store::new(self.indexes, self.ignored, self.keep);
         let shared = Arc::new(Shared::new(self.settings.namespace.clone(), store));
         let (settings, handlers) = (self.settings, self.handlers);
         let reflector = Reflector { shared: shared.clone(), settings, handlers, listeners: Vec::new() };
@@ -143,20 +143,20 @@ impl<K: Cached> Reflector<K> {
 
     /// Lists and watches until `stop`. Errors do not end it: it waits, says in [`Cache::status`] what for, and tries again.
     pub async fn run(self, client: Client, clock: Clock, random: Random, stop: CancellationToken) {
-        let source = ApiServer::new::<K>(client, &self.settings);
-        self.run_on(source, clock, random, stop).await;
+        let list_watch = ApiServer::new::<K>(client, &self.settings);
+        self.run_on(list_watch, clock, random, stop).await;
     }
 
     pub(super) async fn run_on(
         mut self,
-        source: impl super::source::Source<K>,
+        list_watch: impl super::list_watch::ListWatch<K>,
         clock: Clock,
         random: Random,
         stop: CancellationToken,
     ) {
         self.shared.listeners().open(std::mem::take(&mut self.listeners));
         self.shared.outbox().open(std::mem::take(&mut self.handlers));
-        let mut protocol = Protocol::new(source, self.shared.clone(), self.settings.clone(), clock, random);
+        let mut protocol = Protocol::new(list_watch, self.shared.clone(), self.settings.clone(), clock, random);
         let work = async {
             let mut phase = protocol.beginning();
             loop {

@@ -31,7 +31,7 @@ pub trait Cached: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 
 impl<K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static> Cached for K {}
 
 /// Tells that nobody needs to be woken for the difference between two states of an object.
-pub type Quiet<K> = fn(&K, &K) -> bool;
+pub type UpdatePredicate<K> = fn(&K, &K) -> bool;
 
 /// Tells which objects are held at all. It may change its mind: see `admission`.
 pub type Keep<K> = Arc<dyn Fn(&K) -> bool + Send + Sync>;
@@ -55,7 +55,7 @@ pub(super) struct Store<K> {
     /// How far lists and the watch have come. Our own writes do not count: they say nothing about the other objects.
     position: Option<u64>,
     doubt: Doubt,
-    quiet: Option<Quiet<K>>,
+    ignored: Option<UpdatePredicate<K>>,
     keep: Option<Keep<K>>,
     ends: Ends,
     undecodable: usize,
@@ -95,14 +95,14 @@ impl<K: Cached> Held<K> {
 }
 
 impl<K: Cached> Store<K> {
-    pub(super) fn new(indexes: Vec<Index<K>>, quiet: Option<Quiet<K>>, keep: Option<Keep<K>>) -> Self {
+    pub(super) fn new(indexes: Vec<Index<K>>, ignored: Option<UpdatePredicate<K>>, keep: Option<Keep<K>>) -> Self {
         Self {
             held: BTreeMap::new(),
             catalogues: indexes.into_iter().map(Catalogue::new).collect(),
             floors: Floors::default(),
             position: None,
             doubt: Doubt::No,
-            quiet,
+            ignored,
             keep,
             ends: Ends::default(),
             undecodable: 0,
@@ -365,7 +365,9 @@ impl<K: Cached> Store<K> {
         let delta = match (old, now) {
             (_, Lookup::Absent) => return,
             (None, Lookup::Present(new)) => Delta::Added(new),
-            (Some(Held::Whole(old)), Lookup::Present(new)) if self.quiet.is_some_and(|quiet| quiet(&old, &new)) => {
+            (Some(Held::Whole(old)), Lookup::Present(new))
+                if self.ignored.is_some_and(|ignored| ignored(&old, &new)) =>
+            {
                 return;
             }
             (Some(Held::Whole(old)), Lookup::Present(new)) => Delta::Changed { old, new },

@@ -382,7 +382,7 @@ async fn a_kubelet_that_merely_lives_on_wakes_nobody() {
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" } });
     world.server.insert(&node).unwrap();
     let log = Log::default();
-    let quiet = Cache::builder().quiet(NodeView::differs_only_in_heartbeats).on_delta(log.writer());
+    let quiet = Cache::builder().ignore_updates(NodeView::differs_only_in_heartbeats).on_delta(log.writer());
     let cache: Cache<NodeView> = world.reflector(quiet);
     cache.synced().await.unwrap();
     let report = async |beat: &str, ready: &str| {

@@ -7,7 +7,7 @@ use kube::core::Status as ApiStatus;
 use parking_lot::Mutex;
 
 use super::super::decoded::Remains;
-use super::super::source::Page;
+use super::super::list_watch::Page;
 use super::super::status::{Counters, Trust};
 use super::super::{Cache, CacheBuilder, Caches, Delta, Removal};
 use super::*;
@@ -49,7 +49,7 @@ impl Script {
     }
 }
 
-impl Source<ConfigMap> for Script {
+impl ListWatch<ConfigMap> for Script {
     async fn list(&self, ask: ListAsk) -> Result<Page<ConfigMap>, ListWatchError> {
         let limit = ask.limit.map_or("all".to_owned(), |limit| limit.to_string());
         let next = ask.next.map(|token| format!(" from {token}")).unwrap_or_default();

@@ -342,7 +342,7 @@ fn an_undecodable_object_in_a_list_has_not_vanished() {
 
 #[test]
 fn a_heartbeat_changes_the_cache_and_wakes_nobody() {
-    let mut store = Store::new(vec![], Some(only_beats as Quiet<ConfigMap>), None);
+    let mut store = Store::new(vec![], Some(only_beats as UpdatePredicate<ConfigMap>), None);
     let beat = |version: u64| {
         let mut map = map("a", "ua", version);
         map.data.get_or_insert_default().insert("beat".to_owned(), version.to_string());

@@ -149,7 +149,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 pub(super) type Events<K> = BoxStream<'static, Result<Event<K>, ListWatchError>>;
 
 /// The I/O of a cache; scripted in tests.
-pub(super) trait Source<K>: Send + Sync {
+pub(super) trait ListWatch<K>: Send + Sync {
     fn list(&self, ask: ListAsk) -> impl Future<Output = Result<Page<K>, ListWatchError>> + Send;
     fn watch(&self, ask: WatchAsk) -> impl Future<Output = Result<Events<K>, ListWatchError>> + Send;
 }
@@ -182,7 +182,7 @@ impl ApiServer {
     }
 }
 
-impl<K: Cached> Source<K> for ApiServer {
+impl<K: Cached> ListWatch<K> for ApiServer {
     async fn list(&self, ask: ListAsk) -> Result<Page<K>, ListWatchError> {
         let params = ListParams {
             label_selector: self.labels.clone(),
