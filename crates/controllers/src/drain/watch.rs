@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use kube::Client;
 use parking_lot::Mutex;
 use plan::drain::Watched;
-use runtime::cache::{Break, Cache, Cached, Line, Reflector, Signal, Trust};
+use runtime::cache::{Cache, Cached, DisconnectReason, Reflector, Signal, Trust, Watch};
 use runtime::{Clock, Random, Tasks};
 use tokio_util::sync::DropGuard;
 
@@ -87,7 +87,7 @@ impl<K: Cached> OnDemand<K> {
         let (cache, mut reflector) = (self.declare)();
         let (synced, refused) = (self.news.clone(), self.news.clone());
         reflector.on_signal(move |signal| {
-            if *signal == Signal::Broke {
+            if *signal == Signal::Disconnected {
                 refused();
             }
         });
@@ -101,7 +101,7 @@ impl<K: Cached> OnDemand<K> {
     /// until its timeout, so that is an answer too, and said once.
     pub(super) fn shown(&self, cache: Option<&Cache<K>>) -> Watched<Vec<Arc<K>>> {
         let Some(cache) = cache else { return Watched::NotYet };
-        if let Line::Broken { by: Break::Refusal, why, .. } = cache.line() {
+        if let Watch::Disconnected { by: DisconnectReason::Refused, why, .. } = cache.watch() {
             if !self.said.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     kind = self.name,

@@ -10,7 +10,7 @@ use api::names::events::ours;
 use api::view::NodeView;
 use api::{Machine, MachinePhase, Object};
 use kube::{Api, Client};
-use plan::safety::freeze::{Glance, Line, News, Recount};
+use plan::safety::freeze::{Connection, News, Probe, Recount};
 use runtime::cache::{self, Lookup};
 use runtime::client::{ApiError, RetryClass};
 use runtime::events::Severity;
@@ -41,16 +41,16 @@ pub(super) fn take_first_look(cluster: &Cluster) {
 pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
     let policy = &cluster.policy.safety;
     let machines = Api::<Machine>::namespaced(cluster.control.clone(), &cluster.namespace);
-    let control = look(cluster.machines.line(), &machines, policy.ask_patience);
+    let control = look(cluster.machines.watch(), &machines, policy.ask_patience);
     let target = async {
         match &cluster.target {
-            None => Line::Heard,
-            Some(target) => look(target.nodes.line(), &nodes(&target.client), policy.ask_patience).await,
+            None => Connection::Watching,
+            Some(target) => look(target.nodes.watch(), &nodes(&target.client), policy.ask_patience).await,
         }
     };
     let (control, target) = tokio::join!(control, target);
-    let glance = Glance { control, target, recounted: cluster.sight.recounted(), now: cluster.clock.now() };
-    let judgement = cluster.sight.judge(&glance, policy);
+    let probe = Probe { control, target, recounted: cluster.sight.recounted(), now: cluster.clock.now() };
+    let judgement = cluster.sight.judge(&probe, policy);
     match &judgement.news {
         News::None => {}
         News::Froze(frozen) => {
@@ -61,7 +61,7 @@ pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
         }
         News::Thawed(frozen) => {
             cluster.safety.metrics.thawed();
-            let lasted = Duration::try_from(glance.now.duration_since(frozen.blind_since)).unwrap_or_default();
+            let lasted = Duration::try_from(probe.now.duration_since(frozen.blind_since)).unwrap_or_default();
             let lasted = api::GoDuration::from(Duration::from_secs(lasted.as_secs()));
             tracing::warn!(%lasted, "no longer frozen");
             let message = format!("everything goes on as usual; for {lasted} we did not see");
@@ -97,13 +97,13 @@ fn nodes(client: &Client) -> Api<NodeView> {
     Api::all(client.clone())
 }
 
-async fn look<K: Cached + Clone + std::fmt::Debug>(line: cache::Line, api: &Api<K>, patience: Duration) -> Line {
+async fn look<K: Cached + Clone + std::fmt::Debug>(line: cache::Watch, api: &Api<K>, patience: Duration) -> Connection {
     match line {
-        cache::Line::Open => Line::Heard,
-        cache::Line::Broken { since, why, .. } if is_there(api, patience).await => {
-            Line::Answers { broken_since: since, why }
+        cache::Watch::Connected => Connection::Watching,
+        cache::Watch::Disconnected { since, why, .. } if is_there(api, patience).await => {
+            Connection::Answering { broken_since: since, why }
         }
-        cache::Line::Broken { .. } => Line::Silent,
+        cache::Watch::Disconnected { .. } => Connection::Unreachable,
     }
 }
 

@@ -94,7 +94,7 @@ impl Safety {
 
     fn line_changed(&self, signal: &Signal) {
         match signal {
-            Signal::Broke | Signal::Mended => self.api_servers.add(ALL),
+            Signal::Disconnected | Signal::Recovered => self.api_servers.add(ALL),
             Signal::Listed(tally) if tally.gone > 0 => self.api_servers.add(ALL),
             Signal::Listed(_) => {}
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use plan::safety::freeze::{Frozen, Glance, Judgement, News, State};
+use plan::safety::freeze::{Frozen, Judgement, News, Probe, State};
 use plan::safety::{Blindness, SafetyPolicy};
 
 /// What is known of our sight. Clones are the same; looking at it costs a lock and no request.
@@ -62,14 +62,14 @@ impl Sight {
     }
 
     /// Takes a look into account.
-    pub fn judge(&self, glance: &Glance, policy: &SafetyPolicy) -> Judgement {
+    pub fn judge(&self, probe: &Probe, policy: &SafetyPolicy) -> Judgement {
         let mut inside = self.inside.lock();
-        let judgement = inside.state.judge(glance, policy);
+        let judgement = inside.state.judge(probe, policy);
         inside.state = judgement.state.clone();
         match &judgement.news {
             News::None => {}
             News::Froze(frozen) => Arc::make_mut(&mut inside.blindness).begin(frozen.blind_since),
-            News::Thawed(_) => Arc::make_mut(&mut inside.blindness).end(glance.now),
+            News::Thawed(_) => Arc::make_mut(&mut inside.blindness).end(probe.now),
         }
         judgement
     }

@@ -35,27 +35,27 @@ pub enum Server {
 
 /// What one look at the line to an API server showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum Connection {
     /// Its watch is heard.
-    Heard,
+    Watching,
     /// Its watch is broken, but the server answers.
-    Answers {
+    Answering {
         /// Since when it is broken.
         broken_since: Timestamp,
         /// Why, as a sentence.
         why: String,
     },
     /// Its watch is broken, and the server does not answer.
-    Silent,
+    Unreachable,
 }
 
 /// What may be looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glance {
+pub struct Probe {
     /// The line to the server of Machines.
-    pub control: Line,
-    /// The line to the server of Nodes; `Heard` without one, because nothing is missed there.
-    pub target: Line,
+    pub control: Connection,
+    /// The line to the server of Nodes; `Watching` without one, because nothing is missed there.
+    pub target: Connection,
     /// When the last list of Nodes that was read with quorum was asked for.
     pub recounted: Option<Timestamp>,
     /// The time.
@@ -179,11 +179,11 @@ impl State {
 
     /// Concludes from what is known whether we see.
     #[must_use]
-    pub fn judge(&self, glance: &Glance, policy: &SafetyPolicy) -> Judgement {
+    pub fn judge(&self, probe: &Probe, policy: &SafetyPolicy) -> Judgement {
         let mut state = self.clone();
-        let now = glance.now;
+        let now = probe.now;
         let settled = |d: &Disappearance| {
-            glance.recounted.is_some_and(|asked| asked >= d.at && elapsed(d.at, asked) >= policy.freeze_after)
+            probe.recounted.is_some_and(|asked| asked >= d.at && elapsed(d.at, asked) >= policy.freeze_after)
         };
         state.disappearance = state.disappearance.filter(|d| !settled(d));
         let recount = match state.disappearance {
@@ -192,8 +192,8 @@ impl State {
         };
 
         let was_blind = self.frozen.as_ref();
-        let control = follow(Server::Control, &mut state.control, &glance.control, was_blind, policy, now);
-        let target = follow(Server::Target, &mut state.target, &glance.target, was_blind, policy, now);
+        let control = follow(Server::Control, &mut state.control, &probe.control, was_blind, policy, now);
+        let target = follow(Server::Target, &mut state.target, &probe.target, was_blind, policy, now);
         let disappearance = state
             .disappearance
             .map(|Disappearance { at, gone, of }| Frozen { blind_since: at, cause: Cause::Disappearance { gone, of } });
@@ -209,14 +209,14 @@ impl State {
             (Some(before), Some(now)) => Some(Frozen { blind_since: before.blind_since, ..now }),
             (_, frozen) => frozen,
         };
-        let again = state.look_again_in(glance, policy);
+        let again = state.look_again_in(probe, policy);
         Judgement { state, news, recount, again }
     }
 
     /// Lines that are heard wake us when they break, so nothing is asked while all is well.
-    fn look_again_in(&self, glance: &Glance, policy: &SafetyPolicy) -> Duration {
-        let broken = glance.control != Line::Heard || glance.target != Line::Heard;
-        let counting = self.disappearance.map(|d| policy.freeze_after.saturating_sub(elapsed(d.at, glance.now)));
+    fn look_again_in(&self, probe: &Probe, policy: &SafetyPolicy) -> Duration {
+        let broken = probe.control != Connection::Watching || probe.target != Connection::Watching;
+        let counting = self.disappearance.map(|d| policy.freeze_after.saturating_sub(elapsed(d.at, probe.now)));
         let asking = if broken && self.frozen.is_none() { policy.freeze_after / 5 } else { policy.ask_blind_every };
         counting.filter(|left| !left.is_zero()).map_or(asking, |left| left.min(asking))
     }
@@ -226,17 +226,17 @@ impl State {
 fn follow(
     server: Server,
     silence: &mut Silence,
-    line: &Line,
+    line: &Connection,
     was_blind: Option<&Frozen>,
     policy: &SafetyPolicy,
     now: Timestamp,
 ) -> Option<Frozen> {
     match line {
-        Line::Heard => {
+        Connection::Watching => {
             *silence = None;
             None
         }
-        Line::Answers { broken_since, why } => {
+        Connection::Answering { broken_since, why } => {
             *silence = None;
             let refusal = Cause::Refusal { server, why: why.clone() };
             // A server that comes back answers before its watch is heard, and until then we know no more than before.
@@ -247,7 +247,7 @@ fn follow(
             let long_enough = elapsed(*broken_since, now) >= policy.refused_after;
             (still_blind || long_enough).then_some(Frozen { blind_since: *broken_since, cause: refusal })
         }
-        Line::Silent => {
+        Connection::Unreachable => {
             let since = *silence.get_or_insert(now);
             let long_enough = elapsed(since, now) >= policy.freeze_after;
             long_enough.then_some(Frozen { blind_since: since, cause: Cause::Silence(server) })

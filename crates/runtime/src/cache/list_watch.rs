@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use super::decoded::Decoded;
 use super::settings::{Form, Settings};
-use super::signal::Break;
+use super::signal::DisconnectReason;
 use super::store::Cached;
 use super::version::Version;
 
@@ -100,10 +100,10 @@ impl ListWatchError {
     }
 
     /// What it does to the line.
-    pub(super) fn as_break(&self) -> Break {
+    pub(super) fn disconnect_reason(&self) -> DisconnectReason {
         match self.code() {
-            Some(403..=405) => Break::Refusal,
-            _ => Break::Silence,
+            Some(403..=405) => DisconnectReason::Refused,
+            _ => DisconnectReason::Unreachable,
         }
     }
 

@@ -44,7 +44,7 @@ pub use outbox::Handler;
 pub use reflector::{CacheBuilder, Reflector};
 pub use settings::{Form, Listing, Reading, Settings};
 pub use shared::Stopped;
-pub use signal::{Break, Line, Listener, Signal, Tally};
+pub use signal::{DisconnectReason, Listener, Signal, Tally, Watch};
 pub use status::{Counters, State, Status, Trust};
 pub use store::{Cached, Keep, UpdatePredicate};
 pub use version::Version;
@@ -163,8 +163,8 @@ impl<K: Cached> Cache<K> {
     }
 
     /// Whether it hears the API server.
-    pub fn line(&self) -> Line {
-        self.shared.line()
+    pub fn watch(&self) -> Watch {
+        self.shared.watch()
     }
 
     /// What it is doing, and what happened so far.

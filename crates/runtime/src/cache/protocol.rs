@@ -347,7 +347,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
     fn set_back(&mut self, what: &str, error: &ListWatchError, then: Phase<K>) -> Phase<K> {
         self.shared.count(|counters| counters.failures += 1);
         let why = format!("failed to {what}: {error}");
-        self.shared.broke(error.as_break(), &why, self.clock.now());
+        self.shared.broke(error.disconnect_reason(), &why, self.clock.now());
         // A missing permission stays missing for hours; it is said when it begins, and again when it changes.
         if self.said.as_ref() == Some(&why) {
             tracing::debug!(kind = self.shared.kind(), why, "still waiting for the API server");

@@ -10,7 +10,7 @@ use super::caches::Member;
 use super::decoded::Decoded;
 use super::delta::Delta;
 use super::outbox::Outbox;
-use super::signal::{Break, Line, Listeners, Signal, Tally};
+use super::signal::{DisconnectReason, Listeners, Signal, Tally, Watch};
 use super::status::{Counters, State, Status, Trust};
 use super::store::{Cached, Deltas, Store, Verdict};
 use super::version::Version;
@@ -40,7 +40,7 @@ pub(super) struct Shared<K: Cached> {
 struct Activity {
     state: State,
     last_heard: Option<Timestamp>,
-    line: Line,
+    watch: Watch,
     counters: Counters,
 }
 
@@ -237,31 +237,31 @@ impl<K: Cached> Shared<K> {
         let before = {
             let mut activity = self.activity.lock();
             activity.last_heard = Some(now);
-            std::mem::take(&mut activity.line)
+            std::mem::take(&mut activity.watch)
         };
-        if before != Line::Open {
-            self.listeners.tell(Signal::Mended);
+        if before != Watch::Connected {
+            self.listeners.tell(Signal::Recovered);
         }
     }
 
     /// It could not be heard, or refused to speak. A line that is broken already stays broken since it broke.
-    pub(super) fn broke(&self, by: Break, why: &str, now: Timestamp) {
+    pub(super) fn broke(&self, by: DisconnectReason, why: &str, now: Timestamp) {
         let before = {
             let mut activity = self.activity.lock();
-            let since = match &activity.line {
-                Line::Open => now,
-                Line::Broken { since, .. } => *since,
+            let since = match &activity.watch {
+                Watch::Connected => now,
+                Watch::Disconnected { since, .. } => *since,
             };
-            std::mem::replace(&mut activity.line, Line::Broken { since, by, why: why.to_owned() })
+            std::mem::replace(&mut activity.watch, Watch::Disconnected { since, by, why: why.to_owned() })
         };
-        let is_known = matches!(before, Line::Broken { by: before, .. } if before == by);
+        let is_known = matches!(before, Watch::Disconnected { by: before, .. } if before == by);
         if !is_known {
-            self.listeners.tell(Signal::Broke);
+            self.listeners.tell(Signal::Disconnected);
         }
     }
 
-    pub(super) fn line(&self) -> Line {
-        self.activity.lock().line.clone()
+    pub(super) fn watch(&self) -> Watch {
+        self.activity.lock().watch.clone()
     }
 
     pub(super) fn listeners(&self) -> &Listeners {

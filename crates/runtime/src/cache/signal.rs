@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// The API server can no longer be heard, or refuses to speak; told again when the one becomes the other.
-    Broke,
+    Disconnected,
     /// It is heard again.
-    Mended,
+    Recovered,
     /// A whole list was taken over.
     Listed(Tally),
 }
@@ -31,29 +31,29 @@ pub struct Tally {
 
 /// Whether a cache hears its API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Line {
+pub enum Watch {
     /// As far as we know.
     #[default]
-    Open,
+    Connected,
     /// No, and it is trying.
-    Broken {
+    Disconnected {
         /// Since when.
         since: Timestamp,
         /// By what, lately.
-        by: Break,
+        by: DisconnectReason,
         /// The latest error, as a sentence.
         why: String,
     },
 }
 
-/// What a broken line comes from.
+/// Why a watch is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Break {
+pub enum DisconnectReason {
     /// Nobody speaks, or nothing that can be understood; it may pass by itself.
-    Silence,
+    Unreachable,
     /// The API server speaks, and says that it does not serve this kind or that no role lets us see it. That lasts until
     /// somebody changes it.
-    Refusal,
+    Refused,
 }
 
 /// Told of every signal. It only takes note: no waiting, no I/O.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use parking_lot::Mutex;
-use runtime::cache::{Break, Cache, Line, Signal, Tally};
+use runtime::cache::{Cache, DisconnectReason, Signal, Tally, Watch};
 use runtime::{Clock, Random, Tasks};
 use serde_json::json;
 
@@ -55,18 +55,18 @@ async fn a_broken_line_is_told_when_it_breaks_and_when_it_is_heard_again() {
         server.faults().on(Verb::Watch).once().drop_watch(After::Time(MINUTE));
     })
     .await;
-    assert_eq!(world.cache.line(), Line::Open);
+    assert_eq!(world.cache.watch(), Watch::Connected);
     world.server.faults().on(Verb::List).times(3).disconnect();
     tokio::time::sleep(MINUTE + Duration::from_millis(10)).await;
-    let Line::Broken { since, why, .. } = world.cache.line() else { panic!("expected a broken line") };
+    let Watch::Disconnected { since, why, .. } = world.cache.watch() else { panic!("expected a broken line") };
     assert!(why.starts_with("failed to watch"), "{why}");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let Line::Broken { since: still, .. } = world.cache.line() else { panic!("expected a broken line") };
+    let Watch::Disconnected { since: still, .. } = world.cache.watch() else { panic!("expected a broken line") };
     assert_eq!(still, since, "it broke once, however often it is tried");
     tokio::time::sleep(MINUTE).await;
-    assert_eq!(world.cache.line(), Line::Open);
+    assert_eq!(world.cache.watch(), Watch::Connected);
     let first = Signal::Listed(Tally { before: 0, gone: 0 });
-    assert_eq!(*world.signals.lock(), [first, Signal::Broke, Signal::Mended]);
+    assert_eq!(*world.signals.lock(), [first, Signal::Disconnected, Signal::Recovered]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,15 +96,19 @@ async fn a_role_that_hides_a_kind_is_told_from_a_server_that_is_silent() {
     .await;
     let silence = world.server.faults().on([Verb::List, Verb::Watch]).disconnect();
     tokio::time::sleep(2 * MINUTE).await;
-    let by = |world: &World| match world.cache.line() {
-        Line::Broken { by, .. } => Some(by),
-        Line::Open => None,
+    let by = |world: &World| match world.cache.watch() {
+        Watch::Disconnected { by, .. } => Some(by),
+        Watch::Connected => None,
     };
-    assert_eq!(by(&world), Some(Break::Silence));
+    assert_eq!(by(&world), Some(DisconnectReason::Unreachable));
     world.server.faults().withdraw(silence);
     world.server.faults().on([Verb::List, Verb::Watch]).forbid();
     tokio::time::sleep(2 * MINUTE).await;
-    assert_eq!(by(&world), Some(Break::Refusal));
+    assert_eq!(by(&world), Some(DisconnectReason::Refused));
     let first = Signal::Listed(Tally { before: 0, gone: 0 });
-    assert_eq!(*world.signals.lock(), [first, Signal::Broke, Signal::Broke], "one for each kind of break");
+    assert_eq!(
+        *world.signals.lock(),
+        [first, Signal::Disconnected, Signal::Disconnected],
+        "one for each kind of break"
+    );
 }

@@ -6,19 +6,19 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + second).unwrap()
 }
 
-fn answers(broken_since: i64) -> Line {
-    Line::Answers { broken_since: at(broken_since), why: "403".into() }
+fn answers(broken_since: i64) -> Connection {
+    Connection::Answering { broken_since: at(broken_since), why: "403".into() }
 }
 
-fn glance(target: Line, now: i64) -> Glance {
-    Glance { control: Line::Heard, target, recounted: None, now: at(now) }
+fn probe(target: Connection, now: i64) -> Probe {
+    Probe { control: Connection::Watching, target, recounted: None, now: at(now) }
 }
 
 /// Looks at the line to the target at each of these seconds, and says what was new.
-fn follow_target(looks: &[(i64, Line)]) -> (State, Vec<(i64, &'static str)>) {
+fn follow_target(looks: &[(i64, Connection)]) -> (State, Vec<(i64, &'static str)>) {
     let (policy, mut state, mut told) = (SafetyPolicy::default(), State::default(), Vec::new());
     for (now, line) in looks {
-        let judgement = state.judge(&glance(line.clone(), *now), &policy);
+        let judgement = state.judge(&probe(line.clone(), *now), &policy);
         match &judgement.news {
             News::None => {}
             News::Froze(frozen) => told.push((*now, frozen.cause.word())),
@@ -31,49 +31,63 @@ fn follow_target(looks: &[(i64, Line)]) -> (State, Vec<(i64, &'static str)>) {
 
 #[test]
 fn silence_freezes_after_the_timeout_and_thaws_when_the_watch_is_heard() {
-    let looks = [0, 6, 12, 18, 24, 29, 30].map(|now| (now, Line::Silent));
+    let looks = [0, 6, 12, 18, 24, 29, 30].map(|now| (now, Connection::Unreachable));
     let (state, told) = follow_target(&looks);
     assert_eq!(told, [(30, "silence")]);
     assert_eq!(state.frozen().unwrap().blind_since, at(0), "it began before we were sure");
-    let thawed = state.judge(&glance(Line::Heard, 100), &SafetyPolicy::default());
+    let thawed = state.judge(&probe(Connection::Watching, 100), &SafetyPolicy::default());
     assert!(matches!(thawed.news, News::Thawed(_)));
     assert_eq!(thawed.state, State::default());
 }
 
 #[test]
 fn the_timer_starts_over_when_the_server_answers() {
-    let looks = [(0, Line::Silent), (24, Line::Silent), (25, answers(0)), (26, Line::Silent), (50, Line::Silent)];
+    let looks = [
+        (0, Connection::Unreachable),
+        (24, Connection::Unreachable),
+        (25, answers(0)),
+        (26, Connection::Unreachable),
+        (50, Connection::Unreachable),
+    ];
     let (state, told) = follow_target(&looks);
     assert_eq!(told, [], "one failed probe after a recovery does not freeze");
-    let frozen = state.judge(&glance(Line::Silent, 56), &SafetyPolicy::default());
+    let frozen = state.judge(&probe(Connection::Unreachable, 56), &SafetyPolicy::default());
     assert!(matches!(frozen.news, News::Froze(_)));
 }
 
 #[test]
 fn a_server_that_answers_is_not_silent_whatever_it_answers() {
     for why in ["403 Forbidden", "429 Too Many Requests", "410 Gone", ""] {
-        let answer = || Line::Answers { broken_since: at(0), why: why.to_owned() };
+        let answer = || Connection::Answering { broken_since: at(0), why: why.to_owned() };
         // An answer just before the silence would have lasted too long, again and again, until the refusal would be too long.
-        let looks: Vec<_> = (0..300).map(|now| (now, if now % 30 == 29 { answer() } else { Line::Silent })).collect();
+        let looks: Vec<_> =
+            (0..300).map(|now| (now, if now % 30 == 29 { answer() } else { Connection::Unreachable })).collect();
         let (state, told) = follow_target(&looks);
         assert_eq!(told, [], "{why:?} is an answer");
         // Without one the same silence is too long.
-        let silent = state.judge(&glance(Line::Silent, 300), &SafetyPolicy::default()).state;
-        let frozen = silent.judge(&glance(Line::Silent, 330), &SafetyPolicy::default()).news;
+        let silent = state.judge(&probe(Connection::Unreachable, 300), &SafetyPolicy::default()).state;
+        let frozen = silent.judge(&probe(Connection::Unreachable, 330), &SafetyPolicy::default()).news;
         assert!(matches!(frozen, News::Froze(_)), "after {why:?}: {frozen:?}");
     }
 }
 
 #[test]
 fn a_server_that_shows_us_nothing_for_minutes_blinds_us_all_the_same() {
-    let (state, told) = follow_target(&[(0, answers(0)), (299, answers(0)), (300, answers(0)), (400, Line::Heard)]);
+    let (state, told) =
+        follow_target(&[(0, answers(0)), (299, answers(0)), (300, answers(0)), (400, Connection::Watching)]);
     assert_eq!(told, [(300, "refusal"), (400, "thawed")]);
     assert_eq!(state, State::default());
 }
 
 #[test]
 fn a_server_that_comes_back_must_be_heard_before_we_thaw() {
-    let looks = [(0, Line::Silent), (30, Line::Silent), (60, answers(0)), (70, answers(0)), (75, Line::Heard)];
+    let looks = [
+        (0, Connection::Unreachable),
+        (30, Connection::Unreachable),
+        (60, answers(0)),
+        (70, answers(0)),
+        (75, Connection::Watching),
+    ];
     let (_, told) = follow_target(&looks);
     assert_eq!(told, [(30, "silence"), (75, "thawed")]);
 }
@@ -81,7 +95,8 @@ fn a_server_that_comes_back_must_be_heard_before_we_thaw() {
 #[test]
 fn the_server_of_machines_counts_as_much_as_that_of_nodes() {
     let policy = SafetyPolicy::default();
-    let look = |now| Glance { control: Line::Silent, target: Line::Heard, recounted: None, now: at(now) };
+    let look =
+        |now| Probe { control: Connection::Unreachable, target: Connection::Watching, recounted: None, now: at(now) };
     let state = State::default().judge(&look(0), &policy).state;
     let News::Froze(frozen) = state.judge(&look(31), &policy).news else { panic!("expected a freeze") };
     assert_eq!(frozen.cause.to_string(), "the API server of the control cluster does not answer");
@@ -95,7 +110,7 @@ fn the_server_of_machines_counts_as_much_as_that_of_nodes() {
 fn too_many_nodes_gone_at_once_freeze_us(#[case] gone: usize, #[case] of: usize, #[case] freezes: bool) {
     let (policy, mut state) = (SafetyPolicy::default(), State::default());
     state.nodes_disappeared(gone, of, &policy, at(0));
-    let judgement = state.judge(&glance(Line::Heard, 0), &policy);
+    let judgement = state.judge(&probe(Connection::Watching, 0), &policy);
     assert_eq!(judgement.state.frozen().is_some(), freezes);
 }
 
@@ -106,11 +121,11 @@ fn nobody_decides_on_what_is_seen_from_the_first_doubt_until_it_is_settled() {
     assert!(state.sees());
     state.nodes_disappeared(10, 10, &policy, at(0));
     assert!(!state.sees() && state.frozen().is_none(), "doubt begins before anyone has judged it");
-    let judged = state.judge(&glance(Line::Heard, 0), &policy).state;
+    let judged = state.judge(&probe(Connection::Watching, 0), &policy).state;
     assert!(!judged.sees() && judged.frozen().is_some());
-    let settled = Glance { recounted: Some(at(30)), ..glance(Line::Heard, 31) };
+    let settled = Probe { recounted: Some(at(30)), ..probe(Connection::Watching, 31) };
     assert!(judged.judge(&settled, &policy).state.sees());
-    let (silent, _) = follow_target(&[(0, Line::Silent), (30, Line::Silent)]);
+    let (silent, _) = follow_target(&[(0, Connection::Unreachable), (30, Connection::Unreachable)]);
     assert!(!silent.sees(), "nor while a server is silent, though no Node has gone");
 }
 
@@ -118,7 +133,7 @@ fn nobody_decides_on_what_is_seen_from_the_first_doubt_until_it_is_settled() {
 fn a_count_one_freeze_timeout_later_ends_a_disappearance_and_no_earlier_one_does() {
     let (policy, mut state) = (SafetyPolicy::default(), State::default());
     state.nodes_disappeared(10, 10, &policy, at(0));
-    let look = |recounted: Option<i64>, now| Glance { recounted: recounted.map(at), ..glance(Line::Heard, now) };
+    let look = |recounted: Option<i64>, now| Probe { recounted: recounted.map(at), ..probe(Connection::Watching, now) };
     let begun = state.judge(&look(None, 0), &policy);
     assert_eq!((begun.recount, begun.again), (Recount::NotDue, Duration::from_secs(30)));
     let early = begun.state.judge(&look(Some(29), 29), &policy);
@@ -133,9 +148,9 @@ fn a_count_one_freeze_timeout_later_ends_a_disappearance_and_no_earlier_one_does
 #[test]
 fn a_server_that_comes_back_empty_keeps_us_blind_since_it_went() {
     let policy = SafetyPolicy::default();
-    let (mut state, _) = follow_target(&[(0, Line::Silent), (30, Line::Silent)]);
+    let (mut state, _) = follow_target(&[(0, Connection::Unreachable), (30, Connection::Unreachable)]);
     state.nodes_disappeared(10, 10, &policy, at(100));
-    let judgement = state.judge(&glance(Line::Heard, 100), &policy);
+    let judgement = state.judge(&probe(Connection::Watching, 100), &policy);
     assert_eq!(judgement.news, News::None, "one freeze passes into another");
     let frozen = judgement.state.frozen().unwrap();
     assert_eq!((frozen.blind_since, frozen.cause.word()), (at(0), "disappearance"));
@@ -144,12 +159,12 @@ fn a_server_that_comes_back_empty_keeps_us_blind_since_it_went() {
 #[test]
 fn nothing_is_asked_while_all_is_well_and_a_broken_line_is_asked_five_times_per_timeout() {
     let policy = SafetyPolicy::default();
-    assert_eq!(State::default().judge(&glance(Line::Heard, 0), &policy).again, policy.ask_blind_every);
-    assert_eq!(State::default().judge(&glance(Line::Silent, 0), &policy).again, Duration::from_secs(6));
+    assert_eq!(State::default().judge(&probe(Connection::Watching, 0), &policy).again, policy.ask_blind_every);
+    assert_eq!(State::default().judge(&probe(Connection::Unreachable, 0), &policy).again, Duration::from_secs(6));
 }
 
-fn any_line() -> impl Strategy<Value = Line> {
-    prop_oneof![Just(Line::Heard), Just(Line::Silent), (0i64..1000).prop_map(answers)]
+fn any_line() -> impl Strategy<Value = Connection> {
+    prop_oneof![Just(Connection::Watching), Just(Connection::Unreachable), (0i64..1000).prop_map(answers)]
 }
 
 proptest! {
@@ -163,13 +178,13 @@ proptest! {
             if let Some(gone) = gone {
                 state.nodes_disappeared(gone, 20, &policy, at(now));
             }
-            state = state.judge(&Glance { control, target, recounted: None, now: at(now) }, &policy).state;
+            state = state.judge(&Probe { control, target, recounted: None, now: at(now) }, &policy).state;
         }
         let later = now + 30;
-        let glance = Glance { control: Line::Heard, target: Line::Heard, recounted: Some(at(later)), now: at(later) };
-        let judgement = state.judge(&glance, &policy);
+        let probe = Probe { control: Connection::Watching, target: Connection::Watching, recounted: Some(at(later)), now: at(later) };
+        let judgement = state.judge(&probe, &policy);
         prop_assert_eq!(&judgement.state, &State::default());
-        prop_assert_eq!(judgement.state.judge(&glance, &policy).news, News::None);
+        prop_assert_eq!(judgement.state.judge(&probe, &policy).news, News::None);
     }
 
     #[test]
@@ -177,7 +192,7 @@ proptest! {
         let (policy, mut state, mut now) = (SafetyPolicy::default(), State::default(), 0);
         for gap in gaps {
             now += gap;
-            let judgement = state.judge(&glance(Line::Heard, now), &policy);
+            let judgement = state.judge(&probe(Connection::Watching, now), &policy);
             prop_assert!(judgement.state.frozen().is_none());
             prop_assert!(!judgement.again.is_zero());
             state = judgement.state;
