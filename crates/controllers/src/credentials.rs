@@ -179,7 +179,7 @@ impl Credentials {
         match self.secrets.look_up(key) {
             Lookup::Absent => None,
             Lookup::Present(secret) => Some(secret.resource_version().to_owned()),
-            Lookup::Undecodable(remains) => Some(remains.resource_version.clone()),
+            Lookup::Undecodable(object) => Some(object.resource_version.clone()),
         }
     }
 

@@ -161,10 +161,10 @@ fn count(cluster: &Cluster, unreadable: &BTreeMap<String, (usize, usize)>, set: 
 fn unreadable(cluster: &Cluster) -> BTreeMap<String, (usize, usize)> {
     let mut by_owner: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for remains in cluster.machines.undecodable() {
-        for owner in &remains.owners {
+        for owner in &object.owners {
             let (machines, deleting) = by_owner.entry(owner.uid.clone()).or_default();
             *machines += 1;
-            *deleting += usize::from(remains.deletion_timestamp.is_some());
+            *deleting += usize::from(object.deletion_timestamp.is_some());
         }
     }
     by_owner

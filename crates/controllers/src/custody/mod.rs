@@ -60,16 +60,16 @@ pub async fn reconcile_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
             cluster.gate.forget_class(&key.name);
             return Outcome::Done;
         }
-        Lookup::Undecodable(remains) => {
+        Lookup::Undecodable(object) => {
             // Whatever else is wrong with it, its finalizers are left as they are.
             let message =
-                format!("it cannot be read, so no machine is made from it until that is mended: {}", remains.error);
+                format!("it cannot be read, so no machine is made from it until that is mended: {}", object.error);
             let about = ObjectReference {
                 api_version: Some(api::names::API_VERSION.to_owned()),
                 kind: Some(MachineClass::kind(&()).into_owned()),
-                namespace: Some(remains.namespace.clone()),
-                name: Some(remains.name.clone()),
-                uid: Some(remains.uid.clone()),
+                namespace: Some(object.namespace.clone()),
+                name: Some(object.name.clone()),
+                uid: Some(object.uid.clone()),
                 ..ObjectReference::default()
             };
             let reason = api::names::events::ours::INVALID.into();

@@ -31,9 +31,9 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
             cluster.journal.gone(Subject::Deployment, &key);
             return Outcome::Done;
         }
-        Lookup::Undecodable(remains) => {
-            tracing::warn!(deployment = %key, error = %remains.error, "cannot be read, so it is left alone");
-            crate::unreadable::tell::<MachineDeployment>(&fleet.events, &remains);
+        Lookup::Undecodable(object) => {
+            tracing::warn!(deployment = %key, error = %object.error, "cannot be read, so it is left alone");
+            crate::unreadable::tell::<MachineDeployment>(&fleet.events, &object);
             return Outcome::Done;
         }
     };

@@ -50,8 +50,8 @@ pub(super) fn observe(
     let found = |set: Arc<MachineSet>| {
         let set = fleet.memory.with_counts(set);
         let uid = set.uid();
-        let theirs = unreadable.iter().filter(|remains| {
-            remains.owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == uid.as_str())
+        let theirs = unreadable.iter().filter(|object| {
+            object.owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == uid.as_str())
         });
         let machines = cluster.machines.find(&MACHINES_BY_OWNER, uid.as_str()).into_iter();
         FoundSet {
@@ -62,7 +62,7 @@ pub(super) fn observe(
     };
     let sets = owned.into_iter().chain(orphans).map(found).collect();
     let readable = fleet.sets.list().into_iter().map(|set| set.name().to_owned());
-    let names_in_use = readable.chain(fleet.sets.undecodable().iter().map(|remains| remains.name.clone())).collect();
+    let names_in_use = readable.chain(fleet.sets.undecodable().iter().map(|object| object.name.clone())).collect();
     let look_up = |name: String| {
         let found = match cluster.machines.look_up(&Key::new(deployment.namespace(), name.as_str())) {
             Lookup::Present(machine) => Found::Seen(machine),

@@ -158,7 +158,7 @@ impl PodWatch {
     /// Pods that are there and cannot be read, as `namespace/name`. The shared watch cannot tell on which node they are.
     pub(super) fn unreadable(&self) -> Vec<String> {
         match &self.source {
-            Source::Own { cache, .. } => cache.undecodable().iter().map(|remains| remains.key().to_string()).collect(),
+            Source::Own { cache, .. } => cache.undecodable().iter().map(|object| object.key().to_string()).collect(),
             Source::Crowd { .. } => Vec::new(),
         }
     }

@@ -34,10 +34,10 @@ pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
             }
             return Outcome::Done;
         }
-        Lookup::Undecodable(remains) => {
+        Lookup::Undecodable(object) => {
             cluster.permits.settle(&key);
-            tracing::warn!(machine = %key, error = %remains.error, "cannot be read, so it is left alone");
-            crate::unreadable::tell::<Machine>(&cluster.events, &remains);
+            tracing::warn!(machine = %key, error = %object.error, "cannot be read, so it is left alone");
+            crate::unreadable::tell::<Machine>(&cluster.events, &object);
             return Outcome::Done;
         }
     };

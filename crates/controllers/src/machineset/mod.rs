@@ -28,9 +28,9 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
             cluster.journal.gone(Subject::Set, &key);
             return Outcome::Done;
         }
-        Lookup::Undecodable(remains) => {
-            tracing::warn!(set = %key, error = %remains.error, "cannot be read, so it is left alone");
-            crate::unreadable::tell::<MachineSet>(&fleet.events, &remains);
+        Lookup::Undecodable(object) => {
+            tracing::warn!(set = %key, error = %object.error, "cannot be read, so it is left alone");
+            crate::unreadable::tell::<MachineSet>(&fleet.events, &object);
             return Outcome::Done;
         }
     };

@@ -8,7 +8,7 @@ use api::{Machine, MachineName, MachinePhase, MachineSet, Object, Uid};
 use jiff::{SignedDuration, Timestamp};
 use plan::machineset::{Kin, Luck, Observed, Outstanding, Unreadable};
 use runtime::Key;
-use runtime::cache::{Lookup, Remains};
+use runtime::cache::{Lookup, UndecodableObject};
 use runtime::expectations::Expected;
 
 use crate::Cluster;
@@ -68,11 +68,11 @@ fn node_of(cluster: &Cluster, machine: &Machine) -> plan::Lookup<Arc<NodeView>> 
     }
 }
 
-fn is_owned(left: &Remains, uid: &Uid) -> bool {
+fn is_owned(left: &UndecodableObject, uid: &Uid) -> bool {
     left.owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == uid.as_str())
 }
 
-fn unread(left: &Arc<Remains>) -> Unreadable {
+fn unread(left: &Arc<UndecodableObject>) -> Unreadable {
     Unreadable {
         name: left.name.as_str().into(),
         uid: left.uid.as_str().into(),

@@ -44,10 +44,10 @@ pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
                     expectations.deleted(now.uid().as_str());
                 }
             }
-            Delta::Undecodable { remains, .. } => {
+            Delta::Undecodable { object, .. } => {
                 expectations.created(key);
-                if remains.deletion_timestamp.is_some() {
-                    expectations.deleted(remains.uid.as_str());
+                if object.deletion_timestamp.is_some() {
+                    expectations.deleted(object.uid.as_str());
                 }
             }
             Delta::Removed { last, .. } => drop(expectations.deleted(last.uid().as_str())),
@@ -97,8 +97,8 @@ fn owners(delta: &Delta<Machine>) -> Vec<String> {
         .filter_map(|machine| machine.controller_owner().filter(|owner| is_set(owner)))
         .map(|owner| owner.name.clone())
         .collect();
-    if let Delta::Undecodable { remains, .. } | Delta::RemovedUndecodable { last: remains, .. } = delta {
-        let owner = remains.owners.iter().find(|owner| owner.controller == Some(true));
+    if let Delta::Undecodable { object, .. } | Delta::RemovedUndecodable { last: object, .. } = delta {
+        let owner = object.owners.iter().find(|owner| owner.controller == Some(true));
         names.extend(owner.filter(|owner| is_set(owner)).map(|owner| owner.name.clone()));
     }
     names.dedup();

@@ -51,9 +51,9 @@ enum Claimant {
 
 fn claimant(cluster: &Cluster, node: &NodeView) -> Claimant {
     let unreadable = cluster.machines.undecodable();
-    let may_be_linked = unreadable.iter().any(|remains| {
-        remains.labels.get(labels::NODE).is_some_and(|name| name == node.name())
-            || node.label(labels::MACHINE_NAME) == Some(remains.name.as_str())
+    let may_be_linked = unreadable.iter().any(|object| {
+        object.labels.get(labels::NODE).is_some_and(|name| name == node.name())
+            || node.label(labels::MACHINE_NAME) == Some(object.name.as_str())
     });
     if may_be_linked || !cluster.machines.find(&MACHINES_BY_NODE, node.name()).is_empty() {
         return Claimant::Linked;

@@ -2,7 +2,7 @@
 //!
 //! One object with an odd field must not blind us to ten thousand others, and it must not look *absent* either: whoever
 //! counts machines would make one more, and whoever looks for owners would collect its VM as an orphan. So what cannot be
-//! decoded leaves its remains: enough to count it, to find its owner and to see that it is being deleted, and nothing
+//! decoded leaves its object: enough to count it, to find its owner and to see that it is being deleted, and nothing
 //! that anyone could plan on.
 
 use std::collections::BTreeMap;
@@ -21,12 +21,12 @@ pub enum Decoded<K> {
     /// It could be read.
     Whole(K),
     /// It is there, but does not read as a `K`.
-    Undecodable(Remains),
+    Undecodable(UndecodableObject),
 }
 
 /// What is still known of an object that cannot be decoded.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Remains {
+pub struct UndecodableObject {
     /// Its namespace (empty for cluster-scoped kinds).
     pub namespace: String,
     /// Its name.
@@ -45,7 +45,7 @@ pub struct Remains {
     pub error: String,
 }
 
-impl Remains {
+impl UndecodableObject {
     /// The key it is cached under.
     pub fn key(&self) -> Key {
         Key::new(self.namespace.as_str(), self.name.as_str())
@@ -85,28 +85,28 @@ impl<K: Resource<DynamicType = ()> + DeserializeOwned> Decoded<K> {
                 Some(Self::Whole(object))
             }
             Ok(_) => None,
-            Err(error) => Remains::salvage(text, &error).map(Self::Undecodable),
+            Err(error) => UndecodableObject::salvage(text, &error).map(Self::Undecodable),
         }
     }
 
     pub(super) fn key(&self) -> Key {
         match self {
             Self::Whole(object) => key_of(object.meta()),
-            Self::Undecodable(remains) => remains.key(),
+            Self::Undecodable(object) => object.key(),
         }
     }
 
     pub(super) fn uid(&self) -> &str {
         match self {
             Self::Whole(object) => object.meta().uid.as_deref().unwrap_or_default(),
-            Self::Undecodable(remains) => &remains.uid,
+            Self::Undecodable(object) => &object.uid,
         }
     }
 
     pub(super) fn version(&self) -> &str {
         match self {
             Self::Whole(object) => object.meta().resource_version.as_deref().unwrap_or_default(),
-            Self::Undecodable(remains) => &remains.resource_version,
+            Self::Undecodable(object) => &object.resource_version,
         }
     }
 }
@@ -124,7 +124,7 @@ pub enum Lookup<K> {
     /// There is, and this is it.
     Present(Arc<K>),
     /// There is, but it cannot be read: count it, do not plan on it.
-    Undecodable(Arc<Remains>),
+    Undecodable(Arc<UndecodableObject>),
 }
 
 impl<K> Clone for Lookup<K> {
@@ -132,7 +132,7 @@ impl<K> Clone for Lookup<K> {
         match self {
             Self::Absent => Self::Absent,
             Self::Present(object) => Self::Present(object.clone()),
-            Self::Undecodable(remains) => Self::Undecodable(remains.clone()),
+            Self::Undecodable(object) => Self::Undecodable(object.clone()),
         }
     }
 }
@@ -164,24 +164,24 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
 
     #[test]
-    fn remains_tell_name_owner_and_that_it_is_being_deleted() {
+    fn an_undecodable_object_s_parts_tell_name_owner_and_that_it_is_being_deleted() {
         let text = r#"{"metadata":{"namespace":"ns","name":"a","uid":"u","resourceVersion":"7","labels":{"x":"y","odd":3},
             "ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"ou"},{"kind":7}],
             "deletionTimestamp":"soon"},"data":"not a map"}"#;
-        let Some(Decoded::<ConfigMap>::Undecodable(remains)) = Decoded::read(text) else { panic!("decoded") };
-        assert_eq!(remains.key(), Key::new("ns", "a"));
-        assert_eq!((remains.uid.as_str(), remains.resource_version.as_str()), ("u", "7"));
-        assert_eq!(remains.labels, BTreeMap::from([("x".to_owned(), "y".to_owned())]));
-        assert_eq!(remains.owners.iter().map(|o| o.uid.as_str()).collect::<Vec<_>>(), ["ou"]);
-        assert_eq!(remains.deletion_timestamp.as_deref(), Some("soon"));
+        let Some(Decoded::<ConfigMap>::Undecodable(object)) = Decoded::read(text) else { panic!("decoded") };
+        assert_eq!(object.key(), Key::new("ns", "a"));
+        assert_eq!((object.uid.as_str(), object.resource_version.as_str()), ("u", "7"));
+        assert_eq!(object.labels, BTreeMap::from([("x".to_owned(), "y".to_owned())]));
+        assert_eq!(object.owners.iter().map(|o| o.uid.as_str()).collect::<Vec<_>>(), ["ou"]);
+        assert_eq!(object.deletion_timestamp.as_deref(), Some("soon"));
     }
 
     #[test]
     fn the_reason_never_quotes_the_object() {
         let text = r#"{"metadata":{"name":"a"},"data":"hunter\"2"}"#;
-        let Some(Decoded::<ConfigMap>::Undecodable(remains)) = Decoded::read(text) else { panic!("decoded") };
-        assert!(!remains.error.contains("hunter") && !remains.error.contains('2'), "{}", remains.error);
-        assert!(remains.error.contains("expected a map"), "{}", remains.error);
+        let Some(Decoded::<ConfigMap>::Undecodable(object)) = Decoded::read(text) else { panic!("decoded") };
+        assert!(!object.error.contains("hunter") && !object.error.contains('2'), "{}", object.error);
+        assert!(object.error.contains("expected a map"), "{}", object.error);
     }
 
     #[test]

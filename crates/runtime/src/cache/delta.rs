@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::decoded::Remains;
+use super::decoded::UndecodableObject;
 
 /// One change of one object, with both sides of it: who only sees the new side cannot tell that a label was *removed*, or
 /// which machine a node *used to* belong to.
@@ -29,19 +29,19 @@ pub enum Delta<K> {
         /// As it was, if it could be read before.
         old: Option<Arc<K>>,
         /// What is still known.
-        remains: Arc<Remains>,
+        object: Arc<UndecodableObject>,
     },
     /// It could not be read and now can. Not `Added`: it has been counted as present all along.
     Mended {
         /// What was known.
-        was: Arc<Remains>,
+        was: Arc<UndecodableObject>,
         /// As it is.
         new: Arc<K>,
     },
     /// It could not be read and is gone.
     RemovedUndecodable {
         /// What was known.
-        last: Arc<Remains>,
+        last: Arc<UndecodableObject>,
         /// How we know.
         how: Removal,
     },
@@ -84,7 +84,7 @@ impl<K> Clone for Delta<K> {
             Self::Added(new) => Self::Added(new.clone()),
             Self::Changed { old, new } => Self::Changed { old: old.clone(), new: new.clone() },
             Self::Removed { last, how } => Self::Removed { last: last.clone(), how: *how },
-            Self::Undecodable { old, remains } => Self::Undecodable { old: old.clone(), remains: remains.clone() },
+            Self::Undecodable { old, object } => Self::Undecodable { old: old.clone(), object: object.clone() },
             Self::Mended { was, new } => Self::Mended { was: was.clone(), new: new.clone() },
             Self::RemovedUndecodable { last, how } => Self::RemovedUndecodable { last: last.clone(), how: *how },
         }

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 pub use admission::Unread;
 pub use caches::Caches;
-pub use decoded::{Decoded, Lookup, Remains};
+pub use decoded::{Decoded, Lookup, UndecodableObject};
 pub use delta::{Delta, Removal};
 pub use index::Index;
 pub use outbox::Handler;
@@ -109,7 +109,7 @@ impl<K: Cached> Cache<K> {
     }
 
     /// What is left of those that cannot be decoded, in the order of the keys.
-    pub fn undecodable(&self) -> Vec<Arc<Remains>> {
+    pub fn undecodable(&self) -> Vec<Arc<UndecodableObject>> {
         self.shared.store().undecodable().cloned().collect()
     }
 

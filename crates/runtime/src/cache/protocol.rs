@@ -379,10 +379,10 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
 
     fn notice_undecodable(&self, shown: &[Decoded<K>]) {
         for object in shown {
-            if let Decoded::Undecodable(remains) = object {
+            if let Decoded::Undecodable(object) = object {
                 self.shared.count(|counters| counters.undecodable += 1);
-                let key = remains.key();
-                tracing::warn!(kind = self.shared.kind(), %key, error = remains.error, "object cannot be decoded");
+                let key = object.key();
+                tracing::warn!(kind = self.shared.kind(), %key, error = object.error, "object cannot be decoded");
             }
         }
     }

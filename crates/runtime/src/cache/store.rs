@@ -18,7 +18,7 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use super::admission::Ends;
-use super::decoded::{Decoded, Lookup, Remains, key_of};
+use super::decoded::{Decoded, Lookup, UndecodableObject, key_of};
 use super::delta::{Delta, Removal};
 use super::floors::{Floors, Ruling};
 use super::index::{Catalogue, Index};
@@ -64,7 +64,7 @@ pub(super) struct Store<K> {
 
 enum Held<K> {
     Whole(Arc<K>),
-    Undecodable(Arc<Remains>),
+    Undecodable(Arc<UndecodableObject>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,14 +78,14 @@ impl<K: Cached> Held<K> {
     fn uid(&self) -> &str {
         match self {
             Self::Whole(object) => object.meta().uid.as_deref().unwrap_or_default(),
-            Self::Undecodable(remains) => &remains.uid,
+            Self::Undecodable(object) => &object.uid,
         }
     }
 
     fn version(&self) -> &str {
         match self {
             Self::Whole(object) => object.meta().resource_version.as_deref().unwrap_or_default(),
-            Self::Undecodable(remains) => &remains.resource_version,
+            Self::Undecodable(object) => &object.resource_version,
         }
     }
 
@@ -114,7 +114,7 @@ impl<K: Cached> Store<K> {
         match self.held.get(key) {
             None => Lookup::Absent,
             Some(Held::Whole(object)) => Lookup::Present(object.clone()),
-            Some(Held::Undecodable(remains)) => Lookup::Undecodable(remains.clone()),
+            Some(Held::Undecodable(object)) => Lookup::Undecodable(object.clone()),
         }
     }
 
@@ -126,9 +126,9 @@ impl<K: Cached> Store<K> {
         })
     }
 
-    pub(super) fn undecodable(&self) -> impl Iterator<Item = &Arc<Remains>> {
+    pub(super) fn undecodable(&self) -> impl Iterator<Item = &Arc<UndecodableObject>> {
         let unreadable = self.held.values().filter_map(|held| match held {
-            Held::Undecodable(remains) => Some(remains),
+            Held::Undecodable(object) => Some(object),
             Held::Whole(_) => None,
         });
         // There are none nearly always, and then nobody should look at everything to find that out.
@@ -351,15 +351,15 @@ impl<K: Cached> Store<K> {
         };
         let fresh = match fresh {
             Decoded::Whole(object) => Held::Whole(Arc::new(object)),
-            Decoded::Undecodable(remains) => Held::Undecodable(Arc::new(remains)),
+            Decoded::Undecodable(object) => Held::Undecodable(Arc::new(object)),
         };
         self.enter(&key, &fresh);
         let (now, old) = match fresh {
             Held::Whole(object) => {
                 (Lookup::Present(object.clone()), self.held.insert(key.clone(), Held::Whole(object)))
             }
-            Held::Undecodable(remains) => {
-                (Lookup::Undecodable(remains.clone()), self.held.insert(key.clone(), Held::Undecodable(remains)))
+            Held::Undecodable(object) => {
+                (Lookup::Undecodable(object.clone()), self.held.insert(key.clone(), Held::Undecodable(object)))
             }
         };
         let delta = match (old, now) {
@@ -372,8 +372,8 @@ impl<K: Cached> Store<K> {
             }
             (Some(Held::Whole(old)), Lookup::Present(new)) => Delta::Changed { old, new },
             (Some(Held::Undecodable(was)), Lookup::Present(new)) => Delta::Mended { was, new },
-            (Some(Held::Whole(old)), Lookup::Undecodable(remains)) => Delta::Undecodable { old: Some(old), remains },
-            (_, Lookup::Undecodable(remains)) => Delta::Undecodable { old: None, remains },
+            (Some(Held::Whole(old)), Lookup::Undecodable(object)) => Delta::Undecodable { old: Some(old), object },
+            (_, Lookup::Undecodable(object)) => Delta::Undecodable { old: None, object },
         };
         deltas.push((key, delta));
     }

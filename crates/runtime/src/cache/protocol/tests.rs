@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Status as ApiStatus;
 use parking_lot::Mutex;
 
-use super::super::decoded::Remains;
+use super::super::decoded::UndecodableObject;
 use super::super::list_watch::Page;
 use super::super::status::{Counters, Trust};
 use super::super::{Cache, CacheBuilder, Caches, Delta, Removal};
@@ -595,9 +595,10 @@ async fn a_list_that_hangs_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn undecodable_objects_are_counted_and_present() {
-    let remains = Remains { name: "a".to_owned(), resource_version: "1".to_owned(), ..Remains::default() };
+    let object =
+        UndecodableObject { name: "a".to_owned(), resource_version: "1".to_owned(), ..UndecodableObject::default() };
     let stage = Stage::new(Script::of([
-        page(10, None, vec![Decoded::Undecodable(remains)]),
+        page(10, None, vec![Decoded::Undecodable(object)]),
         watch(vec![Event::Applied(map("a", 11))], After::Silence),
     ]));
     stage.settle().await;

@@ -38,11 +38,11 @@ fn coloured(name: &str, uid: &str, version: u64, colour: &str) -> ConfigMap {
 }
 
 fn broken(name: &str, uid: &str, version: u64) -> Decoded<ConfigMap> {
-    Decoded::Undecodable(Remains {
+    Decoded::Undecodable(UndecodableObject {
         name: name.to_owned(),
         uid: uid.to_owned(),
         resource_version: version.to_string(),
-        ..Remains::default()
+        ..UndecodableObject::default()
     })
 }
 
