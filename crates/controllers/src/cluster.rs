@@ -25,7 +25,7 @@ use crate::knowledge::Knowledge;
 use crate::measure::Lives;
 use crate::permits::Permits;
 use crate::safety::{Safety, Sight};
-use crate::turns::Turns;
+use crate::write_locks::WriteLocks;
 
 /// The machine controller's world.
 pub struct Cluster {
@@ -38,7 +38,7 @@ pub struct Cluster {
     /// All Machines of the namespace.
     pub machines: Cache<Machine>,
     /// Who of us writes to which of them.
-    pub machine_turns: Turns,
+    pub machine_write_locks: WriteLocks,
     /// All MachineClasses of the namespace.
     pub classes: Cache<MachineClass>,
     /// The metadata of all Secrets of the namespace.
@@ -91,5 +91,5 @@ pub struct Target {
     /// All its Nodes.
     pub nodes: Cache<NodeView>,
     /// Who of us writes to which of them.
-    pub turns: Turns,
+    pub write_locks: WriteLocks,
 }

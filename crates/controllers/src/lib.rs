@@ -23,9 +23,9 @@ mod requests;
 pub mod safety;
 pub mod state;
 pub mod tokens;
-pub mod turns;
 mod unreadable;
 pub mod wiring;
+pub mod write_locks;
 
 pub use cluster::Cluster;
 pub use decision::{Decision, Listener};

@@ -228,7 +228,7 @@ async fn write(cluster: &Cluster, fleet: &Fleet, edit: &Edit, versions: &mut Ver
     guard(&mut patch, edit.uid.as_str(), Some(based_on));
     let written = match edit.kind {
         Kind::Set => {
-            let _turn = fleet.set_turns.take(&edit.name).await;
+            let _lock = fleet.set_write_locks.take(&edit.name).await;
             let answer: MachineSet = send(cluster, fleet, edit, &patch).await?;
             let written = version(&answer);
             fleet.sets.wrote(answer);

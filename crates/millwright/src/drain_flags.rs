@@ -2,7 +2,7 @@
 
 use api::LabelSelector;
 use clap::Args;
-use plan::drain::turn::Caps;
+use plan::drain::concurrency::Caps;
 use plan::drain::{EphemeralVolumes, Force, Limits};
 
 use crate::cli::NEW;

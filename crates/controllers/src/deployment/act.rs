@@ -28,7 +28,7 @@ use crate::cluster::Target;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
 use crate::requests::{again_after, guard, severity};
-use crate::turns::is_outdated;
+use crate::write_locks::is_outdated;
 
 /// How many nodes are written at once.
 const NODES_AT_ONCE: usize = 8;
@@ -209,7 +209,7 @@ impl<'a> Acting<'a> {
         if edit.change == SetChange::Adopt {
             self.confirm(step).await?;
         }
-        let _turn = self.fleet.set_turns.take(&edit.name).await;
+        let _lock = self.fleet.set_write_locks.take(&edit.name).await;
         self.up_to_date(&self.fleet.sets, &edit.name, edit.uid.as_str(), edit.resource_version.as_deref(), step)?;
         let mut patch = edit.changes.clone();
         guard(&mut patch, edit.uid.as_str(), edit.resource_version.as_deref());
@@ -242,7 +242,7 @@ impl<'a> Acting<'a> {
         step: &Step,
     ) -> Result<(), WriteError> {
         let key = Key::new(self.deployment.namespace(), name);
-        let _turn = self.fleet.set_turns.take(name).await;
+        let _lock = self.fleet.set_write_locks.take(name).await;
         self.up_to_date(&self.fleet.sets, name, uid, resource_version.as_deref(), step)?;
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
@@ -271,7 +271,7 @@ impl<'a> Acting<'a> {
 
     /// A machine that is gone needs no mark; its set's events bring the deployment back.
     async fn write_machine(&self, edit: &MachineEdit, step: &Step) -> Result<(), WriteError> {
-        let _turn = self.cluster.machine_turns.take(&edit.name).await;
+        let _lock = self.cluster.machine_write_locks.take(&edit.name).await;
         let machines = &self.cluster.machines;
         self.up_to_date(machines, &edit.name, edit.uid.as_str(), edit.resource_version.as_deref(), step)?;
         let mut patch = edit.changes.clone();
@@ -335,7 +335,7 @@ impl<'a> Acting<'a> {
 
 /// Writes to one node, in turn with whoever else of us writes to it; `None` if it is no longer what was decided on.
 async fn mark(api: Api<NodeView>, target: Target, edit: NodeEdit) -> (Option<Result<(), kube::Error>>, String) {
-    let _turn = target.turns.take(&edit.name).await;
+    let _lock = target.write_locks.take(&edit.name).await;
     let is_outdated =
         |version: &str| is_outdated(&target.nodes, &Key::cluster(edit.name.as_str()), edit.uid.as_str(), version);
     if edit.resource_version.as_deref().is_some_and(is_outdated) {

@@ -18,13 +18,13 @@
 //! All that a drain holds hangs on one value. It goes when the plan no longer drains, when its machine is gone and when the
 //! process stops, and with it its watches, its requests and its memory. Losing it does no harm: the drain looks again.
 
+mod concurrency;
 mod errands;
 mod measure;
 mod pods;
 mod requests;
 mod running;
 mod state;
-mod turns;
 mod watch;
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use api::view::{PodDisruptionBudgetView, VolumeAttachmentView};
 use api::{MachineClass, Uid};
 use kube::Client;
 use plan::drain::attachments::AttachmentId;
-use plan::drain::turn::{Caps, Turn};
+use plan::drain::concurrency::{Admission, Caps};
 use plan::drain::{Note, Step, Watched};
 use plan::machine::{Barrier, Emptying, Watching};
 use runtime::cache::Cache;
@@ -46,12 +46,12 @@ use tokio::sync::Semaphore;
 
 use crate::gate::Gate;
 use crate::measure::Lives;
+use concurrency::ConcurrencyLimit;
 use errands::{Errand, Errands};
 use measure::Measures;
 use pods::PodWatches;
 use running::Running;
 pub use state::DrainState;
-use turns::Turns;
 use watch::{OnDemand, Watcher};
 
 /// How many drains have a watch of their own; the others share one.
@@ -67,7 +67,7 @@ pub struct Drains {
     budgets: Arc<OnDemand<PodDisruptionBudgetView>>,
     attachments: Arc<OnDemand<VolumeAttachmentView>>,
     running: Running,
-    turns: Turns,
+    concurrency: ConcurrencyLimit,
     errands: Errands,
     measures: Measures,
     node_events: EventSink,
@@ -127,7 +127,7 @@ impl Drains {
             pods: Arc::new(PodWatches::new(watcher.clone(), queue.clone(), OWN_WATCHES)),
             budgets: Arc::new(budgets(&watcher, &running)),
             attachments: Arc::new(attachments(&watcher, &running)),
-            turns: Turns::new(caps, queue.clone()),
+            concurrency: ConcurrencyLimit::new(caps, queue.clone()),
             running,
             errands,
             measures,
@@ -158,9 +158,9 @@ impl Drains {
     pub(crate) fn watch(&self, key: &Key, uid: &Uid, node: &str, what: Watching, deployment: Option<&str>) {
         let drain = self.running.begin(key, uid, self.clock.now());
         match what {
-            Watching::Pods(standing) => match self.turns.claim(key, deployment, standing) {
-                Turn::Now => drain.watch_pods(node, || self.pods.open(node, key)),
-                Turn::Wait { ahead } => drain.wait_for_turn(ahead),
+            Watching::Pods(standing) => match self.concurrency.claim(key, deployment, standing) {
+                Admission::Now => drain.watch_pods(node, || self.pods.open(node, key)),
+                Admission::Wait { ahead } => drain.wait_for_turn(ahead),
             },
             Watching::Surroundings => {
                 drain.watch_surroundings(node, || (self.budgets.hold(), self.attachments.hold()));
@@ -213,7 +213,7 @@ impl Drains {
     /// Lets go of everything this machine's drain holds.
     pub(crate) fn release(&self, key: &Key) {
         self.running.end(key);
-        self.turns.give_back(key);
+        self.concurrency.give_back(key);
     }
 
     /// How many drains hold anything.

@@ -13,8 +13,8 @@ use crate::deployment::{Reported, RollOuts};
 use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
 use crate::machineset::Memory;
 use crate::measure::{self, Replacements};
-use crate::turns::Turns;
 use crate::wiring::Half;
+use crate::write_locks::WriteLocks;
 use crate::{deployment, machineset, overshoot};
 
 /// A fleet whose caches are still to be fed.
@@ -66,7 +66,7 @@ impl Declared {
             rollouts: RollOuts::default(),
             random: random.fork(),
             sets,
-            set_turns: Turns::default(),
+            set_write_locks: WriteLocks::default(),
             deployments,
             set_queue,
             deployment_queue,

@@ -20,15 +20,15 @@ pub(crate) use declare::{Declared, FleetParts};
 use crate::deployment::{Reported, RollOuts};
 use crate::machineset::Memory;
 use crate::measure::Replacements;
-use crate::turns::Turns;
 use crate::wiring::Clients;
+use crate::write_locks::WriteLocks;
 
 /// What sets and deployments are looked after with.
 pub struct Fleet {
     /// All MachineSets of the namespace.
     pub sets: Cache<MachineSet>,
     /// Who of us writes to which of them.
-    pub set_turns: Turns,
+    pub set_write_locks: WriteLocks,
     /// All MachineDeployments of the namespace.
     pub deployments: Cache<MachineDeployment>,
     /// Sets to look at.

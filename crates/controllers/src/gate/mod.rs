@@ -135,7 +135,7 @@ impl Gate {
         let GateParts { machines, queue, clock, tasks, policy, .. } = parts;
         let on_room = {
             let (machines, queue, random) = (machines.clone(), queue.clone(), parts.random.fork());
-            Box::new(move |class: &str| wake_in_turns(class, &machines, &queue, &random))
+            Box::new(move |class: &str| wake_in_write_locks(class, &machines, &queue, &random))
         };
         let rules = plan::gate::Gate::new(parts.places, (*policy).clone());
         let turnstile = Turnstile::new(rules, clock.clone(), parts.random.fork(), on_room);
@@ -486,7 +486,7 @@ fn method(call: Call) -> Method {
 
 /// Wakes the machines of a class that wait for room: one of each deployment, then the next of each, beginning with any of them. The
 /// first to be looked at is the one that tries.
-fn wake_in_turns(class: &str, machines: &Cache<Machine>, queue: &Queue<Key>, random: &Random) {
+fn wake_in_write_locks(class: &str, machines: &Cache<Machine>, queue: &Queue<Key>, random: &Random) {
     let mut pools: BTreeMap<String, Vec<Key>> = BTreeMap::new();
     for machine in machines.find(&MACHINES_BY_CLASS, class) {
         if machine.spec.provider_id.is_empty() && !matches!(machine.phase(), MachinePhase::Failed) {

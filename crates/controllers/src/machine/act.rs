@@ -24,7 +24,7 @@ use crate::Cluster;
 use crate::cluster::Target;
 use crate::decision::Ending;
 use crate::requests::{again_after, guard, severity};
-use crate::turns::is_outdated;
+use crate::write_locks::is_outdated;
 
 /// Why the rest of a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -162,7 +162,7 @@ async fn write(
 ) -> Result<Arc<Machine>, WriteError> {
     let api: Api<Machine> = Api::namespaced(cluster.control.clone(), machine.namespace());
     let (key, uid) = (Key::new(machine.namespace(), machine.name()), machine.uid());
-    let _turn = cluster.machine_turns.take(machine.name()).await;
+    let _lock = cluster.machine_write_locks.take(machine.name()).await;
     if is_outdated(&cluster.machines, &key, uid.as_str(), machine.resource_version()) {
         return Err(WriteError::Outdated { step: step.to_string() });
     }
@@ -193,7 +193,7 @@ async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(),
     };
     let api: Api<Machine> = Api::namespaced(cluster.control.clone(), machine.namespace());
     let key = Key::new(machine.namespace(), machine.name());
-    let _turn = cluster.machine_turns.take(machine.name()).await;
+    let _lock = cluster.machine_write_locks.take(machine.name()).await;
     match api.delete(machine.name(), &parameters).await {
         Ok(Either::Left(machine)) => cluster.machines.wrote(machine),
         Ok(Either::Right(_)) => cluster.machines.deleted(&key, uid.as_str()),

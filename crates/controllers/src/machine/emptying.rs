@@ -54,7 +54,7 @@ pub(super) fn settle(cluster: &Cluster, key: &Key, plan: &Plan) {
 async fn keep_pods_away(target: &Target, part: Barrier, write: &NodeWrite) -> Option<String> {
     let api: Api<NodeView> = Api::all(target.client.clone());
     let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
-    let _turn = target.turns.take(name).await;
+    let _lock = target.write_locks.take(name).await;
     let answer = match (write.object_patch(), write.status_patch()) {
         (Some(mut body), _) => {
             guard(&mut body, uid, None);

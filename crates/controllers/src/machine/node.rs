@@ -20,14 +20,14 @@ use runtime::client::{ApiError, RetryClass};
 use super::act::{WriteError, write_error};
 use crate::cluster::Target;
 use crate::requests::guard;
-use crate::turns::is_outdated;
+use crate::write_locks::is_outdated;
 
 /// Writes what is to be written, in one request for the object and one for its status. Answers with the barriers that were taken and
 /// not kept.
 pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Result<Vec<Barrier>, WriteError> {
     let api: Api<NodeView> = Api::all(target.client.clone());
     let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
-    let _turn = target.turns.take(name).await;
+    let _lock = target.write_locks.take(name).await;
     if is_outdated(&target.nodes, &Key::cluster(name.as_str()), uid, &write.resource_version) {
         return Err(WriteError::Outdated { step: step.to_string() });
     }

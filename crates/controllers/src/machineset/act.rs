@@ -30,7 +30,7 @@ use crate::Cluster;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
 use crate::requests::{again_after, severity};
-use crate::turns::{Turn, is_outdated};
+use crate::write_locks::{WriteLock, is_outdated};
 use requests::{Edit, Went};
 
 /// Why the rest of a plan was not carried out.
@@ -154,7 +154,7 @@ impl<'a> Acting<'a> {
         }
         self.fleet.leadership.check()?;
         let (name, patch) = (seen.set.name(), write.to_patch(&seen.set));
-        let _turn = self.take_turn(&seen.set, "write the status").await?;
+        let _lock = self.lock_for_write(&seen.set, "write the status").await?;
         match self.sets().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(set) => {
                 self.fleet.memory.wrote(self.key, set.resource_version());
@@ -181,19 +181,19 @@ impl<'a> Acting<'a> {
         let patch = json!({ "metadata": {
             "uid": set.uid(), "resourceVersion": set.resource_version(), "finalizers": list,
         } });
-        let _turn = self.take_turn(set, &step.to_string()).await?;
+        let _lock = self.lock_for_write(set, &step.to_string()).await?;
         let answer = self.sets().patch(set.name(), &PatchParams::default(), &Patch::Merge(&patch)).await;
         self.fleet.sets.wrote(answer.map_err(|error| write_error(step, &error))?);
         Ok(())
     }
 
     /// Waits until nobody else of us writes to the set, and looks whether somebody did.
-    async fn take_turn(&self, set: &MachineSet, step: &str) -> Result<Turn, WriteError> {
-        let turn = self.fleet.set_turns.take(set.name()).await;
+    async fn lock_for_write(&self, set: &MachineSet, step: &str) -> Result<WriteLock, WriteError> {
+        let lock = self.fleet.set_write_locks.take(set.name()).await;
         if is_outdated(&self.fleet.sets, self.key, set.uid().as_str(), set.resource_version()) {
             return Err(WriteError::Outdated { step: step.to_owned() });
         }
-        Ok(turn)
+        Ok(lock)
     }
 
     async fn confirm(&self, step: &Step) -> Result<(), WriteError> {

@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::indexes::MACHINES_BY_NODE;
-use crate::turns::is_outdated;
+use crate::write_locks::is_outdated;
 
 /// Looks at one Node.
 pub(super) async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
@@ -71,7 +71,7 @@ async fn write(cluster: &Cluster, target: &Target, mark: &Mark) -> Outcome {
         return Outcome::Failed;
     }
     let Mark { name, uid, resource_version, finalizers, change } = mark;
-    let _turn = target.turns.take(name).await;
+    let _lock = target.write_locks.take(name).await;
     if is_outdated(&target.nodes, &Key::cluster(name.as_str()), uid.as_str(), resource_version) {
         return Outcome::Failed; // somebody of us was faster; what to do is decided again, on what there is now
     }

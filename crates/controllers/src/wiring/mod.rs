@@ -38,7 +38,7 @@ use crate::measure::{self, Lives};
 use crate::permits::Permits;
 use crate::safety::{Safety, Sight};
 use crate::tokens::Tokens;
-use crate::turns::Turns;
+use crate::write_locks::WriteLocks;
 use crate::{Drivers, Listener, machine};
 pub use half::{Clients, Half, Halves};
 use reflectors::Reflectors;
@@ -132,7 +132,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     });
     let target = nodes.map(|(nodes, reflector, watch)| {
         reflectors.spawn("nodes", reflector, watch.clone());
-        Target { client: half.clients.target.clone().unwrap_or(watch), nodes, turns: Turns::default() }
+        Target { client: half.clients.target.clone().unwrap_or(watch), nodes, write_locks: WriteLocks::default() }
     });
     reflectors.spawn("machines", machine_reflector, parts.watches.control.clone());
 
@@ -143,7 +143,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         control: half.clients.control,
         target,
         machines,
-        machine_turns: Turns::default(),
+        machine_write_locks: WriteLocks::default(),
         classes,
         secrets,
         credentials,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::MachinePhase;
 use apiserver::faults::Verb;
 use kube::api::{Patch, PatchParams};
-use plan::drain::turn::Caps;
+use plan::drain::concurrency::Caps;
 use runtime::logs::LogFormat;
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::LabelSelector;
 
-use super::turn::Caps;
+use super::concurrency::Caps;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);

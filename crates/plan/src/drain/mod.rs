@@ -18,6 +18,7 @@ pub mod attachments;
 mod blocker;
 mod budget;
 mod builder;
+pub mod concurrency;
 mod forced;
 mod gentle;
 mod limits;
@@ -29,7 +30,6 @@ mod report;
 mod request;
 mod selection;
 mod serial;
-pub mod turn;
 mod volumes;
 
 use api::VolumeName;

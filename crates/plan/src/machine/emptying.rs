@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::Step;
 use super::barrier::Obstruction;
-use crate::drain::turn::Standing;
+use crate::drain::concurrency::Standing;
 use crate::drain::{self, Memory, Outcome, Pods, Request, View, Watched};
 use crate::{Lookup, Wake};
 

@@ -10,7 +10,7 @@ use runtime::events::Severity;
 use serde_json::Value;
 
 use super::Acting;
-use crate::turns::is_outdated;
+use crate::write_locks::is_outdated;
 
 /// How one request about one machine went.
 pub(super) enum Went {
@@ -79,7 +79,7 @@ impl Acting<'_> {
             return Went::Halted;
         }
         let (machines, name, uid) = (self.machines(), death.name.as_str(), death.uid.as_str());
-        let _turn = self.cluster.machine_turns.take(name).await;
+        let _lock = self.cluster.machine_write_locks.take(name).await;
         if self.is_outdated(name, uid, &death.resource_version) {
             return Went::Stale;
         }
@@ -131,7 +131,7 @@ impl Acting<'_> {
             return Went::Halted;
         }
         let name = edit.name.as_str();
-        let _turn = self.cluster.machine_turns.take(name).await;
+        let _lock = self.cluster.machine_write_locks.take(name).await;
         if self.is_outdated(name, edit.uid.as_str(), edit.version) {
             return Went::Stale;
         }

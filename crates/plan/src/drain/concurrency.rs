@@ -44,7 +44,7 @@ pub enum Standing {
 
 /// Whether a drain may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum Admission {
     /// It may.
     Now,
     /// It may not yet; the next drain that ends wakes it.
@@ -73,7 +73,7 @@ fn half(timeout: Duration) -> Duration {
 
 /// Decides for all at once, so that the limits cannot be overspent by deciding one by one.
 #[must_use]
-pub fn turns<'a>(contenders: &BTreeMap<&'a str, Contender<'a>>, caps: Caps) -> BTreeMap<&'a str, Turn> {
+pub fn admissions<'a>(contenders: &BTreeMap<&'a str, Contender<'a>>, caps: Caps) -> BTreeMap<&'a str, Admission> {
     let mut order: Vec<(Standing, &'a str)> = contenders.iter().map(|(name, c)| (c.standing, *name)).collect();
     order.sort_unstable(); // whoever runs or presses comes first and spends what there is to spend
     let mut spent = 0_usize;
@@ -86,11 +86,11 @@ pub fn turns<'a>(contenders: &BTreeMap<&'a str, Contender<'a>>, caps: Caps) -> B
         let free = caps.overall.is_none_or(|cap| spent < cap)
             && (deployment.is_none() || caps.per_deployment.is_none_or(|cap| of_deployment < cap));
         let turn = match standing {
-            Standing::Running | Standing::Pressing => Turn::Now,
-            Standing::Waiting(_) if free => Turn::Now,
-            Standing::Waiting(_) => Turn::Wait { ahead },
+            Standing::Running | Standing::Pressing => Admission::Now,
+            Standing::Waiting(_) if free => Admission::Now,
+            Standing::Waiting(_) => Admission::Wait { ahead },
         };
-        if turn == Turn::Now {
+        if turn == Admission::Now {
             spent += 1;
             if let Some(deployment) = deployment {
                 *spent_by.entry(deployment).or_default() += 1;
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn without_limits_everybody_goes() {
         let all = BTreeMap::from([("a", contender("d", waiting(1))), ("b", contender("d", waiting(2)))]);
-        assert!(turns(&all, Caps::default()).values().all(|turn| *turn == Turn::Now));
+        assert!(admissions(&all, Caps::default()).values().all(|turn| *turn == Admission::Now));
     }
 
     #[test]
@@ -131,11 +131,11 @@ mod tests {
             ("c", contender("", waiting(5))),
             ("d", contender("", Standing::Running)),
         ]);
-        let turns = turns(&all, caps);
-        assert_eq!(turns["b"], Turn::Now);
-        assert_eq!(turns["c"], Turn::Wait { ahead: 0 });
-        assert_eq!(turns["a"], Turn::Wait { ahead: 1 });
-        assert_eq!(turns["d"], Turn::Now);
+        let turns = admissions(&all, caps);
+        assert_eq!(turns["b"], Admission::Now);
+        assert_eq!(turns["c"], Admission::Wait { ahead: 0 });
+        assert_eq!(turns["a"], Admission::Wait { ahead: 1 });
+        assert_eq!(turns["d"], Admission::Now);
     }
 
     #[test]
@@ -147,9 +147,9 @@ mod tests {
             ("c", contender("two", waiting(3))),
             ("d", contender("", waiting(4))),
         ]);
-        let turns = turns(&all, caps);
-        assert_eq!((turns["a"], turns["c"], turns["d"]), (Turn::Now, Turn::Now, Turn::Now));
-        assert_eq!(turns["b"], Turn::Wait { ahead: 0 });
+        let turns = admissions(&all, caps);
+        assert_eq!((turns["a"], turns["c"], turns["d"]), (Admission::Now, Admission::Now, Admission::Now));
+        assert_eq!(turns["b"], Admission::Wait { ahead: 0 });
     }
 
     #[test]
@@ -178,10 +178,10 @@ mod tests {
                 let standing = match standing { 0 => Standing::Running, 1 => Standing::Pressing, _ => waiting(*second) };
                 (name.as_str(), contender(deployments[*deployment], standing))
             }).collect();
-            let turns = turns(&contenders, Caps { overall: Some(overall), per_deployment: Some(each) });
+            let turns = admissions(&contenders, Caps { overall: Some(overall), per_deployment: Some(each) });
             let waiting = |name: &str| matches!(contenders[name].standing, Standing::Waiting(_));
-            prop_assert!(turns.iter().all(|(name, turn)| waiting(name) || *turn == Turn::Now));
-            let now: Vec<_> = turns.iter().filter(|(_, turn)| **turn == Turn::Now).map(|(name, _)| *name).collect();
+            prop_assert!(turns.iter().all(|(name, turn)| waiting(name) || *turn == Admission::Now));
+            let now: Vec<_> = turns.iter().filter(|(_, turn)| **turn == Admission::Now).map(|(name, _)| *name).collect();
             prop_assert!(now.len() <= overall || now.iter().filter(|name| waiting(name)).count() == 0);
             for deployment in &deployments[1..] {
                 let mine: Vec<_> = now.iter().filter(|name| contenders[**name].deployment == Some(deployment)).collect();

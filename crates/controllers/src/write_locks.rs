@@ -21,24 +21,24 @@ type Queues = Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 
 /// Who writes to which object of one kind, by name: a cluster's objects are in one namespace, or in none. Clones share it.
 #[derive(Clone, Default)]
-pub struct Turns(Queues);
+pub struct WriteLocks(Queues);
 
 /// The right to write to one object until it is dropped. A turn lasts for a request or two, and those have deadlines.
-pub(crate) struct Turn {
+pub(crate) struct WriteLock {
     queues: Queues,
     name: String,
     held: Option<OwnedMutexGuard<()>>,
 }
 
-impl Turns {
+impl WriteLocks {
     /// Waits until nobody else of us writes to this object.
-    pub(crate) async fn take(&self, name: &str) -> Turn {
+    pub(crate) async fn take(&self, name: &str) -> WriteLock {
         let queue = self.0.lock().entry(name.to_owned()).or_default().clone();
-        Turn { queues: self.0.clone(), name: name.to_owned(), held: Some(queue.lock_owned().await) }
+        WriteLock { queues: self.0.clone(), name: name.to_owned(), held: Some(queue.lock_owned().await) }
     }
 }
 
-impl Drop for Turn {
+impl Drop for WriteLock {
     fn drop(&mut self) {
         let mut queues = self.queues.lock();
         self.held = None;
@@ -64,14 +64,14 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn two_who_write_to_one_object_take_turns_and_nobody_else_waits() {
-        let turns = Turns::default();
-        let first = turns.take("a").await;
-        assert!(turns.take("b").now_or_never().is_some());
-        let mut second = Box::pin(turns.take("a"));
+    async fn two_who_write_to_one_object_take_write_locks_and_nobody_else_waits() {
+        let write_locks = WriteLocks::default();
+        let first = write_locks.take("a").await;
+        assert!(write_locks.take("b").now_or_never().is_some());
+        let mut second = Box::pin(write_locks.take("a"));
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err());
         drop(first);
         drop(second.await);
-        assert!(turns.0.lock().is_empty(), "nothing is kept of objects to which nobody writes");
+        assert!(write_locks.0.lock().is_empty(), "nothing is kept of objects to which nobody writes");
     }
 }

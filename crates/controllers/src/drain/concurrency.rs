@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use plan::drain::turn::{Caps, Contender, Standing, Turn, turns};
+use plan::drain::concurrency::{Admission, Caps, Contender, Standing, admissions};
 use runtime::Key;
 use runtime::queue::Queue;
 
 /// The drains that run or want to. Clones are the same.
 #[derive(Clone)]
-pub(super) struct Turns {
+pub(super) struct ConcurrencyLimit {
     caps: Caps,
     claims: Arc<Mutex<BTreeMap<Key, Claim>>>,
     queue: Queue<Key>,
@@ -24,15 +24,15 @@ struct Claim {
     standing: Standing,
 }
 
-impl Turns {
+impl ConcurrencyLimit {
     pub(super) fn new(caps: Caps, queue: Queue<Key>) -> Self {
         Self { caps, claims: Arc::default(), queue }
     }
 
     /// Whether this machine's drain may begin. One that has begun goes on.
-    pub(super) fn claim(&self, machine: &Key, deployment: Option<&str>, standing: Standing) -> Turn {
+    pub(super) fn claim(&self, machine: &Key, deployment: Option<&str>, standing: Standing) -> Admission {
         if self.caps == Caps::default() {
-            return Turn::Now;
+            return Admission::Now;
         }
         let mut claims = self.claims.lock();
         let running = claims.get(machine).is_some_and(|claim| claim.standing == Standing::Running);
@@ -47,8 +47,9 @@ impl Turns {
                 (name.as_str(), Contender { deployment, standing: claim.standing })
             })
             .collect();
-        let turn = turns(&contenders, self.caps).get(machine.to_string().as_str()).copied().unwrap_or(Turn::Now);
-        if let (Turn::Now, Some(claim)) = (turn, claims.get_mut(machine)) {
+        let turn =
+            admissions(&contenders, self.caps).get(machine.to_string().as_str()).copied().unwrap_or(Admission::Now);
+        if let (Admission::Now, Some(claim)) = (turn, claims.get_mut(machine)) {
             claim.standing = Standing::Running;
         }
         turn
