@@ -24,7 +24,7 @@ use crate::gate::Gate;
 use crate::knowledge::Knowledge;
 use crate::measure::Lives;
 use crate::permits::Permits;
-use crate::safety::{Safety, Sight};
+use crate::safety::{ApiConnectivity, Safety};
 use crate::write_locks::WriteLocks;
 
 /// The machine controller's world.
@@ -66,7 +66,7 @@ pub struct Cluster {
     /// Machines to look at.
     pub queue: Queue<Key>,
     /// Whether we see.
-    pub sight: Sight,
+    pub connectivity: ApiConnectivity,
     /// The loops that keep mistakes from costing machines.
     pub safety: Safety,
     /// Whether the machine controller's half may act.

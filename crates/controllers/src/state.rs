@@ -4,7 +4,7 @@
 //! scrubbed before it got anywhere near here. Nothing waits for it: each part is copied under its own lock, one after the other, so
 //! two parts may be a moment apart.
 
-use plan::machine::Sight;
+use plan::machine::Connectivity;
 use runtime::cache::Status;
 use runtime::queue::QueueState;
 use serde::Serialize;
@@ -53,9 +53,9 @@ impl ClusterState {
 }
 
 fn frozen(cluster: &Cluster) -> Option<String> {
-    match (cluster.sight.now(), cluster.sight.frozen()) {
-        (_, Some(frozen)) => Some(format!("since {:.0}: {}", frozen.blind_since, frozen.cause)),
-        (Sight::Frozen, None) => Some("many nodes have just disappeared; being looked into".to_owned()),
-        (Sight::Clear, None) => None,
+    match (cluster.connectivity.now(), cluster.connectivity.frozen()) {
+        (_, Some(frozen)) => Some(format!("since {:.0}: {}", frozen.disconnected_since, frozen.cause)),
+        (Connectivity::Frozen, None) => Some("many nodes have just disappeared; being looked into".to_owned()),
+        (Connectivity::Connected, None) => None,
     }
 }

@@ -79,7 +79,7 @@ pub enum Awaited {
     /// A machine of the same deployment comes back, or goes.
     Sibling,
     /// We see the API servers again.
-    Sight,
+    Connectivity,
     /// The pods of a node that is being emptied leave, or its volumes do.
     Pods,
     /// The machines of a set come, go or change.
@@ -97,7 +97,7 @@ impl fmt::Display for Awaited {
             Self::Sets => "its sets and machines",
             Self::Node => "its Node",
             Self::Sibling => "another machine of its deployment",
-            Self::Sight => "sight of the API servers",
+            Self::Connectivity => "connectivity of the API servers",
             Self::Pods => "the pods on its Node",
             Self::Machines => "its machines",
         })

@@ -33,7 +33,7 @@ struct FoundSet {
 enum Found {
     Seen(Arc<Machine>),
     Unreadable,
-    NotInSight,
+    NotVisible,
     Gone,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn observe(
             Lookup::Present(machine) => Found::Seen(machine),
             Lookup::Undecodable(_) => Found::Unreadable,
             Lookup::Absent if gone.contains(&name) => Found::Gone,
-            Lookup::Absent => Found::NotInSight,
+            Lookup::Absent => Found::NotVisible,
         };
         (name, found)
     };
@@ -99,7 +99,7 @@ impl Seen {
             let seen = match found {
                 Found::Seen(machine) => Named::Seen(machine),
                 Found::Unreadable => Named::Unreadable,
-                Found::NotInSight => Named::NotInSight,
+                Found::NotVisible => Named::NotVisible,
                 Found::Gone => Named::Gone,
             };
             named.insert(name.clone(), seen);

@@ -137,7 +137,7 @@ impl Drains {
     }
 
     /// What is known of the emptying of this machine's node.
-    pub(crate) fn sight(&self, key: &Key, uid: &Uid) -> Emptying {
+    pub(crate) fn connectivity(&self, key: &Key, uid: &Uid) -> Emptying {
         let Some(drain) = self.running.of(key, uid) else { return Emptying::default() };
         let mut emptying = Emptying {
             budgets: self.budgets.shown(drain.budgets()),

@@ -48,7 +48,7 @@ use crate::decision::{DriverCall, Journal, Taught};
 use crate::indexes::MACHINES_BY_CLASS;
 use crate::knowledge::{Knowledge, Known};
 use crate::measure::Lives;
-use crate::safety::Sight;
+use crate::safety::ApiConnectivity;
 use crate::tokens::Tokens;
 use answer::Answer;
 use metrics::GateMetrics;
@@ -74,7 +74,7 @@ struct Shared {
     /// The calls about Machines that have not ended, and how to take one back that has not left.
     open: Mutex<BTreeMap<Key, Recall>>,
     policy: Arc<Policy>,
-    sight: Sight,
+    connectivity: ApiConnectivity,
     knowledge: Knowledge,
     leadership: Leadership,
     queue: Queue<Key>,
@@ -108,7 +108,7 @@ pub struct GateParts {
     /// Where their nodes log in, if they do.
     pub tokens: Option<Tokens>,
     /// Whether we see.
-    pub sight: Sight,
+    pub connectivity: ApiConnectivity,
     /// Where answers are kept.
     pub knowledge: Knowledge,
     /// Whether we may act.
@@ -153,7 +153,7 @@ impl Gate {
             tokens: parts.tokens,
             policy: policy.clone(),
         };
-        let (drivers, leadership, sight) = (parts.drivers, parts.leadership, parts.sight);
+        let (drivers, leadership, connectivity) = (parts.drivers, parts.leadership, parts.connectivity);
         let open = Mutex::default();
         let shared = Shared {
             drivers,
@@ -163,7 +163,7 @@ impl Gate {
             lives: parts.lives,
             open,
             policy,
-            sight,
+            connectivity,
             knowledge,
             leadership,
             queue,
@@ -335,7 +335,7 @@ impl Gate {
     ) -> Option<Result<Answer, DriverError>> {
         let Subject { key, uid, class, call, claim, timeout, known, left } = *subject;
         let admitted = self.admitted(&mut place, class, method(call), timeout, recall).await;
-        if !admitted || !claim.may_leave(self.shared.sight.now()) {
+        if !admitted || !claim.may_leave(self.shared.connectivity.now()) {
             return None;
         }
         self.calling(key, uid, call, timeout);

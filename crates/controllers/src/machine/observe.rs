@@ -7,9 +7,9 @@ use api::{Machine, MachineClass, Object, Uid};
 use jiff::Timestamp;
 use plan::LookedFor;
 use plan::gate::{Capacity, Refusal};
-use plan::machine::{DriverState, Emptying, Observed, RollOut, SecretState, Sight, Target, VmKnowledge};
+use plan::machine::{Connectivity, DriverState, Emptying, Observed, RollOut, SecretState, Target, VmKnowledge};
 use plan::permit::{self, Siblings};
-use plan::safety::Blindness;
+use plan::safety::Outages;
 use plan::secret::{Content, Reference};
 use runtime::Key;
 use runtime::cache::{Cache, Cached, Lookup};
@@ -34,8 +34,8 @@ pub(super) struct Seen {
     known: Known,
     /// Why creates of its class are held back, and until when.
     exhaustion: Option<(Refusal, Timestamp)>,
-    sight: Sight,
-    blindness: Arc<Blindness>,
+    connectivity: Connectivity,
+    outages: Arc<Outages>,
     pub(super) now: Timestamp,
 }
 
@@ -49,13 +49,14 @@ pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Se
     let secret = looker.secret(class.as_ref().present().map(|class| &**class), cluster.clock.now());
     let driver = class.as_ref().present().map_or(DriverState::Served, |class| cluster.gate.driver_state(class));
     let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
-    let emptying = cluster.drains.as_ref().map_or_else(Emptying::default, |drains| drains.sight(key, &machine.uid()));
+    let emptying =
+        cluster.drains.as_ref().map_or_else(Emptying::default, |drains| drains.connectivity(key, &machine.uid()));
     let namesake = namesake(cluster, &machine, &known);
     let exhaustion = cluster.gate.exhaustion(&machine.spec.class.name);
     let siblings = siblings(cluster, &machine);
     let rivals = rivals(cluster, &machine);
-    // Read after the caches: who was blind while reading them is still known to be.
-    let (sight, blindness) = (cluster.sight.now(), cluster.sight.blindness());
+    // Read after the caches: who was disconnected while reading them is still known to be.
+    let (connectivity, outages) = (cluster.connectivity.now(), cluster.connectivity.outages());
     let now = cluster.clock.now();
     Seen {
         machine,
@@ -70,8 +71,8 @@ pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Se
         rivals,
         known,
         exhaustion,
-        sight,
-        blindness,
+        connectivity,
+        outages,
         now,
     }
 }
@@ -210,8 +211,8 @@ impl Seen {
                 Some((refusal, until)) => Capacity::Exhausted { refusal, until: *until },
             },
             token: self.known.token(),
-            sight: self.sight,
-            blindness: &self.blindness,
+            connectivity: self.connectivity,
+            outages: &self.outages,
             policy: &cluster.policy,
             now: self.now,
         }

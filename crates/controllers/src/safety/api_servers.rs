@@ -34,7 +34,7 @@ pub(super) fn take_first_look(cluster: &Cluster) {
     let is_gone = |name: &&api::NodeName| matches!(target.nodes.look_up(&Key::cluster(name.as_str())), Lookup::Absent);
     let gone = nodes.iter().filter(|name| is_gone(name)).count();
     let (policy, now) = (&cluster.policy.safety, cluster.clock.now());
-    cluster.sight.nodes_disappeared(gone, nodes.len(), policy, now);
+    cluster.connectivity.nodes_disappeared(gone, nodes.len(), policy, now);
 }
 
 /// Looks once.
@@ -49,8 +49,8 @@ pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
         }
     };
     let (control, target) = tokio::join!(control, target);
-    let probe = Probe { control, target, recounted: cluster.sight.recounted(), now: cluster.clock.now() };
-    let judgement = cluster.sight.judge(&probe, policy);
+    let probe = Probe { control, target, recounted: cluster.connectivity.recounted(), now: cluster.clock.now() };
+    let judgement = cluster.connectivity.judge(&probe, policy);
     match &judgement.news {
         News::None => {}
         News::Froze(frozen) => {
@@ -61,7 +61,7 @@ pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
         }
         News::Thawed(frozen) => {
             cluster.safety.metrics.thawed();
-            let lasted = Duration::try_from(probe.now.duration_since(frozen.blind_since)).unwrap_or_default();
+            let lasted = Duration::try_from(probe.now.duration_since(frozen.disconnected_since)).unwrap_or_default();
             let lasted = api::GoDuration::from(Duration::from_secs(lasted.as_secs()));
             tracing::warn!(%lasted, "no longer frozen");
             let message = format!("everything goes on as usual; for {lasted} we did not see");
@@ -74,7 +74,7 @@ pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
             let asked = cluster.clock.now();
             // A list with quorum; should it not come, we stay frozen and ask again.
             if let Ok(Ok(())) = timeout(policy.freeze_after, target.nodes.refresh()).await {
-                cluster.sight.nodes_counted(asked);
+                cluster.connectivity.nodes_counted(asked);
                 return Outcome::Again { after: Duration::ZERO };
             }
             Outcome::Again { after: policy.freeze_after / 5 }

@@ -9,9 +9,9 @@
 //! A loop with one key never finishes without saying when it runs next, so that none can be lost.
 
 mod api_servers;
+mod connectivity;
 mod metrics;
 mod orphans;
-mod sight;
 mod strangers;
 mod voice;
 
@@ -26,9 +26,9 @@ use runtime::queue::{Crew, Queue, QueueState, RetryPolicy, spawn_workers};
 use runtime::{Clock, Key, Metrics, Random};
 
 use crate::Cluster;
+pub use connectivity::ApiConnectivity;
 use metrics::SafetyMetrics;
 use orphans::Memory;
-pub use sight::Sight;
 
 /// The key of a loop that has but one.
 const ALL: &str = "all";
@@ -37,7 +37,7 @@ const ALL: &str = "all";
 #[derive(Clone)]
 pub struct Safety {
     /// Whether we see.
-    pub sight: Sight,
+    pub connectivity: ApiConnectivity,
     api_servers: Queue<&'static str>,
     vms: Queue<&'static str>,
     nodes: Queue<Key>,
@@ -53,7 +53,7 @@ impl Safety {
     pub(crate) fn new(policy: &SafetyPolicy, metrics: &Metrics, clock: &Clock, random: &Random) -> Self {
         let retries = RetryPolicy::default;
         Self {
-            sight: Sight::default(),
+            connectivity: ApiConnectivity::default(),
             api_servers: Queue::new("machinesafetyapiserver", retries(), metrics, random),
             vms: Queue::new("machinesafetyorphanvms", retries(), metrics, random),
             nodes: Queue::new("node", retries(), metrics, random),
@@ -81,7 +81,7 @@ impl Safety {
         let loops = self.clone();
         nodes.on_signal(move |signal| {
             if let Signal::Listed(tally) = signal {
-                loops.sight.nodes_disappeared(tally.gone, tally.before, &loops.policy, loops.clock.now());
+                loops.connectivity.nodes_disappeared(tally.gone, tally.before, &loops.policy, loops.clock.now());
             }
             loops.line_changed(signal);
         });
@@ -140,6 +140,6 @@ pub(crate) async fn begin(cluster: &Arc<Cluster>) {
 const STRANGERS_AT_ONCE: usize = 5;
 
 /// Whether nothing may be concluded from what the caches show.
-fn is_blind(cluster: &Cluster) -> bool {
-    cluster.sight.now() == plan::machine::Sight::Frozen || cluster.caches.trust() == Trust::Doubtful
+fn is_disconnected(cluster: &Cluster) -> bool {
+    cluster.connectivity.now() == plan::machine::Connectivity::Frozen || cluster.caches.trust() == Trust::Doubtful
 }

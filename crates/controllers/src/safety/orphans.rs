@@ -73,8 +73,8 @@ fn has_several(machine: &Machine) -> bool {
 /// Scans once, unless the last scan was a moment ago.
 pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
     let (policy, now) = (&cluster.policy.safety, cluster.clock.now());
-    if super::is_blind(&cluster) {
-        return Outcome::Again { after: policy.ask_blind_every };
+    if super::is_disconnected(&cluster) {
+        return Outcome::Again { after: policy.probe_every };
     }
     if let Some(rest) = cluster.safety.memory.too_soon(policy.orphan_interval, now) {
         return Outcome::Again { after: rest };
@@ -84,7 +84,7 @@ pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
     if !findings.condemned.is_empty() {
         // The cache may be late. Whoever is about to delete asks the API server.
         let asked = timeout(policy.freeze_after, cluster.machines.refresh()).await;
-        if !matches!(asked, Ok(Ok(()))) || super::is_blind(&cluster) {
+        if !matches!(asked, Ok(Ok(()))) || super::is_disconnected(&cluster) {
             tracing::warn!("VMs seem to have no Machine, but the API server could not be asked; trying again");
             return Outcome::Again { after: policy.orphan_interval };
         }
@@ -164,7 +164,7 @@ impl Memory {
             owners: &owners,
             reach: listing.reach,
             before: &inside.suspicions,
-            blindness: &cluster.sight.blindness(),
+            outages: &cluster.connectivity.outages(),
             policy: &cluster.policy,
             now: cluster.clock.now(),
         })
@@ -181,19 +181,19 @@ impl Memory {
         if let Some(record) = notes.found(ORPHAN_VMS).as_deref().and_then(Record::read) {
             self.take_over(&record, cluster);
         }
-        let (memory, sight, clock) = (self.clone(), cluster.sight.clone(), cluster.clock.clone());
+        let (memory, connectivity, clock) = (self.clone(), cluster.connectivity.clone(), cluster.clock.clone());
         notes.keep(ORPHAN_VMS, move || {
             // A renewal of the lease does not wait for a scan.
             let Some(inside) = memory.inside.try_lock() else { return Note::AsBefore };
             let forgotten = inside.forgotten.difference(&inside.settled);
-            let record = Record::of(&inside.suspicions, forgotten, &sight.blindness(), clock.now());
+            let record = Record::of(&inside.suspicions, forgotten, &connectivity.outages(), clock.now());
             record.and_then(|record| record.text()).map_or(Note::Nothing, Note::Text)
         });
     }
 
     fn take_over(&self, record: &Record, cluster: &Cluster) {
-        let (blindness, now) = (cluster.sight.blindness(), cluster.clock.now());
-        let suspicions = record.suspicions(&blindness, &cluster.policy.safety, now);
+        let (outages, now) = (cluster.connectivity.outages(), cluster.clock.now());
+        let suspicions = record.suspicions(&outages, &cluster.policy.safety, now);
         let (forgotten, more) = record.forgotten();
         let (accused, forgot) = (suspicions.len(), forgotten.len());
         tracing::info!(
@@ -243,7 +243,7 @@ async fn delete(cluster: &Cluster, listing: &Listing, id: &ProviderId, charge: &
         Charge::NoMachine => owner == Owner::Nobody,
         Charge::SecondOf(own) => owner == Owner::Has(own.clone()),
     };
-    if !still || super::is_blind(cluster) || cluster.leadership.check().is_err() {
+    if !still || super::is_disconnected(cluster) || cluster.leadership.check().is_err() {
         return;
     }
     let remembered = cluster.safety.memory.class_of(&vm.machine).and_then(|class| listing.classes.get(&class));

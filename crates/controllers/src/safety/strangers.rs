@@ -24,8 +24,8 @@ use crate::write_locks::is_outdated;
 pub(super) async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let Some(target) = &cluster.target else { return Outcome::Done };
     let Some(node) = target.nodes.get(&key) else { return Outcome::Done };
-    if super::is_blind(&cluster) {
-        return Outcome::Again { after: cluster.policy.safety.ask_blind_every };
+    if super::is_disconnected(&cluster) {
+        return Outcome::Again { after: cluster.policy.safety.probe_every };
     }
     let claimant = claimant(&cluster, &node);
     let owner = match &claimant {
@@ -34,7 +34,7 @@ pub(super) async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
         Claimant::None => Owner::Nobody,
     };
     let now = cluster.clock.now();
-    match judge(&node, owner, &cluster.sight.blindness(), &cluster.policy, now) {
+    match judge(&node, owner, &cluster.connectivity.outages(), &cluster.policy, now) {
         Verdict::Leave => Outcome::Done,
         Verdict::Wait { until } => {
             Outcome::Again { after: Duration::try_from(until.duration_since(now)).unwrap_or_default() }

@@ -24,7 +24,7 @@ pub(super) async fn machines(cluster: Arc<Cluster>, concurrency: usize) {
         return;
     }
     let vacant_since = cluster.leadership.vacant_since().unwrap_or(arrived);
-    cluster.sight.unattended(vacant_since, &cluster.policy.safety, cluster.clock.now());
+    cluster.connectivity.unattended(vacant_since, &cluster.policy.safety, cluster.clock.now());
     safety::begin(&cluster).await;
     let tasks = &cluster.tasks;
     let worker = cluster.clone();

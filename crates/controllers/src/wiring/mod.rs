@@ -36,7 +36,7 @@ use crate::indexes::{
 use crate::knowledge::Knowledge;
 use crate::measure::{self, Lives};
 use crate::permits::Permits;
-use crate::safety::{Safety, Sight};
+use crate::safety::{ApiConnectivity, Safety};
 use crate::tokens::Tokens;
 use crate::write_locks::WriteLocks;
 use crate::{Drivers, Listener, machine};
@@ -104,7 +104,8 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     if runs_machines {
         measure::show_machines(&half.metrics, &machines, &classes, &lives, policy.measurements_kept);
     }
-    let seen = Seen { machines: &machines, classes: &classes, credentials: &credentials, sight: &safety.sight };
+    let seen =
+        Seen { machines: &machines, classes: &classes, credentials: &credentials, connectivity: &safety.connectivity };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);
     let gate = gate(&parts, &half, &policy, seen, &knowledge, &queue, (&lives, &journal));
     let custody = Arc::new(Custody::new(half.clients.control_core.clone(), &half.metrics, &parts.random));
@@ -157,7 +158,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         drains,
         permits: Permits::new(queue.clone()),
         queue,
-        sight: safety.sight.clone(),
+        connectivity: safety.connectivity.clone(),
         safety,
         leadership: half.leadership,
         events: half.events,
@@ -214,7 +215,7 @@ struct Seen<'a> {
     machines: &'a Cache<Machine>,
     classes: &'a Cache<MachineClass>,
     credentials: &'a Credentials,
-    sight: &'a Sight,
+    connectivity: &'a ApiConnectivity,
 }
 
 fn gate(
@@ -235,7 +236,7 @@ fn gate(
         classes: seen.classes.clone(),
         credentials: seen.credentials.clone(),
         tokens: half.clients.target.as_ref().map(tokens),
-        sight: seen.sight.clone(),
+        connectivity: seen.connectivity.clone(),
         knowledge: knowledge.clone(),
         leadership: half.leadership.clone(),
         queue: queue.clone(),

@@ -11,7 +11,6 @@
 )]
 
 mod absent;
-mod blindness;
 mod classes;
 mod costs;
 mod custody;
@@ -26,6 +25,7 @@ mod metrics;
 mod mishaps;
 mod node;
 mod orphans;
+mod outages;
 mod page;
 mod pulses;
 mod replicas;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::MachinePhase;
-use plan::machine::Sight;
+use plan::machine::Connectivity;
 use virtual_cloud::{Fault, Script};
 
 use crate::world::{CONTROLLER, Process, World};
@@ -34,7 +34,7 @@ async fn neither_a_lost_api_server_nor_a_freeze_looks_like_a_loop_that_has_stopp
     world.create("m-1").await;
     world.delete("m-0").await;
     stays_healthy(&process, HOUR).await;
-    assert_eq!(process.cluster.sight.now(), Sight::Frozen);
+    assert_eq!(process.cluster.connectivity.now(), Connectivity::Frozen);
     stays_healthy(&process, 6 * HOUR).await;
     world.until("life goes on", |w| w.machine("m-0").is_none()).await;
     assert_eq!(process.cluster.tasks.pulses().stuck(), []);

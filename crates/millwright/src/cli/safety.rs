@@ -63,7 +63,7 @@ impl Safety {
         let defaults = SafetyPolicy::default();
         let safety = SafetyPolicy {
             freeze_after: self.machine_safety_apiserver_statuscheck_timeout.get(),
-            ask_blind_every: self.machine_safety_apiserver_statuscheck_period.get(),
+            probe_every: self.machine_safety_apiserver_statuscheck_period.get(),
             ask_patience: self.machine_safety_apiserver_statuscheck_patience.get(),
             refused_after: self.machine_safety_refused_watch_timeout.get(),
             vanished_nodes: Limit::Share { at_least: 3, percent: self.machine_safety_vanished_nodes_percentage },
@@ -112,7 +112,7 @@ mod tests {
             "--machine-safety-orphan-vms-unlimited",
         ])
         .unwrap();
-        assert_eq!((given.freeze_after, given.ask_blind_every), (Duration::from_secs(40), Duration::from_mins(2)));
+        assert_eq!((given.freeze_after, given.probe_every), (Duration::from_secs(40), Duration::from_mins(2)));
         assert_eq!((given.orphan_period, given.orphan_limit), (Duration::from_mins(30), Limit::Any));
         let share = policy(&["--machine-safety-orphan-vms-percentage=25"]).unwrap().orphan_limit;
         assert_eq!(share, Limit::Share { at_least: 3, percent: 25 });

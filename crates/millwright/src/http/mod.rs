@@ -3,7 +3,7 @@
 //! | page | says |
 //! | --- | --- |
 //! | `/healthz` | `OK`, or `Unhealthy` when a loop of ours has stopped moving and only a restart helps (`runtime::pulse`) |
-//! | `/readyz` | 200 once all caches have been read, as leader or not; `?verbose` says who leads, whether we are frozen, how old our sight is |
+//! | `/readyz` | 200 once all caches have been read, as leader or not; `?verbose` says who leads, whether we are frozen, how old our connectivity is |
 //! | `/metrics` | the numbers of this half, in the text format of Prometheus |
 //! | `/configz` | `{}`, as in the reference |
 //! | `/debug/state` | with `--profiling`: queues, caches, driver calls, drains, and what each object waits for |

@@ -49,9 +49,9 @@ fn unready(view: &View) -> Vec<String> {
 
 fn describe(said: &mut String, view: &View, now: Timestamp) -> std::fmt::Result {
     writeln!(said, "leader: {}", leader(&view.leadership))?;
-    match view.cluster.sight.frozen() {
+    match view.cluster.connectivity.frozen() {
         None => writeln!(said, "frozen: no")?,
-        Some(frozen) => writeln!(said, "frozen: yes, since {:.0}: {}", frozen.blind_since, frozen.cause)?,
+        Some(frozen) => writeln!(said, "frozen: yes, since {:.0}: {}", frozen.disconnected_since, frozen.cause)?,
     }
     for status in view.cluster.caches.statuses() {
         writeln!(said, "{}", lag(&status, now))?;

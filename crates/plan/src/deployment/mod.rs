@@ -102,7 +102,7 @@ pub enum Named<'a> {
     /// It is there, but nobody can read it.
     Unreadable,
     /// The cache does not know it. The cache may be behind.
-    NotInSight,
+    NotVisible,
     /// The API server says that it does not exist.
     Gone,
 }

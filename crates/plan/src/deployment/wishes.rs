@@ -55,7 +55,7 @@ pub(super) fn read(seen: &Observed<'_>, claimed: &[&SeenSet<'_>]) -> Wishes {
         let Ok(at) = asked.parse::<Timestamp>() else { continue };
         match seen.named.get(name) {
             Some(Named::Gone) => continue,
-            None | Some(Named::NotInSight) => unknown.push(name.to_owned()),
+            None | Some(Named::NotVisible) => unknown.push(name.to_owned()),
             Some(Named::Unreadable) => {}
             Some(Named::Seen(machine)) => {
                 if !belongs_to(machine, claimed) || is_on_its_way(machine) {

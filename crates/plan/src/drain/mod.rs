@@ -7,7 +7,7 @@
 //!
 //! A drain can take hours. It is no task that sleeps but a question asked again whenever something happens: given who is on the
 //! node now, what the budgets and volumes say, and what we did so far, which requests go out, and until when is there nothing
-//! to do? The end is always seen, never assumed: a node is drained when the pods have gone from our sight, and a deadline that
+//! to do? The end is always seen, never assumed: a node is drained when the pods have gone from our connectivity, and a deadline that
 //! passes is no success but the beginning of force.
 //!
 //! The caller says what it wants ([`Request`]), shows what the caches hold ([`View`]) and keeps a [`Memory`] between two calls of

@@ -88,7 +88,7 @@ mod tests {
         waiting.reverse();
         assert!(
             progress(&waiting).starts_with("Drain in progress: 6 pods left. ns/w"),
-            "the order of sight is no news"
+            "the order of connectivity is no news"
         );
         assert_eq!(progress(&[]), "Drain in progress.");
     }

@@ -54,7 +54,7 @@ pub struct Request<'a> {
     /// How the node is: by itself, or by the machine's copy if it is gone.
     pub conditions: &'a [NodeCondition],
     /// How long this process could not see the API server meanwhile; the drain gets that time back.
-    pub blind: Duration,
+    pub outage: Duration,
     /// Everything that is the same for all drains.
     pub limits: &'a Limits,
 }
@@ -66,10 +66,10 @@ impl<'a> Request<'a> {
         name: &'a str,
         node: Lookup<&'a NodeView>,
         limits: &'a Limits,
-        blind: Duration,
+        outage: Duration,
     ) -> Self {
         let label = machine.label(labels::FORCE_DELETION).and_then(labels::is_true) == Some(true);
-        Self::new(machine, name, node, limits, blind).asked(Caller::Deletion, machine.deleted_at(), label)
+        Self::new(machine, name, node, limits, outage).asked(Caller::Deletion, machine.deleted_at(), label)
     }
 
     /// The drain before an in-place update. Its clock runs while the node is selected for the update.
@@ -78,14 +78,14 @@ impl<'a> Request<'a> {
         name: &'a str,
         node: Lookup<&'a NodeView>,
         limits: &'a Limits,
-        blind: Duration,
+        outage: Duration,
     ) -> Self {
         let selected = node.present().and_then(|node| node.condition(in_place::TYPE));
         let since = selected
             .filter(|condition| &*condition.reason == in_place::SELECTED)
             .and_then(|condition| condition.last_transition_time)
             .map(api::Time::timestamp);
-        Self::new(machine, name, node, limits, blind).asked(Caller::InPlaceUpdate, since, asks_for_drain(machine))
+        Self::new(machine, name, node, limits, outage).asked(Caller::InPlaceUpdate, since, asks_for_drain(machine))
     }
 
     /// The drain of a failed machine that is preserved.
@@ -94,10 +94,10 @@ impl<'a> Request<'a> {
         name: &'a str,
         node: Lookup<&'a NodeView>,
         limits: &'a Limits,
-        blind: Duration,
+        outage: Duration,
     ) -> Self {
         let since = machine.status.current_status.last_update_time.map(api::Time::timestamp);
-        Self::new(machine, name, node, limits, blind).asked(Caller::Preservation, since, asks_for_drain(machine))
+        Self::new(machine, name, node, limits, outage).asked(Caller::Preservation, since, asks_for_drain(machine))
     }
 
     fn new(
@@ -105,7 +105,7 @@ impl<'a> Request<'a> {
         name: &'a str,
         node: Lookup<&'a NodeView>,
         limits: &'a Limits,
-        blind: Duration,
+        outage: Duration,
     ) -> Self {
         let configuration = &machine.spec.configuration;
         let timeout = configuration
@@ -127,7 +127,7 @@ impl<'a> Request<'a> {
                 Lookup::Present(node) => &node.status.conditions,
                 Lookup::Absent | Lookup::Undecodable => &machine.status.conditions,
             },
-            blind,
+            outage,
             limits,
         }
     }
@@ -138,7 +138,7 @@ impl<'a> Request<'a> {
 
     /// When the drain becomes forceful. Absolute: a restart does not start the clock again.
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.reference.map(|reference| later(later(reference, self.timeout), self.blind))
+        self.reference.map(|reference| later(later(reference, self.timeout), self.outage))
     }
 
     /// How long after its first refusal a pod is deleted instead: as long as the reference needs for its retries, however
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn each_caller_has_its_own_clock_and_blind_time_is_given_back() {
+    fn each_caller_has_its_own_clock_and_time_of_an_outage_is_given_back() {
         let limits = Limits::default();
         let machine = machine(json!({
             "metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"},
@@ -230,11 +230,11 @@ mod tests {
         };
         let (selected, ready) = (node("SelectedForUpdate"), node("ReadyForUpdate"));
         let time = |text: &str| Some(text.parse::<Timestamp>().unwrap());
-        let blind = Duration::from_mins(10);
+        let outage = Duration::from_mins(10);
         let present = Lookup::Present(&selected);
         let deadline = |request: Request<'_>| request.deadline();
         assert_eq!(
-            deadline(Request::for_deletion(&machine, "n", present, &limits, blind)),
+            deadline(Request::for_deletion(&machine, "n", present, &limits, outage)),
             time("2026-01-01T03:10:00Z")
         );
         assert_eq!(

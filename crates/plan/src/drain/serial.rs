@@ -44,7 +44,7 @@ pub(super) fn advance(
         take_up_leftovers(builder, &leaving);
     }
     let mut road = settle(builder, everybody);
-    let blind = tracked.is_none() || attachments == Sight::Awaited;
+    let blind = tracked.is_none() || attachments == Attachments::Awaited;
     if blind || leaving.iter().any(|pod| pod::unanswered(builder, &pod.uid()).is_some()) {
         road = Road::Taken;
     }
@@ -72,16 +72,16 @@ pub(super) fn advance(
 
 /// Whether the cluster's attachments are worth waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sight {
+enum Attachments {
     /// They will be seen soon.
     Awaited,
     /// They are seen, or will not be: who may not look must not keep the node for ever.
     Settled,
 }
 
-fn wait_for_attachments(builder: &mut AdvanceBuilder<'_, '_>) -> Sight {
+fn wait_for_attachments(builder: &mut AdvanceBuilder<'_, '_>) -> Attachments {
     if builder.view.attachments != Watched::NotYet {
-        return Sight::Settled;
+        return Attachments::Settled;
     }
     builder.step(Step::Watch);
     let since = builder.memory.attachments_missed_since.unwrap_or(builder.now);
@@ -90,10 +90,10 @@ fn wait_for_attachments(builder: &mut AdvanceBuilder<'_, '_>) -> Sight {
     }
     let end = later(since, builder.request.limits.detach_timeout);
     if end <= builder.now {
-        return Sight::Settled;
+        return Attachments::Settled;
     }
     builder.wake(end);
-    Sight::Awaited
+    Attachments::Awaited
 }
 
 fn set_off(

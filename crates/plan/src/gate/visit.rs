@@ -3,7 +3,7 @@
 use api::{Machine, MachineClass, Object};
 
 use super::{Claim, Lane, Visit};
-use crate::machine::{Call, Sight};
+use crate::machine::{Call, Connectivity};
 use crate::{permit, secret};
 
 impl Visit {
@@ -40,13 +40,13 @@ impl Visit {
 }
 
 impl Claim {
-    /// Whether a call that has had its turn may leave now. A create may have waited in line since before we went blind, and nothing
+    /// Whether a call that has had its turn may leave now. A create may have waited in line since before we were cut off, and nothing
     /// new is made by who does not see.
     #[must_use]
-    pub fn may_leave(self, sight: Sight) -> bool {
-        match (self, sight) {
-            (Self::Takes, Sight::Frozen) => false,
-            (Self::Takes, Sight::Clear) | (Self::Precedes | Self::None, _) => true,
+    pub fn may_leave(self, connectivity: Connectivity) -> bool {
+        match (self, connectivity) {
+            (Self::Takes, Connectivity::Frozen) => false,
+            (Self::Takes, Connectivity::Connected) | (Self::Precedes | Self::None, _) => true,
         }
     }
 }
@@ -84,10 +84,10 @@ mod tests {
     }
 
     #[test]
-    fn a_create_that_had_to_wait_does_not_leave_while_we_are_blind() {
-        assert!(!visit(Call::Create, "").claim.may_leave(Sight::Frozen));
-        assert!(visit(Call::Create, "").claim.may_leave(Sight::Clear));
-        assert!(visit(Call::Delete, "").claim.may_leave(Sight::Frozen), "a deletion that was asked for goes on");
+    fn a_create_that_had_to_wait_does_not_leave_while_we_are_disconnected() {
+        assert!(!visit(Call::Create, "").claim.may_leave(Connectivity::Frozen));
+        assert!(visit(Call::Create, "").claim.may_leave(Connectivity::Connected));
+        assert!(visit(Call::Delete, "").claim.may_leave(Connectivity::Frozen), "a deletion that was asked for goes on");
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub fn creation_timeout(machine: &Machine, policy: &Policy) -> Duration {
 /// Until when this machine has to have joined. Time in which we saw nothing does not count.
 pub(super) fn creation_deadline(seen: &Observed<'_>) -> Timestamp {
     let created = seen.machine.created_at().unwrap_or(seen.now);
-    seen.blindness.deadline(created, creation_timeout(seen.machine, seen.policy), seen.now)
+    seen.outages.deadline(created, creation_timeout(seen.machine, seen.policy), seen.now)
 }
 
 /// When to look at a deadline. One second late on purpose: timestamps in objects have no fractions, and "not after" must have

@@ -100,7 +100,7 @@ impl Patient<'_> {
             }
             (_, State::Well(_)) => self.joins(),
             (MachinePhase::Pending, _) => self.waits_to_join(self.obstacle()),
-            (MachinePhase::Unknown, _) if self.was_out_of_sight() => self.starts_over(),
+            (MachinePhase::Unknown, _) if self.was_unobserved() => self.starts_over(),
             (MachinePhase::Unknown, _) => self.is_ill(),
             (MachinePhase::Failed, _) => stays(Wake::On(Awaited::Change), Reason::AwaitsReplacement),
             (_, _) => stays(Wake::On(Awaited::Node), self.obstacle()),
@@ -189,9 +189,9 @@ impl Patient<'_> {
     }
 
     /// Whether it fell ill before we last began to see again.
-    fn was_out_of_sight(&self) -> bool {
+    fn was_unobserved(&self) -> bool {
         // In whole seconds, as times in objects are.
-        self.seen.blindness.last_ended().is_some_and(|end| self.since().as_second() < end.as_second())
+        self.seen.outages.last_ended().is_some_and(|end| self.since().as_second() < end.as_second())
     }
 
     /// What we missed may have been its recovery, so its patience starts over. The text is the reference's; its claim that such a
@@ -200,7 +200,7 @@ impl Patient<'_> {
         let (kind, state) = (OperationType::HealthCheck, OperationState::Processing);
         let text = api::names::descriptions::HEALTH_TIMEOUT_RESET.to_owned();
         let write = StatusWrite::change(self.seen.machine, MachinePhase::Unknown, kind, state, text, self.seen.now);
-        Verdict { status: Some(write), ..stays(Wake::Again, Reason::OutOfSight) }
+        Verdict { status: Some(write), ..stays(Wake::Again, Reason::NotVisible) }
     }
 
     /// H9 and H10, and H11 before them.
@@ -335,7 +335,7 @@ enum Clock {
 }
 
 fn clock(seen: &Observed<'_>, from: Timestamp, patience: Duration) -> Clock {
-    let deadline = seen.blindness.deadline(from, patience, seen.now);
+    let deadline = seen.outages.deadline(from, patience, seen.now);
     if seen.now > deadline {
         return Clock::Ran;
     }

@@ -38,7 +38,7 @@ use jiff::Timestamp;
 
 use crate::gate::Capacity;
 use crate::permit::Siblings;
-use crate::safety::Blindness;
+use crate::safety::Outages;
 use crate::token::TokenKnowledge;
 use crate::{Awaited, LookedFor, Lookup, Policy, Wake};
 
@@ -83,9 +83,9 @@ pub struct Observed<'a> {
     /// Whether its deployment replaces its machines just now.
     pub rollout: RollOut,
     /// Whether what we see can be relied on.
-    pub sight: Sight,
-    /// When it could not be: time that counts against no deadline ([`Blindness::deadline`]).
-    pub blindness: &'a Blindness,
+    pub connectivity: Connectivity,
+    /// When it could not be: time that counts against no deadline ([`Outages::deadline`]).
+    pub outages: &'a Outages,
     /// Limits and periods.
     pub policy: &'a Policy,
     /// The time of the decision.
@@ -108,13 +108,13 @@ pub enum Target<'a> {
     },
 }
 
-/// Whether we have seen the API servers lately. Who has been blind for too long must not decide that anybody is dead.
+/// Whether we have seen the API servers lately. Who has been disconnected for too long must not decide that anybody is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Sight {
+pub enum Connectivity {
     /// We see.
     #[default]
-    Clear,
-    /// We have been blind for longer than the freeze timeout: nothing new is made and nobody is given up.
+    Connected,
+    /// We have been disconnected for longer than the freeze timeout: nothing new is made and nobody is given up.
     Frozen,
 }
 
@@ -163,8 +163,8 @@ fn next_steps(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         let patch = MachinePatch { finalizers: Some(finalizers), ..MachinePatch::default() };
         return Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::FinalizerFirst);
     }
-    if seen.sight == Sight::Frozen {
-        return Plan::wait(Wake::On(Awaited::Sight), Reason::Frozen);
+    if seen.connectivity == Connectivity::Frozen {
+        return Plan::wait(Wake::On(Awaited::Connectivity), Reason::Frozen);
     }
     if let Some(plan) = living::follow_node(seen) {
         return plan;

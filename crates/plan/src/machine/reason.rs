@@ -95,10 +95,10 @@ pub enum Reason {
     UpdateFailed(String),
     /// The in-place update took too long.
     UpdateTimedOut,
-    /// We have been blind for too long to begin anything.
+    /// We have been disconnected for too long to begin anything.
     Frozen,
     /// It fell ill while we could not see.
-    OutOfSight,
+    NotVisible,
     /// The node's critical components have not started yet.
     CriticalComponentsNotReady,
     /// The node is healthy.
@@ -229,7 +229,7 @@ impl fmt::Display for Reason {
             Self::Updated => f.write_str("it was updated in place"),
             Self::UpdateFailed(why) => write!(f, "it could not be updated in place: {why}"),
             Self::UpdateTimedOut => f.write_str("it was not updated in place in time"),
-            Self::OutOfSight => f.write_str("it was out of sight for a while, so its patience starts over"),
+            Self::NotVisible => f.write_str("it was out of sight for a while, so its patience starts over"),
             Self::Frozen => f.write_str("the API servers were out of sight for too long to begin anything now"),
             Self::CriticalComponentsNotReady => f.write_str("the critical components of its node have not started yet"),
             Self::Joined => f.write_str("its node is healthy"),

@@ -68,7 +68,7 @@ fn request<'a>(seen: &Observed<'a>, node: Lookup<&'a NodeView>, caller: Caller) 
         Caller::InPlaceUpdate | Caller::Deletion => Request::for_in_place,
     };
     let mut request = begin(seen.machine, name, node, &seen.policy.drain, std::time::Duration::ZERO);
-    request.blind = request.reference.map_or_else(Default::default, |at| seen.blindness.within(at, seen.now));
+    request.outage = request.reference.map_or_else(Default::default, |at| seen.outages.within(at, seen.now));
     Some(request)
 }
 

@@ -85,7 +85,7 @@ struct Disappearance {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frozen {
     /// The last time at which we certainly saw.
-    pub blind_since: Timestamp,
+    pub disconnected_since: Timestamp,
     /// Why.
     pub cause: Cause,
 }
@@ -191,12 +191,13 @@ impl State {
             Some(_) | None => Recount::NotDue,
         };
 
-        let was_blind = self.frozen.as_ref();
-        let control = follow(Server::Control, &mut state.control, &probe.control, was_blind, policy, now);
-        let target = follow(Server::Target, &mut state.target, &probe.target, was_blind, policy, now);
-        let disappearance = state
-            .disappearance
-            .map(|Disappearance { at, gone, of }| Frozen { blind_since: at, cause: Cause::Disappearance { gone, of } });
+        let was_disconnected = self.frozen.as_ref();
+        let control = follow(Server::Control, &mut state.control, &probe.control, was_disconnected, policy, now);
+        let target = follow(Server::Target, &mut state.target, &probe.target, was_disconnected, policy, now);
+        let disappearance = state.disappearance.map(|Disappearance { at, gone, of }| Frozen {
+            disconnected_since: at,
+            cause: Cause::Disappearance { gone, of },
+        });
         let frozen = control.or(target).or(disappearance);
 
         let news = match (&self.frozen, &frozen) {
@@ -204,9 +205,9 @@ impl State {
             (Some(ended), None) => News::Thawed(ended.clone()),
             (None, None) | (Some(_), Some(_)) => News::None,
         };
-        // One freeze may pass into another (a server comes back empty): we have been blind since the first began.
+        // One freeze may pass into another (a server comes back empty): we have been disconnected since the first began.
         state.frozen = match (&self.frozen, frozen) {
-            (Some(before), Some(now)) => Some(Frozen { blind_since: before.blind_since, ..now }),
+            (Some(before), Some(now)) => Some(Frozen { disconnected_since: before.disconnected_since, ..now }),
             (_, frozen) => frozen,
         };
         let again = state.look_again_in(probe, policy);
@@ -217,17 +218,17 @@ impl State {
     fn look_again_in(&self, probe: &Probe, policy: &SafetyPolicy) -> Duration {
         let broken = probe.control != Connection::Watching || probe.target != Connection::Watching;
         let counting = self.disappearance.map(|d| policy.freeze_after.saturating_sub(elapsed(d.at, probe.now)));
-        let asking = if broken && self.frozen.is_none() { policy.freeze_after / 5 } else { policy.ask_blind_every };
+        let asking = if broken && self.frozen.is_none() { policy.freeze_after / 5 } else { policy.probe_every };
         counting.filter(|left| !left.is_zero()).map_or(asking, |left| left.min(asking))
     }
 }
 
-/// Follows one server, and says whether it blinds us.
+/// Follows one server, and says whether it cuts us off.
 fn follow(
     server: Server,
     silence: &mut Silence,
     line: &Connection,
-    was_blind: Option<&Frozen>,
+    was_disconnected: Option<&Frozen>,
     policy: &SafetyPolicy,
     now: Timestamp,
 ) -> Option<Frozen> {
@@ -240,17 +241,17 @@ fn follow(
             *silence = None;
             let refusal = Cause::Refusal { server, why: why.clone() };
             // A server that comes back answers before its watch is heard, and until then we know no more than before.
-            let still_blind = was_blind.is_some_and(|frozen| match &frozen.cause {
+            let still_disconnected = was_disconnected.is_some_and(|frozen| match &frozen.cause {
                 Cause::Silence(which) | Cause::Refusal { server: which, .. } => *which == server,
                 Cause::Disappearance { .. } => false,
             });
             let long_enough = elapsed(*broken_since, now) >= policy.refused_after;
-            (still_blind || long_enough).then_some(Frozen { blind_since: *broken_since, cause: refusal })
+            (still_disconnected || long_enough).then_some(Frozen { disconnected_since: *broken_since, cause: refusal })
         }
         Connection::Unreachable => {
             let since = *silence.get_or_insert(now);
             let long_enough = elapsed(since, now) >= policy.freeze_after;
-            long_enough.then_some(Frozen { blind_since: since, cause: Cause::Silence(server) })
+            long_enough.then_some(Frozen { disconnected_since: since, cause: Cause::Silence(server) })
         }
     }
 }

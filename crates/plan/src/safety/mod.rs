@@ -1,16 +1,16 @@
 //! What keeps a mistake of ours from costing machines.
 //!
 //! Everything else decides about one object and trusts what it sees. Here is decided whether seeing can be trusted at all
-//! ([`freeze`], [`blindness`]), whom a VM belongs to that no Machine claims ([`orphans`], [`record`]), and which Nodes are none of our
+//! ([`freeze`], [`outages`]), whom a VM belongs to that no Machine claims ([`orphans`], [`record`]), and which Nodes are none of our
 //! business ([`unmanaged`]).
 
-pub mod blindness;
 pub mod freeze;
 pub mod orphans;
+pub mod outages;
 pub mod policy;
 pub mod record;
 pub mod unmanaged;
 
-pub use blindness::{Blindness, Period};
+pub use outages::{Outages, Period};
 pub use policy::{Limit, SafetyPolicy};
 pub use record::Record;

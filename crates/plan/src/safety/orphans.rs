@@ -20,7 +20,7 @@ use std::fmt;
 use api::{Machine, MachineName, MachinePhase, Object, ProviderId};
 use jiff::Timestamp;
 
-use super::Blindness;
+use super::Outages;
 use crate::Policy;
 
 /// A VM, as the cloud lists it.
@@ -70,7 +70,7 @@ pub struct Scan<'a> {
     /// What earlier scans suspected.
     pub before: &'a Suspicions,
     /// When nobody could look.
-    pub blindness: &'a Blindness,
+    pub outages: &'a Outages,
     /// Limits and periods.
     pub policy: &'a Policy,
     /// The time.
@@ -147,7 +147,7 @@ pub fn judge(scan: &Scan<'_>) -> Findings {
     for (id, charge) in accused {
         let since = scan.before.get(id).copied().unwrap_or(scan.now);
         findings.suspicions.insert(id.clone(), since);
-        let until = scan.blindness.deadline(since, scan.policy.creation_timeout, scan.now);
+        let until = scan.outages.deadline(since, scan.policy.creation_timeout, scan.now);
         if too_many {
             findings.spared.insert(id.clone(), Spared::TooMany { accused: count, of });
         } else if until > scan.now {

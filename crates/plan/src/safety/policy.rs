@@ -7,10 +7,10 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// The limits and periods of what keeps mistakes from costing machines. Defaults are the reference's where it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SafetyPolicy {
-    /// How long an API server may be silent before we call ourselves blind (`--machine-safety-apiserver-statuscheck-timeout`).
+    /// How long an API server may be silent before we call ourselves disconnected (`--machine-safety-apiserver-statuscheck-timeout`).
     pub freeze_after: Duration,
-    /// How often a silent API server is asked once we are blind (`--machine-safety-apiserver-statuscheck-period`).
-    pub ask_blind_every: Duration,
+    /// How often a silent API server is asked once we are disconnected (`--machine-safety-apiserver-statuscheck-period`).
+    pub probe_every: Duration,
     /// How long one such question may take (`--machine-safety-apiserver-statuscheck-patience`).
     pub ask_patience: Duration,
     /// How long an API server may answer and yet not show us Machines or Nodes, for want of a permission for example
@@ -57,7 +57,7 @@ impl Default for SafetyPolicy {
     fn default() -> Self {
         Self {
             freeze_after: Duration::from_secs(30),
-            ask_blind_every: MINUTE,
+            probe_every: MINUTE,
             ask_patience: Duration::from_secs(5),
             refused_after: 5 * MINUTE,
             look_again_after: Duration::from_secs(30),

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::orphans::Suspicions;
-use super::{Blindness, SafetyPolicy};
+use super::{Outages, SafetyPolicy};
 
 /// So many bytes of names each of the two lists may hold: hundreds of them, and no burden for a Lease that is written every other second.
 const ROOM: usize = 24 * 1024;
@@ -44,7 +44,7 @@ impl Record {
     pub fn of<'a>(
         suspicions: &Suspicions,
         forgotten: impl Iterator<Item = &'a MachineName>,
-        blindness: &Blindness,
+        outages: &Outages,
         now: Timestamp,
     ) -> Option<Self> {
         let mut record = Self { at: now, ..Self::default() };
@@ -64,7 +64,7 @@ impl Record {
             let Some(left) = room.checked_sub(id.as_str().len() + 12) else { break };
             room = left;
             let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-            record.accused.insert(id.clone(), passed.saturating_sub(blindness.within(since, now)).as_secs());
+            record.accused.insert(id.clone(), passed.saturating_sub(outages.within(since, now)).as_secs());
         }
         (record.forgotten_more || !record.forgotten.is_empty() || !record.accused.is_empty()).then_some(record)
     }
@@ -83,12 +83,12 @@ impl Record {
 
     /// Since when each VM counts as accused, for whoever goes on with it now.
     #[must_use]
-    pub fn suspicions(&self, blindness: &Blindness, policy: &SafetyPolicy, now: Timestamp) -> Suspicions {
+    pub fn suspicions(&self, outages: &Outages, policy: &SafetyPolicy, now: Timestamp) -> Suspicions {
         let age = Duration::try_from(now.duration_since(self.at)).unwrap_or_default();
         if age > policy.orphan_period.saturating_mul(2) {
             return Suspicions::new();
         }
-        let since = |seconds: &u64| blindness.since(Duration::from_secs(*seconds), now);
+        let since = |seconds: &u64| outages.since(Duration::from_secs(*seconds), now);
         self.accused.iter().map(|(id, seconds)| (id.clone(), since(seconds))).collect()
     }
 
@@ -117,11 +117,11 @@ mod tests {
 
     #[test]
     fn an_accusation_goes_on_where_the_last_leader_left_it() {
-        let mut theirs = Blindness::NONE;
+        let mut theirs = Outages::NONE;
         theirs.begin(at(2));
         theirs.end(at(5));
         let record = told(&Record::of(&accused(&[("vm", 0)]), [].iter(), &theirs, at(12)).unwrap());
-        let mut ours = Blindness::NONE;
+        let mut ours = Outages::NONE;
         ours.unattended(at(12), at(20));
         let taken_over = record.suspicions(&ours, &SafetyPolicy::default(), at(20));
         let until = ours.deadline(taken_over["vm"], Duration::from_mins(20), at(20));
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_record_that_nobody_has_kept_up_accuses_nobody_and_protects_all_the_same() {
         let name = MachineName::from("m");
-        let record = told(&Record::of(&accused(&[("vm", 0)]), [&name].into_iter(), &Blindness::NONE, at(12)).unwrap());
-        assert_eq!(record.suspicions(&Blindness::NONE, &SafetyPolicy::default(), at(43)), Suspicions::new());
+        let record = told(&Record::of(&accused(&[("vm", 0)]), [&name].into_iter(), &Outages::NONE, at(12)).unwrap());
+        assert_eq!(record.suspicions(&Outages::NONE, &SafetyPolicy::default(), at(43)), Suspicions::new());
         assert_eq!(record.forgotten(), (&BTreeSet::from([name]), false));
     }
 
@@ -141,17 +141,17 @@ mod tests {
         let names: Vec<MachineName> = (0..5000).map(|n| format!("machine-{n:04}").into()).collect();
         let ids: Vec<String> = (0..5000).map(|n| format!("cloud:///zone/vm-{n:04}")).collect();
         let suspicions: Suspicions = ids.iter().zip(0..).map(|(id, n)| (id.as_str().into(), at(n))).collect();
-        let record = told(&Record::of(&suspicions, names.iter(), &Blindness::NONE, at(5000)).unwrap());
+        let record = told(&Record::of(&suspicions, names.iter(), &Outages::NONE, at(5000)).unwrap());
         let (kept, more) = record.forgotten();
         assert!(more && (500..5000).contains(&kept.len()));
-        let again = record.suspicions(&Blindness::NONE, &SafetyPolicy::default(), at(5000));
+        let again = record.suspicions(&Outages::NONE, &SafetyPolicy::default(), at(5000));
         assert!((500..5000).contains(&again.len()) && again.contains_key(ids[0].as_str()));
         assert!(record.text().unwrap().len() < 64 * 1024);
     }
 
     #[test]
     fn nothing_is_told_of_nothing_and_nonsense_is_not_believed() {
-        assert_eq!(Record::of(&Suspicions::new(), [].iter(), &Blindness::NONE, at(0)), None);
+        assert_eq!(Record::of(&Suspicions::new(), [].iter(), &Outages::NONE, at(0)), None);
         assert_eq!(Record::read("{}"), None);
     }
 }

@@ -9,7 +9,7 @@ use api::view::NodeView;
 use api::{Machine, Object, Uid, lists};
 use jiff::Timestamp;
 
-use super::Blindness;
+use super::Outages;
 use crate::Policy;
 use crate::machine::creation_timeout;
 
@@ -66,7 +66,7 @@ pub enum Change {
 
 /// Decides about one Node.
 #[must_use]
-pub fn judge(node: &NodeView, owner: Owner<'_>, blindness: &Blindness, policy: &Policy, now: Timestamp) -> Verdict {
+pub fn judge(node: &NodeView, owner: Owner<'_>, outages: &Outages, policy: &Policy, now: Timestamp) -> Verdict {
     let marked = node.annotation(annotations::NOT_MANAGED).is_some();
     let (born, patience) = match owner {
         Owner::Linked if marked => return Verdict::Write(mark(node, None, Change::TakeOff)),
@@ -78,7 +78,7 @@ pub fn judge(node: &NodeView, owner: Owner<'_>, blindness: &Blindness, policy: &
     if marked && released.is_none() {
         return Verdict::Leave;
     }
-    let until = blindness.deadline(born.unwrap_or(now), patience, now);
+    let until = outages.deadline(born.unwrap_or(now), patience, now);
     // One that somebody deletes is held up by our finalizer alone, and no Machine is left to wait for.
     let held_up = node.is_deleting() && released.is_some() && matches!(owner, Owner::Nobody);
     if until > now && !held_up {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     fn look(node: &NodeView, owner: Owner<'_>, minute: i64) -> Verdict {
-        judge(node, owner, &Blindness::NONE, &Policy::default(), at(minute))
+        judge(node, owner, &Outages::NONE, &Policy::default(), at(minute))
     }
 
     #[test]
@@ -176,11 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn blind_time_makes_no_node_a_stranger() {
-        let mut blindness = Blindness::NONE;
-        blindness.begin(at(5));
-        blindness.end(at(15));
-        let verdict = judge(&ours(), Owner::Nobody, &blindness, &Policy::default(), at(25));
+    fn time_of_an_outage_makes_no_node_a_stranger() {
+        let mut outages = Outages::NONE;
+        outages.begin(at(5));
+        outages.end(at(15));
+        let verdict = judge(&ours(), Owner::Nobody, &outages, &Policy::default(), at(25));
         assert_eq!(verdict, Verdict::Wait { until: at(30) });
     }
 

@@ -90,7 +90,7 @@ fn a_machine_out_of_sight_is_asked_for_before_anything_happens() {
         .values()
         .map(|set| SeenSet { set, machines: world.machines_of(set).collect(), unreadable: 0 })
         .collect();
-    let named = [("unseen".to_owned(), Named::NotInSight)].into();
+    let named = [("unseen".to_owned(), Named::NotVisible)].into();
     let plan = world.observe(|seen| plan(&Observed { sets: &sets, named: &named, ..*seen }));
     assert_eq!(plan.steps, [Step::AskForMachines(vec!["unseen".to_owned()])]);
 }

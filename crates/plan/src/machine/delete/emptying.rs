@@ -47,8 +47,8 @@ pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Lookup<&NodeView>, em
 }
 
 fn request<'a>(seen: &Observed<'a>, name: &'a str, node: Lookup<&'a NodeView>) -> Request<'a> {
-    let blind = seen.machine.deleted_at().map_or_else(Default::default, |at| seen.blindness.within(at, seen.now));
-    Request::for_deletion(seen.machine, name, node, &seen.policy.drain, blind)
+    let outage = seen.machine.deleted_at().map_or_else(Default::default, |at| seen.outages.within(at, seen.now));
+    Request::for_deletion(seen.machine, name, node, &seen.policy.drain, outage)
 }
 
 fn emptied(seen: &Observed<'_>, text: String) -> Plan {

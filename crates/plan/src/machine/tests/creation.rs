@@ -481,13 +481,13 @@ fn a_creation_that_keeps_failing_though_its_node_is_well_counts_as_joined() {
 }
 
 #[test]
-fn while_we_are_blind_nothing_is_made() {
+fn while_we_are_disconnected_nothing_is_made() {
     let mut world = World::new();
-    world.sight = Sight::Frozen;
+    world.connectivity = Connectivity::Frozen;
     world.settle();
     assert_eq!(world.diary, ["add our finalizer"]);
     assert_eq!(world.plan().because, Reason::Frozen);
-    world.sight = Sight::Clear;
+    world.connectivity = Connectivity::Connected;
     world.settle();
     assert_eq!(world.created, 1);
 }

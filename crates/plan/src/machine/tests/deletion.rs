@@ -389,7 +389,7 @@ fn a_node_that_cannot_be_read_is_not_left_behind() {
 #[test]
 fn a_deletion_that_was_asked_for_goes_on_though_we_are_frozen() {
     let mut world = running();
-    world.sight = Sight::Frozen;
+    world.connectivity = Connectivity::Frozen;
     world.delete();
     world.settle();
     assert!(world.machine.is_none());

@@ -306,24 +306,24 @@ fn a_node_that_cannot_be_read_changes_nothing(#[case] phase: &str) {
 #[case::pending("Pending")]
 #[case::ill("Unknown")]
 #[case::updating("InPlaceUpdating")]
-fn while_we_are_blind_nobody_is_given_up(#[case] phase: &str) {
+fn while_we_are_disconnected_nobody_is_given_up(#[case] phase: &str) {
     let mut world = World::running();
     world.edit(|m| m["status"]["currentStatus"]["phase"] = json!(phase));
     world.node = None;
-    world.sight = Sight::Frozen;
+    world.connectivity = Connectivity::Frozen;
     world.wait(Duration::from_hours(3));
     let plan = world.plan();
     assert!(plan.steps.is_empty());
-    assert_eq!(plan.wake, Wake::On(Awaited::Sight));
+    assert_eq!(plan.wake, Wake::On(Awaited::Connectivity));
 }
 
 #[test]
-fn time_in_which_we_were_blind_counts_against_no_creation() {
+fn time_in_which_we_were_disconnected_counts_against_no_creation() {
     let mut world = World::new();
     world.settle();
-    world.blindness.begin(world.now);
+    world.outages.begin(world.now);
     world.wait(Duration::from_hours(1));
-    world.blindness.end(world.now);
+    world.outages.end(world.now);
     world.settle();
     assert_eq!(*world.phase(), MachinePhase::Pending);
     world.wait(Duration::from_secs(20 * 60 + 2));

@@ -1,7 +1,6 @@
 //! The machine planner against tables, and against a toy world in which its steps are carried out.
 
 mod absence;
-mod blindness;
 mod creation;
 mod deletion;
 mod emptying;
@@ -11,6 +10,7 @@ mod in_place;
 mod joining;
 mod keeping;
 mod node;
+mod outages;
 mod preservation;
 mod promises;
 mod stages;

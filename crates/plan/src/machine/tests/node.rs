@@ -126,12 +126,12 @@ fn a_node_that_merely_vanished_does_not() {
 }
 
 #[test]
-fn nor_one_that_is_not_managed_nor_while_we_are_blind() {
+fn nor_one_that_is_not_managed_nor_while_we_are_disconnected() {
     let mut world = World::running();
     world.edit_node(|n| n["metadata"]["deletionTimestamp"] = json!("2026-01-01T01:00:00Z"));
-    world.sight = Sight::Frozen;
+    world.connectivity = Connectivity::Frozen;
     assert!(!world.plan().steps.contains(&Step::DeleteMachine));
-    world.sight = Sight::Clear;
+    world.connectivity = Connectivity::Connected;
     assert!(world.plan().steps.contains(&Step::DeleteMachine));
     world.edit_node(|n| n["metadata"]["annotations"][NOT_MANAGED] = json!("1"));
     assert!(!world.plan().steps.contains(&Step::DeleteMachine));

@@ -49,7 +49,7 @@ pub(super) struct World {
     pub(super) rivals: Vec<std::sync::Arc<Machine>>,
     pub(super) rollout: RollOut,
     pub(super) siblings: crate::permit::Siblings,
-    pub(super) sight: Sight,
+    pub(super) connectivity: Connectivity,
     /// What the process remembers.
     pub(super) vm: VmKnowledge,
     /// How many VMs really exist.
@@ -64,7 +64,7 @@ pub(super) struct World {
     pub(super) token: TokenKnowledge,
     /// How many more times the API server refuses to delete the token's Secret.
     pub(super) refused_removals: usize,
-    pub(super) blindness: Blindness,
+    pub(super) outages: Outages,
     pub(super) policy: Policy,
     pub(super) now: Timestamp,
     pub(super) diary: Vec<String>,
@@ -114,7 +114,7 @@ impl World {
             siblings: crate::permit::Siblings::default(),
             rivals: Vec::new(),
             rollout: RollOut::NotKnown,
-            sight: Sight::Clear,
+            connectivity: Connectivity::Connected,
             vm: VmKnowledge::Unasked,
             vms: 0,
             created: 0,
@@ -123,7 +123,7 @@ impl World {
             refusal: None,
             token: TokenKnowledge::Gone,
             refused_removals: 0,
-            blindness: Blindness::NONE,
+            outages: Outages::NONE,
             policy: Policy::default(),
             now: BEGIN.parse().unwrap(),
             diary: Vec::new(),
@@ -170,8 +170,8 @@ impl World {
                 },
             },
             token: self.token,
-            sight: self.sight,
-            blindness: &self.blindness,
+            connectivity: self.connectivity,
+            outages: &self.outages,
             policy: &self.policy,
             now: self.now,
         }

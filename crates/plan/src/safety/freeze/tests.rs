@@ -34,7 +34,7 @@ fn silence_freezes_after_the_timeout_and_thaws_when_the_watch_is_heard() {
     let looks = [0, 6, 12, 18, 24, 29, 30].map(|now| (now, Connection::Unreachable));
     let (state, told) = follow_target(&looks);
     assert_eq!(told, [(30, "silence")]);
-    assert_eq!(state.frozen().unwrap().blind_since, at(0), "it began before we were sure");
+    assert_eq!(state.frozen().unwrap().disconnected_since, at(0), "it began before we were sure");
     let thawed = state.judge(&probe(Connection::Watching, 100), &SafetyPolicy::default());
     assert!(matches!(thawed.news, News::Thawed(_)));
     assert_eq!(thawed.state, State::default());
@@ -72,7 +72,7 @@ fn a_server_that_answers_is_not_silent_whatever_it_answers() {
 }
 
 #[test]
-fn a_server_that_shows_us_nothing_for_minutes_blinds_us_all_the_same() {
+fn a_server_that_shows_us_nothing_for_minutes_cuts_us_off_all_the_same() {
     let (state, told) =
         follow_target(&[(0, answers(0)), (299, answers(0)), (300, answers(0)), (400, Connection::Watching)]);
     assert_eq!(told, [(300, "refusal"), (400, "thawed")]);
@@ -146,20 +146,20 @@ fn a_count_one_freeze_timeout_later_ends_a_disappearance_and_no_earlier_one_does
 }
 
 #[test]
-fn a_server_that_comes_back_empty_keeps_us_blind_since_it_went() {
+fn a_server_that_comes_back_empty_keeps_us_disconnected_since_it_went() {
     let policy = SafetyPolicy::default();
     let (mut state, _) = follow_target(&[(0, Connection::Unreachable), (30, Connection::Unreachable)]);
     state.nodes_disappeared(10, 10, &policy, at(100));
     let judgement = state.judge(&probe(Connection::Watching, 100), &policy);
     assert_eq!(judgement.news, News::None, "one freeze passes into another");
     let frozen = judgement.state.frozen().unwrap();
-    assert_eq!((frozen.blind_since, frozen.cause.word()), (at(0), "disappearance"));
+    assert_eq!((frozen.disconnected_since, frozen.cause.word()), (at(0), "disappearance"));
 }
 
 #[test]
 fn nothing_is_asked_while_all_is_well_and_a_broken_line_is_asked_five_times_per_timeout() {
     let policy = SafetyPolicy::default();
-    assert_eq!(State::default().judge(&probe(Connection::Watching, 0), &policy).again, policy.ask_blind_every);
+    assert_eq!(State::default().judge(&probe(Connection::Watching, 0), &policy).again, policy.probe_every);
     assert_eq!(State::default().judge(&probe(Connection::Unreachable, 0), &policy).again, Duration::from_secs(6));
 }
 

@@ -23,14 +23,14 @@ fn has(id: &str) -> Owner {
     Owner::Has(id.into())
 }
 
-/// Judges at the first sight, and again when a creation timeout has passed.
+/// Judges at the first connectivity, and again when a creation timeout has passed.
 fn in_the_end(vms: &BTreeMap<ProviderId, Listed>, owners: &BTreeMap<MachineName, Owner>) -> Findings {
-    let (policy, blindness) = (Policy::default(), Blindness::NONE);
+    let (policy, outages) = (Policy::default(), Outages::NONE);
     let (reach, before) = (Reach::Whole, Suspicions::new());
-    let first = Scan { vms, owners, reach, before: &before, blindness: &blindness, policy: &policy, now: at(0) };
+    let first = Scan { vms, owners, reach, before: &before, outages: &outages, policy: &policy, now: at(0) };
     let first = judge(&first);
-    assert!(first.condemned.is_empty(), "nothing goes at first sight");
-    judge(&Scan { vms, owners, reach, before: &first.suspicions, blindness: &blindness, policy: &policy, now: at(20) })
+    assert!(first.condemned.is_empty(), "nothing goes at first connectivity");
+    judge(&Scan { vms, owners, reach, before: &first.suspicions, outages: &outages, policy: &policy, now: at(20) })
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn an_operator_who_has_looked_may_lift_the_limit() {
         owners: &owners(&gone),
         reach: Reach::Whole,
         before: &before,
-        blindness: &Blindness::NONE,
+        outages: &Outages::NONE,
         policy: &policy,
         now: at(20),
     });
@@ -103,19 +103,19 @@ fn an_operator_who_has_looked_may_lift_the_limit() {
 }
 
 #[test]
-fn blind_time_makes_nobody_older() {
+fn time_of_an_outage_makes_nobody_older() {
     let (vms, owners) = (vms(&[("vm-1", "m")]), owners(&[("m", Owner::Nobody)]));
     let before = Suspicions::from([("vm-1".into(), at(0))]);
-    let mut blindness = Blindness::NONE;
-    blindness.begin(at(5));
-    blindness.end(at(10));
+    let mut outages = Outages::NONE;
+    outages.begin(at(5));
+    outages.end(at(10));
     let policy = Policy::default();
     let scan = |now| Scan {
         vms: &vms,
         owners: &owners,
         reach: Reach::Whole,
         before: &before,
-        blindness: &blindness,
+        outages: &outages,
         policy: &policy,
         now: at(now),
     };
@@ -127,13 +127,13 @@ fn blind_time_makes_nobody_older() {
 fn a_suspicion_ends_when_its_machine_shows_up_and_survives_a_class_that_cannot_be_listed() {
     let before = Suspicions::from([("vm-1".into(), at(0)), ("vm-2".into(), at(0))]);
     let (listed, known) = (vms(&[("vm-1", "m")]), owners(&[("m", has("vm-1"))]));
-    let (policy, blindness) = (Policy::default(), Blindness::NONE);
+    let (policy, outages) = (Policy::default(), Outages::NONE);
     let scan = |reach| Scan {
         vms: &listed,
         owners: &known,
         reach,
         before: &before,
-        blindness: &blindness,
+        outages: &outages,
         policy: &policy,
         now: at(30),
     };
@@ -175,7 +175,7 @@ proptest! {
             };
             let stale = &history[history.len().saturating_sub(1 + lag)];
             let scan = |owners: &BTreeMap<MachineName, Owner>, before: &Suspicions| judge(&Scan {
-                vms: &listed, owners, reach: Reach::Whole, before, blindness: &Blindness::NONE, policy: &policy, now: at(now),
+                vms: &listed, owners, reach: Reach::Whole, before, outages: &Outages::NONE, policy: &policy, now: at(now),
             });
             let mut findings = scan(&known(stale), &before);
             if !findings.condemned.is_empty() {
@@ -200,7 +200,7 @@ proptest! {
         let old: Suspicions = listed.keys().map(|id| (id.clone(), Timestamp::UNIX_EPOCH)).collect();
         let scan = Scan {
             vms: &listed, owners: &owners, reach: Reach::Whole, before: &old,
-            blindness: &Blindness::NONE, policy: &Policy::default(), now: at(1000),
+            outages: &Outages::NONE, policy: &Policy::default(), now: at(1000),
         };
         prop_assert_eq!(judge(&scan), Findings::default());
     }

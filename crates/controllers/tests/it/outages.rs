@@ -7,7 +7,7 @@ use apiserver::faults::{After, Verb};
 use driver::Method;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use plan::machine::Sight;
+use plan::machine::Connectivity;
 use serde_json::json;
 use virtual_cloud::{Fault, Script};
 
@@ -41,7 +41,7 @@ fn cut_off(world: &World, resource: Option<&str>, lasting: Duration) {
 }
 
 fn frozen(process: &Process) -> bool {
-    process.cluster.sight.now() == Sight::Frozen
+    process.cluster.connectivity.now() == Connectivity::Frozen
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,14 +201,14 @@ async fn creates_that_wait_in_line_when_we_go_blind_leave_only_when_we_see_again
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_the_cloud_had_refused_leaves_while_we_are_blind() {
+async fn a_deletion_that_the_cloud_had_refused_leaves_while_we_are_disconnected() {
     let (world, process) = running(11, 1).await;
     world.cloud.inject(Script::always(Fault::Fail(api::Code::Unavailable)).on(Method::Delete));
     world.delete("m-0").await;
     world.until("the cloud was asked", |w| w.cloud.count(Method::Delete) > 0).await;
     // Machines are not seen any more, though they can be written.
     world.server.faults().on(Verb::READS).of("machines").by_agent(CONTROLLER).disconnect();
-    world.until("we are blind", |_| frozen(&process)).await;
+    world.until("we are disconnected", |_| frozen(&process)).await;
     assert_eq!(world.cloud.vms().len(), 1);
     world.cloud.clear_faults();
     world.until("its VM is gone", |w| w.cloud.vms().is_empty()).await;

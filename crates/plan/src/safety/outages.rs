@@ -2,7 +2,7 @@
 //!
 //! A timeout asks *for how long has this been so?*, and the honest answer leaves out the time in which nobody could look: a node
 //! that joined while the API server was away has not been late, and a drain that could evict nobody has not been given its
-//! time. So every blindness that led to a freeze is remembered, and deadlines move by as much of it as lies behind them.
+//! time. So every outages that led to a freeze is remembered, and deadlines move by as much of it as lies behind them.
 //!
 //! It is remembered in memory only. A process that is restarted has seen nothing before; but it knows when somebody last led before
 //! it, and when it could begin itself, and all the time between the two nobody looked either.
@@ -13,14 +13,14 @@ use jiff::{SignedDuration, Timestamp};
 
 /// The times in which nobody looked, oldest first, none overlapping another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Blindness {
+pub struct Outages {
     periods: Vec<Period>,
 }
 
-/// One time of blindness.
+/// One time of outages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// When the last sight was lost: before the freeze, by the time it takes to be sure.
+    /// When the last connectivity was lost: before the freeze, by the time it takes to be sure.
     pub from: Timestamp,
     /// When it came back; `None` while it has not.
     pub to: Option<Timestamp>,
@@ -40,11 +40,11 @@ pub enum Unseen {
 /// More than any deadline reaches back to, and no leak where the API server comes and goes for weeks.
 const REMEMBERED: usize = 64;
 
-impl Blindness {
+impl Outages {
     /// One who has seen everything.
     pub const NONE: Self = Self { periods: Vec::new() };
 
-    /// Notes that nothing has been seen since `from`. Nothing new while blind already.
+    /// Notes that nothing has been seen since `from`. Nothing new while disconnected already.
     pub fn begin(&mut self, from: Timestamp) {
         if self.periods.last().is_some_and(|last| last.to.is_none()) {
             return;
@@ -77,7 +77,7 @@ impl Blindness {
         self.periods.iter().rev().filter(|period| period.why == Unseen::Frozen).find_map(|period| period.to)
     }
 
-    /// How much of the time between the two was spent blind.
+    /// How much of the time between the two was spent disconnected.
     #[must_use]
     pub fn within(&self, from: Timestamp, to: Timestamp) -> Duration {
         let overlap = |period: &Period| {
@@ -104,7 +104,7 @@ impl Blindness {
         SignedDuration::try_from(left).ok().and_then(|left| since.checked_sub(left).ok()).unwrap_or(Timestamp::MIN)
     }
 
-    /// When a patience that began at `from` ends, not counting what was spent blind until `now`.
+    /// When a patience that began at `from` ends, not counting what was spent disconnected until `now`.
     #[must_use]
     pub fn deadline(&self, from: Timestamp, patience: Duration, now: Timestamp) -> Timestamp {
         let whole = patience.saturating_add(self.within(from, now));
@@ -121,102 +121,102 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn blind(periods: &[(i64, i64)]) -> Blindness {
-        let mut blindness = Blindness::NONE;
+    fn outages_of(periods: &[(i64, i64)]) -> Outages {
+        let mut outages = Outages::NONE;
         for (from, to) in periods {
-            blindness.begin(at(*from));
-            blindness.end(at(*to));
+            outages.begin(at(*from));
+            outages.end(at(*to));
         }
-        blindness
+        outages
     }
 
     #[test]
-    fn a_deadline_moves_by_the_blind_time_that_lies_behind_it() {
-        let blindness = blind(&[(0, 10), (50, 80)]);
-        assert_eq!(blindness.deadline(at(20), Duration::from_secs(100), at(120)), at(150));
+    fn a_deadline_moves_by_the_time_of_an_outage_that_lies_behind_it() {
+        let outages = outages_of(&[(0, 10), (50, 80)]);
+        assert_eq!(outages.deadline(at(20), Duration::from_secs(100), at(120)), at(150));
         assert_eq!(
-            blindness.deadline(at(60), Duration::from_secs(100), at(120)),
+            outages.deadline(at(60), Duration::from_secs(100), at(120)),
             at(180),
             "only what came after its begin"
         );
-        assert_eq!(blindness.deadline(at(90), Duration::from_secs(100), at(120)), at(190));
+        assert_eq!(outages.deadline(at(90), Duration::from_secs(100), at(120)), at(190));
     }
 
     #[test]
-    fn one_who_is_still_blind_does_not_see_a_deadline_pass() {
-        let mut blindness = Blindness::NONE;
-        blindness.begin(at(10));
-        assert_eq!(blindness.within(at(0), at(1000)), Duration::from_secs(990));
-        assert!(blindness.deadline(at(0), Duration::from_secs(100), at(1000)) > at(1000));
-        assert_eq!(blindness.last_ended(), None);
-        blindness.end(at(1000));
-        assert_eq!(blindness.last_ended(), Some(at(1000)));
+    fn one_who_is_still_disconnected_does_not_see_a_deadline_pass() {
+        let mut outages = Outages::NONE;
+        outages.begin(at(10));
+        assert_eq!(outages.within(at(0), at(1000)), Duration::from_secs(990));
+        assert!(outages.deadline(at(0), Duration::from_secs(100), at(1000)) > at(1000));
+        assert_eq!(outages.last_ended(), None);
+        outages.end(at(1000));
+        assert_eq!(outages.last_ended(), Some(at(1000)));
     }
 
     #[test]
     fn beginning_twice_is_beginning_once() {
-        let mut blindness = Blindness::NONE;
-        blindness.begin(at(10));
-        blindness.begin(at(20));
-        blindness.end(at(30));
-        blindness.end(at(40));
-        assert_eq!(blindness, blind(&[(10, 30)]));
+        let mut outages = Outages::NONE;
+        outages.begin(at(10));
+        outages.begin(at(20));
+        outages.end(at(30));
+        outages.end(at(40));
+        assert_eq!(outages, outages_of(&[(10, 30)]));
     }
 
     #[test]
     fn time_without_a_leader_moves_deadlines_and_is_no_freeze() {
-        let mut blindness = Blindness::NONE;
-        blindness.unattended(at(10), at(70));
-        assert_eq!(blindness.deadline(at(0), Duration::from_secs(20), at(70)), at(80));
-        assert_eq!(blindness.deadline(at(70), Duration::from_secs(20), at(75)), at(90));
-        assert_eq!(blindness.last_ended(), None, "nobody saw the API servers away, so nobody's patience starts over");
-        blindness.begin(at(60));
-        blindness.end(at(100));
-        assert_eq!(blindness.within(at(0), at(100)), Duration::from_secs(90), "not counted twice");
-        blindness.unattended(at(200), at(150));
-        assert_eq!(blindness.periods.len(), 2, "a clock that is ahead of ours tells nothing");
+        let mut outages = Outages::NONE;
+        outages.unattended(at(10), at(70));
+        assert_eq!(outages.deadline(at(0), Duration::from_secs(20), at(70)), at(80));
+        assert_eq!(outages.deadline(at(70), Duration::from_secs(20), at(75)), at(90));
+        assert_eq!(outages.last_ended(), None, "nobody saw the API servers away, so nobody's patience starts over");
+        outages.begin(at(60));
+        outages.end(at(100));
+        assert_eq!(outages.within(at(0), at(100)), Duration::from_secs(90), "not counted twice");
+        outages.unattended(at(200), at(150));
+        assert_eq!(outages.periods.len(), 2, "a clock that is ahead of ours tells nothing");
     }
 
     #[test]
-    fn so_much_was_seen_since_a_moment_before_all_blind_time_in_between() {
-        let blindness = blind(&[(10, 30), (50, 90)]);
+    fn so_much_was_seen_since_a_moment_before_all_time_of_an_outage_in_between() {
+        let outages = outages_of(&[(10, 30), (50, 90)]);
         for seen in [5, 15, 35, 60] {
-            let since = blindness.since(Duration::from_secs(seen), at(100));
-            let blind = i64::try_from(blindness.within(since, at(100)).as_secs()).unwrap();
+            let since = outages.since(Duration::from_secs(seen), at(100));
+            let blind = i64::try_from(outages.within(since, at(100)).as_secs()).unwrap();
             assert_eq!(100 - since.as_second() - blind, i64::try_from(seen).unwrap());
         }
-        assert_eq!(blindness.since(Duration::from_secs(35), at(100)), at(5));
-        assert_eq!(blindness.since(Duration::MAX, at(100)), Timestamp::MIN);
+        assert_eq!(outages.since(Duration::from_secs(35), at(100)), at(5));
+        assert_eq!(outages.since(Duration::MAX, at(100)), Timestamp::MIN);
     }
 
     #[test]
-    fn two_times_of_blindness_never_count_twice() {
-        assert_eq!(blind(&[(10, 30), (20, 40)]).within(at(0), at(100)), Duration::from_secs(30));
+    fn two_outages_never_count_twice() {
+        assert_eq!(outages_of(&[(10, 30), (20, 40)]).within(at(0), at(100)), Duration::from_secs(30));
     }
 
     #[test]
     fn a_line_that_flickers_for_weeks_is_no_leak() {
         let many: Vec<_> = (0..1000).map(|n| (n * 10, n * 10 + 5)).collect();
-        let blindness = blind(&many);
-        assert_eq!(blindness.periods.len(), REMEMBERED);
-        assert_eq!(blindness.last_ended(), Some(at(9995)));
+        let outages = outages_of(&many);
+        assert_eq!(outages.periods.len(), REMEMBERED);
+        assert_eq!(outages.last_ended(), Some(at(9995)));
     }
 
     proptest! {
         #[test]
-        fn never_more_was_spent_blind_than_there_was_time(
+        fn never_more_was_spent_disconnected_than_there_was_time(
             edges in prop::collection::vec(0i64..1000, 0..40), from in 0i64..1000, length in 0i64..1000,
         ) {
-            let mut blindness = Blindness::NONE;
+            let mut outages = Outages::NONE;
             let mut edges = edges;
             edges.sort_unstable();
             for pair in edges.chunks(2) {
-                blindness.begin(at(pair[0]));
+                outages.begin(at(pair[0]));
                 if let Some(end) = pair.get(1) {
-                    blindness.end(at(*end));
+                    outages.end(at(*end));
                 }
             }
-            let blind = blindness.within(at(from), at(from + length));
+            let blind = outages.within(at(from), at(from + length));
             prop_assert!(blind.as_secs() <= u64::try_from(length).unwrap());
         }
     }

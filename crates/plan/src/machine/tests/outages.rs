@@ -23,17 +23,17 @@ fn ill() -> World {
     world
 }
 
-fn blind_for(world: &mut World, time: Duration) {
-    world.blindness.begin(world.now);
+fn disconnected_for(world: &mut World, time: Duration) {
+    world.outages.begin(world.now);
     world.wait(time);
-    world.blindness.end(world.now);
+    world.outages.end(world.now);
 }
 
 #[test]
-fn a_machine_that_fell_ill_before_we_were_blind_starts_over_without_being_called_well() {
+fn a_machine_that_fell_ill_before_we_were_disconnected_starts_over_without_being_called_well() {
     let mut world = ill();
     world.wait(9 * MINUTE);
-    blind_for(&mut world, 30 * MINUTE);
+    disconnected_for(&mut world, 30 * MINUTE);
     world.settle();
     let status = &world.machine().status;
     assert_eq!(status.current_status.phase, MachinePhase::Unknown, "nobody has seen that it runs");
@@ -51,18 +51,18 @@ fn a_machine_that_fell_ill_before_we_were_blind_starts_over_without_being_called
 #[test]
 fn a_machine_that_was_ill_and_is_well_when_we_see_again_just_runs() {
     let mut world = ill();
-    blind_for(&mut world, 30 * MINUTE);
+    disconnected_for(&mut world, 30 * MINUTE);
     world.register("True");
     world.settle();
     assert_eq!(*world.machine().phase(), MachinePhase::Running);
 }
 
 #[test]
-fn a_machine_that_was_to_join_while_we_were_blind_gets_that_time_back() {
+fn a_machine_that_was_to_join_while_we_were_disconnected_gets_that_time_back() {
     let mut world = World::new();
     world.settle();
     world.wait(10 * MINUTE);
-    blind_for(&mut world, 60 * MINUTE);
+    disconnected_for(&mut world, 60 * MINUTE);
     world.settle();
     assert_eq!(*world.machine().phase(), MachinePhase::Pending);
     world.wait(10 * MINUTE + Duration::from_secs(1));
@@ -73,11 +73,11 @@ fn a_machine_that_was_to_join_while_we_were_blind_gets_that_time_back() {
 #[test]
 fn who_is_frozen_makes_nothing_and_gives_nobody_up() {
     let mut new = World::new();
-    new.sight = Sight::Frozen;
+    new.connectivity = Connectivity::Frozen;
     new.settle();
     assert_eq!((new.created, new.diary.as_slice()), (0, ["add our finalizer".to_owned()].as_slice()));
     let mut ill = ill();
-    ill.sight = Sight::Frozen;
+    ill.connectivity = Connectivity::Frozen;
     ill.wait(60 * MINUTE);
     assert!(ill.plan().steps.is_empty());
 }
@@ -88,7 +88,7 @@ fn who_is_frozen_still_deletes_what_somebody_asked_to_delete() {
     world.settle();
     world.register("True");
     world.settle();
-    world.sight = Sight::Frozen;
+    world.connectivity = Connectivity::Frozen;
     world.delete();
     world.settle();
     assert!(world.machine.is_none());
@@ -104,6 +104,6 @@ fn who_is_frozen_deletes_no_machine_because_of_its_node() {
     let mut node = serde_json::to_value(world.node.as_ref().unwrap()).unwrap();
     node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     world.node = Some(super::world::read(node));
-    world.sight = Sight::Frozen;
+    world.connectivity = Connectivity::Frozen;
     assert!(world.plan().steps.is_empty(), "{:?}", world.plan());
 }

@@ -6,25 +6,29 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use plan::safety::freeze::{Frozen, Judgement, News, Probe, State};
-use plan::safety::{Blindness, SafetyPolicy};
+use plan::safety::{Outages, SafetyPolicy};
 
-/// What is known of our sight. Clones are the same; looking at it costs a lock and no request.
+/// What is known of our connectivity. Clones are the same; looking at it costs a lock and no request.
 #[derive(Clone, Debug, Default)]
-pub struct Sight {
+pub struct ApiConnectivity {
     inside: Arc<Mutex<Inside>>,
 }
 
 #[derive(Debug, Default)]
 struct Inside {
     state: State,
-    blindness: Arc<Blindness>,
+    outages: Arc<Outages>,
     recounted: Option<Timestamp>,
 }
 
-impl Sight {
+impl ApiConnectivity {
     /// Whether decisions may rest on what we see.
-    pub fn now(&self) -> plan::machine::Sight {
-        if self.inside.lock().state.sees() { plan::machine::Sight::Clear } else { plan::machine::Sight::Frozen }
+    pub fn now(&self) -> plan::machine::Connectivity {
+        if self.inside.lock().state.sees() {
+            plan::machine::Connectivity::Connected
+        } else {
+            plan::machine::Connectivity::Frozen
+        }
     }
 
     /// Since when and why they may not, once that is certain.
@@ -33,8 +37,8 @@ impl Sight {
     }
 
     /// When they could not.
-    pub fn blindness(&self) -> Arc<Blindness> {
-        self.inside.lock().blindness.clone()
+    pub fn outages(&self) -> Arc<Outages> {
+        self.inside.lock().outages.clone()
     }
 
     /// Before us nobody led since `since`. A hand-over is quick; what took as long as a freeze counts against nobody.
@@ -42,7 +46,7 @@ impl Sight {
         let lasted = Duration::try_from(now.duration_since(since)).unwrap_or_default();
         if lasted >= policy.freeze_after {
             tracing::info!(%since, "nobody looked since then, so that time is held against no machine");
-            Arc::make_mut(&mut self.inside.lock().blindness).unattended(since, now);
+            Arc::make_mut(&mut self.inside.lock().outages).unattended(since, now);
         }
     }
 
@@ -68,8 +72,8 @@ impl Sight {
         inside.state = judgement.state.clone();
         match &judgement.news {
             News::None => {}
-            News::Froze(frozen) => Arc::make_mut(&mut inside.blindness).begin(frozen.blind_since),
-            News::Thawed(_) => Arc::make_mut(&mut inside.blindness).end(probe.now),
+            News::Froze(frozen) => Arc::make_mut(&mut inside.outages).begin(frozen.disconnected_since),
+            News::Thawed(_) => Arc::make_mut(&mut inside.outages).end(probe.now),
         }
         judgement
     }
