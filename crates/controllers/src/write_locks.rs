@@ -1,6 +1,6 @@
 //! One of us at a time on an object.
 //!
-//! Several of our controllers write to the same objects: to a Node the machine's own reconcile, its drain, the roll-out of its deployment and the look for strangers; to
+//! Several of our controllers write to the same objects: to a Node the machine's own reconcile, its drain, the roll-out of its deployment and the check for unmanaged nodes; to
 //! a Machine its own reconcile, its set and its deployment; to a set its own reconcile, its deployment and the overshoot safety. What is written
 //! is guarded by the version that was decided on, so side by side they would refuse each other's writes. So whoever writes takes a turn, and
 //! finds out without a request whether somebody was faster: then the decision is made again, on what there is now. What other programs write

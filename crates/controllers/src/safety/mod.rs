@@ -12,7 +12,7 @@ mod api_servers;
 mod connectivity;
 mod metrics;
 mod orphans;
-mod strangers;
+mod unmanaged_nodes;
 mod voice;
 
 use std::sync::Arc;
@@ -128,8 +128,8 @@ pub(crate) async fn begin(cluster: &Arc<Cluster>) {
     spawn_workers(tasks, safety.vms.clone(), Crew { size: 1, patience }, move |_| orphans::reconcile(worker.clone()));
     if cluster.target.is_some() {
         let worker = cluster.clone();
-        spawn_workers(tasks, safety.nodes.clone(), STRANGERS_AT_ONCE, move |key| {
-            strangers::reconcile(worker.clone(), key)
+        spawn_workers(tasks, safety.nodes.clone(), UNMANAGED_AT_ONCE, move |key| {
+            unmanaged_nodes::reconcile(worker.clone(), key)
         });
     }
     safety.api_servers.add(ALL);
@@ -137,7 +137,7 @@ pub(crate) async fn begin(cluster: &Arc<Cluster>) {
 }
 
 /// Each is at most one write, and nobody waits for them.
-const STRANGERS_AT_ONCE: usize = 5;
+const UNMANAGED_AT_ONCE: usize = 5;
 
 /// Whether nothing may be concluded from what the caches show.
 fn is_disconnected(cluster: &Cluster) -> bool {

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_an_outage_makes_no_node_a_stranger() {
+    fn time_of_an_outage_makes_no_node_unmanaged() {
         let mut outages = Outages::NONE;
         outages.begin(at(5));
         outages.end(at(15));
