@@ -16,11 +16,11 @@ use runtime::queue::Queue;
 use runtime::{Clock, Key, Tasks};
 
 use crate::credentials::Credentials;
-use crate::custody::Custody;
 use crate::decision::Journal;
 use crate::drain::Drains;
 use crate::fleet::Fleet;
 use crate::gate::Gate;
+use crate::in_use_protection::InUseProtection;
 use crate::knowledge::Knowledge;
 use crate::measure::Lives;
 use crate::permits::Permits;
@@ -58,7 +58,7 @@ pub struct Cluster {
     /// How long the steps of machines' lives take.
     pub(crate) lives: Lives,
     /// Classes and Secrets that are held on to.
-    pub custody: Arc<Custody>,
+    pub in_use_protection: Arc<InUseProtection>,
     /// The nodes being emptied; none without a target cluster.
     pub drains: Option<Drains>,
     /// Who decides for a whole deployment.

@@ -5,13 +5,13 @@
 
 pub mod cluster;
 pub mod credentials;
-pub mod custody;
 pub mod decision;
 pub mod deployment;
 pub mod drain;
 pub mod drivers;
 pub mod fleet;
 pub mod gate;
+pub mod in_use_protection;
 pub mod indexes;
 pub mod knowledge;
 pub mod machine;

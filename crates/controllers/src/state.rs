@@ -34,8 +34,9 @@ pub struct ClusterState {
 impl ClusterState {
     /// As it is now.
     pub fn of(cluster: &Cluster) -> Self {
-        let custody = &cluster.custody;
-        let mut queues = vec![cluster.queue.state(), custody.classes.state(), custody.secrets.state()];
+        let in_use_protection = &cluster.in_use_protection;
+        let mut queues =
+            vec![cluster.queue.state(), in_use_protection.classes.state(), in_use_protection.secrets.state()];
         queues.push(cluster.credentials.reads().state());
         queues.extend(cluster.safety.queues());
         if let Some(fleet) = &cluster.fleet {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use api::names::{events, finalizers};
 use api::{MachineClass, Object};
 
-use crate::custody::{self, Kept, Plan, Said, Users};
+use crate::in_use_protection::{self, Kept, Plan, Said, Users};
 use crate::machine::{Notice, Tone};
 
 /// Everything the decision may look at.
@@ -24,7 +24,7 @@ pub struct Observed<'a> {
 /// Decides what to do about a class.
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Plan {
-    let mut plan = custody::plan(&Kept {
+    let mut plan = in_use_protection::plan(&Kept {
         finalizers: seen.class.metadata.finalizers.as_deref(),
         ours: finalizers::MACHINE,
         deleting: seen.class.is_deleting(),
@@ -64,7 +64,7 @@ pub fn is_held(class: &MachineClass) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::custody::Reason;
+    use crate::in_use_protection::Reason;
     use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::json;

@@ -7,10 +7,10 @@
 //! Planners never fail: bad input is a [`Reason`](machine::Reason) and a status to write, not an error.
 
 pub mod class;
-pub mod custody;
 pub mod deployment;
 pub mod drain;
 pub mod gate;
+pub mod in_use_protection;
 pub mod lookup;
 pub mod machine;
 pub mod machineset;

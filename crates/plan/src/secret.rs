@@ -11,8 +11,8 @@ use api::view::SecretView;
 use api::{MachineClass, Object, SecretData, SecretRef};
 use jiff::Timestamp;
 
-use crate::custody::{self, Kept, Plan, Said, Users};
 use crate::drain::Outlook;
+use crate::in_use_protection::{self, Kept, Plan, Said, Users};
 use crate::machine::SecretState;
 use crate::wake::later;
 
@@ -33,7 +33,7 @@ pub struct Observed<'a> {
 /// Decides what to do about a Secret.
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Plan {
-    custody::plan(&Kept {
+    in_use_protection::plan(&Kept {
         finalizers: seen.secret.metadata.finalizers.as_deref(),
         ours: finalizers::SECRET,
         deleting: seen.secret.is_deleting(),
@@ -150,7 +150,7 @@ mod tests {
         let plan = super::plan(&Observed { secret: &secret, users: nobody, said: &said });
         assert_eq!(
             plan,
-            Plan { because: custody::Reason::NotNeeded, ..Plan::default() },
+            Plan { because: in_use_protection::Reason::NotNeeded, ..Plan::default() },
             "foreign Secrets are left alone"
         );
     }

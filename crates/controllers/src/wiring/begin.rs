@@ -12,7 +12,7 @@ use runtime::lease::Leadership;
 use runtime::queue::spawn_workers;
 
 use crate::fleet::Fleet;
-use crate::{Cluster, custody, deployment, machine, machineset, overshoot, safety};
+use crate::{Cluster, deployment, in_use_protection, machine, machineset, overshoot, safety};
 
 /// Classes and Secrets are few, and nobody waits long for them.
 const KEEPERS_AT_ONCE: usize = 2;
@@ -31,10 +31,10 @@ pub(super) async fn machines(cluster: Arc<Cluster>, concurrency: usize) {
     spawn_workers(tasks, cluster.queue.clone(), concurrency, move |key| machine::reconcile(worker.clone(), key));
     let (worker, reads) = (cluster.clone(), cluster.credentials.reads().clone());
     spawn_workers(tasks, reads, KEEPERS_AT_ONCE, move |key| machine::wake::read_secret(worker.clone(), key));
-    let (worker, classes) = (cluster.clone(), cluster.custody.classes.clone());
-    spawn_workers(tasks, classes, KEEPERS_AT_ONCE, move |key| custody::reconcile_class(worker.clone(), key));
-    let (worker, secrets) = (cluster.clone(), cluster.custody.secrets.clone());
-    spawn_workers(tasks, secrets, KEEPERS_AT_ONCE, move |key| custody::reconcile_secret(worker.clone(), key));
+    let (worker, classes) = (cluster.clone(), cluster.in_use_protection.classes.clone());
+    spawn_workers(tasks, classes, KEEPERS_AT_ONCE, move |key| in_use_protection::reconcile_class(worker.clone(), key));
+    let (worker, secrets) = (cluster.clone(), cluster.in_use_protection.secrets.clone());
+    spawn_workers(tasks, secrets, KEEPERS_AT_ONCE, move |key| in_use_protection::reconcile_secret(worker.clone(), key));
 }
 
 /// Waits until the manager may act, then works until asked to stop.

@@ -24,11 +24,11 @@ use tokio::sync::watch;
 
 use crate::cluster::{Cluster, Target};
 use crate::credentials::Credentials;
-use crate::custody::{self, Custody};
 use crate::decision::Journal;
 use crate::drain::{Drains, DrainsParts};
 use crate::fleet::{Declared, FleetParts};
 use crate::gate::{Gate, GateParts};
+use crate::in_use_protection::{self, InUseProtection};
 use crate::indexes::{
     CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, MACHINES_BY_OWNER,
     NODES_BY_MACHINE, ORPHAN_MACHINES, WAITING_BY_DEPLOYMENT,
@@ -108,11 +108,12 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         Seen { machines: &machines, classes: &classes, credentials: &credentials, connectivity: &safety.connectivity };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);
     let gate = gate(&parts, &half, &policy, seen, &knowledge, &queue, (&lives, &journal));
-    let custody = Arc::new(Custody::new(half.clients.control_core.clone(), &half.metrics, &parts.random));
+    let in_use_protection =
+        Arc::new(InUseProtection::new(half.clients.control_core.clone(), &half.metrics, &parts.random));
     if runs_machines {
-        custody::wake::on_machines(&mut machine_reflector, &custody, &classes);
-        custody::wake::on_classes(&mut class_reflector, &custody, &secrets);
-        custody::wake::on_secrets(&mut secret_reflector, &custody, &classes);
+        in_use_protection::wake::on_machines(&mut machine_reflector, &in_use_protection, &classes);
+        in_use_protection::wake::on_classes(&mut class_reflector, &in_use_protection, &secrets);
+        in_use_protection::wake::on_secrets(&mut secret_reflector, &in_use_protection, &classes);
         machine::wake::on_machines(&mut machine_reflector, &queue, &machines, &gate);
         wake_for_class((&mut class_reflector, &mut secret_reflector), seen, &queue, &knowledge, &gate);
         if let Some((_, reflector, _)) = &mut nodes {
@@ -154,7 +155,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         knowledge,
         gate,
         lives,
-        custody,
+        in_use_protection,
         drains,
         permits: Permits::new(queue.clone()),
         queue,

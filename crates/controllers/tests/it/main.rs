@@ -13,7 +13,6 @@
 mod absent;
 mod classes;
 mod costs;
-mod custody;
 mod deployments;
 mod drains;
 mod driver_calls;
@@ -21,6 +20,7 @@ mod gate;
 mod halves;
 mod health;
 mod hostile;
+mod in_use_protection;
 mod metrics;
 mod mishaps;
 mod node;

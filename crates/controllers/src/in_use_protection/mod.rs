@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
-use plan::custody::{Plan, Said, Users};
+use plan::in_use_protection::{Plan, Said, Users};
 use runtime::cache::{Cache, Cached, Lookup, Trust};
 use runtime::client::{ApiError, RetryClass};
 use runtime::events::{Notice, Severity};
@@ -29,7 +29,7 @@ use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS};
 use crate::requests::{again_after, severity};
 
 /// What the two controllers need beyond the caches.
-pub struct Custody {
+pub struct InUseProtection {
     /// Classes to look at.
     pub classes: Queue<Key>,
     /// Secrets to look at.
@@ -39,7 +39,7 @@ pub struct Custody {
     said: Mutex<BTreeMap<Uid, BTreeSet<Said>>>,
 }
 
-impl Custody {
+impl InUseProtection {
     /// Remembers nothing yet.
     pub fn new(core: Client, metrics: &Metrics, random: &Random) -> Self {
         let queue = |name| Queue::new(name, RetryPolicy::default(), metrics, random);
@@ -83,7 +83,7 @@ pub async fn reconcile_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
         example: machines.first().map(|machine| machine.name()),
         unreadable: cluster.machines.undecodable().len(),
     };
-    let said = cluster.custody.said(&class.uid());
+    let said = cluster.in_use_protection.said(&class.uid());
     let plan = plan::class::plan(&plan::class::Observed { class: &class, users, said: &said });
     carry_out(&cluster, (&cluster.classes, &cluster.control), &class, &plan, |_| {}).await
 }
@@ -100,13 +100,13 @@ pub async fn reconcile_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
         example: classes.first().map(|class| class.name()),
         unreadable: cluster.classes.undecodable().len(),
     };
-    let said = cluster.custody.said(&secret.uid());
+    let said = cluster.in_use_protection.said(&secret.uid());
     let plan = plan::secret::plan(&plan::secret::Observed { secret: &secret, users, said: &said });
     // Only a finalizer changed, so what was read of it is still what is in it.
     let carry_over = |written: &SecretView| {
         cluster.credentials.carry_over(&key, secret.resource_version(), written.resource_version());
     };
-    carry_out(&cluster, (&cluster.secrets, &cluster.custody.core), &secret, &plan, carry_over).await
+    carry_out(&cluster, (&cluster.secrets, &cluster.in_use_protection.core), &secret, &plan, carry_over).await
 }
 
 async fn carry_out<K>(
@@ -142,7 +142,7 @@ where
         let severity = severity(notice.tone);
         let (reason, message) = (notice.reason.into(), notice.message.clone());
         cluster.events.emit(Notice { about: object.object_ref(&()), severity, reason, message });
-        cluster.custody.said.lock().entry(object.uid()).or_default().insert(said.clone());
+        cluster.in_use_protection.said.lock().entry(object.uid()).or_default().insert(said.clone());
     }
     Outcome::Done
 }
@@ -156,8 +156,8 @@ fn failed(kind: &str, name: &str, api_error: &ApiError) -> Outcome {
 }
 
 /// Forgets what was told of an object that is gone.
-fn forget(custody: &Custody, uid: &Uid) {
-    custody.said.lock().remove(uid);
+fn forget(in_use_protection: &InUseProtection, uid: &Uid) {
+    in_use_protection.said.lock().remove(uid);
 }
 
 /// Whether a Secret is any business of ours.

@@ -15,15 +15,22 @@ use api::{Machine, MachineClass, Object};
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};
 
-use super::{Custody, forget, is_ours};
+use super::{InUseProtection, forget, is_ours};
 use crate::indexes::CLASSES_BY_SECRET;
 
 /// A Machine that comes, goes or changes its class lets that class be looked at.
-pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, custody: &Arc<Custody>, classes: &Cache<MachineClass>) {
-    let (custody, classes) = (custody.clone(), classes.clone());
+pub(crate) fn on_machines(
+    reflector: &mut Reflector<Machine>,
+    in_use_protection: &Arc<InUseProtection>,
+    classes: &Cache<MachineClass>,
+) {
+    let (in_use_protection, classes) = (in_use_protection.clone(), classes.clone());
     reflector.on_delta(move |key, delta| {
         if clears_up(delta) {
-            classes.list().iter().for_each(|class| custody.classes.add(Key::new(class.namespace(), class.name())));
+            classes
+                .list()
+                .iter()
+                .for_each(|class| in_use_protection.classes.add(Key::new(class.namespace(), class.name())));
             return;
         }
         let class_of = |machine: Option<&Arc<Machine>>| machine.map(|machine| machine.spec.class.name.clone());
@@ -37,47 +44,55 @@ pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, custody: &Arc<Cust
             let settled = now.as_deref() == Some(&name)
                 && classes.get(&class).is_some_and(|class| plan::class::is_held(&class) && !class.is_deleting());
             if !settled {
-                custody.classes.add(class);
+                in_use_protection.classes.add(class);
             }
         }
     });
 }
 
 /// A class lets itself and its Secrets be looked at.
-pub(crate) fn on_classes(reflector: &mut Reflector<MachineClass>, custody: &Arc<Custody>, secrets: &Cache<SecretView>) {
-    let (custody, secrets) = (custody.clone(), secrets.clone());
+pub(crate) fn on_classes(
+    reflector: &mut Reflector<MachineClass>,
+    in_use_protection: &Arc<InUseProtection>,
+    secrets: &Cache<SecretView>,
+) {
+    let (in_use_protection, secrets) = (in_use_protection.clone(), secrets.clone());
     reflector.on_delta(move |key, delta| {
-        custody.classes.add(key.clone());
+        in_use_protection.classes.add(key.clone());
         if let (Some(last), None) = (delta.before(), delta.now()) {
-            forget(&custody, &last.uid());
+            forget(&in_use_protection, &last.uid());
         }
         if clears_up(delta) {
             secrets
                 .list()
                 .iter()
                 .filter(|s| is_ours(s))
-                .for_each(|s| custody.secrets.add(Key::new(s.namespace(), s.name())));
+                .for_each(|s| in_use_protection.secrets.add(Key::new(s.namespace(), s.name())));
         }
         let named = |class: Option<&Arc<MachineClass>>| -> BTreeSet<Key> {
             class.iter().flat_map(|class| plan::secret::named_by(class)).map(|(ns, name)| Key::new(ns, name)).collect()
         };
         for secret in named(delta.before()).symmetric_difference(&named(delta.now())) {
-            custody.secrets.add(secret.clone());
+            in_use_protection.secrets.add(secret.clone());
         }
     });
 }
 
 /// A Secret lets itself be looked at, if it is any business of ours.
-pub(crate) fn on_secrets(reflector: &mut Reflector<SecretView>, custody: &Arc<Custody>, classes: &Cache<MachineClass>) {
-    let (custody, classes) = (custody.clone(), classes.clone());
+pub(crate) fn on_secrets(
+    reflector: &mut Reflector<SecretView>,
+    in_use_protection: &Arc<InUseProtection>,
+    classes: &Cache<MachineClass>,
+) {
+    let (in_use_protection, classes) = (in_use_protection.clone(), classes.clone());
     reflector.on_delta(move |key, delta| match delta.now() {
         Some(secret) if is_ours(secret) || !classes.find(&CLASSES_BY_SECRET, &key.name).is_empty() => {
-            custody.secrets.add(key.clone());
+            in_use_protection.secrets.add(key.clone());
         }
         Some(_) => {}
         None => {
             if let Some(last) = delta.before() {
-                forget(&custody, &last.uid());
+                forget(&in_use_protection, &last.uid());
             }
         }
     });

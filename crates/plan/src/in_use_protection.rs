@@ -24,7 +24,7 @@ pub struct Users<'a> {
     pub unreadable: usize,
 }
 
-/// An object in our custody.
+/// An object in our in_use_protection.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
     /// Its finalizers.
