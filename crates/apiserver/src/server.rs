@@ -126,7 +126,7 @@ impl Server {
         &self.shared.faults
     }
 
-    /// Creates an object as a client would, without the detour through HTTP, faults and counters.
+    /// Creates an object as a client would, without the update_fallback through HTTP, faults and counters.
     pub fn insert(&self, object: &Value) -> Result<Arc<Value>, Failure> {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
         let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));

@@ -11,13 +11,13 @@ use tower::Layer;
 
 use super::config_error::{ConfigError, ConfigProblem};
 use super::credentials::{Credentials, Credited};
-use super::detour::{Denials, Detour};
 use super::dial::{Dial, TcpDial};
 use super::files::Files;
 use super::kubeconfig::{Settings, Source};
 use super::lanes::Lanes;
 use super::spec::{ClientSpec, LaneUse};
 use super::stack::{ServerName, Stack};
+use super::update_fallback::{Denials, UpdateFallback};
 use crate::metrics::RestMetrics;
 
 /// How long opening a connection may take, from the name to the end of the TLS handshake.
@@ -60,8 +60,8 @@ impl Connection {
         let addressed = shared.config.base_uri_layer().layer(lanes);
         let carrier = Credited { carrier: addressed, credentials: shared.credentials.clone() };
         let stack = Stack::new(carrier, spec, metrics, shared.name.clone());
-        let detour = Detour::new(stack, shared.denials.clone(), metrics.clone());
-        kube::Client::new(detour, &*shared.config.default_namespace)
+        let update_fallback = UpdateFallback::new(stack, shared.denials.clone(), metrics.clone());
+        kube::Client::new(update_fallback, &*shared.config.default_namespace)
     }
 
     /// The namespace of the kubeconfig's context, or of the pod.

@@ -5,7 +5,7 @@
 //! controller, so only its upper half is used: [`kube::Client`] over a stack of ours.
 //!
 //! ```text
-//! kube::Client ─► detour ─► stack: bucket, user agent, deadline, metrics ─► credentials ─► lanes ─► dial: TCP, TLS
+//! kube::Client ─► update_fallback ─► stack: bucket, user agent, deadline, metrics ─► credentials ─► lanes ─► dial: TCP, TLS
 //!                                                                         └► any tower service (in_process)
 //! ```
 //!
@@ -20,7 +20,6 @@ mod api_error;
 mod config_error;
 mod connection;
 mod credentials;
-mod detour;
 mod dial;
 mod failure;
 mod files;
@@ -31,6 +30,7 @@ mod ready;
 mod spec;
 mod stack;
 mod tls;
+mod update_fallback;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -50,8 +50,8 @@ pub use spec::{ClientSpec, LaneUse, Qps, WhenFull};
 pub use tls::TlsError;
 
 use crate::metrics::RestMetrics;
-use detour::{Denials, Detour};
 use stack::{ServerName, Stack};
+use update_fallback::{Denials, UpdateFallback};
 
 /// A client over any service instead of sockets, under the same rules: for the API server in memory, whose time is the
 /// paused clock's.
@@ -65,5 +65,5 @@ where
 {
     let server = ServerName { base: "https://in-process".to_owned(), host: "in-process".to_owned() };
     let stack = Stack::new(service, spec, metrics, server);
-    kube::Client::new(Detour::new(stack, Denials::default(), metrics.clone()), namespace)
+    kube::Client::new(UpdateFallback::new(stack, Denials::default(), metrics.clone()), namespace)
 }

@@ -12,7 +12,7 @@ extern crate millwright_runtime as runtime;
 
 mod cache;
 mod client;
-mod detour;
 mod events;
 mod lease;
 mod signal;
+mod update_fallback;

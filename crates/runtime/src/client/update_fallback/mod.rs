@@ -40,20 +40,20 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A service that finds a way round where patches are not allowed.
 #[derive(Clone)]
-pub(crate) struct Detour<S> {
+pub(crate) struct UpdateFallback<S> {
     carrier: S,
     denials: Denials,
     metrics: RestMetrics,
 }
 
-impl<S> Detour<S> {
+impl<S> UpdateFallback<S> {
     /// Clients with the same credentials share what they were denied.
     pub(crate) fn new(carrier: S, denials: Denials, metrics: RestMetrics) -> Self {
         Self { carrier, denials, metrics }
     }
 }
 
-impl<S> Service<Request<Body>> for Detour<S>
+impl<S> Service<Request<Body>> for UpdateFallback<S>
 where
     S: Service<Request<Body>, Response = Response<AnswerBody>, Error = BoxError> + Clone + Send + 'static,
     S::Future: Send,
@@ -77,7 +77,7 @@ where
     }
 }
 
-impl<S> Detour<S>
+impl<S> UpdateFallback<S>
 where
     S: Service<Request<Body>, Response = Response<AnswerBody>, Error = BoxError> + Clone + Send + 'static,
     S::Future: Send,
