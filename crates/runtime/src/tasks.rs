@@ -12,14 +12,14 @@ use futures::FutureExt;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::Pulses;
+use crate::Watchdog;
 
 /// A group of tasks that stop together. Clones refer to the same group.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
     stop: CancellationToken,
-    pulses: Pulses,
+    watchdog: Watchdog,
 }
 
 /// How the end of a group went.
@@ -40,18 +40,18 @@ impl Tasks {
     /// A group of its own that also stops when this one does.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self { tracker: TaskTracker::new(), stop: self.stop.child_token(), pulses: self.pulses.clone() }
+        Self { tracker: TaskTracker::new(), stop: self.stop.child_token(), watchdog: self.watchdog.clone() }
     }
 
     /// A group that neither stops with this one nor stops it, and is watched together with it: for what works until the very end.
     #[must_use]
     pub fn beside(&self) -> Self {
-        Self { pulses: self.pulses.clone(), ..Self::default() }
+        Self { watchdog: self.watchdog.clone(), ..Self::default() }
     }
 
     /// Whether the loops of this group still move.
-    pub fn pulses(&self) -> &Pulses {
-        &self.pulses
+    pub fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
     }
 
     /// Cancelled when the group is asked to stop. Tasks watch it and end by themselves.

@@ -109,7 +109,7 @@ impl Drains {
         let policy = EventPolicy::default();
         let (writer, node_events) =
             EventWriter::new(client.clone(), component, policy, &clock, &watcher.random, metrics);
-        let (writer, stop) = (writer.watched_in(tasks.pulses()), tasks.stopping());
+        let (writer, stop) = (writer.watched_in(tasks.watchdog()), tasks.stopping());
         tasks.spawn("events on nodes", async move {
             writer.run(stop).await;
         });

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use plan::gate::{Aftermath, Arrival, Gate, Moment, Refusal, Traffic, Verdict, Visit, VisitId};
-use runtime::pulse::{Look, PATIENCE, Stuck};
+use runtime::watchdog::{Look, PATIENCE, Stuck};
 use runtime::{Clock, Random, Tasks};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -60,7 +60,7 @@ impl Turnstile {
     pub(super) fn keep_time(&self, tasks: &Tasks) {
         let (turnstile, stopping) = (self.clone(), tasks.stopping());
         let (kept, over) = (self.downgrade(), tasks.stopping());
-        tasks.pulses().watch(move |now| if over.is_cancelled() { Look::Over } else { look(kept().as_ref(), now) });
+        tasks.watchdog().watch(move |now| if over.is_cancelled() { Look::Over } else { look(kept().as_ref(), now) });
         tasks.spawn("driver gate", async move {
             loop {
                 let next = turnstile.shared.state.lock().gate.next_change();

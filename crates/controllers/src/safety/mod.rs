@@ -124,7 +124,7 @@ pub(crate) async fn begin(cluster: &Arc<Cluster>) {
     spawn_workers(tasks, safety.api_servers.clone(), 1, move |_| api_servers::reconcile(worker.clone()));
     let worker = cluster.clone();
     // A scan waits for driver calls: each may stand in line for as long as it may take.
-    let patience = runtime::pulse::PATIENCE + cluster.policy.driver_call_timeout.saturating_mul(2);
+    let patience = runtime::watchdog::PATIENCE + cluster.policy.driver_call_timeout.saturating_mul(2);
     spawn_workers(tasks, safety.vms.clone(), Crew { size: 1, patience }, move |_| orphans::reconcile(worker.clone()));
     if cluster.target.is_some() {
         let worker = cluster.clone();

@@ -19,7 +19,7 @@ pub(super) struct Reflectors {
 impl Reflectors {
     pub(super) fn spawn<K: runtime::cache::Cached>(&self, kind: &'static str, reflector: Reflector<K>, client: Client) {
         let run = reflector.run(client, self.clock.clone(), self.random.fork(), self.tasks.stopping());
-        let pulses = self.tasks.pulses().clone();
-        self.tasks.spawn(kind, async move { pulses.follow(format!("the watch of {kind}"), PATIENCE, run).await });
+        let watchdog = self.tasks.watchdog().clone();
+        self.tasks.spawn(kind, async move { watchdog.follow(format!("the watch of {kind}"), PATIENCE, run).await });
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | page | says |
 //! | --- | --- |
-//! | `/healthz` | `OK`, or `Unhealthy` when a loop of ours has stopped moving and only a restart helps (`runtime::pulse`) |
+//! | `/healthz` | `OK`, or `Unhealthy` when a loop of ours has stopped moving and only a restart helps (`runtime::watchdog`) |
 //! | `/readyz` | 200 once all caches have been read, as leader or not; `?verbose` says who leads, whether we are frozen, how old our connectivity is |
 //! | `/metrics` | the numbers of this half, in the text format of Prometheus |
 //! | `/configz` | `{}`, as in the reference |
@@ -35,7 +35,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use runtime::{Clock, Metrics, Pulses, Tasks};
+use runtime::{Clock, Metrics, Tasks, Watchdog};
 use tokio::net::{TcpListener, TcpStream};
 
 pub(crate) use notebook::Notebook;
@@ -60,7 +60,7 @@ pub(crate) struct Served {
     /// The numbers of this half.
     pub(crate) metrics: Metrics,
     /// Whether the loops of the process move.
-    pub(crate) pulses: Pulses,
+    pub(crate) watchdog: Watchdog,
     /// What there is to see of the controllers, as soon as there is something.
     pub(crate) scene: Scene,
     /// Whether `/debug/state` is shown (`--profiling`).
@@ -96,7 +96,7 @@ pub(crate) async fn listen(address: IpAddr, port: u16, flags: &'static str) -> R
 /// Answers until `tasks` is asked to stop. Give it a group of its own (`Tasks::beside`): it ends last.
 pub(crate) async fn serve(listener: TcpListener, served: Served, tasks: Tasks) {
     let (stopping, guests) = (tasks.stopping(), Guests::default());
-    tasks.spawn("ticker", tick(served.pulses.clone(), stopping.clone()));
+    tasks.spawn("ticker", tick(served.watchdog.clone(), stopping.clone()));
     let desk = Arc::new(Desk::new(served));
     loop {
         let accepted = tokio::select! {
@@ -136,9 +136,9 @@ async fn attend(socket: TcpStream, desk: Arc<Desk>) {
 }
 
 /// Shows that timers still fire and tasks still run.
-async fn tick(pulses: Pulses, stopping: tokio_util::sync::CancellationToken) {
+async fn tick(watchdog: Watchdog, stopping: tokio_util::sync::CancellationToken) {
     let (every, patience) = TICK;
-    let ticking = pulses.follow("the async runtime", patience, async {
+    let ticking = watchdog.follow("the async runtime", patience, async {
         loop {
             tokio::time::sleep(every).await;
         }

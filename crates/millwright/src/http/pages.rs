@@ -118,10 +118,10 @@ impl Desk {
                 Sheet::text(StatusCode::NOT_FOUND, "Shown only if the process was started with --profiling.\n")
             }
             Page::State(form) => {
-                let (scene, pulses, clock) =
-                    (self.served.scene.clone(), self.served.pulses.clone(), self.served.clock.clone());
+                let (scene, watchdog, clock) =
+                    (self.served.scene.clone(), self.served.watchdog.clone(), self.served.clock.clone());
                 self.labour(move || {
-                    let state = state::of(&scene, &pulses, &clock);
+                    let state = state::of(&scene, &watchdog, &clock);
                     match form {
                         Form::Text => Sheet::text(StatusCode::OK, state::readable(&state)),
                         Form::Json => Sheet { status: StatusCode::OK, form: JSON, body: state.to_string() },
@@ -136,11 +136,11 @@ impl Desk {
 
     /// The bodies are the reference's, to the letter. Who is stuck goes to the log.
     async fn health(&self) -> Sheet {
-        if self.served.pulses.stuck().is_empty() {
+        if self.served.watchdog.stuck().is_empty() {
             return Sheet::text(StatusCode::OK, "OK");
         }
         tokio::time::sleep(SECOND_LOOK).await;
-        let stuck = self.served.pulses.stuck();
+        let stuck = self.served.watchdog.stuck();
         for one in &stuck {
             tracing::error!("unhealthy: {one}; only a restart helps");
         }

@@ -6,17 +6,17 @@
 use std::fmt::Write;
 
 use controllers::state::ClusterState;
-use runtime::{Clock, Pulses};
+use runtime::{Clock, Watchdog};
 use serde_json::{Map, Value, json};
 
 use super::readiness::leader;
 use super::scene::Scene;
 
 /// How things stand.
-pub(super) fn of(scene: &Scene, pulses: &Pulses, clock: &Clock) -> Value {
+pub(super) fn of(scene: &Scene, watchdog: &Watchdog, clock: &Clock) -> Value {
     let mut state = Map::new();
     state.insert("at".to_owned(), json!(clock.now()));
-    let stuck: Vec<String> = pulses.stuck().iter().map(ToString::to_string).collect();
+    let stuck: Vec<String> = watchdog.stuck().iter().map(ToString::to_string).collect();
     state.insert("stuck".to_owned(), json!(stuck));
     let Some(view) = scene.view() else {
         state.insert("controllers".to_owned(), json!("not started"));

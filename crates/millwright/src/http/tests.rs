@@ -9,7 +9,7 @@ fn served(tasks: &Tasks, state_page: StatePage) -> Served {
     let clock = Clock::system();
     Served {
         metrics: Metrics::new().unwrap(),
-        pulses: tasks.pulses().clone(),
+        watchdog: tasks.watchdog().clone(),
         scene: Scene::new(Notebook::new(clock.clone())),
         state_page,
         clock,
@@ -58,7 +58,7 @@ async fn a_process_that_was_stopped_for_an_hour_and_goes_on_is_healthy() {
     let tasks = Tasks::new();
     let _stopped = tasks.stop_on_drop();
     let desk = Desk::new(served(&tasks, StatePage::Hidden));
-    tasks.spawn("ticker", tick(tasks.pulses().clone(), tasks.stopping()));
+    tasks.spawn("ticker", tick(tasks.watchdog().clone(), tasks.stopping()));
     tokio::task::yield_now().await;
     tokio::time::advance(Duration::from_hours(1)).await; // nobody runs meanwhile
     assert_eq!(ask(&desk, "/healthz").await.0, StatusCode::OK);

@@ -169,7 +169,7 @@ async fn show(role: Role, setting: &Setting<'_>, listen: SocketAddr, metrics: &M
     let scene = Scene::new(setting.notebook.clone());
     let served = Served {
         metrics: metrics.clone(),
-        pulses: setting.tasks.pulses().clone(),
+        watchdog: setting.tasks.watchdog().clone(),
         scene: scene.clone(),
         state_page: setting.state_page(),
         clock: setting.clock.clone(),

@@ -107,7 +107,8 @@ pub(super) async fn work(
 async fn until_the_end(electors: Vec<Elector>, tasks: &Tasks, stop: &CancellationToken) -> anyhow::Result<()> {
     let give_back = CancellationToken::new();
     // An election that hangs loses the lease, and without it the process would idle for ever.
-    let watched = |elector: Elector| tasks.pulses().follow("the election", STANDSTILL, elector.run(give_back.clone()));
+    let watched =
+        |elector: Elector| tasks.watchdog().follow("the election", STANDSTILL, elector.run(give_back.clone()));
     let mut elections: FuturesUnordered<_> = electors.into_iter().map(watched).collect();
     let broken = tasks.stopping();
     let ended = tokio::select! {

@@ -15,8 +15,8 @@ use super::correlate::{Correlator, How, Telling};
 use super::{Emitted, EventSink, Limits};
 use crate::client::{ApiError, RetryClass};
 use crate::metrics::{EventFate, EventMetrics, Metrics};
-use crate::pulse::{PATIENCE, Pulse};
-use crate::{Clock, Pulses, Random, TokenBucket};
+use crate::watchdog::{Heartbeat, PATIENCE};
+use crate::{Clock, Random, TokenBucket, Watchdog};
 
 /// What Events may cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +70,7 @@ pub struct EventWriter {
     random: Random,
     metrics: EventMetrics,
     right: Right,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
 }
 
 /// How many notices could not be written before the process ended.
@@ -114,16 +114,16 @@ impl EventWriter {
             random: random.fork(),
             metrics: metrics.events.clone(),
             right: Right::Assumed,
-            pulse: Pulse::default(),
+            heartbeat: Heartbeat::default(),
             policy,
         };
         (writer, sink)
     }
 
-    /// The same writer; whether it still moves shows in `pulses`.
+    /// The same writer; whether it still moves shows in `watchdog`.
     #[must_use]
-    pub fn watched_in(self, pulses: &Pulses) -> Self {
-        Self { pulse: pulses.pulse("the writer of Events", PATIENCE), ..self }
+    pub fn watched_in(self, watchdog: &Watchdog) -> Self {
+        Self { heartbeat: watchdog.heartbeat("the writer of Events", PATIENCE), ..self }
     }
 
     /// Writes until `stop` is cancelled, then what is left, for at most the policy's flush time. Ends early when every sink
@@ -165,8 +165,8 @@ impl EventWriter {
             };
             let Some(emitted) = emitted else { return };
             *in_hand = 1;
-            let pulse = self.pulse.clone();
-            let fate = pulse.of(self.tell(&emitted)).await;
+            let heartbeat = self.heartbeat.clone();
+            let fate = heartbeat.of(self.tell(&emitted)).await;
             *in_hand = 0;
             self.metrics.count(fate);
         }

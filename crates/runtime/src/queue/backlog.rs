@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::state::{Failing, QueueState, Ready, Running, Waiting};
-use crate::pulse::Pulse;
+use crate::watchdog::Heartbeat;
 
 /// Every collection holds a key at most once, and a key without work, wish or failure is in none: the size follows the number
 /// of objects, never the number of events.
@@ -29,7 +29,7 @@ pub(super) struct Backlog<T> {
 #[derive(Debug)]
 struct InWork {
     since: Instant,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
 }
 
 impl<T> Default for Backlog<T> {
@@ -88,13 +88,13 @@ impl<T: Clone + Ord> Backlog<T> {
         woken
     }
 
-    /// The key that has been ready longest, how long it was wanted, and the pulse of the work on it.
-    pub(super) fn take(&mut self, now: Instant) -> Option<(T, Duration, Pulse)> {
+    /// The key that has been ready longest, how long it was wanted, and the heartbeat of the work on it.
+    pub(super) fn take(&mut self, now: Instant) -> Option<(T, Duration, Heartbeat)> {
         let key = self.ready.pop_front()?;
         let since = self.wanted.remove(&key).unwrap_or(now);
-        let pulse = Pulse::default();
-        self.running.insert(key.clone(), InWork { since: now, pulse: pulse.clone() });
-        Some((key, now.saturating_duration_since(since), pulse))
+        let heartbeat = Heartbeat::default();
+        self.running.insert(key.clone(), InWork { since: now, heartbeat: heartbeat.clone() });
+        Some((key, now.saturating_duration_since(since), heartbeat))
     }
 
     /// Ends the work on `key` and says how long it took. A key wanted again in the meantime goes to the end of the line.
@@ -145,7 +145,7 @@ impl<T: Clone + Ord> Backlog<T> {
 
     /// The work that has been silent for longest, and for how long.
     pub(super) fn most_silent(&self, now: Instant) -> Option<(&T, Duration)> {
-        let silent = self.running.iter().filter_map(|(key, pass)| Some((key, pass.pulse.silent_for(now)?)));
+        let silent = self.running.iter().filter_map(|(key, pass)| Some((key, pass.heartbeat.silent_for(now)?)));
         silent.max_by_key(|(_, silent_for)| *silent_for)
     }
 
@@ -175,7 +175,7 @@ impl<T: Clone + Ord + Display> Backlog<T> {
                 .map(|(key, pass)| Running {
                     key: key.to_string(),
                     running_for: since(pass.since),
-                    silent_for: pass.pulse.silent_for(now).unwrap_or_default(),
+                    silent_for: pass.heartbeat.silent_for(now).unwrap_or_default(),
                     wanted_again: self.wanted.contains_key(key),
                 })
                 .collect(),

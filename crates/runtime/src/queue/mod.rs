@@ -36,7 +36,7 @@ pub use state::{Failing, QueueState, Ready, Running, Waiting};
 pub use workers::{Crew, spawn_workers};
 
 use crate::metrics::{Hook, Metrics, QueueRecorder};
-use crate::pulse::Pulse;
+use crate::watchdog::Heartbeat;
 use crate::{Random, TokenBucket};
 use backlog::{Added, Backlog};
 
@@ -155,14 +155,14 @@ impl<T: QueueKey> Queue<T> {
                 for added in backlog.wake(now) {
                     self.announce(&backlog, added);
                 }
-                if let Some((key, waited, pulse)) = backlog.take(now) {
+                if let Some((key, waited, heartbeat)) = backlog.take(now) {
                     self.shared.recorder.started(waited, backlog.depth());
                     if !backlog.is_quiet() {
                         // Someone else who waits may hold an older idea of when the next key is due.
                         self.shared.changed.notify_one();
                     }
                     drop(backlog);
-                    return Work { queue: self.clone(), key, pulse, outcome: Outcome::Failed };
+                    return Work { queue: self.clone(), key, heartbeat, outcome: Outcome::Failed };
                 }
                 backlog.next_due()
             };
@@ -245,7 +245,7 @@ impl<T> fmt::Debug for Queue<T> {
 pub struct Work<T: QueueKey> {
     queue: Queue<T>,
     key: T,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     outcome: Outcome,
 }
 

@@ -312,10 +312,10 @@ async fn work_that_hangs_shows_and_work_that_merely_lasts_does_not() {
     });
     queue.add(1);
     tokio::time::sleep(Duration::from_mins(90)).await;
-    assert_eq!(tasks.pulses().stuck(), []);
+    assert_eq!(tasks.watchdog().stuck(), []);
     queue.add(2);
     tokio::time::sleep(Duration::from_mins(11)).await;
-    let stuck = tasks.pulses().stuck();
+    let stuck = tasks.watchdog().stuck();
     assert_eq!(stuck.len(), 1);
     assert_eq!(stuck[0].what, "the work on 2 (queue test)");
     let hung = queue.state().running.into_iter().find(|running| running.key == "2").unwrap();
@@ -328,7 +328,7 @@ async fn keys_that_wait_for_workers_that_have_not_begun_or_are_all_busy_are_nobo
     let _stopped = tasks.stop_on_drop();
     queue.add(1); // on a standby, for days
     tokio::time::sleep(Duration::from_hours(48)).await;
-    assert_eq!(tasks.pulses().stuck(), []);
+    assert_eq!(tasks.watchdog().stuck(), []);
     spawn_workers(&tasks, queue.clone(), 1, |_| async {
         for _ in 0..1000 {
             tokio::time::sleep(Duration::from_mins(1)).await;
@@ -337,7 +337,7 @@ async fn keys_that_wait_for_workers_that_have_not_begun_or_are_all_busy_are_nobo
     });
     queue.add(2);
     tokio::time::sleep(Duration::from_hours(5)).await;
-    assert_eq!(tasks.pulses().stuck(), []);
+    assert_eq!(tasks.watchdog().stuck(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -351,5 +351,5 @@ async fn a_queue_from_which_nobody_takes_shows_while_it_should_be_attended() {
     let looked_at = Instant::now() + Duration::from_mins(11);
     let crew = Crew::from(1);
     let look = workers::look(&Arc::downgrade(&queue.shared), crew, looked_at);
-    assert!(matches!(look, crate::pulse::Look::Stuck(stuck) if stuck.what == "the queue test"));
+    assert!(matches!(look, crate::watchdog::Look::Stuck(stuck) if stuck.what == "the queue test"));
 }

@@ -14,14 +14,14 @@ use tokio::time::Instant;
 
 use super::{Outcome, Queue, QueueKey, Shared, Work};
 use crate::Tasks;
-use crate::pulse::{Look, PATIENCE, Stuck};
+use crate::watchdog::{Look, PATIENCE, Stuck};
 
 /// Who works on the keys of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crew {
     /// How many keys are worked on at once; at least one.
     pub size: usize,
-    /// For how long work may be silent before it counts as stuck ([`crate::pulse`]).
+    /// For how long work may be silent before it counts as stuck ([`crate::heartbeat`]).
     pub patience: Duration,
 }
 
@@ -36,7 +36,7 @@ impl From<usize> for Crew {
 /// taken after that; work that has begun goes on, and [`Tasks::shut_down`] waits for it.
 ///
 /// A panic in `handler` costs one reconcile of one key: it is logged, counted, and the key comes back as after any failure. Work that
-/// hangs and keys that nobody takes show in the [`Tasks::pulses`].
+/// hangs and keys that nobody takes show in the [`Tasks::watchdog`].
 pub fn spawn_workers<T, H, F>(tasks: &Tasks, queue: Queue<T>, crew: impl Into<Crew>, handler: H)
 where
     T: QueueKey,
@@ -48,7 +48,7 @@ where
     let free = Arc::new(Semaphore::new(crew.size.max(1)));
     let owner = tasks.clone();
     let (watched, over) = (Arc::downgrade(&queue.shared), tasks.stopping());
-    tasks.pulses().watch(move |now| if over.is_cancelled() { Look::Over } else { look(&watched, crew, now) });
+    tasks.watchdog().watch(move |now| if over.is_cancelled() { Look::Over } else { look(&watched, crew, now) });
     tasks.spawn(queue.name(), async move {
         let stopping = owner.stopping();
         loop {
@@ -91,7 +91,7 @@ where
     let key = work.key().clone();
     // Called inside the future, so that a handler that panics before its first await is caught too.
     let pass = async { handler(key).await };
-    let outcome = AssertUnwindSafe(work.pulse.of(pass)).catch_unwind().await.unwrap_or_else(|_| {
+    let outcome = AssertUnwindSafe(work.heartbeat.of(pass)).catch_unwind().await.unwrap_or_else(|_| {
         work.queue.shared.recorder.panicked();
         tracing::error!(
             queue = work.queue.name(),

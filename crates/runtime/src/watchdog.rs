@@ -6,7 +6,7 @@
 //! thread that never comes back.
 //!
 //! The two are told apart by *silence*. Whatever we wait for has a deadline, so a healthy wait stirs within minutes: its request
-//! times out, its pause ends. A [`Pulse`] notes every time the work behind it stirs (is polled), and work that has not done so for
+//! times out, its pause ends. A [`Heartbeat`] notes every time the work behind it stirs (is polled), and work that has not done so for
 //! much longer than its longest deadline is stuck. How long the work lasts in all does not matter: five thousand writes into an
 //! outage may take a day and stir all the time. Work that waits for something to do rests, and is never late.
 
@@ -23,9 +23,9 @@ use tokio::time::Instant;
 /// How long work may be silent unless it has longer deadlines: ten times the deadline of a request.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
-/// When some piece of work last stirred. Cheap to clone; clones are the same pulse.
+/// When some piece of work last stirred. Cheap to clone; clones are the same heartbeat.
 #[derive(Clone, Debug)]
-pub struct Pulse {
+pub struct Heartbeat {
     beats: Arc<Beats>,
 }
 
@@ -38,15 +38,15 @@ struct Beats {
 
 const RESTING: u64 = u64::MAX;
 
-impl Default for Pulse {
-    /// The pulse of something that has nothing to do yet.
+impl Default for Heartbeat {
+    /// The heartbeat of something that has nothing to do yet.
     fn default() -> Self {
         Self { beats: Arc::new(Beats { begun: Instant::now(), last: AtomicU64::new(RESTING) }) }
     }
 }
 
-impl Pulse {
-    /// Does `work`, noting whenever it stirs. Before and after it the pulse rests.
+impl Heartbeat {
+    /// Does `work`, noting whenever it stirs. Before and after it the heartbeat rests.
     pub async fn of<F: Future>(&self, work: F) -> F::Output {
         let _rests_afterwards = Rest(&self.beats);
         let mut work = pin!(work);
@@ -114,7 +114,7 @@ type Looker = Box<dyn Fn(Instant) -> Look + Send + Sync>;
 
 /// The loops of one process. Cheap to clone; clones are the same collection.
 #[derive(Clone, Default)]
-pub struct Pulses {
+pub struct Watchdog {
     watched: Arc<Mutex<Watched>>,
 }
 
@@ -127,7 +127,7 @@ struct Watched {
 
 const SMALLEST_SWEEP: usize = 64;
 
-impl Pulses {
+impl Watchdog {
     /// Looks at a loop by this means whenever somebody asks. It must not wait.
     pub fn watch(&self, look: impl Fn(Instant) -> Look + Send + Sync + 'static) {
         let mut watched = self.watched.lock();
@@ -139,17 +139,17 @@ impl Pulses {
         watched.all.push(Box::new(look));
     }
 
-    /// A pulse that is watched as long as it exists; its work counts as stuck when it is silent for longer than `patience`.
-    pub fn pulse(&self, what: impl Into<String>, patience: Duration) -> Pulse {
-        let (pulse, what) = (Pulse::default(), what.into());
-        let beats = Arc::downgrade(&pulse.beats);
+    /// A heartbeat that is watched as long as it exists; its work counts as stuck when it is silent for longer than `patience`.
+    pub fn heartbeat(&self, what: impl Into<String>, patience: Duration) -> Heartbeat {
+        let (heartbeat, what) = (Heartbeat::default(), what.into());
+        let beats = Arc::downgrade(&heartbeat.beats);
         self.watch(move |now| look(&beats, &what, patience, now));
-        pulse
+        heartbeat
     }
 
     /// Does `work`, watched from its beginning to its end.
     pub async fn follow<F: Future>(&self, what: impl Into<String>, patience: Duration, work: F) -> F::Output {
-        self.pulse(what, patience).of(work).await
+        self.heartbeat(what, patience).of(work).await
     }
 
     /// The loops that have stopped moving.
@@ -176,9 +176,9 @@ fn look(beats: &Weak<Beats>, what: &str, patience: Duration, now: Instant) -> Lo
     }
 }
 
-impl fmt::Debug for Pulses {
+impl fmt::Debug for Watchdog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pulses").field("loops", &self.watched.lock().all.len()).finish_non_exhaustive()
+        f.debug_struct("Watchdog").field("loops", &self.watched.lock().all.len()).finish_non_exhaustive()
     }
 }
 
@@ -192,26 +192,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_that_nothing_ends_is_stuck_and_names_itself() {
-        let pulses = Pulses::default();
-        let mut endless = Box::pin(pulses.follow("the drain of m-1", PATIENCE, std::future::pending::<()>()));
+        let watchdog = Watchdog::default();
+        let mut endless = Box::pin(watchdog.follow("the drain of m-1", PATIENCE, std::future::pending::<()>()));
         assert_eq!((&mut endless).now_or_never(), None);
         advance(PATIENCE).await;
-        assert_eq!(pulses.stuck(), []);
+        assert_eq!(watchdog.stuck(), []);
         advance(Duration::from_secs(1)).await;
-        let stuck = pulses.stuck();
+        let stuck = watchdog.stuck();
         assert_eq!(stuck.len(), 1);
         assert_eq!(stuck[0].to_string(), "the drain of m-1 has not moved for 601 s");
         drop(endless);
-        assert_eq!(pulses.stuck(), [], "what was given up is not waited for");
+        assert_eq!(watchdog.stuck(), [], "what was given up is not waited for");
     }
 
     #[tokio::test(start_paused = true)]
     async fn work_that_lasts_a_day_but_stirs_is_not_stuck() {
-        let pulses = Pulses::default();
-        let long = pulses.follow("a long way", PATIENCE, async {
+        let watchdog = Watchdog::default();
+        let long = watchdog.follow("a long way", PATIENCE, async {
             for _ in 0..24 * 60 {
                 sleep(MINUTE).await;
-                assert_eq!(pulses.stuck(), []);
+                assert_eq!(watchdog.stuck(), []);
             }
         });
         long.await;
@@ -219,20 +219,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_has_nothing_to_do_is_never_late() {
-        let pulses = Pulses::default();
-        let pulse = pulses.pulse("events", MINUTE);
-        pulse.of(async {}).await;
+        let watchdog = Watchdog::default();
+        let heartbeat = watchdog.heartbeat("events", MINUTE);
+        heartbeat.of(async {}).await;
         advance(600 * MINUTE).await;
-        assert_eq!(pulses.stuck(), []);
-        assert_eq!(pulse.silent_for(Instant::now()), None);
+        assert_eq!(watchdog.stuck(), []);
+        assert_eq!(heartbeat.silent_for(Instant::now()), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn loops_that_ended_are_forgotten_even_if_nobody_looks() {
-        let pulses = Pulses::default();
+        let watchdog = Watchdog::default();
         for _ in 0..10_000 {
-            pulses.follow("a reconcile", MINUTE, async {}).await;
+            watchdog.follow("a reconcile", MINUTE, async {}).await;
         }
-        assert!(pulses.watched.lock().all.len() <= SMALLEST_SWEEP, "{pulses:?}");
+        assert!(watchdog.watched.lock().all.len() <= SMALLEST_SWEEP, "{watchdog:?}");
     }
 }
