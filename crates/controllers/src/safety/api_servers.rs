@@ -18,7 +18,7 @@ use runtime::queue::Outcome;
 use runtime::{Key, cache::Cached};
 use tokio::time::timeout;
 
-use super::voice::tell_all;
+use super::cluster_events::tell_all;
 use crate::Cluster;
 
 /// Nobody has this name; the reference asks for it too.

@@ -9,11 +9,11 @@
 //! A loop with one key never finishes without saying when it runs next, so that none can be lost.
 
 mod api_servers;
+mod cluster_events;
 mod connectivity;
 mod metrics;
 mod orphans;
 mod unmanaged_nodes;
-mod voice;
 
 use std::sync::Arc;
 

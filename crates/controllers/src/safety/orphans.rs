@@ -26,7 +26,7 @@ use runtime::lease::Note;
 use runtime::queue::Outcome;
 use tokio::time::timeout;
 
-use super::voice::tell_all;
+use super::cluster_events::tell_all;
 use crate::Cluster;
 
 /// What is remembered between two scans. Clones are the same.

@@ -2,7 +2,7 @@
 //!
 //! The reference is two processes: the machine controller, which talks to drivers, and the manager of sets and deployments. Either of
 //! ours can stand beside the other one of theirs, so nothing that one half needs to be safe may come from the other: each
-//! has a lease, clients with limits of its own, a registry and a voice. What one process that runs both may share, and does, is what
+//! has a lease, clients with limits of its own, a registry and a cluster_events. What one process that runs both may share, and does, is what
 //! it *sees*: the caches.
 
 use kube::Client;

@@ -12,16 +12,16 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::objects::{self, MIN_PODS, PODS, POOL, WORKLOAD, read};
+use super::printer::Printer;
 use super::stage::{NAMESPACE, Stage};
-use super::voice::Voice;
 use super::witness::{Witness, ready_pods};
 
 /// No act takes longer than a few seconds; one that does is stuck.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Plays all of it.
-pub(super) async fn play(stage: &Stage, voice: &Voice, witness: &Witness) -> anyhow::Result<()> {
-    let play = Play { stage, voice };
+pub(super) async fn play(stage: &Stage, printer: &Printer, witness: &Witness) -> anyhow::Result<()> {
+    let play = Play { stage, printer };
     play.three_come_up().await?;
     play.scale_to_six().await?;
     witness.guard(true);
@@ -33,13 +33,13 @@ pub(super) async fn play(stage: &Stage, voice: &Voice, witness: &Witness) -> any
 
 struct Play<'a> {
     stage: &'a Stage,
-    voice: &'a Voice,
+    printer: &'a Printer,
 }
 
 impl Play<'_> {
     async fn three_come_up(&self) -> anyhow::Result<()> {
-        self.voice.act("three machines come up");
-        self.voice.person(
+        self.printer.act("three machines come up");
+        self.printer.person(
             "create namespace demo, Secret cloud, and MachineClasses v1 and v2 (boot in 1 s, join 0.5 s later)",
         );
         let make = PostParams::default();
@@ -52,18 +52,18 @@ impl Play<'_> {
             let class: MachineClass = read(objects::class(name, NAMESPACE))?;
             self.api::<MachineClass>().create(&make, &class).await.context("failed to create a MachineClass")?;
         }
-        self.voice.person("create MachineDeployment pool: three machines of class v1, surge 1, unavailable 0");
+        self.printer.person("create MachineDeployment pool: three machines of class v1, surge 1, unavailable 0");
         let pool: MachineDeployment = read(objects::pool(3, "v1"))?;
         self.api::<MachineDeployment>().create(&make, &pool).await.context("failed to create the MachineDeployment")?;
         self.until("three machines run", |all| running(all, "v1") == 3 && all.len() == 3).await
     }
 
     async fn scale_to_six(&self) -> anyhow::Result<()> {
-        self.voice.act("six are wanted, and a workload moves in");
-        self.voice.person("scale the pool to six");
+        self.printer.act("six are wanted, and a workload moves in");
+        self.printer.person("scale the pool to six");
         self.patch_pool(json!({ "spec": { "replicas": 6 } })).await?;
         let make = PostParams::default();
-        self.voice.person(&format!(
+        self.printer.person(&format!(
             "create Deployment shop with {PODS} pods and a budget that wants {MIN_PODS} of them at any time"
         ));
         let budget: PodDisruptionBudget = read(objects::budget())?;
@@ -75,8 +75,8 @@ impl Play<'_> {
     }
 
     async fn roll_to_a_new_class(&self) -> anyhow::Result<()> {
-        self.voice.act("all of them roll to a new class, one at a time, while the budget guards the workload");
-        self.voice.person("change the class of the pool to v2");
+        self.printer.act("all of them roll to a new class, one at a time, while the budget guards the workload");
+        self.printer.person("change the class of the pool to v2");
         let template = json!({ "spec": { "class": { "name": "v2" } } });
         self.patch_pool(json!({ "spec": { "template": template } })).await?;
         self.until("six machines of class v2 run", |all| running(all, "v2") == 6 && all.len() == 6).await?;
@@ -84,11 +84,11 @@ impl Play<'_> {
     }
 
     async fn a_node_dies(&self) -> anyhow::Result<()> {
-        self.voice.act("a node dies");
+        self.printer.act("a node dies");
         let machines = self.stage.cluster.machines.list();
         let victim = machines.iter().min_by_key(|machine| machine.name().to_owned()).context("there is no machine")?;
         let vm = self.stage.cloud.vms_of(victim.name()).into_iter().next().context("it has no VM")?;
-        self.voice.world(&format!("the VM of {} loses its power", victim.name()));
+        self.printer.world(&format!("the VM of {} loses its power", victim.name()));
         self.stage.cloud.kill(&vm.id);
         let lost = victim.name().to_owned();
         self.until("it is replaced", |all| {
@@ -98,8 +98,8 @@ impl Play<'_> {
     }
 
     async fn everything_goes(&self) -> anyhow::Result<()> {
-        self.voice.act("everything is drained and deleted");
-        self.voice.person("delete Deployment shop with its budget, then MachineDeployment pool");
+        self.printer.act("everything is drained and deleted");
+        self.printer.person("delete Deployment shop with its budget, then MachineDeployment pool");
         let gone = DeleteParams::background();
         self.api::<PodDisruptionBudget>().delete(WORKLOAD, &gone).await.context("failed to delete the budget")?;
         self.api::<Deployment>().delete(WORKLOAD, &gone).await.context("failed to delete the Deployment")?;
@@ -112,7 +112,7 @@ impl Play<'_> {
                 && left("nodes") == 0
         })
         .await?;
-        self.voice.world("machines, VMs and nodes are gone");
+        self.printer.world("machines, VMs and nodes are gone");
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Play<'_> {
                 .collect();
             bail!("waited {} s in vain until {what}:\n{}", PATIENCE.as_secs(), said.join("\n"));
         }
-        self.voice.world(what);
+        self.printer.world(what);
         Ok(())
     }
 }

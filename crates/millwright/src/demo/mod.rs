@@ -6,9 +6,9 @@
 
 mod acts;
 pub(crate) mod objects;
+pub(crate) mod printer;
 mod review;
 pub(crate) mod stage;
-pub(crate) mod voice;
 mod witness;
 
 use std::process::ExitCode;
@@ -21,8 +21,8 @@ use runtime::Clock;
 use runtime::logs::LogFormat;
 
 use crate::cli::{Demo, Log};
+use printer::Printer;
 use stage::{Setting, Stage};
-use voice::Voice;
 use witness::Witness;
 
 pub(crate) fn run(options: &Demo) -> anyhow::Result<ExitCode> {
@@ -34,27 +34,27 @@ pub(crate) fn run(options: &Demo) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("failed to start the async runtime")?;
-    let kept = runtime.block_on(tell(Voice::new(options.output)))?;
+    let kept = runtime.block_on(tell(Printer::new(options.output)))?;
     Ok(if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Plays it. True if everything went as promised.
-async fn tell(voice: Voice) -> anyhow::Result<bool> {
-    voice.title("The story of a pool, on an embedded API server and an embedded cloud.");
-    let narrator = voice.clone();
+async fn tell(printer: Printer) -> anyhow::Result<bool> {
+    printer.title("The story of a pool, on an embedded API server and an embedded cloud.");
+    let narrator = printer.clone();
     let stage =
         Stage::set(Setting::for_an_audience(), Arc::new(move |decision: &Decision| narrator.millwright(decision)))?;
     let witness = Witness::default();
     let outcome = tokio::select! {
         biased;
-        outcome = acts::play(&stage, &voice, &witness) => outcome,
+        outcome = acts::play(&stage, &printer, &witness) => outcome,
         never = witness.watch(&stage) => match never {},
     };
     stage.clear().await;
     outcome?;
 
-    voice.title("\nWhat was promised:");
-    let kept = review::review(&stage, &witness, &voice);
-    voice.end(kept);
+    printer.title("\nWhat was promised:");
+    let kept = review::review(&stage, &witness, &printer);
+    printer.end(kept);
     Ok(kept)
 }

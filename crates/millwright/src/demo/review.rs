@@ -1,8 +1,8 @@
 //! What must be true in the end, whatever the order in which things happened.
 
 use super::objects::{MIN_PODS, SURGE};
+use super::printer::Printer;
 use super::stage::{CONTROLLER, Stage};
-use super::voice::Voice;
 use super::witness::Witness;
 
 /// Machines that the story needs: six, six more for the rollout, one for the node that died.
@@ -12,7 +12,7 @@ const MACHINES: usize = 13;
 const MOST_REQUESTS: u64 = 30;
 
 /// Holds the story against what was promised.
-pub(super) fn review(stage: &Stage, witness: &Witness, voice: &Voice) -> bool {
+pub(super) fn review(stage: &Stage, witness: &Witness, printer: &Printer) -> bool {
     let vms = stage.cloud.count(driver::Method::Create);
     let left = (stage.cloud.vms().len(), stage.server.objects("nodes").len(), tokens(stage));
     let counts = stage.server.request_counts();
@@ -26,7 +26,7 @@ pub(super) fn review(stage: &Stage, witness: &Witness, voice: &Voice) -> bool {
 
     let mut all = true;
     let mut check = |promise: &str, kept: bool, detail: String| {
-        voice.promise(promise, kept, detail);
+        printer.promise(promise, kept, detail);
         all &= kept;
     };
     check("no machine too many", made == MACHINES, format!("{made} were made, {MACHINES} were needed"));

@@ -23,8 +23,8 @@ use runtime::{Clock, signals};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Dev, Log, Output};
+use crate::demo::printer::Printer;
 use crate::demo::stage::{Setting, Stage};
-use crate::demo::voice::Voice;
 use crate::print;
 use kubeconfig::Kubeconfig;
 use sample::{NAMESPACE, POOL};
@@ -56,13 +56,13 @@ async fn keep_running(options: &Dev) -> anyhow::Result<ExitCode> {
 }
 
 async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
-    let voice = Voice::new(Output::Text);
+    let printer = Printer::new(Output::Text);
     let setting = Setting {
         namespace: NAMESPACE,
         policy: Policy { health_timeout: HEALTH_TIMEOUT, ..Policy::default() },
         node_grace: NODE_GRACE,
     };
-    let stage = Stage::set(setting, Arc::new(move |decision: &Decision| voice.millwright(decision)))?;
+    let stage = Stage::set(setting, Arc::new(move |decision: &Decision| printer.millwright(decision)))?;
     sample::install(&stage.person).await?;
     let running = loopback::serve(stage.server.clone(), loopback::Options { port: options.port }).await?;
     let kubeconfig = Kubeconfig::write(&running, options.kubeconfig.as_deref())?;

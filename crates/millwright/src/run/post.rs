@@ -1,4 +1,4 @@
-//! One half at its post: under its lock, with its voice, its numbers and its clients.
+//! One half at its post: under its lock, with its printer, its numbers and its clients.
 //!
 //! The names are the reference's, because they are how the outside knows the two apart: the Leases exclude Go replicas, audit logs are
 //! read by user agent, Events by component.

@@ -12,12 +12,12 @@ use crate::print;
 
 /// Prints what happens, with the time since the beginning.
 #[derive(Clone)]
-pub(crate) struct Voice {
+pub(crate) struct Printer {
     output: Output,
     begin: Instant,
 }
 
-impl Voice {
+impl Printer {
     pub(crate) fn new(output: Output) -> Self {
         Self { output, begin: Instant::now() }
     }
