@@ -162,7 +162,7 @@ impl Keeper<'_> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "a lane of the table is a thread, and it has nothing else to do")]
+#[allow(clippy::disallowed_methods, reason = "a job of the table is a thread, and it has nothing else to do")]
 fn pause(time: Duration) {
     std::thread::sleep(time);
 }

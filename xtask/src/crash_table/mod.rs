@@ -30,7 +30,7 @@ use life::Life;
 pub(crate) struct Wish {
     /// How many machines live side by side, each with a controller of its own.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
-    lanes: u8,
+    jobs: u8,
     /// Only the effects whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
@@ -113,7 +113,7 @@ fn play(plane: &ControlPlane, program: PathBuf, wish: &Wish) -> anyhow::Result<V
 
     let (waiting, verdicts) = (Mutex::new(deaths), Mutex::new(Verdicts::new()));
     std::thread::scope(|scope| {
-        for _ in 0..wish.lanes {
+        for _ in 0..wish.jobs {
             scope.spawn(|| {
                 while let Some(death) = take(&waiting) {
                     let begin = Instant::now();
@@ -139,7 +139,7 @@ fn play(plane: &ControlPlane, program: PathBuf, wish: &Wish) -> anyhow::Result<V
     cloud.terminate()?;
     let said = desk.said("cloud")?;
     ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
-    verdicts.into_inner().map_err(|_| anyhow::anyhow!("a lane died"))
+    verdicts.into_inner().map_err(|_| anyhow::anyhow!("a job died"))
 }
 
 fn take(waiting: &Mutex<Vec<Death>>) -> Option<Death> {

@@ -2,13 +2,13 @@
 //!
 //! Each suite ends with a line `N passed, N failed, N skipped` and leaves `target/e2e/<suite>.json` behind, so that a person and
 //! a machine read the same result. On the real server, a case that cannot be run is a failure, not a skip: a promise that was not
-//! shown there was not shown. Each suite has a control plane of its own, so several are played side by side ([`lanes`]).
+//! shown there was not shown. Each suite has a control plane of its own, so several are played side by side ([`jobs`]).
 
 mod crew;
 mod deploy;
 mod in_memory;
+mod jobs;
 mod kubectl;
-mod lanes;
 mod machines;
 mod mixed;
 mod pool;
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use crate::crash_table;
 use crate::workspace::cargo;
-use lanes::{Lanes, Passenger};
+use jobs::{Jobs, Passenger};
 
 pub(crate) use deploy::{Cell, run_image};
 pub(crate) use machines::install_definitions;
@@ -65,7 +65,7 @@ pub(crate) struct Wish {
     full: bool,
     /// How many suites are played side by side, each on a control plane of its own; as many as there are cores if not said.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
-    lanes: Option<u8>,
+    jobs: Option<u8>,
     #[command(flatten)]
     strangers: mixed::Strangers,
 }
@@ -81,9 +81,9 @@ impl Wish {
     }
 
     /// In memory the suites are tests, which cargo plays side by side by itself.
-    fn lanes(&self) -> usize {
-        match (self.lanes, self.server()) {
-            (Some(lanes), _) => lanes.into(),
+    fn jobs(&self) -> usize {
+        match (self.jobs, self.server()) {
+            (Some(jobs), _) => jobs.into(),
             (None, Server::InMemory) => 1,
             (None, Server::Real) => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_LANES)),
         }
@@ -110,7 +110,7 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     let (begin, suites) = (Instant::now(), wish.suites());
-    let alone = wish.lanes() == 1 || suites.len() == 1;
+    let alone = wish.jobs() == 1 || suites.len() == 1;
     let all = if alone { one_by_one(wish, &runtime, &suites) } else { side_by_side(wish, &runtime, &suites)? };
     if all.len() > 1 {
         println!("---");
@@ -166,10 +166,10 @@ fn side_by_side(wish: &Wish, runtime: &Runtime, suites: &[Suite]) -> anyhow::Res
         Ok(Passenger { name, company, arguments, report: file_of(name)? })
     };
     let passengers: Vec<Passenger> = suites.into_iter().map(passenger).collect::<anyhow::Result<_>>()?;
-    let lanes = wish.lanes();
-    println!("{} suites in {lanes} lanes; target/e2e/<suite>.log has what each says meanwhile", passengers.len());
+    let jobs = wish.jobs();
+    println!("{} suites in {jobs} jobs; target/e2e/<suite>.log has what each says meanwhile", passengers.len());
     runtime.block_on(async {
         suite::programs().await?;
-        Lanes { lanes, program: &program::ourselves()? }.play(passengers, &mut std::io::stdout()).await
+        Jobs { jobs, program: &program::ourselves()? }.play(passengers, &mut std::io::stdout()).await
     })
 }

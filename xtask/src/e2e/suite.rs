@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use control_plane::Binaries;
 
-use super::lanes::Company;
+use super::jobs::Company;
 use super::program::{Teller, run as run_program, run_chore};
 use super::tally::{Server, Tally};
 use super::{Wish, deploy, in_memory, kubectl, machines, mixed, pool, servers, smoke};

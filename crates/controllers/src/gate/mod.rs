@@ -32,7 +32,7 @@ use driver::{ClassRequest, Code, Deleted, DriverError, MachineRequest, Method, O
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use plan::Policy;
-use plan::gate::{Claim, Lane, Refusal, Verdict, Visit, call_timeout};
+use plan::gate::{CallPriority, Claim, Refusal, Verdict, Visit, call_timeout};
 use plan::machine::{Call, DriverState, VmKnowledge};
 use plan::permit;
 use plan::scrub::Scrubber;
@@ -264,7 +264,7 @@ impl Gate {
     pub async fn list(&self, class: &Arc<MachineClass>, secret: Arc<SecretData>) -> Result<Owners, DriverError> {
         let request = ClassRequest { class: class.clone(), secret: secret.clone() };
         let driver = self.shared.drivers.of(class)?;
-        self.visit(class, Lane::Making, Method::List, &secret, async |limits: driver::Call| {
+        self.visit(class, CallPriority::Making, Method::List, &secret, async |limits: driver::Call| {
             limits.bound(driver.list(&limits, &request)).await.and_then(words::owners)
         })
         .await
@@ -279,7 +279,7 @@ impl Gate {
     ) -> Result<Deleted, DriverError> {
         let request = MachineRequest { machine, class: class.clone(), secret: secret.clone() };
         let driver = self.shared.drivers.of(class)?;
-        self.visit(class, Lane::Ending, Method::Delete, &secret, async |limits: driver::Call| {
+        self.visit(class, CallPriority::Ending, Method::Delete, &secret, async |limits: driver::Call| {
             limits.bound(driver.delete(&limits, &request)).await
         })
         .await
@@ -303,13 +303,13 @@ impl Gate {
     async fn visit<T, F: Future<Output = Result<T, DriverError>>>(
         &self,
         class: &MachineClass,
-        lane: Lane,
+        priority: CallPriority,
         method: Method,
         secret: &SecretData,
         work: impl FnOnce(driver::Call) -> F,
     ) -> Result<T, DriverError> {
         let never_left = |why: &str| DriverError::new(Code::Canceled, why);
-        let visit = Visit::of_house(class, lane);
+        let visit = Visit::of_house(class, priority);
         let Some(mut place) = self.shared.turnstile.enter(visit) else { return Err(never_left("it was turned away")) };
         let timeout = self.shared.policy.driver_call_timeout;
         if !self.admitted(&mut place, class, method, timeout, &CancellationToken::new()).await {

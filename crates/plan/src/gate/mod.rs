@@ -29,7 +29,7 @@ use jiff::Timestamp;
 
 use crate::Policy;
 use capacity::Room;
-pub use line::Lane;
+pub use line::CallPriority;
 use line::Line;
 use pause::Pause;
 pub use timeout::call_timeout;
@@ -72,8 +72,8 @@ pub struct Visit {
     pub subject: String,
     /// The deployment it is for, as far as there is one.
     pub pool: String,
-    /// Which of the deployment's lanes it stands in.
-    pub lane: Lane,
+    /// Which of the deployment's priorities it stands in.
+    pub priority: CallPriority,
     /// What it has to do with the room of its class.
     pub claim: Claim,
 }
@@ -173,15 +173,15 @@ enum State {
 struct Door {
     line: Line,
     out: BTreeSet<VisitId>,
-    /// How many places each deployment holds with each of its lanes.
-    held: BTreeMap<(String, Lane), usize>,
+    /// How many places each deployment holds with each of its priorities.
+    held: BTreeMap<(String, CallPriority), usize>,
     pause: Pause,
 }
 
-/// How many times what is left free a deployment may hold with one lane.
+/// How many times what is left free a deployment may hold with one priority.
 const GREED: usize = 16;
 
-/// Whether a lane of a deployment that holds so many places may take another of those that are free. Alone it gets nearly all, but
+/// Whether a priority of a deployment that holds so many places may take another of those that are free. Alone it gets nearly all, but
 /// never the last: that is for whoever has none. So calls that hang, be it creations, hold up neither other deployments nor the
 /// deletions of their own.
 fn may_take(held: Option<usize>, free: usize, places: usize) -> bool {
@@ -221,7 +221,7 @@ impl Gate {
             (Claim::Precedes, false) | (Claim::None, _) => {}
         }
         self.next += 1;
-        self.doors.entry(visit.credential.clone()).or_default().line.join(id, &visit.pool, visit.lane);
+        self.doors.entry(visit.credential.clone()).or_default().line.join(id, &visit.pool, visit.priority);
         self.visits.insert(id, (visit, State::Waiting));
         Arrival::Waits(id)
     }
@@ -235,10 +235,11 @@ impl Gate {
             while allowed > 0 {
                 let free = places.saturating_sub(door.out.len());
                 let held = &door.held;
-                let may = |pool: &str, lane| may_take(held.get(&(pool.to_owned(), lane)).copied(), free, places);
-                let Some((id, pool, lane)) = door.line.next(may) else { break };
+                let may =
+                    |pool: &str, priority| may_take(held.get(&(pool.to_owned(), priority)).copied(), free, places);
+                let Some((id, pool, priority)) = door.line.next(may) else { break };
                 door.out.insert(id);
-                *door.held.entry((pool, lane)).or_default() += 1;
+                *door.held.entry((pool, priority)).or_default() += 1;
                 door.pause.left(id, now);
                 if let Some((_, state)) = self.visits.get_mut(&id) {
                     *state = State::Out;
@@ -259,7 +260,7 @@ impl Gate {
                 State::Waiting => door.line.quit(id, &visit.pool),
                 State::Out => {
                     door.out.remove(&id);
-                    if let Some(count) = door.held.get_mut(&(visit.pool.clone(), visit.lane)) {
+                    if let Some(count) = door.held.get_mut(&(visit.pool.clone(), visit.priority)) {
                         *count = count.saturating_sub(1);
                     }
                     door.held.retain(|_, count| *count > 0);

@@ -14,7 +14,7 @@ fn visit(pool: &str, class: &str, claim: Claim) -> Visit {
         class: class.into(),
         subject: String::new(),
         pool: pool.into(),
-        lane: Lane::Making,
+        priority: CallPriority::Making,
         claim,
     }
 }
@@ -24,7 +24,7 @@ fn create(pool: &str, class: &str) -> Visit {
 }
 
 fn delete(pool: &str) -> Visit {
-    Visit { lane: Lane::Ending, ..visit(pool, "c", Claim::None) }
+    Visit { priority: CallPriority::Ending, ..visit(pool, "c", Claim::None) }
 }
 
 fn exhausted() -> Verdict {
@@ -81,10 +81,10 @@ fn deletions_and_creations_of_a_deployment_take_turns() {
     }
     let mut order = Vec::new();
     while let Some(&id) = gate.admit(SECOND).first() {
-        order.push(gate.visits[&id].0.lane);
+        order.push(gate.visits[&id].0.priority);
         gate.leave(id, &Verdict::Answered, SECOND, 0.0);
     }
-    assert_eq!(order, [Lane::Ending, Lane::Making].repeat(4));
+    assert_eq!(order, [CallPriority::Ending, CallPriority::Making].repeat(4));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use api::{Machine, MachineClass, Object};
 
-use super::{Claim, Lane, Visit};
+use super::{CallPriority, Claim, Visit};
 use crate::machine::{Call, Connectivity};
 use crate::{permit, secret};
 
@@ -12,28 +12,28 @@ impl Visit {
     pub fn about(call: Call, machine: &Machine, class: &MachineClass) -> Self {
         // Only who has no VM yet asks before it creates.
         let comes_before_a_create = machine.spec.provider_id.is_empty() && !machine.is_deleting();
-        let (lane, claim) = match call {
-            Call::Create => (Lane::Making, Claim::Takes),
-            Call::Status if comes_before_a_create => (Lane::Making, Claim::Precedes),
-            Call::Status if machine.is_deleting() => (Lane::Ending, Claim::None),
-            Call::Status | Call::Initialize => (Lane::Making, Claim::None),
-            Call::Delete => (Lane::Ending, Claim::None),
+        let (priority, claim) = match call {
+            Call::Create => (CallPriority::Making, Claim::Takes),
+            Call::Status if comes_before_a_create => (CallPriority::Making, Claim::Precedes),
+            Call::Status if machine.is_deleting() => (CallPriority::Ending, Claim::None),
+            Call::Status | Call::Initialize => (CallPriority::Making, Claim::None),
+            Call::Delete => (CallPriority::Ending, Claim::None),
         };
         // A machine without a deployment shares its turn with those of its class.
         let pool = permit::deployment(machine).unwrap_or_else(|| class.name());
         let subject = machine.name().to_owned();
-        Self { subject, pool: pool.to_owned(), lane, claim, ..Self::of_house(class, lane) }
+        Self { subject, pool: pool.to_owned(), priority, claim, ..Self::of_house(class, priority) }
     }
 
     /// A call that is about no Machine: a listing, or the deletion of a VM that nobody owns.
     #[must_use]
-    pub fn of_house(class: &MachineClass, lane: Lane) -> Self {
+    pub fn of_house(class: &MachineClass, priority: CallPriority) -> Self {
         Self {
             credential: credential(class).to_owned(),
             class: class.name().to_owned(),
             subject: String::new(),
             pool: String::new(),
-            lane,
+            priority,
             claim: Claim::None,
         }
     }
@@ -80,7 +80,7 @@ mod tests {
     fn calls_count_against_the_credentials_and_stand_with_their_deployment() {
         let visit = visit(Call::Create, "");
         assert_eq!((visit.credential.as_str(), visit.pool.as_str()), ("keys", "pool-a"));
-        assert_eq!((visit.claim, visit.lane), (Claim::Takes, Lane::Making));
+        assert_eq!((visit.claim, visit.priority), (Claim::Takes, CallPriority::Making));
     }
 
     #[test]
@@ -94,6 +94,6 @@ mod tests {
     fn a_question_comes_before_a_create_only_while_there_is_no_vm() {
         assert_eq!(visit(Call::Status, "").claim, Claim::Precedes);
         assert_eq!(visit(Call::Status, "vm").claim, Claim::None);
-        assert_eq!(visit(Call::Delete, "").lane, Lane::Ending);
+        assert_eq!(visit(Call::Delete, "").priority, CallPriority::Ending);
     }
 }

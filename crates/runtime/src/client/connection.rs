@@ -10,12 +10,12 @@ use rustls::pki_types::ServerName as TlsName;
 use tower::Layer;
 
 use super::config_error::{ConfigError, ConfigProblem};
+use super::connections::Connections;
 use super::credentials::{Credentials, Credited};
 use super::dial::{Dial, TcpDial};
 use super::files::Files;
 use super::kubeconfig::{Settings, Source};
-use super::lanes::Lanes;
-use super::spec::{ClientSpec, LaneUse};
+use super::spec::{ClientSpec, ConnectionUse};
 use super::stack::{ServerName, Stack};
 use super::update_fallback::{Denials, UpdateFallback};
 use crate::metrics::RestMetrics;
@@ -23,7 +23,7 @@ use crate::metrics::RestMetrics;
 /// How long opening a connection may take, from the name to the end of the TLS handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// A connection to an API server: its address, read once, its trust and credentials, followed when they change on disk, and the lanes
+/// A connection to an API server: its address, read once, its trust and credentials, followed when they change on disk, and the connections
 /// its clients share. Nothing is sent until a client sends it. Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub struct Connection {
@@ -35,7 +35,7 @@ struct Shared {
     config: kube::Config,
     credentials: Arc<Credentials>,
     dial: Arc<dyn Dial>,
-    lanes: Lanes,
+    connections: Connections,
     name: ServerName,
     denials: Denials,
 }
@@ -53,11 +53,11 @@ impl Connection {
     /// A client of its own kind on this connection.
     pub fn client(&self, spec: &ClientSpec, metrics: &RestMetrics) -> kube::Client {
         let shared = &self.shared;
-        let lanes = match spec.lanes {
-            LaneUse::Shared => shared.lanes.clone(),
-            LaneUse::Own => Lanes::new(shared.dial.clone()),
+        let connections = match spec.connections {
+            ConnectionUse::Shared => shared.connections.clone(),
+            ConnectionUse::Own => Connections::new(shared.dial.clone()),
         };
-        let addressed = shared.config.base_uri_layer().layer(lanes);
+        let addressed = shared.config.base_uri_layer().layer(connections);
         let carrier = Credited { carrier: addressed, credentials: shared.credentials.clone() };
         let stack = Stack::new(carrier, spec, metrics, shared.name.clone());
         let update_fallback = UpdateFallback::new(stack, shared.denials.clone(), metrics.clone());
@@ -110,8 +110,8 @@ impl Shared {
         let credentials = Arc::new(Credentials::new(source, settings, files)?);
         let dial = TcpDial { host, port, name: certified, credentials: credentials.clone(), timeout: CONNECT_WITHIN };
         let dial: Arc<dyn Dial> = Arc::new(dial);
-        let lanes = Lanes::new(dial.clone());
-        Ok(Self { source: source.clone(), config, credentials, dial, lanes, name, denials: Denials::default() })
+        let connections = Connections::new(dial.clone());
+        Ok(Self { source: source.clone(), config, credentials, dial, connections, name, denials: Denials::default() })
     }
 }
 

@@ -5,12 +5,12 @@
 //! controller, so only its upper half is used: [`kube::Client`] over a stack of ours.
 //!
 //! ```text
-//! kube::Client ─► update_fallback ─► stack: bucket, user agent, deadline, metrics ─► credentials ─► lanes ─► dial: TCP, TLS
+//! kube::Client ─► update_fallback ─► stack: bucket, user agent, deadline, metrics ─► credentials ─► connections ─► dial: TCP, TLS
 //!                                                                         └► any tower service (in_process)
 //! ```
 //!
 //! A [`Connection`] is one API server as one kubeconfig describes it; each [`ClientSpec`] makes one client of it, with a rate
-//! limit of its own. Clients of a connection share its lanes (HTTP/2 connections), on which watches and calls never
+//! limit of its own. Clients of a connection share its connections (HTTP/2 connections), on which watches and calls never
 //! meet. What changes on disk, credentials and authorities, is followed by `credentials`: the next request shows it, and open watches
 //! go on. Errors are read with [`ApiError`].
 
@@ -19,13 +19,13 @@ mod agent;
 mod api_error;
 mod config_error;
 mod connection;
+mod connections;
 mod credentials;
 mod dial;
 mod failure;
 mod files;
+mod http_connection;
 mod kubeconfig;
-mod lane;
-mod lanes;
 mod ready;
 mod spec;
 mod stack;
@@ -46,7 +46,7 @@ pub use failure::{Effect, Failure};
 pub use files::FileError;
 pub use kubeconfig::{InCluster, Source};
 pub use ready::{Obstacle, Place, RequiredKind, Waited, check_ready, wait_until_ready};
-pub use spec::{ClientSpec, LaneUse, Qps, WhenFull};
+pub use spec::{ClientSpec, ConnectionUse, Qps, WhenFull};
 pub use tls::TlsError;
 
 use crate::metrics::RestMetrics;

@@ -20,7 +20,7 @@ pub struct ClientSpec {
     /// How long a call may take from being sent to the last byte of its answer; for a watch, to its beginning.
     pub deadline: Duration,
     /// With whom it shares connections.
-    pub lanes: LaneUse,
+    pub connections: ConnectionUse,
     /// Whose right its writes depend on.
     pub right: Option<Leadership>,
 }
@@ -45,7 +45,7 @@ pub enum WhenFull {
 
 /// With whom a client shares its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaneUse {
+pub enum ConnectionUse {
     /// With all clients of the same connection.
     Shared,
     /// With nobody: what it sends never queues behind a large list. For leases.
@@ -53,14 +53,14 @@ pub enum LaneUse {
 }
 
 impl ClientSpec {
-    /// A client without rate limit on shared lanes, whose calls may take a minute, as the reference's.
+    /// A client without rate limit on shared connections, whose calls may take a minute, as the reference's.
     pub fn new(agent: UserAgent) -> Self {
         Self {
             agent,
             limit: None,
             when_full: WhenFull::Wait,
             deadline: Duration::from_mins(1),
-            lanes: LaneUse::Shared,
+            connections: ConnectionUse::Shared,
             right: None,
         }
     }
@@ -92,7 +92,7 @@ impl ClientSpec {
 
     /// On connections of its own.
     #[must_use]
-    pub fn on_own_lanes(self) -> Self {
-        Self { lanes: LaneUse::Own, ..self }
+    pub fn on_own_connections(self) -> Self {
+        Self { connections: ConnectionUse::Own, ..self }
     }
 }

@@ -3,7 +3,7 @@
 //! In this order: a token from the client's bucket, the user agent, the right to write, the deadline, the recording. The deadline starts when
 //! the token has been taken, because a queue of our own making is no sign of a sick server. It covers the body too: a server
 //! that sends half a list and then falls silent hangs a caller just as well as one that never answers. A watch has to
-//! *begin* in time; after that it may last, and its lanes' keep-alive notices a dead peer.
+//! *begin* in time; after that it may last, and its connections' keep-alive notices a dead peer.
 //!
 //! There is no retry here. A write that is repeated behind its author's back is a write nobody decided on, and an eviction
 //! that a disruption budget refuses must come back at once, not after minutes.

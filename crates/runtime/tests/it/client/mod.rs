@@ -1,4 +1,4 @@
-//! The client stack over real sockets: TLS, HTTP/2, lanes, deadlines, credentials that change.
+//! The client stack over real sockets: TLS, HTTP/2, connections, deadlines, credentials that change.
 
 mod in_memory;
 mod rotation;
@@ -63,10 +63,10 @@ async fn two_hundred_watches_take_three_http2_connections_and_writes_have_their_
 }
 
 #[tokio::test]
-async fn a_client_on_its_own_lanes_shares_no_connection() {
+async fn a_client_on_its_own_connections_shares_no_connection() {
     let server = Server::start(Behaviour::default()).await;
     let connection = server.connection("token: t");
-    let (shared, own) = (config_maps(&connection, &spec()), config_maps(&connection, &spec().on_own_lanes()));
+    let (shared, own) = (config_maps(&connection, &spec()), config_maps(&connection, &spec().on_own_connections()));
     shared.get("a").await.unwrap();
     own.get("a").await.unwrap();
     shared.get("a").await.unwrap();

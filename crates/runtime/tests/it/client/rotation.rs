@@ -234,7 +234,7 @@ async fn an_authority_is_rotated_by_way_of_both_and_the_watch_goes_on(#[case] fo
     mount.swap(&papers.clone().trusting(&[old, new]));
     assert_eq!(class_of_get(&api).await, Ok(()), "the server still shows the old one's certificate");
     server.be_certified_by(new);
-    let another = config_maps(&connection, &spec().on_own_lanes());
+    let another = config_maps(&connection, &spec().on_own_connections());
     assert_eq!(class_of_get(&another).await, Ok(()), "the server shows the new one's certificate");
     mount.swap(&papers.clone().trusting(&[new]));
     assert_eq!(class_of_get(&api).await, Ok(()));

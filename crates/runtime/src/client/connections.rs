@@ -32,7 +32,7 @@ use tower::{BoxError, Service};
 use super::address;
 use super::dial::{Dial, DialError, Protocol};
 use super::failure::Failure;
-use super::lane::{self, LaneBody, MOST_STREAMS, Sender, Traffic, Undelivered};
+use super::http_connection::{self, MOST_STREAMS, Sender, TrackedBody, Traffic, Undelivered};
 
 /// How long an extra connection may be idle.
 const IDLE: Duration = Duration::from_secs(90);
@@ -43,7 +43,7 @@ const ATTEMPTS: u32 = 3;
 /// The connections to one API server. Cheap to clone; clones share them. When the last clone and the last body are gone,
 /// so are the connections.
 #[derive(Clone)]
-pub(crate) struct Lanes {
+pub(crate) struct Connections {
     pool: Arc<Pool>,
 }
 
@@ -54,14 +54,14 @@ struct Pool {
 
 #[derive(Default)]
 struct State {
-    watches: Vec<Lane>,
-    calls: Vec<Lane>,
+    watches: Vec<PooledConnection>,
+    calls: Vec<PooledConnection>,
     /// What the server was last found to speak: it decides how many may wait for one connection that is being opened.
     spoken: Option<Protocol>,
     next: u64,
 }
 
-struct Lane {
+struct PooledConnection {
     id: u64,
     /// Of which credentials.
     era: u64,
@@ -78,10 +78,10 @@ enum Phase {
     Open(Sender),
 }
 
-/// How the opening of a lane went, once it is known.
+/// How the opening of a connection went, once it is known.
 type Outcome = Option<Result<(), Arc<DialError>>>;
 
-/// A place on a lane, held until dropped.
+/// A place on a connection, held until dropped.
 pub(crate) struct Slot {
     pool: Arc<Pool>,
     traffic: Traffic,
@@ -95,18 +95,18 @@ enum Claim {
     Wait(Slot, watch::Receiver<Outcome>),
 }
 
-impl Lanes {
+impl Connections {
     pub(crate) fn new(dial: Arc<dyn Dial>) -> Self {
         Self { pool: Arc::new(Pool { dial, state: Mutex::default() }) }
     }
 
-    async fn send(&self, mut request: Request<Body>) -> Result<Response<LaneBody<Slot>>, Failure> {
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<TrackedBody<Slot>>, Failure> {
         let traffic = if address::is_watch(request.uri()) { Traffic::Watches } else { Traffic::Calls };
         let mut refusal = None;
         for _ in 0..ATTEMPTS {
             let Some((slot, sender)) = self.find(traffic).await? else { continue };
             match sender.send(request).await {
-                Ok(answer) => return Ok(answer.map(|body| LaneBody::new(body, slot))),
+                Ok(answer) => return Ok(answer.map(|body| TrackedBody::new(body, slot))),
                 Err(Undelivered::Lost(why)) => return Err(Failure::Lost(why)),
                 Err(Undelivered::Returned(returned, why)) => {
                     self.pool.remove(traffic, slot.id);
@@ -142,23 +142,25 @@ impl Lanes {
 }
 
 impl Pool {
-    /// Takes a place on the oldest lane that has one, so that the younger ones fall idle; or on a new lane.
+    /// Takes a place on the oldest connection that has one, so that the younger ones fall idle; or on a new connection.
     fn claim(self: &Arc<Self>, traffic: Traffic) -> Claim {
         let era = self.dial.era();
         let mut state = self.state.lock();
         // Out of the pool is not closed: whoever has a stream on it keeps it.
-        state.retain(|lane| lane.era >= era && !lane.is_closed());
+        state.retain(|connection| connection.era >= era && !connection.is_closed());
         let room_while_opening = if state.spoken == Some(Protocol::Http1) { 1 } else { MOST_STREAMS };
-        let lanes = state.lanes(traffic);
-        if let Some(lane) = lanes.iter_mut().find(|lane| lane.streams < lane.room.load(Ordering::Relaxed)) {
-            let slot = lane.take(self, traffic);
-            return match &lane.phase {
+        let connections = state.connections(traffic);
+        if let Some(connection) =
+            connections.iter_mut().find(|connection| connection.streams < connection.room.load(Ordering::Relaxed))
+        {
+            let slot = connection.take(self, traffic);
+            return match &connection.phase {
                 Phase::Open(sender) => Claim::Ready(slot, sender.clone()),
                 Phase::Opening(outcome) => Claim::Wait(slot, outcome.clone()),
             };
         }
         let (tell, outcome) = watch::channel(None);
-        let mut lane = Lane {
+        let mut connection = PooledConnection {
             id: state.next,
             era,
             streams: 0,
@@ -167,16 +169,16 @@ impl Pool {
             idle_since: None,
             rested: Arc::new(Notify::new()),
         };
-        let slot = lane.take(self, traffic);
-        let life = LaneLife {
+        let slot = connection.take(self, traffic);
+        let life = ConnectionLife {
             pool: Arc::downgrade(self),
             traffic,
-            id: lane.id,
-            room: lane.room.clone(),
-            rested: lane.rested.clone(),
+            id: connection.id,
+            room: connection.room.clone(),
+            rested: connection.rested.clone(),
         };
         state.next += 1;
-        state.lanes(traffic).push(lane);
+        state.connections(traffic).push(connection);
         // hyper drives connections on its executor; so do we. The task ends with its connection, and the connection when
         // the pool has let go of its sending end.
         TokioExecutor::new().execute(life.run(self.dial.clone(), tell));
@@ -185,9 +187,9 @@ impl Pool {
 
     fn sender(&self, traffic: Traffic, id: u64) -> Option<(Sender, usize)> {
         let mut state = self.state.lock();
-        let lane = state.lanes(traffic).iter().find(|lane| lane.id == id)?;
-        match &lane.phase {
-            Phase::Open(sender) => Some((sender.clone(), lane.room.load(Ordering::Relaxed))),
+        let connection = state.connections(traffic).iter().find(|connection| connection.id == id)?;
+        match &connection.phase {
+            Phase::Open(sender) => Some((sender.clone(), connection.room.load(Ordering::Relaxed))),
             Phase::Opening(_) => None,
         }
     }
@@ -195,35 +197,37 @@ impl Pool {
     fn opened(&self, traffic: Traffic, id: u64, sender: Sender) {
         let mut state = self.state.lock();
         state.spoken = Some(sender.protocol());
-        if let Some(lane) = state.lanes(traffic).iter_mut().find(|lane| lane.id == id) {
-            lane.phase = Phase::Open(sender);
+        if let Some(connection) = state.connections(traffic).iter_mut().find(|connection| connection.id == id) {
+            connection.phase = Phase::Open(sender);
         }
     }
 
     fn release(&self, traffic: Traffic, id: u64) {
         let mut state = self.state.lock();
-        let Some(lane) = state.lanes(traffic).iter_mut().find(|lane| lane.id == id) else { return };
-        lane.streams = lane.streams.saturating_sub(1);
-        if lane.streams == 0 {
-            lane.idle_since = Some(Instant::now());
-            lane.rested.notify_one();
+        let Some(connection) = state.connections(traffic).iter_mut().find(|connection| connection.id == id) else {
+            return;
+        };
+        connection.streams = connection.streams.saturating_sub(1);
+        if connection.streams == 0 {
+            connection.idle_since = Some(Instant::now());
+            connection.rested.notify_one();
         }
     }
 
     fn remove(&self, traffic: Traffic, id: u64) {
-        self.state.lock().lanes(traffic).retain(|lane| lane.id != id);
+        self.state.lock().connections(traffic).retain(|connection| connection.id != id);
     }
 
-    /// Removes a lane that has been idle for long enough and is not the last one; else says when to ask again.
+    /// Removes a connection that has been idle for long enough and is not the last one; else says when to ask again.
     fn retire(&self, traffic: Traffic, id: u64) -> Rest {
         let mut state = self.state.lock();
-        let lanes = state.lanes(traffic);
-        let last = lanes.len() == 1;
-        let Some(lane) = lanes.iter().find(|lane| lane.id == id) else { return Rest::Retired };
-        match lane.idle_since.map(|since| since + IDLE) {
+        let connections = state.connections(traffic);
+        let last = connections.len() == 1;
+        let Some(connection) = connections.iter().find(|connection| connection.id == id) else { return Rest::Retired };
+        match connection.idle_since.map(|since| since + IDLE) {
             Some(until) if until > Instant::now() => Rest::Until(until),
             Some(_) if !last => {
-                lanes.retain(|lane| lane.id != id);
+                connections.retain(|connection| connection.id != id);
                 Rest::Retired
             }
             _ => Rest::Needed,
@@ -231,7 +235,7 @@ impl Pool {
     }
 }
 
-/// Whether a lane may go.
+/// Whether a connection may go.
 enum Rest {
     /// It carries streams, or it is the last one.
     Needed,
@@ -242,20 +246,20 @@ enum Rest {
 }
 
 impl State {
-    fn lanes(&mut self, traffic: Traffic) -> &mut Vec<Lane> {
+    fn connections(&mut self, traffic: Traffic) -> &mut Vec<PooledConnection> {
         match traffic {
             Traffic::Watches => &mut self.watches,
             Traffic::Calls => &mut self.calls,
         }
     }
 
-    fn retain(&mut self, keep: impl Fn(&Lane) -> bool) {
+    fn retain(&mut self, keep: impl Fn(&PooledConnection) -> bool) {
         self.watches.retain(&keep);
         self.calls.retain(&keep);
     }
 }
 
-impl Lane {
+impl PooledConnection {
     fn take(&mut self, pool: &Arc<Pool>, traffic: Traffic) -> Slot {
         let place = self.streams;
         self.streams += 1;
@@ -274,8 +278,8 @@ impl Drop for Slot {
     }
 }
 
-/// The life of one lane, in a task of its own: a request that is given up must not take the connection with it.
-struct LaneLife {
+/// The life of one connection, in a task of its own: a request that is given up must not take the connection with it.
+struct ConnectionLife {
     pool: Weak<Pool>,
     traffic: Traffic,
     id: u64,
@@ -283,15 +287,15 @@ struct LaneLife {
     rested: Arc<Notify>,
 }
 
-impl LaneLife {
+impl ConnectionLife {
     async fn run(self, dial: Arc<dyn Dial>, tell: watch::Sender<Outcome>) {
         let opened = match dial.dial().await {
-            Ok(dialed) => lane::open(dialed, self.traffic, self.room.clone()).await,
+            Ok(dialed) => http_connection::open(dialed, self.traffic, self.room.clone()).await,
             Err(why) => Err(why),
         };
         match opened {
             Err(why) => {
-                // Out of the pool before the word is out: whoever hears it and asks again must find a new lane.
+                // Out of the pool before the word is out: whoever hears it and asks again must find a new connection.
                 self.leave();
                 tell.send_replace(Some(Err(Arc::new(why))));
             }
@@ -331,8 +335,8 @@ impl LaneLife {
     }
 }
 
-impl Service<Request<Body>> for Lanes {
-    type Response = Response<LaneBody<Slot>>;
+impl Service<Request<Body>> for Connections {
+    type Response = Response<TrackedBody<Slot>>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
@@ -341,8 +345,8 @@ impl Service<Request<Body>> for Lanes {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let lanes = self.clone();
-        Box::pin(async move { lanes.send(request).await.map_err(BoxError::from) })
+        let connections = self.clone();
+        Box::pin(async move { connections.send(request).await.map_err(BoxError::from) })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lanes over pipes in memory, with hyper's server at the other end, under the paused clock.
+//! Connections over pipes in memory, with hyper's server at the other end, under the paused clock.
 
 use super::*;
 use crate::Tasks;
@@ -153,14 +153,14 @@ fn request(path: &str) -> Request<Body> {
     Request::get(format!("https://fake{path}")).body(Body::empty()).unwrap()
 }
 
-async fn call(lanes: &Lanes) -> Result<(), Failure> {
-    let answer = lanes.send(request("/api/v1/nodes")).await?;
+async fn call(connections: &Connections) -> Result<(), Failure> {
+    let answer = connections.send(request("/api/v1/nodes")).await?;
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "ok");
     Ok(())
 }
 
-async fn watch(lanes: &Lanes) -> Response<LaneBody<Slot>> {
-    lanes.send(request("/api/v1/pods?watch=true")).await.unwrap()
+async fn watch(connections: &Connections) -> Response<TrackedBody<Slot>> {
+    connections.send(request("/api/v1/pods?watch=true")).await.unwrap()
 }
 
 /// Lets everything that can happen now happen.
@@ -171,9 +171,9 @@ async fn settle() {
 #[tokio::test(start_paused = true)]
 async fn two_hundred_watches_spread_over_connections_that_none_is_filled_and_no_call_shares() {
     let fake = Fake::speaking(Protocol::Http2);
-    let lanes = Lanes::new(Arc::new(fake.clone()));
-    let watches = join_all((0..200).map(|_| watch(&lanes))).await;
-    join_all((0..60).map(|_| call(&lanes))).await.into_iter().for_each(Result::unwrap);
+    let connections = Connections::new(Arc::new(fake.clone()));
+    let watches = join_all((0..200).map(|_| watch(&connections))).await;
+    join_all((0..60).map(|_| call(&connections))).await.into_iter().for_each(Result::unwrap);
     assert_eq!(fake.connections(), 4, "three for watches, one for calls");
     assert!(fake.most_streams().iter().all(|most| *most <= MOST_STREAMS), "{:?}", fake.most_streams());
     for seen in fake.seen.lock().iter() {
@@ -186,22 +186,22 @@ async fn two_hundred_watches_spread_over_connections_that_none_is_filled_and_no_
 #[tokio::test(start_paused = true)]
 async fn the_eighty_first_stream_gets_a_connection_of_its_own_and_an_ended_one_gives_its_place_back() {
     let fake = Fake::speaking(Protocol::Http2);
-    let lanes = Lanes::new(Arc::new(fake.clone()));
-    let mut watches = join_all((0..MOST_STREAMS).map(|_| watch(&lanes))).await;
+    let connections = Connections::new(Arc::new(fake.clone()));
+    let mut watches = join_all((0..MOST_STREAMS).map(|_| watch(&connections))).await;
     assert_eq!(fake.connections(), 1);
     watches.pop();
-    watches.push(watch(&lanes).await);
+    watches.push(watch(&connections).await);
     assert_eq!(fake.connections(), 1, "the place of a dropped body was not given back");
-    watches.push(watch(&lanes).await);
+    watches.push(watch(&connections).await);
     assert_eq!(fake.connections(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_given_up_frees_its_place_and_its_stream() {
     let fake = Fake::speaking(Protocol::Http2);
-    let lanes = Lanes::new(Arc::new(fake.clone()));
+    let connections = Connections::new(Arc::new(fake.clone()));
     for _ in 0..3 * MOST_STREAMS {
-        let hung = tokio::time::timeout(Duration::from_millis(50), lanes.send(request("/hang"))).await;
+        let hung = tokio::time::timeout(Duration::from_millis(50), connections.send(request("/hang"))).await;
         assert!(hung.is_err());
     }
     settle().await;
@@ -211,13 +211,15 @@ async fn a_request_that_is_given_up_frees_its_place_and_its_stream() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_allows_few_streams_gets_more_connections() {
     let fake = Fake { streams_allowed: 10, ..Fake::speaking(Protocol::Http2) };
-    let lanes = Lanes::new(Arc::new(fake.clone()));
-    call(&lanes).await.unwrap();
-    let mut watches = vec![watch(&lanes).await];
+    let connections = Connections::new(Arc::new(fake.clone()));
+    call(&connections).await.unwrap();
+    let mut watches = vec![watch(&connections).await];
     settle().await; // its settings have arrived
     for _ in 0..29 {
         watches.push(
-            tokio::time::timeout(Duration::from_secs(5), watch(&lanes)).await.expect("a watch that waits for ever"),
+            tokio::time::timeout(Duration::from_secs(5), watch(&connections))
+                .await
+                .expect("a watch that waits for ever"),
         );
     }
     assert!(fake.most_streams().iter().all(|most| *most <= 10), "{:?}", fake.most_streams());
@@ -227,46 +229,46 @@ async fn a_server_that_allows_few_streams_gets_more_connections() {
 async fn those_who_wait_for_the_same_connection_share_its_failure_and_the_next_one_tries_again() {
     let fake = Fake::speaking(Protocol::Http2);
     *fake.refuse.lock() = true;
-    let lanes = Lanes::new(Arc::new(fake.clone()));
-    let all = join_all((0..50).map(|_| call(&lanes))).await;
+    let connections = Connections::new(Arc::new(fake.clone()));
+    let all = join_all((0..50).map(|_| call(&connections))).await;
     assert!(all.iter().all(|one| matches!(one, Err(Failure::Dial(_)))));
     assert_eq!(fake.connections(), 1, "a failure was retried behind our back");
     *fake.refuse.lock() = false;
-    call(&lanes).await.unwrap();
+    call(&connections).await.unwrap();
     assert_eq!(fake.connections(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_extra_connection_is_closed_and_the_last_one_stays() {
     let fake = Fake::speaking(Protocol::Http2);
-    let lanes = Lanes::new(Arc::new(fake.clone()));
-    let watches = join_all((0..200).map(|_| watch(&lanes))).await;
+    let connections = Connections::new(Arc::new(fake.clone()));
+    let watches = join_all((0..200).map(|_| watch(&connections))).await;
     assert_eq!(fake.open_connections(), 3);
     drop(watches);
     tokio::time::sleep(IDLE / 2).await;
     assert_eq!(fake.open_connections(), 3, "closed before its time");
     tokio::time::sleep(IDLE).await;
     assert_eq!(fake.open_connections(), 1);
-    let _again = watch(&lanes).await;
+    let _again = watch(&connections).await;
     assert_eq!(fake.connections(), 3, "the one that stayed was not used");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_the_server_closed_is_replaced_without_anyone_noticing() {
     let fake = Fake::speaking(Protocol::Http2);
-    let lanes = Lanes::new(Arc::new(fake.clone()));
-    call(&lanes).await.unwrap();
+    let connections = Connections::new(Arc::new(fake.clone()));
+    call(&connections).await.unwrap();
     fake.close(0);
     settle().await;
-    call(&lanes).await.unwrap();
+    call(&connections).await.unwrap();
     assert_eq!(fake.connections(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_cut_off_in_the_middle_is_reported_not_repeated() {
     let fake = Fake::speaking(Protocol::Http2);
-    let lanes = Lanes::new(Arc::new(fake.clone()));
-    let hung = lanes.clone();
+    let connections = Connections::new(Arc::new(fake.clone()));
+    let hung = connections.clone();
     let cut = async {
         settle().await;
         fake.close(0);
@@ -279,10 +281,10 @@ async fn an_answer_cut_off_in_the_middle_is_reported_not_repeated() {
 #[tokio::test(start_paused = true)]
 async fn connections_end_with_their_client() {
     let fake = Fake::speaking(Protocol::Http2);
-    let lanes = Lanes::new(Arc::new(fake.clone()));
-    call(&lanes).await.unwrap();
-    let last = watch(&lanes).await;
-    drop(lanes);
+    let connections = Connections::new(Arc::new(fake.clone()));
+    call(&connections).await.unwrap();
+    let last = watch(&connections).await;
+    drop(connections);
     settle().await;
     assert_eq!(fake.open_connections(), 2, "a watch was cut off under its reader");
     drop(last);
@@ -293,13 +295,13 @@ async fn connections_end_with_their_client() {
 #[tokio::test(start_paused = true)]
 async fn http1_carries_one_exchange_at_a_time_and_is_used_again() {
     let fake = Fake::speaking(Protocol::Http1);
-    let lanes = Lanes::new(Arc::new(fake.clone()));
-    join_all((0..5).map(|_| call(&lanes))).await.into_iter().for_each(Result::unwrap);
+    let connections = Connections::new(Arc::new(fake.clone()));
+    join_all((0..5).map(|_| call(&connections))).await.into_iter().for_each(Result::unwrap);
     assert_eq!(fake.connections(), 5);
-    let watches = join_all((0..3).map(|_| watch(&lanes))).await;
+    let watches = join_all((0..3).map(|_| watch(&connections))).await;
     assert_eq!(fake.connections(), 8);
     for _ in 0..10 {
-        call(&lanes).await.unwrap();
+        call(&connections).await.unwrap();
     }
     assert_eq!(fake.connections(), 8);
     assert!(fake.most_streams().iter().all(|most| *most <= 1));
@@ -312,14 +314,14 @@ async fn http1_carries_one_exchange_at_a_time_and_is_used_again() {
 #[tokio::test(start_paused = true)]
 async fn no_request_rides_on_older_credentials_and_open_watches_stay(#[case] protocol: Protocol) {
     let fake = Fake::speaking(protocol);
-    let lanes = Lanes::new(Arc::new(fake.clone()));
-    let old = watch(&lanes).await;
-    call(&lanes).await.unwrap();
+    let connections = Connections::new(Arc::new(fake.clone()));
+    let old = watch(&connections).await;
+    call(&connections).await.unwrap();
     assert_eq!(fake.connections(), 2);
     *fake.era.lock() += 1;
-    call(&lanes).await.unwrap();
-    call(&lanes).await.unwrap();
-    let new = watch(&lanes).await;
+    call(&connections).await.unwrap();
+    call(&connections).await.unwrap();
+    let new = watch(&connections).await;
     assert_eq!(fake.connections(), 4, "one for calls and one for watches, both new");
     settle().await;
     assert_eq!((fake.open_connections(), fake.streams_now()), (3, 2), "the old one for calls had nothing to stay for");
@@ -332,20 +334,20 @@ async fn no_request_rides_on_older_credentials_and_open_watches_stay(#[case] pro
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_connection_that_is_out_of_date_when_it_opens_gets_another() {
     let fake = Fake::speaking(Protocol::Http2);
-    let lanes = Lanes::new(Arc::new(fake.clone()));
+    let connections = Connections::new(Arc::new(fake.clone()));
     let renewed = async {
         tokio::time::sleep(Duration::from_millis(5)).await;
         *fake.era.lock() += 1;
-        call(&lanes).await.unwrap();
+        call(&connections).await.unwrap();
     };
-    let (early, ()) = tokio::join!(call(&lanes), renewed);
+    let (early, ()) = tokio::join!(call(&connections), renewed);
     early.unwrap();
     assert_eq!(fake.connections(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn lanes_work_as_a_service() {
-    let lanes = Lanes::new(Arc::new(Fake::speaking(Protocol::Http2)));
-    let answer = lanes.oneshot(request("/api/v1/nodes")).await.unwrap();
+async fn connections_work_as_a_service() {
+    let connections = Connections::new(Arc::new(Fake::speaking(Protocol::Http2)));
+    let answer = connections.oneshot(request("/api/v1/nodes")).await.unwrap();
     assert_eq!(answer.status(), 200);
 }

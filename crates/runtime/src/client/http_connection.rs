@@ -31,7 +31,7 @@ pub(crate) const MOST_STREAMS: usize = 80;
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_PATIENCE: Duration = Duration::from_secs(15);
 
-/// What a lane carries.
+/// What a connection carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
     /// Streams that stay.
@@ -56,7 +56,7 @@ impl Traffic {
 #[derive(Clone)]
 pub(crate) enum Sender {
     Http2(http2::SendRequest<Body>),
-    /// In a lock because it cannot be cloned; the one stream that such a lane has room for is alone with it.
+    /// In a lock because it cannot be cloned; the one stream that such a connection has room for is alone with it.
     Http1(Arc<tokio::sync::Mutex<http1::SendRequest<Body>>>),
 }
 
@@ -171,13 +171,13 @@ fn in_origin_form(mut request: Request<Body>) -> Request<Body> {
     request
 }
 
-/// The body of an answer, which holds on to its place on the lane (`S`) until its end.
-pub(crate) struct LaneBody<S> {
+/// The body of an answer, which holds on to its place on the connection (`S`) until its end.
+pub(crate) struct TrackedBody<S> {
     body: Incoming,
     slot: Option<S>,
 }
 
-impl<S> LaneBody<S> {
+impl<S> TrackedBody<S> {
     pub(crate) fn new(body: Incoming, slot: S) -> Self {
         use http_body::Body as _;
         let slot = (!body.is_end_stream()).then_some(slot);
@@ -185,7 +185,7 @@ impl<S> LaneBody<S> {
     }
 }
 
-impl<S: Unpin> http_body::Body for LaneBody<S> {
+impl<S: Unpin> http_body::Body for TrackedBody<S> {
     type Data = Bytes;
     type Error = BoxError;
 

@@ -1,8 +1,8 @@
 //! Suites side by side.
 //!
 //! A suite mostly waits: for a lease to run out, a node to fall silent, a creation to be given up. Two of them share two cores
-//! well, so each is played by a process of its own with its own control plane, ports and folder, and takes the next free lane.
-//! Who takes long begins first, so that the lanes end together. One that holds a duration to a limit has the machine to itself.
+//! well, so each is played by a process of its own with its own control plane, ports and folder, and takes the next free job.
+//! Who takes long begins first, so that the jobs end together. One that holds a duration to a limit has the machine to itself.
 //!
 //! What a suite prints goes to a file beside its report and comes out whole when it has ended; between that, people are told what is being
 //! played. Each process hangs from a guard, so that nothing is left of it or of what it started, whatever ends us.
@@ -43,9 +43,9 @@ pub(super) struct Passenger {
     pub(super) report: PathBuf,
 }
 
-/// So many lanes, and what plays a suite.
-pub(super) struct Lanes<'a> {
-    pub(super) lanes: usize,
+/// So many jobs, and what plays a suite.
+pub(super) struct Jobs<'a> {
+    pub(super) jobs: usize,
     pub(super) program: &'a Path,
 }
 
@@ -57,7 +57,7 @@ struct Playing {
     log: PathBuf,
 }
 
-impl Lanes<'_> {
+impl Jobs<'_> {
     /// Plays them all, in about this order, and tells `out` of it. An error is one of ours; how each suite went is in the answer.
     pub(super) async fn play(&self, passengers: Vec<Passenger>, out: &mut impl Write) -> anyhow::Result<Vec<Ran>> {
         let (mut waiting, mut playing, mut ran) = (passengers, Vec::<Playing>::new(), Vec::new());
@@ -85,7 +85,7 @@ impl Lanes<'_> {
     fn next(&self, waiting: &[Passenger], playing: &[Playing]) -> Option<usize> {
         let companions: Vec<Company> = playing.iter().map(|one| one.passenger.company).collect();
         let waiting: Vec<Company> = waiting.iter().map(|one| one.company).collect();
-        first(&waiting, &companions, self.lanes)
+        first(&waiting, &companions, self.jobs)
     }
 
     fn begin(&self, passenger: Passenger) -> anyhow::Result<Playing> {
@@ -127,8 +127,8 @@ impl Playing {
 const MUTE: &str = "failed to say what is being played";
 
 /// The first of those who wait that can begin beside the others.
-fn first(waiting: &[Company], playing: &[Company], lanes: usize) -> Option<usize> {
-    if playing.len() >= lanes || playing.contains(&Company::None) {
+fn first(waiting: &[Company], playing: &[Company], jobs: usize) -> Option<usize> {
+    if playing.len() >= jobs || playing.contains(&Company::None) {
         return None;
     }
     waiting.iter().position(|company| playing.is_empty() || *company == Company::Any)
@@ -152,12 +152,12 @@ mod tests {
     use Company::{Any, None as Nobody};
 
     #[rstest]
-    #[case::a_free_lane_is_taken(&[Any, Any], &[Any], Some(0))]
-    #[case::no_lane_is_free(&[Any], &[Any, Any], None)]
+    #[case::a_free_job_is_taken(&[Any, Any], &[Any], Some(0))]
+    #[case::no_job_is_free(&[Any], &[Any, Any], None)]
     #[case::nobody_waits(&[], &[], None)]
     #[case::who_wants_quiet_is_passed(&[Nobody, Any], &[Any], Some(1))]
     #[case::who_wants_quiet_waits(&[Nobody], &[Any], None)]
-    #[case::who_wants_quiet_begins_on_empty_lanes(&[Nobody, Any], &[], Some(0))]
+    #[case::who_wants_quiet_begins_on_empty_jobs(&[Nobody, Any], &[], Some(0))]
     #[case::who_wants_quiet_has_it(&[Any], &[Nobody], None)]
     fn who_begins(#[case] waiting: &[Company], #[case] playing: &[Company], #[case] begins: Option<usize>) {
         assert_eq!(first(waiting, playing, 2), begins);
@@ -173,9 +173,9 @@ mod tests {
         Passenger { name, arguments, company: Any, report }
     }
 
-    async fn played(lanes: usize, passengers: Vec<Passenger>) -> (Vec<Ran>, String) {
+    async fn played(jobs: usize, passengers: Vec<Passenger>) -> (Vec<Ran>, String) {
         let mut out = Vec::new();
-        let ran = Lanes { lanes, program: Path::new("sh") }.play(passengers, &mut out).await.unwrap();
+        let ran = Jobs { jobs, program: Path::new("sh") }.play(passengers, &mut out).await.unwrap();
         (ran, String::from_utf8(out).unwrap())
     }
 
