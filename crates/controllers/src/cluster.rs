@@ -19,9 +19,9 @@ use crate::credentials::Credentials;
 use crate::decision::Journal;
 use crate::drain::Drains;
 use crate::fleet::Fleet;
-use crate::gate::Gate;
 use crate::in_use_protection::InUseProtection;
 use crate::knowledge::Knowledge;
+use crate::limiter::CallLimiter;
 use crate::measure::Lives;
 use crate::permits::Permits;
 use crate::safety::{ApiConnectivity, Safety};
@@ -54,7 +54,7 @@ pub struct Cluster {
     /// What the cloud has said of each machine's VM.
     pub knowledge: Knowledge,
     /// The way to the drivers.
-    pub gate: Gate,
+    pub limiter: CallLimiter,
     /// How long the steps of machines' lives take.
     pub(crate) lives: Lives,
     /// Classes and Secrets that are held on to.

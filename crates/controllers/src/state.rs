@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::Cluster;
 use crate::drain::DrainState;
-use crate::gate::GateState;
+use crate::limiter::LimiterState;
 
 /// How things stand.
 #[derive(Clone, Debug, Serialize)]
@@ -26,7 +26,7 @@ pub struct ClusterState {
     /// What we know of the API servers' objects, and how well.
     pub caches: Vec<Status>,
     /// Calls to drivers.
-    pub gate: GateState,
+    pub limiter: LimiterState,
     /// Nodes that are being emptied.
     pub drains: Vec<DrainState>,
 }
@@ -47,7 +47,7 @@ impl ClusterState {
             frozen: frozen(cluster),
             queues,
             caches: cluster.caches.statuses(),
-            gate: cluster.gate.state(),
+            limiter: cluster.limiter.state(),
             drains: cluster.drains.as_ref().map(crate::drain::Drains::state).unwrap_or_default(),
         }
     }

@@ -9,8 +9,8 @@
 pub mod class;
 pub mod deployment;
 pub mod drain;
-pub mod gate;
 pub mod in_use_protection;
+pub mod limiter;
 pub mod lookup;
 pub mod machine;
 pub mod machineset;

@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use super::measure::Measures;
 use super::requests;
 use super::running::Drain;
-use crate::gate::Gate;
+use crate::limiter::CallLimiter;
 
 /// One request.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Errand {
 #[derive(Clone)]
 pub(super) struct Errands {
     pub(super) client: Client,
-    pub(super) gate: Gate,
+    pub(super) limiter: CallLimiter,
     pub(super) leadership: Leadership,
     /// How many requests may be under way at once.
     pub(super) places: Arc<Semaphore>,
@@ -174,7 +174,7 @@ impl Errands {
         class: &MachineClass,
         spec: PersistentVolumeSpec,
     ) -> Found<Option<VolumeId>> {
-        match self.gate.volume_ids(class, &[spec]).await {
+        match self.limiter.volume_ids(class, &[spec]).await {
             Ok(ids) => Found::Known(ids.into_iter().next().filter(|id| !id.is_empty()).map(|id| id.as_str().into())),
             Err(error) if matches!(error.code(), Code::Unimplemented | Code::InvalidArgument) => Found::Known(None),
             Err(error) => {

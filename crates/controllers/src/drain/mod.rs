@@ -44,7 +44,7 @@ use runtime::queue::Queue;
 use runtime::{Clock, Key, Random, Tasks};
 use tokio::sync::Semaphore;
 
-use crate::gate::Gate;
+use crate::limiter::CallLimiter;
 use crate::measure::Lives;
 use concurrency::ConcurrencyLimit;
 use errands::{Errand, Errands};
@@ -79,7 +79,7 @@ pub struct DrainsParts<'a> {
     /// The cluster whose nodes are drained.
     pub client: Client,
     /// The way to the drivers, who know the ids of volumes.
-    pub gate: Gate,
+    pub limiter: CallLimiter,
     /// Whether we may act.
     pub leadership: Leadership,
     /// Whom news of a drain wakes.
@@ -101,7 +101,7 @@ pub struct DrainsParts<'a> {
 impl Drains {
     /// No drain runs, nothing is watched.
     pub fn new(parts: DrainsParts<'_>) -> Self {
-        let DrainsParts { client, gate, leadership, queue, caps, metrics, lives, clock, random, tasks } = parts;
+        let DrainsParts { client, limiter, leadership, queue, caps, metrics, lives, clock, random, tasks } = parts;
         let watcher = Watcher { client: client.clone(), clock: clock.clone(), random, tasks: tasks.clone() };
         let running = Running::new(queue.clone());
         let measures = Measures::register(metrics, lives, &running);
@@ -115,7 +115,7 @@ impl Drains {
         });
         let errands = Errands {
             client,
-            gate,
+            limiter,
             leadership,
             places: Arc::new(Semaphore::new(REQUESTS_AT_ONCE)),
             queue: queue.clone(),

@@ -57,7 +57,7 @@ pub async fn reconcile_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let class = match cluster.classes.look_up(&key) {
         Lookup::Present(class) => class,
         Lookup::Absent => {
-            cluster.gate.forget_class(&key.name);
+            cluster.limiter.forget_class(&key.name);
             return Outcome::Done;
         }
         Lookup::Undecodable(object) => {

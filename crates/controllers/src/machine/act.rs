@@ -243,13 +243,13 @@ fn call_driver(
     call: Call,
 ) -> Result<(), WriteError> {
     let plan::Lookup::Present(class) = &seen.class else { return Err(WriteError::Missing("its MachineClass")) };
-    cluster.gate.begin(key, machine, class, call);
+    cluster.limiter.begin(key, machine, class, call);
     Ok(())
 }
 
 /// A token that cannot be removed now stops nothing: it expires by itself, and a machine that runs is looked at again.
 async fn remove_token(cluster: &Cluster, key: &Key, machine: &Machine) {
-    let Some(tokens) = cluster.gate.tokens() else { return };
+    let Some(tokens) = cluster.limiter.tokens() else { return };
     let (uid, known) = (machine.uid(), cluster.knowledge.of(key, &machine.uid()));
     match tokens.remove(machine, known.issued()).await {
         Ok(()) => cluster.knowledge.needs_no_token(key, &uid),

@@ -6,7 +6,7 @@ use api::view::NodeView;
 use api::{Machine, MachineClass, Object, Uid};
 use jiff::Timestamp;
 use plan::LookedFor;
-use plan::gate::{Capacity, Refusal};
+use plan::limiter::{Capacity, Refusal};
 use plan::machine::{Connectivity, DriverState, Emptying, Observed, RollOut, SecretState, Target, VmKnowledge};
 use plan::permit::{self, Siblings};
 use plan::safety::Outages;
@@ -47,12 +47,12 @@ pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Se
     let (class, class_looked_for) = looker.look(&cluster.classes, Wanted::Class(class_key.clone()), &class_key);
     let class = plain(class);
     let secret = looker.secret(class.as_ref().present().map(|class| &**class), cluster.clock.now());
-    let driver = class.as_ref().present().map_or(DriverState::Served, |class| cluster.gate.driver_state(class));
+    let driver = class.as_ref().present().map_or(DriverState::Served, |class| cluster.limiter.driver_state(class));
     let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
     let emptying =
         cluster.drains.as_ref().map_or_else(Emptying::default, |drains| drains.connectivity(key, &machine.uid()));
     let namesake = namesake(cluster, &machine, &known);
-    let exhaustion = cluster.gate.exhaustion(&machine.spec.class.name);
+    let exhaustion = cluster.limiter.exhaustion(&machine.spec.class.name);
     let siblings = siblings(cluster, &machine);
     let rivals = rivals(cluster, &machine);
     // Read after the caches: who was disconnected while reading them is still known to be.

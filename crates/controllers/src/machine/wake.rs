@@ -8,7 +8,7 @@
 //! | a Secret | the machines of the classes that name it, likewise |
 //! | the end of the read of a Secret | the same |
 //! | a list of MachineClasses or Secrets | the machines for which it was asked, because they name one that was not seen |
-//! | the end of a driver call | its machine (by the gate) |
+//! | the end of a driver call | its machine (by the limiter) |
 //! | another driver at the other end of the connection | the machines whose last call failed |
 //!
 //! Where what a call is made with has changed, and not only its metadata, a call that failed is tried again at once.
@@ -26,21 +26,21 @@ use runtime::queue::{Outcome, Queue};
 
 use crate::Cluster;
 use crate::credentials::{Credentials, News};
-use crate::gate::Gate;
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, WAITING_BY_DEPLOYMENT};
 use crate::knowledge::Knowledge;
+use crate::limiter::CallLimiter;
 
 /// A Machine wakes itself and, when it has arrived or gone, those of its deployment that may be waiting for that.
 pub(crate) fn on_machines(
     reflector: &mut Reflector<Machine>,
     queue: &Queue<Key>,
     machines: &Cache<Machine>,
-    gate: &Gate,
+    limiter: &CallLimiter,
 ) {
-    let (queue, machines, gate) = (queue.clone(), machines.clone(), gate.clone());
+    let (queue, machines, limiter) = (queue.clone(), machines.clone(), limiter.clone());
     reflector.on_delta(move |key, delta| {
         if delta.now().is_none_or(|machine| machine.is_deleting()) {
-            gate.recall(key);
+            limiter.recall(key);
         }
         queue.add(key.clone());
         let (before, now) = (delta.before().map(|m| &**m), delta.now().map(|m| &**m));
@@ -91,14 +91,14 @@ pub(crate) fn on_classes(
     queue: &Queue<Key>,
     machines: &Cache<Machine>,
     knowledge: &Knowledge,
-    gate: &Gate,
+    limiter: &CallLimiter,
 ) {
-    let (queue, machines, knowledge, gate) = (queue.clone(), machines.clone(), knowledge.clone(), gate.clone());
+    let (queue, machines, knowledge, limiter) = (queue.clone(), machines.clone(), knowledge.clone(), limiter.clone());
     reflector.on_delta(move |key, delta| {
         if let Some((before, now)) = delta.before().zip(delta.now())
             && plan::class::is_another_for_drivers(before, now)
         {
-            try_again(&queue, &machines, &knowledge, &gate, &key.name);
+            try_again(&queue, &machines, &knowledge, &limiter, &key.name);
         }
         let capacity = |class: Option<&Arc<MachineClass>>| {
             class.and_then(|class| class.node_template.as_ref()).map(|t| t.virtual_capacity.clone()).unwrap_or_default()
@@ -148,7 +148,7 @@ pub(crate) async fn read_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let Some(news) = news else { return outcome };
     for class in cluster.classes.find(&CLASSES_BY_SECRET, &key.name) {
         if news == News::Changed {
-            try_again(&cluster.queue, &cluster.machines, &cluster.knowledge, &cluster.gate, class.name());
+            try_again(&cluster.queue, &cluster.machines, &cluster.knowledge, &cluster.limiter, class.name());
         }
         wake_needy(&cluster.queue, &cluster.machines, class.name());
     }
@@ -157,8 +157,8 @@ pub(crate) async fn read_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
 
 /// What calls for the machines of a class are made with has changed: what failed may succeed now, and a cloud that had no room may
 /// have some.
-fn try_again(queue: &Queue<Key>, machines: &Cache<Machine>, knowledge: &Knowledge, gate: &Gate, class: &str) {
-    gate.forget_class(class);
+fn try_again(queue: &Queue<Key>, machines: &Cache<Machine>, knowledge: &Knowledge, limiter: &CallLimiter, class: &str) {
+    limiter.forget_class(class);
     let keys = machines.find(&MACHINES_BY_CLASS, class).into_iter().map(|m| Key::new(m.namespace(), m.name()));
     keys.filter(|key| knowledge.try_again(key)).for_each(|key| queue.add(key));
 }

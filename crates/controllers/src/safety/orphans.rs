@@ -1,6 +1,6 @@
 //! Which VMs belong to nobody?
 //!
-//! One scan lists the VMs of every class, through the same gate as every call. A class that cannot be listed stops no other; the
+//! One scan lists the VMs of every class, through the same limiter as every call. A class that cannot be listed stops no other; the
 //! VMs of a class that no longer exists cannot be listed by anybody, which is why a class stays while a Machine uses it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +110,7 @@ async fn list(cluster: &Cluster) -> Listing {
     let mut vms = BTreeMap::new();
     for class in &classes {
         let listed = match cluster.credentials.of(class).await {
-            Ok(secret) => cluster.gate.list(class, secret).await.map_err(|error| error.code()),
+            Ok(secret) => cluster.limiter.list(class, secret).await.map_err(|error| error.code()),
             Err(why) => {
                 tracing::warn!(class = class.name(), %why, "cannot look for VMs without a Machine");
                 Err(Code::FailedPrecondition)
@@ -250,7 +250,7 @@ async fn delete(cluster: &Cluster, listing: &Listing, id: &ProviderId, charge: &
     let Some(class) = remembered.or_else(|| listing.classes.get(&vm.class)) else { return };
     let deleted = match cluster.credentials.of(class).await {
         Ok(secret) => {
-            cluster.gate.delete_orphan(stub(class, vm, id), class, secret).await.map_err(|error| error.code())
+            cluster.limiter.delete_orphan(stub(class, vm, id), class, secret).await.map_err(|error| error.code())
         }
         Err(_) => Err(Code::FailedPrecondition),
     };

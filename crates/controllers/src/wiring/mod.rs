@@ -27,13 +27,13 @@ use crate::credentials::Credentials;
 use crate::decision::Journal;
 use crate::drain::{Drains, DrainsParts};
 use crate::fleet::{Declared, FleetParts};
-use crate::gate::{Gate, GateParts};
 use crate::in_use_protection::{self, InUseProtection};
 use crate::indexes::{
     CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, MACHINES_BY_OWNER,
     NODES_BY_MACHINE, ORPHAN_MACHINES, WAITING_BY_DEPLOYMENT,
 };
 use crate::knowledge::Knowledge;
+use crate::limiter::{CallLimiter, LimiterParts};
 use crate::measure::{self, Lives};
 use crate::permits::Permits;
 use crate::safety::{ApiConnectivity, Safety};
@@ -107,15 +107,15 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let seen =
         Seen { machines: &machines, classes: &classes, credentials: &credentials, connectivity: &safety.connectivity };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);
-    let gate = gate(&parts, &half, &policy, seen, &knowledge, &queue, (&lives, &journal));
+    let limiter = limiter(&parts, &half, &policy, seen, &knowledge, &queue, (&lives, &journal));
     let in_use_protection =
         Arc::new(InUseProtection::new(half.clients.control_core.clone(), &half.metrics, &parts.random));
     if runs_machines {
         in_use_protection::wake::on_machines(&mut machine_reflector, &in_use_protection, &classes);
         in_use_protection::wake::on_classes(&mut class_reflector, &in_use_protection, &secrets);
         in_use_protection::wake::on_secrets(&mut secret_reflector, &in_use_protection, &classes);
-        machine::wake::on_machines(&mut machine_reflector, &queue, &machines, &gate);
-        wake_for_class((&mut class_reflector, &mut secret_reflector), seen, &queue, &knowledge, &gate);
+        machine::wake::on_machines(&mut machine_reflector, &queue, &machines, &limiter);
+        wake_for_class((&mut class_reflector, &mut secret_reflector), seen, &queue, &knowledge, &limiter);
         if let Some((_, reflector, _)) = &mut nodes {
             machine::wake::on_nodes(reflector, &queue, &machines, &parts.namespace);
         }
@@ -139,7 +139,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     reflectors.spawn("machines", machine_reflector, parts.watches.control.clone());
 
     let drained = target.as_ref().filter(|_| runs_machines);
-    let drains = drained.map(|target| drains(target, &gate, &half, &lives, &queue, &policy, &reflectors));
+    let drains = drained.map(|target| drains(target, &limiter, &half, &lives, &queue, &policy, &reflectors));
     let cluster = Arc::new(Cluster {
         namespace: parts.namespace,
         control: half.clients.control,
@@ -153,7 +153,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         needed,
         fleet,
         knowledge,
-        gate,
+        limiter,
         lives,
         in_use_protection,
         drains,
@@ -189,9 +189,9 @@ fn wake_for_class(
     seen: Seen<'_>,
     queue: &Queue<Key>,
     knowledge: &Knowledge,
-    gate: &Gate,
+    limiter: &CallLimiter,
 ) {
-    machine::wake::on_classes(classes, queue, seen.machines, knowledge, gate);
+    machine::wake::on_classes(classes, queue, seen.machines, knowledge, limiter);
     machine::wake::on_lists(classes, queue, knowledge);
     machine::wake::on_lists(secrets, queue, knowledge);
     machine::wake::on_secrets(secrets, queue, seen.machines, seen.classes, seen.credentials);
@@ -219,7 +219,7 @@ struct Seen<'a> {
     connectivity: &'a ApiConnectivity,
 }
 
-fn gate(
+fn limiter(
     parts: &Parts,
     half: &Half,
     policy: &Arc<Policy>,
@@ -227,9 +227,9 @@ fn gate(
     knowledge: &Knowledge,
     queue: &Queue<Key>,
     (lives, journal): (&Lives, &Journal),
-) -> Gate {
+) -> CallLimiter {
     let tokens = |client: &Client| Tokens::new(client.clone(), Entropy::system(), parts.clock.clone());
-    Gate::new(GateParts {
+    CallLimiter::new(LimiterParts {
         drivers: parts.drivers.clone(),
         places: parts.driver_places,
         policy: policy.clone(),
@@ -256,7 +256,7 @@ fn node_cache() -> (Cache<NodeView>, Reflector<NodeView>) {
 
 fn drains(
     target: &Target,
-    gate: &Gate,
+    limiter: &CallLimiter,
     half: &Half,
     lives: &Lives,
     queue: &Queue<Key>,
@@ -265,7 +265,7 @@ fn drains(
 ) -> Drains {
     Drains::new(DrainsParts {
         client: target.client.clone(),
-        gate: gate.clone(),
+        limiter: limiter.clone(),
         leadership: half.leadership.clone(),
         queue: queue.clone(),
         caps: policy.drain.caps,

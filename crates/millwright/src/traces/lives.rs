@@ -213,7 +213,7 @@ impl Life {
         let waited = call.left.duration_since(call.asked).as_millis();
         let mut attributes = self.identity.clone();
         attributes.push((CODE, code.as_str().into()));
-        attributes.push(("millwright.gate.waited_ms", Value::Number(i64::try_from(waited).unwrap_or(i64::MAX))));
+        attributes.push(("millwright.limiter.waited_ms", Value::Number(i64::try_from(waited).unwrap_or(i64::MAX))));
         Some(Span {
             trace: self.trace,
             id: self.trace.span(call.call.method(), call.left),

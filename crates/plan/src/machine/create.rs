@@ -16,7 +16,7 @@ use super::{
     DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
     awaits_class, facts, hold, refusal, stale,
 };
-use crate::gate::{Capacity, Refusal};
+use crate::limiter::{Capacity, Refusal};
 use crate::{Awaited, Lookup, Wake, class};
 
 /// Whether the machine has no VM that is known to be waited for.

@@ -36,7 +36,7 @@ use api::view::NodeView;
 use api::{Machine, MachineClass};
 use jiff::Timestamp;
 
-use crate::gate::Capacity;
+use crate::limiter::Capacity;
 use crate::permit::Siblings;
 use crate::safety::Outages;
 use crate::token::TokenKnowledge;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::*;
 use crate::drain::{self, Answer, Note, Verb, Watched};
-use crate::gate::Refusal;
+use crate::limiter::Refusal;
 use crate::node::NodeWrite;
 
 pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";

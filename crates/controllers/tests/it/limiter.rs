@@ -1,4 +1,4 @@
-//! The provider gate: a full cloud, a cloud that throttles, a pool that hangs, and what drivers must not say.
+//! The provider limiter: a full cloud, a cloud that throttles, a pool that hangs, and what drivers must not say.
 
 use std::time::Duration;
 
@@ -157,7 +157,7 @@ async fn a_throttling_cloud_is_called_less_and_less_until_it_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_gate_shows_its_numbers_by_the_name_of_the_secret() {
+async fn the_limiter_shows_its_numbers_by_the_name_of_the_secret() {
     let world = World::new(27);
     world.server.insert(&class("full", &json!({ "quota": 0 }))).unwrap();
     let process = world.start();

@@ -1,11 +1,11 @@
-//! What the gate, the class and the token mean for a machine.
+//! What the limiter, the class and the token mean for a machine.
 
 use api::{Code, MachinePhase};
 use serde_json::json;
 
 use super::super::*;
 use super::world::{World, read};
-use crate::gate::Refusal;
+use crate::limiter::Refusal;
 
 /// A machine that the cloud was asked about, of a class that is full.
 fn held_back() -> World {

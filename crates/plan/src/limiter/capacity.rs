@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Moment, Refusal, VisitId};
+use super::{CallId, Moment, Refusal};
 use crate::Policy;
 
 /// A class that was refused room and has not been proven to have it since.
@@ -22,7 +22,7 @@ pub(super) struct Room {
     /// How many may try at once after it.
     window: usize,
     /// Who tries.
-    trying: BTreeSet<VisitId>,
+    trying: BTreeSet<CallId>,
     /// When the last of them began.
     last: Moment,
 }
@@ -41,13 +41,13 @@ impl Room {
     }
 
     /// A call takes the turn to try.
-    pub(super) fn claim(&mut self, id: VisitId, now: Moment) {
+    pub(super) fn claim(&mut self, id: CallId, now: Moment) {
         self.trying.insert(id);
         self.last = now;
     }
 
     /// There was no room.
-    pub(super) fn refused(&mut self, id: VisitId, refusal: Refusal, now: Moment, chance: f64, policy: &Policy) {
+    pub(super) fn refused(&mut self, id: CallId, refusal: Refusal, now: Moment, chance: f64, policy: &Policy) {
         self.trying.remove(&id);
         // Those who were out together are refused together; the first of them began the wait.
         if now >= self.until {
@@ -59,7 +59,7 @@ impl Room {
     }
 
     /// There was room. Says whether more may try than before.
-    pub(super) fn succeeded(&mut self, id: VisitId, places: usize) -> bool {
+    pub(super) fn succeeded(&mut self, id: CallId, places: usize) -> bool {
         // Who was let in before the refusal says nothing about the room after it.
         if !self.trying.remove(&id) {
             return false;
@@ -72,7 +72,7 @@ impl Room {
     }
 
     /// A call that tried has ended without saying anything about room.
-    pub(super) fn released(&mut self, id: VisitId) {
+    pub(super) fn released(&mut self, id: CallId) {
         self.trying.remove(&id);
     }
 

@@ -1,12 +1,12 @@
-//! What a driver call about a machine is to the gate.
+//! What a driver call about a machine is to the limiter.
 
 use api::{Machine, MachineClass, Object};
 
-use super::{CallPriority, Claim, Visit};
+use super::{CallPriority, CallRequest, Claim};
 use crate::machine::{Call, Connectivity};
 use crate::{permit, secret};
 
-impl Visit {
+impl CallRequest {
     /// A call about a machine.
     #[must_use]
     pub fn about(call: Call, machine: &Machine, class: &MachineClass) -> Self {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn visit(call: Call, provider_id: &str) -> Visit {
+    fn request(call: Call, provider_id: &str) -> CallRequest {
         let machine = json!({
             "metadata": { "name": "m", "namespace": "ns", "labels": { "name": "pool-a" } },
             "spec": { "class": { "name": "c" }, "providerID": provider_id },
@@ -73,27 +73,30 @@ mod tests {
             "secretRef": { "name": "user-data" },
             "credentialsSecretRef": { "name": "keys" },
         });
-        Visit::about(call, &serde_json::from_value(machine).unwrap(), &serde_json::from_value(class).unwrap())
+        CallRequest::about(call, &serde_json::from_value(machine).unwrap(), &serde_json::from_value(class).unwrap())
     }
 
     #[test]
     fn calls_count_against_the_credentials_and_stand_with_their_deployment() {
-        let visit = visit(Call::Create, "");
-        assert_eq!((visit.credential.as_str(), visit.pool.as_str()), ("keys", "pool-a"));
-        assert_eq!((visit.claim, visit.priority), (Claim::Takes, CallPriority::Making));
+        let request = request(Call::Create, "");
+        assert_eq!((request.credential.as_str(), request.pool.as_str()), ("keys", "pool-a"));
+        assert_eq!((request.claim, request.priority), (Claim::Takes, CallPriority::Making));
     }
 
     #[test]
     fn a_create_that_had_to_wait_does_not_leave_while_we_are_disconnected() {
-        assert!(!visit(Call::Create, "").claim.may_leave(Connectivity::Frozen));
-        assert!(visit(Call::Create, "").claim.may_leave(Connectivity::Connected));
-        assert!(visit(Call::Delete, "").claim.may_leave(Connectivity::Frozen), "a deletion that was asked for goes on");
+        assert!(!request(Call::Create, "").claim.may_leave(Connectivity::Frozen));
+        assert!(request(Call::Create, "").claim.may_leave(Connectivity::Connected));
+        assert!(
+            request(Call::Delete, "").claim.may_leave(Connectivity::Frozen),
+            "a deletion that was asked for goes on"
+        );
     }
 
     #[test]
     fn a_question_comes_before_a_create_only_while_there_is_no_vm() {
-        assert_eq!(visit(Call::Status, "").claim, Claim::Precedes);
-        assert_eq!(visit(Call::Status, "vm").claim, Claim::None);
-        assert_eq!(visit(Call::Delete, "").priority, CallPriority::Ending);
+        assert_eq!(request(Call::Status, "").claim, Claim::Precedes);
+        assert_eq!(request(Call::Status, "vm").claim, Claim::None);
+        assert_eq!(request(Call::Delete, "").priority, CallPriority::Ending);
     }
 }

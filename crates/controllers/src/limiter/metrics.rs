@@ -1,4 +1,4 @@
-//! The gate in numbers.
+//! The limiter in numbers.
 //!
 //! A credential is shown by the name of its Secret, never by anything in it. What drivers of the reference count themselves
 //! (`mcm_cloud_api_driver_*`) is counted here for all of ours, under the same names. Their single requests to a cloud
@@ -12,11 +12,11 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts};
 use runtime::metrics::Hook;
 use runtime::{Metrics, metrics::MetricsError};
 
-use super::turnstile::Turnstile;
+use super::queue::CallQueue;
 
-/// What is counted at the gate. Cheap to clone.
+/// What is counted at the limiter. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct GateMetrics {
+pub(super) struct LimiterMetrics {
     waited: HistogramVec,
     took: HistogramVec,
     failed: IntCounterVec,
@@ -29,8 +29,8 @@ pub(super) struct GateMetrics {
     held_back: IntGaugeVec,
 }
 
-impl GateMetrics {
-    /// Registers the families. A second gate on the same registry counts for itself and shows nothing.
+impl LimiterMetrics {
+    /// Registers the families. A second limiter on the same registry counts for itself and shows nothing.
     pub(super) fn new(metrics: &Metrics) -> Result<Self, MetricsError> {
         let gauge = |name: &str, help: &str, label| IntGaugeVec::new(Opts::new(name, help), &[label]);
         let timed = |name: &str, help: &str, labels: &[&str]| HistogramVec::new(HistogramOpts::new(name, help), labels);
@@ -98,12 +98,12 @@ impl GateMetrics {
         Ok(())
     }
 
-    /// Shows the turnstile at each scrape, while there is one.
-    pub(super) fn follow(&self, turnstile: &Turnstile, metrics: &Metrics) {
-        let (shown, turnstile) = (self.clone(), turnstile.downgrade());
-        metrics.before_scrape(move || match turnstile() {
-            Some(turnstile) => {
-                shown.show(&turnstile);
+    /// Shows the call_queue at each scrape, while there is one.
+    pub(super) fn follow(&self, call_queue: &CallQueue, metrics: &Metrics) {
+        let (shown, call_queue) = (self.clone(), call_queue.downgrade());
+        metrics.before_scrape(move || match call_queue() {
+            Some(call_queue) => {
+                shown.show(&call_queue);
                 Hook::Keep
             }
             None => Hook::Remove,
@@ -142,8 +142,8 @@ impl GateMetrics {
         }
     }
 
-    fn show(&self, turnstile: &Turnstile) {
-        let (traffic, held_back) = turnstile.traffic();
+    fn show(&self, call_queue: &CallQueue) {
+        let (traffic, held_back) = call_queue.traffic();
         for gauge in [&self.out, &self.waiting, &self.paused, &self.held_back] {
             gauge.reset(); // what is over is not shown any more
         }
@@ -163,7 +163,7 @@ impl GateMetrics {
 /// Requests to the cloud of one provider.
 struct CloudMeter {
     provider: String,
-    metrics: GateMetrics,
+    metrics: LimiterMetrics,
 }
 
 impl Meter for CloudMeter {

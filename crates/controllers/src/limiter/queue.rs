@@ -1,6 +1,6 @@
-//! The decisions of `plan::gate`, turned into waiting and going.
+//! The decisions of `plan::limiter`, turned into waiting and going.
 //!
-//! A call takes a [`Place`] when it arrives and holds it until its end; dropping the place, for whatever reason, gives it back. One
+//! A call takes a [`CallPermit`] when it arrives and holds it until its end; dropping the place, for whatever reason, gives it back. One
 //! task keeps the time: it lets calls go when a pause ends and tells when a class may be tried again.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use plan::gate::{Aftermath, Arrival, Gate, Moment, Refusal, Traffic, Verdict, Visit, VisitId};
+use plan::limiter::{Aftermath, Arrival, CallId, CallLimiter, CallRequest, Moment, Refusal, Traffic, Verdict};
 use runtime::watchdog::{Look, PATIENCE, Stuck};
 use runtime::{Clock, Random, Tasks};
 use tokio::sync::{Notify, oneshot};
@@ -17,9 +17,9 @@ use tokio::time::Instant;
 /// Told which class may be tried again, or by more than before.
 pub(super) type OnRoom = Box<dyn Fn(&str) + Send + Sync>;
 
-/// One cluster's turnstile. Clones are the same.
+/// One cluster's call_queue. Clones are the same.
 #[derive(Clone)]
-pub(super) struct Turnstile {
+pub(super) struct CallQueue {
     shared: Arc<Shared>,
 }
 
@@ -34,38 +34,38 @@ struct Shared {
 }
 
 struct State {
-    gate: Gate,
-    waiting: BTreeMap<VisitId, oneshot::Sender<()>>,
+    limiter: CallLimiter,
+    waiting: BTreeMap<CallId, oneshot::Sender<()>>,
 }
 
-/// A call's place at the gate: first in the line, then outside.
-pub(super) struct Place {
-    turnstile: Turnstile,
+/// A call's place at the limiter: first in the line, then outside.
+pub(super) struct CallPermit {
+    call_queue: CallQueue,
     /// Until its end has been told.
-    id: Option<VisitId>,
+    id: Option<CallId>,
     admission: Option<oneshot::Receiver<()>>,
 }
 
 /// The call was sent away before it left.
 pub(super) struct TurnedAway;
 
-impl Turnstile {
-    pub(super) fn new(gate: Gate, clock: Clock, random: Random, on_room: OnRoom) -> Self {
-        let state = Mutex::new(State { gate, waiting: BTreeMap::new() });
+impl CallQueue {
+    pub(super) fn new(limiter: CallLimiter, clock: Clock, random: Random, on_room: OnRoom) -> Self {
+        let state = Mutex::new(State { limiter, waiting: BTreeMap::new() });
         let shared = Shared { state, bell: Notify::new(), beginning: clock.instant(), clock, random, on_room };
         Self { shared: Arc::new(shared) }
     }
 
     /// Keeps the time until the group stops.
     pub(super) fn keep_time(&self, tasks: &Tasks) {
-        let (turnstile, stopping) = (self.clone(), tasks.stopping());
+        let (call_queue, stopping) = (self.clone(), tasks.stopping());
         let (kept, over) = (self.downgrade(), tasks.stopping());
         tasks.watchdog().watch(move |now| if over.is_cancelled() { Look::Over } else { look(kept().as_ref(), now) });
-        tasks.spawn("driver gate", async move {
+        tasks.spawn("driver limiter", async move {
             loop {
-                let next = turnstile.shared.state.lock().gate.next_change();
+                let next = call_queue.shared.state.lock().limiter.next_change();
                 let change = async {
-                    match next.and_then(|next| turnstile.shared.beginning.checked_add(next)) {
+                    match next.and_then(|next| call_queue.shared.beginning.checked_add(next)) {
                         Some(at) => tokio::time::sleep_until(at).await,
                         None => std::future::pending().await,
                     }
@@ -73,44 +73,44 @@ impl Turnstile {
                 tokio::select! {
                     biased;
                     () = stopping.cancelled() => return,
-                    () = turnstile.shared.bell.notified() => {}
+                    () = call_queue.shared.bell.notified() => {}
                     () = change => {}
                 }
-                turnstile.tick();
+                call_queue.tick();
             }
         });
     }
 
     /// A call arrives; `None` if it would only be refused.
-    pub(super) fn enter(&self, visit: Visit) -> Option<Place> {
+    pub(super) fn enter(&self, request: CallRequest) -> Option<CallPermit> {
         let now = self.now();
         let mut state = self.shared.state.lock();
-        let Arrival::Waits(id) = state.gate.arrive(visit, now) else { return None };
+        let Arrival::Waits(id) = state.limiter.arrive(request, now) else { return None };
         let (admit, admission) = oneshot::channel();
         state.waiting.insert(id, admit);
         state.let_go(now);
         drop(state);
         self.shared.bell.notify_one();
-        Some(Place { turnstile: self.clone(), id: Some(id), admission: Some(admission) })
+        Some(CallPermit { call_queue: self.clone(), id: Some(id), admission: Some(admission) })
     }
 
     /// The refusal that holds back a class, and for how long.
     pub(super) fn room(&self, class: &str) -> Option<(Refusal, std::time::Duration)> {
         let now = self.now();
         let state = self.shared.state.lock();
-        state.gate.room(class, now).map(|(refusal, left)| (refusal.clone(), left))
+        state.limiter.room(class, now).map(|(refusal, left)| (refusal.clone(), left))
     }
 
     pub(super) fn forget_class(&self, class: &str) {
-        self.shared.state.lock().gate.forget_class(class);
+        self.shared.state.lock().limiter.forget_class(class);
     }
 
     /// What goes on, by credential, and the classes that are held back.
     pub(super) fn traffic(&self) -> (BTreeMap<String, Traffic>, Vec<String>) {
         let now = self.now();
         let state = self.shared.state.lock();
-        let traffic = state.gate.traffic().into_iter().map(|(name, traffic)| (name.to_owned(), traffic)).collect();
-        (traffic, state.gate.classes_held_back(now).map(str::to_owned).collect())
+        let traffic = state.limiter.traffic().into_iter().map(|(name, traffic)| (name.to_owned(), traffic)).collect();
+        (traffic, state.limiter.classes_held_back(now).map(str::to_owned).collect())
     }
 
     pub(super) fn downgrade(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static {
@@ -120,7 +120,7 @@ impl Turnstile {
 
     /// For how long something should have happened that did not.
     fn overdue_for(&self, now: Instant) -> Duration {
-        let due = self.shared.state.lock().gate.next_change();
+        let due = self.shared.state.lock().limiter.next_change();
         let due = due.and_then(|due| self.shared.beginning.checked_add(due));
         due.map_or(Duration::ZERO, |due| now.saturating_duration_since(due))
     }
@@ -130,22 +130,22 @@ impl Turnstile {
         let due = {
             let mut state = self.shared.state.lock();
             state.let_go(now);
-            state.gate.classes_due(now)
+            state.limiter.classes_due(now)
         };
         for class in &due {
             (self.shared.on_room)(class);
         }
     }
 
-    fn leave(&self, id: VisitId, verdict: &Verdict) {
+    fn leave(&self, id: CallId, verdict: &Verdict) {
         let (now, chance) = (self.now(), self.shared.random.fraction());
         let Aftermath { turned_away, roomier } = {
             let mut state = self.shared.state.lock();
             state.waiting.remove(&id);
-            let aftermath = state.gate.leave(id, verdict, now, chance);
+            let aftermath = state.limiter.leave(id, verdict, now, chance);
             for id in &aftermath.turned_away {
                 state.waiting.remove(id); // whoever waits on it hears that nobody will let it go
-                state.gate.leave(*id, &Verdict::Nothing, now, chance);
+                state.limiter.leave(*id, &Verdict::Nothing, now, chance);
             }
             state.let_go(now);
             aftermath
@@ -165,11 +165,11 @@ impl Turnstile {
 }
 
 /// Whether the keeper of time still moves.
-fn look(turnstile: Option<&Turnstile>, now: Instant) -> Look {
-    match turnstile.map(|turnstile| turnstile.overdue_for(now)) {
+fn look(call_queue: Option<&CallQueue>, now: Instant) -> Look {
+    match call_queue.map(|call_queue| call_queue.overdue_for(now)) {
         None => Look::Over,
         Some(silent_for) if silent_for > PATIENCE => {
-            Look::Stuck(Stuck { what: "the gate to the drivers".to_owned(), silent_for })
+            Look::Stuck(Stuck { what: "the limiter to the drivers".to_owned(), silent_for })
         }
         Some(_) => Look::Moving,
     }
@@ -178,7 +178,7 @@ fn look(turnstile: Option<&Turnstile>, now: Instant) -> Look {
 impl State {
     /// Lets go whoever may.
     fn let_go(&mut self, now: Moment) {
-        for id in self.gate.admit(now) {
+        for id in self.limiter.admit(now) {
             // Whoever no longer waits gives the place back by dropping it.
             if let Some(admit) = self.waiting.remove(&id) {
                 let _ = admit.send(());
@@ -187,7 +187,7 @@ impl State {
     }
 }
 
-impl Place {
+impl CallPermit {
     /// Waits until the call may leave.
     pub(super) async fn admitted(&mut self) -> Result<(), TurnedAway> {
         match self.admission.take() {
@@ -199,15 +199,15 @@ impl Place {
     /// Ends the call with what it says about the cloud.
     pub(super) fn end(mut self, verdict: &Verdict) {
         if let Some(id) = self.id.take() {
-            self.turnstile.leave(id, verdict);
+            self.call_queue.leave(id, verdict);
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.turnstile.leave(id, &Verdict::Nothing);
+            self.call_queue.leave(id, &Verdict::Nothing);
         }
     }
 }

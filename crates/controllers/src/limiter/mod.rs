@@ -1,24 +1,24 @@
 //! The one way to the drivers.
 //!
 //! A call to a cloud can take minutes, so it never holds a worker: it runs in a task of its own, its machine plans nothing while
-//! it is under way, and its end wakes the machine. Who may leave when is decided in `plan::gate`. Right before a call leaves it is
+//! it is under way, and its end wakes the machine. Who may leave when is decided in `plan::limiter`. Right before a call leaves it is
 //! asked once more whether we still lead (the wait may have outlasted the lease) and its request is put together afresh; right after
 //! it has ended what the driver said is made fit to be shown, here and nowhere else, before it becomes status, Event or log.
 //!
 //! | file | idea |
 //! | --- | --- |
-//! | `turnstile` | places, the line before them, and the time |
+//! | `call_queue` | places, the line before them, and the time |
 //! | `request` | what a driver is handed, and what must not be told of it |
 //! | `answer` | what an answer teaches |
 //! | `words` | what a driver said, made fit to be written down |
-//! | `metrics` | the gate in numbers |
-//! | `state` | the gate at one moment |
+//! | `metrics` | the limiter in numbers |
+//! | `state` | the limiter at one moment |
 
 mod answer;
 mod metrics;
+mod queue;
 mod request;
 mod state;
-mod turnstile;
 mod words;
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ use driver::{ClassRequest, Code, Deleted, DriverError, MachineRequest, Method, O
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use plan::Policy;
-use plan::gate::{CallPriority, Claim, Refusal, Verdict, Visit, call_timeout};
+use plan::limiter::{CallPriority, CallRequest, Claim, Refusal, Verdict, call_timeout};
 use plan::machine::{Call, DriverState, VmKnowledge};
 use plan::permit;
 use plan::scrub::Scrubber;
@@ -51,25 +51,25 @@ use crate::measure::Lives;
 use crate::safety::ApiConnectivity;
 use crate::tokens::Tokens;
 use answer::Answer;
-use metrics::GateMetrics;
+use metrics::LimiterMetrics;
+use queue::{CallPermit, CallQueue};
 use request::{Prepared, Requests};
-pub use state::{CallState, CredentialState, GateState};
-use turnstile::{Place, Turnstile};
+pub use state::{CallState, CredentialState, LimiterState};
 
-/// How much later than the gate itself a machine that is held back looks again: the gate wakes them in a fair order.
-const AFTER_THE_GATE: Duration = Duration::from_secs(1);
+/// How much later than the limiter itself a machine that is held back looks again: the limiter wakes them in a fair order.
+const AFTER_THE_LIMITER: Duration = Duration::from_secs(1);
 
-/// The way to the drivers of one cluster. Clones are the same gate.
+/// The way to the drivers of one cluster. Clones are the same limiter.
 #[derive(Clone)]
-pub struct Gate {
+pub struct CallLimiter {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     drivers: Drivers,
-    turnstile: Turnstile,
+    call_queue: CallQueue,
     requests: Requests,
-    metrics: Option<GateMetrics>,
+    metrics: Option<LimiterMetrics>,
     lives: Lives,
     /// The calls about Machines that have not ended, and how to take one back that has not left.
     open: Mutex<BTreeMap<Key, Recall>>,
@@ -91,8 +91,8 @@ enum Recall {
     Never,
 }
 
-/// What a gate is made from.
-pub struct GateParts {
+/// What a limiter is made from.
+pub struct LimiterParts {
     /// The drivers behind it.
     pub drivers: Drivers,
     /// How many calls may run at once for one credential.
@@ -129,20 +129,20 @@ pub struct GateParts {
     pub tasks: Tasks,
 }
 
-impl Gate {
-    /// A gate with all its places free.
-    pub fn new(parts: GateParts) -> Self {
-        let GateParts { machines, queue, clock, tasks, policy, .. } = parts;
+impl CallLimiter {
+    /// A limiter with all its places free.
+    pub fn new(parts: LimiterParts) -> Self {
+        let LimiterParts { machines, queue, clock, tasks, policy, .. } = parts;
         let on_room = {
             let (machines, queue, random) = (machines.clone(), queue.clone(), parts.random.fork());
             Box::new(move |class: &str| wake_in_write_locks(class, &machines, &queue, &random))
         };
-        let rules = plan::gate::Gate::new(parts.places, (*policy).clone());
-        let turnstile = Turnstile::new(rules, clock.clone(), parts.random.fork(), on_room);
-        turnstile.keep_time(&tasks);
-        let metrics = GateMetrics::new(&parts.metrics)
-            .inspect_err(|why| tracing::warn!(%why, "the driver gate is not measured"))
-            .inspect(|metrics| metrics.follow(&turnstile, &parts.metrics))
+        let rules = plan::limiter::CallLimiter::new(parts.places, (*policy).clone());
+        let call_queue = CallQueue::new(rules, clock.clone(), parts.random.fork(), on_room);
+        call_queue.keep_time(&tasks);
+        let metrics = LimiterMetrics::new(&parts.metrics)
+            .inspect_err(|why| tracing::warn!(%why, "the driver limiter is not measured"))
+            .inspect(|metrics| metrics.follow(&call_queue, &parts.metrics))
             .ok();
         let knowledge = parts.knowledge;
         let requests = Requests {
@@ -157,7 +157,7 @@ impl Gate {
         let open = Mutex::default();
         let shared = Shared {
             drivers,
-            turnstile,
+            call_queue,
             requests,
             metrics,
             lives: parts.lives,
@@ -184,7 +184,7 @@ impl Gate {
             if open.contains_key(key) {
                 return;
             }
-            let Some(place) = self.shared.turnstile.enter(Visit::about(call, machine, class)) else {
+            let Some(place) = self.shared.call_queue.enter(CallRequest::about(call, machine, class)) else {
                 // Its class was closed since the plan was made; the next plan says so.
                 self.shared.queue.add(key.clone());
                 return;
@@ -198,20 +198,20 @@ impl Gate {
         // First it may wait as long as a call may take, then it may take that long.
         self.calling(key, &uid, call, timeout.saturating_mul(2));
         let asked = self.shared.clock.now();
-        let (gate, key, machine, class) = (self.clone(), key.clone(), machine.clone(), class.clone());
-        let claim = Visit::about(call, &machine, &class).claim;
+        let (limiter, key, machine, class) = (self.clone(), key.clone(), machine.clone(), class.clone());
+        let claim = CallRequest::about(call, &machine, &class).claim;
         self.shared.tasks.spawn("driver call", async move {
             let left = OnceLock::new();
             let subject =
                 Subject { key: &key, uid: &uid, class: &class, call, claim, timeout, known: &before, left: &left };
-            let answer = gate.serve(&subject, place, &recall).await;
-            let ended = gate.shared.clock.now();
+            let answer = limiter.serve(&subject, place, &recall).await;
+            let ended = limiter.shared.clock.now();
             let note = answer.as_ref().and_then(|answer| match answer {
                 Ok(answer) => answer.note(),
                 Err(error) => error.last_known_state(),
             });
             if let Some(note) = note {
-                gate.shared.knowledge.noted(&key, &uid, note.to_owned());
+                limiter.shared.knowledge.noted(&key, &uid, note.to_owned());
             }
             let code = answer.as_ref().map(|answer| answer.as_ref().map_or_else(DriverError::code, |_| Code::Ok));
             let learned = match answer {
@@ -223,11 +223,11 @@ impl Gate {
             if let (Some(code), Some(left)) = (code, left.into_inner()) {
                 let (taught, provider_id) = meaning(&learned);
                 let told = DriverCall { machine, call, asked, left, ended, code, taught, provider_id };
-                gate.shared.journal.called(&key, &told);
+                limiter.shared.journal.called(&key, &told);
             }
-            gate.shared.knowledge.learn(&key, &uid, learned);
-            gate.shared.open.lock().remove(&key);
-            gate.shared.queue.add(key);
+            limiter.shared.knowledge.learn(&key, &uid, learned);
+            limiter.shared.open.lock().remove(&key);
+            limiter.shared.queue.add(key);
         });
     }
 
@@ -241,13 +241,13 @@ impl Gate {
 
     /// The refusal that holds back the creates of a class, and when to look again.
     pub fn exhaustion(&self, class: &str) -> Option<(Refusal, Timestamp)> {
-        let (refusal, left) = self.shared.turnstile.room(class)?;
-        Some((refusal, self.later(left.saturating_add(AFTER_THE_GATE))))
+        let (refusal, left) = self.shared.call_queue.room(class)?;
+        Some((refusal, self.later(left.saturating_add(AFTER_THE_LIMITER))))
     }
 
     /// Forgets what was said of a class that is gone.
     pub fn forget_class(&self, class: &str) {
-        self.shared.turnstile.forget_class(class);
+        self.shared.call_queue.forget_class(class);
     }
 
     /// Whether a driver of this process serves a class.
@@ -264,7 +264,7 @@ impl Gate {
     pub async fn list(&self, class: &Arc<MachineClass>, secret: Arc<SecretData>) -> Result<Owners, DriverError> {
         let request = ClassRequest { class: class.clone(), secret: secret.clone() };
         let driver = self.shared.drivers.of(class)?;
-        self.visit(class, CallPriority::Making, Method::List, &secret, async |limits: driver::Call| {
+        self.request(class, CallPriority::Making, Method::List, &secret, async |limits: driver::Call| {
             limits.bound(driver.list(&limits, &request)).await.and_then(words::owners)
         })
         .await
@@ -279,7 +279,7 @@ impl Gate {
     ) -> Result<Deleted, DriverError> {
         let request = MachineRequest { machine, class: class.clone(), secret: secret.clone() };
         let driver = self.shared.drivers.of(class)?;
-        self.visit(class, CallPriority::Ending, Method::Delete, &secret, async |limits: driver::Call| {
+        self.request(class, CallPriority::Ending, Method::Delete, &secret, async |limits: driver::Call| {
             limits.bound(driver.delete(&limits, &request)).await
         })
         .await
@@ -300,7 +300,7 @@ impl Gate {
     }
 
     /// A call that is about no Machine, waited for by whoever makes it.
-    async fn visit<T, F: Future<Output = Result<T, DriverError>>>(
+    async fn request<T, F: Future<Output = Result<T, DriverError>>>(
         &self,
         class: &MachineClass,
         priority: CallPriority,
@@ -309,8 +309,10 @@ impl Gate {
         work: impl FnOnce(driver::Call) -> F,
     ) -> Result<T, DriverError> {
         let never_left = |why: &str| DriverError::new(Code::Canceled, why);
-        let visit = Visit::of_house(class, priority);
-        let Some(mut place) = self.shared.turnstile.enter(visit) else { return Err(never_left("it was turned away")) };
+        let request = CallRequest::of_house(class, priority);
+        let Some(mut place) = self.shared.call_queue.enter(request) else {
+            return Err(never_left("it was turned away"));
+        };
         let timeout = self.shared.policy.driver_call_timeout;
         if !self.admitted(&mut place, class, method, timeout, &CancellationToken::new()).await {
             return Err(never_left("the call did not get its turn, so nothing was asked of the cloud"));
@@ -330,7 +332,7 @@ impl Gate {
     async fn serve(
         &self,
         subject: &Subject<'_>,
-        mut place: Place,
+        mut place: CallPermit,
         recall: &CancellationToken,
     ) -> Option<Result<Answer, DriverError>> {
         let Subject { key, uid, class, call, claim, timeout, known, left } = *subject;
@@ -377,7 +379,7 @@ impl Gate {
     /// to stop or do not lead any more.
     async fn admitted(
         &self,
-        place: &mut Place,
+        place: &mut CallPermit,
         class: &MachineClass,
         method: Method,
         at_most: Duration,
@@ -393,7 +395,7 @@ impl Gate {
             () = tokio::time::sleep(at_most) => false,
         };
         if let Some(metrics) = self.shared.metrics.as_ref().filter(|_| admitted) {
-            metrics.left(plan::gate::credential(class), method, arrived.elapsed());
+            metrics.left(plan::limiter::credential(class), method, arrived.elapsed());
         }
         admitted && self.shared.leadership.check().is_ok()
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-use super::VisitId;
+use super::CallId;
 
 /// Where in its deployment's part of the line a call stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum CallPriority {
 
 /// Who waits, by deployment.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct FairQueue {
     pools: BTreeMap<String, Priorities>,
     /// The deployment that had the last turn.
     last: Option<String>,
@@ -25,14 +25,14 @@ pub(super) struct Line {
 
 #[derive(Debug, Default)]
 struct Priorities {
-    ending: VecDeque<VisitId>,
-    making: VecDeque<VisitId>,
+    ending: VecDeque<CallId>,
+    making: VecDeque<CallId>,
     /// The priority that had the last turn.
     last: Option<CallPriority>,
 }
 
-impl Line {
-    pub(super) fn join(&mut self, id: VisitId, pool: &str, priority: CallPriority) {
+impl FairQueue {
+    pub(super) fn join(&mut self, id: CallId, pool: &str, priority: CallPriority) {
         let priorities = self.pools.entry(pool.to_owned()).or_default();
         match priority {
             CallPriority::Ending => priorities.ending.push_back(id),
@@ -41,7 +41,7 @@ impl Line {
         self.length += 1;
     }
 
-    pub(super) fn quit(&mut self, id: VisitId, pool: &str) {
+    pub(super) fn quit(&mut self, id: CallId, pool: &str) {
         let Some(priorities) = self.pools.get_mut(pool) else { return };
         let before = priorities.len();
         priorities.ending.retain(|other| *other != id);
@@ -57,7 +57,7 @@ impl Line {
     }
 
     /// Takes the next call out of the line: of the first deployment after the last one served that may have another place for it.
-    pub(super) fn next(&mut self, may: impl Fn(&str, CallPriority) -> bool) -> Option<(VisitId, String, CallPriority)> {
+    pub(super) fn next(&mut self, may: impl Fn(&str, CallPriority) -> bool) -> Option<(CallId, String, CallPriority)> {
         let after = self.last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let until = self.last.as_deref().map_or(Bound::Excluded(""), Bound::Included);
         let rest = self.pools.range::<str, _>((after, Bound::Unbounded));
@@ -95,7 +95,7 @@ impl Priorities {
         order.into_iter().filter(waits).collect()
     }
 
-    fn take(&mut self, priority: CallPriority) -> Option<VisitId> {
+    fn take(&mut self, priority: CallPriority) -> Option<CallId> {
         self.last = Some(priority);
         match priority {
             CallPriority::Ending => self.ending.pop_front(),

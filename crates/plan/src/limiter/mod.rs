@@ -1,7 +1,7 @@
 //! Who may call the cloud now, and who waits.
 //!
 //! Clouds bound what one account may ask of them, and a controller that does not bound itself first is throttled: its deletions
-//! with its creations, and every other tool of the account with both. So all calls pass one gate, and the gate keeps four rules.
+//! with its creations, and every other tool of the account with both. So all calls pass one limiter, and the limiter keeps four rules.
 //!
 //! 1. **Places.** At most so many calls are out at once for one credential. The rest stand in [`line`], where every deployment has its
 //!    turn, and no deployment takes the last places for itself: a thousand machines that hang must not hold up ten that would not.
@@ -16,10 +16,10 @@
 //! Everything here is data: the time comes in as the distance from a beginning that the caller chose, and so does chance.
 
 mod capacity;
-mod line;
 mod pause;
+mod queue;
+mod request;
 mod timeout;
-mod visit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,11 +29,11 @@ use jiff::Timestamp;
 
 use crate::Policy;
 use capacity::Room;
-pub use line::CallPriority;
-use line::Line;
 use pause::Pause;
+pub use queue::CallPriority;
+use queue::FairQueue;
+pub use request::credential;
 pub use timeout::call_timeout;
-pub use visit::credential;
 
 /// Whether a class has room for another VM, as a machine's plan sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub type Moment = Duration;
 
 /// One call that wants to pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Visit {
+pub struct CallRequest {
     /// Whose limits it counts against.
     pub credential: String,
     /// The class it is about.
@@ -89,15 +89,15 @@ pub enum Claim {
     None,
 }
 
-/// A call at the gate.
+/// A call at the limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct VisitId(u64);
+pub struct CallId(u64);
 
 /// Whether a call was let into the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// It waits to be admitted.
-    Waits(VisitId),
+    Waits(CallId),
     /// Its class is held back, so it would only be refused.
     TurnedAway,
 }
@@ -135,12 +135,12 @@ impl Verdict {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aftermath {
     /// Calls in the line that would only be refused now.
-    pub turned_away: Vec<VisitId>,
+    pub turned_away: Vec<CallId>,
     /// The class that has more room than before: whoever was held back may look again.
     pub roomier: Option<String>,
 }
 
-/// The gate's numbers at one moment, for one credential.
+/// The limiter's numbers at one moment, for one credential.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Calls that are out.
@@ -151,13 +151,13 @@ pub struct Traffic {
     pub paused: bool,
 }
 
-/// The gate: who is out, who waits, and why.
+/// The limiter: who is out, who waits, and why.
 #[derive(Debug)]
-pub struct Gate {
+pub struct CallLimiter {
     places: usize,
     policy: Policy,
     next: u64,
-    visits: BTreeMap<VisitId, (Visit, State)>,
+    requests: BTreeMap<CallId, (CallRequest, State)>,
     doors: BTreeMap<String, Door>,
     classes: BTreeMap<String, Room>,
 }
@@ -168,11 +168,11 @@ enum State {
     Out,
 }
 
-/// What the gate keeps for one credential.
+/// What the limiter keeps for one credential.
 #[derive(Debug, Default)]
 struct Door {
-    line: Line,
-    out: BTreeSet<VisitId>,
+    line: FairQueue,
+    out: BTreeSet<CallId>,
     /// How many places each deployment holds with each of its priorities.
     held: BTreeMap<(String, CallPriority), usize>,
     pause: Pause,
@@ -193,41 +193,41 @@ fn may_take(held: Option<usize>, free: usize, places: usize) -> bool {
     }
 }
 
-impl Gate {
-    /// A gate with this many places for each credential, at least one.
+impl CallLimiter {
+    /// A limiter with this many places for each credential, at least one.
     #[must_use]
     pub fn new(places: usize, policy: Policy) -> Self {
         Self {
             places: places.max(1),
             policy,
             next: 0,
-            visits: BTreeMap::new(),
+            requests: BTreeMap::new(),
             doors: BTreeMap::new(),
             classes: BTreeMap::new(),
         }
     }
 
     /// A call wants to pass.
-    pub fn arrive(&mut self, visit: Visit, now: Moment) -> Arrival {
-        let id = VisitId(self.next);
-        let free = self.room(&visit.class, now).is_none();
-        match (visit.claim, free) {
+    pub fn arrive(&mut self, request: CallRequest, now: Moment) -> Arrival {
+        let id = CallId(self.next);
+        let free = self.room(&request.class, now).is_none();
+        match (request.claim, free) {
             (Claim::Takes, false) => return Arrival::TurnedAway,
             (Claim::Takes | Claim::Precedes, true) => {
-                if let Some(room) = self.classes.get_mut(&visit.class) {
+                if let Some(room) = self.classes.get_mut(&request.class) {
                     room.claim(id, now);
                 }
             }
             (Claim::Precedes, false) | (Claim::None, _) => {}
         }
         self.next += 1;
-        self.doors.entry(visit.credential.clone()).or_default().line.join(id, &visit.pool, visit.priority);
-        self.visits.insert(id, (visit, State::Waiting));
+        self.doors.entry(request.credential.clone()).or_default().line.join(id, &request.pool, request.priority);
+        self.requests.insert(id, (request, State::Waiting));
         Arrival::Waits(id)
     }
 
     /// Who may leave now. Each of them is out from now on.
-    pub fn admit(&mut self, now: Moment) -> Vec<VisitId> {
+    pub fn admit(&mut self, now: Moment) -> Vec<CallId> {
         let mut admitted = Vec::new();
         let places = self.places;
         for door in self.doors.values_mut() {
@@ -241,7 +241,7 @@ impl Gate {
                 door.out.insert(id);
                 *door.held.entry((pool, priority)).or_default() += 1;
                 door.pause.left(id, now);
-                if let Some((_, state)) = self.visits.get_mut(&id) {
+                if let Some((_, state)) = self.requests.get_mut(&id) {
                     *state = State::Out;
                 }
                 admitted.push(id);
@@ -253,25 +253,25 @@ impl Gate {
 
     /// A call has ended, or is given up before it left. `chance`, from zero to one, spreads what would otherwise happen at one time
     /// everywhere.
-    pub fn leave(&mut self, id: VisitId, verdict: &Verdict, now: Moment, chance: f64) -> Aftermath {
-        let Some((visit, state)) = self.visits.remove(&id) else { return Aftermath::default() };
-        if let Some(door) = self.doors.get_mut(&visit.credential) {
+    pub fn leave(&mut self, id: CallId, verdict: &Verdict, now: Moment, chance: f64) -> Aftermath {
+        let Some((request, state)) = self.requests.remove(&id) else { return Aftermath::default() };
+        if let Some(door) = self.doors.get_mut(&request.credential) {
             match state {
-                State::Waiting => door.line.quit(id, &visit.pool),
+                State::Waiting => door.line.quit(id, &request.pool),
                 State::Out => {
                     door.out.remove(&id);
-                    if let Some(count) = door.held.get_mut(&(visit.pool.clone(), visit.priority)) {
+                    if let Some(count) = door.held.get_mut(&(request.pool.clone(), request.priority)) {
                         *count = count.saturating_sub(1);
                     }
                     door.held.retain(|_, count| *count > 0);
-                    door.pause.heard((id, &visit.subject), verdict, now, chance, &self.policy);
+                    door.pause.heard((id, &request.subject), verdict, now, chance, &self.policy);
                 }
             }
             if door.is_idle() {
-                self.doors.remove(&visit.credential);
+                self.doors.remove(&request.credential);
             }
         }
-        self.learn_of_room(id, &visit, verdict, now, chance)
+        self.learn_of_room(id, &request, verdict, now, chance)
     }
 
     /// What is known of a class's room: the refusal and how long to wait, if it is held back.
@@ -313,29 +313,36 @@ impl Gate {
         self.classes.remove(class);
     }
 
-    fn learn_of_room(&mut self, id: VisitId, visit: &Visit, verdict: &Verdict, now: Moment, chance: f64) -> Aftermath {
+    fn learn_of_room(
+        &mut self,
+        id: CallId,
+        request: &CallRequest,
+        verdict: &Verdict,
+        now: Moment,
+        chance: f64,
+    ) -> Aftermath {
         let mut aftermath = Aftermath::default();
-        match (visit.claim, verdict) {
+        match (request.claim, verdict) {
             (Claim::Takes, Verdict::Exhausted(refusal)) => {
-                let room = self.classes.entry(visit.class.clone()).or_default();
+                let room = self.classes.entry(request.class.clone()).or_default();
                 room.refused(id, refusal.clone(), now, chance, &self.policy);
-                let refused = |(_, (other, state)): &(&VisitId, &(Visit, State))| {
-                    other.claim == Claim::Takes && other.class == visit.class && *state == State::Waiting
+                let refused = |(_, (other, state)): &(&CallId, &(CallRequest, State))| {
+                    other.claim == Claim::Takes && other.class == request.class && *state == State::Waiting
                 };
-                aftermath.turned_away = self.visits.iter().filter(refused).map(|(id, _)| *id).collect();
+                aftermath.turned_away = self.requests.iter().filter(refused).map(|(id, _)| *id).collect();
             }
             (Claim::Takes, Verdict::Made) => {
-                if let Some(room) = self.classes.get_mut(&visit.class) {
+                if let Some(room) = self.classes.get_mut(&request.class) {
                     if room.succeeded(id, self.places) {
-                        aftermath.roomier = Some(visit.class.clone());
+                        aftermath.roomier = Some(request.class.clone());
                     }
                     if room.is_open() {
-                        self.classes.remove(&visit.class);
+                        self.classes.remove(&request.class);
                     }
                 }
             }
             _ => {
-                if let Some(room) = self.classes.get_mut(&visit.class) {
+                if let Some(room) = self.classes.get_mut(&request.class) {
                     room.released(id);
                 }
             }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Moment, Verdict, VisitId};
+use super::{CallId, Moment, Verdict};
 use crate::Policy;
 
 /// Whether one credential is being left alone.
@@ -28,7 +28,7 @@ enum Phase {
     /// Nothing leaves until then.
     Resting { until: Moment },
     /// One call tries for all.
-    Trying { since: Moment, by: Option<VisitId> },
+    Trying { since: Moment, by: Option<CallId> },
 }
 
 impl Pause {
@@ -50,7 +50,7 @@ impl Pause {
         }
     }
 
-    pub(super) fn left(&mut self, id: VisitId, now: Moment) {
+    pub(super) fn left(&mut self, id: CallId, now: Moment) {
         if let Phase::Trying { since, by: by @ None } = &mut self.phase {
             (*by, *since) = (Some(id), now);
         }
@@ -59,7 +59,7 @@ impl Pause {
     /// A call has ended.
     pub(super) fn heard(
         &mut self,
-        (id, subject): (VisitId, &str),
+        (id, subject): (CallId, &str),
         verdict: &Verdict,
         now: Moment,
         chance: f64,

@@ -1,15 +1,15 @@
-//! The gate at one moment, for `/debug/state`.
+//! The limiter at one moment, for `/debug/state`.
 
 use jiff::Timestamp;
 use plan::machine::VmKnowledge;
 use serde::Serialize;
 
-use super::Gate;
+use super::CallLimiter;
 
 /// Who is out, who waits, and why. A credential is shown by the name of its Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GateState {
+pub struct LimiterState {
     /// What goes on, by credential.
     pub credentials: Vec<CredentialState>,
     /// Classes for which the cloud has no room.
@@ -44,10 +44,10 @@ pub struct CallState {
     pub until: Timestamp,
 }
 
-impl Gate {
+impl CallLimiter {
     /// How things stand.
-    pub fn state(&self) -> GateState {
-        let (traffic, classes_held_back) = self.shared.turnstile.traffic();
+    pub fn state(&self) -> LimiterState {
+        let (traffic, classes_held_back) = self.shared.call_queue.traffic();
         let credentials = traffic.into_iter().map(|(secret, traffic)| CredentialState {
             secret,
             out: traffic.out,
@@ -61,6 +61,6 @@ impl Gate {
             }
             _ => None,
         });
-        GateState { credentials: credentials.collect(), classes_held_back, calls: calls.collect() }
+        LimiterState { credentials: credentials.collect(), classes_held_back, calls: calls.collect() }
     }
 }
