@@ -23,7 +23,7 @@ use crate::in_use_protection::InUseProtection;
 use crate::knowledge::Knowledge;
 use crate::limiter::CallLimiter;
 use crate::measure::Lives;
-use crate::permits::Permits;
+use crate::replacement_lock::ReplacementLocks;
 use crate::safety::{ApiConnectivity, Safety};
 use crate::write_locks::WriteLocks;
 
@@ -62,7 +62,7 @@ pub struct Cluster {
     /// The nodes being emptied; none without a target cluster.
     pub drains: Option<Drains>,
     /// Who decides for a whole deployment.
-    pub permits: Permits,
+    pub replacement_locks: ReplacementLocks,
     /// Machines to look at.
     pub queue: Queue<Key>,
     /// Whether we see.

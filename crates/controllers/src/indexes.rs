@@ -3,7 +3,7 @@
 use api::names::labels;
 use api::view::NodeView;
 use api::{Machine, MachineClass, MachineSet, Object};
-use plan::permit;
+use plan::replacement_limit;
 use runtime::cache::Index;
 
 /// Machines by the node their label names.
@@ -20,7 +20,11 @@ pub const MACHINES_BY_DEPLOYMENT: Index<Machine> =
 /// Machines that may be waiting for their turn to be given up, by deployment. Few are ever in it, so that a machine that comes or
 /// goes does not look at all of its siblings.
 pub const WAITING_BY_DEPLOYMENT: Index<Machine> = Index::new("waiting-by-deployment", |machine| {
-    permit::deployment(machine).filter(|_| permit::may_ask(machine)).map(str::to_owned).into_iter().collect()
+    replacement_limit::deployment(machine)
+        .filter(|_| replacement_limit::may_ask(machine))
+        .map(str::to_owned)
+        .into_iter()
+        .collect()
 });
 
 /// Nodes by the machine their label names.

@@ -18,7 +18,7 @@ pub mod machine;
 pub mod machineset;
 mod measure;
 pub mod overshoot;
-pub mod permits;
+pub mod replacement_lock;
 mod requests;
 pub mod safety;
 pub mod state;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::deployment::FleetPolicy;
 use crate::drain;
 use crate::machineset::SetPolicy;
-use crate::permit::Limit;
+use crate::replacement_limit::Limit;
 use crate::safety::SafetyPolicy;
 
 const MINUTE: Duration = Duration::from_mins(1);

@@ -34,7 +34,7 @@ use parking_lot::Mutex;
 use plan::Policy;
 use plan::limiter::{CallPriority, CallRequest, Claim, Refusal, Verdict, call_timeout};
 use plan::machine::{Call, DriverState, VmKnowledge};
-use plan::permit;
+use plan::replacement_limit;
 use plan::scrub::Scrubber;
 use runtime::cache::Cache;
 use runtime::lease::Leadership;
@@ -492,7 +492,7 @@ fn wake_in_write_locks(class: &str, machines: &Cache<Machine>, queue: &Queue<Key
     let mut pools: BTreeMap<String, Vec<Key>> = BTreeMap::new();
     for machine in machines.find(&MACHINES_BY_CLASS, class) {
         if machine.spec.provider_id.is_empty() && !matches!(machine.phase(), MachinePhase::Failed) {
-            let pool = permit::deployment(&machine).unwrap_or_default().to_owned();
+            let pool = replacement_limit::deployment(&machine).unwrap_or_default().to_owned();
             pools.entry(pool).or_default().push(Key::new(machine.namespace(), machine.name()));
         }
     }

@@ -28,14 +28,14 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &
             drains.obstructed(key, &uid, *part, obstacle);
         }
         Step::Watch { node, what } => {
-            drains.watch(key, &uid, node, *what, plan::permit::deployment(&seen.machine));
+            drains.watch(key, &uid, node, *what, plan::replacement_limit::deployment(&seen.machine));
         }
         Step::Drain { notes, requests } => {
             let class = seen.class.as_ref().present().cloned();
             drains.run(key, &uid, class, notes, requests);
         }
         Step::Detach { notes, attachments } => drains.detach(key, &uid, notes, attachments),
-        Step::Emptied => drains.drained(key, &uid, plan::permit::deployment(&seen.machine)),
+        Step::Emptied => drains.drained(key, &uid, plan::replacement_limit::deployment(&seen.machine)),
         Step::TellNode { name, uid, notice } => tell_node(drains, name, uid.as_str(), notice),
         _ => {}
     }

@@ -28,14 +28,14 @@ pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
         Lookup::Absent => {
             cluster.knowledge.forget(&key);
             cluster.journal.gone(Subject::Machine, &key);
-            cluster.permits.settle(&key);
+            cluster.replacement_locks.settle(&key);
             if let Some(drains) = &cluster.drains {
                 drains.release(&key);
             }
             return Outcome::Done;
         }
         Lookup::Undecodable(object) => {
-            cluster.permits.settle(&key);
+            cluster.replacement_locks.settle(&key);
             tracing::warn!(machine = %key, error = %object.error, "cannot be read, so it is left alone");
             crate::unreadable::tell::<Machine>(&cluster.events, &object);
             return Outcome::Done;
@@ -46,11 +46,11 @@ pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
         return Outcome::Again { after: cluster.policy.short_retry };
     }
     let (seen, plan) = decide(&cluster, &key, machine);
-    let Some(deployment) = &plan.alone_in else {
-        cluster.permits.settle(&key);
+    let Some(deployment) = &plan.exclusive_in else {
+        cluster.replacement_locks.settle(&key);
         return act(&cluster, &key, &seen, &plan).await.unwrap_or_else(|write_error| write_error.outcome());
     };
-    let Some(permit) = cluster.permits.claim(deployment, &key) else { return Outcome::Done };
+    let Some(lock) = cluster.replacement_locks.claim(deployment, &key) else { return Outcome::Done };
     // What was seen may be older than what the last holder did. From here on nobody else decides for the deployment.
     let Some(machine) = cluster.machines.get(&key) else { return Outcome::Again { after: Duration::ZERO } };
     let (seen, plan) = decide(&cluster, &key, machine);
@@ -58,7 +58,7 @@ pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
         Ok(outcome) => outcome,
         Err(write_error) => {
             if write_error.leaves_doubt() {
-                permit.keep();
+                lock.keep();
             }
             write_error.outcome()
         }

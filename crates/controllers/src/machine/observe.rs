@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use plan::LookedFor;
 use plan::limiter::{Capacity, Refusal};
 use plan::machine::{Connectivity, DriverState, Emptying, Observed, RollOut, SecretState, Target, VmKnowledge};
-use plan::permit::{self, Siblings};
+use plan::replacement_limit::{self, Siblings};
 use plan::safety::Outages;
 use plan::secret::{Content, Reference};
 use runtime::Key;
@@ -145,7 +145,7 @@ fn rivals(cluster: &Cluster, machine: &Machine) -> Vec<Arc<Machine>> {
 }
 
 fn siblings(cluster: &Cluster, machine: &Machine) -> Siblings {
-    match permit::deployment(machine).filter(|_| permit::may_ask(machine)) {
+    match replacement_limit::deployment(machine).filter(|_| replacement_limit::may_ask(machine)) {
         Some(deployment) => {
             let all = cluster.machines.find(&MACHINES_BY_DEPLOYMENT, deployment);
             Siblings::of(machine, all.iter().map(|machine| &**machine))

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use api::names::labels;
 use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass, MachinePhase, Object};
-use plan::permit;
+use plan::replacement_limit;
 use runtime::Key;
 use runtime::cache::{Cache, Cached, Reflector, Signal};
 use runtime::queue::{Outcome, Queue};
@@ -52,10 +52,11 @@ pub(crate) fn on_machines(
                 rivals.for_each(|machine| queue.add(Key::new(machine.namespace(), machine.name())));
             }
         }
-        if !permit::concerns_siblings(before, now) {
+        if !replacement_limit::concerns_siblings(before, now) {
             return;
         }
-        let deployments: BTreeSet<&str> = [before, now].into_iter().flatten().filter_map(permit::deployment).collect();
+        let deployments: BTreeSet<&str> =
+            [before, now].into_iter().flatten().filter_map(replacement_limit::deployment).collect();
         for deployment in deployments {
             for machine in machines.find(&WAITING_BY_DEPLOYMENT, deployment) {
                 queue.add(Key::new(machine.namespace(), machine.name()));

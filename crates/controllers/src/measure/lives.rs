@@ -13,7 +13,7 @@ use api::{Machine, MachineClass, Object};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use plan::machine::Call;
-use plan::permit;
+use plan::replacement_limit;
 use runtime::cache::Cache;
 use runtime::metrics::{Family, Page};
 use runtime::{Clock, Key};
@@ -165,7 +165,7 @@ impl Lives {
 
     /// Nothing is noted of a machine that says of no deployment that it belongs to it.
     fn note(&self, machine: &Machine, class: Option<&MachineClass>, note: impl FnOnce(&mut Figures)) {
-        let Some(deployment) = permit::deployment(machine) else { return };
+        let Some(deployment) = replacement_limit::deployment(machine) else { return };
         let kind = Kind::of(machine, class);
         self.of(machine.namespace(), deployment, |measured| note(measured.of_kind.entry(kind).or_default()));
     }
@@ -187,7 +187,7 @@ impl Lives {
         }
         let now = self.clock.now();
         for machine in machines.list() {
-            let Some(deployment) = permit::deployment(&machine) else { continue };
+            let Some(deployment) = replacement_limit::deployment(&machine) else { continue };
             let pool = Pool { namespace: machine.namespace().to_owned(), deployment: deployment.to_owned() };
             if let Some(measured) = pools.get_mut(&pool) {
                 measured.alive = now;

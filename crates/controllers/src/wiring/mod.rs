@@ -35,7 +35,7 @@ use crate::indexes::{
 use crate::knowledge::Knowledge;
 use crate::limiter::{CallLimiter, LimiterParts};
 use crate::measure::{self, Lives};
-use crate::permits::Permits;
+use crate::replacement_lock::ReplacementLocks;
 use crate::safety::{ApiConnectivity, Safety};
 use crate::tokens::Tokens;
 use crate::write_locks::WriteLocks;
@@ -157,7 +157,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         lives,
         in_use_protection,
         drains,
-        permits: Permits::new(queue.clone()),
+        replacement_locks: ReplacementLocks::new(queue.clone()),
         queue,
         connectivity: safety.connectivity.clone(),
         safety,

@@ -6,7 +6,7 @@ use api::names::labels;
 use api::{MachinePhase, Object};
 use apiserver::faults::Verb;
 use kube::api::{Patch, PatchParams};
-use plan::permit::Limit;
+use plan::replacement_limit::Limit;
 use serde_json::json;
 
 use crate::world::{CONTROLLER, World};

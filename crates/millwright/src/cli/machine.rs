@@ -94,7 +94,7 @@ pub(crate) struct Health {
     bootstrap_token_auth_extra_groups: String,
     /// How many machines of a deployment may be on their way at once for being unhealthy: a number, or a percentage of them.
     #[arg(long, value_name = "LIMIT", default_value = "1", help_heading = NEW)]
-    machine_max_replacements: plan::permit::Limit,
+    machine_max_replacements: plan::replacement_limit::Limit,
     /// Hold a node that says nothing of Ready for unhealthy. The reference does not.
     #[arg(long, help_heading = NEW)]
     missing_ready_is_unhealthy: bool,
@@ -165,7 +165,7 @@ mod tests {
         let policy = given.unwrap().apply(plan::Policy::default());
         assert_eq!(policy.creation_timeout.as_secs(), 5400);
         assert_eq!(policy.driver_call_timeout.as_secs(), 420);
-        assert_eq!(policy.max_replacements, plan::permit::Limit::Percent(25));
+        assert_eq!(policy.max_replacements, plan::replacement_limit::Limit::Percent(25));
         assert_eq!(policy.node_conditions, ["A", "B"]);
         assert_eq!(policy.missing_ready, plan::policy::MissingReady::Unhealthy);
         assert_eq!(policy.failed_update, plan::policy::FailedUpdate::Replaced);

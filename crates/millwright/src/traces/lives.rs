@@ -14,7 +14,7 @@ use controllers::Decision;
 use controllers::decision::{DriverCall, Taught};
 use jiff::Timestamp;
 use plan::machine::{Call, Stage};
-use plan::permit;
+use plan::replacement_limit;
 use runtime::Key;
 
 use super::id::{Road, Sampling, SpanId, TraceId};
@@ -301,7 +301,7 @@ fn identity(machine: &Machine, known: &[Attribute]) -> Vec<Attribute> {
         ("millwright.machine.uid", machine.uid().as_str().into()),
         ("millwright.class", machine.spec.class.name.as_str().into()),
     ];
-    all.extend(permit::deployment(machine).map(|deployment| ("millwright.deployment", deployment.into())));
+    all.extend(replacement_limit::deployment(machine).map(|deployment| ("millwright.deployment", deployment.into())));
     if machine.spec.provider_id.is_empty() {
         all.extend(known.iter().filter(|(key, _)| *key == PROVIDER_ID).cloned());
     } else {

@@ -4,7 +4,7 @@ use api::{Machine, MachineClass, Object};
 
 use super::{CallPriority, CallRequest, Claim};
 use crate::machine::{Call, Connectivity};
-use crate::{permit, secret};
+use crate::{replacement_limit, secret};
 
 impl CallRequest {
     /// A call about a machine.
@@ -20,7 +20,7 @@ impl CallRequest {
             Call::Delete => (CallPriority::Ending, Claim::None),
         };
         // A machine without a deployment shares its turn with those of its class.
-        let pool = permit::deployment(machine).unwrap_or_else(|| class.name());
+        let pool = replacement_limit::deployment(machine).unwrap_or_else(|| class.name());
         let subject = machine.name().to_owned();
         Self { subject, pool: pool.to_owned(), priority, claim, ..Self::of_house(class, priority) }
     }

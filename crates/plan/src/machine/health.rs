@@ -19,8 +19,8 @@ use super::diagnosis::{ailment, awaits_critical_components};
 use super::living::claim;
 use super::reason::elapsed;
 use super::{Facts, Notice, Observed, Reason, StatusWrite, Tone, facts};
-use crate::permit::{self, Ruling};
 use crate::policy::FailedUpdate;
+use crate::replacement_limit::{self, Ruling};
 use crate::{Awaited, Lookup, Wake};
 
 /// What becomes of the machine, given its node.
@@ -35,7 +35,7 @@ pub(super) struct Verdict {
     /// Why.
     pub(super) because: Reason,
     /// The deployment in which nobody else may be given up meanwhile.
-    pub(super) alone_in: Option<String>,
+    pub(super) exclusive_in: Option<String>,
 }
 
 /// What becomes of the machine, given its node.
@@ -212,7 +212,7 @@ impl Patient<'_> {
             Clock::Ran if machine.spec.configuration.disable_health_timeout == Some(true) => {
                 stays(Wake::On(Awaited::Node), Reason::HealthTimeoutDisabled)
             }
-            Clock::Ran => match permit::rule(machine, self.seen.siblings, policy) {
+            Clock::Ran => match replacement_limit::rule(machine, self.seen.siblings, policy) {
                 Ruling::Granted => self.is_given_up(patience),
                 Ruling::Refused { in_progress, limit } => {
                     let at = facts::later(now, policy.long_retry);
@@ -230,7 +230,7 @@ impl Patient<'_> {
         let tell = Notice { tone: Tone::Warning, reason: events::ours::GIVEN_UP, message };
         let operation = (machine.status.last_operation.kind.clone(), OperationState::Failed);
         let verdict = self.becomes(MachinePhase::Failed, operation, text, tell, Reason::HealthTimedOut);
-        Verdict { alone_in: permit::deployment(machine).map(str::to_owned), ..verdict }
+        Verdict { exclusive_in: replacement_limit::deployment(machine).map(str::to_owned), ..verdict }
     }
 
     /// H5, H6 and H8; a failed update that nobody mends may go the way of every illness.
@@ -271,7 +271,7 @@ impl Patient<'_> {
     /// Whether a failed update is no reason to give it up: the reference never does so with a machine of a deployment.
     fn is_kept_after_its_update(&self) -> bool {
         let Observed { machine, policy, .. } = *self.seen;
-        policy.failed_update == FailedUpdate::Kept && permit::deployment(machine).is_some()
+        policy.failed_update == FailedUpdate::Kept && replacement_limit::deployment(machine).is_some()
     }
 
     fn is_not_updated(&self, text: String, because: Reason) -> Verdict {
@@ -289,7 +289,7 @@ impl Patient<'_> {
         because: Reason,
     ) -> Verdict {
         let status = StatusWrite::change(self.seen.machine, phase, kind, state, text, self.seen.now);
-        Verdict { status: Some(status), tell: Some(tell), wake: Wake::Again, because, alone_in: None }
+        Verdict { status: Some(status), tell: Some(tell), wake: Wake::Again, because, exclusive_in: None }
     }
 
     /// Since when the machine is in its phase. The time of the operation that led there counts: that of the phase is moved by
@@ -325,7 +325,7 @@ impl Patient<'_> {
 }
 
 fn stays(wake: Wake, because: Reason) -> Verdict {
-    Verdict { status: None, tell: None, wake, because, alone_in: None }
+    Verdict { status: None, tell: None, wake, because, exclusive_in: None }
 }
 
 /// A deadline.

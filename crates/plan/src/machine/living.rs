@@ -50,7 +50,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     keep_node(&mut course, facts.name);
     in_place::plan(&mut course, |course| vacate(course, Caller::InPlaceUpdate));
     preserve::plan(&mut course, |course| vacate(course, Caller::Preservation));
-    Plan { alone_in: health.alone_in, ..course.finish() }
+    Plan { exclusive_in: health.exclusive_in, ..course.finish() }
 }
 
 /// What the node is to carry for its machine: template, virtual capacity, marks.

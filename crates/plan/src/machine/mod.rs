@@ -37,7 +37,7 @@ use api::{Machine, MachineClass};
 use jiff::Timestamp;
 
 use crate::limiter::Capacity;
-use crate::permit::Siblings;
+use crate::replacement_limit::Siblings;
 use crate::safety::Outages;
 use crate::token::TokenKnowledge;
 use crate::{Awaited, LookedFor, Lookup, Policy, Wake};
@@ -72,7 +72,7 @@ pub struct Observed<'a> {
     pub vm: &'a VmKnowledge,
     /// The node that already has the name under which the VM is about to register, while nobody has linked the two.
     pub namesake: Lookup<&'a NodeView>,
-    /// The other machines of its deployment; counted only if it [may ask](crate::permit::may_ask).
+    /// The other machines of its deployment; counted only if it [may ask](crate::replacement_limit::may_ask).
     pub siblings: Siblings,
     /// Whether its class has room for another VM, as far as the cloud has said.
     pub capacity: Capacity<'a>,

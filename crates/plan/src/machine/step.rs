@@ -29,7 +29,7 @@ pub struct Plan {
     /// What people should know for as long as it is so. Told when it is new, not in every reconcile.
     pub remarks: Vec<Notice>,
     /// The deployment for which this is the only plan that may be carried out at a time: decide again once nobody else does.
-    pub alone_in: Option<String>,
+    pub exclusive_in: Option<String>,
 }
 
 /// One thing to do.
@@ -151,7 +151,7 @@ impl Plan {
             Wake::Again | Wake::On(Awaited::Pods) | Wake::By { awaited: Awaited::Pods, .. } => DrainNeed::Going,
             Wake::On(_) | Wake::By { .. } => DrainNeed::Over,
         };
-        Self { steps, wake, because, drain, remarks: Vec::new(), alone_in: None }
+        Self { steps, wake, because, drain, remarks: Vec::new(), exclusive_in: None }
     }
 
     pub(super) fn wait(wake: Wake, because: Reason) -> Self {

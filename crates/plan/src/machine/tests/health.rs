@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::super::*;
 use super::world::World;
-use crate::permit::Siblings;
+use crate::replacement_limit::Siblings;
 
 const HEALTH: Duration = Duration::from_mins(10);
 
@@ -215,7 +215,7 @@ fn h9_a_machine_that_stays_ill_is_given_up_at_its_deadline_and_not_before() {
     let Wake::By { awaited: Awaited::Node, at } = world.plan().wake else { panic!("it must wake itself") };
     assert!(at > world.now && at <= super::super::facts::later(world.now, Duration::from_secs(1)));
     world.now = at;
-    assert_eq!(world.plan().alone_in, None, "it is of no deployment");
+    assert_eq!(world.plan().exclusive_in, None, "it is of no deployment");
     world.settle();
     assert_eq!(*world.phase(), MachinePhase::Failed);
     assert_eq!(
@@ -242,7 +242,7 @@ fn h9_waits_while_others_of_the_deployment_are_on_their_way_and_does_the_rest_of
     assert_eq!(world.diary, ["copy the conditions of its node", "mark node \"node-1\" as its own"]);
 
     world.siblings.in_progress = 0;
-    assert_eq!(world.plan().alone_in.as_deref(), Some("pool"));
+    assert_eq!(world.plan().exclusive_in.as_deref(), Some("pool"));
     world.settle();
     assert_eq!(*world.phase(), MachinePhase::Failed);
 }

@@ -48,7 +48,7 @@ pub(super) struct World {
     pub(super) namesake: Option<NodeView>,
     pub(super) rivals: Vec<std::sync::Arc<Machine>>,
     pub(super) rollout: RollOut,
-    pub(super) siblings: crate::permit::Siblings,
+    pub(super) siblings: crate::replacement_limit::Siblings,
     pub(super) connectivity: Connectivity,
     /// What the process remembers.
     pub(super) vm: VmKnowledge,
@@ -111,7 +111,7 @@ impl World {
             reached: std::collections::BTreeMap::new(),
             joins: true,
             namesake: None,
-            siblings: crate::permit::Siblings::default(),
+            siblings: crate::replacement_limit::Siblings::default(),
             rivals: Vec::new(),
             rollout: RollOut::NotKnown,
             connectivity: Connectivity::Connected,
