@@ -20,11 +20,11 @@ use crate::decision::Journal;
 use crate::drain::Drains;
 use crate::fleet::Fleet;
 use crate::in_use_protection::InUseProtection;
-use crate::knowledge::Knowledge;
 use crate::limiter::CallLimiter;
 use crate::measure::Lives;
 use crate::replacement_lock::ReplacementLocks;
 use crate::safety::{ApiConnectivity, Safety};
+use crate::vm_state::VmStateCache;
 use crate::write_locks::WriteLocks;
 
 /// The machine controller's world.
@@ -52,7 +52,7 @@ pub struct Cluster {
     /// The manager's half, unless this process runs without it.
     pub fleet: Option<Arc<Fleet>>,
     /// What the cloud has said of each machine's VM.
-    pub knowledge: Knowledge,
+    pub vm_states: VmStateCache,
     /// The way to the drivers.
     pub limiter: CallLimiter,
     /// How long the steps of machines' lives take.

@@ -12,7 +12,6 @@ pub mod drivers;
 pub mod fleet;
 pub mod in_use_protection;
 pub mod indexes;
-pub mod knowledge;
 pub mod limiter;
 pub mod machine;
 pub mod machineset;
@@ -24,6 +23,7 @@ pub mod safety;
 pub mod state;
 pub mod tokens;
 mod unreadable;
+pub mod vm_state;
 pub mod wiring;
 pub mod write_locks;
 

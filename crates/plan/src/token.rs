@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 /// What this process knows of a machine's token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TokenKnowledge {
+pub enum TokenRecord {
     /// Nothing: an earlier process may have made one.
     #[default]
     Unknown,

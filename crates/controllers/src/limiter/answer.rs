@@ -2,7 +2,7 @@
 
 use driver::{Created, Deleted, DriverError, Found, MachineRequest, Support};
 use jiff::Timestamp;
-use plan::machine::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
+use plan::machine::{Call, Failure, Initialized, Origin, Vm, VmState};
 use plan::scrub::Scrubber;
 
 use super::words;
@@ -59,24 +59,24 @@ impl Answer {
         self
     }
 
-    pub(super) fn into_knowledge(self, before: Option<Vm>, now: Timestamp) -> VmKnowledge {
+    pub(super) fn into_vm_state(self, before: Option<Vm>, now: Timestamp) -> VmState {
         match self {
-            Self::Found(found) => VmKnowledge::Known(vm(found, Initialized::Yes, Origin::Found, now)),
+            Self::Found(found) => VmState::Known(vm(found, Initialized::Yes, Origin::Found, now)),
             Self::Created(created, initialized) => {
                 let origin = Origin::Made { last_known_state: created.last_known_state.clone() };
-                VmKnowledge::Known(vm(created.into(), initialized, origin, now))
+                VmState::Known(vm(created.into(), initialized, origin, now))
             }
             Self::Initialized(found) => match before {
-                Some(vm) => VmKnowledge::Known(vm.initialized_with(&words::usable_addresses(found.addresses))),
-                None => VmKnowledge::Unasked,
+                Some(vm) => VmState::Known(vm.initialized_with(&words::usable_addresses(found.addresses))),
+                None => VmState::Unasked,
             },
-            Self::Deleted(Deleted { last_known_state }) => VmKnowledge::Gone { last_known_state },
+            Self::Deleted(Deleted { last_known_state }) => VmState::Gone { last_known_state },
         }
     }
 }
 
 /// What a failed call teaches. The error must have been scrubbed.
-pub(super) fn failed(call: Call, error: &DriverError, before: Option<Vm>, now: Timestamp) -> VmKnowledge {
+pub(super) fn failed(call: Call, error: &DriverError, before: Option<Vm>, now: Timestamp) -> VmState {
     let failure = Failure {
         call,
         code: error.code(),
@@ -85,7 +85,7 @@ pub(super) fn failed(call: Call, error: &DriverError, before: Option<Vm>, now: T
         at: now,
     };
     let found = error.found().cloned().map(|found| vm(found, Initialized::NotYet, Origin::Found, now));
-    VmKnowledge::after_failure(failure, found, before)
+    VmState::after_failure(failure, found, before)
 }
 
 fn vm(found: Found, initialized: Initialized, origin: Origin, at: Timestamp) -> Vm {

@@ -33,7 +33,7 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use plan::Policy;
 use plan::limiter::{CallPriority, CallRequest, Claim, Refusal, Verdict, call_timeout};
-use plan::machine::{Call, DriverState, VmKnowledge};
+use plan::machine::{Call, DriverState, VmState};
 use plan::replacement_limit;
 use plan::scrub::Scrubber;
 use runtime::cache::Cache;
@@ -46,10 +46,10 @@ use crate::Drivers;
 use crate::credentials::Credentials;
 use crate::decision::{DriverCall, Journal, Taught};
 use crate::indexes::MACHINES_BY_CLASS;
-use crate::knowledge::{Knowledge, Known};
 use crate::measure::Lives;
 use crate::safety::ApiConnectivity;
 use crate::tokens::Tokens;
+use crate::vm_state::{Known, VmStateCache};
 use answer::Answer;
 use metrics::LimiterMetrics;
 use queue::{CallPermit, CallQueue};
@@ -75,7 +75,7 @@ struct Shared {
     open: Mutex<BTreeMap<Key, Recall>>,
     policy: Arc<Policy>,
     connectivity: ApiConnectivity,
-    knowledge: Knowledge,
+    vm_states: VmStateCache,
     leadership: Leadership,
     queue: Queue<Key>,
     journal: Journal,
@@ -110,7 +110,7 @@ pub struct LimiterParts {
     /// Whether we see.
     pub connectivity: ApiConnectivity,
     /// Where answers are kept.
-    pub knowledge: Knowledge,
+    pub vm_states: VmStateCache,
     /// Whether we may act.
     pub leadership: Leadership,
     /// Whom an answer wakes.
@@ -144,12 +144,12 @@ impl CallLimiter {
             .inspect_err(|why| tracing::warn!(%why, "the driver limiter is not measured"))
             .inspect(|metrics| metrics.follow(&call_queue, &parts.metrics))
             .ok();
-        let knowledge = parts.knowledge;
+        let vm_states = parts.vm_states;
         let requests = Requests {
             machines,
             classes: parts.classes,
             credentials: parts.credentials,
-            knowledge: knowledge.clone(),
+            vm_states: vm_states.clone(),
             tokens: parts.tokens,
             policy: policy.clone(),
         };
@@ -164,7 +164,7 @@ impl CallLimiter {
             open,
             policy,
             connectivity,
-            knowledge,
+            vm_states,
             leadership,
             queue,
             journal: parts.journal,
@@ -193,7 +193,7 @@ impl CallLimiter {
             open.insert(key.clone(), if wanted_to_stay { Recall::Possible(recall.clone()) } else { Recall::Never });
             place
         };
-        let before = self.shared.knowledge.of(key, &uid);
+        let before = self.shared.vm_states.of(key, &uid);
         let timeout = call_timeout(call, machine, &self.shared.policy);
         // First it may wait as long as a call may take, then it may take that long.
         self.calling(key, &uid, call, timeout.saturating_mul(2));
@@ -211,11 +211,11 @@ impl CallLimiter {
                 Err(error) => error.last_known_state(),
             });
             if let Some(note) = note {
-                limiter.shared.knowledge.noted(&key, &uid, note.to_owned());
+                limiter.shared.vm_states.noted(&key, &uid, note.to_owned());
             }
             let code = answer.as_ref().map(|answer| answer.as_ref().map_or_else(DriverError::code, |_| Code::Ok));
             let learned = match answer {
-                Some(Ok(answer)) => answer.into_knowledge(before.described, ended),
+                Some(Ok(answer)) => answer.into_vm_state(before.described, ended),
                 Some(Err(error)) => answer::failed(call, &error, before.described, ended),
                 None => before.vm, // nothing was sent, so nothing is known that was not known before
             };
@@ -225,7 +225,7 @@ impl CallLimiter {
                 let told = DriverCall { machine, call, asked, left, ended, code, taught, provider_id };
                 limiter.shared.journal.called(&key, &told);
             }
-            limiter.shared.knowledge.learn(&key, &uid, learned);
+            limiter.shared.vm_states.learn(&key, &uid, learned);
             limiter.shared.open.lock().remove(&key);
             limiter.shared.queue.add(key);
         });
@@ -415,7 +415,7 @@ impl CallLimiter {
     }
 
     fn calling(&self, key: &Key, uid: &Uid, call: Call, at_most: Duration) {
-        self.shared.knowledge.learn(key, uid, VmKnowledge::Calling { call, until: self.later(at_most) });
+        self.shared.vm_states.learn(key, uid, VmState::Calling { call, until: self.later(at_most) });
     }
 
     fn later(&self, by: Duration) -> Timestamp {
@@ -456,11 +456,11 @@ struct Subject<'a> {
 }
 
 /// What an answer means to whoever is told of it.
-fn meaning(learned: &VmKnowledge) -> (Taught, Option<String>) {
+fn meaning(learned: &VmState) -> (Taught, Option<String>) {
     match learned {
-        VmKnowledge::Failed(_) => (Taught::Failure, None),
-        VmKnowledge::Known(vm) if vm.unusable.is_some() => (Taught::Failure, None),
-        VmKnowledge::Known(vm) => (Taught::Answer, Some(vm.provider_id.to_string())),
+        VmState::Failed(_) => (Taught::Failure, None),
+        VmState::Known(vm) if vm.unusable.is_some() => (Taught::Failure, None),
+        VmState::Known(vm) => (Taught::Answer, Some(vm.provider_id.to_string())),
         _ => (Taught::Answer, None),
     }
 }

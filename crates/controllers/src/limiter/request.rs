@@ -9,7 +9,7 @@ use std::sync::Arc;
 use api::names::secrets::USER_DATA;
 use api::{Machine, MachineClass, Object, SecretData, Uid};
 use driver::{Code, DriverError, MachineRequest};
-use plan::machine::{Call, VmKnowledge};
+use plan::machine::{Call, VmState};
 use plan::scrub::Scrubber;
 use plan::token::Token;
 use plan::{Policy, user_data};
@@ -17,15 +17,15 @@ use runtime::Key;
 use runtime::cache::Cache;
 
 use crate::credentials::Credentials;
-use crate::knowledge::{Knowledge, Known};
 use crate::tokens::{TokenError, Tokens};
+use crate::vm_state::{Known, VmStateCache};
 
 /// Where requests come from.
 pub(super) struct Requests {
     pub(super) machines: Cache<Machine>,
     pub(super) classes: Cache<MachineClass>,
     pub(super) credentials: Credentials,
-    pub(super) knowledge: Knowledge,
+    pub(super) vm_states: VmStateCache,
     /// None without a target cluster: nothing joins, so nothing logs in.
     pub(super) tokens: Option<Tokens>,
     pub(super) policy: Arc<Policy>,
@@ -78,11 +78,11 @@ impl Requests {
         let token = match &self.tokens {
             Some(tokens) if user_data::asks_for_token(given) => {
                 let (token, issued) = tokens.ensure(machine, &self.policy).await.map_err(unprepared)?;
-                self.knowledge.has_token(key, &machine.uid(), issued);
+                self.vm_states.has_token(key, &machine.uid(), issued);
                 Some(token)
             }
             _ => {
-                self.knowledge.needs_no_token(key, &machine.uid());
+                self.vm_states.needs_no_token(key, &machine.uid());
                 None
             }
         };
@@ -111,7 +111,7 @@ impl Prepared {
 /// The machine as the driver is shown it. A VM that nobody has written down, and nobody will, can only be deleted by whoever is told
 /// which one it is; and the last note of the driver may not have been written down yet.
 fn as_shown(mut machine: Arc<Machine>, known: &Known) -> Arc<Machine> {
-    if let VmKnowledge::Known(vm) = &known.vm
+    if let VmState::Known(vm) = &known.vm
         && machine.spec.provider_id.is_empty()
     {
         Arc::make_mut(&mut machine).spec.provider_id.clone_from(&vm.provider_id);

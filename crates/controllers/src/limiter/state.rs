@@ -1,7 +1,7 @@
 //! The limiter at one moment, for `/debug/state`.
 
 use jiff::Timestamp;
-use plan::machine::VmKnowledge;
+use plan::machine::VmState;
 use serde::Serialize;
 
 use super::CallLimiter;
@@ -54,11 +54,9 @@ impl CallLimiter {
             waiting: traffic.waiting,
             paused: traffic.paused,
         });
-        let known = self.shared.knowledge.all();
+        let known = self.shared.vm_states.all();
         let calls = known.into_iter().filter_map(|(key, vm)| match vm {
-            VmKnowledge::Calling { call, until } => {
-                Some(CallState { machine: key.to_string(), call: call.verb(), until })
-            }
+            VmState::Calling { call, until } => Some(CallState { machine: key.to_string(), call: call.verb(), until }),
             _ => None,
         });
         LimiterState { credentials: credentials.collect(), classes_held_back, calls: calls.collect() }

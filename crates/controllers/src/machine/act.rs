@@ -91,14 +91,14 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
                 Err(write_error) => return Err(tell_of_removal(cluster, &machine, step, write_error).await),
             },
             Step::DeleteNode { name, uid } => match node::delete(target(cluster)?, name, uid.as_str(), step).await {
-                Ok(node::Left::Nothing) => cluster.knowledge.inquired(key, &machine.uid(), Inquiry::Absent),
+                Ok(node::Left::Nothing) => cluster.vm_states.inquired(key, &machine.uid(), Inquiry::Absent),
                 Ok(node::Left::Something) => {}
                 Err(write_error) => return Err(tell_of_removal(cluster, &machine, step, write_error).await),
             },
             Step::LookForNode { name } => {
-                let before = cluster.knowledge.of(key, &machine.uid()).inquiry;
+                let before = cluster.vm_states.of(key, &machine.uid()).inquiry;
                 let answer = node::look_for(target(cluster)?, name, &before, cluster.clock.now()).await;
-                cluster.knowledge.inquired(key, &machine.uid(), answer);
+                cluster.vm_states.inquired(key, &machine.uid(), answer);
             }
             Step::KeepPodsAway { .. }
             | Step::Watch { .. }
@@ -111,7 +111,7 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
             Step::Tell(notice) => tell(cluster, &machine, notice),
         }
     }
-    for remark in cluster.knowledge.news(key, &machine.uid(), &plan.remarks) {
+    for remark in cluster.vm_states.news(key, &machine.uid(), &plan.remarks) {
         tell(cluster, &machine, &remark);
     }
     Ok(())
@@ -250,9 +250,9 @@ fn call_driver(
 /// A token that cannot be removed now stops nothing: it expires by itself, and a machine that runs is looked at again.
 async fn remove_token(cluster: &Cluster, key: &Key, machine: &Machine) {
     let Some(tokens) = cluster.limiter.tokens() else { return };
-    let (uid, known) = (machine.uid(), cluster.knowledge.of(key, &machine.uid()));
+    let (uid, known) = (machine.uid(), cluster.vm_states.of(key, &machine.uid()));
     match tokens.remove(machine, known.issued()).await {
-        Ok(()) => cluster.knowledge.needs_no_token(key, &uid),
+        Ok(()) => cluster.vm_states.needs_no_token(key, &uid),
         Err(why) => tracing::warn!(machine = %key, %why, "a bootstrap token stays until it expires"),
     }
 }

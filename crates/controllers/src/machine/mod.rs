@@ -26,7 +26,7 @@ pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let machine = match cluster.machines.look_up(&key) {
         Lookup::Present(machine) => machine,
         Lookup::Absent => {
-            cluster.knowledge.forget(&key);
+            cluster.vm_states.forget(&key);
             cluster.journal.gone(Subject::Machine, &key);
             cluster.replacement_locks.settle(&key);
             if let Some(drains) = &cluster.drains {

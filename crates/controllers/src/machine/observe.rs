@@ -7,7 +7,7 @@ use api::{Machine, MachineClass, Object, Uid};
 use jiff::Timestamp;
 use plan::LookedFor;
 use plan::limiter::{Capacity, Refusal};
-use plan::machine::{Connectivity, DriverState, Emptying, Observed, RollOut, SecretState, Target, VmKnowledge};
+use plan::machine::{Connectivity, DriverState, Emptying, Observed, RollOut, SecretState, Target, VmState};
 use plan::replacement_limit::{self, Siblings};
 use plan::safety::Outages;
 use plan::secret::{Content, Reference};
@@ -16,7 +16,7 @@ use runtime::cache::{Cache, Cached, Lookup};
 
 use crate::credentials::AtHand;
 use crate::indexes::{MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, NODES_BY_MACHINE};
-use crate::knowledge::{Known, Wanted};
+use crate::vm_state::{Known, Wanted};
 use crate::{Cluster, cluster};
 
 /// What was seen, kept alive for the planner and for the steps that follow.
@@ -41,7 +41,7 @@ pub(super) struct Seen {
 
 /// Takes what is at hand and waits for nothing: what is missing is asked for, and its arrival wakes the machine.
 pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Seen {
-    let known = cluster.knowledge.of(key, &machine.uid());
+    let known = cluster.vm_states.of(key, &machine.uid());
     let looker = Looker { cluster, key, machine: &machine, known: &known };
     let class_key = Key::new(machine.namespace(), machine.spec.class.name.as_str());
     let (class, class_looked_for) = looker.look(&cluster.classes, Wanted::Class(class_key.clone()), &class_key);
@@ -96,7 +96,7 @@ impl Looker<'_> {
             return (found, LookedFor::Yes);
         }
         if requested.is_none() {
-            self.cluster.knowledge.request(self.key, &self.machine.uid(), wanted, || cache.request_refresh());
+            self.cluster.vm_states.request(self.key, &self.machine.uid(), wanted, || cache.request_refresh());
         }
         (found, LookedFor::NotYet)
     }
@@ -129,7 +129,7 @@ impl Looker<'_> {
 /// nothing.
 fn namesake(cluster: &Cluster, machine: &Machine, known: &Known) -> plan::Lookup<Arc<NodeView>> {
     match (&cluster.target, &known.vm) {
-        (Some(target), VmKnowledge::Known(vm)) if machine.spec.provider_id.is_empty() => {
+        (Some(target), VmState::Known(vm)) if machine.spec.provider_id.is_empty() => {
             plain(target.nodes.look_up(&Key::cluster(vm.node_name.as_str())))
         }
         _ => plan::Lookup::Absent,

@@ -27,8 +27,8 @@ use runtime::queue::{Outcome, Queue};
 use crate::Cluster;
 use crate::credentials::{Credentials, News};
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, WAITING_BY_DEPLOYMENT};
-use crate::knowledge::Knowledge;
 use crate::limiter::CallLimiter;
+use crate::vm_state::VmStateCache;
 
 /// A Machine wakes itself and, when it has arrived or gone, those of its deployment that may be waiting for that.
 pub(crate) fn on_machines(
@@ -91,15 +91,15 @@ pub(crate) fn on_classes(
     reflector: &mut Reflector<MachineClass>,
     queue: &Queue<Key>,
     machines: &Cache<Machine>,
-    knowledge: &Knowledge,
+    vm_states: &VmStateCache,
     limiter: &CallLimiter,
 ) {
-    let (queue, machines, knowledge, limiter) = (queue.clone(), machines.clone(), knowledge.clone(), limiter.clone());
+    let (queue, machines, vm_states, limiter) = (queue.clone(), machines.clone(), vm_states.clone(), limiter.clone());
     reflector.on_delta(move |key, delta| {
         if let Some((before, now)) = delta.before().zip(delta.now())
             && plan::class::is_another_for_drivers(before, now)
         {
-            try_again(&queue, &machines, &knowledge, &limiter, &key.name);
+            try_again(&queue, &machines, &vm_states, &limiter, &key.name);
         }
         let capacity = |class: Option<&Arc<MachineClass>>| {
             class.and_then(|class| class.node_template.as_ref()).map(|t| t.virtual_capacity.clone()).unwrap_or_default()
@@ -134,11 +134,11 @@ pub(crate) fn on_secrets(
 }
 
 /// A list of classes or Secrets wakes the machines for which it was asked.
-pub(crate) fn on_lists<K: Cached>(reflector: &mut Reflector<K>, queue: &Queue<Key>, knowledge: &Knowledge) {
-    let (queue, knowledge) = (queue.clone(), knowledge.clone());
+pub(crate) fn on_lists<K: Cached>(reflector: &mut Reflector<K>, queue: &Queue<Key>, vm_states: &VmStateCache) {
+    let (queue, vm_states) = (queue.clone(), vm_states.clone());
     reflector.on_signal(move |signal| {
         if let Signal::Listed(_) = signal {
-            knowledge.who_requested().into_iter().for_each(|machine| queue.add(machine));
+            vm_states.who_requested().into_iter().for_each(|machine| queue.add(machine));
         }
     });
 }
@@ -149,7 +149,7 @@ pub(crate) async fn read_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let Some(news) = news else { return outcome };
     for class in cluster.classes.find(&CLASSES_BY_SECRET, &key.name) {
         if news == News::Changed {
-            try_again(&cluster.queue, &cluster.machines, &cluster.knowledge, &cluster.limiter, class.name());
+            try_again(&cluster.queue, &cluster.machines, &cluster.vm_states, &cluster.limiter, class.name());
         }
         wake_needy(&cluster.queue, &cluster.machines, class.name());
     }
@@ -158,10 +158,16 @@ pub(crate) async fn read_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
 
 /// What calls for the machines of a class are made with has changed: what failed may succeed now, and a cloud that had no room may
 /// have some.
-fn try_again(queue: &Queue<Key>, machines: &Cache<Machine>, knowledge: &Knowledge, limiter: &CallLimiter, class: &str) {
+fn try_again(
+    queue: &Queue<Key>,
+    machines: &Cache<Machine>,
+    vm_states: &VmStateCache,
+    limiter: &CallLimiter,
+    class: &str,
+) {
     limiter.forget_class(class);
     let keys = machines.find(&MACHINES_BY_CLASS, class).into_iter().map(|m| Key::new(m.namespace(), m.name()));
-    keys.filter(|key| knowledge.try_again(key)).for_each(|key| queue.add(key));
+    keys.filter(|key| vm_states.try_again(key)).for_each(|key| queue.add(key));
 }
 
 /// Wakes the machines of a class that may be waiting for it. Those that run need neither class nor Secret, and waking thousands of

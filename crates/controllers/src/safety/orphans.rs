@@ -16,7 +16,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use kube::Resource;
 use parking_lot::Mutex;
-use plan::machine::VmKnowledge;
+use plan::machine::VmState;
 use plan::safety::Record;
 use plan::safety::orphans::{Charge, Findings, Group, Listed, Owner, Reach, Scan, Suspicions, judge};
 use runtime::Key;
@@ -220,8 +220,8 @@ impl Inside {
             Lookup::Present(machine) => {
                 self.classes.insert(name.clone(), machine.spec.class.name.clone());
                 self.forgotten.remove(name);
-                match cluster.knowledge.of(&key, &machine.uid()).vm {
-                    VmKnowledge::Calling { .. } => Owner::Unsettled,
+                match cluster.vm_states.of(&key, &machine.uid()).vm {
+                    VmState::Calling { .. } => Owner::Unsettled,
                     _ => Owner::of(&machine),
                 }
             }

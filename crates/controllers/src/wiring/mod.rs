@@ -32,12 +32,12 @@ use crate::indexes::{
     CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, MACHINES_BY_OWNER,
     NODES_BY_MACHINE, ORPHAN_MACHINES, WAITING_BY_DEPLOYMENT,
 };
-use crate::knowledge::Knowledge;
 use crate::limiter::{CallLimiter, LimiterParts};
 use crate::measure::{self, Lives};
 use crate::replacement_lock::ReplacementLocks;
 use crate::safety::{ApiConnectivity, Safety};
 use crate::tokens::Tokens;
+use crate::vm_state::VmStateCache;
 use crate::write_locks::WriteLocks;
 use crate::{Drivers, Listener, machine};
 pub use half::{Clients, Half, Halves};
@@ -73,7 +73,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         Reflectors { clock: parts.clock.clone(), random: parts.random.clone(), tasks: parts.tasks.clone() };
     let (runs_machines, half) = (parts.halves.has_machines(), parts.halves.machines()?);
     let queue = Queue::new("machine", RetryPolicy::default(), &half.metrics, &parts.random);
-    let knowledge = Knowledge::default();
+    let vm_states = VmStateCache::default();
     let safety = Safety::new(&parts.policy.safety, &half.metrics, &parts.clock, &parts.random);
     let mut needed = Caches::new();
 
@@ -107,7 +107,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let seen =
         Seen { machines: &machines, classes: &classes, credentials: &credentials, connectivity: &safety.connectivity };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);
-    let limiter = limiter(&parts, &half, &policy, seen, &knowledge, &queue, (&lives, &journal));
+    let limiter = limiter(&parts, &half, &policy, seen, &vm_states, &queue, (&lives, &journal));
     let in_use_protection =
         Arc::new(InUseProtection::new(half.clients.control_core.clone(), &half.metrics, &parts.random));
     if runs_machines {
@@ -115,7 +115,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         in_use_protection::wake::on_classes(&mut class_reflector, &in_use_protection, &secrets);
         in_use_protection::wake::on_secrets(&mut secret_reflector, &in_use_protection, &classes);
         machine::wake::on_machines(&mut machine_reflector, &queue, &machines, &limiter);
-        wake_for_class((&mut class_reflector, &mut secret_reflector), seen, &queue, &knowledge, &limiter);
+        wake_for_class((&mut class_reflector, &mut secret_reflector), seen, &queue, &vm_states, &limiter);
         if let Some((_, reflector, _)) = &mut nodes {
             machine::wake::on_nodes(reflector, &queue, &machines, &parts.namespace);
         }
@@ -152,7 +152,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         caches: fleet.as_ref().map_or_else(|| needed.clone(), |fleet| needed.with(&fleet.needed)),
         needed,
         fleet,
-        knowledge,
+        vm_states,
         limiter,
         lives,
         in_use_protection,
@@ -188,22 +188,22 @@ fn wake_for_class(
     (classes, secrets): (&mut Reflector<MachineClass>, &mut Reflector<SecretView>),
     seen: Seen<'_>,
     queue: &Queue<Key>,
-    knowledge: &Knowledge,
+    vm_states: &VmStateCache,
     limiter: &CallLimiter,
 ) {
-    machine::wake::on_classes(classes, queue, seen.machines, knowledge, limiter);
-    machine::wake::on_lists(classes, queue, knowledge);
-    machine::wake::on_lists(secrets, queue, knowledge);
+    machine::wake::on_classes(classes, queue, seen.machines, vm_states, limiter);
+    machine::wake::on_lists(classes, queue, vm_states);
+    machine::wake::on_lists(secrets, queue, vm_states);
     machine::wake::on_secrets(secrets, queue, seen.machines, seen.classes, seen.credentials);
 }
 
 /// Another driver than before may do what the last one could not.
 fn follow_driver(cluster: &Arc<Cluster>, mut changes: watch::Receiver<u64>) {
-    let (knowledge, queue, stopping) = (cluster.knowledge.clone(), cluster.queue.clone(), cluster.tasks.stopping());
+    let (vm_states, queue, stopping) = (cluster.vm_states.clone(), cluster.queue.clone(), cluster.tasks.stopping());
     cluster.tasks.spawn("driver changes", async move {
         let follow = async {
             while changes.changed().await.is_ok() {
-                knowledge.try_all_again().into_iter().for_each(|machine| queue.add(machine));
+                vm_states.try_all_again().into_iter().for_each(|machine| queue.add(machine));
             }
         };
         stopping.run_until_cancelled(follow).await;
@@ -224,7 +224,7 @@ fn limiter(
     half: &Half,
     policy: &Arc<Policy>,
     seen: Seen<'_>,
-    knowledge: &Knowledge,
+    vm_states: &VmStateCache,
     queue: &Queue<Key>,
     (lives, journal): (&Lives, &Journal),
 ) -> CallLimiter {
@@ -238,7 +238,7 @@ fn limiter(
         credentials: seen.credentials.clone(),
         tokens: half.clients.target.as_ref().map(tokens),
         connectivity: seen.connectivity.clone(),
-        knowledge: knowledge.clone(),
+        vm_states: vm_states.clone(),
         leadership: half.leadership.clone(),
         queue: queue.clone(),
         journal: journal.clone(),

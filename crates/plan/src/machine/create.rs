@@ -11,7 +11,7 @@ use api::{Code, CodedText, MachinePhase, Object};
 use jiff::Timestamp;
 
 use super::hold::{Hold, Outlook};
-use super::vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
+use super::vm::{Call, Failure, Initialized, Origin, Vm, VmState};
 use super::{
     DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
     awaits_class, facts, hold, refusal, stale,
@@ -58,13 +58,13 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         SecretState::Ready => {}
     }
     match seen.vm {
-        VmKnowledge::Calling { call, until } => {
+        VmState::Calling { call, until } => {
             Plan::wait(Wake::By { awaited: Awaited::DriverAnswer, at: *until }, Reason::CallUnderWay(*call))
         }
-        VmKnowledge::Unasked | VmKnowledge::Gone { .. } => ask(),
-        VmKnowledge::Absent => create_or_trust(seen, facts),
-        VmKnowledge::Known(vm) => carry_on(seen, facts, vm),
-        VmKnowledge::Failed(failure) => back_off(seen, facts, failure),
+        VmState::Unasked | VmState::Gone { .. } => ask(),
+        VmState::Absent => create_or_trust(seen, facts),
+        VmState::Known(vm) => carry_on(seen, facts, vm),
+        VmState::Failed(failure) => back_off(seen, facts, failure),
     }
 }
 

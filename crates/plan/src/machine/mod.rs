@@ -39,7 +39,7 @@ use jiff::Timestamp;
 use crate::limiter::Capacity;
 use crate::replacement_limit::Siblings;
 use crate::safety::Outages;
-use crate::token::TokenKnowledge;
+use crate::token::TokenRecord;
 use crate::{Awaited, LookedFor, Lookup, Policy, Wake};
 
 pub use barrier::{Barrier, NOT_KEPT, Obstruction, not_kept, set_up_by};
@@ -51,7 +51,7 @@ pub use reason::Reason;
 pub use stage::{Stage, stage};
 pub use status::StatusWrite;
 pub use step::{DrainNeed, MachinePatch, Notice, Plan, Step, Tone};
-pub use vm::{Call, Failure, Initialized, Origin, Vm, VmKnowledge};
+pub use vm::{Call, Failure, Initialized, Origin, Vm, VmState};
 
 /// Everything the decision may look at.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ pub struct Observed<'a> {
     /// Its place in the target cluster, if there is one.
     pub target: Target<'a>,
     /// What the cloud last said of its VM.
-    pub vm: &'a VmKnowledge,
+    pub vm: &'a VmState,
     /// The node that already has the name under which the VM is about to register, while nobody has linked the two.
     pub namesake: Lookup<&'a NodeView>,
     /// The other machines of its deployment; counted only if it [may ask](crate::replacement_limit::may_ask).
@@ -77,7 +77,7 @@ pub struct Observed<'a> {
     /// Whether its class has room for another VM, as far as the cloud has said.
     pub capacity: Capacity<'a>,
     /// What is known of its bootstrap token.
-    pub token: TokenKnowledge,
+    pub token: TokenRecord,
     /// The other machines that name the same node.
     pub rivals: &'a [Arc<Machine>],
     /// Whether its deployment replaces its machines just now.

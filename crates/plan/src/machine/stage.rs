@@ -6,7 +6,7 @@
 use api::MachinePhase;
 use api::deletion::Step as Deletion;
 
-use super::vm::{Call, Initialized, VmKnowledge};
+use super::vm::{Call, Initialized, VmState};
 use super::{Facts, Observed, create, delete};
 
 /// A stage of a machine's life. Those of one road are in their order.
@@ -65,14 +65,14 @@ pub fn stage(seen: &Observed<'_>) -> Stage {
     }
 }
 
-fn coming(vm: &VmKnowledge, facts: &Facts<'_>) -> Stage {
+fn coming(vm: &VmState, facts: &Facts<'_>) -> Stage {
     match vm {
-        VmKnowledge::Unasked | VmKnowledge::Gone { .. } => Stage::Ask,
-        VmKnowledge::Absent => Stage::Create,
-        VmKnowledge::Calling { call, .. } => of_call(*call),
-        VmKnowledge::Failed(failure) => of_call(failure.call),
-        VmKnowledge::Known(_) if facts.provider_id.is_none() => Stage::Create,
-        VmKnowledge::Known(vm) => match vm.initialized {
+        VmState::Unasked | VmState::Gone { .. } => Stage::Ask,
+        VmState::Absent => Stage::Create,
+        VmState::Calling { call, .. } => of_call(*call),
+        VmState::Failed(failure) => of_call(failure.call),
+        VmState::Known(_) if facts.provider_id.is_none() => Stage::Create,
+        VmState::Known(vm) => match vm.initialized {
             Initialized::NotYet => Stage::Initialize,
             Initialized::Yes | Initialized::JustNow => Stage::Join,
         },

@@ -11,7 +11,7 @@ use api::names::{descriptions, events};
 use api::view::NodeView;
 use api::{Machine, MachinePhase, Object, OperationState, OperationType};
 
-use super::vm::{Call, Origin, Vm, VmKnowledge};
+use super::vm::{Call, Origin, Vm, VmState};
 use super::{DriverState, Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Tone, hold};
 use crate::node::is_same_vm;
 use crate::{Awaited, Lookup, Wake};
@@ -52,13 +52,13 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
         return waits(); // nobody can be asked; the machine's own deletion will say so
     }
     match seen.vm {
-        VmKnowledge::Calling { call, until } => {
+        VmState::Calling { call, until } => {
             Plan::wait(Wake::By { awaited: Awaited::DriverAnswer, at: *until }, Reason::CallUnderWay(*call))
         }
-        VmKnowledge::Unasked => call(Call::Status),
-        VmKnowledge::Known(_) => call(Call::Delete),
-        VmKnowledge::Absent | VmKnowledge::Gone { .. } => waits(),
-        VmKnowledge::Failed(failure) => {
+        VmState::Unasked => call(Call::Status),
+        VmState::Known(_) => call(Call::Delete),
+        VmState::Absent | VmState::Gone { .. } => waits(),
+        VmState::Failed(failure) => {
             let at = super::facts::later(failure.at, hold::creation_delay(failure, seen.policy));
             if at <= seen.now {
                 return call(Call::Status);

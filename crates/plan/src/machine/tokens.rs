@@ -7,14 +7,14 @@
 use api::MachinePhase;
 
 use super::{Facts, MachinePatch, Observed, Plan, Reason, Step, Target, facts};
-use crate::token::TokenKnowledge;
+use crate::token::TokenRecord;
 
 /// Adds to a plan that the token goes, if it is time.
 pub(super) fn tidy(seen: &Observed<'_>, facts: &Facts<'_>, mut plan: Plan) -> Plan {
-    if matches!(seen.target, Target::None) || seen.token == TokenKnowledge::Gone {
+    if matches!(seen.target, Target::None) || seen.token == TokenRecord::Gone {
         return plan;
     }
-    let known = seen.token == TokenKnowledge::Made;
+    let known = seen.token == TokenRecord::Made;
     match (&plan.because, its_end(&plan, facts)) {
         // Last, because a machine that runs must not wait for housekeeping.
         (Reason::Joined, _) => plan.steps.push(Step::RemoveToken),

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 /// What the driver last said about one machine's VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum VmKnowledge {
+pub enum VmState {
     /// Nothing: nobody has asked, or the last answer was lost.
     #[default]
     Unasked,
@@ -134,7 +134,7 @@ pub struct Failure {
     pub at: Timestamp,
 }
 
-impl VmKnowledge {
+impl VmState {
     /// What a failed call teaches. Some failures are answers: a VM that is not found is known to be absent.
     #[must_use]
     pub fn after_failure(failure: Failure, found: Option<Vm>, before: Option<Vm>) -> Self {
@@ -177,23 +177,22 @@ mod tests {
 
     #[test]
     fn not_found_is_an_answer_to_a_question_and_to_a_deletion_but_not_to_a_creation() {
-        assert_eq!(VmKnowledge::after_failure(failure(Call::Status, Code::NotFound), None, None), VmKnowledge::Absent);
+        assert_eq!(VmState::after_failure(failure(Call::Status, Code::NotFound), None, None), VmState::Absent);
         assert_eq!(
-            VmKnowledge::after_failure(failure(Call::Delete, Code::NotFound), None, None),
-            VmKnowledge::Gone { last_known_state: None }
+            VmState::after_failure(failure(Call::Delete, Code::NotFound), None, None),
+            VmState::Gone { last_known_state: None }
         );
         assert!(matches!(
-            VmKnowledge::after_failure(failure(Call::Create, Code::NotFound), None, None),
-            VmKnowledge::Failed(_)
+            VmState::after_failure(failure(Call::Create, Code::NotFound), None, None),
+            VmState::Failed(_)
         ));
     }
 
     #[test]
     fn an_uninitialized_vm_is_known_only_if_the_driver_says_which_one() {
-        let known = VmKnowledge::after_failure(failure(Call::Status, Code::Uninitialized), Some(vm()), None);
-        assert_eq!(known, VmKnowledge::Known(Vm { initialized: Initialized::NotYet, ..vm() }));
-        let VmKnowledge::Failed(f) = VmKnowledge::after_failure(failure(Call::Status, Code::Uninitialized), None, None)
-        else {
+        let known = VmState::after_failure(failure(Call::Status, Code::Uninitialized), Some(vm()), None);
+        assert_eq!(known, VmState::Known(Vm { initialized: Initialized::NotYet, ..vm() }));
+        let VmState::Failed(f) = VmState::after_failure(failure(Call::Status, Code::Uninitialized), None, None) else {
             panic!("expected a failure")
         };
         assert_eq!(f.code, Code::Uninitialized);
@@ -202,8 +201,8 @@ mod tests {
     #[test]
     fn a_driver_without_initialization_has_nothing_to_initialize() {
         let before = Vm { initialized: Initialized::NotYet, ..vm() };
-        let known = VmKnowledge::after_failure(failure(Call::Initialize, Code::Unimplemented), None, Some(before));
-        assert_eq!(known, VmKnowledge::Known(Vm { initialized: Initialized::JustNow, ..vm() }));
+        let known = VmState::after_failure(failure(Call::Initialize, Code::Unimplemented), None, Some(before));
+        assert_eq!(known, VmState::Known(Vm { initialized: Initialized::JustNow, ..vm() }));
     }
 
     #[test]

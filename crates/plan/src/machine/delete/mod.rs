@@ -25,7 +25,7 @@ use api::{Code, MachinePhase, Object};
 use super::hold::{Hold, Outlook};
 use super::inquiry::{Absence, absence, confess};
 use super::living::{claim, claim_of};
-use super::vm::{Call, Failure, VmKnowledge};
+use super::vm::{Call, Failure, VmState};
 use super::{
     DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
     awaits_class, facts, hold,
@@ -37,7 +37,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if facts.without_our_finalizer().is_none() {
         return Plan::wait(Wake::On(Awaited::Change), Reason::NotOurs);
     }
-    if let VmKnowledge::Calling { call, until } = seen.vm {
+    if let VmState::Calling { call, until } = seen.vm {
         return Plan::wait(Wake::By { awaited: Awaited::DriverAnswer, at: *until }, Reason::CallUnderWay(*call));
     }
     let Some(stage) = stage(seen) else { return begin(seen, facts) };
@@ -56,7 +56,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 /// How far the deletion has come: what the text says, moved on by what the cloud has said since. `None` = it has not begun.
 pub(super) fn stage(seen: &Observed<'_>) -> Option<Stage> {
     let written = Stage::of(seen.machine)?;
-    let vm_gone = matches!(seen.vm, VmKnowledge::Gone { .. });
+    let vm_gone = matches!(seen.vm, VmState::Gone { .. });
     Some(if vm_gone && matches!(written, Stage::DeleteVolumeAttachments | Stage::DeleteVm) {
         Stage::DeleteNode
     } else {
@@ -70,7 +70,7 @@ fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let nobody_to_ask = matches!(seen.class, Lookup::Absent) || matches!(seen.driver, DriverState::Missing(_));
     let untried = matches!(facts.phase, MachinePhase::New | MachinePhase::Terminating)
         && seen.machine.status.last_operation.error_code.is_empty();
-    let unmade = facts.provider_id.is_none() && facts.node_name.is_none() && !matches!(seen.vm, VmKnowledge::Known(_));
+    let unmade = facts.provider_id.is_none() && facts.node_name.is_none() && !matches!(seen.vm, VmState::Known(_));
     if nobody_to_ask && untried && unmade {
         return awaits_class(seen).unwrap_or_else(|| let_go(facts));
     }
@@ -108,16 +108,14 @@ fn find_node(seen: &Observed<'_>) -> Plan {
         return unknown(); // nobody can be asked; the deletion of the VM will say what is missing
     }
     match seen.vm {
-        VmKnowledge::Known(vm) if !vm.node_name.is_empty() => {
+        VmState::Known(vm) if !vm.node_name.is_empty() => {
             let patch = MachinePatch { node_label: Some(vm.node_name.clone()), ..MachinePatch::default() };
             Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::NodeNamed(vm.node_name.to_string()))
         }
-        VmKnowledge::Known(_) | VmKnowledge::Absent | VmKnowledge::Gone { .. } => unknown(),
+        VmState::Known(_) | VmState::Absent | VmState::Gone { .. } => unknown(),
         // There is a VM, and the driver does not say which node it is to become. It can be deleted all the same.
-        VmKnowledge::Failed(failure) if (failure.call, failure.code) == (Call::Status, Code::Uninitialized) => {
-            unknown()
-        }
-        VmKnowledge::Failed(failure) if failure.call == Call::Status => {
+        VmState::Failed(failure) if (failure.call, failure.code) == (Call::Status, Code::Uninitialized) => unknown(),
+        VmState::Failed(failure) if failure.call == Call::Status => {
             let (delay, text) = if hold::passes(failure.code) {
                 (seen.policy.short_retry, text::vm_status_unavailable())
             } else {
@@ -126,7 +124,7 @@ fn find_node(seen: &Observed<'_>) -> Plan {
             let write = StatusWrite::deletion_failed(text, seen.now);
             hold::hold_up(seen, failure, Hold { delay, write, again: Call::Status, outlook: Outlook::NextTry })
         }
-        VmKnowledge::Unasked | VmKnowledge::Failed(_) | VmKnowledge::Calling { .. } => {
+        VmState::Unasked | VmState::Failed(_) | VmState::Calling { .. } => {
             Plan::of(vec![Step::Driver(Call::Status)], Wake::On(Awaited::DriverAnswer), Reason::NodeUnknown)
         }
     }
@@ -159,7 +157,7 @@ fn delete_vm(seen: &Observed<'_>) -> Plan {
         );
     }
     match seen.vm {
-        VmKnowledge::Failed(failure) if failure.call == Call::Delete => retry_later(seen, failure),
+        VmState::Failed(failure) if failure.call == Call::Delete => retry_later(seen, failure),
         _ => call_delete(),
     }
 }
@@ -183,7 +181,7 @@ fn retry_later(seen: &Observed<'_>, failure: &Failure) -> Plan {
 /// The note that the driver left when it deleted the VM, if it is news: the machine may stay for its node, and whoever asks for
 /// the deletion again after a restart must be able to show it.
 fn keep_note(seen: &Observed<'_>) -> Option<Plan> {
-    let VmKnowledge::Gone { last_known_state: Some(note) } = seen.vm else { return None };
+    let VmState::Gone { last_known_state: Some(note) } = seen.vm else { return None };
     if *note == seen.machine.status.last_known_state {
         return None;
     }

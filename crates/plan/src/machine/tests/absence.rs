@@ -144,11 +144,11 @@ fn a_machine_goes_though_nobody_can_say_and_tells_it(
 #[test]
 fn the_token_of_a_machine_whose_node_is_uncertain_goes_too() {
     let mut world = pending();
-    (world.mute, world.token) = (Some(Outlook::Lasting), TokenKnowledge::Made);
+    (world.mute, world.token) = (Some(Outlook::Lasting), TokenRecord::Made);
     world.delete();
     world.settle();
     assert!(world.machine.is_none());
-    assert_eq!(world.token, TokenKnowledge::Gone);
+    assert_eq!(world.token, TokenRecord::Gone);
 }
 
 #[test]

@@ -166,14 +166,14 @@ fn while_a_call_is_under_way_nothing_is_planned() {
     let mut world = World::new();
     world.pass();
     let until = super::super::facts::later(world.now, Duration::from_mins(1));
-    world.vm = VmKnowledge::Calling { call: Call::Create, until };
+    world.vm = VmState::Calling { call: Call::Create, until };
     let plan = world.plan();
     assert!(plan.steps.is_empty());
     assert_eq!(plan.wake, Wake::By { awaited: Awaited::DriverAnswer, at: until });
 }
 
-fn answer(world: &World, provider_id: &str, node_name: &str, unusable: &str) -> VmKnowledge {
-    VmKnowledge::Known(Vm {
+fn answer(world: &World, provider_id: &str, node_name: &str, unusable: &str) -> VmState {
+    VmState::Known(Vm {
         provider_id: provider_id.into(),
         node_name: node_name.into(),
         addresses: vec![],
@@ -374,7 +374,7 @@ fn a_process_that_comes_back_after_the_deadline_gives_a_failing_creation_up_too(
     let mut world = World::new();
     world.failures = vec![Code::Unavailable, Code::NotFound];
     world.settle();
-    world.vm = VmKnowledge::Unasked;
+    world.vm = VmState::Unasked;
     world.wait(Duration::from_mins(21));
     world.settle();
     assert_eq!((world.phase(), world.created), (&MachinePhase::Failed, 0));
@@ -397,7 +397,7 @@ fn an_answer_without_a_name_is_asked_for_again() {
     let mut world = World::new();
     world.pass();
     world.vms = 1;
-    world.vm = VmKnowledge::Known(Vm {
+    world.vm = VmState::Known(Vm {
         provider_id: "".into(),
         node_name: "node-1".into(),
         addresses: vec![],
@@ -439,7 +439,7 @@ fn a_vm_that_took_over_anothers_node_is_given_back_and_no_second_one_is_made(#[c
     assert_eq!(world.told, ["GivenUp"]);
     assert!(world.machine().spec.provider_id.is_empty() && world.machine().node_name().is_none());
 
-    world.vm = VmKnowledge::Unasked; // another process
+    world.vm = VmState::Unasked; // another process
     world.settle();
     assert_eq!((world.created, world.plan().because), (1, Reason::AwaitsReplacement));
 }
@@ -462,7 +462,7 @@ fn a_process_that_dies_before_the_vm_was_given_back_leaves_that_to_the_next() {
     world.failures = vec![Code::Unavailable];
     world.pass();
     assert_eq!((world.phase(), world.vms), (&MachinePhase::Failed, 1));
-    world.vm = VmKnowledge::Unasked;
+    world.vm = VmState::Unasked;
     world.settle();
     assert_eq!((world.created, world.vms), (1, 0));
 }
@@ -521,7 +521,7 @@ fn a_node_label_that_somebody_changes_later_is_left_alone() {
         m["metadata"]["labels"]["node"] = json!("node-2");
         m["status"]["currentStatus"]["phase"] = json!("CrashLoopBackOff");
     });
-    world.vm = VmKnowledge::Unasked;
+    world.vm = VmState::Unasked;
     world.settle();
     assert_eq!(world.machine().node_name().unwrap(), "node-2");
 }

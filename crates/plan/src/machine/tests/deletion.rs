@@ -148,7 +148,7 @@ fn a_machine_that_nobody_deleted_is_not_taken_apart_whatever_its_status_says(
     #[values("Initiate node drain", "Initiate VM deletion", "Initiate machine object finalizer removal")] step: &str,
 ) {
     let mut world = running();
-    world.vm = VmKnowledge::Unasked;
+    world.vm = VmState::Unasked;
     world.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!("Terminating");
         m["status"]["lastOperation"] = json!({ "description": step, "state": "Processing", "type": "Delete" });
@@ -172,7 +172,7 @@ fn a_deletion_begun_by_the_reference_is_finished_from_its_text(#[case] text: &st
         world.vms = 0;
     }
     world.delete();
-    world.vm = VmKnowledge::Unasked;
+    world.vm = VmState::Unasked;
     world.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!("Terminating");
         m["status"]["lastOperation"] = json!({ "description": text, "state": "Processing", "type": "Delete" });
@@ -233,7 +233,7 @@ fn a_creation_under_way_is_waited_for_before_the_deletion_begins() {
     world.pass();
     world.delete();
     let until = super::super::facts::later(world.now, Duration::from_mins(1));
-    world.vm = VmKnowledge::Calling { call: Call::Create, until };
+    world.vm = VmState::Calling { call: Call::Create, until };
     assert!(world.plan().steps.is_empty());
 }
 
@@ -369,7 +369,7 @@ fn a_node_learns_why_its_machine_goes(#[case] phase: &str, #[case] ready: &str, 
 fn a_node_that_cannot_be_read_is_not_left_behind() {
     let mut world = running();
     world.delete();
-    (world.vm, world.vms) = (VmKnowledge::Gone { last_known_state: None }, 0);
+    (world.vm, world.vms) = (VmState::Gone { last_known_state: None }, 0);
     world.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!("Terminating");
         m["status"]["lastOperation"] =
@@ -474,7 +474,7 @@ fn a_node_that_cannot_be_removed_is_told_in_the_reference_s_words_each_time_they
         "Deletion of Node Object \"node-1\" failed due to error: timed out. Initiate node object deletion"
     );
     world.keeps_node = None;
-    world.vm = VmKnowledge::Unasked; // another process goes on from the text
+    world.vm = VmState::Unasked; // another process goes on from the text
     world.settle();
     assert!(world.machine.is_none() && world.node.is_none());
 }

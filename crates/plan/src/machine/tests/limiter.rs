@@ -89,10 +89,10 @@ fn no_vm_is_made_from_an_invalid_class_and_the_machine_says_why() {
 fn the_token_goes_when_the_machine_has_joined_and_after_it_runs() {
     let mut world = World::new();
     world.settle();
-    world.token = TokenKnowledge::Made;
+    world.token = TokenRecord::Made;
     world.register("True");
     world.settle();
-    assert_eq!(world.token, TokenKnowledge::Gone);
+    assert_eq!(world.token, TokenRecord::Gone);
     let at = |text: &str| world.diary.iter().position(|line| line.contains(text)).unwrap();
     assert!(at("Running") < at("remove its bootstrap token"), "{:#?}", world.diary);
 }
@@ -101,7 +101,7 @@ fn the_token_goes_when_the_machine_has_joined_and_after_it_runs() {
 fn a_token_that_could_not_be_removed_is_tried_again_with_the_next_look() {
     let mut world = World::new();
     world.settle();
-    (world.token, world.refused_removals) = (TokenKnowledge::Made, 3);
+    (world.token, world.refused_removals) = (TokenRecord::Made, 3);
     world.register("True");
     world.pass();
     assert_eq!(*world.phase(), MachinePhase::Running, "it runs although its token could not be removed");
@@ -110,10 +110,10 @@ fn a_token_that_could_not_be_removed_is_tried_again_with_the_next_look() {
         world.forget();
         world.pass();
         assert_eq!(world.diary, ["remove its bootstrap token"], "attempt {attempt}");
-        assert_eq!(world.token, TokenKnowledge::Made);
+        assert_eq!(world.token, TokenRecord::Made);
     }
     world.settle();
-    assert_eq!(world.token, TokenKnowledge::Gone);
+    assert_eq!(world.token, TokenRecord::Gone);
     world.forget();
     world.settle();
     assert!(world.diary.is_empty(), "a token that is gone is not removed again: {:#?}", world.diary);
@@ -121,7 +121,7 @@ fn a_token_that_could_not_be_removed_is_tried_again_with_the_next_look() {
 
 #[test]
 fn the_token_of_a_machine_that_never_joined_goes_before_our_finalizer() {
-    for token in [TokenKnowledge::Made, TokenKnowledge::Unknown] {
+    for token in [TokenRecord::Made, TokenRecord::Unknown] {
         let mut world = World::new();
         world.settle();
         world.token = token;
@@ -136,7 +136,7 @@ fn the_token_of_a_machine_that_never_joined_goes_before_our_finalizer() {
 #[test]
 fn for_an_old_machine_no_token_is_looked_for() {
     let mut world = World::running();
-    world.token = TokenKnowledge::Unknown;
+    world.token = TokenRecord::Unknown;
     world.wait(std::time::Duration::from_hours(1));
     world.delete();
     world.settle();

@@ -53,7 +53,7 @@ fn live_through(world: &mut World, mishaps: &[Mishap]) {
     for mishap in mishaps {
         match mishap {
             Mishap::Crash => {
-                world.vm = VmKnowledge::Unasked;
+                world.vm = VmState::Unasked;
                 world.emptying = Emptying::default();
             }
             Mishap::Failure(code) => world.failures = vec![*code],

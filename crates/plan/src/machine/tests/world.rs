@@ -51,7 +51,7 @@ pub(super) struct World {
     pub(super) siblings: crate::replacement_limit::Siblings,
     pub(super) connectivity: Connectivity,
     /// What the process remembers.
-    pub(super) vm: VmKnowledge,
+    pub(super) vm: VmState,
     /// How many VMs really exist.
     pub(super) vms: usize,
     pub(super) created: usize,
@@ -61,7 +61,7 @@ pub(super) struct World {
     pub(super) failures: Vec<Code>,
     /// The refusal that holds back the machines of its class.
     pub(super) refusal: Option<Refusal>,
-    pub(super) token: TokenKnowledge,
+    pub(super) token: TokenRecord,
     /// How many more times the API server refuses to delete the token's Secret.
     pub(super) refused_removals: usize,
     pub(super) outages: Outages,
@@ -115,13 +115,13 @@ impl World {
             rivals: Vec::new(),
             rollout: RollOut::NotKnown,
             connectivity: Connectivity::Connected,
-            vm: VmKnowledge::Unasked,
+            vm: VmState::Unasked,
             vms: 0,
             created: 0,
             note: None,
             failures: Vec::new(),
             refusal: None,
-            token: TokenKnowledge::Gone,
+            token: TokenRecord::Gone,
             refused_removals: 0,
             outages: Outages::NONE,
             policy: Policy::default(),
@@ -371,7 +371,7 @@ impl World {
             Step::Emptied => {}
             Step::TellNode { notice, .. } => self.told.push(notice.reason),
             Step::RemoveToken if self.refused_removals > 0 => self.refused_removals -= 1,
-            Step::RemoveToken => self.token = TokenKnowledge::Gone,
+            Step::RemoveToken => self.token = TokenRecord::Gone,
             Step::Driver(call) => self.vm = self.answer(*call),
             Step::Tell(notice) => {
                 self.told.push(notice.reason);
@@ -436,10 +436,10 @@ impl World {
         address.map(|address| api::NodeAddress { kind: "InternalIP".into(), address }).into_iter().collect()
     }
 
-    fn answer(&mut self, call: Call) -> VmKnowledge {
+    fn answer(&mut self, call: Call) -> VmState {
         let addresses = self.addresses(call);
         let known = |initialized| {
-            VmKnowledge::Known(Vm {
+            VmState::Known(Vm {
                 provider_id: "vm:///m-1".into(),
                 node_name: "node-1".into(),
                 addresses: addresses.clone(),
@@ -460,14 +460,14 @@ impl World {
             at: self.now,
         };
         if let Some(code) = self.failures.pop() {
-            return VmKnowledge::after_failure(failure(code), None, None);
+            return VmState::after_failure(failure(code), None, None);
         }
         match call {
-            Call::Status if self.vms == 0 => VmKnowledge::after_failure(failure(Code::NotFound), None, None),
+            Call::Status if self.vms == 0 => VmState::after_failure(failure(Code::NotFound), None, None),
             Call::Status => known(Initialized::Yes),
             Call::Initialize => match &self.vm {
-                VmKnowledge::Known(vm) => VmKnowledge::Known(vm.clone().initialized_with(&addresses)),
-                _ => VmKnowledge::Unasked,
+                VmState::Known(vm) => VmState::Known(vm.clone().initialized_with(&addresses)),
+                _ => VmState::Unasked,
             },
             Call::Create => {
                 self.vms += 1;
@@ -478,7 +478,7 @@ impl World {
                 let in_use = self.machine().node_name().is_some() && !self.pods_there.is_empty();
                 assert!(!in_use, "a VM goes only after its pods: {:#?}", self.diary);
                 (self.vms, self.inquiry) = (0, Inquiry::Unasked);
-                VmKnowledge::Gone { last_known_state: self.note.clone() }
+                VmState::Gone { last_known_state: self.note.clone() }
             }
         }
     }

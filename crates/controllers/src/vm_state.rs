@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use api::Uid;
 use parking_lot::Mutex;
-use plan::machine::{Inquiry, Notice, Vm, VmKnowledge};
-use plan::token::TokenKnowledge;
+use plan::machine::{Inquiry, Notice, Vm, VmState};
+use plan::token::TokenRecord;
 use runtime::Key;
 use runtime::cache::RefreshTicket;
 
@@ -17,7 +17,7 @@ use crate::tokens::Issued;
 
 /// What is known of each machine. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Knowledge {
+pub struct VmStateCache {
     known: Arc<Mutex<BTreeMap<Key, Known>>>,
 }
 
@@ -26,7 +26,7 @@ pub struct Knowledge {
 pub struct Known {
     uid: Uid,
     /// What the cloud last said.
-    pub vm: VmKnowledge,
+    pub vm: VmState,
     /// The VM as it was last described, which outlives a call that is under way.
     pub described: Option<Vm>,
     /// What the driver last noted for itself, which may not be written down yet.
@@ -68,11 +68,11 @@ impl Known {
     }
 
     /// Its bootstrap token, as a plan sees it.
-    pub fn token(&self) -> TokenKnowledge {
+    pub fn token(&self) -> TokenRecord {
         match self.token {
-            TokenState::Unknown => TokenKnowledge::Unknown,
-            TokenState::Issued(_) => TokenKnowledge::Made,
-            TokenState::Gone => TokenKnowledge::Gone,
+            TokenState::Unknown => TokenRecord::Unknown,
+            TokenState::Issued(_) => TokenRecord::Made,
+            TokenState::Gone => TokenRecord::Gone,
         }
     }
 
@@ -90,7 +90,7 @@ impl Known {
     }
 }
 
-impl Knowledge {
+impl VmStateCache {
     /// What is known of this very machine.
     pub fn of(&self, key: &Key, uid: &Uid) -> Known {
         let known = self.known.lock();
@@ -102,26 +102,26 @@ impl Knowledge {
     }
 
     /// What the cloud last said of each machine.
-    pub(crate) fn all(&self) -> Vec<(Key, VmKnowledge)> {
+    pub(crate) fn all(&self) -> Vec<(Key, VmState)> {
         self.known.lock().iter().map(|(key, known)| (key.clone(), known.vm.clone())).collect()
     }
 
     /// Notes that a call begins, or what the cloud answered. A late answer about a machine that is no more does not touch what
     /// has begun for its successor of the same name: that could make it ask again, and create twice.
-    pub fn learn(&self, key: &Key, uid: &Uid, vm: VmKnowledge) {
-        let begins = matches!(vm, VmKnowledge::Calling { .. });
+    pub fn learn(&self, key: &Key, uid: &Uid, vm: VmState) {
+        let begins = matches!(vm, VmState::Calling { .. });
         if !begins && self.known.lock().get(key).is_some_and(|known| known.uid != *uid) {
             return;
         }
         self.change(key, uid, |known| {
             match &vm {
-                VmKnowledge::Known(vm) => known.described = Some(vm.clone()),
+                VmState::Known(vm) => known.described = Some(vm.clone()),
                 // Until this moment its node could join.
-                VmKnowledge::Gone { .. } => known.inquiry = Inquiry::Unasked,
+                VmState::Gone { .. } => known.inquiry = Inquiry::Unasked,
                 _ => {}
             }
             let ends = !begins && std::mem::take(&mut known.overtaken);
-            known.vm = if ends && matches!(vm, VmKnowledge::Failed(_)) { VmKnowledge::Unasked } else { vm };
+            known.vm = if ends && matches!(vm, VmState::Failed(_)) { VmState::Unasked } else { vm };
         });
     }
 
@@ -136,11 +136,11 @@ impl Knowledge {
         let mut all = self.known.lock();
         let Some(known) = all.get_mut(key) else { return false };
         match known.vm {
-            VmKnowledge::Failed(_) => {
-                known.vm = VmKnowledge::Unasked;
+            VmState::Failed(_) => {
+                known.vm = VmState::Unasked;
                 true
             }
-            VmKnowledge::Calling { .. } => {
+            VmState::Calling { .. } => {
                 known.overtaken = true;
                 false
             }
@@ -224,69 +224,69 @@ mod tests {
 
     #[test]
     fn a_machine_made_anew_under_an_old_name_inherits_nothing() {
-        let knowledge = Knowledge::default();
+        let vm_states = VmStateCache::default();
         let key = Key::new("ns", "m");
-        knowledge.learn(&key, &"old".into(), VmKnowledge::Absent);
-        assert_eq!(knowledge.of(&key, &"old".into()).vm, VmKnowledge::Absent);
-        assert_eq!(knowledge.of(&key, &"new".into()).vm, VmKnowledge::Unasked);
+        vm_states.learn(&key, &"old".into(), VmState::Absent);
+        assert_eq!(vm_states.of(&key, &"old".into()).vm, VmState::Absent);
+        assert_eq!(vm_states.of(&key, &"new".into()).vm, VmState::Unasked);
     }
 
     #[test]
     fn that_a_node_is_absent_is_forgotten_when_its_vm_ends() {
-        let knowledge = Knowledge::default();
+        let vm_states = VmStateCache::default();
         let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
-        knowledge.inquired(&key, &uid, Inquiry::Absent);
-        knowledge.learn(&key, &uid, VmKnowledge::Calling { call: Call::Delete, until: jiff::Timestamp::MAX });
-        assert_eq!(knowledge.of(&key, &uid).inquiry, Inquiry::Absent);
-        knowledge.learn(&key, &uid, VmKnowledge::Gone { last_known_state: None });
-        assert_eq!(knowledge.of(&key, &uid).inquiry, Inquiry::Unasked, "it may have joined since");
+        vm_states.inquired(&key, &uid, Inquiry::Absent);
+        vm_states.learn(&key, &uid, VmState::Calling { call: Call::Delete, until: jiff::Timestamp::MAX });
+        assert_eq!(vm_states.of(&key, &uid).inquiry, Inquiry::Absent);
+        vm_states.learn(&key, &uid, VmState::Gone { last_known_state: None });
+        assert_eq!(vm_states.of(&key, &uid).inquiry, Inquiry::Unasked, "it may have joined since");
     }
 
     #[test]
     fn what_is_so_is_told_once_for_as_long_as_it_is_so() {
-        let knowledge = Knowledge::default();
+        let vm_states = VmStateCache::default();
         let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
         let remark =
             |message: &str| Notice { tone: plan::machine::Tone::Warning, reason: "R", message: message.into() };
-        assert_eq!(knowledge.news(&key, &uid, &[]), []);
-        assert!(knowledge.is_empty(), "whoever has nothing to say is not remembered");
-        assert_eq!(knowledge.news(&key, &uid, &[remark("a")]), [remark("a")]);
-        assert_eq!(knowledge.news(&key, &uid, &[remark("a"), remark("b")]), [remark("b")]);
-        assert_eq!(knowledge.news(&key, &uid, &[]), []);
-        assert_eq!(knowledge.news(&key, &uid, &[remark("a")]), [remark("a")], "it is so again");
+        assert_eq!(vm_states.news(&key, &uid, &[]), []);
+        assert!(vm_states.is_empty(), "whoever has nothing to say is not remembered");
+        assert_eq!(vm_states.news(&key, &uid, &[remark("a")]), [remark("a")]);
+        assert_eq!(vm_states.news(&key, &uid, &[remark("a"), remark("b")]), [remark("b")]);
+        assert_eq!(vm_states.news(&key, &uid, &[]), []);
+        assert_eq!(vm_states.news(&key, &uid, &[remark("a")]), [remark("a")], "it is so again");
     }
 
     #[test]
     fn what_failed_is_tried_again_when_what_it_was_tried_with_has_changed_even_meanwhile() {
-        let knowledge = Knowledge::default();
+        let vm_states = VmStateCache::default();
         let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
         let at = jiff::Timestamp::UNIX_EPOCH;
         let failed = || {
             let text = String::new();
             let (call, code) = (Call::Create, api::Code::InvalidArgument);
-            VmKnowledge::Failed(plan::machine::Failure { call, code, text, last_known_state: None, at })
+            VmState::Failed(plan::machine::Failure { call, code, text, last_known_state: None, at })
         };
-        knowledge.learn(&key, &uid, failed());
-        assert!(knowledge.try_again(&key));
-        assert_eq!(knowledge.of(&key, &uid).vm, VmKnowledge::Unasked);
-        let calling = || VmKnowledge::Calling { call: Call::Create, until: jiff::Timestamp::MAX };
-        knowledge.learn(&key, &uid, calling());
-        assert!(!knowledge.try_again(&key), "nobody is woken while a call is under way");
-        knowledge.learn(&key, &uid, failed());
-        assert_eq!(knowledge.of(&key, &uid).vm, VmKnowledge::Unasked, "it was made with what has changed since");
-        knowledge.learn(&key, &uid, calling());
-        knowledge.learn(&key, &uid, failed());
-        assert_eq!(knowledge.of(&key, &uid).vm, failed(), "once");
+        vm_states.learn(&key, &uid, failed());
+        assert!(vm_states.try_again(&key));
+        assert_eq!(vm_states.of(&key, &uid).vm, VmState::Unasked);
+        let calling = || VmState::Calling { call: Call::Create, until: jiff::Timestamp::MAX };
+        vm_states.learn(&key, &uid, calling());
+        assert!(!vm_states.try_again(&key), "nobody is woken while a call is under way");
+        vm_states.learn(&key, &uid, failed());
+        assert_eq!(vm_states.of(&key, &uid).vm, VmState::Unasked, "it was made with what has changed since");
+        vm_states.learn(&key, &uid, calling());
+        vm_states.learn(&key, &uid, failed());
+        assert_eq!(vm_states.of(&key, &uid).vm, failed(), "once");
     }
 
     #[test]
     fn a_late_answer_about_its_predecessor_ends_no_call_for_a_machine() {
-        let knowledge = Knowledge::default();
+        let vm_states = VmStateCache::default();
         let key = Key::new("ns", "m");
-        let calling = |call| VmKnowledge::Calling { call, until: jiff::Timestamp::MAX };
-        knowledge.learn(&key, &"old".into(), calling(Call::Delete));
-        knowledge.learn(&key, &"new".into(), calling(Call::Create));
-        knowledge.learn(&key, &"old".into(), VmKnowledge::Gone { last_known_state: None });
-        assert_eq!(knowledge.of(&key, &"new".into()).vm, calling(Call::Create));
+        let calling = |call| VmState::Calling { call, until: jiff::Timestamp::MAX };
+        vm_states.learn(&key, &"old".into(), calling(Call::Delete));
+        vm_states.learn(&key, &"new".into(), calling(Call::Create));
+        vm_states.learn(&key, &"old".into(), VmState::Gone { last_known_state: None });
+        assert_eq!(vm_states.of(&key, &"new".into()).vm, calling(Call::Create));
     }
 }
