@@ -70,8 +70,8 @@ impl<'a> Desk<'a> {
         self.start(name, &[&["run", &endpoint, &kubeconfig, port, manager_port, "--v=4"], flags].concat(), environment)
     }
 
-    /// One half, or both, with credentials of its own; the machine controller makes its machines in that cloud.
-    pub(crate) fn start_half(
+    /// One component, or both, with credentials of its own; the machine controller makes its machines in that cloud.
+    pub(crate) fn start_component(
         &self,
         name: &str,
         command: &str,

@@ -23,7 +23,7 @@ use api::MachineSet;
 use apiserver::{Options, Server};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use millwright_controllers::wiring::{Clients, Half, Halves, Parts, start};
+use millwright_controllers::wiring::{Clients, Component, Components, Parts, start};
 use millwright_controllers::{Cluster, Drivers};
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
@@ -252,10 +252,10 @@ impl World {
             writer.run(stop).await;
         });
         let clients = Clients::one(&client);
-        let half = Half { clients: clients.clone(), leadership, events, metrics, concurrency: 50 };
+        let component = Component { clients: clients.clone(), leadership, events, metrics, concurrency: 50 };
         let cluster = start(Parts {
             namespace: NAMESPACE.into(),
-            halves: Halves::Both { machines: half.clone(), fleet: half },
+            components: Components::Both { machines: component.clone(), fleet: half },
             watches: clients,
             drivers: Drivers::new().with("virtual", Arc::new(self.cloud.clone())),
             policy: Policy::default(),

@@ -49,7 +49,7 @@ pub struct Cluster {
     pub caches: Caches,
     /// What the machine controller's half has to have seen before it acts.
     pub needed: Caches,
-    /// The manager's half, unless this process runs without it.
+    /// The manager's component, unless this process runs without it.
     pub fleet: Option<Arc<Fleet>>,
     /// What the cloud has said of each machine's VM.
     pub vm_states: VmStateCache,

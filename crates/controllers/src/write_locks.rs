@@ -4,7 +4,7 @@
 //! a Machine its own reconcile, its set and its deployment; to a set its own reconcile, its deployment and the overshoot safety. What is written
 //! is guarded by the version that was decided on, so side by side they would refuse each other's writes. So whoever writes takes a turn, and
 //! finds out without a request whether somebody was faster: then the decision is made again, on what there is now. What other programs write
-//! in between, our own other half in a process of its own among them, is still the API server's to refuse.
+//! in between, our own other component in a process of its own among them, is still the API server's to refuse.
 //!
 //! The overshoot safety takes its turn and does not look: it writes once in a long while, and is planned afresh when it is refused.
 

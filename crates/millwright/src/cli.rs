@@ -55,9 +55,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Look after deployments and sets: one half, as `machine-controller-manager` does.
+    /// Look after deployments and sets: one component, as `machine-controller-manager` does.
     Manager(Box<Manager>),
-    /// Look after machines, their VMs and their nodes: the other half, as `machine-controller` does.
+    /// Look after machines, their VMs and their nodes: the other component, as `machine-controller` does.
     MachineController(Box<MachineController>),
     /// Look after everything in one process.
     Run(Box<Run>),

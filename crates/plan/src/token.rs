@@ -30,7 +30,7 @@ pub enum TokenRecord {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenId(String);
 
-/// Both halves. What it is never shows in debug output.
+/// Both components. What it is never shows in debug output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     id: TokenId,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::names::events::components;
 use api::{Machine, MachineClass, MachinePhase};
-use controllers::wiring::{Clients, Half, Halves, Parts, start};
+use controllers::wiring::{Clients, Component, Components, Parts, start};
 use controllers::{Cluster, Drivers};
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use kube::Api;
@@ -301,10 +301,10 @@ impl Stage {
         tasks.spawn("events", async move {
             writer.run(stop).await;
         });
-        let half = Half { clients: Clients::one(&client), leadership, events, metrics, concurrency: 10 };
+        let component = Component { clients: Clients::one(&client), leadership, events, metrics, concurrency: 10 };
         let cluster = start(Parts {
             namespace: self.namespace.clone(),
-            halves: Halves::Both { machines: half.clone(), fleet: half },
+            components: Components::Both { machines: component.clone(), fleet: half },
             watches: Clients::one(&client),
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(self.cloud.clone())),
             policy: policy.clone(),

@@ -65,7 +65,7 @@ cluster_scoped!(Node, PersistentVolume, VolumeAttachment);
 
 /// Which half of an object a patch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
+pub(crate) enum ObjectPart {
     /// Metadata and spec.
     Main,
     /// The status subresource.
@@ -98,14 +98,14 @@ pub(crate) async fn patch<K: Kind>(
     client: &Client,
     cache: &Cache<K>,
     key: &Key,
-    (half, patch): (Half, &Value),
+    (half, patch): (ObjectPart, &Value),
     what: What,
 ) -> Result<(), WriteError> {
     let api = K::api(client, &key.namespace);
     let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
     let answer = match half {
-        Half::Main => api.patch(&key.name, &params, &patch).await,
-        Half::Status => api.patch_status(&key.name, &params, &patch).await,
+        ObjectPart::Main => api.patch(&key.name, &params, &patch).await,
+        ObjectPart::Status => api.patch_status(&key.name, &params, &patch).await,
     };
     match answer.map_err(|source| WriteError { what, source }) {
         Ok(written) => {

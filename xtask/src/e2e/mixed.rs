@@ -1,4 +1,4 @@
-//! Either half exchanged for somebody else's in the middle of a roll-out, and back again.
+//! Either component exchanged for somebody else's in the middle of a roll-out, and back again.
 //!
 //! `--manager` and `--machine-controller` are commands of the shell, for example of the reference and a provider of it. In a command,
 //! `{kubeconfig}`, `{namespace}`, `{port}` and `{driver}` (the endpoint of the virtual cloud) stand for what only the suite knows:
@@ -92,7 +92,7 @@ async fn play(desk: &Desk<'_>, strangers: &Strangers, report: &mut Report) -> an
         until_rolled(&crew, "other", 3).await?;
         exchange(&mut crew, Role::MachineController, Lock::MachineController, Some(&machine_controller)).await
     };
-    report.case("their halves follow ours while the pool rolls", handed_over).await;
+    report.case("their components follow ours while the pool rolls", handed_over).await;
     let finished = async {
         until_rolled(&crew, "other", POOL).await?;
         ensure!(crew.machines_with_a_vm_of_their_own()? == 2 * POOL, "machines were made that nobody wanted");
@@ -117,7 +117,7 @@ async fn play(desk: &Desk<'_>, strangers: &Strangers, report: &mut Report) -> an
     Ok(())
 }
 
-/// Ends one half and lets another one follow it.
+/// Ends one component and lets another one follow it.
 async fn exchange(crew: &mut Crew<'_>, role: Role, lock: Lock, stranger: Option<&str>) -> anyhow::Result<()> {
     let before = crew.until_held(lock, None).await?;
     crew.dismiss(role).await?;

@@ -32,9 +32,9 @@ const WAITS: Duration = Duration::from_secs(5);
 /// What a process ends with that lost its lease, as the reference's does.
 const LOST: i32 = 255;
 
-/// Two replicas of each half, in a process each.
+/// Two replicas of each component, in a process each.
 const APART: [Role; 4] = [Role::Manager, Role::MachineController, Role::Manager, Role::MachineController];
-/// Two replicas of both halves in one process.
+/// Two replicas of both components in one process.
 const TOGETHER: [Role; 2] = [Role::Run, Role::Run];
 
 /// Plays all stories.
@@ -79,7 +79,10 @@ async fn of_the_lost(desk: &Desk<'_>, report: &mut Report) {
         )
         .await;
     report
-        .case("called by the reference's names, each half does its part under its own lock", halves_apart(desk))
+        .case(
+            "called by the reference's names, each component does its part under its own lock",
+            components_apart(desk),
+        )
         .await;
 }
 
@@ -91,10 +94,10 @@ async fn of_the_asked(desk: &Desk<'_>, report: &mut Report) {
         )
         .await;
     report.case("leaders that are asked to end make room at once", retired(desk)).await;
-    report.case("in one process, both halves work under both locks", halves_together(desk)).await;
+    report.case("in one process, both components work under both locks", components_together(desk)).await;
 }
 
-async fn halves_apart(desk: &Desk<'_>) -> anyhow::Result<()> {
+async fn components_apart(desk: &Desk<'_>) -> anyhow::Result<()> {
     let crew = staffed(desk, "apart", Timing::BRIEF, &[Role::Manager, Role::MachineController]).await?;
     for lock in Lock::BOTH {
         let held = crew.until_held(lock, None).await?;
@@ -104,7 +107,7 @@ async fn halves_apart(desk: &Desk<'_>) -> anyhow::Result<()> {
     crew.go_home().await
 }
 
-async fn halves_together(desk: &Desk<'_>) -> anyhow::Result<()> {
+async fn components_together(desk: &Desk<'_>) -> anyhow::Result<()> {
     let crew = staffed(desk, "together", Timing::BRIEF, &[Role::Run]).await?;
     for lock in Lock::BOTH {
         let held = crew.until_held(lock, None).await?;

@@ -37,9 +37,9 @@ pub(crate) enum Suite {
     Deploy,
     /// Our programs, run by what the Deployments in deploy/ say.
     Deployments,
-    /// The servers as processes: both halves, both in one, and two replicas of each whose leader is killed, stopped, cut off, asked to end.
+    /// The servers as processes: both components, both in one, and two replicas of each whose leader is killed, stopped, cut off, asked to end.
     Servers,
-    /// Either half exchanged in the middle of a roll-out for somebody else's, and back.
+    /// Either component exchanged in the middle of a roll-out for somebody else's, and back.
     Mixed,
     /// The chore of this name: a life under the shipped roles, and under those of the reference's users.
     Rbac,

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_half_did_or_what_was_not_done_does_not_count() {
+    fn what_the_other_component_did_or_what_was_not_done_does_not_count() {
         let but_last = |deeds: &[&'static str]| deeds[..deeds.len() - 1].to_vec();
         let controller = said("machine-controller", OF_CONTROLLER);
         let missed = missing(&[said("manager", &but_last(OF_MANAGER)), controller.clone()]);

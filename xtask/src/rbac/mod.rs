@@ -44,7 +44,7 @@ pub(crate) struct Wish {
 /// Roles that can be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Which {
-    /// Ours, with an identity for each half.
+    /// Ours, with an identity for each component.
     Shipped,
     /// Ours, with one identity for both.
     OneProcess,

@@ -22,7 +22,7 @@ const HASTE: [&str; 3] = [
     "--machine-safety-orphan-vms-min-interval=1s",
 ];
 
-/// Both halves, in one process or in two, behind a pipe that can be shut.
+/// Both components, in one process or in two, behind a pipe that can be shut.
 pub(super) struct Programs {
     name: &'static str,
     namespace: &'static str,
@@ -45,7 +45,7 @@ pub(super) struct Said {
 }
 
 impl Programs {
-    /// For those who have these identities: one for both halves, or the manager and the machine controller.
+    /// For those who have these identities: one for both components, or the manager and the machine controller.
     pub(super) async fn of(
         stand: &Stand<'_>,
         name: &'static str,
@@ -118,7 +118,7 @@ impl Programs {
         let namespace = format!("--namespace={}", self.namespace);
         let limits = ["--kube-api-qps=200", "--kube-api-burst=200", "--address=127.0.0.1", &namespace];
         let flags = [&LEASE, limits.as_slice(), flags].concat();
-        self.running.push(stand.desk.start_half(&name, command, kubeconfig, cloud, &flags)?);
+        self.running.push(stand.desk.start_component(&name, command, kubeconfig, cloud, &flags)?);
         Ok(())
     }
 }

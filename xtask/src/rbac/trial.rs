@@ -38,7 +38,7 @@ pub(super) struct Stand<'a> {
 pub(super) struct Trial {
     /// What is shown.
     pub(super) sentence: &'static str,
-    /// The names of those who are bound: one for both halves, or the manager and the machine controller.
+    /// The names of those who are bound: one for both components, or the manager and the machine controller.
     pub(super) identities: Vec<String>,
     name: &'static str,
     namespace: &'static str,
@@ -76,7 +76,7 @@ impl Trial {
         }
     }
 
-    /// Without a word about rules that are not used: one identity has those of both halves, and they overlap.
+    /// Without a word about rules that are not used: one identity has those of both components, and they overlap.
     pub(super) fn if_enough(self) -> Self {
         Self { expected: Expected::Lacking(&[]), ..self }
     }

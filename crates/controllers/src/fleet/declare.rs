@@ -1,4 +1,4 @@
-//! Declaring the caches and queues of the manager's half, and whose changes wake what.
+//! Declaring the caches and queues of the manager's component, and whose changes wake what.
 
 use api::view::NodeView;
 use api::{Machine, MachineDeployment, MachineSet};
@@ -13,7 +13,7 @@ use crate::deployment::{Reported, RollOuts};
 use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
 use crate::machineset::Memory;
 use crate::measure::{self, Replacements};
-use crate::wiring::Half;
+use crate::wiring::Component;
 use crate::write_locks::WriteLocks;
 use crate::{deployment, machineset, overshoot};
 
@@ -35,7 +35,7 @@ pub(crate) struct FleetReflectors {
 pub(crate) struct FleetParts<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) policy: &'a Policy,
-    pub(crate) half: &'a Half,
+    pub(crate) component: &'a Component,
     pub(crate) clock: &'a Clock,
     pub(crate) random: &'a Random,
 }
@@ -43,8 +43,8 @@ pub(crate) struct FleetParts<'a> {
 impl Declared {
     /// Adds its own caches to those that are `needed` anyway.
     pub(crate) fn of(parts: FleetParts<'_>, mut needed: Caches) -> Self {
-        let FleetParts { namespace, policy, half, clock, random } = parts;
-        let metrics = &half.metrics;
+        let FleetParts { namespace, policy, component, clock, random } = parts;
+        let metrics = &component.metrics;
         let (sets, set_reflector) =
             Cache::<MachineSet>::builder().namespace(namespace).index(SETS_BY_OWNER).index(ORPHAN_SETS).build();
         let (deployments, deployment_reflector) = Cache::<MachineDeployment>::builder().namespace(namespace).build();
@@ -72,9 +72,9 @@ impl Declared {
             deployment_queue,
             overshoot_queue,
             needed,
-            clients: half.clients.clone(),
-            leadership: half.leadership.clone(),
-            events: half.events.clone(),
+            clients: component.clients.clone(),
+            leadership: component.leadership.clone(),
+            events: component.events.clone(),
         };
         let reflectors = FleetReflectors { sets: set_reflector, deployments: deployment_reflector };
         Self { fleet, reflectors, overshoot_count: policy.fleet.overshoot_count }

@@ -1,7 +1,7 @@
-//! The manager's half: sets and deployments, and who wakes them.
+//! The manager's component: sets and deployments, and who wakes them.
 //!
-//! It shares the caches of machines and nodes with the machine controller's half, and nothing else: queues, leadership and
-//! expectations are its own, so that either half can run in a process without the other (`wiring::Halves`).
+//! It shares the caches of machines and nodes with the machine controller's component, and nothing else: queues, leadership and
+//! expectations are its own, so that either component can run in a process without the other (`wiring::Components`).
 //!
 //! A hundred machines of one set becoming ready within a second are a hundred reasons to look at the set, and one look would do. So
 //! both queues are fed through [`Coalesced`]: the first event at once, then at most one look per `Policy::fleet_interval`.
@@ -51,11 +51,11 @@ pub struct Fleet {
     pub reported: Reported,
     /// Whose nodes are kept from the autoscaler.
     pub rollouts: RollOuts,
-    /// What this half has to have seen before it acts.
+    /// What this component has to have seen before it acts.
     pub needed: Caches,
     /// This half's ways to the API servers.
     pub clients: Clients,
-    /// Whether this half may act.
+    /// Whether this component may act.
     pub leadership: Leadership,
     /// Where Events go; `speaking_as` whoever says something.
     pub events: EventSink,

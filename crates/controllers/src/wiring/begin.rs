@@ -1,4 +1,4 @@
-//! When a half begins to act.
+//! When a component begins to act.
 //!
 //! Not before it has seen everything it decides from, not before it leads, and not before what it sees is newer than its
 //! victory: the caches of a standby are warm, but may lag behind the last writes of the leader before it. So they are read again with
@@ -58,8 +58,8 @@ pub(super) async fn fleet(cluster: Arc<Cluster>, fleet: Arc<Fleet>, concurrency:
     });
 }
 
-/// Returns once this half may act: `false` if it never will.
-async fn may_act(cluster: &Cluster, half: &'static str, needed: &Caches, leadership: &Leadership) -> bool {
+/// Returns once this component may act: `false` if it never will.
+async fn may_act(cluster: &Cluster, component: &'static str, needed: &Caches, leadership: &Leadership) -> bool {
     let ready = async {
         report_while_waiting(needed, needed.all_synced()).await?;
         if leadership.wait_until_leading().await.is_err() {
@@ -77,7 +77,7 @@ async fn may_act(cluster: &Cluster, half: &'static str, needed: &Caches, leaders
     let begins = ready == Ok(true);
     if begins {
         let (namespace, machines) = (&cluster.namespace, cluster.machines.len());
-        tracing::info!(half, %namespace, machines, "all caches are up to date; beginning to work");
+        tracing::info!(component, %namespace, machines, "all caches are up to date; beginning to work");
     }
     begins
 }

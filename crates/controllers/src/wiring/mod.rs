@@ -3,11 +3,11 @@
 //! Caches are declared first, then each controller says whose changes wake it (`machine::wake`), then the caches are fed; workers
 //! start once all of them have synced and, for a leader, have been read afresh after it won.
 //!
-//! There are two halves, as in the reference: the machine controller, and the manager of sets and deployments ([`Halves`]). A process
+//! There are two components, as in the reference: the machine controller, and the manager of sets and deployments ([`Components`]). A process
 //! that runs both shares the caches of machines and nodes between them, and nothing else: each begins when it leads.
 
 mod begin;
-mod half;
+mod component;
 mod reflectors;
 
 use std::sync::Arc;
@@ -40,7 +40,7 @@ use crate::tokens::Tokens;
 use crate::vm_state::VmStateCache;
 use crate::write_locks::WriteLocks;
 use crate::{Drivers, Listener, machine};
-pub use half::{Clients, Half, Halves};
+pub use component::{Clients, Component, Components};
 use reflectors::Reflectors;
 
 /// What the controllers of one cluster are made from.
@@ -48,7 +48,7 @@ pub struct Parts {
     /// The namespace of the control cluster to look after.
     pub namespace: String,
     /// Who acts, and with what.
-    pub halves: Halves,
+    pub components: Components,
     /// How the caches are filled.
     pub watches: Clients,
     /// The drivers at hand.
@@ -71,10 +71,10 @@ pub struct Parts {
 pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let reflectors =
         Reflectors { clock: parts.clock.clone(), random: parts.random.clone(), tasks: parts.tasks.clone() };
-    let (runs_machines, half) = (parts.halves.has_machines(), parts.halves.machines()?);
-    let queue = Queue::new("machine", RetryPolicy::default(), &half.metrics, &parts.random);
+    let (runs_machines, component) = (parts.components.has_machines(), parts.components.machines()?);
+    let queue = Queue::new("machine", RetryPolicy::default(), &component.metrics, &parts.random);
     let vm_states = VmStateCache::default();
-    let safety = Safety::new(&parts.policy.safety, &half.metrics, &parts.clock, &parts.random);
+    let safety = Safety::new(&parts.policy.safety, &component.metrics, &parts.clock, &parts.random);
     let mut needed = Caches::new();
 
     let (machines, mut machine_reflector) = machine_cache(&parts.namespace);
@@ -93,23 +93,23 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         needed.add(&classes);
         needed.add(&secrets);
     }
-    let mut declared = parts.halves.fleet().map(|half| {
+    let mut declared = parts.components.fleet().map(|component| {
         let Parts { namespace, policy, clock, random, .. } = &parts;
-        Declared::of(FleetParts { namespace, policy, half, clock, random }, needed_by_fleet)
+        Declared::of(FleetParts { namespace, policy, component, clock, random }, needed_by_fleet)
     });
-    let credentials = credentials(&parts, &half, &secrets);
+    let credentials = credentials(&parts, &component, &secrets);
 
     let policy = Arc::new(parts.policy.clone());
     let lives = Lives::new(&parts.clock);
     if runs_machines {
-        measure::show_machines(&half.metrics, &machines, &classes, &lives, policy.measurements_kept);
+        measure::show_machines(&component.metrics, &machines, &classes, &lives, policy.measurements_kept);
     }
     let seen =
         Seen { machines: &machines, classes: &classes, credentials: &credentials, connectivity: &safety.connectivity };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);
-    let limiter = limiter(&parts, &half, &policy, seen, &vm_states, &queue, (&lives, &journal));
+    let limiter = limiter(&parts, &component, &policy, seen, &vm_states, &queue, (&lives, &journal));
     let in_use_protection =
-        Arc::new(InUseProtection::new(half.clients.control_core.clone(), &half.metrics, &parts.random));
+        Arc::new(InUseProtection::new(component.clients.control_core.clone(), &component.metrics, &parts.random));
     if runs_machines {
         in_use_protection::wake::on_machines(&mut machine_reflector, &in_use_protection, &classes);
         in_use_protection::wake::on_classes(&mut class_reflector, &in_use_protection, &secrets);
@@ -122,7 +122,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         safety.listen(&mut machine_reflector, nodes.as_mut().map(|(_, reflector, _)| reflector));
         reflectors.spawn("machineclasses", class_reflector, parts.watches.control.clone());
         reflectors.spawn("secrets", secret_reflector, parts.watches.control_core.clone());
-        half.metrics.follow_caches(&needed);
+        component.metrics.follow_caches(&needed);
     }
     if let Some(declared) = &mut declared {
         declared.listen(&machines, &mut machine_reflector, nodes.as_mut().map(|(_, reflector, _)| reflector));
@@ -134,15 +134,15 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     });
     let target = nodes.map(|(nodes, reflector, watch)| {
         reflectors.spawn("nodes", reflector, watch.clone());
-        Target { client: half.clients.target.clone().unwrap_or(watch), nodes, write_locks: WriteLocks::default() }
+        Target { client: component.clients.target.clone().unwrap_or(watch), nodes, write_locks: WriteLocks::default() }
     });
     reflectors.spawn("machines", machine_reflector, parts.watches.control.clone());
 
     let drained = target.as_ref().filter(|_| runs_machines);
-    let drains = drained.map(|target| drains(target, &limiter, &half, &lives, &queue, &policy, &reflectors));
+    let drains = drained.map(|target| drains(target, &limiter, &component, &lives, &queue, &policy, &reflectors));
     let cluster = Arc::new(Cluster {
         namespace: parts.namespace,
-        control: half.clients.control,
+        control: component.clients.control,
         target,
         machines,
         machine_write_locks: WriteLocks::default(),
@@ -161,8 +161,8 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         queue,
         connectivity: safety.connectivity.clone(),
         safety,
-        leadership: half.leadership,
-        events: half.events,
+        leadership: component.leadership,
+        events: component.events,
         policy,
         clock: parts.clock,
         tasks: parts.tasks,
@@ -170,17 +170,17 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     });
     if runs_machines {
         parts.drivers.changes().for_each(|changes| follow_driver(&cluster, changes));
-        cluster.tasks.spawn("machine controller", begin::machines(cluster.clone(), half.concurrency));
+        cluster.tasks.spawn("machine controller", begin::machines(cluster.clone(), component.concurrency));
     }
-    if let (Some(fleet), Some(half)) = (&cluster.fleet, parts.halves.fleet()) {
-        cluster.tasks.spawn("manager", begin::fleet(cluster.clone(), fleet.clone(), half.concurrency));
+    if let (Some(fleet), Some(component)) = (&cluster.fleet, parts.components.fleet()) {
+        cluster.tasks.spawn("manager", begin::fleet(cluster.clone(), fleet.clone(), component.concurrency));
     }
     Ok(cluster)
 }
 
-fn credentials(parts: &Parts, half: &Half, secrets: &Cache<SecretView>) -> Credentials {
-    let core = half.clients.control_core.clone();
-    Credentials::new(core, secrets.clone(), &parts.clock, &half.metrics, &parts.random)
+fn credentials(parts: &Parts, component: &Component, secrets: &Cache<SecretView>) -> Credentials {
+    let core = component.clients.control_core.clone();
+    Credentials::new(core, secrets.clone(), &parts.clock, &component.metrics, &parts.random)
 }
 
 /// A class and its Secrets wake the machines that need them.
@@ -221,7 +221,7 @@ struct Seen<'a> {
 
 fn limiter(
     parts: &Parts,
-    half: &Half,
+    component: &Component,
     policy: &Arc<Policy>,
     seen: Seen<'_>,
     vm_states: &VmStateCache,
@@ -236,13 +236,13 @@ fn limiter(
         machines: seen.machines.clone(),
         classes: seen.classes.clone(),
         credentials: seen.credentials.clone(),
-        tokens: half.clients.target.as_ref().map(tokens),
+        tokens: component.clients.target.as_ref().map(tokens),
         connectivity: seen.connectivity.clone(),
         vm_states: vm_states.clone(),
-        leadership: half.leadership.clone(),
+        leadership: component.leadership.clone(),
         queue: queue.clone(),
         journal: journal.clone(),
-        metrics: half.metrics.clone(),
+        metrics: component.metrics.clone(),
         lives: lives.clone(),
         clock: parts.clock.clone(),
         random: parts.random.clone(),
@@ -257,7 +257,7 @@ fn node_cache() -> (Cache<NodeView>, Reflector<NodeView>) {
 fn drains(
     target: &Target,
     limiter: &CallLimiter,
-    half: &Half,
+    component: &Component,
     lives: &Lives,
     queue: &Queue<Key>,
     policy: &Policy,
@@ -266,10 +266,10 @@ fn drains(
     Drains::new(DrainsParts {
         client: target.client.clone(),
         limiter: limiter.clone(),
-        leadership: half.leadership.clone(),
+        leadership: component.leadership.clone(),
         queue: queue.clone(),
         caps: policy.drain.caps,
-        metrics: &half.metrics,
+        metrics: &component.metrics,
         lives,
         clock: reflectors.clock.clone(),
         random: reflectors.random.clone(),

@@ -36,7 +36,7 @@ async fn a_drain_asks_for_this_very_pod_and_counts_what_it_costs() {
     let begin = world.clock.now();
     world.delete("m-1").await;
     world.until("its node is empty", |w| w.server.objects("pods").is_empty()).await;
-    // Half a second is what each pod takes to end, and the world looks five times a second.
+    // Component a second is what each pod takes to end, and the world looks five times a second.
     let took = world.clock.now().duration_since(begin);
     assert!(took.as_millis() <= 800, "a hundred pods leave in the time of the slowest, not one by one: {took}");
     world.until("it is gone", |w| w.machine("m-1").is_none()).await;

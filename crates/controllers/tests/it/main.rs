@@ -12,11 +12,11 @@
 
 mod absent;
 mod classes;
+mod components;
 mod costs;
 mod deployments;
 mod drains;
 mod driver_calls;
-mod halves;
 mod health;
 mod hostile;
 mod in_use_protection;

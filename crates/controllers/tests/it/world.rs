@@ -8,7 +8,7 @@ use apiserver::{Options, Server};
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use millwright_controllers::wiring::{Clients, Half, Halves, Parts, start};
+use millwright_controllers::wiring::{Clients, Component, Components, Parts, start};
 use millwright_controllers::{Cluster, Drivers, Listener};
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
@@ -37,7 +37,7 @@ pub(crate) struct World {
     outside: Tasks,
 }
 
-/// Both halves as processes of their own, and what each shows.
+/// Both components as processes of their own, and what each shows.
 pub(crate) struct Shown {
     pub(crate) manager: Metrics,
     pub(crate) machines: Metrics,
@@ -46,14 +46,14 @@ pub(crate) struct Shown {
 /// A running controller process. Dropping it without [`Process::kill`] leaves it running.
 pub(crate) struct Process {
     pub(crate) cluster: Arc<Cluster>,
-    /// Of the machine controller's half.
+    /// Of the machine controller's component.
     pub(crate) metrics: Metrics,
-    /// Of the manager's half.
+    /// Of the manager's component.
     pub(crate) fleet_metrics: Metrics,
     tasks: Tasks,
 }
 
-/// Which halves a process runs, and by what right.
+/// Which components a process runs, and by what right.
 #[derive(Clone, Debug)]
 pub(crate) enum Cast {
     Both(Leadership, Leadership),
@@ -176,7 +176,7 @@ impl World {
         self.start_as(CONTROLLER, target, always(), Tasks::new(), driver)
     }
 
-    /// Starts a process that runs these halves.
+    /// Starts a process that runs these components.
     pub(crate) fn start_cast(&self, cast: Cast) -> Process {
         let driver = Arc::new(self.cloud.clone());
         self.start_as(CONTROLLER, Some(self.client(CONTROLLER)), cast, Tasks::new(), driver)
@@ -223,19 +223,20 @@ impl World {
         self.start_as(agent, Some(self.client(agent)), cast, tasks, Arc::new(self.cloud.clone()))
     }
 
-    /// Starts both halves as two processes.
-    pub(crate) fn start_halves(&self) -> Shown {
-        let start_half = |run: fn(Half) -> Halves| {
+    /// Starts both components as two processes.
+    pub(crate) fn start_components(&self) -> Shown {
+        let start_component = |run: fn(Component) -> Components| {
             let metrics = Metrics::new().unwrap();
             let clients = Clients::one(&self.counted_client(CONTROLLER, &metrics));
             let tasks = Tasks::new();
             let events = self.events(&tasks);
             let leadership = Leadership::unguarded();
-            let half = Half { clients: clients.clone(), leadership, events, metrics: metrics.clone(), concurrency: 10 };
-            self.start_parts(run(half), clients, Arc::new(self.cloud.clone()), tasks);
+            let component =
+                Component { clients: clients.clone(), leadership, events, metrics: metrics.clone(), concurrency: 10 };
+            self.start_parts(run(component), clients, Arc::new(self.cloud.clone()), tasks);
             metrics
         };
-        Shown { manager: start_half(Halves::Fleet), machines: start_half(Halves::Machines) }
+        Shown { manager: start_component(Components::Fleet), machines: start_component(Components::Machines) }
     }
 
     fn start_as(
@@ -249,21 +250,21 @@ impl World {
         let (metrics, fleet_metrics) = (Metrics::new().unwrap(), Metrics::new().unwrap());
         let events = self.events(&tasks);
         let clients = Clients::one(&self.client(agent)).towards(target);
-        let half = |leadership, metrics: &Metrics| Half {
+        let component = |leadership, metrics: &Metrics| Component {
             clients: clients.clone(),
             leadership,
             events: events.clone(),
             metrics: metrics.clone(),
             concurrency: 10,
         };
-        let halves = match cast {
+        let components = match cast {
             Cast::Both(machines, fleet) => {
-                Halves::Both { machines: half(machines, &metrics), fleet: half(fleet, &fleet_metrics) }
+                Components::Both { machines: half(machines, &metrics), fleet: half(fleet, &fleet_metrics) }
             }
-            Cast::Machines(machines) => Halves::Machines(half(machines, &metrics)),
-            Cast::Fleet(fleet) => Halves::Fleet(half(fleet, &fleet_metrics)),
+            Cast::Machines(machines) => Components::Machines(half(machines, &metrics)),
+            Cast::Fleet(fleet) => Components::Fleet(half(fleet, &fleet_metrics)),
         };
-        let cluster = self.start_parts(halves, clients, driver, tasks.clone());
+        let cluster = self.start_parts(components, clients, driver, tasks.clone());
         Process { cluster, metrics, fleet_metrics, tasks }
     }
 
@@ -285,14 +286,14 @@ impl World {
 
     fn start_parts(
         &self,
-        halves: Halves,
+        components: Components,
         watches: Clients,
         driver: Arc<dyn driver::Driver>,
         tasks: Tasks,
     ) -> Arc<Cluster> {
         start(Parts {
             namespace: NAMESPACE.into(),
-            halves,
+            components,
             watches,
             drivers: Drivers::new().with("virtual", driver),
             policy: self.policy.clone(),

@@ -1,6 +1,6 @@
 //! A driver in a process of its own.
 //!
-//! Two halves that meet at `proto/millwright/driver/v1/driver.proto`: [`RemoteDriver`] is a [`driver::Driver`] whose cloud is at
+//! Two components that meet at `proto/millwright/driver/v1/driver.proto`: [`RemoteDriver`] is a [`driver::Driver`] whose cloud is at
 //! the other end of a connection, and [`serve`] puts any [`driver::Driver`] there. Drivers in other languages speak the same
 //! protocol and pass the same conformance suite, over the wire.
 //!

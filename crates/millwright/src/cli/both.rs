@@ -1,6 +1,6 @@
-//! Flags that both halves know, the manager and the machine controller.
+//! Flags that both components know, the manager and the machine controller.
 //!
-//! Where the two halves differ in a default, the command that is called decides (`servers`).
+//! Where the two components differ in a default, the command that is called decides (`servers`).
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use runtime::lease::Timing;
 use super::tracing::Tracing;
 use super::values::{Count, Places, Port, Rate, Span, go_duration, go_ip, vmodule};
 
-/// Flags that both halves know.
+/// Flags that both components know.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Flags of the machine controller: the half that looks after machines, their VMs and their nodes.
+//! Flags of the machine controller: the component that looks after machines, their VMs and their nodes.
 
 use std::path::PathBuf;
 

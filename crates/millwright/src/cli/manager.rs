@@ -1,4 +1,4 @@
-//! Flags of the manager: the half that looks after deployments and sets.
+//! Flags of the manager: the component that looks after deployments and sets.
 
 use clap::Args;
 

@@ -51,11 +51,11 @@ fn spelled(arg: &Arg) -> String {
     format!("{short}`--{} {value}`", arg.get_long().unwrap_or_default())
 }
 
-/// One default where all agree, and otherwise each half's; `run` has what its halves have.
+/// One default where all agree, and otherwise each component's; `run` has what its components have.
 fn defaults(known: &[(&str, &Arg)]) -> String {
     let quoted = |arg: &Arg| default_of(arg).filter(|text| !text.is_empty()).map(|text| format!("`{text}`"));
-    let halves: Vec<_> = known.iter().filter(|(command, _)| known.len() == 1 || *command != "run").collect();
-    let texts: Vec<String> = halves.iter().filter_map(|(_, arg)| quoted(arg)).collect();
+    let components: Vec<_> = known.iter().filter(|(command, _)| known.len() == 1 || *command != "run").collect();
+    let texts: Vec<String> = components.iter().filter_map(|(_, arg)| quoted(arg)).collect();
     match texts.as_slice() {
         [manager, machine] if manager != machine => format!("{manager} (manager), {machine} (machine controller)"),
         [text, ..] => text.clone(),

@@ -63,11 +63,12 @@ const MACHINE: [(&str, &str); 14] = [
 fn expected(command: &str) -> Vec<(&'static str, &'static str)> {
     let both = BOTH.iter().map(|(name, manager, machine)| match (command, *name) {
         ("manager", name) => (name, *manager),
-        ("run", "concurrent-syncs") => ("concurrent-syncs", ""), // each half keeps its own
+        ("run", "concurrent-syncs") => ("concurrent-syncs", ""), // each component keeps its own
         (_, name) => (name, *machine),
     });
     let own = [("manager", &MANAGER[..]), ("machine-controller", &MACHINE[..])];
-    let own = own.into_iter().filter(|(half, _)| [half, &"run"].contains(&&command)).flat_map(|(_, flags)| flags);
+    let own =
+        own.into_iter().filter(|(component, _)| [component, &"run"].contains(&&command)).flat_map(|(_, flags)| flags);
     let mut all: Vec<_> = both.chain(own.copied()).collect();
     all.sort_unstable();
     all
@@ -139,9 +140,9 @@ fn the_manager_that_gardener_starts_is_understood() {
     assert_eq!(asked.complaints, [""; 0]);
     let Command::Manager(flags) = asked.command else { panic!("{:?}", asked.command) };
     let servers = Servers::from(*flags);
-    let half = servers.manager.as_ref().unwrap();
+    let component = servers.manager.as_ref().unwrap();
     assert!(servers.machine.is_none());
-    assert_eq!((half.listen.to_string().as_str(), half.workers), ("0.0.0.0:10258", 30));
+    assert_eq!((component.listen.to_string().as_str(), component.workers), ("0.0.0.0:10258", 30));
     assert_eq!(servers.common.clusters.limit(), (150.0, 200));
     assert_eq!(servers.common.clusters.namespace, "shoot--foo--bar");
     assert_eq!(servers.common.clusters.control_kubeconfig, "inClusterConfig");
@@ -175,16 +176,16 @@ fn the_machine_controller_that_gardener_starts_is_understood(
     assert_eq!(asked.complaints, [""; 0]);
     let Command::MachineController(flags) = asked.command else { panic!("{:?}", asked.command) };
     let servers = Servers::from(*flags);
-    let half = servers.machine.as_ref().unwrap();
+    let component = servers.machine.as_ref().unwrap();
     assert!(servers.manager.is_none());
-    assert_eq!((half.listen.to_string().as_str(), half.workers), ("0.0.0.0:10259", 50));
+    assert_eq!((component.listen.to_string().as_str(), component.workers), ("0.0.0.0:10259", 50));
     let mut policy = plan::Policy::default();
     policy.safety.orphan_period = std::time::Duration::from_mins(30);
     assert_eq!(servers.policy(), policy);
 }
 
 #[test]
-fn both_halves_in_one_process_keep_what_is_theirs_until_told_otherwise() {
+fn both_components_in_one_process_keep_what_is_theirs_until_told_otherwise() {
     let told = |flags: &[&str]| {
         let servers = run(flags);
         let (manager, machine) = (servers.manager.unwrap(), servers.machine.unwrap());

@@ -1,7 +1,7 @@
 //! The three commands that look after a cluster, and what they have in common: [`Servers`].
 //!
-//! `manager` and `machine-controller` are the two halves in a process each, as the reference ships them; `run` is both in one process. A flag that both halves know is
-//! given to `run` once and holds for both. Where their defaults differ, each half keeps its own until the flag is given.
+//! `manager` and `machine-controller` are the two components in a process each, as the reference ships them; `run` is both in one process. A flag that both components know is
+//! given to `run` once and holds for both. Where their defaults differ, each component keeps its own until the flag is given.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use super::both::Common;
 use super::values::{Places, Port};
 use super::{MachineFlags, ManagerFlags, Notes};
 
-/// How many workers each half has per queue unless told otherwise.
+/// How many workers each component has per queue unless told otherwise.
 const MANAGER_WORKERS: usize = 10;
 const MACHINE_WORKERS: usize = 50;
 
@@ -44,20 +44,20 @@ pub(crate) struct Run {
     pub(super) manager_port: Port,
 }
 
-/// What a process was asked to be: one half, or both.
+/// What a process was asked to be: one component, or both.
 #[derive(Debug)]
 pub(crate) struct Servers {
     /// What holds for the whole process.
     pub(crate) common: Common,
     /// What the log is to say about the flags.
     pub(crate) notes: Notes,
-    /// The half that looks after deployments and sets.
+    /// The component that looks after deployments and sets.
     pub(crate) manager: Option<Served<ManagerFlags>>,
-    /// The half that looks after machines.
+    /// The component that looks after machines.
     pub(crate) machine: Option<Served<MachineFlags>>,
 }
 
-/// One half, as it was asked for.
+/// One component, as it was asked for.
 #[derive(Debug)]
 pub(crate) struct Served<F> {
     /// Its own flags.
@@ -77,8 +77,8 @@ impl Servers {
     /// The limits and choices that the flags ask for.
     pub(crate) fn policy(&self) -> plan::Policy {
         let policy = plan::Policy::default();
-        let policy = self.manager.iter().fold(policy, |policy, half| half.flags.apply(policy));
-        self.machine.iter().fold(policy, |policy, half| half.flags.apply(policy))
+        let policy = self.manager.iter().fold(policy, |policy, half| component.flags.apply(policy));
+        self.machine.iter().fold(policy, |policy, half| component.flags.apply(policy))
     }
 
     /// The name the process goes by towards API servers.

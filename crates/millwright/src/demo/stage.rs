@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use api::names::events::components;
 use apiserver::{Options, Server};
-use controllers::wiring::{Clients, Half, Halves, Parts, start};
+use controllers::wiring::{Clients, Component, Components, Parts, start};
 use controllers::{Cluster, Drivers, Listener};
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
@@ -107,7 +107,7 @@ impl Stage {
         });
 
         let person = client("you");
-        let half = Half {
+        let component = Component {
             clients: Clients::one(&controller),
             leadership: Leadership::unguarded(),
             events,
@@ -116,7 +116,7 @@ impl Stage {
         };
         let cluster = start(Parts {
             namespace: namespace.into(),
-            halves: Halves::Both { machines: half.clone(), fleet: half },
+            components: Components::Both { machines: component.clone(), fleet: half },
             watches: Clients::one(&controller),
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud.clone())),
             policy,

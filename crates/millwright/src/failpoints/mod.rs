@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use controllers::wiring::{Clients, Half, Parts};
+use controllers::wiring::{Clients, Component, Parts};
 use parking_lot::Mutex;
 
 /// Where to die, and what was passed on the way. Clones are the same.
@@ -51,7 +51,9 @@ impl Failpoints {
             target: clients.target.map(|client| self.guard_client(client)),
         };
         Parts {
-            halves: parts.halves.map(|half| Half { clients: guarded(half.clients.clone()), ..half }),
+            components: parts
+                .components
+                .map(|component| Component { clients: guarded(component.clients.clone()), ..half }),
             drivers: parts.drivers.wrapped(|driver| self.guard_driver(driver)),
             ..parts
         }

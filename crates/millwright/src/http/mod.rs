@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `/healthz` | `OK`, or `Unhealthy` when a loop of ours has stopped moving and only a restart helps (`runtime::watchdog`) |
 //! | `/readyz` | 200 once all caches have been read, as leader or not; `?verbose` says who leads, whether we are frozen, how old our connectivity is |
-//! | `/metrics` | the numbers of this half, in the text format of Prometheus |
+//! | `/metrics` | the numbers of this component, in the text format of Prometheus |
 //! | `/configz` | `{}`, as in the reference |
 //! | `/debug/state` | with `--profiling`: queues, caches, driver calls, drains, and what each object waits for |
 //!
@@ -57,7 +57,7 @@ const TICK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(
 
 /// What one port tells about.
 pub(crate) struct Served {
-    /// The numbers of this half.
+    /// The numbers of this component.
     pub(crate) metrics: Metrics,
     /// Whether the loops of the process move.
     pub(crate) watchdog: Watchdog,

@@ -7,7 +7,7 @@ use runtime::lease::Leadership;
 
 use super::Notebook;
 
-/// The controllers of one half, once they have been started. Clones are the same.
+/// The controllers of one component, once they have been started. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Scene {
     view: Arc<OnceLock<View>>,
@@ -17,7 +17,7 @@ pub(crate) struct Scene {
 /// Controllers that have been started.
 pub(super) struct View {
     pub(super) cluster: Arc<Cluster>,
-    /// Of the half that this port speaks for.
+    /// Of the component that this port speaks for.
     pub(super) leadership: Leadership,
 }
 

@@ -1,4 +1,4 @@
-//! `millwright run` and its halves on any API server, with a driver in another process or the virtual cloud in this one.
+//! `millwright run` and its components on any API server, with a driver in another process or the virtual cloud in this one.
 //!
 //! The start never dies of something that may mend itself: an API server that does not answer, credentials that are refused,
 //! definitions that are not installed are waited for, and the log says what is waited for. What cannot mend itself, a kubeconfig that

@@ -1,4 +1,4 @@
-//! One half at its post: under its lock, with its printer, its numbers and its clients.
+//! One component at its post: under its lock, with its printer, its numbers and its clients.
 //!
 //! The names are the reference's, because they are how the outside knows the two apart: the Leases exclude Go replicas, audit logs are
 //! read by user agent, Events by component.
@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use api::names;
 use api::names::events::components;
-use controllers::wiring::{Clients, Half};
+use controllers::wiring::{Clients, Component};
 use runtime::client::{ClientSpec, UserAgent};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Leadership};
@@ -19,7 +19,7 @@ use super::Connections;
 use crate::cli::Servers;
 use crate::http::{self, Notebook, Scene, Served, StatePage};
 
-/// Which half.
+/// Which component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Machines, their classes and nodes.
@@ -29,7 +29,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// The Lease that excludes replicas of this half, ours and Go ones.
+    /// The Lease that excludes replicas of this component, ours and Go ones.
     fn lease(self) -> &'static str {
         match self {
             Self::MachineController => names::MACHINE_CONTROLLER_LEASE,
@@ -128,9 +128,9 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// One half, ready to begin when its lease is won.
+/// One component, ready to begin when its lease is won.
 pub(super) struct Post {
-    pub(super) half: Half,
+    pub(super) component: Component,
     /// `None` without an election.
     pub(super) elector: Option<Elector>,
     /// What its port shows.
@@ -155,7 +155,7 @@ impl Post {
         let leadership = leadership.retiring_with(setting.tasks.stopping());
         let clients =
             setting.clients(&metrics, |_| setting.limited(role.component()).while_leading(leadership.clone()));
-        Ok(Self { half: Half { clients, leadership, events, metrics, concurrency }, elector, scene })
+        Ok(Self { component: Component { clients, leadership, events, metrics, concurrency }, elector, scene })
     }
 }
 

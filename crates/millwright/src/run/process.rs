@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use controllers::wiring::{Halves, Parts, start};
+use controllers::wiring::{Components, Parts, start};
 use controllers::{Drivers, Listener};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -46,14 +46,14 @@ pub(super) async fn work(
     let random = Random::from_entropy();
     let setting = Setting::of(options, connections, &clock, &random);
     let (mut machines, mut fleet) = (None, None);
-    if let Some(half) = &options.machine {
-        machines = Some(Post::of(Role::MachineController, &setting, half.listen, half.workers).await?);
+    if let Some(component) = &options.machine {
+        machines = Some(Post::of(Role::MachineController, &setting, component.listen, component.workers).await?);
     }
-    if let Some(half) = &options.manager {
-        fleet = Some(Post::of(Role::Manager, &setting, half.listen, half.workers).await?);
+    if let Some(component) = &options.manager {
+        fleet = Some(Post::of(Role::Manager, &setting, component.listen, component.workers).await?);
     }
     let Some(first) = machines.as_ref().or(fleet.as_ref()) else { bail!("there is nothing to run") };
-    let (metrics, notebook) = (first.half.metrics.clone(), first.scene.listener());
+    let (metrics, notebook) = (first.component.metrics.clone(), first.scene.listener());
     if waiting::until_served(options, connections, &setting.discovery(&metrics), &random, stop).await == Waited::Stopped
     {
         return Ok(());
@@ -63,7 +63,7 @@ pub(super) async fn work(
     let notebook = Some(notebook).filter(|_| setting.state_page() == StatePage::Shown);
     let listeners: Vec<Listener> = tracer.into_iter().chain(notebook).collect();
     let (mut drivers, mut driver_places) = (Drivers::new(), 1);
-    if let Some(flags) = options.machine.as_ref().map(|half| &half.flags.driver) {
+    if let Some(flags) = options.machine.as_ref().map(|component| &component.flags.driver) {
         let found = drivers::at_hand(flags, setting.kubelets(&metrics), &clock, &random, &setting, stop).await?;
         let Some(found) = found else { return Ok(()) };
         (drivers, driver_places) = (found, flags.driver_calls_per_credential.get());
@@ -71,18 +71,18 @@ pub(super) async fn work(
     let (mut electors, mut scenes) = (Vec::new(), Vec::new());
     let mut staff = |post: Post| {
         electors.extend(post.elector);
-        scenes.push((post.scene, post.half.leadership.clone()));
+        scenes.push((post.scene, post.component.leadership.clone()));
         post.half
     };
-    let halves = match (machines.map(&mut staff), fleet.map(&mut staff)) {
-        (Some(machines), Some(fleet)) => Halves::Both { machines, fleet },
-        (Some(machines), None) => Halves::Machines(machines),
-        (None, Some(fleet)) => Halves::Fleet(fleet),
+    let components = match (machines.map(&mut staff), fleet.map(&mut staff)) {
+        (Some(machines), Some(fleet)) => Components::Both { machines, fleet },
+        (Some(machines), None) => Components::Machines(machines),
+        (None, Some(fleet)) => Components::Fleet(fleet),
         (None, None) => return Ok(()),
     };
     let parts = Parts {
         namespace: options.common.clusters.namespace.clone(),
-        halves,
+        components,
         watches: setting.watches(&metrics),
         drivers,
         policy: options.policy(),

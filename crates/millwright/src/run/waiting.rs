@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::Connections;
 use crate::cli::Servers;
 
-/// Waits until both API servers answer and serve what the halves of this process need, saying what is in the way.
+/// Waits until both API servers answer and serve what the components of this process need, saying what is in the way.
 pub(super) async fn until_served(
     options: &Servers,
     connections: &Connections,

@@ -11,7 +11,7 @@
 //! own doing, however late the cache is. Nor is a request repeated for its own sake: a delete without an answer is sent again only
 //! if the machine would be chosen again now, because meanwhile somebody may want it back.
 //!
-//! A reconcile has two halves: [`plan`] says what to do, and after it was done [`status`](status()) says, from what came of it, what to
+//! A reconcile has two components: [`plan`] says what to do, and after it was done [`status`](status()) says, from what came of it, what to
 //! write about it.
 
 mod birth;

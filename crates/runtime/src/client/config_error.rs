@@ -79,7 +79,7 @@ pub enum ConfigProblem {
     Tls(#[source] TlsError),
     /// A certificate without a key, or a key without a certificate.
     #[error("failed to find {missing}")]
-    HalfIdentity {
+    ComponentIdentity {
         /// The field that is missing.
         missing: &'static str,
     },
@@ -159,8 +159,8 @@ impl ConfigProblem {
                     "names no certificate authority, and those of the system cannot be used ({why}); set certificate-authority"
                 )
             }
-            Self::HalfIdentity { missing } => {
-                format!("has half a client identity; add {missing}, or remove the other half")
+            Self::ComponentIdentity { missing } => {
+                format!("has half a client identity; add {missing}, or remove the other component")
             }
             Self::Credentials { what } => format!("has credentials that cannot be used ({what}); check its user"),
             Self::ExecCertificate => {

@@ -186,8 +186,8 @@ fn identity(user: &AuthInfo, files: &mut Files) -> Result<Option<Identity>, Conf
     match (certificate, key) {
         (Some(certificate), Some(key)) => Ok(Some(Identity { certificate, key })),
         (None, None) => Ok(None),
-        (None, Some(_)) => Err(ConfigProblem::HalfIdentity { missing: "client-certificate" }),
-        (Some(_), None) => Err(ConfigProblem::HalfIdentity { missing: "client-key" }),
+        (None, Some(_)) => Err(ConfigProblem::ComponentIdentity { missing: "client-certificate" }),
+        (Some(_), None) => Err(ConfigProblem::ComponentIdentity { missing: "client-key" }),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::pod::{controller_of, key_of, namespace_of};
 use crate::selection::{Labels, selects};
 use crate::supply::Supplies;
 use crate::time::{again_at, whole_seconds};
-use crate::write::{Half, WriteError, patch};
+use crate::write::{ObjectPart, WriteError, patch};
 use budget::{Account, Scale, Unclear, account};
 
 /// Keeps the status of PodDisruptionBudgets.
@@ -119,7 +119,8 @@ impl Duty for Disruption {
         let status = status(&budget, &account, now);
         if Some(&status) != json!(budget.status).as_object().map(|said| Value::Object(said.clone())).as_ref() {
             let body = guarded(&budget, &status);
-            patch(&self.0.client, &views.budgets, &key, (Half::Status, &body), "say what a budget allows").await?;
+            patch(&self.0.client, &views.budgets, &key, (ObjectPart::Status, &body), "say what a budget allows")
+                .await?;
         }
         Ok(again_at(look_again, now))
     }

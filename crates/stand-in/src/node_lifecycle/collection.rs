@@ -20,7 +20,7 @@ use crate::pod::{BY_NODE, condition_patch, is_leaving, is_terminal, key_of, node
 use crate::scheduler::taints::OUT_OF_SERVICE;
 use crate::supply::Supplies;
 use crate::time::{again_at, later};
-use crate::write::{Farewell, Half, Kind, WriteError, delete, patch};
+use crate::write::{Farewell, Kind, ObjectPart, WriteError, delete, patch};
 
 /// Collects the pods of nodes that are gone.
 pub(crate) struct Collection {
@@ -57,7 +57,8 @@ impl Collection {
         let (client, views, key) = (&self.ground.client, &self.ground.views, key_of(&pod.metadata));
         if !is_terminal(pod) {
             let body = failed(pod, why, self.ground.now());
-            patch(client, &views.pods, &key, (Half::Status, &body), "say that an orphaned pod has failed").await?;
+            patch(client, &views.pods, &key, (ObjectPart::Status, &body), "say that an orphaned pod has failed")
+                .await?;
         }
         delete(client, &views.pods, pod, Farewell::Forced, "collect an orphaned pod").await
     }

@@ -18,7 +18,7 @@ use crate::pod::{BY_NODE, condition_patch, is_leaving, is_terminal, key_of, node
 use crate::scheduler::taints::{NO_EXECUTE, tolerates};
 use crate::supply::Supplies;
 use crate::time::{again_at, later};
-use crate::write::{Farewell, Half, WriteError, delete, patch};
+use crate::write::{Farewell, ObjectPart, WriteError, delete, patch};
 
 /// Evicts pods from tainted nodes.
 pub(crate) struct Evictions {
@@ -77,7 +77,7 @@ impl Evictions {
         let (client, views, key) = (&self.ground.client, &self.ground.views, key_of(&pod.metadata));
         let why = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
         let body = condition_patch(pod, "DisruptionTarget", "True", why, self.ground.now());
-        patch(client, &views.pods, &key, (Half::Status, &body), "say why a pod is evicted").await?;
+        patch(client, &views.pods, &key, (ObjectPart::Status, &body), "say why a pod is evicted").await?;
         delete(client, &views.pods, pod, Farewell::Graceful, "evict a pod from a tainted node").await
     }
 }

@@ -15,7 +15,7 @@ use crate::ground::{Duty, Ground};
 use crate::node::{Health, condition, health};
 use crate::supply::Supplies;
 use crate::time::{again_at, later, whole_seconds};
-use crate::write::{Half, WriteError, patch};
+use crate::write::{ObjectPart, WriteError, patch};
 
 /// Says `Unknown` of nodes nobody has heard of.
 pub(crate) struct Silence(pub(crate) Ground);
@@ -90,7 +90,7 @@ impl Duty for Silence {
                     "status": { "conditions": unknown(&node, now) },
                 });
                 let what = "say that nobody hears of a node";
-                patch(&self.0.client, &self.0.views.nodes, &key, (Half::Status, &body), what).await?;
+                patch(&self.0.client, &self.0.views.nodes, &key, (ObjectPart::Status, &body), what).await?;
                 Ok(Outcome::Done)
             }
         }

@@ -15,7 +15,7 @@ use crate::pod::{BY_NODE, condition, condition_patch, is_ready, key_of};
 use crate::scheduler::taints::{NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE, implied};
 use crate::supply::Supplies;
 use crate::time::whole_seconds;
-use crate::write::{Half, WriteError, patch};
+use crate::write::{ObjectPart, WriteError, patch};
 
 /// Keeps taints in step with conditions.
 pub(crate) struct Taints(pub(crate) Ground);
@@ -87,13 +87,13 @@ impl Duty for Taints {
                 "metadata": { "uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version },
                 "spec": { "taints": wanted },
             });
-            patch(client, &views.nodes, &key, (Half::Main, &body), "taint a node").await?;
+            patch(client, &views.nodes, &key, (ObjectPart::Main, &body), "taint a node").await?;
         }
         for pod in views.pods.find(&BY_NODE, &key.name) {
             if is_outdated(&pod, &node) {
                 let body = condition_patch(&pod, "Ready", "False", ("", ""), now);
                 let what = "say that a pod of a lost node is not ready";
-                patch(client, &views.pods, &key_of(&pod.metadata), (Half::Status, &body), what).await?;
+                patch(client, &views.pods, &key_of(&pod.metadata), (ObjectPart::Status, &body), what).await?;
             }
         }
         Ok(Outcome::Done)

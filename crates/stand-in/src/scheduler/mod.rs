@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::ground::{Duty, Ground};
 use crate::pod::{self, BY_NODE, condition, condition_patch, is_active, is_terminal, key_of, name_of, node_of};
 use crate::supply::Supplies;
-use crate::write::{Half, Kind, WriteError, patch};
+use crate::write::{Kind, ObjectPart, WriteError, patch};
 use choice::{Choice, Offer, choose};
 use resources::{Amounts, requests};
 use volumes::{Reach, SELECTED_NODE, Storage, reach};
@@ -121,7 +121,7 @@ impl Scheduler {
                 });
                 let (client, key) = (&self.ground.client, key_of(&claim.metadata));
                 let what = "choose a node for a claim";
-                patch(client, &self.ground.views.claims, &key, (Half::Main, &body), what).await?;
+                patch(client, &self.ground.views.claims, &key, (ObjectPart::Main, &body), what).await?;
             }
         }
         Ok(())
@@ -135,7 +135,7 @@ impl Scheduler {
         }
         let body = condition_patch(pod, "PodScheduled", "False", ("Unschedulable", message), self.ground.now());
         let (client, key) = (&self.ground.client, key_of(&pod.metadata));
-        patch(client, &self.ground.views.pods, &key, (Half::Status, &body), "say why a pod is not bound").await
+        patch(client, &self.ground.views.pods, &key, (ObjectPart::Status, &body), "say why a pod is not bound").await
     }
 }
 

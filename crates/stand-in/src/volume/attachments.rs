@@ -24,7 +24,7 @@ use crate::pod::{BY_CLAIM, claims_of, is_leaving, is_terminal, name_of, namespac
 use crate::scheduler::taints::OUT_OF_SERVICE;
 use crate::supply::Supplies;
 use crate::time::again_at;
-use crate::write::{Farewell, Half, WriteError, create, delete, patch};
+use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 
 /// Attaches and detaches volumes.
 pub(crate) struct Attachment {
@@ -183,7 +183,8 @@ impl Attachment {
             "status": { "volumesAttached": all },
         });
         let (client, key) = (&self.ground.client, Key::cluster(name_of(&node.metadata)));
-        patch(client, &self.ground.views.nodes, &key, (Half::Status, &body), "list a node's attached volumes").await
+        patch(client, &self.ground.views.nodes, &key, (ObjectPart::Status, &body), "list a node's attached volumes")
+            .await
     }
 }
 

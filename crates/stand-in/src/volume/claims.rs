@@ -18,7 +18,7 @@ use crate::scheduler::affinity::matches;
 use crate::scheduler::volumes::{SELECTED_NODE, class_name, is_bound};
 use crate::selection::selects;
 use crate::supply::Supplies;
-use crate::write::{Farewell, Half, WriteError, create, delete, patch};
+use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 
 /// Binds claims to volumes.
 pub(crate) struct Claims(pub(crate) Ground);
@@ -130,7 +130,7 @@ impl Claims {
                 "metadata": { "uid": volume.metadata.uid, "resourceVersion": volume.metadata.resource_version },
                 "spec": { "claimRef": reference(claim) },
             });
-            patch(client, &views.volumes, &name, (Half::Main, &body), "reserve a volume").await?;
+            patch(client, &views.volumes, &name, (ObjectPart::Main, &body), "reserve a volume").await?;
         }
         self.say_phase(volume, "Bound").await?;
         if claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref()) != volume.metadata.name.as_ref() {
@@ -138,7 +138,7 @@ impl Claims {
                 "metadata": { "uid": claim.metadata.uid, "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
                 "spec": { "volumeName": volume.metadata.name },
             });
-            patch(client, &views.claims, &key, (Half::Main, &body), "bind a claim").await?;
+            patch(client, &views.claims, &key, (ObjectPart::Main, &body), "bind a claim").await?;
         }
         let spec = volume.spec.as_ref();
         let body = json!({
@@ -149,7 +149,7 @@ impl Claims {
                 "capacity": spec.and_then(|spec| spec.capacity.clone()),
             },
         });
-        patch(client, &views.claims, &key, (Half::Status, &body), "say that a claim is bound").await
+        patch(client, &views.claims, &key, (ObjectPart::Status, &body), "say that a claim is bound").await
     }
 
     async fn say_phase(&self, volume: &PersistentVolume, phase: &str) -> Result<(), WriteError> {
@@ -158,7 +158,7 @@ impl Claims {
         }
         let body = json!({ "metadata": { "uid": volume.metadata.uid }, "status": { "phase": phase } });
         let (views, key) = (&self.0.views, Key::cluster(name_of(&volume.metadata)));
-        patch(&self.0.client, &views.volumes, &key, (Half::Status, &body), "say how a volume is").await
+        patch(&self.0.client, &views.volumes, &key, (ObjectPart::Status, &body), "say how a volume is").await
     }
 
     /// What becomes of volumes whose claim is gone.

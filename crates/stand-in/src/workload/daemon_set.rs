@@ -22,7 +22,7 @@ use crate::scheduler::taints::{NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, 
 use crate::share::{Rounding, share_of};
 use crate::supply::Supplies;
 use crate::time::again_at;
-use crate::write::{Farewell, Half, WriteError, create, delete, patch};
+use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 
 /// Puts daemons on nodes.
 pub(crate) struct DaemonSets(pub(crate) Ground);
@@ -246,7 +246,7 @@ impl Duty for DaemonSets {
         let now = self.0.now();
         let (status, next) = status(&set, like_spec, &nodes, &views.pods.find(&BY_CONTROLLER, uid), &newest, now);
         if let Some(body) = status_patch(&set.metadata, &json!(set.status), &json!(status)) {
-            patch(client, &views.daemon_sets, &key, (Half::Status, &body), "say how a DaemonSet is").await?;
+            patch(client, &views.daemon_sets, &key, (ObjectPart::Status, &body), "say how a DaemonSet is").await?;
         }
         Ok(again_at(next, now))
     }

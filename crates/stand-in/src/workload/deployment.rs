@@ -19,7 +19,7 @@ use crate::pod::{is_leaving, key_of, name_of};
 use crate::share::{Rounding, share_of};
 use crate::supply::Supplies;
 use crate::time::whole_seconds;
-use crate::write::{Half, WriteError, create, patch};
+use crate::write::{ObjectPart, WriteError, create, patch};
 
 /// Makes and scales the ReplicaSets of Deployments.
 pub(crate) struct Deployments(pub(crate) Ground);
@@ -199,7 +199,7 @@ impl Deployments {
             "spec": { "replicas": replicas },
         });
         let (client, sets) = (&self.0.client, &self.0.views.replica_sets);
-        patch(client, sets, &key_of(&set.metadata), (Half::Main, &body), "resize a ReplicaSet").await
+        patch(client, sets, &key_of(&set.metadata), (ObjectPart::Main, &body), "resize a ReplicaSet").await
     }
 }
 
@@ -251,7 +251,7 @@ impl Duty for Deployments {
         let newest = sets.iter().find(|set| is_newest(set)).map(|set| &**set);
         let status = status(&deployment, replicas, newest, &sets, self.0.now());
         if let Some(body) = status_patch(&deployment.metadata, &json!(deployment.status), &status) {
-            patch(client, &views.deployments, &key, (Half::Status, &body), "say how a Deployment is").await?;
+            patch(client, &views.deployments, &key, (ObjectPart::Status, &body), "say how a Deployment is").await?;
         }
         Ok(Outcome::Done)
     }

@@ -17,7 +17,7 @@ use crate::pod::{
 };
 use crate::supply::Supplies;
 use crate::time::again_at;
-use crate::write::{Farewell, Half, WriteError, create, delete, patch};
+use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 
 /// Keeps ReplicaSets at their size.
 pub(crate) struct ReplicaSets(pub(crate) Ground);
@@ -117,7 +117,7 @@ impl Duty for ReplicaSets {
         let now = self.0.now();
         let (status, next) = status(&set, &views.pods.find(&BY_CONTROLLER, uid), now);
         if let Some(body) = status_patch(&set.metadata, &json!(set.status), &json!(status)) {
-            patch(client, &views.replica_sets, &key, (Half::Status, &body), "say how a ReplicaSet is").await?;
+            patch(client, &views.replica_sets, &key, (ObjectPart::Status, &body), "say how a ReplicaSet is").await?;
         }
         Ok(again_at(next, now))
     }

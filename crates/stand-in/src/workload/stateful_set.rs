@@ -19,7 +19,7 @@ use crate::ground::{Duty, Ground};
 use crate::pod::{BY_CONTROLLER, available_from, is_leaving, is_ready, is_terminal, name_of, namespace_of, phase_of};
 use crate::supply::Supplies;
 use crate::time::again_at;
-use crate::write::{Farewell, Half, WriteError, create, delete, patch};
+use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 
 /// Keeps StatefulSets at their size.
 pub(crate) struct StatefulSets(pub(crate) Ground);
@@ -242,7 +242,7 @@ impl Duty for StatefulSets {
         let now = self.0.now();
         let (status, next) = status(&set, &self.members(&set), &newest, now);
         if let Some(body) = status_patch(&set.metadata, &json!(set.status), &json!(status)) {
-            patch(client, &views.stateful_sets, &key, (Half::Status, &body), "say how a StatefulSet is").await?;
+            patch(client, &views.stateful_sets, &key, (ObjectPart::Status, &body), "say how a StatefulSet is").await?;
         }
         Ok(again_at(next, now))
     }

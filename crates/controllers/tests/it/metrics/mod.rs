@@ -1,4 +1,4 @@
-//! What a scrape of each half shows, after lives in which everything happened that is counted.
+//! What a scrape of each component shows, after lives in which everything happened that is counted.
 
 mod documentation;
 mod reference;
@@ -16,7 +16,7 @@ use virtual_cloud::{Config, Doubles, Fault, NodeLife, Script};
 
 use crate::world::{NAMESPACE, Shown, World, class};
 use documentation::documented;
-use reference::{Half, REFERENCE, Row, Shape};
+use reference::{Component, REFERENCE, Row, Shape};
 use scrape::{Scrape, read};
 
 fn deployments(world: &World) -> Api<MachineDeployment> {
@@ -87,7 +87,7 @@ fn world(seed: u64) -> World {
 async fn eventful(world: &World) -> Shown {
     add_class(world, "silent", &json!({ "join": "never" }));
     add_class(world, "full", &json!({ "quota": 0 }));
-    let halves = world.start_halves();
+    let components = world.start_components();
     let limits = json!({ "revisionHistoryLimit": 3, "progressDeadlineSeconds": 600 });
     deploy(world, "pool", 3, limits).await;
     deploy(world, "silent", 1, json!({})).await;
@@ -116,11 +116,11 @@ async fn eventful(world: &World) -> Shown {
     world.delete(&busy).await;
     world.until("the drained one is replaced", |w| w.machine(&busy).is_none() && running(w, "pool", 3)).await;
     world.until("one is given up", |w| w.clock.now().duration_since(w.began).as_mins() > 25).await;
-    halves
+    components
 }
 
-fn of(half: Half) -> impl Iterator<Item = &'static Row> {
-    REFERENCE.iter().filter(move |(.., whose)| *whose == half || *whose == Half::Both)
+fn of(component: Component) -> impl Iterator<Item = &'static Row> {
+    REFERENCE.iter().filter(move |(.., whose)| *whose == half || *whose == Component::Both)
 }
 
 fn labels(row: &Row) -> BTreeSet<&'static str> {
@@ -130,12 +130,13 @@ fn labels(row: &Row) -> BTreeSet<&'static str> {
 #[tokio::test(start_paused = true)]
 async fn every_metric_of_the_reference_is_shown_with_its_type_labels_and_buckets() {
     let world = world(1);
-    let halves = eventful(&world).await;
-    for (half, metrics) in [(Half::Manager, &halves.manager), (Half::Machines, &halves.machines)] {
+    let components = eventful(&world).await;
+    for (component, metrics) in [(Component::Manager, &components.manager), (Component::Machines, &components.machines)]
+    {
         let scrape = read(&metrics.encode().unwrap());
-        for row in of(half) {
+        for row in of(component) {
             let (name, shape, ..) = row;
-            let family = scrape.get(*name).unwrap_or_else(|| panic!("{half:?} does not show {name}"));
+            let family = scrape.get(*name).unwrap_or_else(|| panic!("{component:?} does not show {name}"));
             let expected = match shape {
                 Shape::Gauge => "gauge",
                 Shape::Counter => "counter",
@@ -150,11 +151,11 @@ async fn every_metric_of_the_reference_is_shown_with_its_type_labels_and_buckets
                 assert!(same, "{name}: {found:?}");
             }
         }
-        let known: BTreeSet<&str> = of(half).map(|row| row.0).collect();
+        let known: BTreeSet<&str> = of(component).map(|row| row.0).collect();
         let ours: BTreeSet<&str> = scrape.keys().map(String::as_str).filter(|name| name.starts_with("mcm_")).collect();
         assert!(
             ours.is_subset(&known),
-            "{half:?} shows under the reference's names what is not its: {:?}",
+            "{component:?} shows under the reference's names what is not its: {:?}",
             &ours - &known
         );
     }
@@ -162,7 +163,7 @@ async fn every_metric_of_the_reference_is_shown_with_its_type_labels_and_buckets
 
 #[tokio::test(start_paused = true)]
 async fn the_page_of_all_metrics_names_every_one_and_no_other() {
-    let shown = world(6).start_halves();
+    let shown = world(6).start_components();
     let both = documented("Both\n");
     for (heading, metrics) in [("Manager\n", &shown.manager), ("Machine controller\n", &shown.machines)] {
         let there: BTreeMap<String, Vec<String>> =
@@ -176,8 +177,9 @@ async fn the_page_of_all_metrics_names_every_one_and_no_other() {
 #[tokio::test(start_paused = true)]
 async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
     let world = world(2);
-    let halves = eventful(&world).await;
-    let (manager, machines_half) = (read(&halves.manager.encode().unwrap()), read(&halves.machines.encode().unwrap()));
+    let components = eventful(&world).await;
+    let (manager, machines_component) =
+        (read(&components.manager.encode().unwrap()), read(&components.machines.encode().unwrap()));
     let at = |scrape: &Scrape, name: &str, labels: &[(&str, &str)]| scrape[name].at(labels);
     let pool = &[("name", "pool"), ("namespace", NAMESPACE)];
 
@@ -201,27 +203,34 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
         &[("namespace", NAMESPACE), ("machine_deployment", "pool"), ("instance_type", "m5.large"), ("zone", "z1")];
     for (name, seconds) in [("create", 2.0), ("initialize", 4.0), ("join", 11.0), ("delete", 8.0)] {
         let name = format!("mcm_machine_{name}_duration_seconds");
-        let found = at(&machines_half, &name, kind).unwrap_or_else(|| panic!("{name}: {:?}", machines_half[&name]));
+        let found =
+            at(&machines_component, &name, kind).unwrap_or_else(|| panic!("{name}: {:?}", machines_component[&name]));
         assert!((found - seconds).abs() <= 1.0, "{name} is {found}");
     }
-    assert_eq!(at(&machines_half, "mcm_machine_drain_duration_seconds", &[("machine_deployment", "pool")]), Some(3.0));
-    assert_eq!(at(&machines_half, "mcm_machine_num_failed_join", &[("machine_deployment", "silent")]), Some(1.0));
-    let failed = &[("provider", "virtual"), ("operation", "create_machine"), ("error_code", "8")];
-    assert!(at(&machines_half, "mcm_cloud_api_driver_requests_failed_total", failed) >= Some(1.0), "the quota is 0");
-    assert!(at(&machines_half, "mcm_cloud_api_requests_failed_total", &[("service", "vm_create")]) >= Some(1.0));
-    let name = machines(&world, "pool")[0].name().to_owned();
-    assert_eq!(at(&machines_half, "mcm_machine_current_status_phase", &[("name", &name)]), Some(1.0));
-    assert_eq!(at(&machines_half, "mcm_machine_info", &[("name", &name), ("node_name", &name)]), Some(1.0));
     assert_eq!(
-        at(&machines_half, "mcm_machine_num_failed_join", &[("machine_deployment", "pool")]),
+        at(&machines_component, "mcm_machine_drain_duration_seconds", &[("machine_deployment", "pool")]),
+        Some(3.0)
+    );
+    assert_eq!(at(&machines_component, "mcm_machine_num_failed_join", &[("machine_deployment", "silent")]), Some(1.0));
+    let failed = &[("provider", "virtual"), ("operation", "create_machine"), ("error_code", "8")];
+    assert!(
+        at(&machines_component, "mcm_cloud_api_driver_requests_failed_total", failed) >= Some(1.0),
+        "the quota is 0"
+    );
+    assert!(at(&machines_component, "mcm_cloud_api_requests_failed_total", &[("service", "vm_create")]) >= Some(1.0));
+    let name = machines(&world, "pool")[0].name().to_owned();
+    assert_eq!(at(&machines_component, "mcm_machine_current_status_phase", &[("name", &name)]), Some(1.0));
+    assert_eq!(at(&machines_component, "mcm_machine_info", &[("name", &name), ("node_name", &name)]), Some(1.0));
+    assert_eq!(
+        at(&machines_component, "mcm_machine_num_failed_join", &[("machine_deployment", "pool")]),
         Some(0.0),
         "from zero"
     );
-    assert_eq!(at(&machines_half, "millwright_machines", &[("phase", "Running")]), Some(3.0));
-    assert_eq!(at(&machines_half, "millwright_machines", &[("phase", "Available")]), Some(0.0));
+    assert_eq!(at(&machines_component, "millwright_machines", &[("phase", "Running")]), Some(3.0));
+    assert_eq!(at(&machines_component, "millwright_machines", &[("phase", "Available")]), Some(0.0));
     assert_eq!(
         at(
-            &machines_half,
+            &machines_component,
             "mcm_misc_scrape_failure_total",
             &[("kind", "Machine-count"), ("binary", "machine-controller-manager-provider")]
         ),
@@ -238,7 +247,7 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
 #[tokio::test(start_paused = true)]
 async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
     let world = world(3);
-    let halves = world.start_halves();
+    let components = world.start_components();
     deploy(&world, "pool", 2, json!({})).await;
     let statuses = |w: &World| -> Vec<MachineSet> {
         w.server
@@ -251,7 +260,7 @@ async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
         .until("its machines are there and not ready", |w| statuses(w).iter().any(|set| set.status.replicas == 2))
         .await;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    let scrape = read(&halves.manager.encode().unwrap());
+    let scrape = read(&components.manager.encode().unwrap());
     assert_eq!(scrape["mcm_machine_set_status_replicas"].at(&[]), Some(2.0));
     assert_eq!(scrape["mcm_machine_set_status_ready_replicas"].at(&[]), Some(0.0));
 }
@@ -259,7 +268,7 @@ async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
 #[tokio::test(start_paused = true)]
 async fn a_machine_without_node_templates_is_measured_with_empty_labels_and_one_without_a_deployment_not_at_all() {
     let world = World::new(7);
-    let shown = world.start_halves();
+    let shown = world.start_components();
     world.create_in_pool("m-1", "plain").await;
     world.create("m-2").await;
     world.until("both run", |w| ["m-1", "m-2"].iter().all(|name| w.phase(name) == Some(MachinePhase::Running))).await;
@@ -278,30 +287,31 @@ async fn a_machine_without_node_templates_is_measured_with_empty_labels_and_one_
 async fn what_is_gone_is_not_shown_and_what_was_measured_there_is_forgotten_after_an_hour() {
     let world = world(4);
     world.keep_house();
-    let halves = world.start_halves();
+    let components = world.start_components();
     deploy(&world, "pool", 2, json!({})).await;
     world.until("all run", |w| running(w, "pool", 2)).await;
     let shown = |metrics: &runtime::Metrics| metrics.encode().unwrap();
     let name = machines(&world, "pool")[0].name().to_owned();
-    assert!(shown(&halves.machines).contains(&name));
-    assert!(shown(&halves.manager).contains("mcm_machine_set_info{"));
+    assert!(shown(&components.machines).contains(&name));
+    assert!(shown(&components.manager).contains("mcm_machine_set_info{"));
     deployments(&world).delete("pool", &DeleteParams::default()).await.unwrap();
     world.until("all is gone", |w| w.server.objects("machinedeployments.machine.sapcloud.io").is_empty()).await;
     world.until("sets too", |w| w.server.objects("machinesets.machine.sapcloud.io").is_empty()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
 
-    let (manager, machines_half) = (shown(&halves.manager), shown(&halves.machines));
+    let (manager, machines_component) = (shown(&components.manager), shown(&components.machines));
     assert!(!manager.contains("name=\"pool"), "{manager}");
     assert!(
-        manager.contains("mcm_machine_set_items_total 0\n") && machines_half.contains("mcm_machine_items_total 0\n")
+        manager.contains("mcm_machine_set_items_total 0\n")
+            && machines_component.contains("mcm_machine_items_total 0\n")
     );
-    assert!(!machines_half.contains(&name), "{machines_half}");
+    assert!(!machines_component.contains(&name), "{machines_component}");
     assert!(
-        machines_half.contains("mcm_machine_delete_duration_seconds{"),
+        machines_component.contains("mcm_machine_delete_duration_seconds{"),
         "the last one's deletion can still be scraped"
     );
     tokio::time::sleep(Duration::from_mins(61)).await;
-    assert!(!shown(&halves.machines).contains("machine_deployment=\"pool\""));
+    assert!(!shown(&components.machines).contains("machine_deployment=\"pool\""));
 }
 
 /// Objects that the API server would let nobody store, or that older versions stored.
@@ -342,23 +352,24 @@ async fn no_object_however_odd_breaks_a_scrape() {
     ] {
         world.server.insert(&object).unwrap();
     }
-    let halves = world.start_halves();
+    let components = world.start_components();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let (manager, machines_half) = (read(&halves.manager.encode().unwrap()), read(&halves.machines.encode().unwrap()));
+    let (manager, machines_component) =
+        (read(&components.manager.encode().unwrap()), read(&components.machines.encode().unwrap()));
     assert_eq!(manager["mcm_machine_deployment_items_total"].at(&[]), Some(2.0));
     assert_eq!(manager["mcm_machine_set_items_total"].at(&[]), Some(1.0));
-    assert_eq!(machines_half["mcm_machine_items_total"].at(&[]), Some(1.0));
+    assert_eq!(machines_component["mcm_machine_items_total"].at(&[]), Some(1.0));
     assert!(
         !manager.contains_key("mcm_machine_deployment_info_spec_rolling_update_max_surge"),
         "\"5\" is no number of machines"
     );
-    assert_eq!(machines_half["mcm_machine_current_status_phase"].at(&[("name", "odd")]), Some(0.0));
+    assert_eq!(machines_component["mcm_machine_current_status_phase"].at(&[("name", "odd")]), Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn invalid_objects_are_counted_by_kind_until_they_are_mended_or_go() {
     let world = world(9);
-    let halves = world.start_halves();
+    let components = world.start_components();
     let short = json!({
         "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass",
         "metadata": { "name": "short", "namespace": NAMESPACE }, "provider": "virtual", "providerSpec": {},
@@ -369,11 +380,11 @@ async fn invalid_objects_are_counted_by_kind_until_they_are_mended_or_go() {
     let count = |metrics: &runtime::Metrics, kind: &str| {
         read(&metrics.encode().unwrap())["millwright_invalid_objects"].at(&[("kind", kind)])
     };
-    world.until("both are seen", |_| count(&halves.manager, "machinedeployments") == Some(1.0)).await;
-    assert_eq!(count(&halves.manager, "machinesets"), Some(0.0));
-    assert_eq!(count(&halves.machines, "machineclasses"), Some(1.0));
-    assert_eq!(count(&halves.machines, "machines"), Some(0.0));
+    world.until("both are seen", |_| count(&components.manager, "machinedeployments") == Some(1.0)).await;
+    assert_eq!(count(&components.manager, "machinesets"), Some(0.0));
+    assert_eq!(count(&components.machines, "machineclasses"), Some(1.0));
+    assert_eq!(count(&components.machines, "machines"), Some(0.0));
     let mended = json!({ "spec": { "strategy": { "type": "Recreate" } } });
     deployments(&world).patch("pool", &PatchParams::default(), &Patch::Merge(&mended)).await.unwrap();
-    world.until("it is mended", |_| count(&halves.manager, "machinedeployments") == Some(0.0)).await;
+    world.until("it is mended", |_| count(&components.manager, "machinedeployments") == Some(0.0)).await;
 }

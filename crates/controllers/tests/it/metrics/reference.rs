@@ -2,12 +2,12 @@
 //!
 //! What may go is not here: `mcm_reflector_*`, which never carried data, and `go_*`, which are about another language.
 
-use Half::{Both, Machines, Manager};
+use Component::{Both, Machines, Manager};
 use Shape::{Counter, Gauge, Histogram};
 
 /// Whose registry a family is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Half {
+pub(super) enum Component {
     Manager,
     Machines,
     Both,
@@ -22,7 +22,7 @@ pub(super) enum Shape {
 }
 
 /// Name, shape, labels, whose.
-pub(super) type Row = (&'static str, Shape, &'static [&'static str], Half);
+pub(super) type Row = (&'static str, Shape, &'static [&'static str], Component);
 
 const DEFAULT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const LATENCY: &[f64] = &[0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512];

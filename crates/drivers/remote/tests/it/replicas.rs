@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::{Machine, MachinePhase};
 use apiserver::{Options, Server};
 use controllers::Drivers;
-use controllers::wiring::{Clients, Half, Halves, Parts, start};
+use controllers::wiring::{Clients, Component, Components, Parts, start};
 use driver::Method;
 use kube::Api;
 use kube::api::PostParams;
@@ -82,7 +82,7 @@ impl World {
             &self.metrics,
         );
         let clients = Clients::one(&self.client("controller"));
-        let machines = Half {
+        let machines = Component {
             clients: clients.clone(),
             leadership: Leadership::unguarded(),
             events,
@@ -91,7 +91,7 @@ impl World {
         };
         start(Parts {
             namespace: NAMESPACE.into(),
-            halves: Halves::Machines(machines),
+            components: Components::Machines(machines),
             watches: clients,
             drivers: Drivers::only(Arc::new(driver)),
             policy: Policy::default(),

@@ -120,7 +120,7 @@ fn a_missing_file_is_named() {
     "half an identity",
     "token: hunter2",
     "client-certificate-data: YQ==",
-    "has half a client identity; add client-key, or remove the other half"
+    "has half a client identity; add client-key, or remove the other component"
 )]
 #[case(
     "identity not PEM",

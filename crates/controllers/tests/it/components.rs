@@ -1,4 +1,4 @@
-//! Each half acts under its own right, and needs only what it acts upon.
+//! Each component acts under its own right, and needs only what it acts upon.
 
 use std::time::Duration;
 

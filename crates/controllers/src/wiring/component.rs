@@ -1,7 +1,7 @@
-//! The two halves of a process.
+//! The two components of a process.
 //!
 //! The reference is two processes: the machine controller, which talks to drivers, and the manager of sets and deployments. Either of
-//! ours can stand beside the other one of theirs, so nothing that one half needs to be safe may come from the other: each
+//! ours can stand beside the other one of theirs, so nothing that one component needs to be safe may come from the other: each
 //! has a lease, clients with limits of its own, a registry and a cluster_events. What one process that runs both may share, and does, is what
 //! it *sees*: the caches.
 
@@ -10,9 +10,9 @@ use runtime::events::EventSink;
 use runtime::lease::Leadership;
 use runtime::metrics::{Metrics, MetricsError};
 
-/// What one half acts with.
+/// What one component acts with.
 #[derive(Clone)]
-pub struct Half {
+pub struct Component {
     /// Its ways to the API servers.
     pub clients: Clients,
     /// Whether it may act. It begins when this is won, and everything that acts asks it first.
@@ -25,8 +25,8 @@ pub struct Half {
     pub concurrency: usize,
 }
 
-impl Half {
-    /// Stands where a half would that this process does not run: never leads, is measured where nobody looks.
+impl Component {
+    /// Stands where a component would that this process does not run: never leads, is measured where nobody looks.
     fn that_never_acts(beside: &Self) -> Result<Self, MetricsError> {
         Ok(Self { leadership: Leadership::never(), metrics: Metrics::new()?, ..beside.clone() })
     }
@@ -56,27 +56,27 @@ impl Clients {
     }
 }
 
-/// Which halves a process runs.
+/// Which components a process runs.
 #[derive(Clone)]
 #[allow(clippy::large_enum_variant, reason = "there is one in a process")]
-pub enum Halves {
+pub enum Components {
     /// Machines, their classes and nodes, sets and deployments.
     Both {
         /// The machine controller.
-        machines: Half,
+        machines: Component,
         /// The manager.
-        fleet: Half,
+        fleet: Component,
     },
     /// Machines, their classes and nodes: what talks to a driver.
-    Machines(Half),
+    Machines(Component),
     /// Sets and deployments.
-    Fleet(Half),
+    Fleet(Component),
 }
 
-impl Halves {
-    /// Each half changed, for whoever has to stand between it and the world.
+impl Components {
+    /// Each component changed, for whoever has to stand between it and the world.
     #[must_use]
-    pub fn map(self, change: impl Fn(Half) -> Half) -> Self {
+    pub fn map(self, change: impl Fn(Component) -> Component) -> Self {
         match self {
             Self::Both { machines, fleet } => Self::Both { machines: change(machines), fleet: change(fleet) },
             Self::Machines(machines) => Self::Machines(change(machines)),
@@ -89,15 +89,15 @@ impl Halves {
     }
 
     /// The half of machines, or what stands in its place.
-    pub(super) fn machines(&self) -> Result<Half, MetricsError> {
+    pub(super) fn machines(&self) -> Result<Component, MetricsError> {
         match self {
             Self::Both { machines, .. } | Self::Machines(machines) => Ok(machines.clone()),
-            Self::Fleet(fleet) => Half::that_never_acts(fleet),
+            Self::Fleet(fleet) => Component::that_never_acts(fleet),
         }
     }
 
     /// The half of sets and deployments, if it is run here.
-    pub(super) fn fleet(&self) -> Option<&Half> {
+    pub(super) fn fleet(&self) -> Option<&Component> {
         match self {
             Self::Both { fleet, .. } | Self::Fleet(fleet) => Some(fleet),
             Self::Machines(_) => None,
