@@ -10,7 +10,7 @@ use crate::e2e::{Ran, Server, Teller, run_program};
 
 /// Which servers to hold to the cases.
 #[derive(Args)]
-pub(crate) struct Wish {
+pub(crate) struct ChoreArgs {
     /// A real control plane, started for this; the default.
     #[arg(long)]
     real: bool,
@@ -24,14 +24,14 @@ pub(crate) struct Wish {
 
 /// Runs every case on every server asked for.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     let mut servers = Vec::new();
-    if wish.in_memory {
+    if args.in_memory {
         servers.push(Server::InMemory);
     }
-    if wish.real || !wish.in_memory {
+    if args.real || !args.in_memory {
         servers.push(Server::Real);
     }
     for server in servers {
@@ -39,10 +39,10 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
         let (tally, name) = match server {
             Server::InMemory => {
                 let name = "conformance-in-memory";
-                let arguments = ["--in-memory", &wish.only];
+                let arguments = ["--in-memory", &args.only];
                 (runtime.block_on(run_program(Teller::Conformance, name, &arguments))?, name)
             }
-            Server::Real => (runtime.block_on(on_a_real_one(&wish.only))?, "conformance"),
+            Server::Real => (runtime.block_on(on_a_real_one(&args.only))?, "conformance"),
         };
         let ran = Ran { suite: name, tally: Some(tally), took: begin.elapsed() };
         println!("{ran}");

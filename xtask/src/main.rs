@@ -57,19 +57,19 @@ enum Chore {
     #[command(subcommand)]
     ControlPlane(control_plane::Chore),
     /// Hold API servers to what Kubernetes API servers do: the real one, which the cases come from, and ours.
-    Conformance(conformance::Wish),
+    Conformance(conformance::ChoreArgs),
     /// Run end-to-end suites.
-    E2e(e2e::Wish),
+    E2e(e2e::ChoreArgs),
     /// Kill the controller at every moment of every effect in a machine's life, on the real control plane.
-    CrashTable(crash_table::Wish),
+    CrashTable(crash_table::ChoreArgs),
     /// Count what the API server was asked, and compare it with the budgets.
-    Counts(counts::Wish),
+    Counts(counts::ChoreArgs),
     /// Build the container image without a daemon, and run it in an empty, read-only root by what deploy/ says.
-    Image(image::Wish),
+    Image(image::ChoreArgs),
     /// Change the decisions in one place after the other, and see whether a test fails each time.
-    Mutants(mutants::Wish),
+    Mutants(mutants::ChoreArgs),
     /// Live under the shipped roles on the real control plane: nothing may be denied, and every rule must be used.
-    Rbac(rbac::Wish),
+    Rbac(rbac::ChoreArgs),
 }
 
 /// A sentence for the person who called, whatever RUST_BACKTRACE says: a chore that fails has a reason, not a crash.
@@ -93,12 +93,12 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Types => types::write(),
         Chore::Bench { subject } => bench::run(subject),
         Chore::ControlPlane(chore) => control_plane::run(chore),
-        Chore::Conformance(wish) => conformance::run(&wish),
-        Chore::E2e(wish) => e2e::run(&wish),
-        Chore::CrashTable(wish) => crash_table::run(&wish),
-        Chore::Counts(wish) => counts::run(&wish),
-        Chore::Image(wish) => image::run(&wish),
-        Chore::Mutants(wish) => mutants::run(&wish),
-        Chore::Rbac(wish) => rbac::run(&wish),
+        Chore::Conformance(args) => conformance::run(&args),
+        Chore::E2e(args) => e2e::run(&args),
+        Chore::CrashTable(args) => crash_table::run(&args),
+        Chore::Counts(args) => counts::run(&args),
+        Chore::Image(args) => image::run(&args),
+        Chore::Mutants(args) => mutants::run(&args),
+        Chore::Rbac(args) => rbac::run(&args),
     }
 }

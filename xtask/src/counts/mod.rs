@@ -27,7 +27,7 @@ const REST: Duration = Duration::from_secs(12);
 
 /// How to count.
 #[derive(Args)]
-pub(crate) struct Wish {
+pub(crate) struct ChoreArgs {
     /// How many machines that a person makes.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     machines: u16,
@@ -37,7 +37,7 @@ pub(crate) struct Wish {
 }
 
 /// Counts. An error says which budget was exceeded.
-pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     cargo(&["build", "--quiet", "--package", "millwright"])?;
@@ -48,14 +48,14 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
             options.with_argument(Program::ApiServer, flag)
         });
         let plane = ControlPlane::start(options).await?;
-        let outcome = play(&plane, &audit, wish).await;
+        let outcome = play(&plane, &audit, args).await;
         plane.stop().await?;
         outcome
     })?;
     conclude(&figures)
 }
 
-async fn play(plane: &ControlPlane, audit: &Audit, wish: &Wish) -> anyhow::Result<Vec<Figure>> {
+async fn play(plane: &ControlPlane, audit: &Audit, args: &ChoreArgs) -> anyhow::Result<Vec<Figure>> {
     install_definitions(plane)?;
     let desk = Desk::new(plane)?;
     let cloud = desk.start_cloud("cloud")?;
@@ -64,8 +64,8 @@ async fn play(plane: &ControlPlane, audit: &Audit, wish: &Wish) -> anyhow::Resul
         desk.start_controller("controller", "cloud", &["--kube-api-qps=200", "--kube-api-burst=200"], &[])?;
     sleep(Duration::from_secs(3)).await;
     let counting = Counting { desk: &desk, audit };
-    let mut figures = counting.machines(usize::from(wish.machines)).await?;
-    figures.extend(counting.fleet(usize::from(wish.fleet)).await?);
+    let mut figures = counting.machines(usize::from(args.machines)).await?;
+    figures.extend(counting.fleet(usize::from(args.fleet)).await?);
     controller.terminate()?;
     cloud.terminate()?;
     Ok(figures)

@@ -27,7 +27,7 @@ use life::Life;
 
 /// How to do it.
 #[derive(Args)]
-pub(crate) struct Wish {
+pub(crate) struct ChoreArgs {
     /// How many machines live side by side, each with a controller of its own.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
@@ -75,13 +75,13 @@ struct Death {
 type Verdicts = BTreeMap<Death, Result<(), String>>;
 
 /// Draws the table. An error says that not all of it is green.
-pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
-    let program = wish.program.clone().map_or_else(build, Ok)?;
+    let program = args.program.clone().map_or_else(build, Ok)?;
     runtime.block_on(async {
         let plane = ControlPlane::start(Options::new(compiled(&Build::by_default()).await?)).await?;
-        let outcome = play(&plane, program, wish);
+        let outcome = play(&plane, program, args);
         plane.stop().await?;
         conclude(&outcome?)
     })
@@ -98,22 +98,22 @@ pub(crate) fn build() -> anyhow::Result<PathBuf> {
 }
 
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-fn play(plane: &ControlPlane, program: PathBuf, wish: &Wish) -> anyhow::Result<Verdicts> {
+fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Result<Verdicts> {
     install_definitions(plane)?;
     let desk = Desk::with_program(plane, program)?;
     let cloud = desk.start_cloud("cloud")?;
     let effects = Life::new(&desk, "model").effects()?;
     println!("{} effects in a machine's life", effects.len());
-    let all = effects.into_iter().enumerate().filter(|(_, effect)| effect.contains(&wish.only));
+    let all = effects.into_iter().enumerate().filter(|(_, effect)| effect.contains(&args.only));
     let mut deaths: Vec<Death> = all
         .flat_map(|(place, effect)| Moment::ALL.map(|moment| Death { place, effect: effect.clone(), moment }))
         .collect();
     deaths.reverse();
-    ensure!(!deaths.is_empty(), "no effect is called {:?}", wish.only);
+    ensure!(!deaths.is_empty(), "no effect is called {:?}", args.only);
 
     let (waiting, verdicts) = (Mutex::new(deaths), Mutex::new(Verdicts::new()));
     std::thread::scope(|scope| {
-        for _ in 0..wish.jobs {
+        for _ in 0..args.jobs {
             scope.spawn(|| {
                 while let Some(death) = take(&waiting) {
                     let begin = Instant::now();

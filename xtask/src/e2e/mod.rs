@@ -47,7 +47,7 @@ const MOST_LANES: usize = 4;
     reason = "each is a flag that a person may type; `server` makes an enum of two of them"
 )]
 #[derive(Args)]
-pub(crate) struct Wish {
+pub(crate) struct ChoreArgs {
     /// Which suites; if not said, all that fit into every change's check, and with --full the others too.
     #[arg(value_enum)]
     suites: Vec<Suite>,
@@ -70,7 +70,7 @@ pub(crate) struct Wish {
     strangers: mixed::Strangers,
 }
 
-impl Wish {
+impl ChoreArgs {
     fn suites(&self) -> Vec<Suite> {
         let all = Suite::value_variants().iter().filter(|suite| suite.is_quick() || self.full);
         if self.suites.is_empty() { all.copied().collect() } else { self.suites.clone() }
@@ -89,7 +89,7 @@ impl Wish {
         }
     }
 
-    /// What a person would type to have one suite played as this wish would.
+    /// What a person would type to have one suite played as this args would.
     fn arguments(&self, suite: Suite) -> Vec<String> {
         if suite.is_chore() && !self.in_memory {
             return vec![suite.name().to_owned()];
@@ -106,12 +106,12 @@ impl Wish {
 
 /// Runs suites, all of them even if one fails, and ends with a line for each.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
-    let (begin, suites) = (Instant::now(), wish.suites());
-    let alone = wish.jobs() == 1 || suites.len() == 1;
-    let all = if alone { one_by_one(wish, &runtime, &suites) } else { side_by_side(wish, &runtime, &suites)? };
+    let (begin, suites) = (Instant::now(), args.suites());
+    let alone = args.jobs() == 1 || suites.len() == 1;
+    let all = if alone { one_by_one(args, &runtime, &suites) } else { side_by_side(args, &runtime, &suites)? };
     if all.len() > 1 {
         println!("---");
     }
@@ -121,7 +121,7 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
     if all.len() > 1 {
         println!("{} suites in {} s", all.len(), begin.elapsed().as_secs());
     }
-    let lacking: Vec<_> = all.iter().filter(|ran| !ran.shows(wish.server())).map(|ran| ran.suite).collect();
+    let lacking: Vec<_> = all.iter().filter(|ran| !ran.shows(args.server())).map(|ran| ran.suite).collect();
     if !lacking.is_empty() {
         bail!("not shown: {}", lacking.join(", "));
     }
@@ -129,14 +129,14 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
 }
 
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-fn one_by_one(wish: &Wish, runtime: &Runtime, suites: &[Suite]) -> Vec<Ran> {
+fn one_by_one(args: &ChoreArgs, runtime: &Runtime, suites: &[Suite]) -> Vec<Ran> {
     let mut all = Vec::new();
     for suite in suites {
         if suites.len() > 1 {
             println!("--- {}", suite.name());
         }
         let begin = Instant::now();
-        let tally = runtime.block_on(suite.show(wish));
+        let tally = runtime.block_on(suite.show(args));
         if let Err(error) = &tally {
             println!("error: the suite could not be run: {error:#}");
         }
@@ -147,7 +147,7 @@ fn one_by_one(wish: &Wish, runtime: &Runtime, suites: &[Suite]) -> Vec<Ran> {
 
 /// Everything is compiled first, so that no suite waits for the compiler of another.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-fn side_by_side(wish: &Wish, runtime: &Runtime, suites: &[Suite]) -> anyhow::Result<Vec<Ran>> {
+fn side_by_side(args: &ChoreArgs, runtime: &Runtime, suites: &[Suite]) -> anyhow::Result<Vec<Ran>> {
     // With failpoints first: cargo puts it where the one without belongs.
     let deadly = if suites.contains(&Suite::CrashTable) { Some(crash_table::build()?) } else { None };
     for package in ["millwright", "millwright-scenarios"] {
@@ -159,14 +159,14 @@ fn side_by_side(wish: &Wish, runtime: &Runtime, suites: &[Suite]) -> anyhow::Res
     suites.sort_by_key(|suite| Reverse(suite.usual_seconds()));
     let passenger = |suite: Suite| -> anyhow::Result<Passenger> {
         let (name, company) = (suite.name(), suite.company());
-        let mut arguments = wish.arguments(suite);
+        let mut arguments = args.arguments(suite);
         if let (Suite::CrashTable, Some(program)) = (suite, &deadly) {
             arguments.push(format!("--program={}", program.display()));
         }
         Ok(Passenger { name, company, arguments, report: file_of(name)? })
     };
     let passengers: Vec<Passenger> = suites.into_iter().map(passenger).collect::<anyhow::Result<_>>()?;
-    let jobs = wish.jobs();
+    let jobs = args.jobs();
     println!("{} suites in {jobs} jobs; target/e2e/<suite>.log has what each says meanwhile", passengers.len());
     runtime.block_on(async {
         suite::programs().await?;

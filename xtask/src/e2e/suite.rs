@@ -6,7 +6,7 @@ use control_plane::Binaries;
 use super::jobs::Company;
 use super::program::{Teller, run as run_program, run_chore};
 use super::tally::{Server, Tally};
-use super::{Wish, deploy, in_memory, kubectl, machines, mixed, pool, servers, smoke};
+use super::{ChoreArgs, deploy, in_memory, kubectl, machines, mixed, pool, servers, smoke};
 use crate::control_plane::{Build, compiled};
 
 /// What can be shown.
@@ -132,13 +132,13 @@ impl Suite {
         }
     }
 
-    pub(super) async fn show(self, wish: &Wish) -> anyhow::Result<Tally> {
-        match (self, wish.server()) {
+    pub(super) async fn show(self, args: &ChoreArgs) -> anyhow::Result<Tally> {
+        match (self, args.server()) {
             (Self::Smoke, Server::Real) => smoke::run(programs().await?).await?.conclude(),
             (Self::Deploy, Server::Real) => deploy::run(programs().await?).await?.conclude(),
             (Self::Deployments, Server::Real) => deploy::run_programs(programs().await?).await?.conclude(),
             (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
-            (Self::Mixed, Server::Real) => mixed::run(programs().await?, &wish.strangers).await?.conclude(),
+            (Self::Mixed, Server::Real) => mixed::run(programs().await?, &args.strangers).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (Self::Rbac | Self::Counts | Self::CrashTable, Server::Real) => run_chore(self.name()).await,
             (

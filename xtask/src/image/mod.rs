@@ -21,7 +21,7 @@ use archive::Image;
 
 /// How to build it.
 #[derive(Args)]
-pub(crate) struct Wish {
+pub(crate) struct ChoreArgs {
     /// Only build.
     #[arg(long)]
     without_run: bool,
@@ -32,11 +32,11 @@ pub(crate) struct Wish {
 
 /// Builds the image, says what is in it, and runs it.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let home = root().join("target/image");
     let files = home.join("context/image");
     fs::create_dir_all(&files).with_context(|| format!("failed to make {}", files.display()))?;
-    assemble(&files, &wish.target)?;
+    assemble(&files, &args.target)?;
     let recipe = fs::read_to_string(root().join("deploy/image/Dockerfile")).context("failed to read the recipe")?;
     fs::write(home.join("Dockerfile"), last_stage(&recipe)?)?;
     let archive = build(&home)?;
@@ -44,7 +44,7 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
     let image = Image::unpack(&archive, &home.join("unpacked"))?;
     println!("runs {:?} in {:?} as {}", image.entrypoint, image.folder, image.user);
     ensure!(image.entrypoint == ["/millwright"] && image.folder == "/", "{image:?} is not what the recipe says");
-    if wish.without_run {
+    if args.without_run {
         return Ok(());
     }
     let runtime =

@@ -29,7 +29,7 @@ const TEST_PATIENCE: Duration = Duration::from_mins(3);
 
 /// Which mutants, and for how long.
 #[derive(Args)]
-pub(crate) struct Wish {
+pub(crate) struct ChoreArgs {
     /// Only code that differs from where this revision and ours parted, uncommitted changes included.
     #[arg(long, value_name = "REV")]
     base: Option<String>,
@@ -46,11 +46,11 @@ pub(crate) struct Wish {
 
 /// Tries the mutants. An error says how many no test catches.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let folder = root().join("target/mutants");
     std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
     let mut filters = Vec::new();
-    if let Some(base) = &wish.base {
+    if let Some(base) = &args.base {
         let diff = difference(base)?;
         if diff.trim().is_empty() {
             println!("no decision in {SOURCES} differs from {base}");
@@ -61,8 +61,8 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
         std::fs::write(&file, diff).with_context(|| format!("failed to write {}", file.display()))?;
         filters.extend(["--in-diff".to_owned(), file.to_string_lossy().into_owned()]);
     }
-    filters.extend(wish.module.iter().flat_map(|module| globs(module)).flat_map(|glob| ["--file".to_owned(), glob]));
-    if let Some(shard) = &wish.shard {
+    filters.extend(args.module.iter().flat_map(|module| globs(module)).flat_map(|glob| ["--file".to_owned(), glob]));
+    if let Some(shard) = &args.shard {
         filters.extend(["--shard".to_owned(), shard.clone()]);
     }
 
@@ -72,7 +72,7 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
     if !strangers.is_empty() {
         bail!("docs/mutants.md explains what is no mutant any more:\n{}", strangers.join("\n"));
     }
-    tool.run(&filters, &folder, Duration::from_secs(wish.minutes * 60))?;
+    tool.run(&filters, &folder, Duration::from_secs(args.minutes * 60))?;
     let report = Report::read(&folder.join("mutants.out"))?;
     conclude(&report, &explained)
 }

@@ -35,7 +35,7 @@ use verdict::Verdict;
 
 /// Which roles to try.
 #[derive(Args)]
-pub(crate) struct Wish {
+pub(crate) struct ChoreArgs {
     /// Only these; all if not said.
     #[arg(value_enum)]
     trials: Vec<Which>,
@@ -57,7 +57,7 @@ enum Which {
 }
 
 /// Tries. An error says that some role is too narrow, too wide, or that a life failed under it.
-pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     // The valve has to flow while this thread waits for kubectl.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -73,7 +73,7 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
             .iter()
             .fold(Options::new(binaries.clone()), |options, flag| options.with_argument(Program::ApiServer, flag));
         let plane = ControlPlane::start(options).await?;
-        let outcome = try_all(&plane, &binaries.path(Program::Kubectl), &audit, wish).await;
+        let outcome = try_all(&plane, &binaries.path(Program::Kubectl), &audit, args).await;
         plane.stop().await?;
         outcome
     })?;
@@ -81,13 +81,13 @@ pub(crate) fn run(wish: &Wish) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn try_all(plane: &ControlPlane, kubectl: &Path, audit: &Audit, wish: &Wish) -> anyhow::Result<Tally> {
+async fn try_all(plane: &ControlPlane, kubectl: &Path, audit: &Audit, args: &ChoreArgs) -> anyhow::Result<Tally> {
     install_definitions(plane)?;
     let desk = Desk::new(plane)?;
     let proxy = Proxy::start(plane, kubectl).await?;
     let stand = Stand { plane, desk: &desk, audit, proxy: &proxy };
     let mut report = Report::of("rbac");
-    let is_wanted = |which: Which| wish.trials.is_empty() || wish.trials.contains(&which);
+    let is_wanted = |which: Which| args.trials.is_empty() || args.trials.contains(&which);
     for which in Which::value_variants().iter().copied().filter(|which| is_wanted(*which)) {
         let trial = which.trial();
         let verdict = report.case(trial.sentence, stand.judge(&trial)).await;

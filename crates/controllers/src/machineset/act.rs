@@ -17,7 +17,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
 use plan::Due;
 use plan::machine::Notice;
-use plan::machineset::{Birth, Claim, Death, Doing, Failure, MachinePatch, Plan, Step, status};
+use plan::machineset::{Claim, Doing, Failure, MachineCreate, MachineDelete, MachinePatch, Plan, Step, status};
 use runtime::Key;
 use runtime::client::{ApiError, RetryClass};
 use runtime::events::Severity;
@@ -122,7 +122,7 @@ impl<'a> Acting<'a> {
                 Step::Claim(claims) => self.claim(claims).await,
                 Step::Patch(patches) => self.patch(patches).await,
                 Step::Create(batches) => self.create(batches).await,
-                Step::Delete(deaths) => self.delete(deaths).await,
+                Step::Delete(deletes) => self.delete(deletes).await,
                 Step::Tell(notice) => self.tell(notice),
             }
         }
@@ -139,7 +139,7 @@ impl<'a> Acting<'a> {
             _ => return Ok(None),
         };
         let seen = again.as_ref().unwrap_or(self.seen);
-        let Some(write) = status(&seen.as_input(&seen.kin(), self.cluster), &self.failures) else {
+        let Some(write) = status(&seen.as_input(&seen.member(), self.cluster), &self.failures) else {
             if self.fleet.memory.written(self.key) {
                 self.wake_deployment(&seen.set);
             }
@@ -244,9 +244,9 @@ impl<'a> Acting<'a> {
         self.side_by_side(requests).await
     }
 
-    async fn create(&mut self, batches: &[Vec<Birth>]) {
+    async fn create(&mut self, batches: &[Vec<MachineCreate>]) {
         for batch in batches {
-            let requests = batch.iter().map(|birth| self.create_one(birth).boxed()).collect();
+            let requests = batch.iter().map(|create| self.create_one(create).boxed()).collect();
             let went = self.side_by_side(requests).await;
             let mut all_went_through = true;
             for went in went {
@@ -262,8 +262,8 @@ impl<'a> Acting<'a> {
         }
     }
 
-    async fn delete(&mut self, deaths: &[Death]) {
-        let requests = deaths.iter().map(|death| self.delete_one(death).boxed()).collect();
+    async fn delete(&mut self, deletes: &[MachineDelete]) {
+        let requests = deletes.iter().map(|delete| self.delete_one(delete).boxed()).collect();
         for went in self.side_by_side(requests).await {
             self.note(went, Some(Doing::Delete));
         }

@@ -23,7 +23,7 @@ struct Remembered {
     refused: BTreeMap<Uid, Timestamp>,
     /// Where the next names come from. Kept until one was given, so that a create that is refused again and again says the same
     /// thing each time, and a name that may have been taken by a lost create is tried again.
-    luck: Option<u64>,
+    name_seed: Option<u64>,
     /// The version that our last status write made, which is no news to us.
     own_version: Option<String>,
     /// What was counted and is yet to be written, of the set with this uid.
@@ -45,14 +45,14 @@ impl Memory {
     }
 
     /// Where the next names come from.
-    pub(super) fn luck(&self, set: &Key, random: &Random) -> u64 {
-        *self.sets.lock().entry(set.clone()).or_default().luck.get_or_insert_with(|| random.number())
+    pub(super) fn name_seed(&self, set: &Key, random: &Random) -> u64 {
+        *self.sets.lock().entry(set.clone()).or_default().name_seed.get_or_insert_with(|| random.number())
     }
 
     /// A name was given: the next ones come from somewhere else.
     pub(super) fn draw_again(&self, set: &Key) {
         if let Some(remembered) = self.sets.lock().get_mut(set) {
-            remembered.luck = None;
+            remembered.name_seed = None;
         }
     }
 

@@ -39,7 +39,7 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
         return Outcome::Again { after: cluster.policy.short_retry };
     }
     let seen = observe::observe(&cluster, &fleet, &key, set);
-    let plan = plan(&seen.as_input(&seen.kin(), &cluster));
+    let plan = plan(&seen.as_input(&seen.member(), &cluster));
     let decision = Decision::of(Subject::Set, &key, &plan.steps, &plan.because, plan.wake);
     let mut acting = act::Acting::new(&cluster, &fleet, &key, &seen);
     let done = acting.carry_out(&plan).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::view::NodeView;
 use api::{Machine, MachineName, MachinePhase, MachineSet, Object, Uid};
 use jiff::{SignedDuration, Timestamp};
-use plan::machineset::{Kin, Luck, Observed, Outstanding, Unreadable};
+use plan::machineset::{Member, NameSeed, Observed, Outstanding, Unreadable};
 use runtime::Key;
 use runtime::cache::{Lookup, UndecodableObject};
 use runtime::expectations::Expected;
@@ -22,7 +22,7 @@ pub(super) struct Seen {
     unreadable: Vec<Unreadable>,
     outstanding: Outstanding,
     refused: BTreeMap<Uid, Timestamp>,
-    luck: Luck,
+    name_seed: NameSeed,
     now: Timestamp,
 }
 
@@ -38,8 +38,8 @@ pub(super) fn observe(cluster: &Cluster, fleet: &Fleet, key: &Key, set: Arc<Mach
     }
     let machines = machines.into_iter().map(|machine| (machine.clone(), node_of(cluster, &machine))).collect();
     let unreadable = cluster.machines.undecodable().iter().filter(|left| is_owned(left, &uid)).map(unread).collect();
-    let (refused, luck) = (fleet.memory.refused(key), fleet.memory.luck(key, &fleet.random));
-    Seen { set, machines, unreadable, outstanding, refused, luck: Luck(luck), now: cluster.clock.now() }
+    let (refused, name_seed) = (fleet.memory.refused(key), fleet.memory.name_seed(key, &fleet.random));
+    Seen { set, machines, unreadable, outstanding, refused, name_seed: NameSeed(name_seed), now: cluster.clock.now() }
 }
 
 fn outstanding(cluster: &Cluster, fleet: &Fleet, key: &Key) -> Outstanding {
@@ -84,19 +84,22 @@ fn unread(left: &Arc<UndecodableObject>) -> Unreadable {
 
 impl Seen {
     /// The machines as the planner takes them.
-    pub(super) fn kin(&self) -> Vec<Kin<'_>> {
-        self.machines.iter().map(|(machine, node)| Kin { machine, node: node.as_ref().map(|node| &**node) }).collect()
+    pub(super) fn member(&self) -> Vec<Member<'_>> {
+        self.machines
+            .iter()
+            .map(|(machine, node)| Member { machine, node: node.as_ref().map(|node| &**node) })
+            .collect()
     }
 
     /// The planner's view of it.
-    pub(super) fn as_input<'a>(&'a self, kin: &'a [Kin<'a>], cluster: &'a Cluster) -> Observed<'a> {
+    pub(super) fn as_input<'a>(&'a self, member: &'a [Member<'a>], cluster: &'a Cluster) -> Observed<'a> {
         Observed {
             set: &self.set,
-            machines: kin,
+            machines: member,
             unreadable: &self.unreadable,
             outstanding: &self.outstanding,
             refused: &self.refused,
-            luck: self.luck,
+            name_seed: self.name_seed,
             policy: &cluster.policy,
             now: self.now,
         }

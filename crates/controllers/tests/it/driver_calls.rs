@@ -70,7 +70,7 @@ impl Noting {
         self.shown.lock().push((method, request.machine.status.last_known_state.clone()));
         let mut script = self.script.lock();
         let (code, note) = if script.is_empty() { (None, None) } else { script.remove(0) };
-        let error = code.map(|code| DriverError::new(code, "no luck"));
+        let error = code.map(|code| DriverError::new(code, "no name_seed"));
         match (error, note) {
             (None, note) => Ok(note.map(str::to_owned)),
             (Some(error), None) => Err(error),

@@ -123,7 +123,7 @@ impl<'a> PlanBuilder<'a> {
     /// The writes that come before everything else: our finalizer, owner references, marks on machines.
     pub(super) fn opening(&mut self) -> Vec<Step> {
         let missing = lists::finalizers_with(self.seen.deployment.metadata.finalizers.as_deref(), finalizers::MACHINE);
-        let purpose = if missing.is_some() { Purpose::AddFinalizer } else { Purpose::TidyWishes };
+        let purpose = if missing.is_some() { Purpose::AddFinalizer } else { Purpose::TidyRequestedDeletions };
         let edit = merge::changes(self.seen.deployment, &self.deployment)
             .map(|changes| Step::Deployment(DeploymentEdit { purpose, changes }));
         let mut steps: Vec<Step> = edit.into_iter().collect();

@@ -31,7 +31,7 @@ pub(super) fn claim<'a>(seen: &Observed<'a>) -> Claim<'a> {
             }
             None => false,
         };
-        match (ours, kin(deployment.spec.selector.as_ref(), candidate, ours)) {
+        match (ours, member(deployment.spec.selector.as_ref(), candidate, ours)) {
             (true, true) => claim.sets.push(candidate),
             (true, false) if !deployment.is_deleting() => {
                 let owners = lists::owners_without(&set.owners(), &deployment.uid());
@@ -51,7 +51,7 @@ pub(super) fn claim<'a>(seen: &Observed<'a>) -> Claim<'a> {
 
 /// Whether the set has our labels. A selector that selects nothing sensible (missing, empty, invalid) is no reason to let go of what
 /// we own, and none to adopt anything.
-fn kin(selector: Option<&LabelSelector>, candidate: &SeenSet<'_>, ours: bool) -> bool {
+fn member(selector: Option<&LabelSelector>, candidate: &SeenSet<'_>, ours: bool) -> bool {
     match selector.filter(|selector| !selector.is_empty()).map(|s| s.matches(candidate.set.metadata.labels.as_ref())) {
         Some(Ok(matches)) => matches,
         Some(Err(_)) | None => ours,

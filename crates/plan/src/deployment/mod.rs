@@ -22,6 +22,7 @@ mod nodes;
 mod reason;
 mod recreate;
 mod refusal;
+mod requested_deletions;
 mod revision;
 mod rollback;
 mod rolling;
@@ -29,7 +30,6 @@ mod scale;
 mod status;
 mod step;
 mod template;
-mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,15 +43,15 @@ pub use fleet_policy::{AutoscalerGuard, FleetPolicy, OvershootCount};
 pub use hash::TemplateHash;
 pub use limits::Limits;
 pub use reason::Reason;
+pub use requested_deletions::machines_named;
 pub use step::{
     DeploymentEdit, MachineChange, MachineEdit, NewSet, NodeEdit, Plan, Purpose, SetChange, SetEdit, StatusEdit, Step,
     Uncordon,
 };
 pub use template::same_template;
-pub use wishes::machines_named;
 
 use builder::PlanBuilder;
-use wishes::Wishes;
+use requested_deletions::RequestedDeletions;
 
 /// Everything the decision may look at.
 #[derive(Clone, Copy, Debug)]
@@ -126,11 +126,11 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
     if let Some(refusal) = refusal::plan(seen) {
         return refusal;
     }
-    let (annotations, marks) = match wishes::read(seen, &claim.sets) {
-        Wishes::Ask(names) => {
+    let (annotations, marks) = match requested_deletions::read(seen, &claim.sets) {
+        RequestedDeletions::Ask(names) => {
             return Plan::of(vec![Step::AskForMachines(names)], Wake::Again, Reason::UnknownMachinesNamed);
         }
-        Wishes::Known { annotations, marks } => (annotations, marks),
+        RequestedDeletions::Known { annotations, marks } => (annotations, marks),
     };
     let backfill = backfill::steps(seen, &claim.sets);
     let mut builder = PlanBuilder::begin(*seen, claim, &annotations, marks);

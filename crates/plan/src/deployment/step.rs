@@ -70,7 +70,7 @@ pub enum Purpose {
     /// It has no sets left.
     RemoveFinalizer,
     /// The autoscaler's list of machines to delete was repaired or has been carried out in part.
-    TidyWishes,
+    TidyRequestedDeletions,
     /// It shows the revision of its newest set.
     ShowRevision,
     /// It goes back to an earlier template, or says that it cannot.
@@ -235,7 +235,7 @@ impl fmt::Display for Purpose {
         f.write_str(match self {
             Self::AddFinalizer => "add our finalizer",
             Self::RemoveFinalizer => "remove our finalizer",
-            Self::TidyWishes => "tidy the list of machines to delete",
+            Self::TidyRequestedDeletions => "tidy the list of machines to delete",
             Self::ShowRevision => "show its revision",
             Self::RollBack => "answer the wish to roll back",
         })

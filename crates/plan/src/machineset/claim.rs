@@ -44,8 +44,8 @@ pub enum Ownership {
 pub(super) fn due(seen: &Observed<'_>) -> Vec<Claim> {
     seen.machines
         .iter()
-        .filter(|kin| !was_refused(seen, kin.machine))
-        .filter_map(|kin| claim(seen.set, kin.machine))
+        .filter(|member| !was_refused(seen, member.machine))
+        .filter_map(|member| claim(seen.set, member.machine))
         .collect()
 }
 

@@ -11,8 +11,8 @@ use api::Object;
 use api::names::finalizers;
 
 use super::member::{Unreadable, claimed};
-use super::replicas::{death, rest};
-use super::step::{Death, Plan, Step};
+use super::replicas::{delete, rest};
+use super::step::{MachineDelete, Plan, Step};
 use super::victims::Why;
 use super::{Observed, Reason};
 use crate::{Awaited, Wake};
@@ -33,10 +33,11 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
     if !seen.set.has_finalizer(finalizers::MACHINE) {
         return waiting(Reason::NotOurs);
     }
-    let staying = machines.iter().filter(|kin| !kin.is_leaving()).map(|kin| death(seen, kin, Why::SetGoes));
+    let staying =
+        machines.iter().filter(|member| !member.is_leaving()).map(|member| delete(seen, member, Why::SetGoes));
     let unread = seen.unreadable.iter().filter(|machine| !machine.leaving).map(|machine| unread(seen, machine));
-    let deaths: Vec<Death> = staying.chain(unread).collect();
-    let steps = if deaths.is_empty() { Vec::new() } else { vec![Step::Delete(deaths)] };
+    let deletes: Vec<MachineDelete> = staying.chain(unread).collect();
+    let steps = if deletes.is_empty() { Vec::new() } else { vec![Step::Delete(deletes)] };
     Plan::of(steps, Wake::On(Awaited::Machines), Reason::DeletionAsked { left })
 }
 
@@ -52,8 +53,8 @@ fn let_go(seen: &Observed<'_>) -> Plan {
     }
 }
 
-fn unread(seen: &Observed<'_>, machine: &Unreadable) -> Death {
-    Death {
+fn unread(seen: &Observed<'_>, machine: &Unreadable) -> MachineDelete {
+    MachineDelete {
         name: machine.name.clone(),
         uid: machine.uid.clone(),
         resource_version: machine.resource_version.clone(),

@@ -11,7 +11,7 @@ use crate::Lookup;
 
 /// A machine and its node.
 #[derive(Clone, Debug)]
-pub struct Kin<'a> {
+pub struct Member<'a> {
     /// The machine.
     pub machine: &'a Machine,
     /// The node it is linked to. What is looked at is its word on preserving the machine, so it is looked up for a machine that has
@@ -34,7 +34,7 @@ pub struct Unreadable {
     pub leaving: bool,
 }
 
-impl Kin<'_> {
+impl Member<'_> {
     /// Being deleted, whether or not its phase says so yet: what counts is that nobody can keep it any more.
     pub(super) fn is_leaving(&self) -> bool {
         self.machine.is_deleting() || *self.machine.phase() == MachinePhase::Terminating
@@ -54,9 +54,9 @@ impl Kin<'_> {
 }
 
 /// The machines of the set that can be read: owned by it, and still selected by it.
-pub(super) fn claimed<'a>(seen: &Observed<'a>) -> impl Iterator<Item = &'a Kin<'a>> {
+pub(super) fn claimed<'a>(seen: &Observed<'a>) -> impl Iterator<Item = &'a Member<'a>> {
     let (machines, set) = (seen.machines, seen.set);
-    machines.iter().filter(move |kin| owns(set, kin.machine) && selects(set, kin.machine))
+    machines.iter().filter(move |member| owns(set, member.machine) && selects(set, member.machine))
 }
 
 pub(super) fn owns(set: &api::MachineSet, machine: &Machine) -> bool {

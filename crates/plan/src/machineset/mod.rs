@@ -14,8 +14,8 @@
 //! A reconcile has two components: [`plan`] says what to do, and after it was done [`status`](status()) says, from what came of it, what to
 //! write about it.
 
-mod birth;
 mod claim;
+mod create;
 mod ending;
 mod member;
 mod policy;
@@ -35,13 +35,13 @@ use jiff::Timestamp;
 use crate::machine::{Notice, Tone};
 use crate::{Awaited, Policy, Wake};
 
-pub use birth::Luck;
 pub use claim::{Claim, Ownership};
-pub use member::{Kin, Unreadable};
+pub use create::NameSeed;
+pub use member::{Member, Unreadable};
 pub use policy::{InPlaceRank, MinReady, Replacement, SetPolicy};
 pub use reason::Reason;
 pub use status::{Doing, Failure, StatusWrite, status, with_counts};
-pub use step::{Asked, Birth, Death, MachinePatch, Mark, Plan, Step};
+pub use step::{Asked, MachineCreate, MachineDelete, MachinePatch, Mark, Plan, Step};
 pub use victims::Why;
 
 /// Everything the decision may look at.
@@ -50,7 +50,7 @@ pub struct Observed<'a> {
     /// The set itself.
     pub set: &'a MachineSet,
     /// The machines it owns and those that nobody manages, by name.
-    pub machines: &'a [Kin<'a>],
+    pub machines: &'a [Member<'a>],
     /// Machines it owns that cannot be read: they count, and nobody plans on them.
     pub unreadable: &'a [Unreadable],
     /// What it has asked for and the cache has not shown yet.
@@ -58,7 +58,7 @@ pub struct Observed<'a> {
     /// Machines whose claim did not go through, and when that was tried.
     pub refused: &'a BTreeMap<Uid, Timestamp>,
     /// Randomness for names.
-    pub luck: Luck,
+    pub name_seed: NameSeed,
     /// Limits and periods.
     pub policy: &'a Policy,
     /// The time of the decision.

@@ -16,28 +16,28 @@ use api::names::annotations;
 use api::{Machine, Object, PreserveValue};
 use jiff::Timestamp;
 
-use super::member::Kin;
+use super::member::Member;
 use super::step::Mark;
 use crate::preservation::{effective_value, is_preserved};
 
 /// Which preserve annotations change, by machine: the newest failures are kept, the oldest kept ones are let go first.
-pub(super) fn marks<'a>(claimed: &[&'a Kin<'a>], limit: i32) -> BTreeMap<&'a str, Mark> {
+pub(super) fn marks<'a>(claimed: &[&'a Member<'a>], limit: i32) -> BTreeMap<&'a str, Mark> {
     let limit = usize::try_from(limit).unwrap_or_default();
-    let mut kept: Vec<&Kin<'_>> = claimed.iter().copied().filter(|kin| is_auto_preserved(kin)).collect();
+    let mut kept: Vec<&Member<'_>> = claimed.iter().copied().filter(|member| is_auto_preserved(member)).collect();
     if kept.len() > limit {
-        kept.sort_by_key(|kin| (kin.machine.created_at(), kin.machine.name()));
-        return kept.iter().take(kept.len() - limit).map(|kin| (kin.machine.name(), Mark::LetGo)).collect();
+        kept.sort_by_key(|member| (member.machine.created_at(), member.machine.name()));
+        return kept.iter().take(kept.len() - limit).map(|member| (member.machine.name(), Mark::LetGo)).collect();
     }
     let free = limit - kept.len();
     if free == 0 {
         return BTreeMap::new();
     }
-    let undecided = |kin: &&Kin<'_>| {
-        kin.has_failed() && effective_value(kin.machine, kin.node).is_none() && !was_preserved(kin.machine)
+    let undecided = |member: &&Member<'_>| {
+        member.has_failed() && effective_value(member.machine, member.node).is_none() && !was_preserved(member.machine)
     };
-    let mut failed: Vec<&Kin<'_>> = claimed.iter().copied().filter(undecided).collect();
+    let mut failed: Vec<&Member<'_>> = claimed.iter().copied().filter(undecided).collect();
     failed.sort_by(|a, b| (b.machine.created_at(), a.machine.name()).cmp(&(a.machine.created_at(), b.machine.name())));
-    failed.iter().take(free).map(|kin| (kin.machine.name(), Mark::AutoPreserve)).collect()
+    failed.iter().take(free).map(|member| (member.machine.name(), Mark::AutoPreserve)).collect()
 }
 
 /// Whether it was preserved before, or is until the machine controller has taken its expiry back.
@@ -47,17 +47,17 @@ fn was_preserved(machine: &Machine) -> bool {
 }
 
 /// Whether the set itself asked to preserve it.
-pub(super) fn is_auto_preserved(kin: &Kin<'_>) -> bool {
-    kin.machine.preserve() == Some(PreserveValue::AutoPreserved)
+pub(super) fn is_auto_preserved(member: &Member<'_>) -> bool {
+    member.machine.preserve() == Some(PreserveValue::AutoPreserved)
 }
 
 /// Whether a Failed machine is kept; `mark` is what this very reconcile asks for.
-pub(super) fn is_kept(kin: &Kin<'_>, mark: Option<Mark>, now: Timestamp) -> bool {
+pub(super) fn is_kept(member: &Member<'_>, mark: Option<Mark>, now: Timestamp) -> bool {
     if mark != Some(Mark::AutoPreserve) {
-        return is_preserved(kin.machine, kin.node, now);
+        return is_preserved(member.machine, member.node, now);
     }
-    let mut asked = kin.machine.clone();
+    let mut asked = member.machine.clone();
     let value = PreserveValue::AutoPreserved.as_str().to_owned();
     asked.metadata.annotations.get_or_insert_default().insert(annotations::PRESERVE.to_owned(), value);
-    is_preserved(&asked, kin.node, now)
+    is_preserved(&asked, member.node, now)
 }

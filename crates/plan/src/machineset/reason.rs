@@ -28,7 +28,7 @@ pub enum Reason {
     /// There are fewer machines than wanted, and an in-place update is moving its machines away.
     ScaleUpDisabled,
     /// There are fewer machines than wanted, and the template makes none that the set would own.
-    Barren(&'static str),
+    InvalidTemplate(&'static str),
     /// Some machines are to go.
     Surplus {
         /// How many.
@@ -72,7 +72,7 @@ impl fmt::Display for Reason {
             Self::TooFew { present, wanted } => write!(f, "{present} of {wanted} machines are there"),
             Self::Frozen => f.write_str("it is frozen, so no machine is made"),
             Self::ScaleUpDisabled => f.write_str("an in-place update is moving its machines away, so none is made"),
-            Self::Barren(why) => f.write_str(why),
+            Self::InvalidTemplate(why) => f.write_str(why),
             Self::Surplus { leaving, present, wanted } => {
                 write!(f, "{present} machines are there and {wanted} wanted, {leaving} are to go")
             }

@@ -8,19 +8,19 @@ use std::collections::BTreeSet;
 use api::names::{annotations, labels};
 use api::{MachineSet, Object, Uid};
 
-use super::birth::{Barren, births};
-use super::member::{Kin, claimed};
+use super::create::{InvalidTemplate, creates};
+use super::member::{Member, claimed};
 use super::policy::Replacement;
 use super::status::{Doing, Failure};
-use super::step::{Asked, Death, MachinePatch, Mark, Plan, Step};
+use super::step::{Asked, MachineDelete, MachinePatch, Mark, Plan, Step};
 use super::victims::{Why, is_marked, sort};
 use super::{Observed, Reason, preservation, status, template};
 use crate::{Awaited, Wake};
 
 pub(super) fn plan(seen: &Observed<'_>) -> Plan {
-    let machines: Vec<&Kin<'_>> = claimed(seen).collect();
+    let machines: Vec<&Member<'_>> = claimed(seen).collect();
     let marks = preservation::marks(&machines, seen.set.spec.auto_preserve_failed_machine_max);
-    let mark = |kin: &Kin<'_>| marks.get(kin.machine.name()).copied();
+    let mark = |member: &Member<'_>| marks.get(member.machine.name()).copied();
     let patches = patches(seen, &machines, &mark);
 
     let count = Count::of(seen, &machines);
@@ -51,9 +51,9 @@ struct Count {
 }
 
 impl Count {
-    fn of(seen: &Observed<'_>, machines: &[&Kin<'_>]) -> Self {
+    fn of(seen: &Observed<'_>, machines: &[&Member<'_>]) -> Self {
         let unreadable = seen.unreadable.iter().filter(|machine| counts(seen, machine.leaving)).count();
-        let readable = machines.iter().filter(|kin| counts(seen, kin.is_leaving())).count();
+        let readable = machines.iter().filter(|member| counts(seen, member.is_leaving())).count();
         let unseen = seen.outstanding.creates.len() + seen.outstanding.deletes.len();
         Self { present: readable + unreadable, unseen }
     }
@@ -72,17 +72,17 @@ fn make(seen: &Observed<'_>, count: &Count, replicas: usize) -> Plan {
     if seen.set.label(labels::SCALE_UP_DISABLED).is_some() {
         return waiting(Reason::ScaleUpDisabled);
     }
-    if let Some(barren) = Barren::of(seen.set) {
-        let why = match barren {
-            Barren::NoLabels => status::NO_LABELS,
-            Barren::NotSelected => status::NOT_SELECTED,
+    if let Some(invalid_template) = InvalidTemplate::of(seen.set) {
+        let why = match invalid_template {
+            InvalidTemplate::NoLabels => status::NO_LABELS,
+            InvalidTemplate::NotSelected => status::NOT_SELECTED,
         };
         let failure = Failure { doing: Doing::Create, message: why.to_owned() };
-        return Plan { failure: Some(failure), ..waiting(Reason::Barren(why)) };
+        return Plan { failure: Some(failure), ..waiting(Reason::InvalidTemplate(why)) };
     }
     let missing = replicas - count.present;
     let wanted = missing.min(seen.policy.set.batch);
-    let step = Step::Create(batches(births(seen, wanted)));
+    let step = Step::Create(batches(creates(seen, wanted)));
     let wake = if wanted < missing { Wake::Again } else { rest(seen) };
     Plan::of(vec![step], wake, Reason::TooFew { present: count.present, wanted: replicas })
 }
@@ -99,36 +99,36 @@ fn batches<T>(items: Vec<T>) -> Vec<Vec<T>> {
 
 fn take(
     seen: &Observed<'_>,
-    machines: &[&Kin<'_>],
+    machines: &[&Member<'_>],
     count: &Count,
     replicas: usize,
-    mark: &impl Fn(&Kin<'_>) -> Option<Mark>,
+    mark: &impl Fn(&Member<'_>) -> Option<Mark>,
 ) -> Plan {
-    let staying = machines.iter().copied().filter(|kin| !kin.is_leaving());
-    let mut candidates: Vec<&Kin<'_>> = staying.filter(|kin| !kin.was_updated_in_place()).collect();
+    let staying = machines.iter().copied().filter(|member| !member.is_leaving());
+    let mut candidates: Vec<&Member<'_>> = staying.filter(|member| !member.was_updated_in_place()).collect();
     let unreadable = seen.unreadable.iter().filter(|machine| !machine.leaving).count();
     let surplus = Surplus::of(seen, &mut candidates, unreadable, replicas);
     let changed = seen.set.annotation(annotations::LAST_REPLICA_CHANGE_BY_SCALER).and_then(|text| text.parse().ok());
-    let why = |kin: &Kin<'_>| {
-        if surplus.has(kin) {
+    let why = |member: &Member<'_>| {
+        if surplus.has(member) {
             Some(Why::Surplus)
-        } else if is_marked(kin.machine, changed) {
+        } else if is_marked(member.machine, changed) {
             Some(Why::Marked)
         } else {
-            (kin.has_failed() && !preservation::is_kept(kin, mark(kin), seen.now)).then_some(Why::Failed)
+            (member.has_failed() && !preservation::is_kept(member, mark(member), seen.now)).then_some(Why::Failed)
         }
     };
-    let mut deaths: Vec<Death> =
-        candidates.iter().copied().filter_map(|kin| Some(death(seen, kin, why(kin)?))).collect();
-    deaths.sort_by_key(|death| death.why); // the surplus first, then the marked, then the failed: matters for the limit only
-    if deaths.is_empty() {
+    let mut deletes: Vec<MachineDelete> =
+        candidates.iter().copied().filter_map(|member| Some(delete(seen, member, why(member)?))).collect();
+    deletes.sort_by_key(|delete| delete.why); // the surplus first, then the marked, then the failed: matters for the limit only
+    if deletes.is_empty() {
         let because = if count.unseen > 0 { Reason::Unseen(count.unseen) } else { Reason::Converged };
         return Plan::of(Vec::new(), rest_of(seen, machines), because);
     }
-    let because = Reason::Surplus { leaving: deaths.len(), present: count.present, wanted: replicas };
-    let deaths = deaths.into_iter().take(seen.policy.set.batch).collect();
+    let because = Reason::Surplus { leaving: deletes.len(), present: count.present, wanted: replicas };
+    let deletes = deletes.into_iter().take(seen.policy.set.batch).collect();
     // Who goes is replaced at once: the deletion leaves a place.
-    Plan::of(vec![Step::Delete(deaths)], Wake::Again, because)
+    Plan::of(vec![Step::Delete(deletes)], Wake::Again, because)
 }
 
 /// The machines beyond the number wanted.
@@ -139,47 +139,51 @@ struct Surplus(BTreeSet<Uid>);
 
 impl Surplus {
     /// Sorts the candidates, those to go first to the front, and chooses among them.
-    fn of(seen: &Observed<'_>, candidates: &mut [&Kin<'_>], unreadable: usize, replicas: usize) -> Self {
-        let asked = |kin: &Kin<'_>| seen.outstanding.asked(&kin.machine.uid()) == Asked::Again;
-        let there = candidates.iter().filter(|kin| !asked(kin)).count();
+    fn of(seen: &Observed<'_>, candidates: &mut [&Member<'_>], unreadable: usize, replicas: usize) -> Self {
+        let asked = |member: &Member<'_>| seen.outstanding.asked(&member.machine.uid()) == Asked::Again;
+        let there = candidates.iter().filter(|member| !asked(member)).count();
         let surplus_of = |machines: usize| (machines + unreadable).saturating_sub(replicas);
         let (surplus, certain) = (surplus_of(candidates.len()), surplus_of(there));
         if surplus == 0 {
             return Self(BTreeSet::new());
         }
         sort(candidates, seen.policy.set.in_place_rank, seen.now);
-        let again = candidates.iter().take(surplus).filter(|kin| asked(kin));
-        let others = candidates.iter().filter(|kin| !asked(kin)).take(certain);
-        Self(again.chain(others).map(|kin| kin.machine.uid()).collect())
+        let again = candidates.iter().take(surplus).filter(|member| asked(member));
+        let others = candidates.iter().filter(|member| !asked(member)).take(certain);
+        Self(again.chain(others).map(|member| member.machine.uid()).collect())
     }
 
-    fn has(&self, kin: &Kin<'_>) -> bool {
-        self.0.contains(&kin.machine.uid())
+    fn has(&self, member: &Member<'_>) -> bool {
+        self.0.contains(&member.machine.uid())
     }
 }
 
-pub(super) fn death(seen: &Observed<'_>, kin: &Kin<'_>, why: Why) -> Death {
-    Death {
-        name: kin.machine.name().into(),
-        uid: kin.machine.uid(),
-        resource_version: kin.machine.resource_version().to_owned(),
+pub(super) fn delete(seen: &Observed<'_>, member: &Member<'_>, why: Why) -> MachineDelete {
+    MachineDelete {
+        name: member.machine.name().into(),
+        uid: member.machine.uid(),
+        resource_version: member.machine.resource_version().to_owned(),
         why,
-        asked: seen.outstanding.asked(&kin.machine.uid()),
+        asked: seen.outstanding.asked(&member.machine.uid()),
     }
 }
 
-fn patches(seen: &Observed<'_>, machines: &[&Kin<'_>], mark: &impl Fn(&Kin<'_>) -> Option<Mark>) -> Vec<MachinePatch> {
+fn patches(
+    seen: &Observed<'_>,
+    machines: &[&Member<'_>],
+    mark: &impl Fn(&Member<'_>) -> Option<Mark>,
+) -> Vec<MachinePatch> {
     let MachineSet { spec, .. } = seen.set;
-    let patch = |kin: &&Kin<'_>| {
-        let (difference, preserve) = (template::difference(kin, &spec.template), mark(kin));
-        let max_replacements = template::new_limit(kin, seen.set).map(str::to_owned);
+    let patch = |member: &&Member<'_>| {
+        let (difference, preserve) = (template::difference(member, &spec.template), mark(member));
+        let max_replacements = template::new_limit(member, seen.set).map(str::to_owned);
         if difference.is_none() && preserve.is_none() && max_replacements.is_none() {
             return None;
         }
         Some(MachinePatch {
-            name: kin.machine.name().into(),
-            uid: kin.machine.uid(),
-            resource_version: kin.machine.resource_version().to_owned(),
+            name: member.machine.name().into(),
+            uid: member.machine.uid(),
+            resource_version: member.machine.resource_version().to_owned(),
             spec: difference,
             preserve,
             max_replacements,
@@ -197,13 +201,13 @@ pub(super) fn rest(seen: &Observed<'_>) -> Wake {
 }
 
 /// Also for the end of a preservation and for a machine that becomes available by waiting.
-fn rest_of(seen: &Observed<'_>, machines: &[&Kin<'_>]) -> Wake {
+fn rest_of(seen: &Observed<'_>, machines: &[&Member<'_>]) -> Wake {
     let expiries = machines
         .iter()
-        .filter(|kin| kin.has_failed())
-        .filter_map(|kin| Some(kin.machine.status.current_status.preserve_expiry_time?.timestamp()))
+        .filter(|member| member.has_failed())
+        .filter_map(|member| Some(member.machine.status.current_status.preserve_expiry_time?.timestamp()))
         .filter(|expiry| *expiry > seen.now);
-    let ripening = machines.iter().filter_map(|kin| status::available_at(seen.set, kin, seen.policy));
+    let ripening = machines.iter().filter_map(|member| status::available_at(seen.set, member, seen.policy));
     let ripening = ripening.filter(|at| *at > seen.now);
     match expiries.chain(ripening).chain(seen.outstanding.until).min() {
         Some(at) => Wake::By { awaited: Awaited::Machines, at },

@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::Observed;
-use super::member::{Kin, claimed};
+use super::member::{Member, claimed};
 use super::policy::MinReady;
 use super::preservation::is_auto_preserved;
 use crate::reporting::{Unreported, furthest};
@@ -122,9 +122,9 @@ pub(super) fn invalid(set: &MachineSet) -> Option<&MachineSetCondition> {
 
 /// When a machine becomes available; `None` if it is not on its way there. Its phase is enough, unless the set's
 /// `minReadySeconds` are to be awaited.
-pub(super) fn available_at(set: &MachineSet, kin: &Kin<'_>, policy: &Policy) -> Option<Timestamp> {
-    let current = &kin.machine.status.current_status;
-    if kin.is_leaving() || !matches!(current.phase, MachinePhase::Running | MachinePhase::Available) {
+pub(super) fn available_at(set: &MachineSet, member: &Member<'_>, policy: &Policy) -> Option<Timestamp> {
+    let current = &member.machine.status.current_status;
+    if member.is_leaving() || !matches!(current.phase, MachinePhase::Running | MachinePhase::Available) {
         return None;
     }
     let since = current.last_update_time.map_or(Timestamp::MIN, Time::timestamp);
@@ -158,10 +158,10 @@ fn due(seen: &Observed<'_>, status: &MachineSetStatus) -> Due {
 /// Whether no machine is known to be coming or going.
 fn is_settled(seen: &Observed<'_>) -> bool {
     let mut count = seen.unreadable.len();
-    for kin in claimed(seen) {
-        let comes = matches!(kin.machine.phase(), MachinePhase::New | MachinePhase::Pending)
-            || available_at(seen.set, kin, seen.policy).is_some_and(|at| at > seen.now);
-        if comes || kin.is_leaving() {
+    for member in claimed(seen) {
+        let comes = matches!(member.machine.phase(), MachinePhase::New | MachinePhase::Pending)
+            || available_at(seen.set, member, seen.policy).is_some_and(|at| at > seen.now);
+        if comes || member.is_leaving() {
             return false;
         }
         count += 1;
@@ -193,10 +193,10 @@ fn counted(seen: &Observed<'_>) -> MachineSetStatus {
     };
     let mut status = MachineSetStatus { last_operation: set.status.last_operation.clone(), ..Default::default() };
     let nothing = std::collections::BTreeMap::new();
-    for kin in claimed(seen) {
-        let machine = kin.machine;
-        let is_running = !kin.is_leaving() && *machine.phase() == MachinePhase::Running;
-        let is_available = available_at(set, kin, seen.policy).is_some_and(|at| at <= seen.now);
+    for member in claimed(seen) {
+        let machine = member.machine;
+        let is_running = !member.is_leaving() && *machine.phase() == MachinePhase::Running;
+        let is_available = available_at(set, member, seen.policy).is_some_and(|at| at <= seen.now);
         let expiry = machine.status.current_status.preserve_expiry_time;
         let is_preserved = *machine.phase() == MachinePhase::Failed && expiry.is_some();
         status.replicas += 1;
@@ -204,7 +204,7 @@ fn counted(seen: &Observed<'_>) -> MachineSetStatus {
         status.ready_replicas += i32::from(is_running);
         status.available_replicas += i32::from(is_available);
         status.preserved_failed_replicas += i32::from(is_preserved);
-        status.auto_preserve_failed_machine_count += i32::from(is_auto_preserved(kin));
+        status.auto_preserve_failed_machine_count += i32::from(is_auto_preserved(member));
         if machine.status.last_operation.state == OperationState::Failed && !is_preserved {
             status.failed_machines.push(MachineSummary {
                 name: machine.name().to_owned(),

@@ -40,16 +40,16 @@ pub enum Step {
     Patch(Vec<MachinePatch>),
     /// Make these machines, one batch after the other, each batch at once. A batch that fails is the last one: what the API
     /// server refuses once it will refuse a hundred times.
-    Create(Vec<Vec<Birth>>),
+    Create(Vec<Vec<MachineCreate>>),
     /// Delete these machines.
-    Delete(Vec<Death>),
+    Delete(Vec<MachineDelete>),
     /// Tell people, as an Event on the set.
     Tell(Notice),
 }
 
 /// A machine to be made.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Birth {
+pub struct MachineCreate {
     /// Its name, chosen by us.
     pub name: MachineName,
     /// Whether this very machine was asked for before.
@@ -69,7 +69,7 @@ pub enum Asked {
 
 /// A machine to be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Death {
+pub struct MachineDelete {
     /// Its name.
     pub name: MachineName,
     /// The very one that was looked at.
@@ -166,12 +166,12 @@ impl fmt::Display for Step {
                 write!(f, "bring up to date {}", listed(patches.iter().map(|patch| patch.name.as_str())))
             }
             Self::Create(batches) => {
-                write!(f, "create {}", listed(batches.iter().flatten().map(|birth| birth.name.as_str())))
+                write!(f, "create {}", listed(batches.iter().flatten().map(|create| create.name.as_str())))
             }
-            Self::Delete(deaths) => {
+            Self::Delete(deletes) => {
                 let mut reasons: BTreeMap<Why, Vec<&str>> = BTreeMap::new();
-                for death in deaths {
-                    reasons.entry(death.why).or_default().push(death.name.as_str());
+                for delete in deletes {
+                    reasons.entry(delete.why).or_default().push(delete.name.as_str());
                 }
                 let told = reasons.into_iter().map(|(why, names)| format!("{} ({why})", listed(names.into_iter())));
                 write!(f, "delete {}", told.collect::<Vec<_>>().join(", "))

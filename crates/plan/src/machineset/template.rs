@@ -9,13 +9,13 @@ use api::names::annotations;
 use api::{GoDuration, Machine, MachinePhase, MachineSet, MachineTemplateSpec, Object, same_meaning};
 use serde_json::{Map, Value};
 
-use super::member::Kin;
+use super::member::Member;
 
 /// What differs in the machine's spec from the template, as a merge patch; `None` if nothing does.
-pub(super) fn difference(kin: &Kin<'_>, template: &MachineTemplateSpec) -> Option<Value> {
-    let (machine, wanted) = (kin.machine, &template.spec);
+pub(super) fn difference(member: &Member<'_>, template: &MachineTemplateSpec) -> Option<Value> {
+    let (machine, wanted) = (member.machine, &template.spec);
     let mut spec = None;
-    if is_active(kin) {
+    if is_active(member) {
         if !same_meaning(&machine.spec.node_template, &wanted.node_template) {
             spec.get_or_insert_with(|| machine.spec.clone()).node_template = wanted.node_template.clone();
         }
@@ -38,14 +38,14 @@ pub(super) fn difference(kin: &Kin<'_>, template: &MachineTemplateSpec) -> Optio
 
 /// How many of its deployment may be replaced at once, if the set says otherwise than the machine. A set that says nothing leaves the
 /// machine what a person may have written on it.
-pub(super) fn new_limit<'a>(kin: &Kin<'_>, set: &'a MachineSet) -> Option<&'a str> {
+pub(super) fn new_limit<'a>(member: &Member<'_>, set: &'a MachineSet) -> Option<&'a str> {
     let wanted = set.annotation(annotations::MAX_REPLACEMENTS)?;
-    (is_active(kin) && kin.machine.annotation(annotations::MAX_REPLACEMENTS) != Some(wanted)).then_some(wanted)
+    (is_active(member) && member.machine.annotation(annotations::MAX_REPLACEMENTS) != Some(wanted)).then_some(wanted)
 }
 
 /// A machine that has failed or is going needs no new orders.
-fn is_active(kin: &Kin<'_>) -> bool {
-    !kin.is_leaving() && *kin.machine.phase() != MachinePhase::Failed
+fn is_active(member: &Member<'_>) -> bool {
+    !member.is_leaving() && *member.machine.phase() != MachinePhase::Failed
 }
 
 fn has_timeout_of_its_own(machine: &Machine) -> bool {

@@ -11,7 +11,7 @@ use api::names::annotations;
 use api::{Machine, MachinePhase, Object, PreserveValue, Time};
 use jiff::Timestamp;
 
-use super::member::Kin;
+use super::member::Member;
 use super::policy::InPlaceRank;
 
 /// Why a machine goes.
@@ -39,7 +39,7 @@ impl fmt::Display for Why {
 }
 
 /// Sorts machines so that those to go first come first.
-pub(super) fn sort(machines: &mut [&Kin<'_>], rank: InPlaceRank, now: Timestamp) {
+pub(super) fn sort(machines: &mut [&Member<'_>], rank: InPlaceRank, now: Timestamp) {
     machines.sort_by(|a, b| order(a.machine, b.machine, rank, now));
 }
 

@@ -31,13 +31,13 @@ impl Story<'_> {
         self.make_it_say_so_again().await?;
         world.delete("poddisruptionbudgets", "web").await?;
         // The autoscaler names one that does not exist.
-        let wish = "node.machine.sapcloud.io/trigger-deletion-by-mcm";
-        world.patch("machinedeployments", "fleet", &annotated(wish, "nobody")).await?;
+        let args = "node.machine.sapcloud.io/trigger-deletion-by-mcm";
+        world.patch("machinedeployments", "fleet", &annotated(args, "nobody")).await?;
         world.until_settled("fleet", "other", 2).await?;
         world
-            .until("the wish and the old set are gone", async || {
+            .until("the args and the old set are gone", async || {
                 let fleet = world.get("machinedeployments", "fleet").await?.unwrap_or_default();
-                let has_wish = fleet.pointer("/metadata/annotations").is_some_and(|all| all.get(wish).is_some());
+                let has_wish = fleet.pointer("/metadata/annotations").is_some_and(|all| all.get(args).is_some());
                 Ok(!has_wish && world.of("machinesets", "fleet").await?.len() == 1)
             })
             .await

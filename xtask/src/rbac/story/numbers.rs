@@ -73,7 +73,7 @@ impl Story<'_> {
             object.pointer("/metadata/annotations").is_some_and(|all| all.get(key).is_some())
         };
         world
-            .until("the wish was granted", async || {
+            .until("the args was granted", async || {
                 let owner = world.get("machinedeployments", "crowd").await?.unwrap_or_default();
                 let sets = world.of("machinesets", "crowd").await?;
                 Ok(!annotation(&owner, unfreeze) && !sets.iter().any(|set| annotation(set, unfreeze)))
@@ -82,9 +82,9 @@ impl Story<'_> {
         world.patch("machinedeployments", "crowd", &of_size(2)).await?;
         world.until_settled("crowd", "small", 2).await?;
         let chosen = world.some("crowd").await?;
-        let mut wish = annotated("node.machine.sapcloud.io/trigger-deletion-by-mcm", name(&chosen));
-        merge(&mut wish, of_size(1));
-        world.patch("machinedeployments", "crowd", &wish).await?;
+        let mut args = annotated("node.machine.sapcloud.io/trigger-deletion-by-mcm", name(&chosen));
+        merge(&mut args, of_size(1));
+        world.patch("machinedeployments", "crowd", &args).await?;
         world.until("the chosen one is gone", async || Ok(!self.is_there("machines", name(&chosen)).await?)).await?;
         world.until_settled("crowd", "small", 1).await
     }

@@ -4,7 +4,7 @@ use api::names::events::{messages, reference};
 use api::{Machine, MachineName, MachineSet, Object, Uid};
 use either::Either;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use plan::machineset::{Asked, Birth, Death};
+use plan::machineset::{Asked, MachineCreate, MachineDelete};
 use runtime::client::{ApiError, Effect, RetryClass};
 use runtime::events::Severity;
 use serde_json::Value;
@@ -36,24 +36,24 @@ pub(super) struct Edit<'a> {
 }
 
 impl Acting<'_> {
-    pub(super) async fn create_one(&self, birth: &Birth) -> Went {
+    pub(super) async fn create_one(&self, create: &MachineCreate) -> Went {
         if self.fleet.leadership.check().is_err() {
             return Went::Halted;
         }
-        let (machines, key) = (self.machines(), self.machine_key(birth.name.as_str()));
+        let (machines, key) = (self.machines(), self.machine_key(create.name.as_str()));
         self.fleet.expectations.expect_create(self.key, key.clone());
-        let api_error = match machines.create(&PostParams::default(), &birth.machine).await {
+        let api_error = match machines.create(&PostParams::default(), &create.machine).await {
             Ok(machine) => {
                 self.cluster.machines.wrote(machine);
                 self.fleet.expectations.created(&key);
-                self.say(Severity::Normal, reference::SUCCESSFUL_CREATE, messages::created(birth.name.as_str()));
+                self.say(Severity::Normal, reference::SUCCESSFUL_CREATE, messages::created(create.name.as_str()));
                 return Went::Through;
             }
             Err(error) => ApiError::of(&error),
         };
         match api_error.class {
             // An earlier create of ours whose answer was lost, or somebody else's machine: one look tells.
-            RetryClass::AlreadyExists => match machines.get_opt(birth.name.as_str()).await {
+            RetryClass::AlreadyExists => match machines.get_opt(create.name.as_str()).await {
                 Ok(found) => {
                     let ours = found.as_ref().is_some_and(|machine| is_owned(machine, &self.seen.set));
                     if let Some(machine) = found {
@@ -65,7 +65,7 @@ impl Acting<'_> {
                 Err(error) => Went::Wrong(ApiError::of(&error)),
             },
             class => {
-                if class.effect() == Effect::None && birth.asked == Asked::First {
+                if class.effect() == Effect::None && create.asked == Asked::First {
                     self.fleet.expectations.created(&key);
                 }
                 self.say(Severity::Warning, reference::FAILED_CREATE, messages::create_failed(&api_error.to_string()));
@@ -74,19 +74,20 @@ impl Acting<'_> {
         }
     }
 
-    pub(super) async fn delete_one(&self, death: &Death) -> Went {
+    pub(super) async fn delete_one(&self, delete: &MachineDelete) -> Went {
         if self.fleet.leadership.check().is_err() {
             return Went::Halted;
         }
-        let (machines, name, uid) = (self.machines(), death.name.as_str(), death.uid.as_str());
+        let (machines, name, uid) = (self.machines(), delete.name.as_str(), delete.uid.as_str());
         let _lock = self.cluster.machine_write_locks.take(name).await;
-        if self.is_outdated(name, uid, &death.resource_version) {
+        if self.is_outdated(name, uid, &delete.resource_version) {
             return Went::Stale;
         }
         let as_it_was = self.cluster.machines.get(&self.machine_key(name));
         let expectations = &self.fleet.expectations;
         expectations.expect_delete(self.key, uid);
-        let guard = Preconditions { uid: Some(uid.to_owned()), resource_version: Some(death.resource_version.clone()) };
+        let guard =
+            Preconditions { uid: Some(uid.to_owned()), resource_version: Some(delete.resource_version.clone()) };
         let parameters = DeleteParams { preconditions: Some(guard), ..DeleteParams::default() };
         let api_error = match machines.delete(name, &parameters).await {
             Ok(left) => {
@@ -95,7 +96,7 @@ impl Acting<'_> {
                     Either::Right(_) => self.cluster.machines.deleted(&self.machine_key(name), uid),
                 }
                 expectations.deleted(uid);
-                if let Some(machine) = as_it_was.filter(|machine| machine.uid() == death.uid) {
+                if let Some(machine) = as_it_was.filter(|machine| machine.uid() == delete.uid) {
                     self.fleet.replacements.deleted(&machine);
                 }
                 self.say(Severity::Normal, reference::SUCCESSFUL_DELETE, messages::deleted(name));
@@ -117,7 +118,7 @@ impl Acting<'_> {
                 went
             }
             class => {
-                if class.effect() == Effect::None && death.asked == Asked::First {
+                if class.effect() == Effect::None && delete.asked == Asked::First {
                     expectations.deleted(uid);
                 }
                 self.say(Severity::Warning, reference::FAILED_DELETE, messages::delete_failed(&api_error.to_string()));

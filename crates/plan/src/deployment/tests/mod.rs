@@ -3,7 +3,7 @@ mod in_place;
 mod lifecycle;
 mod marks;
 mod reporting;
+mod requested_deletions;
 mod rolling;
 mod scaling;
-mod wishes;
 mod world;

@@ -224,8 +224,8 @@ fn a_machine_whose_delete_was_lost_counts_neither_as_there_nor_as_gone() {
 fn a_delete_that_repeats_a_lost_one_says_so() {
     let world = pool_with_a_lost_delete(0, &["Running", "Running"]);
     let plan = world.plan();
-    let [Step::Delete(deaths)] = &plan.steps[..] else { panic!("{plan:?}") };
-    let asked: Vec<_> = deaths.iter().map(|death| (death.name.as_str(), death.why, death.asked)).collect();
+    let [Step::Delete(deletes)] = &plan.steps[..] else { panic!("{plan:?}") };
+    let asked: Vec<_> = deletes.iter().map(|delete| (delete.name.as_str(), delete.why, delete.asked)).collect();
     assert_eq!(asked, [("m0", Why::Surplus, Asked::Again), ("m1", Why::Surplus, Asked::First)]);
 }
 

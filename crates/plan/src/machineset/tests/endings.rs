@@ -46,8 +46,8 @@ fn who_deletes_a_set_without_its_machines_keeps_them() {
 fn a_machine_that_was_let_go_behind_our_back_is_not_deleted() {
     let world = going(1, &[OURS]);
     let plan = world.plan();
-    let Step::Delete(deaths) = &plan.steps[0] else { panic!("{plan:?}") };
-    assert_eq!(deaths[0].resource_version, world.machines["m0"].metadata.resource_version.clone().unwrap());
+    let Step::Delete(deletes) = &plan.steps[0] else { panic!("{plan:?}") };
+    assert_eq!(deletes[0].resource_version, world.machines["m0"].metadata.resource_version.clone().unwrap());
 }
 
 #[rstest]

@@ -4,22 +4,22 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::super::birth::births;
+use super::super::create::creates;
 use super::super::*;
 use super::world::World;
 
-fn born(world: &World, count: usize) -> Vec<Birth> {
-    world.with(|seen| births(seen, count))
+fn born(world: &World, count: usize) -> Vec<MachineCreate> {
+    world.with(|seen| creates(seen, count))
 }
 
 #[test]
 fn names_have_the_form_and_the_alphabet_of_the_api_server() {
-    for birth in born(&World::new(0), 100) {
-        let suffix = birth.name.as_str().strip_prefix("pool-").unwrap();
+    for create in born(&World::new(0), 100) {
+        let suffix = create.name.as_str().strip_prefix("pool-").unwrap();
         assert_eq!(suffix.len(), 5);
         assert!(suffix.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)), "{suffix}");
-        assert_eq!(birth.machine.metadata.generate_name.as_deref(), Some("pool-"));
-        assert_eq!(birth.machine.metadata.name.as_deref(), Some(birth.name.as_str()));
+        assert_eq!(create.machine.metadata.generate_name.as_deref(), Some("pool-"));
+        assert_eq!(create.machine.metadata.name.as_deref(), Some(create.name.as_str()));
     }
 }
 
@@ -27,19 +27,19 @@ fn names_have_the_form_and_the_alphabet_of_the_api_server() {
 fn a_long_name_is_cut_as_the_api_server_cuts_it() {
     let mut world = World::new(0);
     world.edit_set(|set| set["metadata"]["name"] = json!("x".repeat(253)));
-    let birth = born(&world, 1).remove(0);
-    assert_eq!(birth.name.as_str().len(), 63);
-    assert_eq!(birth.machine.metadata.generate_name.unwrap().len(), 253, "a dash more would be no name any more");
+    let create = born(&world, 1).remove(0);
+    assert_eq!(create.name.as_str().len(), 63);
+    assert_eq!(create.machine.metadata.generate_name.unwrap().len(), 253, "a dash more would be no name any more");
 }
 
 #[test]
-fn the_same_luck_gives_the_same_names_and_no_two_are_equal() {
+fn the_same_name_seed_gives_the_same_names_and_no_two_are_equal() {
     let world = World::new(0);
-    let names = |world: &World| born(world, 1000).into_iter().map(|birth| birth.name).collect::<Vec<_>>();
+    let names = |world: &World| born(world, 1000).into_iter().map(|create| create.name).collect::<Vec<_>>();
     assert_eq!(names(&world), names(&world));
     assert_eq!(names(&world).iter().collect::<BTreeSet<_>>().len(), 1000);
     let mut other = World::new(0);
-    other.luck = 2;
+    other.name_seed = 2;
     assert_ne!(names(&world), names(&other));
 }
 
@@ -55,7 +55,7 @@ fn a_name_that_is_taken_is_not_chosen() {
 fn a_create_whose_answer_was_lost_is_repeated_under_the_same_name() {
     let mut world = World::new(2);
     world.outstanding.creates = ["pool-bbbbb".into()].into();
-    let names: Vec<String> = born(&world, 2).into_iter().map(|birth| birth.name.to_string()).collect();
+    let names: Vec<String> = born(&world, 2).into_iter().map(|create| create.name.to_string()).collect();
     assert_eq!(names[0], "pool-bbbbb");
     assert_eq!(names.len(), 2);
 }

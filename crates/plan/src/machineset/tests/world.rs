@@ -38,7 +38,7 @@ pub(super) struct World {
     pub(super) fates: Vec<Fate>,
     pub(super) failures: Vec<Failure>,
     pub(super) policy: Policy,
-    pub(super) luck: u64,
+    pub(super) name_seed: u64,
     pub(super) now: Timestamp,
     pub(super) told: Vec<String>,
     version: u64,
@@ -74,7 +74,7 @@ impl World {
             fates: Vec::new(),
             failures: Vec::new(),
             policy: Policy::default(),
-            luck: 1,
+            name_seed: 1,
             now: NOW.parse().unwrap(),
             told: Vec::new(),
             version: 1,
@@ -180,15 +180,16 @@ impl World {
 
     pub(super) fn with<R>(&self, look: impl FnOnce(&Observed<'_>) -> R) -> R {
         let node = |name: &str| self.nodes.get(name).map_or(Lookup::Absent, Lookup::Present);
-        let kin: Vec<Kin<'_>> = self.cached.iter().map(|(name, machine)| Kin { machine, node: node(name) }).collect();
+        let member: Vec<Member<'_>> =
+            self.cached.iter().map(|(name, machine)| Member { machine, node: node(name) }).collect();
         let outstanding = Outstanding { until: self.until(), ..self.outstanding.clone() };
         look(&Observed {
             set: &self.set,
-            machines: &kin,
+            machines: &member,
             unreadable: &self.unreadable,
             outstanding: &outstanding,
             refused: &self.refused,
-            luck: Luck(self.luck),
+            name_seed: NameSeed(self.name_seed),
             policy: &self.policy,
             now: self.now,
         })
@@ -250,13 +251,13 @@ impl World {
             }
             Step::Create(batches) => {
                 for batch in batches {
-                    let answers: Vec<Answer> = batch.iter().map(|birth| self.create(birth)).collect();
+                    let answers: Vec<Answer> = batch.iter().map(|create| self.create(create)).collect();
                     if answers.iter().any(|answer| *answer != Answer::Yes) {
                         return;
                     }
                 }
             }
-            Step::Delete(deaths) => deaths.iter().for_each(|death| self.delete(death)),
+            Step::Delete(deletes) => deletes.iter().for_each(|delete| self.delete(delete)),
             Step::Tell(notice) => self.told.push(notice.message.clone()),
         }
     }
@@ -283,13 +284,13 @@ impl World {
         Answer::No
     }
 
-    fn create(&mut self, birth: &Birth) -> Answer {
-        let (fate, name) = (self.fate(), birth.name.as_str().to_owned());
-        self.outstanding.creates.insert(birth.name.clone());
+    fn create(&mut self, create: &MachineCreate) -> Answer {
+        let (fate, name) = (self.fate(), create.name.as_str().to_owned());
+        self.outstanding.creates.insert(create.name.clone());
         self.expect();
         if fate == Fate::Refused {
-            if birth.asked == Asked::First {
-                self.outstanding.creates.remove(birth.name.as_str());
+            if create.asked == Asked::First {
+                self.outstanding.creates.remove(create.name.as_str());
             }
             self.failures.push(Failure { doing: Doing::Create, message: "refused".into() });
             return Answer::No;
@@ -299,7 +300,7 @@ impl World {
         }
         if !self.machines.contains_key(&name) {
             self.born += 1;
-            let mut value = serde_json::to_value(&birth.machine).unwrap();
+            let mut value = serde_json::to_value(&create.machine).unwrap();
             value["metadata"]["uid"] = json!(format!("u-{name}-{}", self.born));
             value["metadata"]["creationTimestamp"] = json!(api::Time::from(self.now));
             self.put(value);
@@ -307,18 +308,18 @@ impl World {
         if fate == Fate::DoneUnheard {
             return Answer::No;
         }
-        self.luck += 1;
+        self.name_seed += 1;
         self.show(self.machines[&name].clone());
         Answer::Yes
     }
 
-    fn delete(&mut self, death: &Death) {
-        let (fate, name) = (self.fate(), death.name.as_str().to_owned());
-        self.outstanding.deletes.insert(death.uid.clone());
+    fn delete(&mut self, delete: &MachineDelete) {
+        let (fate, name) = (self.fate(), delete.name.as_str().to_owned());
+        self.outstanding.deletes.insert(delete.uid.clone());
         self.expect();
         if fate == Fate::Refused {
-            if death.asked == Asked::First {
-                self.outstanding.deletes.remove(&death.uid);
+            if delete.asked == Asked::First {
+                self.outstanding.deletes.remove(&delete.uid);
             }
             self.failures.push(Failure { doing: Doing::Delete, message: "refused".into() });
             return;
@@ -326,9 +327,9 @@ impl World {
         if fate == Fate::LostUnheard {
             return;
         }
-        self.unreadable.retain(|machine| machine.name != death.name);
-        let found = self.machines.get(&name).filter(|machine| machine.uid() == death.uid).cloned();
-        let matches = found.as_ref().is_some_and(|m| m.resource_version() == death.resource_version);
+        self.unreadable.retain(|machine| machine.name != delete.name);
+        let found = self.machines.get(&name).filter(|machine| machine.uid() == delete.uid).cloned();
+        let matches = found.as_ref().is_some_and(|m| m.resource_version() == delete.resource_version);
         if matches {
             let mut value = serde_json::to_value(found.as_ref().unwrap()).unwrap();
             if value["metadata"]["deletionTimestamp"].is_null() {
@@ -340,7 +341,7 @@ impl World {
             return;
         }
         // An answer or, after a conflict, a look: either way the truth is known now.
-        self.outstanding.deletes.remove(&death.uid);
+        self.outstanding.deletes.remove(&delete.uid);
         match self.machines.get(&name) {
             Some(machine) => self.show(machine.clone()),
             None => drop(self.cached.remove(&name)),
@@ -395,8 +396,8 @@ pub(super) fn merge(into: &mut Value, patch: &Value) {
 pub(super) fn deleted(plan: &Plan) -> Vec<&str> {
     let mut names = Vec::new();
     for step in &plan.steps {
-        if let Step::Delete(deaths) = step {
-            names.extend(deaths.iter().map(|death| death.name.as_str()));
+        if let Step::Delete(deletes) = step {
+            names.extend(deletes.iter().map(|delete| delete.name.as_str()));
         }
     }
     names

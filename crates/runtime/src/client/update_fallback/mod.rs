@@ -91,43 +91,43 @@ where
     ) -> Result<Response<AnswerBody>, BoxError> {
         let (head, body) = request.into_parts();
         let text = body.collect().await?.to_bytes();
-        let wish = Wish { head, text, language };
+        let patch_request = PatchRequest { head, text, language };
         let known = self.denials.way(subject);
         if known == Some(Way::Replace) {
-            let answer = self.replace(&wish).await?;
+            let answer = self.replace(&patch_request).await?;
             let (answer, is_denied) = judged(answer, "").await?;
             if is_denied {
                 self.denials.deny(subject, Way::None, &self.metrics);
             }
             return Ok(answer);
         }
-        let answer = self.carrier.clone().oneshot(wish.patch()).await?;
+        let answer = self.carrier.clone().oneshot(patch_request.patch()).await?;
         let (refusal, is_denied) = judged(answer, "patch").await?;
         if !is_denied {
             self.denials.allow(subject, &self.metrics);
             return Ok(refusal);
         }
-        if known == Some(Way::None) || !wish.can_be_made_here() {
+        if known == Some(Way::None) || !patch_request.can_be_made_here() {
             return Ok(refusal);
         }
-        let (answer, is_denied) = judged(self.replace(&wish).await?, "").await?;
+        let (answer, is_denied) = judged(self.replace(&patch_request).await?, "").await?;
         let way = if is_denied { Way::None } else { Way::Replace };
         self.denials.deny(subject, way, &self.metrics);
         Ok(if is_denied { refusal } else { answer })
     }
 
     /// Reads, changes, replaces. Answers as a patch would be answered.
-    async fn replace(&mut self, wish: &Wish) -> Result<Response<AnswerBody>, BoxError> {
+    async fn replace(&mut self, patch_request: &PatchRequest) -> Result<Response<AnswerBody>, BoxError> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let found = self.carrier.clone().oneshot(wish.get()?).await?;
+            let found = self.carrier.clone().oneshot(patch_request.get()?).await?;
             if found.status() != StatusCode::OK {
                 return Ok(found);
             }
             let live: Value = serde_json::from_slice(&found.into_body().collect().await?.to_bytes())?;
-            let (changed, guard) = wish.apply(live)?;
-            let answer = self.carrier.clone().oneshot(wish.put(&changed)?).await?;
+            let (changed, guard) = patch_request.apply(live)?;
+            let answer = self.carrier.clone().oneshot(patch_request.put(&changed)?).await?;
             let lost_a_race = answer.status() == StatusCode::CONFLICT && guard == Guard::AnyVersion;
             if !lost_a_race || tries == TRIES {
                 return Ok(answer);
@@ -137,7 +137,7 @@ where
 }
 
 /// What a patch wants.
-struct Wish {
+struct PatchRequest {
     head: http::request::Parts,
     text: Bytes,
     language: Language,
@@ -152,7 +152,7 @@ enum Guard {
     AnyVersion,
 }
 
-impl Wish {
+impl PatchRequest {
     fn patch(&self) -> Request<Body> {
         Request::from_parts(self.head.clone(), Body::from(self.text.to_vec()))
     }

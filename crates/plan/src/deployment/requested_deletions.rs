@@ -19,7 +19,7 @@ use super::{Named, Observed, SeenSet};
 
 /// What the list comes to.
 #[derive(Debug, PartialEq)]
-pub(super) enum Wishes {
+pub(super) enum RequestedDeletions {
     /// Some names are unknown to the cache; the API server has to be asked before anything is decided.
     Ask(Vec<String>),
     /// What is left of it.
@@ -42,11 +42,11 @@ pub fn machines_named(deployment: &MachineDeployment) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn read(seen: &Observed<'_>, claimed: &[&SeenSet<'_>]) -> Wishes {
+pub(super) fn read(seen: &Observed<'_>, claimed: &[&SeenSet<'_>]) -> RequestedDeletions {
     let list = seen.deployment.annotation(TRIGGER_DELETION).unwrap_or_default();
     let mut known: BTreeMap<&'static str, Option<String>> = BTreeMap::new();
     if list.is_empty() {
-        return Wishes::Known { annotations: known, marks: Vec::new() };
+        return RequestedDeletions::Known { annotations: known, marks: Vec::new() };
     }
     let said = seen.deployment.annotation(LAST_REPLICA_CHANGE_BY_SCALER).filter(|time| !time.is_empty());
     let fallback = said.map_or_else(|| Time::from(seen.now).to_string(), str::to_owned);
@@ -68,7 +68,7 @@ pub(super) fn read(seen: &Observed<'_>, claimed: &[&SeenSet<'_>]) -> Wishes {
         kept.push(format!("{name}~{asked}"));
     }
     if !unknown.is_empty() {
-        return Wishes::Ask(unknown);
+        return RequestedDeletions::Ask(unknown);
     }
     let kept = kept.join(",");
     if kept != list {
@@ -78,7 +78,7 @@ pub(super) fn read(seen: &Observed<'_>, claimed: &[&SeenSet<'_>]) -> Wishes {
     if let (None, Some((_, latest))) = (said, latest) {
         known.insert(LAST_REPLICA_CHANGE_BY_SCALER, Some(latest));
     }
-    Wishes::Known { annotations: known, marks }
+    RequestedDeletions::Known { annotations: known, marks }
 }
 
 /// Name and time of an entry; an autoscaler of old wrote names only. `None` for what cannot be told apart.

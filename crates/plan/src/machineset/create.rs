@@ -4,7 +4,7 @@
 //! them, so that a create whose answer was lost can be repeated: if the first one happened after all, the second finds the name
 //! taken, and there is one machine instead of two.
 //!
-//! A machine is born with our finalizer, so that it cannot vanish between its birth and the moment its VM is asked for.
+//! A machine is born with our finalizer, so that it cannot vanish between its create and the moment its VM is asked for.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 
 use super::Observed;
 use super::claim::reference;
-use super::step::{Asked, Birth};
+use super::step::{Asked, MachineCreate};
 
 /// No vowels, so that no words come out, and nothing that is easily misread.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -24,18 +24,18 @@ const LONGEST_NAME: usize = 253;
 
 /// A random number, as data. The same one gives the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Luck(pub u64);
+pub struct NameSeed(pub u64);
 
 /// Why a set can make no machine that would be its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Barren {
+pub(super) enum InvalidTemplate {
     /// Its template has no labels.
     NoLabels,
     /// Its selector does not select the labels of its template, so that each machine would be released and made again.
     NotSelected,
 }
 
-impl Barren {
+impl InvalidTemplate {
     pub(super) fn of(set: &MachineSet) -> Option<Self> {
         let labels = set.spec.template.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
         let Some(labels) = labels.map(api::TextMap::to_btree) else { return Some(Self::NoLabels) };
@@ -45,11 +45,11 @@ impl Barren {
 }
 
 /// This many machines under names nobody has. Names that were already asked for come first.
-pub(super) fn births(seen: &Observed<'_>, count: usize) -> Vec<Birth> {
+pub(super) fn creates(seen: &Observed<'_>, count: usize) -> Vec<MachineCreate> {
     let known: BTreeSet<&str> = seen
         .machines
         .iter()
-        .map(|kin| kin.machine.name())
+        .map(|member| member.machine.name())
         .chain(seen.unreadable.iter().map(|machine| machine.name.as_str()))
         .collect();
     let asked = seen.outstanding.creates.iter().cloned().map(|name| (name, Asked::Again));
@@ -57,10 +57,10 @@ pub(super) fn births(seen: &Observed<'_>, count: usize) -> Vec<Birth> {
     let fresh = |suffix| (MachineName::from(format!("{}{suffix}", cut(&base))), Asked::First);
     let mut chosen = BTreeSet::new();
     asked
-        .chain(Suffixes(seen.luck.0).map(fresh))
+        .chain(Suffixes(seen.name_seed.0).map(fresh))
         .filter(|(name, _)| !known.contains(name.as_str()) && chosen.insert(name.clone()))
         .take(count)
-        .map(|(name, asked)| Birth { machine: machine(seen.set, &base, &name), name, asked })
+        .map(|(name, asked)| MachineCreate { machine: machine(seen.set, &base, &name), name, asked })
         .collect()
 }
 
