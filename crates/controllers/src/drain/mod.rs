@@ -1,4 +1,4 @@
-//! What a drain needs of the world: who is on the node, what the budgets and volumes say, and somebody who runs its errands.
+//! What a drain needs of the world: who is on the node, what the budgets and volumes say, and somebody who runs its eviction_tasks.
 //!
 //! The decisions are in `plan::drain`. Here is what they are made from and what carries them out, and both are made to cost
 //! nothing to anybody else: nothing is watched while nothing is drained, no worker waits for a request, and the number of requests
@@ -10,7 +10,7 @@
 //! | `pods` | the pods of the nodes being drained, and of no others |
 //! | `running` | the drains that run, what each of them holds, and what wakes them |
 //! | `turns` | who may begin, where the number of drains is limited |
-//! | `errands` | evictions, deletions and look-ups, in tasks of their own |
+//! | `eviction tasks` | evictions, deletions and look-ups, in tasks of their own |
 //! | `requests` | the requests themselves |
 //! | `measure` | what is counted |
 //! | `state` | the drains at one moment |
@@ -19,7 +19,7 @@
 //! process stops, and with it its watches, its requests and its memory. Losing it does no harm: the drain looks again.
 
 mod concurrency;
-mod errands;
+mod eviction_tasks;
 mod measure;
 mod pods;
 mod requests;
@@ -35,7 +35,7 @@ use kube::Client;
 use plan::drain::attachments::AttachmentId;
 use plan::drain::concurrency::{Admission, Caps};
 use plan::drain::{Note, Step, Watched};
-use plan::machine::{Barrier, Emptying, Watching};
+use plan::machine::{Barrier, DrainView, Watching};
 use runtime::cache::Cache;
 use runtime::events::{EventPolicy, EventSink, EventWriter, Notice};
 use runtime::lease::Leadership;
@@ -47,7 +47,7 @@ use tokio::sync::Semaphore;
 use crate::limiter::CallLimiter;
 use crate::measure::Lives;
 use concurrency::ConcurrencyLimit;
-use errands::{Errand, Errands};
+use eviction_tasks::{EvictionTask, EvictionTasks};
 use measure::Measures;
 use pods::PodWatches;
 use running::Running;
@@ -68,7 +68,7 @@ pub struct Drains {
     attachments: Arc<OnDemand<VolumeAttachmentView>>,
     running: Running,
     concurrency: ConcurrencyLimit,
-    errands: Errands,
+    eviction_tasks: EvictionTasks,
     measures: Measures,
     node_events: EventSink,
     clock: Clock,
@@ -113,7 +113,7 @@ impl Drains {
         tasks.spawn("events on nodes", async move {
             writer.run(stop).await;
         });
-        let errands = Errands {
+        let eviction_tasks = EvictionTasks {
             client,
             limiter,
             leadership,
@@ -129,29 +129,29 @@ impl Drains {
             attachments: Arc::new(attachments(&watcher, &running)),
             concurrency: ConcurrencyLimit::new(caps, queue.clone()),
             running,
-            errands,
+            eviction_tasks,
             measures,
             node_events,
             clock,
         }
     }
 
-    /// What is known of the emptying of this machine's node.
-    pub(crate) fn connectivity(&self, key: &Key, uid: &Uid) -> Emptying {
-        let Some(drain) = self.running.of(key, uid) else { return Emptying::default() };
-        let mut emptying = Emptying {
+    /// What is known of the drain of this machine's node.
+    pub(crate) fn connectivity(&self, key: &Key, uid: &Uid) -> DrainView {
+        let Some(drain) = self.running.of(key, uid) else { return DrainView::default() };
+        let mut drain_view = DrainView {
             budgets: self.budgets.shown(drain.budgets()),
             attachments: self.attachments.shown(drain.attachments()),
             memory: drain.memory(),
             ahead: drain.ahead(),
             obstruction: drain.obstruction(),
-            ..Emptying::default()
+            ..DrainView::default()
         };
         if let Some((pods, unreadable)) = drain.pods() {
-            emptying.pods = Watched::Seen(pods);
-            emptying.unreadable = unreadable;
+            drain_view.pods = Watched::Seen(pods);
+            drain_view.unreadable = unreadable;
         }
-        emptying
+        drain_view
     }
 
     /// Begins to watch; what is watched already stays so.
@@ -171,20 +171,27 @@ impl Drains {
     /// Takes notes, then makes these requests, outside of any worker. Their answers become notes, and the last one wakes the
     /// machine.
     pub(crate) fn run(&self, key: &Key, uid: &Uid, class: Option<Arc<MachineClass>>, notes: &[Note], steps: &[Step]) {
-        let errands = steps.iter().flat_map(Errand::of).collect();
-        self.send(key, uid, class, notes, errands);
+        let eviction_tasks = steps.iter().flat_map(EvictionTask::of).collect();
+        self.send(key, uid, class, notes, eviction_tasks);
     }
 
     /// The same for attachments that are to be deleted.
     pub(crate) fn detach(&self, key: &Key, uid: &Uid, notes: &[Note], attachments: &[AttachmentId]) {
-        self.send(key, uid, None, notes, attachments.iter().cloned().map(Errand::DeleteAttachment).collect());
+        self.send(key, uid, None, notes, attachments.iter().cloned().map(EvictionTask::DeleteAttachment).collect());
     }
 
-    fn send(&self, key: &Key, uid: &Uid, class: Option<Arc<MachineClass>>, notes: &[Note], errands: Vec<Errand>) {
+    fn send(
+        &self,
+        key: &Key,
+        uid: &Uid,
+        class: Option<Arc<MachineClass>>,
+        notes: &[Note],
+        eviction_tasks: Vec<EvictionTask>,
+    ) {
         let drain = self.running.begin(key, uid, self.clock.now());
         drain.note(notes.iter().cloned());
-        if !errands.is_empty() {
-            self.errands.run(key, &drain, class, errands);
+        if !eviction_tasks.is_empty() {
+            self.eviction_tasks.run(key, &drain, class, eviction_tasks);
         }
     }
 

@@ -6,7 +6,7 @@
 //! | a budget that opens, closes for good, or goes | of the nodes with pods it covers |
 //! | a VolumeAttachment | of its node, and those that wait for its volume |
 //! | the first list of budgets or attachments | all |
-//! | the answer to a request | its own (`errands`) |
+//! | the answer to a request | its own (`eviction tasks`) |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};

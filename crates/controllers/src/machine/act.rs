@@ -19,7 +19,7 @@ use runtime::queue::Outcome;
 use serde_json::{Value, json};
 
 use super::observe::Seen;
-use super::{emptying, node};
+use super::{drain, node};
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::decision::Ending;
@@ -87,7 +87,7 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
             }
             Step::DeleteMachine => delete(cluster, &machine, step).await?,
             Step::PatchNode(patch) => match node::write(target(cluster)?, patch, step).await {
-                Ok(not_kept) => emptying::remember(cluster, key, &machine.uid(), patch, &not_kept),
+                Ok(not_kept) => drain::remember(cluster, key, &machine.uid(), patch, &not_kept),
                 Err(write_error) => return Err(tell_of_removal(cluster, &machine, step, write_error).await),
             },
             Step::DeleteNode { name, uid } => match node::delete(target(cluster)?, name, uid.as_str(), step).await {
@@ -105,7 +105,7 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
             | Step::Drain { .. }
             | Step::Detach { .. }
             | Step::Emptied
-            | Step::TellNode { .. } => emptying::carry_out(cluster, key, seen, step).await?,
+            | Step::TellNode { .. } => drain::carry_out(cluster, key, seen, step).await?,
             Step::RemoveToken => remove_token(cluster, key, &machine).await,
             Step::Driver(call) => call_driver(cluster, key, seen, &machine, *call)?,
             Step::Tell(notice) => tell(cluster, &machine, notice),

@@ -1,7 +1,7 @@
 //! The machine controller: one pass over one machine.
 
 mod act;
-mod emptying;
+mod drain;
 mod node;
 mod observe;
 pub(crate) mod wake;
@@ -80,7 +80,7 @@ async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<O
     };
     cluster.journal.decided(&decision.ended(ending));
     done.map(|()| {
-        emptying::settle(cluster, key, plan);
+        drain::settle(cluster, key, plan);
         outcome(plan.wake, &cluster.clock)
     })
 }

@@ -7,7 +7,7 @@ use api::{Machine, MachineClass, Object, Uid};
 use jiff::Timestamp;
 use plan::LookedFor;
 use plan::limiter::{Capacity, Refusal};
-use plan::machine::{Connectivity, DriverState, Emptying, Observed, RollOut, SecretState, Target, VmState};
+use plan::machine::{Connectivity, DrainView, DriverState, Observed, RollOut, SecretState, Target, VmState};
 use plan::replacement_limit::{self, Siblings};
 use plan::safety::Outages;
 use plan::secret::{Content, Reference};
@@ -27,7 +27,7 @@ pub(super) struct Seen {
     class_looked_for: LookedFor,
     secret: SecretState,
     node: Option<plan::Lookup<Arc<NodeView>>>,
-    emptying: Emptying,
+    drain_view: DrainView,
     namesake: plan::Lookup<Arc<NodeView>>,
     siblings: Siblings,
     rivals: Vec<Arc<Machine>>,
@@ -49,8 +49,8 @@ pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Se
     let secret = looker.secret(class.as_ref().present().map(|class| &**class), cluster.clock.now());
     let driver = class.as_ref().present().map_or(DriverState::Served, |class| cluster.limiter.driver_state(class));
     let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
-    let emptying =
-        cluster.drains.as_ref().map_or_else(Emptying::default, |drains| drains.connectivity(key, &machine.uid()));
+    let drain_view =
+        cluster.drains.as_ref().map_or_else(DrainView::default, |drains| drains.connectivity(key, &machine.uid()));
     let namesake = namesake(cluster, &machine, &known);
     let exhaustion = cluster.limiter.exhaustion(&machine.spec.class.name);
     let siblings = siblings(cluster, &machine);
@@ -65,7 +65,7 @@ pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Se
         class_looked_for,
         secret,
         node,
-        emptying,
+        drain_view,
         namesake,
         siblings,
         rivals,
@@ -198,7 +198,7 @@ impl Seen {
                 Some(node) => Target::Cluster {
                     node: node.as_ref().map(|node| &**node),
                     inquiry: &self.known.inquiry,
-                    emptying: &self.emptying,
+                    drain_view: &self.drain_view,
                 },
             },
             vm: &self.known.vm,

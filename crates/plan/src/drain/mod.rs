@@ -1,4 +1,4 @@
-//! Emptying a node without breaking what runs on it.
+//! DrainView a node without breaking what runs on it.
 //!
 //! Before a VM goes, is updated or is set aside, its pods have to move. They are asked to (evicted), so that disruption budgets
 //! and grace periods hold; pods with disks go one by one, each waiting for the disks of the one before; and when waiting has

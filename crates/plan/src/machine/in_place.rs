@@ -15,13 +15,13 @@ use api::view::NodeView;
 use api::{ConditionStatus, MachinePhase, NodeCondition, Object, OperationState, OperationType, Time, UpdateResult};
 
 use super::course::Course;
-use super::vacating::{Vacating, Way, way};
+use super::drain_in_place::{InPlaceDrain, Way, way};
 use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Tone};
 use crate::drain::Caller;
 use crate::{Awaited, Wake};
 
-/// Takes the update as far as it goes now. `vacate` empties the node.
-pub(super) fn plan(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
+/// Takes the update as far as it goes now. `drain_in_place` empties the node.
+pub(super) fn plan(course: &mut Course<'_>, drain_in_place: impl FnOnce(&Course<'_>) -> InPlaceDrain) {
     let Some(node) = course.node() else { return };
     let reached = follow_labels(node);
     let now = course.seen.now;
@@ -29,8 +29,8 @@ pub(super) fn plan(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> 
         reasons::SELECTED => {
             let stated = !reached.is_news(node);
             match way(course, Caller::InPlaceUpdate) {
-                _ if stated && node.spec.unschedulable => empty(course, vacate),
-                Way::Forced { .. } if stated => empty(course, vacate),
+                _ if stated && node.spec.unschedulable => empty(course, drain_in_place),
+                Way::Forced { .. } if stated => empty(course, drain_in_place),
                 Way::Barred { why, wake } => {
                     tell_held_up(course, &why);
                     course.drain = DrainNeed::Going; // how often it was tried must outlive the wait
@@ -63,9 +63,9 @@ pub(super) fn plan(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> 
     }
 }
 
-fn empty(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
-    match vacate(course) {
-        Vacating::Done => {
+fn empty(course: &mut Course<'_>, drain_in_place: impl FnOnce(&Course<'_>) -> InPlaceDrain) {
+    match drain_in_place(course) {
+        InPlaceDrain::Done => {
             course.requests.push(Step::Emptied);
             if *course.machine.phase() != MachinePhase::InPlaceUpdating {
                 let said = text::updating(course.machine.name());
@@ -77,7 +77,7 @@ fn empty(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> Vacating) 
             }
             be_ready(course);
         }
-        Vacating::Goes { steps, wake, failure } => {
+        InPlaceDrain::Goes { steps, wake, failure } => {
             if let Some(why) = &failure {
                 tell_held_up(course, why);
             }

@@ -8,7 +8,7 @@ use api::names::{annotations, events, finalizers};
 use api::{Machine, Object};
 
 use super::course::Course;
-use super::vacating::vacate;
+use super::drain_in_place::drain_in_place;
 use super::{Facts, Notice, Observed, Plan, Reason, RollOut, Step, Target, Tone, health, in_place, preserve};
 use crate::drain::Caller;
 use crate::node::{self, Claim, Draft, Oddity};
@@ -33,7 +33,7 @@ pub(super) fn follow_node(seen: &Observed<'_>) -> Option<Plan> {
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let Target::Cluster { node, .. } = seen.target else {
         let mut course = Course::new(seen, None, Wake::On(Awaited::Change), Reason::Converged);
-        preserve::plan(&mut course, |course| vacate(course, Caller::Preservation));
+        preserve::plan(&mut course, |course| drain_in_place(course, Caller::Preservation));
         return course.finish();
     };
     let claim = node.present().map(|node| (node, claim(seen, node)));
@@ -48,8 +48,8 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         remark_on_rivals(&mut course, node.name(), &claim);
     }
     keep_node(&mut course, facts.name);
-    in_place::plan(&mut course, |course| vacate(course, Caller::InPlaceUpdate));
-    preserve::plan(&mut course, |course| vacate(course, Caller::Preservation));
+    in_place::plan(&mut course, |course| drain_in_place(course, Caller::InPlaceUpdate));
+    preserve::plan(&mut course, |course| drain_in_place(course, Caller::Preservation));
     Plan { exclusive_in: health.exclusive_in, ..course.finish() }
 }
 

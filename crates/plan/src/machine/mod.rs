@@ -13,7 +13,8 @@ mod course;
 mod create;
 mod delete;
 mod diagnosis;
-mod emptying;
+mod drain_in_place;
+mod drain_view;
 mod facts;
 mod health;
 mod hold;
@@ -27,7 +28,6 @@ mod stale;
 mod status;
 mod step;
 mod tokens;
-mod vacating;
 mod vm;
 
 use std::sync::Arc;
@@ -44,7 +44,7 @@ use crate::{Awaited, LookedFor, Lookup, Policy, Wake};
 
 pub use barrier::{Barrier, NOT_KEPT, Obstruction, not_kept, set_up_by};
 pub use delete::removal_failed;
-pub use emptying::{Emptying, Watching};
+pub use drain_view::{DrainView, Watching};
 pub use facts::{Facts, creation_timeout};
 pub use inquiry::{Inquiry, Unanswered};
 pub use reason::Reason;
@@ -103,8 +103,8 @@ pub enum Target<'a> {
         node: Lookup<&'a NodeView>,
         /// What the API server itself said of it, if it was asked because the cache does not show it.
         inquiry: &'a Inquiry,
-        /// What is known of the emptying of that node, should it be asked for.
-        emptying: &'a Emptying,
+        /// What is known of the drain of that node, should it be asked for.
+        drain_view: &'a DrainView,
     },
 }
 

@@ -18,15 +18,15 @@ use api::{ConditionStatus, MachinePhase, NodeCondition, Object, PreserveValue, T
 use jiff::Timestamp;
 
 use super::course::Course;
-use super::vacating::{Vacating, Way, way};
+use super::drain_in_place::{InPlaceDrain, Way, way};
 use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Target, Tone, facts};
 use crate::drain::Caller;
 use crate::node::Draft;
 use crate::preservation::effective_value;
 use crate::{Awaited, Lookup, Wake};
 
-/// Starts, keeps up or ends the preservation. `vacate` empties the node.
-pub(super) fn plan(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
+/// Starts, keeps up or ends the preservation. `drain_in_place` empties the node.
+pub(super) fn plan(course: &mut Course<'_>, drain_in_place: impl FnOnce(&Course<'_>) -> InPlaceDrain) {
     if matches!(course.seen.target, Target::Cluster { node: Lookup::Undecodable, .. }) {
         return; // nobody can say what its node wishes, or clean up there
     }
@@ -37,7 +37,7 @@ pub(super) fn plan(course: &mut Course<'_>, vacate: impl FnOnce(&Course<'_>) -> 
     let expired = current.preserve_expiry_time.is_some_and(|expiry| expiry.timestamp() <= now);
     let deed = decide(wish.as_ref(), current.phase == MachinePhase::Failed, expired);
     match deed {
-        Deed::Preserve(by) => preserve(course, by, vacate),
+        Deed::Preserve(by) => preserve(course, by, drain_in_place),
         Deed::Stop { annotations, why } => {
             if stop(course, annotations, why) == Annotations::Remove {
                 return; // there is nothing left to hand over
@@ -92,7 +92,7 @@ fn decide(wish: Option<&PreserveValue>, failed: bool, expired: bool) -> Deed {
     }
 }
 
-fn preserve(course: &mut Course<'_>, by: By, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
+fn preserve(course: &mut Course<'_>, by: By, drain_in_place: impl FnOnce(&Course<'_>) -> InPlaceDrain) {
     let expiry = expiry(course, by);
     course.wake(Wake::By { awaited: Awaited::Change, at: expiry.timestamp() });
     course.explain(Reason::Preserved { until: expiry.timestamp() });
@@ -131,7 +131,7 @@ fn preserve(course: &mut Course<'_>, by: By, vacate: impl FnOnce(&Course<'_>) ->
             return;
         }
     }
-    empty(course, by, expiry, vacate);
+    empty(course, by, expiry, drain_in_place);
 }
 
 /// The expiry, set now if there is none.
@@ -158,16 +158,16 @@ fn expiry(course: &mut Course<'_>, by: By) -> Time {
     expiry
 }
 
-fn empty(course: &mut Course<'_>, by: By, expiry: Time, vacate: impl FnOnce(&Course<'_>) -> Vacating) {
+fn empty(course: &mut Course<'_>, by: By, expiry: Time, drain_in_place: impl FnOnce(&Course<'_>) -> InPlaceDrain) {
     if course.drain == DrainNeed::Going {
         return; // it is being emptied for its update already
     }
-    let drain = match vacate(course) {
-        Vacating::Done => {
+    let drain = match drain_in_place(course) {
+        InPlaceDrain::Done => {
             course.requests.push(Step::Emptied);
             Drain::Done
         }
-        Vacating::Goes { steps, wake, failure } => {
+        InPlaceDrain::Goes { steps, wake, failure } => {
             course.requests.extend(steps);
             course.drain = DrainNeed::Going;
             course.wake(wake);
@@ -271,7 +271,7 @@ fn hand_over(course: &mut Course<'_>) {
     }
 }
 
-/// How the emptying of the node went.
+/// How the drain of the node went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
     NotNeeded,

@@ -7,7 +7,7 @@ use api::names::annotations::PRIORITY;
 use api::{NodeName, ProviderId, Uid};
 
 use super::barrier::Barrier;
-use super::emptying::Watching;
+use super::drain_view::Watching;
 use super::reason::Reason;
 use super::status::StatusWrite;
 use super::vm::Call;
@@ -62,7 +62,7 @@ pub enum Step {
         /// What is written; only fields of our own, so any version of this very node will do.
         write: NodeWrite,
     },
-    /// Begin to watch what the emptying of this node depends on.
+    /// Begin to watch what the drain of this node depends on.
     Watch {
         /// The node.
         node: String,

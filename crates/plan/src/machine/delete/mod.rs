@@ -5,14 +5,14 @@
 //! counts on the machine, and *VM deletion*, so that nobody drains a node whose VM is already going. The other steps can be seen
 //! from the world itself (the VM is gone, the node is gone) and are taken at once.
 //!
-//! What happens to the pods and volumes on the node is in [`emptying`].
+//! What happens to the pods and volumes on the node is in [`draining`].
 //!
 //! A node that is not in the cache may be there all the same ([`inquiry`](super::inquiry)).
 //!
-//! A node that runs on the VM of another machine ([`node::claim`]) is left alone, whatever this machine's label says: emptying or
+//! A node that runs on the VM of another machine ([`node::claim`]) is left alone, whatever this machine's label says: draining or
 //! deleting it would take it from a machine that nobody asked to delete. So is one of which nobody can tell whose it is.
 
-mod emptying;
+mod drain;
 mod removal;
 
 pub use removal::removal_failed;
@@ -45,7 +45,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         Stage::GetVmStatus | Stage::Drain => locate_node(seen, facts),
         Stage::DeleteVolumeAttachments => match absence(seen, facts, stage) {
             Absence::Open(plan) => plan,
-            Absence::Certain | Absence::Assumed(_) => emptying::detach(seen, facts),
+            Absence::Certain | Absence::Assumed(_) => drain::detach(seen, facts),
         },
         Stage::DeleteVm => delete_vm(seen),
         Stage::DeleteNode => keep_note(seen).unwrap_or_else(|| delete_node(seen, facts)),
@@ -81,7 +81,7 @@ fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 
 /// D2: which node the machine became. Only then can it be emptied.
 fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    let Target::Cluster { node, emptying, .. } = seen.target else {
+    let Target::Cluster { node, drain_view, .. } = seen.target else {
         return begin_vm_deletion(seen, descriptions::NO_TARGET_CLUSTER);
     };
     if let Absence::Open(plan) = absence(seen, facts, Stage::Drain) {
@@ -92,8 +92,8 @@ fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         Claim::Lost { to } => {
             begin_vm_deletion(seen, &format!("Node {name} runs on the VM of machine {to} and is left alone."))
         }
-        Claim::Open { with } => emptying::wait_for_owner(seen, name, node, &with),
-        Claim::Undisputed | Claim::Won { .. } => emptying::drain(seen, name, node, emptying),
+        Claim::Open { with } => drain::wait_for_owner(seen, name, node, &with),
+        Claim::Undisputed | Claim::Won { .. } => drain::drain(seen, name, node, drain_view),
     }
 }
 

@@ -118,7 +118,7 @@ fn shut_budget(world: &mut World) {
         "spec": { "selector": { "matchLabels": { "app": "web" } } },
         "status": { "observedGeneration": 1, "expectedPods": 2, "currentHealthy": 2, "desiredHealthy": 2 },
     });
-    world.emptying.budgets = Watched::Seen(vec![Arc::new(serde_json::from_value(budget).unwrap())]);
+    world.drain_view.budgets = Watched::Seen(vec![Arc::new(serde_json::from_value(budget).unwrap())]);
     world.settle();
 }
 

@@ -3,7 +3,8 @@
 mod absence;
 mod creation;
 mod deletion;
-mod emptying;
+mod drain;
+mod drain_in_place;
 mod health;
 mod in_place;
 mod joining;
@@ -14,5 +15,4 @@ mod outages;
 mod preservation;
 mod promises;
 mod stages;
-mod vacating;
 mod world;

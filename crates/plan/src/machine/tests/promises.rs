@@ -54,7 +54,7 @@ fn live_through(world: &mut World, mishaps: &[Mishap]) {
         match mishap {
             Mishap::Crash => {
                 world.vm = VmState::Unasked;
-                world.emptying = Emptying::default();
+                world.drain_view = DrainView::default();
             }
             Mishap::Failure(code) => world.failures = vec![*code],
             Mishap::Wait(seconds) => world.wait(Duration::from_secs(*seconds)),

@@ -23,7 +23,7 @@ pub(super) struct World {
     pub(super) class_looked_for: LookedFor,
     pub(super) secret: SecretState,
     pub(super) node: Option<NodeView>,
-    pub(super) emptying: Emptying,
+    pub(super) drain_view: DrainView,
     /// Who is really on the node.
     pub(super) pods_there: Vec<Arc<PodView>>,
     /// What the API server answers to evictions and deletions.
@@ -98,7 +98,7 @@ impl World {
             class_looked_for: LookedFor::Yes,
             secret: SecretState::Ready,
             node: None,
-            emptying: Emptying::default(),
+            drain_view: DrainView::default(),
             pods_there: Vec::new(),
             node_is_unreadable: false,
             node_is_unseen: false,
@@ -146,7 +146,7 @@ impl World {
 
     fn seen(&self) -> Observed<'_> {
         let target = if self.joins {
-            Target::Cluster { node: self.visible(), inquiry: &self.inquiry, emptying: &self.emptying }
+            Target::Cluster { node: self.visible(), inquiry: &self.inquiry, drain_view: &self.drain_view }
         } else {
             Target::None
         };
@@ -303,7 +303,7 @@ impl World {
             break;
         }
         if plan.drain == DrainNeed::Over {
-            self.emptying = Emptying::default(); // what was held for the drain is let go of
+            self.drain_view = DrainView::default(); // what was held for the drain is let go of
         }
         !plan.steps.is_empty()
     }
@@ -358,16 +358,16 @@ impl World {
             Step::LookForNode { name } => self.inquiry = self.look_for(name),
             Step::Watch { what: Watching::Pods(_), .. } => self.look_at_pods(),
             Step::Watch { what: Watching::Surroundings, .. } => {
-                (self.emptying.budgets, self.emptying.attachments) = (Watched::Seen(vec![]), Watched::Seen(vec![]));
+                (self.drain_view.budgets, self.drain_view.attachments) = (Watched::Seen(vec![]), Watched::Seen(vec![]));
             }
             Step::Drain { notes, requests } => {
-                self.emptying.memory.take(notes.clone());
+                self.drain_view.memory.take(notes.clone());
                 for request in requests {
                     self.ask_to_leave(request);
                 }
                 self.look_at_pods();
             }
-            Step::Detach { notes, .. } => self.emptying.memory.take(notes.clone()),
+            Step::Detach { notes, .. } => self.drain_view.memory.take(notes.clone()),
             Step::Emptied => {}
             Step::TellNode { notice, .. } => self.told.push(notice.reason),
             Step::RemoveToken if self.refused_removals > 0 => self.refused_removals -= 1,
@@ -381,8 +381,8 @@ impl World {
     }
 
     fn obstruct(&mut self, part: Barrier, why: &str) {
-        let before = self.emptying.obstruction.as_ref();
-        self.emptying.obstruction = Some(Obstruction::after(before, part, why.to_owned(), self.now));
+        let before = self.drain_view.obstruction.as_ref();
+        self.drain_view.obstruction = Some(Obstruction::after(before, part, why.to_owned(), self.now));
     }
 
     fn write_node(&mut self, write: &NodeWrite) {
@@ -415,7 +415,7 @@ impl World {
     }
 
     fn look_at_pods(&mut self) {
-        self.emptying.pods = Watched::Seen(self.pods_there.clone());
+        self.drain_view.pods = Watched::Seen(self.pods_there.clone());
     }
 
     fn ask_to_leave(&mut self, request: &drain::Step) {
@@ -428,7 +428,7 @@ impl World {
             self.pods_there.retain(|there| there.uid() != pod.uid);
         }
         let note = Note::Answered { pod: pod.uid.clone(), verb, answer: self.verdict.clone(), at: self.now };
-        self.emptying.memory.take([note]);
+        self.drain_view.memory.take([note]);
     }
 
     fn addresses(&self, call: Call) -> Vec<api::NodeAddress> {

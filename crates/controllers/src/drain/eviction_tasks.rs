@@ -28,7 +28,7 @@ use crate::limiter::CallLimiter;
 
 /// One request.
 #[derive(Clone, Debug)]
-pub(super) enum Errand {
+pub(super) enum EvictionTask {
     Evict(PodId),
     Delete(PodId),
     FindClaim(Claim),
@@ -36,7 +36,7 @@ pub(super) enum Errand {
     DeleteAttachment(AttachmentId),
 }
 
-impl Errand {
+impl EvictionTask {
     /// The requests of a step.
     pub(super) fn of(step: &Step) -> Vec<Self> {
         match step {
@@ -51,7 +51,7 @@ impl Errand {
 
 /// Who makes the requests.
 #[derive(Clone)]
-pub(super) struct Errands {
+pub(super) struct EvictionTasks {
     pub(super) client: Client,
     pub(super) limiter: CallLimiter,
     pub(super) leadership: Leadership,
@@ -72,16 +72,22 @@ enum News {
     Later,
 }
 
-impl Errands {
+impl EvictionTasks {
     /// Makes these requests for a drain, until it ends.
-    pub(super) fn run(&self, key: &Key, drain: &Arc<Drain>, class: Option<Arc<MachineClass>>, errands: Vec<Errand>) {
+    pub(super) fn run(
+        &self,
+        key: &Key,
+        drain: &Arc<Drain>,
+        class: Option<Arc<MachineClass>>,
+        eviction_tasks: Vec<EvictionTask>,
+    ) {
         let (own, key, stop, process) = (self.clone(), key.clone(), drain.stopping(), self.tasks.stopping());
         // The task must not keep the drain alive: its end is what stops the task.
         let drain = Arc::downgrade(drain);
         self.tasks.spawn("requests of a drain", async move {
             let at_once = own.places.available_permits().max(1);
-            let work = stream::iter(errands).for_each_concurrent(at_once, |errand| async {
-                let Some((note, news)) = own.make(errand, class.as_deref(), &drain).await else { return };
+            let work = stream::iter(eviction_tasks).for_each_concurrent(at_once, |task| async {
+                let Some((note, news)) = own.make(task, class.as_deref(), &drain).await else { return };
                 if let Some(drain) = drain.upgrade() {
                     drain.note([note]);
                 }
@@ -99,16 +105,21 @@ impl Errands {
     }
 
     /// `None` when we may no longer act: then there is nothing to note either.
-    async fn make(&self, errand: Errand, class: Option<&MachineClass>, drain: &Weak<Drain>) -> Option<(Note, News)> {
+    async fn make(
+        &self,
+        task: EvictionTask,
+        class: Option<&MachineClass>,
+        drain: &Weak<Drain>,
+    ) -> Option<(Note, News)> {
         let _place = self.places.acquire().await.ok()?;
         self.leadership.check().ok()?;
-        Some(match errand {
-            Errand::Evict(pod) => {
+        Some(match task {
+            EvictionTask::Evict(pod) => {
                 let name = Key::new(pod.namespace.as_str(), pod.name.as_str());
                 let answer = answer(requests::evict(&self.client, &name, pod.uid.as_str()).await);
                 self.answered(Verb::Evict, pod.uid, answer)
             }
-            Errand::Delete(pod) => {
+            EvictionTask::Delete(pod) => {
                 let name = Key::new(pod.namespace.as_str(), pod.name.as_str());
                 let outcome = requests::delete(&self.client, &name, pod.uid.as_str()).await;
                 if let (Some(drain), Ok(left)) = (drain.upgrade(), &outcome) {
@@ -116,17 +127,17 @@ impl Errands {
                 }
                 self.answered(Verb::Delete, pod.uid, answer(outcome.map(drop)))
             }
-            Errand::DeleteAttachment(AttachmentId { name, uid }) => {
+            EvictionTask::DeleteAttachment(AttachmentId { name, uid }) => {
                 let answer = answer(requests::delete_attachment(&self.client, &name, uid.as_str()).await);
                 self.measures.answered("detach", &answer);
                 let note = Note::AttachmentAnswered { attachment: uid, answer, at: self.clock.now() };
                 (note, News::Later)
             }
-            Errand::FindClaim(claim) => {
+            EvictionTask::FindClaim(claim) => {
                 let volume = self.volume_of(&claim).await;
                 (Note::ClaimFound { claim, volume, at: self.clock.now() }, News::Later)
             }
-            Errand::FindDisk(volume) => {
+            EvictionTask::FindDisk(volume) => {
                 let id = self.disk_of(&volume, class).await;
                 (Note::DiskFound { volume, id, at: self.clock.now() }, News::Later)
             }

@@ -11,7 +11,7 @@ use api::view::NodeView;
 use api::{Object, OperationState};
 
 use super::super::barrier::{Barrier, Obstruction};
-use super::super::emptying::{Emptying, Watching};
+use super::super::drain_view::{DrainView, Watching};
 use super::super::living::claim_of;
 use super::super::{
     DrainNeed, Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Target, Tone, diagnosis, facts,
@@ -23,16 +23,16 @@ use crate::node::{Draft, NodeWrite, announce_departure};
 use crate::{Awaited, Lookup, Wake};
 
 /// D3: the node called `name` is emptied, whether or not it is (still) registered.
-pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Lookup<&NodeView>, emptying: &Emptying) -> Plan {
+pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Lookup<&NodeView>, drain_view: &DrainView) -> Plan {
     let request = request(seen, name, node);
-    if let Some(plan) = keep_pods_away(seen, node, emptying, Mode::of(&request, seen.now)) {
+    if let Some(plan) = keep_pods_away(seen, node, drain_view, Mode::of(&request, seen.now)) {
         return plan;
     }
-    let advance = emptying.advance(&request, node, seen.now);
+    let advance = drain_view.advance(&request, node, seen.now);
     match advance.outcome {
         Outcome::Working { waiting, failure } => {
             let (mut steps, wake) = (advance.steps, advance.wake);
-            let said = emptying.ahead.map_or_else(|| progress(&waiting), turn);
+            let said = drain_view.ahead.map_or_else(|| progress(&waiting), turn);
             let telling = tell(seen, node, &waiting, &said, failure.as_deref());
             steps.extend(telling.steps);
             Plan::of(steps, wake.no_later_than(telling.again), Reason::Draining(said))
@@ -73,7 +73,7 @@ fn cordon(node: &NodeView) -> Option<NodeWrite> {
 fn keep_pods_away(
     seen: &Observed<'_>,
     node: Lookup<&NodeView>,
-    emptying: &Emptying,
+    drain_view: &DrainView,
     (mode, forced): (Mode, Option<jiff::Timestamp>),
 ) -> Option<Plan> {
     let node = node.present()?;
@@ -83,7 +83,7 @@ fn keep_pods_away(
     if steps.is_empty() {
         return None;
     }
-    let Some(obstruction) = &emptying.obstruction else {
+    let Some(obstruction) = &drain_view.obstruction else {
         return Some(Plan::of(steps, Wake::Again, Reason::KeepPodsAway));
     };
     let Obstruction { part, why, .. } = obstruction;
@@ -106,7 +106,7 @@ fn keep_pods_away(
     Some(Plan { drain: DrainNeed::Going, ..Plan::of(steps, wake, because) })
 }
 
-/// Other machines name the node too, and nobody can tell on whose VM it runs. Emptying it could take it from one that stays, deleting
+/// Other machines name the node too, and nobody can tell on whose VM it runs. DrainView it could take it from one that stays, deleting
 /// the VM could take it from its pods. So the deletion waits for somebody to settle it, as long as a drain may take, and then goes on
 /// without having touched the node.
 pub(super) fn wait_for_owner(seen: &Observed<'_>, name: &str, node: Lookup<&NodeView>, with: &[String]) -> Plan {
@@ -212,7 +212,7 @@ fn needs_help(obstacle: &Obstacle) -> bool {
 
 /// D4: after force, nobody will confirm that a volume is no longer mounted. Its attachments go, so that it can be used elsewhere.
 pub(super) fn detach(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    let Target::Cluster { node, emptying, .. } = seen.target else {
+    let Target::Cluster { node, drain_view, .. } = seen.target else {
         return begin_vm_deletion(seen, api::names::descriptions::NO_TARGET_CLUSTER);
     };
     let Some(name) = node.present().map(Object::name).or(facts.node_name) else {
@@ -224,13 +224,13 @@ pub(super) fn detach(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let scene = Scene {
         name,
         node,
-        attachments: emptying.attachments(),
+        attachments: drain_view.attachments(),
         since: seen.machine.status.last_operation.last_update_time.map(api::Time::timestamp),
         timeout: request(seen, name, node).timeout,
         limits: &seen.policy.drain,
         now: seen.now,
     };
-    let detachment = detach_volumes(&scene, &emptying.memory);
+    let detachment = detach_volumes(&scene, &drain_view.memory);
     let go_on = |said: String| {
         let write = StatusWrite::deletion_goes_on(said, seen.now);
         Plan::of(vec![Step::Status(write)], Wake::Again, Reason::ReadyToDeleteVm)
@@ -242,7 +242,7 @@ pub(super) fn detach(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         State::GivenUp { live } => go_on(text::attachments_given_up(name, live)),
         State::Waiting { live, wake } => {
             let mut steps = Vec::new();
-            if matches!(emptying.attachments, Watched::NotYet) {
+            if matches!(drain_view.attachments, Watched::NotYet) {
                 steps.push(Step::Watch { node: name.to_owned(), what: Watching::Surroundings });
             }
             if !detachment.delete.is_empty() {

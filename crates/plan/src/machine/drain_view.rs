@@ -1,7 +1,7 @@
-//! The emptying of a machine's node, for whoever asks for it.
+//! The drain of a machine's node, for whoever asks for it.
 //!
 //! A deletion, an in-place update and a preservation all drain, each with its own words around it. What they have in common is
-//! here: what is known ([`Emptying`]), and how the drain's requests become steps of a machine's plan.
+//! here: what is known ([`DrainView`]), and how the drain's requests become steps of a machine's plan.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::drain::concurrency::Standing;
 use crate::drain::{self, Memory, Outcome, Pods, Request, View, Watched};
 use crate::{Lookup, Wake};
 
-/// What is known of the emptying of a machine's node. Nothing, by default: the drain then asks for what it needs.
+/// What is known of the drain of a machine's node. Nothing, by default: the drain then asks for what it needs.
 #[derive(Clone, Debug)]
-pub struct Emptying {
+pub struct DrainView {
     /// The pods of the node that can be read.
     pub pods: Watched<Vec<Arc<PodView>>>,
     /// Those that are there but cannot be read, as `namespace/name`.
@@ -42,7 +42,7 @@ pub enum Watching {
     Surroundings,
 }
 
-impl Default for Emptying {
+impl Default for DrainView {
     fn default() -> Self {
         Self {
             pods: Watched::NotYet,
@@ -56,7 +56,7 @@ impl Default for Emptying {
     }
 }
 
-/// How the emptying goes on.
+/// How the draining goes on.
 pub(super) struct Progress {
     /// What to do now.
     pub(super) steps: Vec<Step>,
@@ -66,7 +66,7 @@ pub(super) struct Progress {
     pub(super) wake: Wake,
 }
 
-impl Emptying {
+impl DrainView {
     /// What to do next, whoever asks.
     pub(super) fn advance(&self, request: &Request<'_>, node: Lookup<&NodeView>, now: Timestamp) -> Progress {
         let view = View {

@@ -18,7 +18,7 @@ use crate::cluster::Target;
 use crate::drain::Drains;
 use crate::requests::{guard, severity};
 
-/// Carries out a step about the emptying of a node. Requests to pods and volumes leave the reconcile and run on their own.
+/// Carries out a step about the drain of a node. Requests to pods and volumes leave the reconcile and run on their own.
 pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &Step) -> Result<(), WriteError> {
     let (target, drains) = (act::target(cluster)?, drains(cluster)?);
     let uid = seen.machine.uid();

@@ -1,4 +1,4 @@
-//! Emptying the node of a machine that stays: before its update, and when it is set aside.
+//! DrainView the node of a machine that stays: before its update, and when it is set aside.
 
 use api::Object;
 use api::view::NodeView;
@@ -8,9 +8,9 @@ use super::{Facts, Observed, Step, Target};
 use crate::drain::{Caller, Mode, Outcome, Request};
 use crate::{Awaited, Lookup, Wake};
 
-/// How the emptying of a node stands.
+/// How the drain of a node stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Vacating {
+pub(super) enum InPlaceDrain {
     /// It goes on.
     Goes {
         /// What to do now.
@@ -46,8 +46,8 @@ pub(super) enum Way {
 /// What is known to keep the barrier from being set up.
 pub(super) fn way(course: &Course<'_>, caller: Caller) -> Way {
     let seen = &course.seen;
-    let Target::Cluster { node, emptying, .. } = seen.target else { return Way::Clear };
-    let (Some(obstruction), Some(request)) = (&emptying.obstruction, request(seen, node, caller)) else {
+    let Target::Cluster { node, drain_view, .. } = seen.target else { return Way::Clear };
+    let (Some(obstruction), Some(request)) = (&drain_view.obstruction, request(seen, node, caller)) else {
         return Way::Clear;
     };
     let again = obstruction.again(seen.policy);
@@ -73,15 +73,15 @@ fn request<'a>(seen: &Observed<'a>, node: Lookup<&'a NodeView>, caller: Caller) 
 }
 
 /// Empties the node, as far as it goes now.
-pub(super) fn vacate(course: &Course<'_>, caller: Caller) -> Vacating {
+pub(super) fn drain_in_place(course: &Course<'_>, caller: Caller) -> InPlaceDrain {
     let seen = &course.seen;
-    let Target::Cluster { node, emptying, .. } = seen.target else { return Vacating::Done };
-    let Some(request) = request(seen, node, caller) else { return Vacating::Done };
-    let progress = emptying.advance(&request, node, seen.now);
+    let Target::Cluster { node, drain_view, .. } = seen.target else { return InPlaceDrain::Done };
+    let Some(request) = request(seen, node, caller) else { return InPlaceDrain::Done };
+    let progress = drain_view.advance(&request, node, seen.now);
     let (steps, wake) = (progress.steps, progress.wake);
     match progress.outcome {
-        Outcome::Drained(_) => Vacating::Done,
-        Outcome::Working { failure, .. } => Vacating::Goes { steps, wake, failure },
-        Outcome::GivenUp { failure } => Vacating::Goes { steps, wake, failure: Some(failure) },
+        Outcome::Drained(_) => InPlaceDrain::Done,
+        Outcome::Working { failure, .. } => InPlaceDrain::Goes { steps, wake, failure },
+        Outcome::GivenUp { failure } => InPlaceDrain::Goes { steps, wake, failure: Some(failure) },
     }
 }

@@ -25,7 +25,7 @@ fn guard(world: &mut World, expected: i32, healthy: i32) {
     });
     world.verdict = BUDGET;
     world.settle();
-    world.emptying.budgets = Watched::Seen(vec![std::sync::Arc::new(serde_json::from_value(budget).unwrap())]);
+    world.drain_view.budgets = Watched::Seen(vec![std::sync::Arc::new(serde_json::from_value(budget).unwrap())]);
     world.settle();
 }
 
@@ -182,12 +182,12 @@ fn attachments_are_deleted_after_force_and_waited_for_until_they_are_marked() {
         }
         Watched::Seen(vec![std::sync::Arc::new(serde_json::from_value(value).unwrap())])
     };
-    world.emptying.attachments = attachment(false);
+    world.drain_view.attachments = attachment(false);
     world.pass();
     assert_eq!(world.diary.last().unwrap(), "delete 1 VolumeAttachments");
     assert!(!world.pass(), "it waits");
     assert_eq!(world.plan().drain, DrainNeed::Going);
-    world.emptying.attachments = attachment(true);
+    world.drain_view.attachments = attachment(true);
     world.pass();
     let expected = "note: No Live VolumeAttachments for node: node-1. Moving to VM Deletion. Initiate VM deletion";
     assert_eq!(world.diary.last().unwrap(), expected);
@@ -206,7 +206,7 @@ fn attachments_that_cannot_be_deleted_hold_up_the_vm_no_longer_than_a_drain_may_
     });
     world.edit_node(|node| node["status"]["volumesAttached"] = json!([{ "name": "v", "devicePath": "" }]));
     let live = json!({ "metadata": { "name": "a", "uid": "u" }, "spec": { "nodeName": "node-1" } });
-    world.emptying.attachments = Watched::Seen(vec![std::sync::Arc::new(serde_json::from_value(live).unwrap())]);
+    world.drain_view.attachments = Watched::Seen(vec![std::sync::Arc::new(serde_json::from_value(live).unwrap())]);
     world.settle();
     world.wait(Duration::from_hours(3));
     world.pass();

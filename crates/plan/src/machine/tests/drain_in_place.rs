@@ -1,4 +1,4 @@
-//! Emptying the node of a machine that stays.
+//! DrainView the node of a machine that stays.
 
 use std::time::Duration;
 
