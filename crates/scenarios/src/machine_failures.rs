@@ -129,7 +129,9 @@ pub(crate) async fn a_node_that_is_lost_and_comes_back_costs_nothing(stage: &Sta
     stage.never_two(1)
 }
 
-pub(crate) async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_given_up(stage: &Stage) -> Result<(), Broken> {
+pub(crate) async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed(
+    stage: &Stage,
+) -> Result<(), Broken> {
     const MACHINES: usize = 4;
     let _process = stage.start()?;
     deployment(stage, MACHINES).await?;

@@ -13,7 +13,7 @@ use crate::machine_failures::{
     a_name_is_free_again_as_soon_as_its_machine_is_gone, a_node_that_comes_too_late_is_taken_all_the_same,
     a_node_that_is_lost_and_comes_back_costs_nothing, a_secret_broken_in_use_stops_neither_life_nor_deletion,
     a_vm_that_vanishes_is_noticed_and_its_machine_can_go, each_error_code_is_shown_and_overcome,
-    of_nodes_that_are_lost_for_good_one_at_a_time_is_given_up,
+    of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed,
 };
 use crate::verdict::promise;
 use crate::{Broken, Scenario, Stage};
@@ -34,14 +34,14 @@ scenarios![
     an_unknown_provider_is_told_on_the_machine,
     an_odd_duration_is_told_and_holds_up_nobody_else,
     a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else,
-    a_machine_whose_node_never_comes_is_given_up_at_its_timeout,
+    a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout,
     someone_who_edits_the_machine_all_the_time_does_not_stop_it,
     events_tell_a_machines_life_in_four_lines,
     a_replica_on_standby_takes_over_when_the_leader_dies,
     each_error_code_is_shown_and_overcome,
     a_node_that_comes_too_late_is_taken_all_the_same,
     a_node_that_is_lost_and_comes_back_costs_nothing,
-    of_nodes_that_are_lost_for_good_one_at_a_time_is_given_up,
+    of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed,
     a_vm_that_vanishes_is_noticed_and_its_machine_can_go,
     a_name_is_free_again_as_soon_as_its_machine_is_gone,
     a_secret_broken_in_use_stops_neither_life_nor_deletion,
@@ -184,7 +184,7 @@ async fn a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_e
     promise(stage.cloud.vms_of(&name).is_empty(), || "a VM was made for it".to_owned())
 }
 
-async fn a_machine_whose_node_never_comes_is_given_up_at_its_timeout(stage: &Stage) -> Result<(), Broken> {
+async fn a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout(stage: &Stage) -> Result<(), Broken> {
     let mut spec = stage.ground.pace.provider_spec();
     if let Some(fields) = spec.as_object_mut() {
         fields.insert("join".into(), json!("never"));

@@ -38,7 +38,7 @@ fn in_phase(world: &World, phase: &MachinePhase) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_dark_zone_one_machine_is_given_up_at_a_time_and_the_next_as_soon_as_it_is_gone() {
+async fn in_a_dark_zone_one_machine_is_marked_failed_at_a_time_and_the_next_as_soon_as_it_is_gone() {
     let world = World::new(1);
     let _process = world.start();
     deployment(&world).await;

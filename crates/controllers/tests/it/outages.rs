@@ -311,7 +311,7 @@ async fn a_process_that_was_restarted_in_an_outage_does_not_count_it_against_any
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_stays_ill_is_given_up_when_its_time_was_really_watched() {
+async fn a_machine_that_stays_ill_is_marked_failed_when_its_time_was_really_watched() {
     let (world, _vm) = ill_and_alone(11).await;
     tokio::time::sleep(HOUR).await;
     let _next = world.start_replica(CONTROLLER);

@@ -14,7 +14,7 @@ use crate::node::Departure;
 use crate::policy::MissingReady;
 
 /// What makes the node of a machine unhealthy, in words; `None` for a healthy one.
-pub(super) fn ailment(machine: &Machine, conditions: &[NodeCondition], policy: &Policy) -> Option<String> {
+pub(super) fn unhealthy_reason(machine: &Machine, conditions: &[NodeCondition], policy: &Policy) -> Option<String> {
     if conditions.is_empty() {
         return Some("it has not reported any condition yet".into());
     }
@@ -48,7 +48,7 @@ pub(super) fn awaits_critical_components(node: &NodeView) -> bool {
 /// the node's conditions, which nobody refreshes any more: a machine that was well to the last was no longer wanted.
 pub(super) fn departure(machine: &Machine, policy: &Policy) -> Departure {
     let failed = *machine.phase() == MachinePhase::Failed;
-    if failed || ailment(machine, &machine.status.conditions, policy).is_some() {
+    if failed || unhealthy_reason(machine, &machine.status.conditions, policy).is_some() {
         Departure::Unhealthy
     } else {
         Departure::ScaleDown

@@ -15,7 +15,7 @@ use api::view::NodeView;
 use api::{GoDuration, MachinePhase, NodeCondition, Object, OperationState, OperationType, UpdateResult};
 use jiff::Timestamp;
 
-use super::diagnosis::{ailment, awaits_critical_components};
+use super::diagnosis::{awaits_critical_components, unhealthy_reason};
 use super::living::claim;
 use super::reason::elapsed;
 use super::{Facts, Notice, Observed, Reason, StatusWrite, Tone, facts};
@@ -25,7 +25,7 @@ use crate::{Awaited, Lookup, Wake};
 
 /// What becomes of the machine, given its node.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct HealthDecision {
     /// The status to write, if anything changes.
     pub(super) status: Option<StatusWrite>,
     /// What people are told about it.
@@ -39,27 +39,27 @@ pub(super) struct Verdict {
 }
 
 /// What becomes of the machine, given its node.
-pub(super) fn verdict(seen: &Observed<'_>, facts: &Facts<'_>, node: Lookup<&NodeView>) -> Verdict {
+pub(super) fn decision(seen: &Observed<'_>, facts: &Facts<'_>, node: Lookup<&NodeView>) -> HealthDecision {
     let state = match node {
         // It is there and nobody knows how it fares: neither a reason to give up its machine nor to rely on it.
         Lookup::Undecodable => {
             return stays(Wake::On(Awaited::Node), Reason::NodeNotHealthy("its Node object cannot be read".into()));
         }
         Lookup::Absent => State::Missing,
-        Lookup::Present(node) => match ailment(seen.machine, &node.status.conditions, seen.policy) {
-            None => State::Well(node),
-            Some(why) => State::Ill(node, why),
+        Lookup::Present(node) => match unhealthy_reason(seen.machine, &node.status.conditions, seen.policy) {
+            None => State::Healthy(node),
+            Some(why) => State::Unhealthy(node, why),
         },
     };
-    let patient = Patient { seen, facts, state };
-    let mut verdict = patient.verdict();
+    let check = HealthCheck { seen, facts, state };
+    let mut decision = check.decision();
     if let Some(node) = node.present().filter(|node| StatusWrite::conditions_differ(seen.machine, node)) {
-        verdict.status.get_or_insert_default().conditions = Some(node.status.conditions.clone());
-        if verdict.because == Reason::Converged {
-            verdict.because = Reason::ConditionsChanged;
+        decision.status.get_or_insert_default().conditions = Some(node.status.conditions.clone());
+        if decision.because == Reason::Converged {
+            decision.because = Reason::ConditionsChanged;
         }
     }
-    verdict
+    decision
 }
 
 /// Whether the node of a machine whose creation keeps failing has come all the same, and is well: then the machine runs.
@@ -68,40 +68,40 @@ pub(super) fn has_joined_all_the_same(seen: &Observed<'_>, facts: &Facts<'_>) ->
     *facts.phase == MachinePhase::CrashLoopBackOff
         && facts.node_name == Some(node.name())
         && claim(seen, node).holds()
-        && ailment(seen.machine, &node.status.conditions, seen.policy).is_none()
+        && unhealthy_reason(seen.machine, &node.status.conditions, seen.policy).is_none()
 }
 
 /// How the node is.
 enum State<'a> {
     Missing,
-    Well(&'a NodeView),
-    Ill(&'a NodeView, String),
+    Healthy(&'a NodeView),
+    Unhealthy(&'a NodeView, String),
 }
 
 /// A machine and its node.
-struct Patient<'a> {
+struct HealthCheck<'a> {
     seen: &'a Observed<'a>,
     facts: &'a Facts<'a>,
     state: State<'a>,
 }
 
-impl Patient<'_> {
-    fn verdict(&self) -> Verdict {
+impl HealthCheck<'_> {
+    fn decision(&self) -> HealthDecision {
         match (self.facts.phase, &self.state) {
-            (MachinePhase::Running, State::Well(_)) => stays(Wake::On(Awaited::Change), Reason::Converged),
-            (MachinePhase::Running, State::Ill(_, why)) => self.falls_ill(why),
+            (MachinePhase::Running, State::Healthy(_)) => stays(Wake::On(Awaited::Change), Reason::Converged),
+            (MachinePhase::Running, State::Unhealthy(_, why)) => self.mark_unknown(why),
             (MachinePhase::Running, State::Missing) => self.loses_its_node(),
             (MachinePhase::InPlaceUpdating | MachinePhase::InPlaceUpdateFailed, _) => self.is_updated(),
-            (MachinePhase::Pending, State::Well(node)) if awaits_critical_components(node) => {
+            (MachinePhase::Pending, State::Healthy(node)) if awaits_critical_components(node) => {
                 self.waits_to_join(Reason::CriticalComponentsNotReady)
             }
             (MachinePhase::Failed, state) if self.failed_beside_a_healthy_node(state) => {
                 stays(Wake::On(Awaited::Change), Reason::AwaitsReplacement)
             }
-            (_, State::Well(_)) => self.joins(),
+            (_, State::Healthy(_)) => self.joins(),
             (MachinePhase::Pending, _) => self.waits_to_join(self.obstacle()),
             (MachinePhase::Unknown, _) if self.was_unobserved() => self.starts_over(),
-            (MachinePhase::Unknown, _) => self.is_ill(),
+            (MachinePhase::Unknown, _) => self.stay_unknown(),
             (MachinePhase::Failed, _) => stays(Wake::On(Awaited::Change), Reason::AwaitsReplacement),
             (_, _) => stays(Wake::On(Awaited::Node), self.obstacle()),
         }
@@ -113,17 +113,17 @@ impl Patient<'_> {
     fn failed_beside_a_healthy_node(&self, state: &State<'_>) -> bool {
         let failed_to = &self.seen.machine.status.last_operation.kind;
         match state {
-            State::Well(node) => match failed_to {
+            State::Healthy(node) => match failed_to {
                 OperationType::InPlaceUpdate => true,
                 OperationType::Create => awaits_critical_components(node),
                 _ => false,
             },
-            State::Ill(..) | State::Missing => false,
+            State::Unhealthy(..) | State::Missing => false,
         }
     }
 
     /// H2 and H3.
-    fn joins(&self) -> Verdict {
+    fn joins(&self) -> HealthDecision {
         let Observed { machine, now, .. } = *self.seen;
         let last = &machine.status.last_operation;
         if last.kind == OperationType::Create && last.state != OperationState::Successful {
@@ -139,7 +139,7 @@ impl Patient<'_> {
     }
 
     /// H7, and H11 before it.
-    fn waits_to_join(&self, why: Reason) -> Verdict {
+    fn waits_to_join(&self, why: Reason) -> HealthDecision {
         let Observed { machine, policy, .. } = *self.seen;
         let patience = facts::creation_timeout(machine, policy);
         let Some(created) = self.facts.created else { return stays(Wake::On(Awaited::Node), why) };
@@ -159,13 +159,13 @@ impl Patient<'_> {
     }
 
     /// H4.
-    fn falls_ill(&self, why: &str) -> Verdict {
+    fn mark_unknown(&self, why: &str) -> HealthDecision {
         let text = text::unhealthy(self.facts.name, self.conditions());
         self.becomes_unknown(text, Reason::NodeNotHealthy(why.to_owned()))
     }
 
     /// H1. A machine that has never heard of its node cannot miss it.
-    fn loses_its_node(&self) -> Verdict {
+    fn loses_its_node(&self) -> HealthDecision {
         match self.facts.node_name {
             Some(name) if !self.conditions().is_empty() => {
                 self.becomes_unknown(text::node_missing(self.facts.name), Reason::NodeMissing(name.to_owned()))
@@ -174,7 +174,7 @@ impl Patient<'_> {
         }
     }
 
-    fn becomes_unknown(&self, text: String, because: Reason) -> Verdict {
+    fn becomes_unknown(&self, text: String, because: Reason) -> HealthDecision {
         let Observed { machine, policy, .. } = *self.seen;
         let outlook = if machine.spec.configuration.disable_health_timeout == Some(true) {
             "it is not given up, because spec.disableHealthTimeout says so".to_owned()
@@ -196,15 +196,15 @@ impl Patient<'_> {
 
     /// What we missed may have been its recovery, so its patience starts over. The text is the reference's; its claim that such a
     /// machine runs is not repeated, because nobody has seen that.
-    fn starts_over(&self) -> Verdict {
+    fn starts_over(&self) -> HealthDecision {
         let (kind, state) = (OperationType::HealthCheck, OperationState::Processing);
         let text = api::names::descriptions::HEALTH_TIMEOUT_RESET.to_owned();
         let write = StatusWrite::change(self.seen.machine, MachinePhase::Unknown, kind, state, text, self.seen.now);
-        Verdict { status: Some(write), ..stays(Wake::Again, Reason::NotVisible) }
+        HealthDecision { status: Some(write), ..stays(Wake::Again, Reason::NotVisible) }
     }
 
     /// H9 and H10, and H11 before them.
-    fn is_ill(&self) -> Verdict {
+    fn stay_unknown(&self) -> HealthDecision {
         let Observed { machine, policy, now, .. } = *self.seen;
         let patience = facts::health_timeout(machine, policy);
         match clock(self.seen, self.since(), patience) {
@@ -223,21 +223,21 @@ impl Patient<'_> {
         }
     }
 
-    fn is_given_up(&self, patience: Duration) -> Verdict {
+    fn is_given_up(&self, patience: Duration) -> HealthDecision {
         let machine = self.seen.machine;
         let text = text::given_up(machine.name(), GoDuration::from(patience), self.conditions());
         let message = format!("unhealthy for {} and given up: {}", GoDuration::from(patience), self.obstacle());
         let tell = Notice { tone: Tone::Warning, reason: events::ours::GIVEN_UP, message };
         let operation = (machine.status.last_operation.kind.clone(), OperationState::Failed);
-        let verdict = self.becomes(MachinePhase::Failed, operation, text, tell, Reason::HealthTimedOut);
-        Verdict { exclusive_in: replacement_limit::deployment(machine).map(str::to_owned), ..verdict }
+        let decision = self.becomes(MachinePhase::Failed, operation, text, tell, Reason::HealthTimedOut);
+        HealthDecision { exclusive_in: replacement_limit::deployment(machine).map(str::to_owned), ..decision }
     }
 
     /// H5, H6 and H8; a failed update that nobody mends may go the way of every illness.
-    fn is_updated(&self) -> Verdict {
+    fn is_updated(&self) -> HealthDecision {
         let Observed { machine, policy, .. } = *self.seen;
         let node = match &self.state {
-            State::Well(node) | State::Ill(node, _) => Some(*node),
+            State::Healthy(node) | State::Unhealthy(node, _) => Some(*node),
             State::Missing => None,
         };
         let result = node.and_then(|node| node.label(labels::UPDATE_RESULT)).map(UpdateResult::from);
@@ -264,7 +264,7 @@ impl Patient<'_> {
                 }
             }
             _ if self.is_kept_after_its_update() => stays(Wake::On(Awaited::Node), Reason::FailedUpdateKept),
-            _ => self.is_ill(),
+            _ => self.stay_unknown(),
         }
     }
 
@@ -274,7 +274,7 @@ impl Patient<'_> {
         policy.failed_update == FailedUpdate::Kept && replacement_limit::deployment(machine).is_some()
     }
 
-    fn is_not_updated(&self, text: String, because: Reason) -> Verdict {
+    fn is_not_updated(&self, text: String, because: Reason) -> HealthDecision {
         let tell = Notice { tone: Tone::Warning, reason: events::ours::NOT_UPDATED, message: text.clone() };
         let operation = (OperationType::InPlaceUpdate, OperationState::Failed);
         self.becomes(MachinePhase::InPlaceUpdateFailed, operation, text, tell, because)
@@ -287,9 +287,9 @@ impl Patient<'_> {
         text: String,
         tell: Notice,
         because: Reason,
-    ) -> Verdict {
+    ) -> HealthDecision {
         let status = StatusWrite::change(self.seen.machine, phase, kind, state, text, self.seen.now);
-        Verdict { status: Some(status), tell: Some(tell), wake: Wake::Again, because, exclusive_in: None }
+        HealthDecision { status: Some(status), tell: Some(tell), wake: Wake::Again, because, exclusive_in: None }
     }
 
     /// Since when the machine is in its phase. The time of the operation that led there counts: that of the phase is moved by
@@ -310,22 +310,22 @@ impl Patient<'_> {
     fn obstacle(&self) -> Reason {
         match &self.state {
             State::Missing => Reason::NodeNotThere(self.facts.node_name.unwrap_or_default().to_owned()),
-            State::Ill(_, why) => Reason::NodeNotHealthy(why.clone()),
-            State::Well(_) => Reason::Converged,
+            State::Unhealthy(_, why) => Reason::NodeNotHealthy(why.clone()),
+            State::Healthy(_) => Reason::Converged,
         }
     }
 
     /// The node's conditions, or the last that were known of it.
     fn conditions(&self) -> &[NodeCondition] {
         match &self.state {
-            State::Well(node) | State::Ill(node, _) => &node.status.conditions,
+            State::Healthy(node) | State::Unhealthy(node, _) => &node.status.conditions,
             State::Missing => &self.seen.machine.status.conditions,
         }
     }
 }
 
-fn stays(wake: Wake, because: Reason) -> Verdict {
-    Verdict { status: None, tell: None, wake, because, exclusive_in: None }
+fn stays(wake: Wake, because: Reason) -> HealthDecision {
+    HealthDecision { status: None, tell: None, wake, because, exclusive_in: None }
 }
 
 /// A deadline.

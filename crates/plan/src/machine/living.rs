@@ -38,7 +38,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     };
     let claim = node.present().map(|node| (node, claim(seen, node)));
     let draft = claim.as_ref().filter(|(_, claim)| claim.holds()).map(|(node, _)| Draft::of(node));
-    let health = health::verdict(seen, facts, node);
+    let health = health::decision(seen, facts, node);
     let mut course = Course::new(seen, draft, health.wake, health.because);
     if let Some(status) = health.status {
         course.write_status(status);

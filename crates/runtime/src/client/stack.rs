@@ -312,7 +312,7 @@ mod tests {
     const EMPTY_LIST: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[]}"#;
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_never_answers_is_given_up_at_the_deadline() {
+    async fn a_server_that_never_answers_is_marked_failed_at_the_deadline() {
         let metrics = Metrics::new().unwrap();
         let api = config_maps(&spec().within(30 * SECOND), &metrics, |_| pending());
         let start = Instant::now();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn half_a_list_is_given_up_at_the_deadline_too() {
+    async fn half_a_list_is_marked_failed_at_the_deadline_too() {
         let metrics = Metrics::new().unwrap();
         let api =
             config_maps(&spec().within(30 * SECOND), &metrics, |_| async { Response::new(half(r#"{"items":["#)) });

@@ -93,8 +93,8 @@ async fn an_odd_duration_is_told_and_holds_up_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_whose_node_never_comes_is_given_up_at_its_timeout() {
-    holds_in_memory("a_machine_whose_node_never_comes_is_given_up_at_its_timeout").await;
+async fn a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout() {
+    holds_in_memory("a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,8 +138,8 @@ async fn a_node_that_is_lost_and_comes_back_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_given_up() {
-    holds_in_memory("of_nodes_that_are_lost_for_good_one_at_a_time_is_given_up").await;
+async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed() {
+    holds_in_memory("of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -126,7 +126,7 @@ mod tests {
     #[case("True", "2026-01-01T00:00:10.000000Z", Verdict::GiveUp)]
     #[case("False", "2026-01-01T00:00:10.000000Z", Verdict::GiveUp)]
     #[case("Unknown", "2026-01-01T00:00:10.000000Z", Verdict::GivenUp)]
-    fn a_node_is_given_up_when_its_lease_is_too_old(
+    fn a_node_is_marked_failed_when_its_lease_is_too_old(
         #[case] status: &str,
         #[case] renewed: &str,
         #[case] expected: Verdict,

@@ -63,7 +63,7 @@ async fn an_hour_of_a_healthy_node_is_leases_and_a_few_heartbeats() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_vm_falls_silent_is_given_up_after_the_grace_and_comes_back() {
+async fn a_dead_vm_falls_silent_is_marked_failed_after_the_grace_and_comes_back() {
     let world = World::new(json!({}), NodeLife::default());
     let vm = world.join("m").await;
     world.ground.cloud.kill(&vm.id);

@@ -25,7 +25,7 @@ fn force_deletes_everybody_at_once_and_waits_for_nothing() {
 #[rstest]
 #[case::not_ready("Ready", "Unknown", Cause::NotReady)]
 #[case::read_only("ReadonlyFilesystem", "True", Cause::ReadOnly)]
-fn a_node_that_falls_ill_in_mid_drain_is_forced_once_it_has_been_ill_for_long(
+fn a_node_that_becomes_unhealthy_in_mid_drain_is_forced_once_it_has_been_so_for_long(
     #[case] kind: &str,
     #[case] status: &str,
     #[case] cause: Cause,

@@ -213,7 +213,7 @@ fn a_vm_whose_id_cannot_be_used_is_an_error_and_the_machine_is_deleted_by_its_na
 }
 
 #[test]
-fn a_machine_whose_vm_cannot_be_used_is_given_up_at_its_creation_timeout() {
+fn a_machine_whose_vm_cannot_be_used_is_marked_failed_at_its_creation_timeout() {
     let mut world = World::new();
     world.pass();
     world.vms = 1;
@@ -350,7 +350,7 @@ fn a_failure_is_told_with_what_was_tried_what_was_said_and_when_it_is_tried_agai
 }
 
 #[test]
-fn a_creation_that_keeps_failing_is_given_up_at_its_deadline_and_makes_no_vm_after_it() {
+fn a_creation_that_keeps_failing_is_marked_failed_at_its_deadline_and_makes_no_vm_after_it() {
     let mut world = World::new();
     world.policy.creation_timeout = Duration::from_mins(12);
     world.failures = vec![Code::ResourceExhausted, Code::NotFound, Code::ResourceExhausted, Code::NotFound];

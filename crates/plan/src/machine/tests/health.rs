@@ -118,7 +118,7 @@ fn h2_h3_a_node_that_is_well_makes_its_machine_run_from_wherever_it_stood(
 #[case::fine(&[("Ready", "True"), ("KernelDeadlock", "False")], false)]
 #[case::says_nothing(&[], true)]
 #[case::says_nothing_of_ready(&[("MemoryPressure", "False")], false)]
-fn h4_a_running_machine_is_unknown_when_its_node_is_ill(#[case] conditions: &[(&str, &str)], #[case] ill: bool) {
+fn h4_a_running_machine_is_unknown_when_its_node_is_unhealthy(#[case] conditions: &[(&str, &str)], #[case] ill: bool) {
     let mut world = World::running();
     world.report(conditions);
     world.settle();
@@ -208,7 +208,7 @@ fn h8_an_update_that_takes_too_long_is_failed() {
 }
 
 #[test]
-fn h9_a_machine_that_stays_ill_is_given_up_at_its_deadline_and_not_before() {
+fn h9_a_machine_that_stays_ill_is_marked_failed_at_its_deadline_and_not_before() {
     let mut world = ill();
     world.wait(HEALTH);
     assert!(world.plan().steps.is_empty(), "at the very instant there is still time");
@@ -306,7 +306,7 @@ fn a_node_that_cannot_be_read_changes_nothing(#[case] phase: &str) {
 #[case::pending("Pending")]
 #[case::ill("Unknown")]
 #[case::updating("InPlaceUpdating")]
-fn while_we_are_disconnected_nobody_is_given_up(#[case] phase: &str) {
+fn while_we_are_disconnected_nobody_is_marked_failed(#[case] phase: &str) {
     let mut world = World::running();
     world.edit(|m| m["status"]["currentStatus"]["phase"] = json!(phase));
     world.node = None;

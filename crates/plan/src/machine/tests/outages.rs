@@ -30,7 +30,7 @@ fn disconnected_for(world: &mut World, time: Duration) {
 }
 
 #[test]
-fn a_machine_that_fell_ill_before_we_were_disconnected_starts_over_without_being_called_well() {
+fn a_machine_that_became_unhealthy_before_we_were_disconnected_starts_over_without_being_called_healthy() {
     let mut world = ill();
     world.wait(9 * MINUTE);
     disconnected_for(&mut world, 30 * MINUTE);

@@ -327,7 +327,7 @@ async fn an_error_in_the_stream_costs_a_list_after_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_the_server_forgot_is_given_up_and_opened_again() {
+async fn a_watch_the_server_forgot_is_marked_failed_and_opened_again() {
     let stage = Stage::new(Script::of([
         page(10, None, vec![map("a", 5)]),
         watch(vec![], After::Silence),
