@@ -21,7 +21,7 @@ use crate::drain::Drains;
 use crate::fleet::Fleet;
 use crate::in_use_protection::InUseProtection;
 use crate::limiter::CallLimiter;
-use crate::measure::Lives;
+use crate::measure::LifecycleMetrics;
 use crate::replacement_lock::ReplacementLocks;
 use crate::safety::{ApiConnectivity, Safety};
 use crate::vm_state::VmStateCache;
@@ -56,7 +56,7 @@ pub struct Cluster {
     /// The way to the drivers.
     pub limiter: CallLimiter,
     /// How long the steps of machines' lives take.
-    pub(crate) lives: Lives,
+    pub(crate) lifecycle: LifecycleMetrics,
     /// Classes and Secrets that are held on to.
     pub in_use_protection: Arc<InUseProtection>,
     /// The nodes being emptied; none without a target cluster.

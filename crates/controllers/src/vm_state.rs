@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use api::Uid;
 use parking_lot::Mutex;
-use plan::machine::{Inquiry, Notice, Vm, VmState};
+use plan::machine::{NodeLookup, Notice, Vm, VmState};
 use plan::token::TokenRecord;
 use runtime::Key;
 use runtime::cache::RefreshTicket;
@@ -32,7 +32,7 @@ pub struct Known {
     /// What the driver last noted for itself, which may not be written down yet.
     note: Option<String>,
     /// What the API server said when it was asked for a node that the cache does not show.
-    pub inquiry: Inquiry,
+    pub node_lookup: NodeLookup,
     /// What people were told to be so, and still is.
     remarked: Vec<Notice>,
     /// Its bootstrap token.
@@ -117,7 +117,7 @@ impl VmStateCache {
             match &vm {
                 VmState::Known(vm) => known.described = Some(vm.clone()),
                 // Until this moment its node could join.
-                VmState::Gone { .. } => known.inquiry = Inquiry::Unasked,
+                VmState::Gone { .. } => known.node_lookup = NodeLookup::Unasked,
                 _ => {}
             }
             let ends = !begins && std::mem::take(&mut known.overtaken);
@@ -168,8 +168,8 @@ impl VmStateCache {
     }
 
     /// Notes what the API server said when it was asked for a machine's node.
-    pub fn inquired(&self, key: &Key, uid: &Uid, answer: Inquiry) {
-        self.change(key, uid, |known| known.inquiry = answer);
+    pub fn inquired(&self, key: &Key, uid: &Uid, answer: NodeLookup) {
+        self.change(key, uid, |known| known.node_lookup = answer);
     }
 
     /// Those of the remarks that were not made after the last reconcile: what is so is told once, for as long as it is so.
@@ -235,11 +235,11 @@ mod tests {
     fn that_a_node_is_absent_is_forgotten_when_its_vm_ends() {
         let vm_states = VmStateCache::default();
         let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
-        vm_states.inquired(&key, &uid, Inquiry::Absent);
+        vm_states.inquired(&key, &uid, NodeLookup::Absent);
         vm_states.learn(&key, &uid, VmState::Calling { call: Call::Delete, until: jiff::Timestamp::MAX });
-        assert_eq!(vm_states.of(&key, &uid).inquiry, Inquiry::Absent);
+        assert_eq!(vm_states.of(&key, &uid).node_lookup, NodeLookup::Absent);
         vm_states.learn(&key, &uid, VmState::Gone { last_known_state: None });
-        assert_eq!(vm_states.of(&key, &uid).inquiry, Inquiry::Unasked, "it may have joined since");
+        assert_eq!(vm_states.of(&key, &uid).node_lookup, NodeLookup::Unasked, "it may have joined since");
     }
 
     #[test]

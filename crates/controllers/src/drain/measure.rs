@@ -7,18 +7,18 @@ use runtime::Key;
 use runtime::metrics::{Hook, Metrics};
 
 use super::running::Running;
-use crate::measure::{Lives, shown};
+use crate::measure::{LifecycleMetrics, shown};
 
 /// The measurements of the drains of one cluster. Clones share the numbers.
 #[derive(Clone)]
 pub(super) struct Measures {
-    lives: Lives,
+    lifecycle: LifecycleMetrics,
     requests: Option<IntCounterVec>,
 }
 
 impl Measures {
     /// Registers the families. One that cannot be registered is done without: a drain does not depend on being counted.
-    pub(super) fn register(metrics: &Metrics, lives: &Lives, running: &Running) -> Self {
+    pub(super) fn register(metrics: &Metrics, lifecycle: &LifecycleMetrics, running: &Running) -> Self {
         let requests = Opts::new(
             "millwright_drain_requests_total",
             "Evictions, deletions and detachments of drains, by what the API server answered.",
@@ -31,12 +31,12 @@ impl Measures {
                 Hook::Keep
             });
         }
-        Self { lives: lives.clone(), requests }
+        Self { lifecycle: lifecycle.clone(), requests }
     }
 
     /// A node is empty.
     pub(super) fn drained(&self, machine: &Key, deployment: Option<&str>, took: SignedDuration) {
-        self.lives.drained(machine, deployment, took);
+        self.lifecycle.drained(machine, deployment, took);
     }
 
     /// The API server answered.

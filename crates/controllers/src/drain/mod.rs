@@ -45,7 +45,7 @@ use runtime::{Clock, Key, Random, Tasks};
 use tokio::sync::Semaphore;
 
 use crate::limiter::CallLimiter;
-use crate::measure::Lives;
+use crate::measure::LifecycleMetrics;
 use concurrency::ConcurrencyLimit;
 use eviction_tasks::{EvictionTask, EvictionTasks};
 use measure::Measures;
@@ -89,7 +89,7 @@ pub struct DrainsParts<'a> {
     /// Where measurements go.
     pub metrics: &'a Metrics,
     /// Where it is noted how long a drain took.
-    pub(crate) lives: &'a Lives,
+    pub(crate) lifecycle: &'a LifecycleMetrics,
     /// The time.
     pub clock: Clock,
     /// Randomness for jitter.
@@ -101,10 +101,10 @@ pub struct DrainsParts<'a> {
 impl Drains {
     /// No drain runs, nothing is watched.
     pub fn new(parts: DrainsParts<'_>) -> Self {
-        let DrainsParts { client, limiter, leadership, queue, caps, metrics, lives, clock, random, tasks } = parts;
+        let DrainsParts { client, limiter, leadership, queue, caps, metrics, lifecycle, clock, random, tasks } = parts;
         let watcher = Watcher { client: client.clone(), clock: clock.clone(), random, tasks: tasks.clone() };
         let running = Running::new(queue.clone());
-        let measures = Measures::register(metrics, lives, &running);
+        let measures = Measures::register(metrics, lifecycle, &running);
         let component = api::names::events::components::MACHINE_CONTROLLER;
         let policy = EventPolicy::default();
         let (writer, node_events) =

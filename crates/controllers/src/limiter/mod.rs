@@ -46,7 +46,7 @@ use crate::Drivers;
 use crate::credentials::Credentials;
 use crate::decision::{DriverCall, Journal, Taught};
 use crate::indexes::MACHINES_BY_CLASS;
-use crate::measure::Lives;
+use crate::measure::LifecycleMetrics;
 use crate::safety::ApiConnectivity;
 use crate::tokens::Tokens;
 use crate::vm_state::{Known, VmStateCache};
@@ -70,7 +70,7 @@ struct Shared {
     call_queue: CallQueue,
     requests: Requests,
     metrics: Option<LimiterMetrics>,
-    lives: Lives,
+    lifecycle: LifecycleMetrics,
     /// The calls about Machines that have not ended, and how to take one back that has not left.
     open: Mutex<BTreeMap<Key, Recall>>,
     policy: Arc<Policy>,
@@ -120,7 +120,7 @@ pub struct LimiterParts {
     /// Where measurements go.
     pub metrics: Metrics,
     /// Where it is noted how long a machine took to be made, and to go.
-    pub(crate) lives: Lives,
+    pub(crate) lifecycle: LifecycleMetrics,
     /// The time.
     pub clock: Clock,
     /// Randomness for jitter.
@@ -160,7 +160,7 @@ impl CallLimiter {
             call_queue,
             requests,
             metrics,
-            lives: parts.lives,
+            lifecycle: parts.lifecycle,
             open,
             policy,
             connectivity,
@@ -363,7 +363,7 @@ impl CallLimiter {
         let answer = self.measured(class, method(call), work).await;
         if answer.as_ref().map_or_else(|error| has_nothing_to_do(call, error), |_| true) {
             let MachineRequest { machine, class, .. } = &prepared.request;
-            self.shared.lives.answered(call, machine, class, begun.elapsed());
+            self.shared.lifecycle.answered(call, machine, class, begun.elapsed());
         }
         let answer = answer.map_err(|error| words::error(&error, &prepared.scrubber()));
         let answer = answer.map(|answer| answer.with_clean_note(|| prepared.scrubber()));

@@ -11,7 +11,7 @@ use api::{Machine, Object};
 use either::Either;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
-use plan::machine::{Call, Inquiry, MachinePatch, NOT_KEPT, Notice, Plan, Reason, Step};
+use plan::machine::{Call, MachinePatch, NOT_KEPT, NodeLookup, Notice, Plan, Reason, Step};
 use runtime::Key;
 use runtime::client::{ApiError, RetryClass};
 use runtime::lease::NotLeading;
@@ -91,12 +91,12 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
                 Err(write_error) => return Err(tell_of_removal(cluster, &machine, step, write_error).await),
             },
             Step::DeleteNode { name, uid } => match node::delete(target(cluster)?, name, uid.as_str(), step).await {
-                Ok(node::Left::Nothing) => cluster.vm_states.inquired(key, &machine.uid(), Inquiry::Absent),
+                Ok(node::Left::Nothing) => cluster.vm_states.inquired(key, &machine.uid(), NodeLookup::Absent),
                 Ok(node::Left::Something) => {}
                 Err(write_error) => return Err(tell_of_removal(cluster, &machine, step, write_error).await),
             },
             Step::LookForNode { name } => {
-                let before = cluster.vm_states.of(key, &machine.uid()).inquiry;
+                let before = cluster.vm_states.of(key, &machine.uid()).node_lookup;
                 let answer = node::look_for(target(cluster)?, name, &before, cluster.clock.now()).await;
                 cluster.vm_states.inquired(key, &machine.uid(), answer);
             }
@@ -209,8 +209,8 @@ async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(),
 fn measure(cluster: &Cluster, seen: &Seen, machine: &Machine, because: &Reason) {
     let class = seen.class.as_ref().present().map(|class| &**class);
     match (because, class) {
-        (Reason::Joined, class) => cluster.lives.joined(machine, class),
-        (Reason::JoinTimedOut, Some(class)) => cluster.lives.never_joined(machine, class),
+        (Reason::Joined, class) => cluster.lifecycle.joined(machine, class),
+        (Reason::JoinTimedOut, Some(class)) => cluster.lifecycle.never_joined(machine, class),
         _ => {}
     }
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use plan::drain::Outlook;
-use plan::machine::{Barrier, Inquiry, Step, not_kept};
+use plan::machine::{Barrier, NodeLookup, Step, not_kept};
 use plan::node::NodeWrite;
 use runtime::Key;
 use runtime::cache::Lookup;
@@ -132,14 +132,14 @@ pub(super) async fn catch_up(target: &Target, name: &str, uid: &str) -> Result<B
 }
 
 /// Asks the API server itself for a Node. One that it finds is in the cache before the watch shows it.
-pub(super) async fn look_for(target: &Target, name: &str, before: &Inquiry, now: Timestamp) -> Inquiry {
+pub(super) async fn look_for(target: &Target, name: &str, before: &NodeLookup, now: Timestamp) -> NodeLookup {
     let api: Api<NodeView> = Api::all(target.client.clone());
     match api.get_opt(name).await {
-        Ok(None) => Inquiry::Absent,
+        Ok(None) => NodeLookup::Absent,
         Ok(Some(node)) => {
             target.nodes.wrote(node);
             match target.nodes.look_up(&Key::cluster(name)) {
-                Lookup::Present(_) | Lookup::Undecodable(_) => Inquiry::Unasked,
+                Lookup::Present(_) | Lookup::Undecodable(_) => NodeLookup::Unasked,
                 // The watch has been further: it was deleted while we asked.
                 Lookup::Absent => before.in_vain("it was there a moment ago".to_owned(), Outlook::Passing, now),
             }

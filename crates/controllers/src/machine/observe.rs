@@ -197,7 +197,7 @@ impl Seen {
                 None => Target::None,
                 Some(node) => Target::Cluster {
                     node: node.as_ref().map(|node| &**node),
-                    inquiry: &self.known.inquiry,
+                    node_lookup: &self.known.node_lookup,
                     drain_view: &self.drain_view,
                 },
             },

@@ -16,7 +16,7 @@
 
 mod deployments;
 mod invalid;
-mod lives;
+mod lifecycle;
 mod machines;
 mod objects;
 mod replacements;
@@ -29,7 +29,7 @@ use prometheus::core::Collector;
 use runtime::cache::Cache;
 use runtime::metrics::{Metrics, Page};
 
-pub(crate) use lives::Lives;
+pub(crate) use lifecycle::LifecycleMetrics;
 pub(crate) use replacements::Replacements;
 
 use objects::Unread;
@@ -39,7 +39,7 @@ pub(crate) fn show_machines(
     metrics: &Metrics,
     all: &Cache<Machine>,
     classes: &Cache<MachineClass>,
-    lives: &Lives,
+    lifecycle: &LifecycleMetrics,
     keep: Duration,
 ) {
     let invalid = [
@@ -48,11 +48,11 @@ pub(crate) fn show_machines(
     ];
     exhibited(metrics, move |page| invalid::show(page, &invalid));
     let unread = Unread::of(Unread::family(metrics, "machine-controller-manager-provider").as_ref(), "Machine-count");
-    let (all, lives) = (all.clone(), lives.clone());
+    let (all, lifecycle) = (all.clone(), lifecycle.clone());
     exhibited(metrics, move |page| {
         machines::show(page, &all, &unread);
-        lives.forget(&all, keep);
-        lives.show(page);
+        lifecycle.forget(&all, keep);
+        lifecycle.show(page);
     });
 }
 

@@ -33,7 +33,7 @@ use crate::indexes::{
     NODES_BY_MACHINE, ORPHAN_MACHINES, WAITING_BY_DEPLOYMENT,
 };
 use crate::limiter::{CallLimiter, LimiterParts};
-use crate::measure::{self, Lives};
+use crate::measure::{self, LifecycleMetrics};
 use crate::replacement_lock::ReplacementLocks;
 use crate::safety::{ApiConnectivity, Safety};
 use crate::tokens::Tokens;
@@ -100,14 +100,14 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let credentials = credentials(&parts, &component, &secrets);
 
     let policy = Arc::new(parts.policy.clone());
-    let lives = Lives::new(&parts.clock);
+    let lifecycle = LifecycleMetrics::new(&parts.clock);
     if runs_machines {
-        measure::show_machines(&component.metrics, &machines, &classes, &lives, policy.measurements_kept);
+        measure::show_machines(&component.metrics, &machines, &classes, &lifecycle, policy.measurements_kept);
     }
     let seen =
         Seen { machines: &machines, classes: &classes, credentials: &credentials, connectivity: &safety.connectivity };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);
-    let limiter = limiter(&parts, &component, &policy, seen, &vm_states, &queue, (&lives, &journal));
+    let limiter = limiter(&parts, &component, &policy, seen, &vm_states, &queue, (&lifecycle, &journal));
     let in_use_protection =
         Arc::new(InUseProtection::new(component.clients.control_core.clone(), &component.metrics, &parts.random));
     if runs_machines {
@@ -139,7 +139,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     reflectors.spawn("machines", machine_reflector, parts.watches.control.clone());
 
     let drained = target.as_ref().filter(|_| runs_machines);
-    let drains = drained.map(|target| drains(target, &limiter, &component, &lives, &queue, &policy, &reflectors));
+    let drains = drained.map(|target| drains(target, &limiter, &component, &lifecycle, &queue, &policy, &reflectors));
     let cluster = Arc::new(Cluster {
         namespace: parts.namespace,
         control: component.clients.control,
@@ -154,7 +154,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         fleet,
         vm_states,
         limiter,
-        lives,
+        lifecycle,
         in_use_protection,
         drains,
         replacement_locks: ReplacementLocks::new(queue.clone()),
@@ -226,7 +226,7 @@ fn limiter(
     seen: Seen<'_>,
     vm_states: &VmStateCache,
     queue: &Queue<Key>,
-    (lives, journal): (&Lives, &Journal),
+    (lifecycle, journal): (&LifecycleMetrics, &Journal),
 ) -> CallLimiter {
     let tokens = |client: &Client| Tokens::new(client.clone(), Entropy::system(), parts.clock.clone());
     CallLimiter::new(LimiterParts {
@@ -243,7 +243,7 @@ fn limiter(
         queue: queue.clone(),
         journal: journal.clone(),
         metrics: component.metrics.clone(),
-        lives: lives.clone(),
+        lifecycle: lifecycle.clone(),
         clock: parts.clock.clone(),
         random: parts.random.clone(),
         tasks: parts.tasks.clone(),
@@ -258,7 +258,7 @@ fn drains(
     target: &Target,
     limiter: &CallLimiter,
     component: &Component,
-    lives: &Lives,
+    lifecycle: &LifecycleMetrics,
     queue: &Queue<Key>,
     policy: &Policy,
     reflectors: &Reflectors,
@@ -270,7 +270,7 @@ fn drains(
         queue: queue.clone(),
         caps: policy.drain.caps,
         metrics: &component.metrics,
-        lives,
+        lifecycle,
         clock: reflectors.clock.clone(),
         random: reflectors.random.clone(),
         tasks: reflectors.tasks.clone(),

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::sync::CancellationToken;
 
-use super::lives::Lives;
+use super::machine_spans::MachineSpans;
 use super::otlp::{self, Service};
 use super::post::{Post, Refusal};
 use super::span::Span;
@@ -40,7 +40,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 /// What listens to controllers.
 pub(super) struct Tracer {
-    lives: Arc<Mutex<Lives>>,
+    machine_spans: Arc<Mutex<MachineSpans>>,
     queue: Sender<Span>,
     dropped: Dropped,
     clock: Clock,
@@ -48,7 +48,7 @@ pub(super) struct Tracer {
 
 /// What sends spans away.
 pub(super) struct Exporter<P> {
-    lives: Arc<Mutex<Lives>>,
+    machine_spans: Arc<Mutex<MachineSpans>>,
     queue: Receiver<Span>,
     post: P,
     service: Service,
@@ -69,7 +69,7 @@ struct Dropped {
 
 /// The two ends of the queue.
 pub(super) fn pair<P: Post>(
-    lives: Lives,
+    machine_spans: MachineSpans,
     post: P,
     clock: &Clock,
     random: &Random,
@@ -87,11 +87,16 @@ pub(super) fn pair<P: Post>(
         for_want_of_room: drops.with_label_values(&["full"]),
         not_taken: drops.with_label_values(&["refused"]),
     };
-    let (lives, (entrance, exit)) = (Arc::new(Mutex::new(lives)), channel(ROOM));
+    let (machine_spans, (entrance, exit)) = (Arc::new(Mutex::new(machine_spans)), channel(ROOM));
     let instance = gethostname::gethostname().to_string_lossy().into_owned();
-    let tracer = Tracer { lives: lives.clone(), queue: entrance, dropped: dropped.clone(), clock: clock.clone() };
+    let tracer = Tracer {
+        machine_spans: machine_spans.clone(),
+        queue: entrance,
+        dropped: dropped.clone(),
+        clock: clock.clone(),
+    };
     let exporter = Exporter {
-        lives,
+        machine_spans,
         queue: exit,
         post,
         service: Service { version: env!("CARGO_PKG_VERSION"), instance },
@@ -105,10 +110,10 @@ pub(super) fn pair<P: Post>(
 }
 
 impl Tracer {
-    fn hand_over(&self, make: impl FnOnce(&mut Lives) -> Vec<Span>) {
+    fn hand_over(&self, make: impl FnOnce(&mut MachineSpans) -> Vec<Span>) {
         let (spans, left_out) = {
-            let mut lives = self.lives.lock();
-            (make(&mut lives), lives.take_left_out())
+            let mut machine_spans = self.machine_spans.lock();
+            (make(&mut machine_spans), machine_spans.take_left_out())
         };
         self.dropped.for_want_of_room.inc_by(left_out);
         for span in spans {
@@ -121,16 +126,16 @@ impl Tracer {
 
 impl Listen for Tracer {
     fn decided(&self, decision: &Decision) {
-        self.hand_over(|lives| lives.decided(decision));
+        self.hand_over(|lives| machine_spans.decided(decision));
     }
 
     fn called(&self, call: &DriverCall) {
-        self.hand_over(|lives| lives.called(call));
+        self.hand_over(|lives| machine_spans.called(call));
     }
 
     fn gone(&self, machine: &Key) {
         let now = self.clock.now();
-        self.hand_over(|lives| lives.gone(machine, now));
+        self.hand_over(|lives| machine_spans.gone(machine, now));
     }
 }
 
@@ -154,7 +159,7 @@ impl<P: Post> Exporter<P> {
     async fn farewell(&mut self, unsent: Vec<Span>) {
         let now = self.clock.now();
         let mut left = unsent;
-        left.extend(self.lives.lock().interrupted(now));
+        left.extend(self.machine_spans.lock().interrupted(now));
         self.queue.close();
         while let Ok(span) = self.queue.try_recv() {
             left.push(span);

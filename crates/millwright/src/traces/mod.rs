@@ -1,4 +1,4 @@
-//! Traces of machines' lives, for an OpenTelemetry collector.
+//! Traces of machines' machine_spans, for an OpenTelemetry collector.
 //!
 //! Each machine has two: from its creation until it runs, and from its deletion until it is gone. They are made from what controllers
 //! tell anyway, their decisions and the ends of their calls (`controllers::decision`), so nothing in a controller knows of them. Ids
@@ -18,7 +18,7 @@ mod export;
 #[cfg(feature = "otel")]
 mod id;
 #[cfg(feature = "otel")]
-mod lives;
+mod machine_spans;
 #[cfg(feature = "otel")]
 mod otlp;
 #[cfg(feature = "otel")]
@@ -63,8 +63,8 @@ pub(crate) fn begin(
         return Ok(None);
     }
     let post = post::Collector::new(&flags.tracing_endpoint, flags.tracing_ca_file.as_deref())?;
-    let lives = lives::Lives::new(id::Sampling::new(flags.tracing_sample_ratio), clock.now());
-    let (tracer, exporter) = export::pair(lives, post, clock, random, metrics)?;
+    let machine_spans = machine_spans::MachineSpans::new(id::Sampling::new(flags.tracing_sample_ratio), clock.now());
+    let (tracer, exporter) = export::pair(machine_spans, post, clock, random, metrics)?;
     tracing::info!(endpoint = flags.tracing_endpoint, ratio = flags.tracing_sample_ratio, "machines' lives are traced");
     let stopping = tasks.stopping();
     tasks.spawn("traces", exporter.run(stopping));

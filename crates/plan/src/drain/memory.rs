@@ -27,8 +27,8 @@ pub enum Verb {
 pub struct Memory {
     pub(super) pods: BTreeMap<Uid, Tries>,
     pub(super) moves: BTreeMap<MoveKey, Move>,
-    pub(super) claims: BTreeMap<Claim, Inquiry<Option<VolumeName>>>,
-    pub(super) disks: BTreeMap<VolumeName, Inquiry<Option<VolumeId>>>,
+    pub(super) claims: BTreeMap<Claim, NodeLookup<Option<VolumeName>>>,
+    pub(super) disks: BTreeMap<VolumeName, NodeLookup<Option<VolumeId>>>,
     pub(super) shared: BTreeSet<VolumeName>,
     pub(super) attachments: BTreeMap<Uid, Tries>,
     pub(super) leftovers: Leftovers,
@@ -87,7 +87,7 @@ pub(super) struct Setback {
 
 /// A question about an object that is read only when it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Inquiry<T> {
+pub(super) enum NodeLookup<T> {
     Asked { tries: u32, at: Timestamp },
     Failed { tries: u32, at: Timestamp },
     Known(T),
@@ -296,21 +296,21 @@ impl Tries {
     }
 }
 
-fn ask<K: Ord, T>(inquiries: &mut BTreeMap<K, Inquiry<T>>, key: K, at: Timestamp) {
-    let tries = inquiries.get(&key).map_or(0, Inquiry::tries).saturating_add(1);
-    inquiries.insert(key, Inquiry::Asked { tries, at });
+fn ask<K: Ord, T>(inquiries: &mut BTreeMap<K, NodeLookup<T>>, key: K, at: Timestamp) {
+    let tries = inquiries.get(&key).map_or(0, NodeLookup::tries).saturating_add(1);
+    inquiries.insert(key, NodeLookup::Asked { tries, at });
 }
 
-fn find<K: Ord, T>(inquiries: &mut BTreeMap<K, Inquiry<T>>, key: K, found: Found<T>, at: Timestamp) {
-    let tries = inquiries.get(&key).map_or(1, Inquiry::tries);
-    let inquiry = match found {
-        Found::Known(what) => Inquiry::Known(what),
-        Found::Unreadable => Inquiry::Failed { tries, at },
+fn find<K: Ord, T>(inquiries: &mut BTreeMap<K, NodeLookup<T>>, key: K, found: Found<T>, at: Timestamp) {
+    let tries = inquiries.get(&key).map_or(1, NodeLookup::tries);
+    let node_lookup = match found {
+        Found::Known(what) => NodeLookup::Known(what),
+        Found::Unreadable => NodeLookup::Failed { tries, at },
     };
-    inquiries.insert(key, inquiry);
+    inquiries.insert(key, node_lookup);
 }
 
-impl<T> Inquiry<T> {
+impl<T> NodeLookup<T> {
     fn tries(&self) -> u32 {
         match self {
             Self::Asked { tries, .. } | Self::Failed { tries, .. } => *tries,

@@ -12,7 +12,7 @@ use api::{Object, Uid, VolumeId, VolumeName};
 use jiff::Timestamp;
 
 use super::builder::AdvanceBuilder;
-use super::memory::{Inquiry, Note};
+use super::memory::{NodeLookup, Note};
 use super::pause::later;
 use super::selection::PodId;
 use super::{EphemeralVolumes, Step, Watched};
@@ -100,7 +100,7 @@ pub(super) fn tracked(
         return None;
     }
     let bound = |claim: &Claim, builder: &AdvanceBuilder<'_, '_>| match builder.memory.claims.get(claim) {
-        Some(Inquiry::Known(Some(volume))) if !volume.is_empty() => Some(volume.clone()),
+        Some(NodeLookup::Known(Some(volume))) if !volume.is_empty() => Some(volume.clone()),
         _ => None,
     };
     let mut uses: BTreeMap<VolumeName, usize> = BTreeMap::new();
@@ -135,7 +135,7 @@ pub(super) fn tracked(
         return None;
     }
     let id = |volume: &VolumeName| match builder.memory.disks.get(volume) {
-        Some(Inquiry::Known(Some(id))) if !id.is_empty() => Some(id.clone()),
+        Some(NodeLookup::Known(Some(id))) if !id.is_empty() => Some(id.clone()),
         _ => None,
     };
     let known = |volumes: Vec<(VolumeName, Fate)>| {
@@ -150,17 +150,17 @@ pub(super) fn tracked(
 fn missing<K: Ord + Clone, T>(
     builder: &mut AdvanceBuilder<'_, '_>,
     wanted: &BTreeSet<K>,
-    of: impl Fn(&super::Memory) -> &BTreeMap<K, Inquiry<T>>,
+    of: impl Fn(&super::Memory) -> &BTreeMap<K, NodeLookup<T>>,
 ) -> Option<Vec<K>> {
     let limits = builder.request.limits;
     let (mut unknown, mut wait) = (Vec::new(), None::<Timestamp>);
     for key in wanted {
         let again = match of(&builder.memory).get(key) {
             None => builder.now,
-            Some(Inquiry::Known(_)) => continue,
-            Some(Inquiry::Asked { at, .. }) => later(*at, limits.answer_patience),
-            Some(Inquiry::Failed { tries, .. }) if *tries >= limits.lookup_tries => continue,
-            Some(Inquiry::Failed { at, .. }) => later(*at, limits.lookup_pause),
+            Some(NodeLookup::Known(_)) => continue,
+            Some(NodeLookup::Asked { at, .. }) => later(*at, limits.answer_patience),
+            Some(NodeLookup::Failed { tries, .. }) if *tries >= limits.lookup_tries => continue,
+            Some(NodeLookup::Failed { at, .. }) => later(*at, limits.lookup_pause),
         };
         if again <= builder.now {
             unknown.push(key.clone());

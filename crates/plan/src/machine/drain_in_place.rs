@@ -3,7 +3,7 @@
 use api::Object;
 use api::view::NodeView;
 
-use super::course::Course;
+use super::builder::PlanBuilder;
 use super::{Facts, Observed, Step, Target};
 use crate::drain::{Caller, Mode, Outcome, Request};
 use crate::{Awaited, Lookup, Wake};
@@ -44,8 +44,8 @@ pub(super) enum Way {
 }
 
 /// What is known to keep the barrier from being set up.
-pub(super) fn way(course: &Course<'_>, caller: Caller) -> Way {
-    let seen = &course.seen;
+pub(super) fn way(builder: &PlanBuilder<'_>, caller: Caller) -> Way {
+    let seen = &builder.seen;
     let Target::Cluster { node, drain_view, .. } = seen.target else { return Way::Clear };
     let (Some(obstruction), Some(request)) = (&drain_view.obstruction, request(seen, node, caller)) else {
         return Way::Clear;
@@ -73,8 +73,8 @@ fn request<'a>(seen: &Observed<'a>, node: Lookup<&'a NodeView>, caller: Caller) 
 }
 
 /// Empties the node, as far as it goes now.
-pub(super) fn drain_in_place(course: &Course<'_>, caller: Caller) -> InPlaceDrain {
-    let seen = &course.seen;
+pub(super) fn drain_in_place(builder: &PlanBuilder<'_>, caller: Caller) -> InPlaceDrain {
+    let seen = &builder.seen;
     let Target::Cluster { node, drain_view, .. } = seen.target else { return InPlaceDrain::Done };
     let Some(request) = request(seen, node, caller) else { return InPlaceDrain::Done };
     let progress = drain_view.advance(&request, node, seen.now);

@@ -14,48 +14,48 @@ use api::names::{annotations, events, labels};
 use api::view::NodeView;
 use api::{ConditionStatus, MachinePhase, NodeCondition, Object, OperationState, OperationType, Time, UpdateResult};
 
-use super::course::Course;
+use super::builder::PlanBuilder;
 use super::drain_in_place::{InPlaceDrain, Way, way};
 use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Tone};
 use crate::drain::Caller;
 use crate::{Awaited, Wake};
 
 /// Takes the update as far as it goes now. `drain_in_place` empties the node.
-pub(super) fn plan(course: &mut Course<'_>, drain_in_place: impl FnOnce(&Course<'_>) -> InPlaceDrain) {
-    let Some(node) = course.node() else { return };
+pub(super) fn plan(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
+    let Some(node) = builder.node() else { return };
     let reached = follow_labels(node);
-    let now = course.seen.now;
+    let now = builder.seen.now;
     match &*reached.reason {
         reasons::SELECTED => {
             let stated = !reached.is_news(node);
-            match way(course, Caller::InPlaceUpdate) {
-                _ if stated && node.spec.unschedulable => empty(course, drain_in_place),
-                Way::Forced { .. } if stated => empty(course, drain_in_place),
+            match way(builder, Caller::InPlaceUpdate) {
+                _ if stated && node.spec.unschedulable => empty(builder, drain_in_place),
+                Way::Forced { .. } if stated => empty(builder, drain_in_place),
                 Way::Barred { why, wake } => {
-                    tell_held_up(course, &why);
-                    course.drain = DrainNeed::Going; // how often it was tried must outlive the wait
-                    course.wake(wake);
-                    course.explain(Reason::PodsNotKeptAway(why));
+                    tell_held_up(builder, &why);
+                    builder.drain = DrainNeed::Going; // how often it was tried must outlive the wait
+                    builder.wake(wake);
+                    builder.explain(Reason::PodsNotKeptAway(why));
                 }
                 Way::Forced { again } if again > now => {
-                    course.drain = DrainNeed::Going;
-                    course.wake(Wake::By { awaited: Awaited::Retry, at: again });
+                    builder.drain = DrainNeed::Going;
+                    builder.wake(Wake::By { awaited: Awaited::Retry, at: again });
                 }
                 Way::Clear | Way::Forced { .. } => {
-                    if let Some(draft) = &mut course.draft {
+                    if let Some(draft) = &mut builder.draft {
                         draft.cordon();
                         draft.state(reached.condition(now));
                     }
-                    course.wake(Wake::Again);
-                    course.explain(Reason::UpdateSelected);
+                    builder.wake(Wake::Again);
+                    builder.explain(Reason::UpdateSelected);
                 }
             }
         }
-        reasons::DRAINED => be_ready(course),
-        reasons::READY_FOR_UPDATE => course.explain(Reason::AwaitsUpdate),
+        reasons::DRAINED => be_ready(builder),
+        reasons::READY_FOR_UPDATE => builder.explain(Reason::AwaitsUpdate),
         _ => {
             if reached.is_news(node)
-                && let Some(draft) = &mut course.draft
+                && let Some(draft) = &mut builder.draft
             {
                 draft.state(reached.condition(now));
             }
@@ -63,49 +63,49 @@ pub(super) fn plan(course: &mut Course<'_>, drain_in_place: impl FnOnce(&Course<
     }
 }
 
-fn empty(course: &mut Course<'_>, drain_in_place: impl FnOnce(&Course<'_>) -> InPlaceDrain) {
-    match drain_in_place(course) {
+fn empty(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
+    match drain_in_place(builder) {
         InPlaceDrain::Done => {
-            course.requests.push(Step::Emptied);
-            if *course.machine.phase() != MachinePhase::InPlaceUpdating {
-                let said = text::updating(course.machine.name());
+            builder.requests.push(Step::Emptied);
+            if *builder.machine.phase() != MachinePhase::InPlaceUpdating {
+                let said = text::updating(builder.machine.name());
                 let (kind, state) = (OperationType::InPlaceUpdate, OperationState::Processing);
                 let phase = MachinePhase::InPlaceUpdating;
-                course.write_status(StatusWrite::change(&course.machine, phase, kind, state, said, course.seen.now));
+                builder.write_status(StatusWrite::change(&builder.machine, phase, kind, state, said, builder.seen.now));
                 let message = "its node is drained and may be updated".to_owned();
-                course.notices.push(Notice { tone: Tone::Normal, reason: events::ours::READY_FOR_UPDATE, message });
+                builder.notices.push(Notice { tone: Tone::Normal, reason: events::ours::READY_FOR_UPDATE, message });
             }
-            be_ready(course);
+            be_ready(builder);
         }
         InPlaceDrain::Goes { steps, wake, failure } => {
             if let Some(why) = &failure {
-                tell_held_up(course, why);
+                tell_held_up(builder, why);
             }
-            course.requests.extend(steps);
-            course.drain = DrainNeed::Going;
-            course.wake(wake);
-            course.explain(Reason::DrainsForUpdate);
+            builder.requests.extend(steps);
+            builder.drain = DrainNeed::Going;
+            builder.wake(wake);
+            builder.explain(Reason::DrainsForUpdate);
         }
     }
 }
 
-fn tell_held_up(course: &mut Course<'_>, why: &str) {
-    let write = StatusWrite::update_held_up(why, course.seen.now);
-    if write.is_news(&course.machine, course.seen.policy, course.seen.now) {
-        course.write_status(write);
+fn tell_held_up(builder: &mut PlanBuilder<'_>, why: &str) {
+    let write = StatusWrite::update_held_up(why, builder.seen.now);
+    if write.is_news(&builder.machine, builder.seen.policy, builder.seen.now) {
+        builder.write_status(write);
         let message = format!("its node cannot be drained for its update: {why}");
-        course.notices.push(Notice { tone: Tone::Warning, reason: events::ours::NOT_UPDATED, message });
+        builder.notices.push(Notice { tone: Tone::Warning, reason: events::ours::NOT_UPDATED, message });
     }
 }
 
-fn be_ready(course: &mut Course<'_>) {
+fn be_ready(builder: &mut PlanBuilder<'_>) {
     let said = Said::new(reasons::READY_FOR_UPDATE, reasons::READY_FOR_UPDATE_MESSAGE);
-    let condition = said.condition(course.seen.now);
-    if let Some(draft) = &mut course.draft {
+    let condition = said.condition(builder.seen.now);
+    if let Some(draft) = &mut builder.draft {
         draft.state(condition);
     }
-    course.wake(Wake::On(Awaited::Node));
-    course.explain(Reason::AwaitsUpdate);
+    builder.wake(Wake::On(Awaited::Node));
+    builder.explain(Reason::AwaitsUpdate);
 }
 
 /// What the condition says.

@@ -1,13 +1,13 @@
 //! A machine that is not being deleted.
 //!
 //! It follows its node's health; its node carries its marks and its template, is updated in place, and is preserved if somebody
-//! wishes. The parts are decided one after the other, each on what the ones before it decided, and written together ([`super::course`]).
+//! wishes. The parts are decided one after the other, each on what the ones before it decided, and written together ([`super::builder`]).
 //! None of them stops the others: a machine that may not be given up yet still gets its template and its expiry.
 
 use api::names::{annotations, events, finalizers};
 use api::{Machine, Object};
 
-use super::course::Course;
+use super::builder::PlanBuilder;
 use super::drain_in_place::drain_in_place;
 use super::{Facts, Notice, Observed, Plan, Reason, RollOut, Step, Target, Tone, health, in_place, preserve};
 use crate::drain::Caller;
@@ -32,51 +32,51 @@ pub(super) fn follow_node(seen: &Observed<'_>) -> Option<Plan> {
 
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let Target::Cluster { node, .. } = seen.target else {
-        let mut course = Course::new(seen, None, Wake::On(Awaited::Change), Reason::Converged);
-        preserve::plan(&mut course, |course| drain_in_place(course, Caller::Preservation));
-        return course.finish();
+        let mut builder = PlanBuilder::new(seen, None, Wake::On(Awaited::Change), Reason::Converged);
+        preserve::plan(&mut builder, |builder| drain_in_place(builder, Caller::Preservation));
+        return builder.finish();
     };
     let claim = node.present().map(|node| (node, claim(seen, node)));
     let draft = claim.as_ref().filter(|(_, claim)| claim.holds()).map(|(node, _)| Draft::of(node));
     let health = health::decision(seen, facts, node);
-    let mut course = Course::new(seen, draft, health.wake, health.because);
+    let mut builder = PlanBuilder::new(seen, draft, health.wake, health.because);
     if let Some(status) = health.status {
-        course.write_status(status);
+        builder.write_status(status);
     }
-    course.news.extend(health.tell);
+    builder.news.extend(health.tell);
     if let Some((node, claim)) = claim {
-        remark_on_rivals(&mut course, node.name(), &claim);
+        remark_on_rivals(&mut builder, node.name(), &claim);
     }
-    keep_node(&mut course, facts.name);
-    in_place::plan(&mut course, |course| drain_in_place(course, Caller::InPlaceUpdate));
-    preserve::plan(&mut course, |course| drain_in_place(course, Caller::Preservation));
-    Plan { exclusive_in: health.exclusive_in, ..course.finish() }
+    keep_node(&mut builder, facts.name);
+    in_place::plan(&mut builder, |builder| drain_in_place(builder, Caller::InPlaceUpdate));
+    preserve::plan(&mut builder, |builder| drain_in_place(builder, Caller::Preservation));
+    Plan { exclusive_in: health.exclusive_in, ..builder.finish() }
 }
 
 /// What the node is to carry for its machine: template, virtual capacity, marks.
-fn keep_node(course: &mut Course<'_>, name: &str) {
-    let Some(draft) = &mut course.draft else { return };
-    let mut oddities = node::keep_template(draft, &course.seen.machine.spec.node_template);
-    if let Lookup::Present(class) = course.seen.class {
+fn keep_node(builder: &mut PlanBuilder<'_>, name: &str) {
+    let Some(draft) = &mut builder.draft else { return };
+    let mut oddities = node::keep_template(draft, &builder.seen.machine.spec.node_template);
+    if let Lookup::Present(class) = builder.seen.class {
         oddities.extend(node::keep_capacity(draft, class));
     }
-    if course.seen.rollout == RollOut::UnderWay && !draft.node().has_finalizer(finalizers::NODE) {
+    if builder.seen.rollout == RollOut::UnderWay && !draft.node().has_finalizer(finalizers::NODE) {
         node::keep_from_autoscaler(draft); // after the template, which may carry a user's own annotation
     }
     node::mark(draft, name); // after the template, which must not say whose node it is
     if draft.clone().finish().is_some() {
-        course.explain(Reason::KeepNode);
+        builder.explain(Reason::KeepNode);
     }
     for oddity in oddities {
         let message = oddity.to_string();
         match oddity {
             Oddity::UnreadableRecord(_) => {
                 let reason = events::ours::NODE_RECORD_REPLACED;
-                course.notices.push(Notice { tone: Tone::Warning, reason, message });
+                builder.notices.push(Notice { tone: Tone::Warning, reason, message });
             }
             Oddity::InvalidEntry(_) => {
                 let reason = events::ours::NODE_TEMPLATE_INVALID;
-                course.remarks.push(Notice { tone: Tone::Warning, reason, message });
+                builder.remarks.push(Notice { tone: Tone::Warning, reason, message });
             }
         }
     }
@@ -100,7 +100,7 @@ pub(super) fn claim_of(seen: &Observed<'_>, node: Lookup<&api::view::NodeView>) 
     }
 }
 
-fn remark_on_rivals(course: &mut Course<'_>, node: &str, claim: &Claim) {
+fn remark_on_rivals(builder: &mut PlanBuilder<'_>, node: &str, claim: &Claim) {
     let message = match claim {
         Claim::Undisputed => return,
         Claim::Won { from } => {
@@ -117,5 +117,5 @@ fn remark_on_rivals(course: &mut Course<'_>, node: &str, claim: &Claim) {
             with.join(", ")
         ),
     };
-    course.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::NODE_DISPUTED, message });
+    builder.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::NODE_DISPUTED, message });
 }

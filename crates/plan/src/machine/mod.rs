@@ -9,7 +9,7 @@
 //! A plan holds at most one driver call, always as its last step: its outcome must be seen before anything follows from it.
 
 mod barrier;
-mod course;
+mod builder;
 mod create;
 mod delete;
 mod diagnosis;
@@ -19,8 +19,8 @@ mod facts;
 mod health;
 mod hold;
 mod in_place;
-mod inquiry;
 mod living;
+mod node_lookup;
 mod preserve;
 mod reason;
 mod stage;
@@ -46,7 +46,7 @@ pub use barrier::{Barrier, NOT_KEPT, Obstruction, not_kept, set_up_by};
 pub use delete::removal_failed;
 pub use drain_view::{DrainView, Watching};
 pub use facts::{Facts, creation_timeout};
-pub use inquiry::{Inquiry, Unanswered};
+pub use node_lookup::{NodeLookup, Unanswered};
 pub use reason::Reason;
 pub use stage::{Stage, stage};
 pub use status::StatusWrite;
@@ -102,7 +102,7 @@ pub enum Target<'a> {
         /// The node of this machine: the one its label names, else the one that names the machine.
         node: Lookup<&'a NodeView>,
         /// What the API server itself said of it, if it was asked because the cache does not show it.
-        inquiry: &'a Inquiry,
+        node_lookup: &'a NodeLookup,
         /// What is known of the drain of that node, should it be asked for.
         drain_view: &'a DrainView,
     },

@@ -17,7 +17,7 @@ use api::names::{events, taints};
 use api::{ConditionStatus, MachinePhase, NodeCondition, Object, PreserveValue, Taint, TaintEffect, Time};
 use jiff::Timestamp;
 
-use super::course::Course;
+use super::builder::PlanBuilder;
 use super::drain_in_place::{InPlaceDrain, Way, way};
 use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Target, Tone, facts};
 use crate::drain::Caller;
@@ -26,25 +26,25 @@ use crate::preservation::effective_value;
 use crate::{Awaited, Lookup, Wake};
 
 /// Starts, keeps up or ends the preservation. `drain_in_place` empties the node.
-pub(super) fn plan(course: &mut Course<'_>, drain_in_place: impl FnOnce(&Course<'_>) -> InPlaceDrain) {
-    if matches!(course.seen.target, Target::Cluster { node: Lookup::Undecodable, .. }) {
+pub(super) fn plan(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
+    if matches!(builder.seen.target, Target::Cluster { node: Lookup::Undecodable, .. }) {
         return; // nobody can say what its node wishes, or clean up there
     }
-    remark_on_nonsense(course);
-    let now = course.seen.now;
-    let current = &course.machine.status.current_status;
-    let wish = effective_value(&course.machine, course.found_node());
+    remark_on_nonsense(builder);
+    let now = builder.seen.now;
+    let current = &builder.machine.status.current_status;
+    let wish = effective_value(&builder.machine, builder.found_node());
     let expired = current.preserve_expiry_time.is_some_and(|expiry| expiry.timestamp() <= now);
     let deed = decide(wish.as_ref(), current.phase == MachinePhase::Failed, expired);
     match deed {
-        Deed::Preserve(by) => preserve(course, by, drain_in_place),
+        Deed::Preserve(by) => preserve(builder, by, drain_in_place),
         Deed::Stop { annotations, why } => {
-            if stop(course, annotations, why) == Annotations::Remove {
+            if stop(builder, annotations, why) == Annotations::Remove {
                 return; // there is nothing left to hand over
             }
         }
     }
-    hand_over(course);
+    hand_over(builder);
 }
 
 /// Who wants the machine preserved.
@@ -92,121 +92,126 @@ fn decide(wish: Option<&PreserveValue>, failed: bool, expired: bool) -> Deed {
     }
 }
 
-fn preserve(course: &mut Course<'_>, by: By, drain_in_place: impl FnOnce(&Course<'_>) -> InPlaceDrain) {
-    let expiry = expiry(course, by);
-    course.wake(Wake::By { awaited: Awaited::Change, at: expiry.timestamp() });
-    course.explain(Reason::Preserved { until: expiry.timestamp() });
-    let failed = *course.machine.phase() == MachinePhase::Failed;
+fn preserve(builder: &mut PlanBuilder<'_>, by: By, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
+    let expiry = expiry(builder, by);
+    builder.wake(Wake::By { awaited: Awaited::Change, at: expiry.timestamp() });
+    builder.explain(Reason::Preserved { until: expiry.timestamp() });
+    let failed = *builder.machine.phase() == MachinePhase::Failed;
     let drained = |draft: &Draft<'_>| draft.condition(says::TYPE).is_some_and(|c| c.message.contains(says::DRAINED));
-    let Some(draft) = &mut course.draft else { return };
+    let Some(draft) = &mut builder.draft else { return };
     let empties = failed && !drained(draft);
     let settled = !empties && draft.node().condition_status(says::TYPE) == &ConditionStatus::True;
     if !settled && draft.annotation(SCALE_DOWN_DISABLED) != Some(SCALE_DOWN_DISABLED_VALUE) {
         draft.annotate(SCALE_DOWN_DISABLED, Some(SCALE_DOWN_DISABLED_VALUE));
         draft.annotate(SCALE_DOWN_DISABLED_BY_US, Some(SCALE_DOWN_DISABLED_VALUE));
     }
-    let now = course.seen.now;
+    let now = builder.seen.now;
     if !empties {
         draft.state(condition(by, if failed { Drain::Done } else { Drain::NotNeeded }, expiry, now));
-        if *course.machine.phase() == MachinePhase::Running {
+        if *builder.machine.phase() == MachinePhase::Running {
             draft.untaint(&taint(now)); // it has recovered
         }
         return;
     }
     let tainted = draft.node().spec.taints.iter().any(|there| there.is_same_as(&taint(now)));
-    match way(course, Caller::Preservation) {
+    match way(builder, Caller::Preservation) {
         _ if tainted => {}
         Way::Forced { .. } => {} // it goes on without
         Way::Clear => {
-            if let Some(draft) = &mut course.draft {
+            if let Some(draft) = &mut builder.draft {
                 draft.taint(&taint(now));
             }
-            course.wake(Wake::Again); // pods are asked to leave once no others can come
+            builder.wake(Wake::Again); // pods are asked to leave once no others can come
             return;
         }
         Way::Barred { why, wake } => {
-            course.drain = DrainNeed::Going; // how often it was tried must outlive the wait
-            course.wake(wake);
-            not_drained(course, by, expiry, &why);
+            builder.drain = DrainNeed::Going; // how often it was tried must outlive the wait
+            builder.wake(wake);
+            not_drained(builder, by, expiry, &why);
             return;
         }
     }
-    empty(course, by, expiry, drain_in_place);
+    empty(builder, by, expiry, drain_in_place);
 }
 
 /// The expiry, set now if there is none.
-fn expiry(course: &mut Course<'_>, by: By) -> Time {
-    let now = course.seen.now;
-    let current = &course.machine.status.current_status;
+fn expiry(builder: &mut PlanBuilder<'_>, by: By) -> Time {
+    let now = builder.seen.now;
+    let current = &builder.machine.status.current_status;
     if let Some(expiry) = current.preserve_expiry_time {
         return expiry;
     }
-    let expiry = Time::from(facts::later(now, facts::preserve_timeout(&course.machine, course.seen.policy)));
-    let mut write = StatusWrite::preserved_until(&course.machine, Some(expiry));
+    let expiry = Time::from(facts::later(now, facts::preserve_timeout(&builder.machine, builder.seen.policy)));
+    let mut write = StatusWrite::preserved_until(&builder.machine, Some(expiry));
     // The time of the phase is what a preservation drain counts from, here and in the reference. No other clock runs on it while
     // the machine is Failed; while it is anything else the health timeout does, and that must not start anew.
     if let Some(current) = write.current_status.as_mut().filter(|current| current.phase == MachinePhase::Failed) {
         current.last_update_time = Some(Time::from(now));
     }
-    course.write_status(write);
+    builder.write_status(write);
     let whose = match by {
         By::User => "as its annotation, or its Node's, wishes",
         By::Set => "as its set wishes",
     };
     let message = format!("preserved until {expiry}, {whose}");
-    course.notices.push(Notice { tone: Tone::Normal, reason: events::ours::PRESERVED, message });
+    builder.notices.push(Notice { tone: Tone::Normal, reason: events::ours::PRESERVED, message });
     expiry
 }
 
-fn empty(course: &mut Course<'_>, by: By, expiry: Time, drain_in_place: impl FnOnce(&Course<'_>) -> InPlaceDrain) {
-    if course.drain == DrainNeed::Going {
+fn empty(
+    builder: &mut PlanBuilder<'_>,
+    by: By,
+    expiry: Time,
+    drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain,
+) {
+    if builder.drain == DrainNeed::Going {
         return; // it is being emptied for its update already
     }
-    let drain = match drain_in_place(course) {
+    let drain = match drain_in_place(builder) {
         InPlaceDrain::Done => {
-            course.requests.push(Step::Emptied);
+            builder.requests.push(Step::Emptied);
             Drain::Done
         }
         InPlaceDrain::Goes { steps, wake, failure } => {
-            course.requests.extend(steps);
-            course.drain = DrainNeed::Going;
-            course.wake(wake);
+            builder.requests.extend(steps);
+            builder.drain = DrainNeed::Going;
+            builder.wake(wake);
             if let Some(why) = failure {
-                not_drained(course, by, expiry, &why);
+                not_drained(builder, by, expiry, &why);
             }
             return;
         }
     };
-    let condition = condition(by, drain, expiry, course.seen.now);
-    if let Some(draft) = &mut course.draft {
+    let condition = condition(by, drain, expiry, builder.seen.now);
+    if let Some(draft) = &mut builder.draft {
         draft.state(condition);
     }
 }
 
 /// Its node could not be emptied, or not be kept free of new pods: says so there and on the machine.
-fn not_drained(course: &mut Course<'_>, by: By, expiry: Time, why: &str) {
+fn not_drained(builder: &mut PlanBuilder<'_>, by: By, expiry: Time, why: &str) {
     let message = format!("its node could not be drained and is tried again: {why}");
-    course.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::PRESERVED, message });
-    let condition = condition(by, Drain::Failed, expiry, course.seen.now);
-    if let Some(draft) = &mut course.draft {
+    builder.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::PRESERVED, message });
+    let condition = condition(by, Drain::Failed, expiry, builder.seen.now);
+    if let Some(draft) = &mut builder.draft {
         draft.state(condition);
     }
 }
 
 /// Ends the preservation, if there is one. Answers with what became of the annotations.
-fn stop(course: &mut Course<'_>, annotations: Annotations, why: &'static str) -> Annotations {
-    let now = course.seen.now;
-    let preserved = course.machine.status.current_status.preserve_expiry_time.is_some();
+fn stop(builder: &mut PlanBuilder<'_>, annotations: Annotations, why: &'static str) -> Annotations {
+    let now = builder.seen.now;
+    let preserved = builder.machine.status.current_status.preserve_expiry_time.is_some();
     let forget = annotations == Annotations::Remove;
     if preserved {
-        course.afterwards = Some(StatusWrite::preserved_until(&course.machine, None));
+        builder.afterwards = Some(StatusWrite::preserved_until(&builder.machine, None));
         let message = format!("no longer preserved: {why}");
-        course.notices.push(Notice { tone: Tone::Normal, reason: events::ours::PRESERVATION_ENDED, message });
-        course.explain(Reason::PreservationEnded(why));
+        builder.notices.push(Notice { tone: Tone::Normal, reason: events::ours::PRESERVATION_ENDED, message });
+        builder.explain(Reason::PreservationEnded(why));
     } else if !forget {
         return Annotations::Keep;
     }
-    if let Some(draft) = &mut course.draft {
+    if let Some(draft) = &mut builder.draft {
         if preserved {
             draft.state(NodeCondition {
                 kind: says::TYPE.into(),
@@ -228,46 +233,46 @@ fn stop(course: &mut Course<'_>, annotations: Annotations, why: &'static str) ->
     }
     if forget {
         for key in [PRESERVE, LAST_APPLIED_NODE_PRESERVE] {
-            if course.machine.annotation(key).is_some() {
-                course.patch.annotations.insert(key, None);
+            if builder.machine.annotation(key).is_some() {
+                builder.patch.annotations.insert(key, None);
             }
         }
-        note_for_the_set(course, why);
+        note_for_the_set(builder, why);
     }
     annotations
 }
 
 /// In the very write that takes the wish away: a Failed machine about which nobody says anything would be preserved by its set once
 /// more. One that has recovered may fail again, and that is another failure to look at.
-fn note_for_the_set(course: &mut Course<'_>, why: &str) {
-    let noted = course.machine.annotation(PRESERVED_BEFORE).is_some();
+fn note_for_the_set(builder: &mut PlanBuilder<'_>, why: &str) {
+    let noted = builder.machine.annotation(PRESERVED_BEFORE).is_some();
     if why == TIME_IS_UP && !noted {
-        course.patch.annotations.insert(PRESERVED_BEFORE, Some(PRESERVED_BEFORE_VALUE.to_owned()));
+        builder.patch.annotations.insert(PRESERVED_BEFORE, Some(PRESERVED_BEFORE_VALUE.to_owned()));
     } else if why == RECOVERED && noted {
-        course.patch.annotations.insert(PRESERVED_BEFORE, None);
+        builder.patch.annotations.insert(PRESERVED_BEFORE, None);
     }
 }
 
 /// Once the Node has said something, it decides: what it said is noted on the machine, whose own wish is cleared. So the removal of a
 /// wish from the Node is noticed even by someone who was away.
-fn hand_over(course: &mut Course<'_>) {
-    let Some(node) = course.node() else { return };
+fn hand_over(builder: &mut PlanBuilder<'_>) {
+    let Some(node) = builder.node() else { return };
     let said = node.preserve();
     if said.as_ref().is_some_and(|value| !value.is_valid()) {
         return;
     }
     let said = node.annotation(PRESERVE);
-    let machine = &course.machine;
+    let machine = &builder.machine;
     let noted = machine.annotation(LAST_APPLIED_NODE_PRESERVE).filter(|text| !text.is_empty());
     let own = machine.preserve().is_some_and(|value| value.is_valid());
     if (said.is_none() && noted.is_none()) || (said == noted && !own) {
         return;
     }
     if own {
-        course.patch.annotations.insert(PRESERVE, None);
+        builder.patch.annotations.insert(PRESERVE, None);
     }
     if said != noted {
-        course.patch.annotations.insert(LAST_APPLIED_NODE_PRESERVE, said.map(str::to_owned));
+        builder.patch.annotations.insert(LAST_APPLIED_NODE_PRESERVE, said.map(str::to_owned));
     }
 }
 
@@ -310,15 +315,15 @@ fn taint(now: Timestamp) -> Taint {
     }
 }
 
-fn remark_on_nonsense(course: &mut Course<'_>) {
-    let on_machine = course.machine.preserve().map(|value| ("its", value, "counts as absent"));
-    let on_node = course.node().and_then(Object::preserve).map(|value| ("its Node's", value, "is not acted on"));
+fn remark_on_nonsense(builder: &mut PlanBuilder<'_>) {
+    let on_machine = builder.machine.preserve().map(|value| ("its", value, "counts as absent"));
+    let on_node = builder.node().and_then(Object::preserve).map(|value| ("its Node's", value, "is not acted on"));
     for (whose, value, outcome) in [on_machine, on_node].into_iter().flatten().filter(|(_, value, _)| !value.is_valid())
     {
         let message = format!(
             "{whose} annotation {PRESERVE} says {:?}, which {outcome}; it may say now, when-failed, auto-preserved or false",
             value.as_str()
         );
-        course.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::PRESERVE_VALUE_INVALID, message });
+        builder.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::PRESERVE_VALUE_INVALID, message });
     }
 }

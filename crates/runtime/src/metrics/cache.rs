@@ -2,7 +2,7 @@
 
 use prometheus::{IntCounterVec, IntGaugeVec};
 
-use super::book::Book;
+use super::catalogue::MetricCatalogue;
 use super::{MetricsError, opts, registered};
 use crate::cache::{Counters, Status};
 
@@ -19,9 +19,9 @@ pub struct CacheMetrics {
 type Figure = fn(&Counters) -> u64;
 
 impl CacheMetrics {
-    pub(super) fn register(book: &Book) -> Result<Self, MetricsError> {
-        let gauge = |name: &str, help: &str| registered(book, IntGaugeVec::new(opts(name, help), &["kind"]));
-        let counter = |name: &str, help: &str| registered(book, IntCounterVec::new(opts(name, help), &["kind"]));
+    pub(super) fn register(catalogue: &MetricCatalogue) -> Result<Self, MetricsError> {
+        let gauge = |name: &str, help: &str| registered(catalogue, IntGaugeVec::new(opts(name, help), &["kind"]));
+        let counter = |name: &str, help: &str| registered(catalogue, IntCounterVec::new(opts(name, help), &["kind"]));
         let lists = counter("millwright_cache_lists_total", "Lists that were taken over.")?;
         let watches = counter("millwright_cache_watches_total", "Watches that were opened.")?;
         let events = counter("millwright_cache_events_total", "Objects shown by watches.")?;

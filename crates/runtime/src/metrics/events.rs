@@ -2,7 +2,7 @@
 
 use prometheus::IntCounterVec;
 
-use super::book::Book;
+use super::catalogue::MetricCatalogue;
 use super::{MetricsError, opts, registered};
 
 /// Counts Events by what became of them. Cheap to clone.
@@ -49,9 +49,9 @@ impl EventFate {
 }
 
 impl EventMetrics {
-    pub(super) fn register(book: &Book) -> Result<Self, MetricsError> {
+    pub(super) fn register(catalogue: &MetricCatalogue) -> Result<Self, MetricsError> {
         let total = IntCounterVec::new(opts("millwright_events_total", "Events, by what became of them."), &["fate"]);
-        Ok(Self { total: registered(book, total)? })
+        Ok(Self { total: registered(catalogue, total)? })
     }
 
     /// One more Event met this fate.

@@ -8,8 +8,8 @@
 //! Some gauges are only worth computing when someone looks: those are refreshed by the hooks of [`Metrics::before_scrape`], or,
 //! where objects come and go and their series with them, written out afresh by an exhibit ([`Metrics::exhibit`]).
 
-mod book;
 mod cache;
+mod catalogue;
 mod events;
 mod page;
 mod queue;
@@ -24,9 +24,9 @@ use prometheus::Opts;
 use prometheus::core::Collector;
 
 use crate::cache::Caches;
-use book::Book;
-pub use book::Declared;
 pub use cache::CacheMetrics;
+pub use catalogue::Declared;
+use catalogue::MetricCatalogue;
 pub use events::{EventFate, EventMetrics};
 pub use page::{Family, Page, Series, Shape};
 pub use queue::{QueueMetrics, QueueRecorder};
@@ -62,7 +62,7 @@ pub enum MetricsError {
 /// The registry of one set of controllers, with the families of the runtime. Cheap to clone; clones share the numbers.
 #[derive(Clone)]
 pub struct Metrics {
-    book: Book,
+    catalogue: MetricCatalogue,
     hooks: Hooks,
     exhibits: Exhibits,
     scrapes: Scrapes,
@@ -79,35 +79,35 @@ pub struct Metrics {
 impl Metrics {
     /// A registry with the runtime's families, all at zero.
     pub fn new() -> Result<Self, MetricsError> {
-        let book = Book::default();
+        let catalogue = MetricCatalogue::default();
         Ok(Self {
             hooks: Hooks::default(),
             exhibits: Exhibits::default(),
-            scrapes: Scrapes::register(&book)?,
-            queues: QueueMetrics::register(&book)?,
-            rest: RestMetrics::register(&book)?,
-            caches: CacheMetrics::register(&book)?,
-            events: EventMetrics::register(&book)?,
-            book,
+            scrapes: Scrapes::register(&catalogue)?,
+            queues: QueueMetrics::register(&catalogue)?,
+            rest: RestMetrics::register(&catalogue)?,
+            caches: CacheMetrics::register(&catalogue)?,
+            events: EventMetrics::register(&catalogue)?,
+            catalogue,
         })
     }
 
     /// Adds a family of somebody else's.
     pub fn register(&self, collector: impl Collector + 'static) -> Result<(), MetricsError> {
-        self.book.enter(collector)
+        self.catalogue.enter(collector)
     }
 
     /// Writes whole families out afresh at each scrape, so that a series ends with what it is about. `show` is called once now, with
     /// a page that only takes down which families there are.
     pub fn exhibit(&self, mut show: impl FnMut(&mut Page<'_>) + Send + 'static) -> Result<(), MetricsError> {
-        self.book.declare(&Page::rehearse(&mut show))?;
+        self.catalogue.declare(&Page::rehearse(&mut show))?;
         self.exhibits.lock().push(Box::new(show));
         Ok(())
     }
 
     /// Every family there is or can be, by name, whether or not it has a series now.
     pub fn declared(&self) -> Vec<Declared> {
-        self.book.declared()
+        self.catalogue.declared()
     }
 
     /// Adds the `process_*` family (memory, CPU, file descriptors). For the binary only: it reads files of the system.
@@ -136,7 +136,7 @@ impl Metrics {
     pub fn encode(&self) -> Result<String, MetricsError> {
         let scrape = self.scrapes.begin();
         self.hooks.lock().retain_mut(|refresh| refresh() == Hook::Keep);
-        let text = self.book.encode().map(|mut text| {
+        let text = self.catalogue.encode().map(|mut text| {
             let mut page = Page::on(&mut text);
             for show in self.exhibits.lock().iter_mut() {
                 show(&mut page);
@@ -156,11 +156,11 @@ impl fmt::Debug for Metrics {
 
 /// Registers `metric` and hands it back: the registry holds a clone that shares the numbers.
 fn registered<M: Collector + Clone + 'static>(
-    book: &Book,
+    catalogue: &MetricCatalogue,
     metric: Result<M, prometheus::Error>,
 ) -> Result<M, MetricsError> {
     let metric = metric.map_err(MetricsError::Register)?;
-    book.enter(metric.clone())?;
+    catalogue.enter(metric.clone())?;
     Ok(metric)
 }
 

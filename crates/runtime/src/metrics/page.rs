@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::book::Declared;
+use super::catalogue::Declared;
 
 /// What the numbers of a family are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

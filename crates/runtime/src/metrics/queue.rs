@@ -7,7 +7,7 @@ use prometheus::{
     exponential_buckets,
 };
 
-use super::book::Book;
+use super::catalogue::MetricCatalogue;
 use super::{MetricsError, opts, registered};
 
 /// The families of all queues; a queue writes through its own [`QueueRecorder`]. Cheap to clone.
@@ -24,18 +24,18 @@ pub struct QueueMetrics {
 }
 
 impl QueueMetrics {
-    pub(super) fn register(book: &Book) -> Result<Self, MetricsError> {
+    pub(super) fn register(catalogue: &MetricCatalogue) -> Result<Self, MetricsError> {
         let name = &["name"];
         let buckets = exponential_buckets(1e-8, 10.0, 10).map_err(MetricsError::Register)?;
         let timed = |metric: &str, help: &str| {
             let opts = HistogramOpts::new(metric, help).buckets(buckets.clone());
-            registered(book, HistogramVec::new(opts, name))
+            registered(catalogue, HistogramVec::new(opts, name))
         };
-        let counter = |metric: &str, help: &str| registered(book, IntCounterVec::new(opts(metric, help), name));
-        let gauge = |metric: &str, help: &str| registered(book, GaugeVec::new(opts(metric, help), name));
+        let counter = |metric: &str, help: &str| registered(catalogue, IntCounterVec::new(opts(metric, help), name));
+        let gauge = |metric: &str, help: &str| registered(catalogue, GaugeVec::new(opts(metric, help), name));
         Ok(Self {
             depth: registered(
-                book,
+                catalogue,
                 IntGaugeVec::new(opts("mcm_workqueue_depth", "Keys that wait for a worker now."), name),
             )?,
             adds: counter("mcm_workqueue_adds_total", "Keys that entered the queue.")?,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, exponential_buckets};
 
-use super::book::Book;
+use super::catalogue::MetricCatalogue;
 use super::{MetricsError, opts, registered};
 
 /// Counts and times every request. Cheap to clone.
@@ -32,7 +32,7 @@ pub struct RestCall<'a> {
 }
 
 impl RestMetrics {
-    pub(super) fn register(book: &Book) -> Result<Self, MetricsError> {
+    pub(super) fn register(catalogue: &MetricCatalogue) -> Result<Self, MetricsError> {
         let buckets = exponential_buckets(0.001, 2.0, 10).map_err(MetricsError::Register)?;
         let latency = HistogramOpts::new(
             "rest_client_request_latency_seconds",
@@ -40,16 +40,16 @@ impl RestMetrics {
         )
         .buckets(buckets);
         Ok(Self {
-            latency: registered(book, HistogramVec::new(latency, &["verb", "url"]))?,
+            latency: registered(catalogue, HistogramVec::new(latency, &["verb", "url"]))?,
             requests: registered(
-                book,
+                catalogue,
                 IntCounterVec::new(
                     opts("rest_client_requests_total", "Requests to API servers, by answer, method and host."),
                     &["code", "method", "host"],
                 ),
             )?,
             lacking: registered(
-                book,
+                catalogue,
                 IntGaugeVec::new(
                     opts(
                         "millwright_permission_missing",

@@ -2,7 +2,7 @@
 
 use prometheus::{IntCounterVec, IntGauge};
 
-use super::book::Book;
+use super::catalogue::MetricCatalogue;
 use super::{MetricsError, opts, registered};
 
 /// Counts scrapes. Cheap to clone.
@@ -13,12 +13,12 @@ pub(super) struct Scrapes {
 }
 
 impl Scrapes {
-    pub(super) fn register(book: &Book) -> Result<Self, MetricsError> {
+    pub(super) fn register(catalogue: &MetricCatalogue) -> Result<Self, MetricsError> {
         let under_way = "promhttp_metric_handler_requests_in_flight";
         let total = opts("promhttp_metric_handler_requests_total", "Scrapes that have ended, by HTTP status code.");
         Ok(Self {
-            under_way: registered(book, IntGauge::new(under_way, "Scrapes under way now, this one included."))?,
-            total: registered(book, IntCounterVec::new(total, &["code"]))?,
+            under_way: registered(catalogue, IntGauge::new(under_way, "Scrapes under way now, this one included."))?,
+            total: registered(catalogue, IntCounterVec::new(total, &["code"]))?,
         })
     }
 

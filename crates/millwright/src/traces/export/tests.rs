@@ -48,8 +48,8 @@ impl World {
     fn new(mood: Mood) -> Self {
         let (clock, metrics) = (Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), Metrics::new().unwrap());
         let fake = Fake { mood: Arc::new(Mutex::new(mood)), taken: Arc::default(), tries: Arc::default() };
-        let lives = Lives::new(Sampling::new(1.0), clock.now());
-        let (tracer, exporter) = pair(lives, fake.clone(), &clock, &Random::seeded(1), &metrics).unwrap();
+        let machine_spans = MachineSpans::new(Sampling::new(1.0), clock.now());
+        let (tracer, exporter) = pair(machine_spans, fake.clone(), &clock, &Random::seeded(1), &metrics).unwrap();
         let tasks = runtime::Tasks::new();
         tasks.spawn("traces", exporter.run(tasks.stopping()));
         Self { tracer, fake, metrics, tasks }

@@ -7,7 +7,7 @@
 //!
 //! What happens to the pods and volumes on the node is in [`draining`].
 //!
-//! A node that is not in the cache may be there all the same ([`inquiry`](super::inquiry)).
+//! A node that is not in the cache may be there all the same ([`node_lookup`](super::node_lookup)).
 //!
 //! A node that runs on the VM of another machine ([`node::claim`]) is left alone, whatever this machine's label says: draining or
 //! deleting it would take it from a machine that nobody asked to delete. So is one of which nobody can tell whose it is.
@@ -23,8 +23,8 @@ use api::names::{descriptions, events, finalizers};
 use api::{Code, MachinePhase, Object};
 
 use super::hold::{Hold, Outlook};
-use super::inquiry::{Absence, absence, confess};
 use super::living::{claim, claim_of};
+use super::node_lookup::{Absence, absence, confess};
 use super::vm::{Call, Failure, VmState};
 use super::{
     DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,

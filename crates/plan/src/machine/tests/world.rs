@@ -40,7 +40,7 @@ pub(super) struct World {
     /// The cache has not heard of the node, though it is there.
     pub(super) node_is_unseen: bool,
     /// What the API server said when it was asked for it.
-    pub(super) inquiry: Inquiry,
+    pub(super) node_lookup: NodeLookup,
     /// Why it cannot say.
     pub(super) mute: Option<drain::Outlook>,
     pub(super) joins: bool,
@@ -102,7 +102,7 @@ impl World {
             pods_there: Vec::new(),
             node_is_unreadable: false,
             node_is_unseen: false,
-            inquiry: Inquiry::Unasked,
+            node_lookup: NodeLookup::Unasked,
             mute: None,
             verdict: Answer::Accepted,
             barred: None,
@@ -146,7 +146,7 @@ impl World {
 
     fn seen(&self) -> Observed<'_> {
         let target = if self.joins {
-            Target::Cluster { node: self.visible(), inquiry: &self.inquiry, drain_view: &self.drain_view }
+            Target::Cluster { node: self.visible(), node_lookup: &self.node_lookup, drain_view: &self.drain_view }
         } else {
             Target::None
         };
@@ -353,9 +353,9 @@ impl World {
             Step::DeleteMachine => self.delete(),
             Step::DeleteNode { .. } => {
                 assert_eq!(self.vms, 0, "a node goes only after its VM: {:#?}", self.diary);
-                (self.node, self.inquiry) = (None, Inquiry::Absent);
+                (self.node, self.node_lookup) = (None, NodeLookup::Absent);
             }
-            Step::LookForNode { name } => self.inquiry = self.look_for(name),
+            Step::LookForNode { name } => self.node_lookup = self.look_for(name),
             Step::Watch { what: Watching::Pods(_), .. } => self.look_at_pods(),
             Step::Watch { what: Watching::Surroundings, .. } => {
                 (self.drain_view.budgets, self.drain_view.attachments) = (Watched::Seen(vec![]), Watched::Seen(vec![]));
@@ -402,14 +402,14 @@ impl World {
         }
     }
 
-    fn look_for(&mut self, name: &str) -> Inquiry {
+    fn look_for(&mut self, name: &str) -> NodeLookup {
         assert_eq!(name, "node-1");
         match self.mute {
-            Some(outlook) => self.inquiry.in_vain("boom".into(), outlook, self.now),
-            None if self.node.is_none() => Inquiry::Absent,
+            Some(outlook) => self.node_lookup.in_vain("boom".into(), outlook, self.now),
+            None if self.node.is_none() => NodeLookup::Absent,
             None => {
                 self.node_is_unseen = false;
-                Inquiry::Unasked
+                NodeLookup::Unasked
             }
         }
     }
@@ -477,7 +477,7 @@ impl World {
             Call::Delete => {
                 let in_use = self.machine().node_name().is_some() && !self.pods_there.is_empty();
                 assert!(!in_use, "a VM goes only after its pods: {:#?}", self.diary);
-                (self.vms, self.inquiry) = (0, Inquiry::Unasked);
+                (self.vms, self.node_lookup) = (0, NodeLookup::Unasked);
                 VmState::Gone { last_known_state: self.note.clone() }
             }
         }

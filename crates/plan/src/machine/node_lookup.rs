@@ -22,7 +22,7 @@ use crate::{Awaited, Lookup, Wake};
 
 /// What the API server itself last said of a node that the cache does not show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Inquiry {
+pub enum NodeLookup {
     /// It was not asked, or the VM has ended since: until then the node could still join.
     #[default]
     Unasked,
@@ -45,7 +45,7 @@ pub struct Unanswered {
     pub at: Timestamp,
 }
 
-impl Inquiry {
+impl NodeLookup {
     /// This question was not answered either.
     #[must_use]
     pub fn in_vain(&self, why: String, outlook: Outlook, now: Timestamp) -> Self {
@@ -69,14 +69,14 @@ pub(super) enum Absence<'a> {
 
 /// What is known of the node, given that the cache does not show it, before the deletion takes this step.
 pub(super) fn absence<'a>(seen: &Observed<'a>, facts: &Facts<'_>, next: Stage) -> Absence<'a> {
-    let (Target::Cluster { node: Lookup::Absent, inquiry, .. }, Some(name)) = (seen.target, facts.node_name) else {
+    let (Target::Cluster { node: Lookup::Absent, node_lookup, .. }, Some(name)) = (seen.target, facts.node_name) else {
         return Absence::Certain;
     };
-    match inquiry {
-        Inquiry::Absent => Absence::Certain,
-        Inquiry::Unasked => Absence::Open(ask(name, Reason::NodeUnseen(name.to_owned()))),
-        Inquiry::Unanswered(failure) if is_enough(seen, failure, name) => Absence::Assumed(failure),
-        Inquiry::Unanswered(failure) => Absence::Open(ask_again(seen, failure, name, next)),
+    match node_lookup {
+        NodeLookup::Absent => Absence::Certain,
+        NodeLookup::Unasked => Absence::Open(ask(name, Reason::NodeUnseen(name.to_owned()))),
+        NodeLookup::Unanswered(failure) if is_enough(seen, failure, name) => Absence::Assumed(failure),
+        NodeLookup::Unanswered(failure) => Absence::Open(ask_again(seen, failure, name, next)),
     }
 }
 

@@ -50,8 +50,8 @@ fn call(machine: &Arc<Machine>, call: Call, second: i64, code: Code) -> DriverCa
     }
 }
 
-fn lives(since: i64) -> Lives {
-    Lives::new(Sampling::new(1.0), at(since))
+fn lives(since: i64) -> MachineSpans {
+    MachineSpans::new(Sampling::new(1.0), at(since))
 }
 
 fn names(spans: &[Span]) -> Vec<&str> {
@@ -66,18 +66,18 @@ fn text<'a>(span: &'a Span, key: &str) -> &'a str {
 }
 
 /// From its creation until it runs, with a create that fails once.
-fn come(lives: &mut Lives) -> Vec<Span> {
+fn come(machine_spans: &mut MachineSpans) -> Vec<Span> {
     let (new, pending, running) =
         (machine("u", "", None), machine("u", "Pending", None), machine("u", "Running", None));
-    let mut spans = lives.decided(&decision(&new, Stage::Ask, 1));
-    spans.extend(lives.called(&call(&new, Call::Status, 1, Code::NotFound)));
-    spans.extend(lives.decided(&decision(&new, Stage::Create, 2)));
-    spans.extend(lives.called(&call(&new, Call::Create, 2, Code::Unavailable)));
-    spans.extend(lives.decided(&decision(&new, Stage::Ask, 8)));
-    spans.extend(lives.called(&call(&new, Call::Status, 8, Code::NotFound)));
-    spans.extend(lives.called(&call(&new, Call::Create, 9, Code::Ok)));
-    spans.extend(lives.decided(&decision(&pending, Stage::Join, 12)));
-    spans.extend(lives.decided(&decision(&running, Stage::Live, 30)));
+    let mut spans = machine_spans.decided(&decision(&new, Stage::Ask, 1));
+    spans.extend(machine_spans.called(&call(&new, Call::Status, 1, Code::NotFound)));
+    spans.extend(machine_spans.decided(&decision(&new, Stage::Create, 2)));
+    spans.extend(machine_spans.called(&call(&new, Call::Create, 2, Code::Unavailable)));
+    spans.extend(machine_spans.decided(&decision(&new, Stage::Ask, 8)));
+    spans.extend(machine_spans.called(&call(&new, Call::Status, 8, Code::NotFound)));
+    spans.extend(machine_spans.called(&call(&new, Call::Create, 9, Code::Ok)));
+    spans.extend(machine_spans.decided(&decision(&pending, Stage::Join, 12)));
+    spans.extend(machine_spans.decided(&decision(&running, Stage::Live, 30)));
     spans
 }
 
@@ -117,9 +117,9 @@ fn a_creation_is_one_trace_whose_stages_follow_each_other_without_a_gap() {
 #[test]
 fn a_process_that_takes_over_carries_on_the_same_trace_with_spans_of_its_own() {
     let first = {
-        let (mut lives, new) = (lives(0), machine("u", "", None));
-        lives.decided(&decision(&new, Stage::Ask, 1));
-        lives.interrupted(at(3))
+        let (mut machine_spans, new) = (lives(0), machine("u", "", None));
+        machine_spans.decided(&decision(&new, Stage::Ask, 1));
+        machine_spans.interrupted(at(3))
     };
     assert_eq!((names(&first), text(&first[0], "millwright.outcome")), (vec!["ask"], "interrupted"));
     let second = come(&mut lives(1));
@@ -133,34 +133,34 @@ fn a_process_that_takes_over_carries_on_the_same_trace_with_spans_of_its_own() {
 
 #[test]
 fn a_deletion_is_a_trace_of_its_own_that_ends_when_the_machine_is_gone() {
-    let mut lives = lives(0);
-    let born = come(&mut lives);
+    let mut machine_spans = lives(0);
+    let born = come(&mut machine_spans);
     let going = machine("u", "Terminating", Some(40));
     let mut spans = Vec::new();
     for (stage, second) in [(Stage::Drain, 40), (Stage::DeleteVm, 41), (Stage::DeleteNode, 45), (Stage::LetGo, 46)] {
-        spans.extend(lives.decided(&decision(&going, stage, second)));
+        spans.extend(machine_spans.decided(&decision(&going, stage, second)));
     }
-    spans.extend(lives.gone(&key(), at(47)));
+    spans.extend(machine_spans.gone(&key(), at(47)));
     assert_eq!(names(&spans), ["drain", "delete VM", "delete node", "remove finalizer", "delete machine"]);
     let root = spans.last().unwrap();
     assert_ne!(root.trace, born[0].trace);
     assert_eq!((root.start, root.end, &root.status), (at(40), at(47), &Status::Ok));
-    assert!(lives.open.is_empty());
+    assert!(machine_spans.open.is_empty());
 }
 
 #[test]
 fn a_machine_made_in_the_second_in_which_we_began_is_ours_from_its_beginning() {
     let began = at(0).checked_add(jiff::SignedDuration::from_millis(400)).unwrap();
-    let spans = come(&mut Lives::new(Sampling::new(1.0), began));
+    let spans = come(&mut MachineSpans::new(Sampling::new(1.0), began));
     let (first, root) = (spans.iter().find(|span| span.name == "ask").unwrap(), spans.last().unwrap());
     assert_eq!((first.start, root.start), (at(0), at(0)));
 }
 
 #[test]
 fn a_machine_deleted_before_it_ran_ends_its_creation_as_deleted() {
-    let mut lives = lives(0);
-    lives.decided(&decision(&machine("u", "", None), Stage::Create, 1));
-    let spans = lives.decided(&decision(&machine("u", "Terminating", Some(5)), Stage::Drain, 5));
+    let mut machine_spans = lives(0);
+    machine_spans.decided(&decision(&machine("u", "", None), Stage::Create, 1));
+    let spans = machine_spans.decided(&decision(&machine("u", "Terminating", Some(5)), Stage::Drain, 5));
     assert_eq!(names(&spans), ["create", "create machine"]);
     assert_eq!(text(&spans[1], "millwright.outcome"), "deleted");
     assert_eq!(spans[1].status, Status::Error("deleted".into()));
@@ -168,30 +168,30 @@ fn a_machine_deleted_before_it_ran_ends_its_creation_as_deleted() {
 
 #[test]
 fn a_machine_of_the_same_name_is_another_life() {
-    let mut lives = lives(0);
-    lives.decided(&decision(&machine("old", "", None), Stage::Create, 1));
-    let spans = lives.decided(&decision(&machine("new", "", None), Stage::Ask, 5));
+    let mut machine_spans = lives(0);
+    machine_spans.decided(&decision(&machine("old", "", None), Stage::Create, 1));
+    let spans = machine_spans.decided(&decision(&machine("new", "", None), Stage::Ask, 5));
     assert_eq!(text(&spans[1], "millwright.machine.uid"), "old");
-    assert_eq!(lives.open[&key()].uid, "new");
+    assert_eq!(machine_spans.open[&key()].uid, "new");
 }
 
 #[test]
 fn a_machine_that_lives_is_not_remembered_and_one_that_is_not_sampled_neither() {
-    let mut lives = lives(0);
-    assert!(lives.decided(&decision(&machine("u", "Running", None), Stage::Live, 1)).is_empty());
-    let mut none = Lives::new(Sampling::new(0.0), at(0));
+    let mut machine_spans = lives(0);
+    assert!(machine_spans.decided(&decision(&machine("u", "Running", None), Stage::Live, 1)).is_empty());
+    let mut none = MachineSpans::new(Sampling::new(0.0), at(0));
     assert!(come(&mut none).is_empty());
-    assert!(lives.open.is_empty() && none.open.is_empty());
+    assert!(machine_spans.open.is_empty() && none.open.is_empty());
 }
 
 #[test]
 fn a_life_that_never_gets_on_has_bounded_memory_and_counts_what_it_leaves_out() {
-    let (mut lives, new) = (lives(0), machine("u", "", None));
+    let (mut machine_spans, new) = (lives(0), machine("u", "", None));
     for second in 0..200 {
-        lives.decided(&decision(&new, Stage::Create, second));
-        lives.called(&call(&new, Call::Create, second, Code::Internal));
+        machine_spans.decided(&decision(&new, Stage::Create, second));
+        machine_spans.called(&call(&new, Call::Create, second, Code::Internal));
     }
-    let phase = &lives.open[&key()].phase;
+    let phase = &machine_spans.open[&key()].phase;
     assert_eq!((phase.events.len(), phase.events_left_out), (EVENTS, 200 - 32));
-    assert_eq!(lives.take_left_out(), 200 - u64::from(CALLS));
+    assert_eq!(machine_spans.take_left_out(), 200 - u64::from(CALLS));
 }

@@ -74,7 +74,7 @@ const DRAIN: Family<2> = Family::gauge(
 
 /// What was measured in the pools of one cluster. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Lives {
+pub(crate) struct LifecycleMetrics {
     pools: Arc<Mutex<BTreeMap<Pool, Measured>>>,
     clock: Clock,
 }
@@ -110,7 +110,7 @@ struct Figures {
     failed_joins: i64,
 }
 
-impl Lives {
+impl LifecycleMetrics {
     /// Nothing has been measured yet.
     pub(crate) fn new(clock: &Clock) -> Self {
         Self { pools: Arc::default(), clock: clock.clone() }

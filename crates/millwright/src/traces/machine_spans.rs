@@ -29,7 +29,7 @@ const CALLS: u32 = 64;
 
 /// All lives that are under way.
 #[derive(Debug)]
-pub(super) struct Lives {
+pub(super) struct MachineSpans {
     open: BTreeMap<Key, Life>,
     sampling: Sampling,
     /// Whatever began before it was begun by somebody else.
@@ -59,7 +59,7 @@ struct Phase {
     events_left_out: u32,
 }
 
-impl Lives {
+impl MachineSpans {
     /// Nobody yet.
     pub(super) fn new(sampling: Sampling, since: Timestamp) -> Self {
         // The API server writes whole seconds: what it dates to the second we began in may well have come after us.

@@ -1,6 +1,6 @@
 //! Which families there are.
 //!
-//! A registry shows a family only once it has a series, so nobody could tell from a scrape what else may come. The book keeps every
+//! A registry shows a family only once it has a series, so nobody could tell from a scrape what else may come. The catalogue keeps every
 //! family that was ever entered, and the reference page of all metrics is held to it.
 
 use std::collections::BTreeMap;
@@ -34,12 +34,12 @@ impl From<&Desc> for Declared {
 
 /// A registry that remembers what was entered. Clones are the same.
 #[derive(Clone, Default)]
-pub(super) struct Book {
+pub(super) struct MetricCatalogue {
     registry: Registry,
     declared: Arc<Mutex<BTreeMap<String, Declared>>>,
 }
 
-impl Book {
+impl MetricCatalogue {
     pub(super) fn enter(&self, metric: impl Collector + 'static) -> Result<(), MetricsError> {
         let families: Vec<Declared> = metric.desc().into_iter().map(Declared::from).collect();
         self.registry.register(Box::new(metric)).map_err(MetricsError::Register)?;

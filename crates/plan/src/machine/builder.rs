@@ -2,7 +2,7 @@
 //!
 //! Health, node template, in-place update and preservation each have something to say about the same two objects. Decided one by one
 //! and written one by one, each write would make the next one conflict, and whoever watches would see states that nobody meant: a
-//! machine that has failed, and only a moment later is preserved. So each part adds to one course, sees what the parts before it
+//! machine that has failed, and only a moment later is preserved. So each part adds to one builder, sees what the parts before it
 //! decided, and the whole goes out in a fixed order:
 //!
 //! 1. the machine's status: the world may rely on a phase only once it is written, so what depends on it comes later;
@@ -21,7 +21,7 @@ use crate::node::Draft;
 use crate::{Lookup, Wake};
 
 /// What the parts have decided so far.
-pub(super) struct Course<'a> {
+pub(super) struct PlanBuilder<'a> {
     /// What was seen.
     pub(super) seen: Observed<'a>,
     /// The machine as it will be.
@@ -50,7 +50,7 @@ pub(super) struct Course<'a> {
     status: Option<StatusWrite>,
 }
 
-impl<'a> Course<'a> {
+impl<'a> PlanBuilder<'a> {
     pub(super) fn new(seen: &Observed<'a>, draft: Option<Draft<'a>>, wake: Wake, because: Reason) -> Self {
         Self {
             seen: *seen,
