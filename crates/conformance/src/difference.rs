@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// As it should, or with what was different.
-pub type Verdict = Result<(), Difference>;
+pub type CaseResult = Result<(), Difference>;
 
 /// What a server did that the case did not expect.
 pub struct Difference(String);

@@ -30,7 +30,7 @@ mod stage;
 mod topics;
 
 pub use conversation::Conversation;
-pub use difference::{Difference, Verdict};
+pub use difference::{CaseResult, Difference};
 pub use grounds::Grounds;
 pub use report::{Outcome, Report};
 pub use run::{Case, Topic, run_all};

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout};
 
 use crate::stage::Stage;
-use crate::{Difference, Grounds, Outcome, Report, Verdict};
+use crate::{CaseResult, Difference, Grounds, Outcome, Report};
 
 /// How many cases are under way at once.
 const AT_ONCE: usize = 12;
@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_mins(2);
 pub struct Case {
     /// The sentence.
     pub name: &'static str,
-    pub(crate) run: fn(Stage) -> BoxFuture<'static, Verdict>,
+    pub(crate) run: fn(Stage) -> BoxFuture<'static, CaseResult>,
 }
 
 /// Cases about one thing.
@@ -35,11 +35,11 @@ pub struct Topic {
 
 impl Case {
     /// Holds the server to this case. Whatever the case made is deleted again.
-    pub async fn hold(&self, grounds: &Grounds) -> Verdict {
+    pub async fn hold(&self, grounds: &Grounds) -> CaseResult {
         let stage = Stage::set(grounds, self.name).await?;
-        let verdict = timeout(LONGEST, (self.run)(stage.clone())).await;
+        let result = timeout(LONGEST, (self.run)(stage.clone())).await;
         let cleared = stage.clear().await;
-        verdict.unwrap_or_else(|_| Err(Difference::new(format!("not done after {LONGEST:?}")))).and(cleared)
+        result.unwrap_or_else(|_| Err(Difference::new(format!("not done after {LONGEST:?}")))).and(cleared)
     }
 }
 

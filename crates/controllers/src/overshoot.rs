@@ -33,7 +33,7 @@ pub(crate) fn everything() -> Key {
 }
 
 /// Whose changes bring a count about. The reference counts when a machine is added, and once in each period; a wish to unfreeze need
-/// not wait for that. Where only machines count that nobody deletes, whatever changes a verdict does.
+/// not wait for that. Where only machines count that nobody deletes, whatever changes a decision does.
 pub(crate) fn listen(
     count: OvershootCount,
     machines: &mut Reflector<Machine>,

@@ -55,9 +55,9 @@ struct Report {
 
 impl Report {
     fn line(&mut self, what: &str, measured: f64, unit: &str, budget: f64) {
-        let verdict = if measured <= budget { "ok" } else { "OVER BUDGET" };
+        let freshness = if measured <= budget { "ok" } else { "OVER BUDGET" };
         self.broken += usize::from(measured > budget);
-        println!("{what:<58} {measured:>10.1} {unit:<6} (budget {budget:>7.0}) {verdict}");
+        println!("{what:<58} {measured:>10.1} {unit:<6} (budget {budget:>7.0}) {freshness}");
     }
 
     fn end(&self) -> ExitCode {

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
+use crate::result::promise;
 use crate::stage::{CLASS, create};
-use crate::verdict::promise;
 use crate::{Broken, Scenario, Stage};
 
 /// Every scenario about crowds; too long for every change on a real server.

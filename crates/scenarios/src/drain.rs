@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use virtual_cloud::node_life::{READY_ANNOTATION, RUNDOWN_ANNOTATION};
 
-use crate::verdict::promise;
+use crate::result::promise;
 use crate::workload::{is_leaving, is_on, is_ready};
 use crate::{Broken, Scenario, Stage};
 

@@ -15,10 +15,10 @@ mod machine_failures;
 mod machines;
 mod pace;
 mod restore;
+mod result;
 mod stage;
 mod storm;
 mod takeover;
-mod verdict;
 mod workload;
 
 pub use crowd::CROWD_SCENARIOS;
@@ -28,10 +28,10 @@ pub use ground::Ground;
 pub use machines::SCENARIOS;
 pub use pace::Pace;
 pub use restore::restore;
+pub use result::{Broken, Report, ScenarioResult, play};
 pub use stage::{Process, Stage};
 pub use storm::STORM_SCENARIOS;
 pub use takeover::TAKEOVER_SCENARIOS;
-pub use verdict::{Broken, Report, Verdict, play};
 
 use futures::future::BoxFuture;
 

@@ -11,8 +11,8 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use virtual_cloud::{Fault, Script};
 
+use crate::result::promise;
 use crate::stage::CLASS;
-use crate::verdict::promise;
 use crate::{Broken, Stage};
 
 /// Every code with which a create can fail, as a cloud's own words.

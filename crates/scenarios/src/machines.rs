@@ -15,7 +15,7 @@ use crate::machine_failures::{
     a_vm_that_vanishes_is_noticed_and_its_machine_can_go, each_error_code_is_shown_and_overcome,
     of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed,
 };
-use crate::verdict::promise;
+use crate::result::promise;
 use crate::{Broken, Scenario, Stage};
 
 macro_rules! scenarios {

@@ -23,7 +23,7 @@ struct Arguments {
     /// Which scenarios.
     #[arg(long, value_enum, default_value = "machines")]
     suite: Suite,
-    /// Where to write the verdicts as JSON.
+    /// Where to write the results as JSON.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Only scenarios whose name contains this.
@@ -94,23 +94,23 @@ fn main() -> anyhow::Result<ExitCode> {
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
 async fn stories(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Result<Report> {
     let ground = suite.on(Ground::real(kubeconfig)?);
-    let mut verdicts = Vec::new();
+    let mut results = Vec::new();
     for scenario in suite.scenarios().iter().filter(|scenario| scenario.name.contains(only)) {
-        let verdict = play(scenario, &ground).await;
-        println!("{verdict}");
-        verdicts.push(verdict);
+        let result = play(scenario, &ground).await;
+        println!("{result}");
+        results.push(result);
     }
-    Ok(Report::of(suite.name(), verdicts))
+    Ok(Report::of(suite.name(), results))
 }
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
 async fn disaster() -> anyhow::Result<Report> {
     let binaries = Binaries::find(&Cache::of_this_user()?, &Recipe::of_this_repository()?)?;
-    let verdicts = Box::pin(restore(binaries, |plane| Ground::real(&plane.kubeconfig_path()))).await;
-    for verdict in &verdicts {
-        println!("{verdict}");
+    let results = Box::pin(restore(binaries, |plane| Ground::real(&plane.kubeconfig_path()))).await;
+    for result in &results {
+        println!("{result}");
     }
-    Ok(Report::of("restore", verdicts))
+    Ok(Report::of("restore", results))
 }
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]

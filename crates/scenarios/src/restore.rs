@@ -22,9 +22,9 @@ use kube::discovery::ApiResource;
 use runtime::cache::Trust;
 use serde_json::json;
 
+use crate::result::promise;
 use crate::stage::create;
-use crate::verdict::promise;
-use crate::{Broken, Ground, Process, Stage, Verdict};
+use crate::{Broken, Ground, Process, ScenarioResult, Stage};
 
 /// Machines from before the copy.
 const BEFORE: usize = 3;
@@ -53,9 +53,12 @@ struct Possessions {
 }
 
 /// Tells it on a control plane of its own.
-pub async fn restore(binaries: Binaries, ground: impl FnOnce(&ControlPlane) -> Result<Ground, Broken>) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    let mut note = |name, outcome: Result<(), Broken>| verdicts.push(Verdict::of(name, outcome));
+pub async fn restore(
+    binaries: Binaries,
+    ground: impl FnOnce(&ControlPlane) -> Result<Ground, Broken>,
+) -> Vec<ScenarioResult> {
+    let mut results = Vec::new();
+    let mut note = |name, outcome: Result<(), Broken>| results.push(ScenarioResult::of(name, outcome));
     match begin(binaries, ground).await {
         Err(broken) => note("three_machines_run_on_the_real_control_plane", Err(broken)),
         Ok(mut story) => {
@@ -69,7 +72,7 @@ pub async fn restore(binaries: Binaries, ground: impl FnOnce(&ControlPlane) -> R
             note("the_control_plane_stops", stopped);
         }
     }
-    verdicts
+    results
 }
 
 async fn begin(

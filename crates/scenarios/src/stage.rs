@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use virtual_cloud::{Config, Doubles, NodeLife, VirtualCloud};
 
-use crate::verdict::promise;
+use crate::result::promise;
 use crate::{Broken, Ground};
 
 /// The class every stage has.

@@ -13,7 +13,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use virtual_cloud::node_life::RUNDOWN_ANNOTATION;
 
-use crate::verdict::promise;
+use crate::result::promise;
 use crate::workload::is_leaving;
 use crate::{Broken, Scenario, Stage};
 

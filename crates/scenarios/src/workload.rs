@@ -11,8 +11,8 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use virtual_cloud::CSI_DRIVER;
 
+use crate::result::promise;
 use crate::stage::create;
-use crate::verdict::promise;
 use crate::{Broken, Stage};
 
 /// The class of machines that carry pods: their nodes bear the name of the stage, so that no pod ends up on another one's.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::programs::Said;
-use super::verdict::Denial;
+use super::role_report::Denial;
 
 /// A refusal for each kind is how we learn of a missing verb; all workers may learn at the same time, and the API server forgets
 /// nothing that was under way.

@@ -11,10 +11,10 @@ mod lacks;
 mod objects;
 mod programs;
 mod requests;
+mod role_report;
 mod story;
 mod trial;
 mod valve;
-mod verdict;
 mod world;
 
 use std::path::Path;
@@ -30,8 +30,8 @@ use crate::e2e::{Report, Tally, install_definitions};
 use crate::web::Proxy;
 use crate::workspace::cargo;
 use grants::Grant;
+use role_report::RoleReport;
 use trial::{Stand, Trial};
-use verdict::Verdict;
 
 /// Which roles to try.
 #[derive(Args)]
@@ -90,11 +90,11 @@ async fn try_all(plane: &ControlPlane, kubectl: &Path, audit: &Audit, args: &Cho
     let is_wanted = |which: Which| args.trials.is_empty() || args.trials.contains(&which);
     for which in Which::value_variants().iter().copied().filter(|which| is_wanted(*which)) {
         let trial = which.trial();
-        let verdict = report.case(trial.sentence, stand.judge(&trial)).await;
-        if let (Which::Shipped, Some(verdict)) = (which, verdict) {
+        let role_report = report.case(trial.sentence, stand.judge(&trial)).await;
+        if let (Which::Shipped, Some(role_report)) = (which, role_report) {
             report
                 .case("the checker notices a rule that is missing and one that is too much", async {
-                    notices(&stand, &trial, &verdict)
+                    notices(&stand, &trial, &role_report)
                 })
                 .await;
         }
@@ -141,7 +141,7 @@ impl Which {
 }
 
 /// The same log, held against roles with one rule more, and after one request more that no role grants.
-fn notices(stand: &Stand<'_>, trial: &Trial, verdict: &Verdict) -> anyhow::Result<()> {
+fn notices(stand: &Stand<'_>, trial: &Trial, role_report: &RoleReport) -> anyhow::Result<()> {
     let whom = trial.identities.first().context("nobody was tried")?;
     let mark = stand.audit.mark()?;
     let kubeconfig = stand.plane.layout().kubeconfig("curious");
@@ -149,12 +149,12 @@ fn notices(stand: &Stand<'_>, trial: &Trial, verdict: &Verdict) -> anyhow::Resul
     let flag = format!("--kubeconfig={}", kubeconfig.display());
     let asked = stand.plane.kubectl().args([flag.as_str(), "get", "configmaps"]).output()?;
     ensure!(!asked.status.success(), "{whom} may list ConfigMaps");
-    let grants = verdict.grants();
-    let denied = Verdict::of(grants.clone(), &requests::read(&stand.audit.text_since(mark)?));
+    let grants = role_report.grants();
+    let denied = RoleReport::of(grants.clone(), &requests::read(&stand.audit.text_since(mark)?));
     let complaint = denied.complaint().unwrap_or_default();
     ensure!(complaint.contains("missing: ") && complaint.contains("list configmaps"), "it said: {complaint}");
     let wide = Grant { verb: "list".to_owned(), resource: "configmaps".to_owned(), ..some(&grants)? };
-    let unused = Verdict::of(grants.into_iter().chain([wide]).collect(), verdict.requests());
+    let unused = RoleReport::of(grants.into_iter().chain([wide]).collect(), role_report.requests());
     let complaint = unused.complaint().unwrap_or_default();
     ensure!(complaint.starts_with("never used: ") && complaint.contains("configmaps"), "it said: {complaint}");
     Ok(())

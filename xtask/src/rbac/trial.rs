@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 use super::grants::{self, Grant};
 use super::programs::{Programs, Said};
 use super::requests::{self, Request};
+use super::role_report::RoleReport;
 use super::story::Story;
-use super::verdict::Verdict;
 use super::world::World;
 use super::{deeds, lacks};
 use crate::counts::Audit;
@@ -103,7 +103,7 @@ impl Trial {
 
 impl Stand<'_> {
     /// Lives through it and judges.
-    pub(super) async fn judge(&self, trial: &Trial) -> anyhow::Result<Verdict> {
+    pub(super) async fn judge(&self, trial: &Trial) -> anyhow::Result<RoleReport> {
         self.install(trial)?;
         let mark = self.audit.mark()?;
         let cloud = self.desk.start_cloud(&format!("cloud-{}", trial.name))?;
@@ -112,10 +112,10 @@ impl Stand<'_> {
         programs.stop()?;
         cloud.terminate()?;
         lived?;
-        let verdict = self.verdict(trial, mark).await?;
+        let role_report = self.role_report(trial, mark).await?;
         self.remove(trial)?;
-        trial.check(&verdict, &programs.said()?)?;
-        Ok(verdict)
+        trial.check(&role_report, &programs.said()?)?;
+        Ok(role_report)
     }
 
     async fn live(&self, trial: &Trial, programs: &mut Programs, mark: u64) -> anyhow::Result<()> {
@@ -134,13 +134,13 @@ impl Stand<'_> {
     }
 
     /// What was granted against what was asked. Watches are in the log when they have ended, a moment after their programs.
-    async fn verdict(&self, trial: &Trial, mark: u64) -> anyhow::Result<Verdict> {
+    async fn role_report(&self, trial: &Trial, mark: u64) -> anyhow::Result<RoleReport> {
         let (grants, begin) = (self.grants(trial)?, Instant::now());
         loop {
-            let verdict = Verdict::of(grants.clone(), &self.asked_since(mark)?);
-            let has_missed_some = verdict.unused().iter().any(|grant| grant.verb == "watch");
+            let role_report = RoleReport::of(grants.clone(), &self.asked_since(mark)?);
+            let has_missed_some = role_report.unused().iter().any(|grant| grant.verb == "watch");
             if begin.elapsed() > LAST_WORDS || !(has_missed_some && trial.expected == Expected::JustEnough) {
-                return Ok(verdict);
+                return Ok(role_report);
             }
             sleep(Duration::from_millis(200)).await;
         }
@@ -201,17 +201,17 @@ impl Stand<'_> {
 
 impl Trial {
     #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-    fn check(&self, verdict: &Verdict, said: &[Said]) -> anyhow::Result<()> {
+    fn check(&self, role_report: &RoleReport, said: &[Said]) -> anyhow::Result<()> {
         let complaint = match self.expected {
             Expected::JustEnough => {
-                println!("{verdict}");
-                verdict.complaint()
+                println!("{role_report}");
+                role_report.complaint()
             }
             Expected::Lacking(lacking) => {
-                for (denial, times) in verdict.denied() {
+                for (denial, times) in role_report.denied() {
                     println!("  denied {denial} ({times} times)");
                 }
-                lacks::complaint(verdict.denied(), lacking, &self.identities, said)
+                lacks::complaint(role_report.denied(), lacking, &self.identities, said)
             }
         };
         if let Some(complaint) = complaint.or_else(|| deeds::missing(said)) {

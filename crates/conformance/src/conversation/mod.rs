@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 pub(crate) use topic::cases;
 
 use crate::stage::{Answer, Stage};
-use crate::{Difference, Grounds, Verdict, ensure};
+use crate::{CaseResult, Difference, Grounds, ensure};
 use generator::Generator;
 use translation::Translation;
 
@@ -93,13 +93,13 @@ impl Conversation {
     }
 
     /// Holds another server to the same conversation.
-    pub async fn repeat_on(&self, grounds: &Grounds) -> Verdict {
+    pub async fn repeat_on(&self, grounds: &Grounds) -> CaseResult {
         let stage = Stage::set(grounds, &format!("seed-{}", self.seed)).await?;
         let outcome = self.repeat(&stage).await;
         outcome.and(stage.clear().await)
     }
 
-    async fn repeat(&self, stage: &Stage) -> Verdict {
+    async fn repeat(&self, stage: &Stage) -> CaseResult {
         stage.define_version(&values::version()).await?;
         let mut translation = Translation::of(stage.namespace());
         let mut differences = Vec::new();

@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 
 use super::Conversation;
 use crate::stage::Stage;
-use crate::{Case, Difference, Verdict};
+use crate::{Case, CaseResult, Difference};
 
 /// Makes cases of the seeds whose conversations are in `recorded/`, and of each one a test on the server in memory.
 macro_rules! recorded {
@@ -55,7 +55,7 @@ recorded![
     seed_60 = "seed-60.json",
 ];
 
-fn repeat(stage: Stage, recorded: &'static str) -> BoxFuture<'static, Verdict> {
+fn repeat(stage: Stage, recorded: &'static str) -> BoxFuture<'static, CaseResult> {
     Box::pin(async move {
         let conversation: Conversation = serde_json::from_str(recorded)
             .map_err(|error| Difference::new(format!("the recording cannot be read: {error}")))?;

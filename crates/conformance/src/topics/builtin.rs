@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::stage::{Patch, Stage, config_map, same, says};
-use crate::{Difference, Verdict, cases, ensure};
+use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
     text_in_a_secret_is_stored_encoded,
@@ -33,7 +33,7 @@ fn secret(fields: &Value) -> Value {
     secret
 }
 
-async fn text_in_a_secret_is_stored_encoded(s: Stage) -> Verdict {
+async fn text_in_a_secret_is_stored_encoded(s: Stage) -> CaseResult {
     let object = secret(&json!({"data": {"k": "dg=="}, "stringData": {"l": "w"}}));
     let made = s.post(&s.core("secrets"), &object).await?.succeeds()?;
     same("data", &made["data"], &json!({"k": "dg==", "l": "dw=="}))?;
@@ -42,13 +42,13 @@ async fn text_in_a_secret_is_stored_encoded(s: Stage) -> Verdict {
     Ok(())
 }
 
-async fn the_type_of_a_secret_does_not_change(s: Stage) -> Verdict {
+async fn the_type_of_a_secret_does_not_change(s: Stage) -> CaseResult {
     s.post(&s.core("secrets"), &secret(&json!({}))).await?.succeeds()?;
     let answer = s.patch(&s.core("secrets/a"), Patch::Merge, &json!({"type": "example.com/other"})).await?;
     says(&answer.fails(422, "Invalid")?["message"], "type: Invalid value: \"example.com/other\": field is immutable")
 }
 
-async fn data_of_a_secret_must_be_encoded(s: Stage) -> Verdict {
+async fn data_of_a_secret_must_be_encoded(s: Stage) -> CaseResult {
     let answer = s.post(&s.core("secrets"), &secret(&json!({"data": {"k": "not base64!"}}))).await?;
     let message = answer.fails(400, "BadRequest")?["message"].clone();
     says(&message, "Secret in version \"v1\" cannot be handled as a Secret: illegal base64 data")?;
@@ -56,14 +56,14 @@ async fn data_of_a_secret_must_be_encoded(s: Stage) -> Verdict {
     Ok(())
 }
 
-async fn a_key_of_a_config_map_must_be_a_key(s: Stage) -> Verdict {
+async fn a_key_of_a_config_map_must_be_a_key(s: Stage) -> CaseResult {
     let mut object = config_map("a", &json!({}));
     object["data"] = json!({"not a key": "v"});
     let status = s.post(&s.core("configmaps"), &object).await?.fails(422, "Invalid")?;
     says(&status["message"], "data[not a key]: Invalid value: \"not a key\": a valid config key must consist of")
 }
 
-async fn an_immutable_config_map_stays_as_it_is(s: Stage) -> Verdict {
+async fn an_immutable_config_map_stays_as_it_is(s: Stage) -> CaseResult {
     let mut object = config_map("a", &json!({}));
     object["data"] = json!({"k": "v"});
     object["immutable"] = json!(true);
@@ -86,13 +86,13 @@ fn lease(holder: &str) -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}, "spec": spec})
 }
 
-async fn a_lease_can_be_made_by_replacing_it(s: Stage) -> Verdict {
+async fn a_lease_can_be_made_by_replacing_it(s: Stage) -> CaseResult {
     let answer = s.put(&leases(&s, "a"), &lease("me")).await?;
     ensure!(answer.code == 201, "answered {}: {}", answer.code, answer.body);
     Ok(())
 }
 
-async fn a_lease_has_one_winner(s: Stage) -> Verdict {
+async fn a_lease_has_one_winner(s: Stage) -> CaseResult {
     let made = s.post(&leases(&s, ""), &lease("nobody")).await?.succeeds()?;
     let taken_by = |holder: &str| {
         let mut lease = made.clone();
@@ -108,12 +108,12 @@ async fn a_lease_has_one_winner(s: Stage) -> Verdict {
     same("holder", &kept["spec"]["holderIdentity"], &json!("first"))
 }
 
-async fn the_times_of_a_lease_keep_their_microseconds(s: Stage) -> Verdict {
+async fn the_times_of_a_lease_keep_their_microseconds(s: Stage) -> CaseResult {
     let made = s.post(&leases(&s, ""), &lease("me")).await?.succeeds()?;
     same("renewTime", &made["spec"]["renewTime"], &json!("2026-01-01T00:00:00.123456Z"))
 }
 
-async fn a_namespace_is_active_and_carries_its_name(s: Stage) -> Verdict {
+async fn a_namespace_is_active_and_carries_its_name(s: Stage) -> CaseResult {
     let namespace = s.get(&format!("/api/v1/namespaces/{}", s.namespace())).await?.succeeds()?;
     same("phase", &namespace["status"]["phase"], &json!("Active"))?;
     same("finalizers", &namespace["spec"]["finalizers"], &json!(["kubernetes"]))?;
@@ -135,18 +135,18 @@ async fn pod(s: &Stage, node: Option<&str>) -> Result<Value, Difference> {
     s.post(&s.core("pods"), &pod).await?.succeeds()
 }
 
-async fn a_new_pod_is_pending_whatever_the_client_says(s: Stage) -> Verdict {
+async fn a_new_pod_is_pending_whatever_the_client_says(s: Stage) -> CaseResult {
     let made = pod(&s, None).await?;
     same("phase", &made["status"]["phase"], &json!("Pending"))
 }
 
-async fn a_new_pod_has_defaults(s: Stage) -> Verdict {
+async fn a_new_pod_has_defaults(s: Stage) -> CaseResult {
     let made = pod(&s, None).await?;
     same("restartPolicy", &made["spec"]["restartPolicy"], &json!("Always"))?;
     same("grace", &made["spec"]["terminationGracePeriodSeconds"], &json!(30))
 }
 
-async fn a_pod_on_a_node_is_deleted_with_grace(s: Stage) -> Verdict {
+async fn a_pod_on_a_node_is_deleted_with_grace(s: Stage) -> CaseResult {
     pod(&s, Some("node-1")).await?;
     let answer = s.delete(&s.core("pods/a"), None).await?.succeeds()?;
     same("kind", &answer["kind"], &json!("Pod"))?;
@@ -159,14 +159,14 @@ async fn a_pod_on_a_node_is_deleted_with_grace(s: Stage) -> Verdict {
     Ok(())
 }
 
-async fn a_pod_on_no_node_is_deleted_at_once(s: Stage) -> Verdict {
+async fn a_pod_on_no_node_is_deleted_at_once(s: Stage) -> CaseResult {
     pod(&s, None).await?;
     s.delete(&s.core("pods/a"), None).await?.succeeds()?;
     s.get(&s.core("pods/a")).await?.fails(404, "NotFound")?;
     Ok(())
 }
 
-async fn a_pod_does_not_move_to_another_node(s: Stage) -> Verdict {
+async fn a_pod_does_not_move_to_another_node(s: Stage) -> CaseResult {
     pod(&s, Some("node-1")).await?;
     let answer = s.patch(&s.core("pods/a"), Patch::Merge, &json!({"spec": {"nodeName": "node-2"}})).await?;
     says(&answer.fails(422, "Invalid")?["message"], "pod updates may not change fields other than")
@@ -181,14 +181,14 @@ async fn node(s: &Stage) -> Result<(String, Value), Difference> {
     Ok((path, made))
 }
 
-async fn a_node_is_created_with_its_status(s: Stage) -> Verdict {
+async fn a_node_is_created_with_its_status(s: Stage) -> CaseResult {
     let (path, made) = node(&s).await?;
     same("ready", &made["status"]["conditions"][0]["status"], &json!("False"))?;
     s.delete(&path, None).await?.succeeds()?;
     Ok(())
 }
 
-async fn the_status_of_a_node_is_written_apart(s: Stage) -> Verdict {
+async fn the_status_of_a_node_is_written_apart(s: Stage) -> CaseResult {
     let (path, _) = node(&s).await?;
     let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
     let patched = s.patch(&path, Patch::Merge, &ready("True")).await?.succeeds()?;
@@ -199,7 +199,7 @@ async fn the_status_of_a_node_is_written_apart(s: Stage) -> Verdict {
     Ok(())
 }
 
-async fn an_event_must_be_about_its_own_namespace(s: Stage) -> Verdict {
+async fn an_event_must_be_about_its_own_namespace(s: Stage) -> CaseResult {
     let event = |namespace: &str| {
         json!({
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"}, "reason": "Created", "type": "Normal",

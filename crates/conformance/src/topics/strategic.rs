@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::difference::Difference;
 use crate::stage::{Answer, Stage, same, says};
-use crate::{Verdict, cases, ensure};
+use crate::{CaseResult, cases, ensure};
 
 cases![
     a_strategic_patch_finds_an_element_by_its_key,
@@ -42,7 +42,7 @@ fn conditions(pod: &Value) -> Value {
     list.map(|c| Value::from(format!("{}={}", text(&c["type"]), text(&c["status"])))).collect()
 }
 
-async fn a_strategic_patch_finds_an_element_by_its_key(s: Stage) -> Verdict {
+async fn a_strategic_patch_finds_an_element_by_its_key(s: Stage) -> CaseResult {
     pod(&s).await?;
     let change = json!({"spec": {"containers": [{"name": "b", "image": "none.invalid/b:2"}]}});
     let patched = patch(&s, &s.core("pods/p"), &change).await?.succeeds()?;
@@ -50,19 +50,19 @@ async fn a_strategic_patch_finds_an_element_by_its_key(s: Stage) -> Verdict {
     same("second image", &patched["spec"]["containers"][1]["image"], &json!("none.invalid/b:2"))
 }
 
-async fn a_strategic_patch_deletes_an_element_by_its_key(s: Stage) -> Verdict {
+async fn a_strategic_patch_deletes_an_element_by_its_key(s: Stage) -> CaseResult {
     let status = pod(&s).await?;
     let change = json!({"status": {"conditions": [{"$patch": "delete", "type": "One"}]}});
     same("conditions", &conditions(&patch(&s, &status, &change).await?.succeeds()?), &json!(["Two=False"]))
 }
 
-async fn a_strategic_patch_replaces_a_list_on_request(s: Stage) -> Verdict {
+async fn a_strategic_patch_replaces_a_list_on_request(s: Stage) -> CaseResult {
     let status = pod(&s).await?;
     let change = json!({"status": {"conditions": [{"$patch": "replace"}, {"type": "Three", "status": "True"}]}});
     same("conditions", &conditions(&patch(&s, &status, &change).await?.succeeds()?), &json!(["Three=True"]))
 }
 
-async fn a_strategic_patch_puts_elements_in_order(s: Stage) -> Verdict {
+async fn a_strategic_patch_puts_elements_in_order(s: Stage) -> CaseResult {
     let status = pod(&s).await?;
     let change = json!({"status": {"$setElementOrder/conditions": [{"type": "Two"}, {"type": "One"}]}});
     let ordered = patch(&s, &status, &change).await?.succeeds()?;
@@ -74,7 +74,7 @@ async fn a_strategic_patch_puts_elements_in_order(s: Stage) -> Verdict {
     Ok(())
 }
 
-async fn a_strategic_patch_adds_and_removes_texts(s: Stage) -> Verdict {
+async fn a_strategic_patch_adds_and_removes_texts(s: Stage) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let path = s.core("configmaps/a");
     for finalizers in [json!(["example.com/a"]), json!(["example.com/b"])] {
@@ -87,14 +87,14 @@ async fn a_strategic_patch_adds_and_removes_texts(s: Stage) -> Verdict {
     Ok(())
 }
 
-async fn a_strategic_patch_replaces_what_is_atomic(s: Stage) -> Verdict {
+async fn a_strategic_patch_replaces_what_is_atomic(s: Stage) -> CaseResult {
     s.config_map("a", &json!({"keep": "1"})).await?;
     let change = json!({"metadata": {"labels": {"$patch": "replace", "new": "1"}}, "data": {"k": "v"}});
     let patched = patch(&s, &s.core("configmaps/a"), &change).await?.succeeds()?;
     same("labels", &patched["metadata"]["labels"], &json!({"new": "1"}))
 }
 
-async fn a_strategic_patch_retains_only_what_it_names(s: Stage) -> Verdict {
+async fn a_strategic_patch_retains_only_what_it_names(s: Stage) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let path = s.core("configmaps/a");
     patch(&s, &path, &json!({"data": {"a": "1", "b": "2"}})).await?.succeeds()?;
@@ -106,14 +106,14 @@ async fn a_strategic_patch_retains_only_what_it_names(s: Stage) -> Verdict {
     Ok(())
 }
 
-async fn a_strategic_patch_without_the_key_is_refused(s: Stage) -> Verdict {
+async fn a_strategic_patch_without_the_key_is_refused(s: Stage) -> CaseResult {
     let status = pod(&s).await?;
     let refused = patch(&s, &status, &json!({"status": {"conditions": [{"status": "True"}]}})).await?;
     ensure!(refused.code == 500, "answered with {}: {}", refused.code, refused.body);
     says(&refused.body["message"], "does not contain declared merge key: type")
 }
 
-async fn a_strategic_patch_of_a_custom_kind_is_not_understood(s: Stage) -> Verdict {
+async fn a_strategic_patch_of_a_custom_kind_is_not_understood(s: Stage) -> CaseResult {
     s.define(&json!({"type": "object"})).await?;
     s.make_widget("a", &json!({})).await?;
     patch(&s, &s.widget("a"), &json!({})).await?.fails(415, "UnsupportedMediaType")?;

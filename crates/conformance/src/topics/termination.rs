@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::pods::{make, new_pod};
 use crate::stage::{Patch, Stage, config_map, same, says};
-use crate::{Difference, Verdict, cases, ensure};
+use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
     a_deleted_namespace_terminates_first,
@@ -30,7 +30,7 @@ fn condition(namespace: &Value, kind: &str) -> (String, String) {
     (text("status"), text("message"))
 }
 
-async fn a_deleted_namespace_terminates_first(s: Stage) -> Verdict {
+async fn a_deleted_namespace_terminates_first(s: Stage) -> CaseResult {
     let ending = end(&s).await?;
     same("phase", &ending["status"]["phase"], &json!("Terminating"))?;
     same("finalizers", &ending["spec"]["finalizers"], &json!(["kubernetes"]))?;
@@ -38,7 +38,7 @@ async fn a_deleted_namespace_terminates_first(s: Stage) -> Verdict {
     s.until_gone(&path(&s)).await
 }
 
-async fn a_namespace_that_ends_takes_nothing_new(s: Stage) -> Verdict {
+async fn a_namespace_that_ends_takes_nothing_new(s: Stage) -> CaseResult {
     let mut held = config_map("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     s.post(&s.core("configmaps"), &held).await?.succeeds()?;
@@ -56,13 +56,13 @@ async fn a_namespace_that_ends_takes_nothing_new(s: Stage) -> Verdict {
     release(&s, "configmaps/held").await
 }
 
-async fn release(s: &Stage, rest: &str) -> Verdict {
+async fn release(s: &Stage, rest: &str) -> CaseResult {
     let none = json!({"metadata": {"finalizers": null}});
     s.patch(&s.core(rest), Patch::Merge, &none).await?.succeeds()?;
     s.until_gone(&path(s)).await
 }
 
-async fn a_namespace_takes_its_contents_along(s: Stage) -> Verdict {
+async fn a_namespace_takes_its_contents_along(s: Stage) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let claim = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
     s.post(&s.core("secrets"), &claim).await?.succeeds()?;
@@ -74,7 +74,7 @@ async fn a_namespace_takes_its_contents_along(s: Stage) -> Verdict {
     s.until_gone(&path(&s)).await
 }
 
-async fn a_finalizer_holds_the_namespace_and_is_named(s: Stage) -> Verdict {
+async fn a_finalizer_holds_the_namespace_and_is_named(s: Stage) -> CaseResult {
     let mut held = config_map("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     s.post(&s.core("configmaps"), &held).await?.succeeds()?;
@@ -91,7 +91,7 @@ async fn a_finalizer_holds_the_namespace_and_is_named(s: Stage) -> Verdict {
     release(&s, "configmaps/held").await
 }
 
-async fn pods_go_before_everything_else(s: Stage) -> Verdict {
+async fn pods_go_before_everything_else(s: Stage) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let mut pod = new_pod("a", &json!({}), None);
     pod["metadata"]["finalizers"] = json!(["example.com/hold"]);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::stage::{Stage, names, same, says};
-use crate::{Difference, Verdict, cases, ensure};
+use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
     a_list_can_show_a_moment_in_the_past,
@@ -22,7 +22,7 @@ async fn version(s: &Stage) -> Result<String, Difference> {
     Ok(list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
 }
 
-async fn a_list_can_show_a_moment_in_the_past(s: Stage) -> Verdict {
+async fn a_list_can_show_a_moment_in_the_past(s: Stage) -> CaseResult {
     s.config_map("a", &json!({"ours": ""})).await?;
     let before = version(&s).await?;
     s.config_map("b", &json!({"ours": ""})).await?;
@@ -33,7 +33,7 @@ async fn a_list_can_show_a_moment_in_the_past(s: Stage) -> Verdict {
     same("resourceVersion", &list["metadata"]["resourceVersion"], &json!(before))
 }
 
-async fn a_list_is_not_older_than_asked_for(s: Stage) -> Verdict {
+async fn a_list_is_not_older_than_asked_for(s: Stage) -> CaseResult {
     let made = s.config_map("a", &json!({"ours": ""})).await?;
     let version = made["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     for matching in ["", "&resourceVersionMatch=NotOlderThan"] {
@@ -44,25 +44,25 @@ async fn a_list_is_not_older_than_asked_for(s: Stage) -> Verdict {
     Ok(())
 }
 
-async fn a_list_of_any_age_is_granted(s: Stage) -> Verdict {
+async fn a_list_of_any_age_is_granted(s: Stage) -> CaseResult {
     let list = s.get(&s.core("configmaps?resourceVersion=0")).await?.succeeds()?;
     same("kind", &list["kind"], &json!("ConfigMapList"))
 }
 
-async fn a_match_needs_a_version(s: Stage) -> Verdict {
+async fn a_match_needs_a_version(s: Stage) -> CaseResult {
     let answer = s.get(&s.core("configmaps?resourceVersionMatch=Exact")).await?;
     let rule = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided";
     says(&answer.fails(422, "Invalid")?["message"], rule)
 }
 
-async fn a_moment_in_the_future_is_not_known_yet(s: Stage) -> Verdict {
+async fn a_moment_in_the_future_is_not_known_yet(s: Stage) -> CaseResult {
     let query = "configmaps?resourceVersion=999999999999&resourceVersionMatch=NotOlderThan";
     let status = s.get(&s.core(query)).await?.fails(504, "Timeout")?;
     says(&status["message"], "Too large resource version: 999999999999, current: ")?;
     same("cause", &status["details"]["causes"][0]["reason"], &json!("ResourceVersionTooLarge"))
 }
 
-async fn an_exact_match_needs_a_moment(s: Stage) -> Verdict {
+async fn an_exact_match_needs_a_moment(s: Stage) -> CaseResult {
     let answer = s.get(&s.core("configmaps?resourceVersion=0&resourceVersionMatch=Exact")).await?;
     let status = answer.fails(422, "Invalid")?;
     ensure!(status["message"].as_str().is_some_and(|m| m.contains("resourceVersionMatch: Forbidden: ")), "{status}");

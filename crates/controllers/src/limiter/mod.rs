@@ -32,7 +32,7 @@ use driver::{ClassRequest, Code, Deleted, DriverError, MachineRequest, Method, O
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use plan::Policy;
-use plan::limiter::{CallPriority, CallRequest, Claim, Refusal, Verdict, call_timeout};
+use plan::limiter::{CallOutcome, CallPriority, CallRequest, Claim, Refusal, call_timeout};
 use plan::machine::{Call, DriverState, VmState};
 use plan::replacement_limit;
 use plan::scrub::Scrubber;
@@ -324,7 +324,7 @@ impl CallLimiter {
         };
         let answer = self.measured(class, method, work(limits)).await;
         let answer = answer.map_err(|error| words::error(&error, &Scrubber::of(secret)));
-        place.end(&verdict(&answer, Claim::None, |_| Verdict::Answered));
+        place.end(&decision(&answer, Claim::None, |_| CallOutcome::Answered));
         answer
     }
 
@@ -368,10 +368,10 @@ impl CallLimiter {
         let answer = answer.map_err(|error| words::error(&error, &prepared.scrubber()));
         let answer = answer.map(|answer| answer.with_clean_note(|| prepared.scrubber()));
         let success = |answer: &Answer| match answer {
-            Answer::Created(..) => Verdict::Made,
-            _ => Verdict::Answered,
+            Answer::Created(..) => CallOutcome::Made,
+            _ => CallOutcome::Answered,
         };
-        place.end(&verdict(&answer, claim, success));
+        place.end(&decision(&answer, claim, success));
         Some(answer)
     }
 
@@ -465,10 +465,10 @@ fn meaning(learned: &VmState) -> (Taught, Option<String>) {
     }
 }
 
-fn verdict<T>(answer: &Result<T, DriverError>, claim: Claim, success: impl Fn(&T) -> Verdict) -> Verdict {
+fn decision<T>(answer: &Result<T, DriverError>, claim: Claim, success: impl Fn(&T) -> CallOutcome) -> CallOutcome {
     match answer {
         Ok(answer) => success(answer),
-        Err(error) => Verdict::of_error(error.code(), claim, error.message()),
+        Err(error) => CallOutcome::of_error(error.code(), claim, error.message()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use plan::limiter::{Aftermath, Arrival, CallId, CallLimiter, CallRequest, Moment, Refusal, Traffic, Verdict};
+use plan::limiter::{Aftermath, Arrival, CallId, CallLimiter, CallOutcome, CallRequest, Moment, Refusal, Traffic};
 use runtime::watchdog::{Look, PATIENCE, Stuck};
 use runtime::{Clock, Random, Tasks};
 use tokio::sync::{Notify, oneshot};
@@ -137,15 +137,15 @@ impl CallQueue {
         }
     }
 
-    fn leave(&self, id: CallId, verdict: &Verdict) {
+    fn leave(&self, id: CallId, decision: &CallOutcome) {
         let (now, chance) = (self.now(), self.shared.random.fraction());
         let Aftermath { turned_away, roomier } = {
             let mut state = self.shared.state.lock();
             state.waiting.remove(&id);
-            let aftermath = state.limiter.leave(id, verdict, now, chance);
+            let aftermath = state.limiter.leave(id, decision, now, chance);
             for id in &aftermath.turned_away {
                 state.waiting.remove(id); // whoever waits on it hears that nobody will let it go
-                state.limiter.leave(*id, &Verdict::Nothing, now, chance);
+                state.limiter.leave(*id, &CallOutcome::Nothing, now, chance);
             }
             state.let_go(now);
             aftermath
@@ -197,9 +197,9 @@ impl CallPermit {
     }
 
     /// Ends the call with what it says about the cloud.
-    pub(super) fn end(mut self, verdict: &Verdict) {
+    pub(super) fn end(mut self, decision: &CallOutcome) {
         if let Some(id) = self.id.take() {
-            self.call_queue.leave(id, verdict);
+            self.call_queue.leave(id, decision);
         }
     }
 }
@@ -207,7 +207,7 @@ impl CallPermit {
 impl Drop for CallPermit {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.call_queue.leave(id, &Verdict::Nothing);
+            self.call_queue.leave(id, &CallOutcome::Nothing);
         }
     }
 }

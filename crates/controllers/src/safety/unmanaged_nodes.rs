@@ -8,7 +8,7 @@ use api::view::NodeView;
 use api::{Machine, Object};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use plan::safety::unmanaged::{Change, Mark, Owner, Verdict, judge};
+use plan::safety::unmanaged::{Change, Management, Mark, Owner, judge};
 use runtime::Key;
 use runtime::cache::Lookup;
 use runtime::client::ApiError;
@@ -35,11 +35,11 @@ pub(super) async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
     };
     let now = cluster.clock.now();
     match judge(&node, owner, &cluster.connectivity.outages(), &cluster.policy, now) {
-        Verdict::Leave => Outcome::Done,
-        Verdict::Wait { until } => {
+        Management::Leave => Outcome::Done,
+        Management::Wait { until } => {
             Outcome::Again { after: Duration::try_from(until.duration_since(now)).unwrap_or_default() }
         }
-        Verdict::Write(mark) => write(&cluster, target, &mark).await,
+        Management::Write(mark) => write(&cluster, target, &mark).await,
     }
 }
 

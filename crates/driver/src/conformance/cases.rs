@@ -7,14 +7,14 @@ use api::{Code, MachineName};
 use tokio_util::sync::CancellationToken;
 
 use super::probe::{Broken, Outcome, Probe, answered, ensure, refused};
-use super::{Arranged, Bench, Case, Verdict};
+use super::{Arranged, Bench, Case, CaseResult};
 use crate::text::{node_name_problem, printable, provider_id_problem};
 use crate::{Call, DriverError, Found, MachineRequest, Method, RetryClass};
 
 /// The name most cases use.
 const NAME: &str = "pool-a-7d9fc-x2x5q";
 
-const CANNOT_ARRANGE: Verdict = Verdict::Skipped("the bench cannot arrange it");
+const CANNOT_ARRANGE: CaseResult = CaseResult::Skipped("the bench cannot arrange it");
 
 pub(super) async fn run(case: Case, bench: &dyn Bench) -> Outcome {
     let probe = &Probe::new(bench);
@@ -72,7 +72,7 @@ async fn lives_and_dies(probe: &Probe<'_>) -> Outcome {
     probe.delete(&probe.stub(NAME, Some(id))).await?;
     probe.is_gone(NAME, id).await?;
     probe.delete(&probe.stub(NAME, Some(id))).await?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn created_twice(probe: &Probe<'_>) -> Outcome {
@@ -80,7 +80,7 @@ async fn created_twice(probe: &Probe<'_>) -> Outcome {
     let second = probe.create(NAME).await?;
     same_vm(&first.into(), &second.into())?;
     probe.has_one_vm(NAME).await?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn created_at_once(probe: &Probe<'_>) -> Outcome {
@@ -97,7 +97,7 @@ async fn created_at_once(probe: &Probe<'_>) -> Outcome {
         (Err(error), Err(_)) => return Err(Broken(format!("two creates at once both failed: {error}"))),
     }
     probe.has_one_vm(NAME).await?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn create_interrupted(probe: &Probe<'_>) -> Outcome {
@@ -106,7 +106,7 @@ async fn create_interrupted(probe: &Probe<'_>) -> Outcome {
     let _unheard = tokio::time::timeout(Duration::from_millis(1), probe.driver.create(&call, &request)).await;
     probe.create(NAME).await?;
     probe.has_one_vm(NAME).await?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn deleted_by_stub(probe: &Probe<'_>) -> Outcome {
@@ -114,14 +114,14 @@ async fn deleted_by_stub(probe: &Probe<'_>) -> Outcome {
     let id = made.provider_id.as_str();
     probe.delete(&probe.stub(NAME, Some(id))).await?;
     probe.is_gone(NAME, id).await?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn deleted_by_name(probe: &Probe<'_>) -> Outcome {
     let made = probe.create(NAME).await?;
     probe.delete(&probe.stub(NAME, None)).await?;
     probe.is_gone(NAME, made.provider_id.as_str()).await?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn others_left_alone(probe: &Probe<'_>) -> Outcome {
@@ -132,12 +132,12 @@ async fn others_left_alone(probe: &Probe<'_>) -> Outcome {
     probe.delete(&probe.stub(NEIGHBOUR, None)).await?;
     probe.is_gone(NEIGHBOUR, neighbour.provider_id.as_str()).await?;
     probe.has_one_vm(NAME).await?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn foreign_vms_ignored(probe: &Probe<'_>) -> Outcome {
     if !probe.offers(Method::List) {
-        return Ok(Verdict::Skipped("the driver does not offer list"));
+        return Ok(CaseResult::Skipped("the driver does not offer list"));
     }
     if probe.bench.plant_foreign_vms().await == Arranged::NotPossible {
         return Ok(CANNOT_ARRANGE);
@@ -147,19 +147,19 @@ async fn foreign_vms_ignored(probe: &Probe<'_>) -> Outcome {
     let foreign: Vec<_> = listed.keys().filter(|id| **id != made.provider_id).collect();
     ensure(foreign.is_empty(), || format!("list shows VMs of others: {foreign:?}"))?;
     probe.has_one_vm(NAME).await?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn several_vms(probe: &Probe<'_>) -> Outcome {
     if !probe.offers(Method::Status) {
-        return Ok(Verdict::Skipped("the driver does not offer status"));
+        return Ok(CaseResult::Skipped("the driver does not offer status"));
     }
     probe.create_whole(NAME).await?;
     if probe.bench.plant_double(NAME).await == Arranged::NotPossible {
         return Ok(CANNOT_ARRANGE);
     }
     refused("status with two VMs", probe.status(&probe.stub(NAME, None)).await, Code::OutOfRange)?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn every_call_refuses(probe: &Probe<'_>, code: Code) -> Outcome {
@@ -169,7 +169,7 @@ async fn every_call_refuses(probe: &Probe<'_>, code: Code) -> Outcome {
             refused(method.operation(), answer, code)?;
         }
     }
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn full_quota(probe: &Probe<'_>) -> Outcome {
@@ -178,7 +178,7 @@ async fn full_quota(probe: &Probe<'_>) -> Outcome {
     }
     let answer = probe.driver.create(&Call::default(), &probe.stub(NAME, None)).await;
     refused("create without room", answer, Code::ResourceExhausted)?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 /// The calls that reach the cloud; translating volume ids does not.
@@ -197,7 +197,7 @@ async fn deadline(probe: &Probe<'_>) -> Outcome {
         let answer = answered(method.operation(), probe.call(method, &call, &request)).await?;
         refused(method.operation(), answer, Code::DeadlineExceeded)?;
     }
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn cancellation(probe: &Probe<'_>) -> Outcome {
@@ -216,7 +216,7 @@ async fn cancellation(probe: &Probe<'_>) -> Outcome {
         let (answer, ()) = tokio::join!(answered(method.operation(), probe.call(method, &call, &request)), cancel);
         refused(method.operation(), answer?, Code::Canceled)?;
     }
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn capabilities(probe: &Probe<'_>) -> Outcome {
@@ -232,12 +232,12 @@ async fn capabilities(probe: &Probe<'_>) -> Outcome {
             (true, false) | (false, true) => {}
         }
     }
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn uninitialized(probe: &Probe<'_>) -> Outcome {
     if !probe.offers(Method::Initialize) || !probe.offers(Method::Status) {
-        return Ok(Verdict::Skipped("the driver does not offer both initialize and status"));
+        return Ok(CaseResult::Skipped("the driver does not offer both initialize and status"));
     }
     let made = probe.create(NAME).await?;
     let request = probe.stub(NAME, Some(made.provider_id.as_str()));
@@ -251,7 +251,7 @@ async fn uninitialized(probe: &Probe<'_>) -> Outcome {
         done.map_err(|e| Broken(format!("{attempt} initialize failed: {e}")))?;
     }
     probe.status(&request).await.map_err(|e| Broken(format!("status after initialising failed: {e}")))?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 async fn errors_read_back(probe: &Probe<'_>) -> Outcome {
@@ -269,7 +269,7 @@ async fn errors_read_back(probe: &Probe<'_>) -> Outcome {
             }
         }
     }
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 /// What a driver notes is kept until it notes something else: an answer without a note leaves the last one as it is, and an empty one
@@ -288,7 +288,7 @@ async fn note_shown_again(probe: &Probe<'_>) -> Outcome {
         note = gone.last_known_state.or(note);
     }
     probe.delete(&request).await?;
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 /// The same question, with a note.
@@ -318,7 +318,7 @@ async fn written_down(probe: &Probe<'_>) -> Outcome {
             }
         }
     }
-    Ok(Verdict::Held)
+    Ok(CaseResult::Held)
 }
 
 fn same_vm(made: &Found, found: &Found) -> Result<(), Broken> {

@@ -154,7 +154,7 @@ impl Case {
 
 /// How a case went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CaseResult {
     /// The promise held.
     Held,
     /// It could not be tried, for this reason.
@@ -167,7 +167,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Case by case, in the order in which they were run.
-    pub verdicts: Vec<(Case, Verdict)>,
+    pub results: Vec<(Case, CaseResult)>,
 }
 
 impl Report {
@@ -178,39 +178,39 @@ impl Report {
 
     /// The cases that failed.
     pub fn broken(&self) -> Vec<Case> {
-        self.select(|verdict| matches!(verdict, Verdict::Broken(_)))
+        self.select(|result| matches!(result, CaseResult::Broken(_)))
     }
 
     /// The cases the bench could not arrange, or the driver's capabilities make moot.
     pub fn skipped(&self) -> Vec<Case> {
-        self.select(|verdict| matches!(verdict, Verdict::Skipped(_)))
+        self.select(|result| matches!(result, CaseResult::Skipped(_)))
     }
 
-    fn select(&self, wanted: impl Fn(&Verdict) -> bool) -> Vec<Case> {
-        self.verdicts.iter().filter(|(_, verdict)| wanted(verdict)).map(|(case, _)| *case).collect()
+    fn select(&self, wanted: impl Fn(&CaseResult) -> bool) -> Vec<Case> {
+        self.results.iter().filter(|(_, result)| wanted(result)).map(|(case, _)| *case).collect()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.verdicts.iter().try_for_each(|(case, verdict)| match verdict {
-            Verdict::Held => writeln!(f, "held     {case:?}"),
-            Verdict::Skipped(why) => writeln!(f, "skipped  {case:?}: {why}"),
-            Verdict::Broken(how) => writeln!(f, "BROKEN   {case:?}: {how}"),
+        self.results.iter().try_for_each(|(case, result)| match result {
+            CaseResult::Held => writeln!(f, "held     {case:?}"),
+            CaseResult::Skipped(why) => writeln!(f, "skipped  {case:?}: {why}"),
+            CaseResult::Broken(how) => writeln!(f, "BROKEN   {case:?}: {how}"),
         })
     }
 }
 
 /// Runs every case, each on a fresh bench.
 pub async fn run<B: Bench>(fresh: impl Fn() -> B) -> Report {
-    let mut verdicts = Vec::with_capacity(Case::ALL.len());
+    let mut results = Vec::with_capacity(Case::ALL.len());
     for case in Case::ALL {
-        verdicts.push((case, try_case(case, &fresh()).await));
+        results.push((case, try_case(case, &fresh()).await));
     }
-    Report { verdicts }
+    Report { results }
 }
 
 /// Runs one case; for drivers whose tests want one test per case.
-pub async fn try_case(case: Case, bench: &impl Bench) -> Verdict {
-    cases::run(case, bench).await.unwrap_or_else(|broken| Verdict::Broken(broken.0))
+pub async fn try_case(case: Case, bench: &impl Bench) -> CaseResult {
+    cases::run(case, bench).await.unwrap_or_else(|broken| CaseResult::Broken(broken.0))
 }

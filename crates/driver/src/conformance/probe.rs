@@ -6,13 +6,13 @@ use std::time::Duration;
 use api::view::SecretData;
 use api::{Code, Machine, MachineClass};
 
-use super::{Bench, Verdict};
+use super::{Bench, CaseResult};
 use crate::{Call, ClassRequest, Created, Driver, DriverError, Found, MachineRequest, Method, Owners, Support};
 
 /// A promise that was broken, and how.
 pub(super) struct Broken(pub(super) String);
 
-pub(super) type Outcome = Result<Verdict, Broken>;
+pub(super) type Outcome = Result<CaseResult, Broken>;
 
 /// A driver with its class and secret, asked about machines by name.
 pub(super) struct Probe<'a> {

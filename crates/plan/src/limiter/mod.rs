@@ -104,7 +104,7 @@ pub enum Arrival {
 
 /// What a call that has ended says about the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CallOutcome {
     /// A create succeeded: there was room.
     Made,
     /// The cloud answered, well or badly: it is there.
@@ -117,7 +117,7 @@ pub enum Verdict {
     Nothing,
 }
 
-impl Verdict {
+impl CallOutcome {
     /// What an error says. `Unavailable` is the code for a cloud that is down or throttles; `ResourceExhausted` counts only as the
     /// answer to a create, because nothing else needs room.
     #[must_use]
@@ -253,7 +253,7 @@ impl CallLimiter {
 
     /// A call has ended, or is given up before it left. `chance`, from zero to one, spreads what would otherwise happen at one time
     /// everywhere.
-    pub fn leave(&mut self, id: CallId, verdict: &Verdict, now: Moment, chance: f64) -> Aftermath {
+    pub fn leave(&mut self, id: CallId, decision: &CallOutcome, now: Moment, chance: f64) -> Aftermath {
         let Some((request, state)) = self.requests.remove(&id) else { return Aftermath::default() };
         if let Some(door) = self.doors.get_mut(&request.credential) {
             match state {
@@ -264,14 +264,14 @@ impl CallLimiter {
                         *count = count.saturating_sub(1);
                     }
                     door.held.retain(|_, count| *count > 0);
-                    door.pause.heard((id, &request.subject), verdict, now, chance, &self.policy);
+                    door.pause.heard((id, &request.subject), decision, now, chance, &self.policy);
                 }
             }
             if door.is_idle() {
                 self.doors.remove(&request.credential);
             }
         }
-        self.learn_of_room(id, &request, verdict, now, chance)
+        self.learn_of_room(id, &request, decision, now, chance)
     }
 
     /// What is known of a class's room: the refusal and how long to wait, if it is held back.
@@ -317,13 +317,13 @@ impl CallLimiter {
         &mut self,
         id: CallId,
         request: &CallRequest,
-        verdict: &Verdict,
+        decision: &CallOutcome,
         now: Moment,
         chance: f64,
     ) -> Aftermath {
         let mut aftermath = Aftermath::default();
-        match (request.claim, verdict) {
-            (Claim::Takes, Verdict::Exhausted(refusal)) => {
+        match (request.claim, decision) {
+            (Claim::Takes, CallOutcome::Exhausted(refusal)) => {
                 let room = self.classes.entry(request.class.clone()).or_default();
                 room.refused(id, refusal.clone(), now, chance, &self.policy);
                 let refused = |(_, (other, state)): &(&CallId, &(CallRequest, State))| {
@@ -331,7 +331,7 @@ impl CallLimiter {
                 };
                 aftermath.turned_away = self.requests.iter().filter(refused).map(|(id, _)| *id).collect();
             }
-            (Claim::Takes, Verdict::Made) => {
+            (Claim::Takes, CallOutcome::Made) => {
                 if let Some(room) = self.classes.get_mut(&request.class) {
                     if room.succeeded(id, self.places) {
                         aftermath.roomier = Some(request.class.clone());

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{CallId, Moment, Verdict};
+use super::{CallId, CallOutcome, Moment};
 use crate::Policy;
 
 /// Whether one credential is being left alone.
@@ -60,15 +60,15 @@ impl Pause {
     pub(super) fn heard(
         &mut self,
         (id, subject): (CallId, &str),
-        verdict: &Verdict,
+        decision: &CallOutcome,
         now: Moment,
         chance: f64,
         policy: &Policy,
     ) {
         let tries = matches!(self.phase, Phase::Trying { by: Some(by), .. } if by == id);
-        match verdict {
-            Verdict::Throttled if tries => self.rest(now, chance, policy),
-            Verdict::Throttled => {
+        match decision {
+            CallOutcome::Throttled if tries => self.rest(now, chance, policy),
+            CallOutcome::Throttled => {
                 // Those that were out when the pause began tell us nothing new.
                 if matches!(self.phase, Phase::Open) {
                     self.refused.insert(subject.to_owned());
@@ -77,9 +77,9 @@ impl Pause {
                     }
                 }
             }
-            Verdict::Nothing if tries => self.phase = Phase::Trying { since: now, by: None },
-            Verdict::Nothing => {}
-            Verdict::Made | Verdict::Answered | Verdict::Exhausted(_) => match self.phase {
+            CallOutcome::Nothing if tries => self.phase = Phase::Trying { since: now, by: None },
+            CallOutcome::Nothing => {}
+            CallOutcome::Made | CallOutcome::Answered | CallOutcome::Exhausted(_) => match self.phase {
                 Phase::Open => self.refused.clear(),
                 Phase::Trying { .. } if tries => self.open(),
                 // Whoever left before the pause may have been answered before the cloud began to refuse.

@@ -27,8 +27,8 @@ fn delete(pool: &str) -> CallRequest {
     CallRequest { priority: CallPriority::Ending, ..request(pool, "c", Claim::None) }
 }
 
-fn exhausted() -> Verdict {
-    Verdict::of_error(Code::ResourceExhausted, Claim::Takes, "full")
+fn exhausted() -> CallOutcome {
+    CallOutcome::of_error(Code::ResourceExhausted, Claim::Takes, "full")
 }
 
 fn let_in(limiter: &mut CallLimiter, request: CallRequest, now: Moment) -> CallId {
@@ -52,7 +52,7 @@ fn every_deployment_has_its_turn_however_many_wait_in_another() {
     let small = let_in(&mut limiter, create("small", "c"), SECOND);
     let first = limiter.admit(SECOND);
     assert_eq!(pools(&limiter, &first), ["crowd"]);
-    limiter.leave(first[0], &Verdict::Answered, SECOND, 0.0);
+    limiter.leave(first[0], &CallOutcome::Answered, SECOND, 0.0);
     assert_eq!(limiter.admit(SECOND), [small]);
 }
 
@@ -82,7 +82,7 @@ fn deletions_and_creations_of_a_deployment_take_turns() {
     let mut order = Vec::new();
     while let Some(&id) = limiter.admit(SECOND).first() {
         order.push(limiter.requests[&id].0.priority);
-        limiter.leave(id, &Verdict::Answered, SECOND, 0.0);
+        limiter.leave(id, &CallOutcome::Answered, SECOND, 0.0);
     }
     assert_eq!(order, [CallPriority::Ending, CallPriority::Making].repeat(4));
 }
@@ -100,7 +100,7 @@ fn who_is_given_up_in_the_line_leaves_no_gap() {
     let mut limiter = limiter(1);
     let gone = let_in(&mut limiter, create("p", "c"), SECOND);
     let next = let_in(&mut limiter, create("p", "c"), SECOND);
-    limiter.leave(gone, &Verdict::Nothing, SECOND, 0.0);
+    limiter.leave(gone, &CallOutcome::Nothing, SECOND, 0.0);
     assert_eq!(limiter.admit(SECOND), [next]);
     assert_eq!(limiter.traffic()["keys"], Traffic { out: 1, waiting: 0, paused: false });
 }
@@ -114,7 +114,7 @@ fn an_exhausted_class_is_held_back_and_everything_else_goes_on() {
     let waiting = let_in(&mut limiter, create("p", "full"), SECOND);
     let aftermath = limiter.leave(first, &exhausted(), SECOND, 0.0);
     assert_eq!(aftermath.turned_away, [waiting], "who would only be refused does not even ask");
-    limiter.leave(waiting, &Verdict::Nothing, SECOND, 0.0);
+    limiter.leave(waiting, &CallOutcome::Nothing, SECOND, 0.0);
     limiter.leave(second, &exhausted(), 2 * SECOND, 0.0);
 
     assert_eq!(
@@ -144,20 +144,20 @@ fn after_the_wait_one_tries_and_success_lets_twice_as_many() {
     let probe = let_in(&mut limiter, create("p", "c"), now);
     assert_eq!(limiter.arrive(create("p", "c"), now), Arrival::TurnedAway, "one at a time");
     limiter.admit(now);
-    assert_eq!(limiter.leave(probe, &Verdict::Made, now, 0.0).roomier.as_deref(), Some("c"));
+    assert_eq!(limiter.leave(probe, &CallOutcome::Made, now, 0.0).roomier.as_deref(), Some("c"));
     let two = [let_in(&mut limiter, create("p", "c"), now), let_in(&mut limiter, create("p", "c"), now)];
     assert_eq!(limiter.arrive(create("p", "c"), now), Arrival::TurnedAway);
     limiter.admit(now);
     limiter.leave(two[0], &exhausted(), now, 0.0);
     assert_eq!(limiter.room("c", now).unwrap().1, RETRY, "full again");
-    limiter.leave(two[1], &Verdict::Made, now, 0.0);
+    limiter.leave(two[1], &CallOutcome::Made, now, 0.0);
     assert!(limiter.room("c", now).is_some(), "the wait stays");
 
     let now = now + RETRY;
     for _ in 0..3 {
         let probe = let_in(&mut limiter, create("p", "c"), now);
         limiter.admit(now);
-        limiter.leave(probe, &Verdict::Made, now, 0.0);
+        limiter.leave(probe, &CallOutcome::Made, now, 0.0);
     }
     for _ in 0..100 {
         let_in(&mut limiter, create("p", "c"), now);
@@ -175,7 +175,7 @@ fn a_question_before_the_try_takes_its_turn_so_that_not_everybody_asks() {
     let status = let_in(&mut limiter, request("p", "c", Claim::Precedes), now);
     limiter.admit(now);
     assert!(limiter.room("c", now).is_some());
-    limiter.leave(status, &Verdict::Answered, now, 0.0);
+    limiter.leave(status, &CallOutcome::Answered, now, 0.0);
     assert!(limiter.room("c", now).is_none(), "an answer to a question says nothing about room");
 }
 
@@ -197,7 +197,7 @@ fn throttle(limiter: &mut CallLimiter, machines: usize, now: Moment) {
         let_in(limiter, CallRequest { subject: format!("m-{n}"), ..create("p", "c") }, now);
     }
     for id in limiter.admit(now) {
-        limiter.leave(id, &Verdict::Throttled, now, 0.0);
+        limiter.leave(id, &CallOutcome::Throttled, now, 0.0);
     }
 }
 
@@ -212,7 +212,7 @@ fn one_machine_that_is_always_refused_does_not_pause_the_others() {
         throttle(&mut limiter, 2, SECOND);
         let ok = let_in(&mut limiter, create("p", "c"), SECOND);
         assert_eq!(limiter.admit(SECOND), [ok]);
-        limiter.leave(ok, &Verdict::Answered, SECOND, 0.0);
+        limiter.leave(ok, &CallOutcome::Answered, SECOND, 0.0);
     }
 }
 
@@ -225,15 +225,15 @@ fn a_throttling_cloud_is_left_alone_then_one_call_tries_for_all() {
     assert!(limiter.traffic()["keys"].paused);
     assert_eq!(limiter.next_change(), Some(2 * SECOND));
     assert_eq!(limiter.admit(2 * SECOND), [a], "one tries");
-    limiter.leave(a, &Verdict::Throttled, 2 * SECOND, 0.0);
+    limiter.leave(a, &CallOutcome::Throttled, 2 * SECOND, 0.0);
     assert_eq!(limiter.next_change(), Some(4 * SECOND), "twice as long");
     assert!(limiter.admit(3 * SECOND).is_empty());
     assert_eq!(limiter.admit(4 * SECOND), [b]);
     let c = let_in(&mut limiter, delete("p"), 4 * SECOND);
     assert!(limiter.admit(4 * SECOND).is_empty(), "nobody leaves beside it");
-    limiter.leave(b, &Verdict::Answered, 5 * SECOND, 0.0);
+    limiter.leave(b, &CallOutcome::Answered, 5 * SECOND, 0.0);
     assert_eq!(limiter.admit(5 * SECOND), [c]);
-    limiter.leave(c, &Verdict::Answered, 5 * SECOND, 0.0);
+    limiter.leave(c, &CallOutcome::Answered, 5 * SECOND, 0.0);
     assert!(limiter.traffic().is_empty());
 }
 
@@ -255,7 +255,7 @@ fn a_pause_grows_no_longer_than_its_bound() {
     for n in 0..3 {
         let id = let_in(&mut limiter, CallRequest { subject: format!("m-{n}"), ..create("p", "c") }, now);
         limiter.admit(now);
-        limiter.leave(id, &Verdict::Throttled, now, 0.0);
+        limiter.leave(id, &CallOutcome::Throttled, now, 0.0);
     }
     for _ in 0..40 {
         let next = limiter.next_change().expect("it is paused");
@@ -269,7 +269,7 @@ fn a_pause_grows_no_longer_than_its_bound() {
 enum Act {
     Arrive { pool: u8, class: u8, ending: bool },
     Admit,
-    Leave { which: usize, verdict: u8 },
+    Leave { which: usize, decision: u8 },
     Wait(u64),
 }
 
@@ -277,7 +277,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     let act = prop_oneof![
         4 => (0u8..4, 0u8..3, any::<bool>()).prop_map(|(pool, class, ending)| Act::Arrive { pool, class, ending }),
         3 => Just(Act::Admit),
-        3 => (any::<usize>(), 0u8..5).prop_map(|(which, verdict)| Act::Leave { which, verdict }),
+        3 => (any::<usize>(), 0u8..5).prop_map(|(which, decision)| Act::Leave { which, decision }),
         1 => (1u64..700).prop_map(Act::Wait),
     ];
     prop::collection::vec(act, 0..200)
@@ -297,13 +297,13 @@ proptest! {
                 Act::Admit => {
                     limiter.admit(now);
                 }
-                Act::Leave { which, verdict } => {
+                Act::Leave { which, decision } => {
                     let out: Vec<_> = limiter.requests.iter().filter(|(_, (_, s))| *s == State::Out).map(|(id, _)| *id).collect();
                     if let Some(id) = out.get(which % out.len().max(1)) {
-                        let verdict = [Verdict::Made, Verdict::Answered, Verdict::Throttled, exhausted(), Verdict::Nothing]
-                            [usize::from(verdict)].clone();
-                        for turned in limiter.leave(*id, &verdict, now, 0.5).turned_away {
-                            limiter.leave(turned, &Verdict::Nothing, now, 0.5);
+                        let decision = [CallOutcome::Made, CallOutcome::Answered, CallOutcome::Throttled, exhausted(), CallOutcome::Nothing]
+                            [usize::from(decision)].clone();
+                        for turned in limiter.leave(*id, &decision, now, 0.5).turned_away {
+                            limiter.leave(turned, &CallOutcome::Nothing, now, 0.5);
                         }
                     }
                 }
@@ -319,7 +319,7 @@ proptest! {
             let out = limiter.requests.iter().find(|(_, (_, s))| *s == State::Out).map(|(id, _)| *id);
             match out {
                 Some(id) => {
-                    limiter.leave(id, &Verdict::Answered, now, 0.5);
+                    limiter.leave(id, &CallOutcome::Answered, now, 0.5);
                 }
                 None => match limiter.next_change() {
                     Some(next) if !limiter.requests.is_empty() && next > now => now = next,

@@ -134,7 +134,7 @@ pub enum Change {
 
 /// What is to be true of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+enum FreezeDecision {
     /// As it is.
     Keep,
     /// Frozen, with this reason and message.
@@ -147,11 +147,12 @@ enum Verdict {
 pub fn plan(seen: &Observed<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     let now = Time::from(seen.now);
-    let judged: Vec<(&SeenSet<'_>, Verdict)> = seen.sets.iter().map(|set| (set, judge(set, seen.policy))).collect();
-    let mut by_owner: BTreeMap<Uid, Vec<&(&SeenSet<'_>, Verdict)>> = BTreeMap::new();
+    let judged: Vec<(&SeenSet<'_>, FreezeDecision)> =
+        seen.sets.iter().map(|set| (set, judge(set, seen.policy))).collect();
+    let mut by_owner: BTreeMap<Uid, Vec<&(&SeenSet<'_>, FreezeDecision)>> = BTreeMap::new();
     for child in &judged {
-        let (candidate, verdict) = child;
-        steps.extend(set_steps(candidate.set, verdict, now));
+        let (candidate, decision) = child;
+        steps.extend(set_steps(candidate.set, decision, now));
         if let Some(owner) = candidate.owner() {
             by_owner.entry(owner).or_default().push(child);
         }
@@ -167,8 +168,8 @@ pub fn plan(seen: &Observed<'_>) -> Vec<Step> {
                 continue;
             }
         }
-        let verdict = if asked { Verdict::Thaw } else { judge_deployment(deployment, children()) };
-        steps.extend(deployment_steps(deployment, &verdict, now));
+        let decision = if asked { FreezeDecision::Thaw } else { judge_deployment(deployment, children()) };
+        steps.extend(deployment_steps(deployment, &decision, now));
     }
     steps
 }
@@ -195,19 +196,23 @@ fn surge(deployment: &MachineDeployment) -> i32 {
     surge.and_then(|surge| surge.scaled(deployment.spec.replicas, Rounding::Up)).unwrap_or(0).max(0)
 }
 
-fn judge(seen: &SeenSet<'_>, policy: &Policy) -> Verdict {
+fn judge(seen: &SeenSet<'_>, policy: &Policy) -> FreezeDecision {
     let (upper, lower) = limits(seen, policy);
     let set = seen.set;
     if set.annotation(annotations::UNFREEZE).is_some() {
-        return Verdict::Thaw;
+        return FreezeDecision::Thaw;
     }
     let count = policy.fleet.overshoot_count;
     let machines = seen.counted(count);
     let may_judge = count == OvershootCount::All || has_settled(seen);
     if machines >= upper && may_judge && !(is_labelled(set) && has_condition(set)) {
-        return Verdict::Freeze(set_words::OVERSHOOTING, words::overshooting(set.name(), machines, upper));
+        return FreezeDecision::Freeze(set_words::OVERSHOOTING, words::overshooting(set.name(), machines, upper));
     }
-    if machines <= lower && (is_labelled(set) || has_condition(set)) { Verdict::Thaw } else { Verdict::Keep }
+    if machines <= lower && (is_labelled(set) || has_condition(set)) {
+        FreezeDecision::Thaw
+    } else {
+        FreezeDecision::Keep
+    }
 }
 
 /// Whether both controllers have acted on the numbers they were last given. In the moment after a large scale-down there are many more
@@ -220,23 +225,23 @@ fn has_settled(seen: &SeenSet<'_>) -> bool {
 /// A deployment is frozen exactly if one of its sets is.
 fn judge_deployment<'a, 's: 'a>(
     deployment: &MachineDeployment,
-    children: impl Iterator<Item = &'a (&'s SeenSet<'s>, Verdict)>,
-) -> Verdict {
+    children: impl Iterator<Item = &'a (&'s SeenSet<'s>, FreezeDecision)>,
+) -> FreezeDecision {
     let labelled = deployment.label(labels::FREEZE) == Some(labels::FREEZE_VALUE);
     let condition = deployment.status.conditions.iter().any(|condition| condition.kind == words::FROZEN);
     let (mut frozen, mut fresh) = (false, None);
-    for (set, verdict) in children {
-        match verdict {
-            Verdict::Freeze(reason, message) => fresh = fresh.or(Some((*reason, message.clone()))),
-            Verdict::Keep => frozen |= is_labelled(set.set) || has_condition(set.set),
-            Verdict::Thaw => {}
+    for (set, decision) in children {
+        match decision {
+            FreezeDecision::Freeze(reason, message) => fresh = fresh.or(Some((*reason, message.clone()))),
+            FreezeDecision::Keep => frozen |= is_labelled(set.set) || has_condition(set.set),
+            FreezeDecision::Thaw => {}
         }
     }
     match (fresh, frozen, labelled && condition, labelled || condition) {
-        (Some((reason, message)), _, false, _) => Verdict::Freeze(reason, message),
-        (None, true, false, _) => Verdict::Freeze(words::STATE_SYNC, words::STATE_SYNC_MESSAGE.to_owned()),
-        (None, false, _, true) => Verdict::Thaw,
-        _ => Verdict::Keep,
+        (Some((reason, message)), _, false, _) => FreezeDecision::Freeze(reason, message),
+        (None, true, false, _) => FreezeDecision::Freeze(words::STATE_SYNC, words::STATE_SYNC_MESSAGE.to_owned()),
+        (None, false, _, true) => FreezeDecision::Thaw,
+        _ => FreezeDecision::Keep,
     }
 }
 
@@ -249,11 +254,11 @@ fn has_condition(set: &MachineSet) -> bool {
 }
 
 /// First what it says, then what it does: whoever sees the label finds the reason beside it.
-fn set_steps(set: &MachineSet, verdict: &Verdict, now: Time) -> Vec<Step> {
+fn set_steps(set: &MachineSet, decision: &FreezeDecision, now: Time) -> Vec<Step> {
     let mut after = set.clone();
-    let (change, reason, message) = match verdict {
-        Verdict::Keep => return Vec::new(),
-        Verdict::Freeze(reason, message) => {
+    let (change, reason, message) = match decision {
+        FreezeDecision::Keep => return Vec::new(),
+        FreezeDecision::Freeze(reason, message) => {
             if !has_condition(set) {
                 after.status.conditions.push(MachineSetCondition {
                     kind: set_words::FROZEN.to_owned(),
@@ -266,7 +271,7 @@ fn set_steps(set: &MachineSet, verdict: &Verdict, now: Time) -> Vec<Step> {
             freeze(&mut after.metadata.labels);
             (Change::Freeze, reference::FROZE_MACHINE_SET, messages::froze(set.name()))
         }
-        Verdict::Thaw => {
+        FreezeDecision::Thaw => {
             after.status.conditions.retain(|condition| condition.kind != set_words::FROZEN);
             thaw(&mut after.metadata.labels, &mut after.metadata.annotations);
             (Change::Thaw, reference::UNFROZE_MACHINE_SET, messages::unfroze(set.name()))
@@ -281,11 +286,11 @@ fn set_steps(set: &MachineSet, verdict: &Verdict, now: Time) -> Vec<Step> {
     steps
 }
 
-fn deployment_steps(deployment: &MachineDeployment, verdict: &Verdict, now: Time) -> Vec<Step> {
+fn deployment_steps(deployment: &MachineDeployment, decision: &FreezeDecision, now: Time) -> Vec<Step> {
     let mut after = deployment.clone();
-    let change = match verdict {
-        Verdict::Keep => return Vec::new(),
-        Verdict::Freeze(reason, message) => {
+    let change = match decision {
+        FreezeDecision::Keep => return Vec::new(),
+        FreezeDecision::Freeze(reason, message) => {
             if !deployment.status.conditions.iter().any(|condition| condition.kind == words::FROZEN) {
                 after.status.conditions.push(MachineDeploymentCondition {
                     kind: words::FROZEN.to_owned(),
@@ -299,7 +304,7 @@ fn deployment_steps(deployment: &MachineDeployment, verdict: &Verdict, now: Time
             freeze(&mut after.metadata.labels);
             Change::Freeze
         }
-        Verdict::Thaw => {
+        FreezeDecision::Thaw => {
             after.status.conditions.retain(|condition| condition.kind != words::FROZEN);
             thaw(&mut after.metadata.labels, &mut after.metadata.annotations);
             Change::Thaw

@@ -26,7 +26,7 @@ pub enum Owner<'a> {
 
 /// What to do about a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Management {
     /// Nothing.
     Leave,
     /// It may still be linked; look again at this time.
@@ -66,25 +66,25 @@ pub enum Change {
 
 /// Decides about one Node.
 #[must_use]
-pub fn judge(node: &NodeView, owner: Owner<'_>, outages: &Outages, policy: &Policy, now: Timestamp) -> Verdict {
+pub fn judge(node: &NodeView, owner: Owner<'_>, outages: &Outages, policy: &Policy, now: Timestamp) -> Management {
     let marked = node.annotation(annotations::NOT_MANAGED).is_some();
     let (born, patience) = match owner {
-        Owner::Linked if marked => return Verdict::Write(mark(node, None, Change::TakeOff)),
-        Owner::Linked => return Verdict::Leave,
+        Owner::Linked if marked => return Management::Write(mark(node, None, Change::TakeOff)),
+        Owner::Linked => return Management::Leave,
         Owner::Claimed(machine) => (machine.created_at(), creation_timeout(machine, policy)),
         Owner::Nobody => (node.created_at(), policy.creation_timeout),
     };
     let released = lists::finalizers_without(node.metadata.finalizers.as_deref(), finalizers::NODE);
     if marked && released.is_none() {
-        return Verdict::Leave;
+        return Management::Leave;
     }
     let until = outages.deadline(born.unwrap_or(now), patience, now);
     // One that somebody deletes is held up by our finalizer alone, and no Machine is left to wait for.
     let held_up = node.is_deleting() && released.is_some() && matches!(owner, Owner::Nobody);
     if until > now && !held_up {
-        return Verdict::Wait { until };
+        return Management::Wait { until };
     }
-    Verdict::Write(mark(node, released, if marked { Change::Stays } else { Change::PutOn }))
+    Management::Write(mark(node, released, if marked { Change::Stays } else { Change::PutOn }))
 }
 
 fn mark(node: &NodeView, finalizers: Option<Vec<String>>, change: Change) -> Mark {
@@ -121,14 +121,14 @@ mod tests {
         node(|n| n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" }))
     }
 
-    fn look(node: &NodeView, owner: Owner<'_>, minute: i64) -> Verdict {
+    fn look(node: &NodeView, owner: Owner<'_>, minute: i64) -> Management {
         judge(node, owner, &Outages::NONE, &Policy::default(), at(minute))
     }
 
     #[test]
     fn a_node_without_a_machine_is_let_go_and_marked_in_one_write_after_the_creation_timeout() {
-        assert_eq!(look(&ours(), Owner::Nobody, 19), Verdict::Wait { until: at(20) });
-        let Verdict::Write(mark) = look(&ours(), Owner::Nobody, 20) else { panic!("expected a write") };
+        assert_eq!(look(&ours(), Owner::Nobody, 19), Management::Wait { until: at(20) });
+        let Management::Write(mark) = look(&ours(), Owner::Nobody, 20) else { panic!("expected a write") };
         assert_eq!(mark.finalizers, Some(vec!["someone/else".to_owned()]), "the others stay");
         assert_eq!((mark.change, mark.resource_version.as_str()), (Change::PutOn, "7"));
     }
@@ -136,21 +136,21 @@ mod tests {
     #[test]
     fn a_node_that_was_never_ours_is_marked_too_and_one_that_is_marked_is_still_let_go() {
         let never_ours = node(|n| n["metadata"]["finalizers"] = json!(["someone/else"]));
-        assert_eq!(look(&never_ours, Owner::Nobody, 19), Verdict::Wait { until: at(20) });
-        let Verdict::Write(mark) = look(&never_ours, Owner::Nobody, 20) else { panic!("expected a write") };
+        assert_eq!(look(&never_ours, Owner::Nobody, 19), Management::Wait { until: at(20) });
+        let Management::Write(mark) = look(&never_ours, Owner::Nobody, 20) else { panic!("expected a write") };
         assert_eq!((mark.finalizers, mark.change), (None, Change::PutOn));
         let held = node(|n| {
             n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" });
             n["metadata"]["finalizers"] = json!([finalizers::NODE]);
         });
-        let Verdict::Write(mark) = look(&held, Owner::Nobody, 20) else { panic!("expected a write") };
+        let Management::Write(mark) = look(&held, Owner::Nobody, 20) else { panic!("expected a write") };
         assert_eq!((mark.finalizers, mark.change), (Some(vec![]), Change::Stays));
-        assert_eq!(look(&marked(), Owner::Nobody, 1000), Verdict::Leave, "nothing is left to do with it");
+        assert_eq!(look(&marked(), Owner::Nobody, 1000), Management::Leave, "nothing is left to do with it");
     }
 
     #[test]
     fn a_wrong_mark_goes_as_soon_as_a_machine_is_linked() {
-        let Verdict::Write(mark) = look(&marked(), Owner::Linked, 0) else { panic!("expected a write") };
+        let Management::Write(mark) = look(&marked(), Owner::Linked, 0) else { panic!("expected a write") };
         assert_eq!((mark.finalizers, mark.change), (None, Change::TakeOff));
     }
 
@@ -161,8 +161,8 @@ mod tests {
             "spec": { "class": { "kind": "MachineClass", "name": "c" }, "creationTimeout": "1h" },
         });
         let machine: Machine = serde_json::from_value(machine).unwrap();
-        assert_eq!(look(&ours(), Owner::Claimed(&machine), 30), Verdict::Wait { until: at(70) });
-        assert!(matches!(look(&ours(), Owner::Claimed(&machine), 70), Verdict::Write(_)));
+        assert_eq!(look(&ours(), Owner::Claimed(&machine), 30), Management::Wait { until: at(70) });
+        assert!(matches!(look(&ours(), Owner::Claimed(&machine), 70), Management::Write(_)));
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
             n["metadata"]["finalizers"] = json!([finalizers::NODE]);
             n["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:30Z");
         });
-        let Verdict::Write(mark) = look(&going, Owner::Nobody, 1) else { panic!("expected a write") };
+        let Management::Write(mark) = look(&going, Owner::Nobody, 1) else { panic!("expected a write") };
         assert_eq!(mark.finalizers, Some(vec![]));
     }
 
@@ -180,8 +180,8 @@ mod tests {
         let mut outages = Outages::NONE;
         outages.begin(at(5));
         outages.end(at(15));
-        let verdict = judge(&ours(), Owner::Nobody, &outages, &Policy::default(), at(25));
-        assert_eq!(verdict, Verdict::Wait { until: at(30) });
+        let decision = judge(&ours(), Owner::Nobody, &outages, &Policy::default(), at(25));
+        assert_eq!(decision, Management::Wait { until: at(30) });
     }
 
     proptest! {
@@ -192,12 +192,12 @@ mod tests {
                 if was_marked { n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "any" }); }
             });
             let owner = if linked { Owner::Linked } else { Owner::Nobody };
-            let Verdict::Write(mark) = look(&before, owner, 1000) else { return Ok(()) };
+            let Management::Write(mark) = look(&before, owner, 1000) else { return Ok(()) };
             let after = node(|n| {
                 n["metadata"]["finalizers"] = json!(mark.finalizers.or(before.metadata.finalizers.clone()));
                 if mark.change != Change::TakeOff { n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" }); }
             });
-            prop_assert_eq!(look(&after, owner, 1000), Verdict::Leave);
+            prop_assert_eq!(look(&after, owner, 1000), Management::Leave);
         }
     }
 }

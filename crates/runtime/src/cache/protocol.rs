@@ -29,7 +29,7 @@ use super::pages::{self, Collected, within};
 use super::settings::{Listing, Reading, Settings};
 use super::shared::Shared;
 use super::status::State;
-use super::store::{Cached, Verdict};
+use super::store::{Cached, Freshness};
 use super::version::Version;
 use crate::{Clock, Key, Random};
 
@@ -147,11 +147,11 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
         self.shared.heard(self.clock.now());
         let Listed { version, items, stream } = listed;
         match self.shared.list(&version, items, ticket) {
-            Verdict::Taken => {
+            Freshness::Taken => {
                 self.shared.count(|counters| counters.lists += 1);
                 stream.map_or(Phase::Opening(version), Phase::Watching)
             }
-            Verdict::Regressed => self.doubt(),
+            Freshness::Regressed => self.doubt(),
         }
     }
 
@@ -260,17 +260,17 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
         watching.heard = true;
         self.recovered();
         match self.take(event) {
-            (Verdict::Taken, version) => {
+            (Freshness::Taken, version) => {
                 if !version.as_str().is_empty() {
                     watching.at = version;
                 }
                 Phase::Watching(watching)
             }
-            (Verdict::Regressed, _) => self.doubt(),
+            (Freshness::Regressed, _) => self.doubt(),
         }
     }
 
-    fn take(&self, event: Event<K>) -> (Verdict, Version) {
+    fn take(&self, event: Event<K>) -> (Freshness, Version) {
         match event {
             Event::Applied(object) => {
                 self.notice_undecodable(std::slice::from_ref(&object));
@@ -318,7 +318,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
         };
         self.recovered();
         let is_from_the_past = page.version.number().zip(at.number()).is_some_and(|(now, then)| now < then);
-        if is_from_the_past && self.shared.change(|store, _| store.passed(&page.version)) == Verdict::Regressed {
+        if is_from_the_past && self.shared.change(|store, _| store.passed(&page.version)) == Freshness::Regressed {
             return self.doubt();
         }
         Phase::Opening(at)

@@ -12,7 +12,7 @@ use super::delta::Delta;
 use super::outbox::Outbox;
 use super::signal::{DisconnectReason, Listeners, Signal, Tally, Watch};
 use super::status::{Counters, State, Status, Trust};
-use super::store::{Cached, Deltas, Store, Verdict};
+use super::store::{Cached, Deltas, Freshness, Store};
 use super::version::Version;
 
 /// The reflector was stopped before what was waited for could happen.
@@ -99,25 +99,25 @@ impl<K: Cached> Shared<K> {
         version: &Version,
         items: impl IntoIterator<Item = Decoded<K>>,
         ticket: Option<u64>,
-    ) -> Verdict {
-        let (verdict, tally) = self.change_silently(|store, deltas| {
+    ) -> Freshness {
+        let (freshness, tally) = self.change_silently(|store, deltas| {
             let before = store.len();
-            let verdict = store.listed(version, items, deltas);
-            (verdict, Tally { before, gone: removals(deltas) })
+            let freshness = store.listed(version, items, deltas);
+            (freshness, Tally { before, gone: removals(deltas) })
         });
-        self.progress.send_modify(|progress| match verdict {
-            Verdict::Taken => {
+        self.progress.send_modify(|progress| match freshness {
+            Freshness::Taken => {
                 progress.synced = true;
                 progress.trust = Trust::Firm;
                 progress.refreshed = progress.refreshed.max(ticket.unwrap_or(0));
             }
-            Verdict::Regressed => progress.trust = Trust::Doubtful,
+            Freshness::Regressed => progress.trust = Trust::Doubtful,
         });
-        if verdict == Verdict::Taken {
+        if freshness == Freshness::Taken {
             self.listeners.tell(Signal::Listed(tally));
         }
         self.outbox.deliver();
-        verdict
+        freshness
     }
 
     fn change_silently<R>(&self, change: impl FnOnce(&mut Store<K>, &mut Deltas<K>) -> R) -> R {

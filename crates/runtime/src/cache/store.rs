@@ -41,7 +41,7 @@ pub(super) type Deltas<K> = Vec<(Key, Delta<K>)>;
 
 /// What was made of something the API server showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Freshness {
     /// It has been taken into account.
     Taken,
     /// It is from before what was already shown. Nothing was taken; the cache is in doubt until a quorum list.
@@ -156,10 +156,10 @@ impl<K: Cached> Store<K> {
     }
 
     /// The watch showed this object, new or changed.
-    pub(super) fn applied(&mut self, shown: Decoded<K>, deltas: &mut Deltas<K>) -> Verdict {
+    pub(super) fn applied(&mut self, shown: Decoded<K>, deltas: &mut Deltas<K>) -> Freshness {
         let at = number(shown.version());
-        if self.advance(at) == Verdict::Regressed {
-            return Verdict::Regressed;
+        if self.advance(at) == Freshness::Regressed {
+            return Freshness::Regressed;
         }
         let key = shown.key();
         if self.floors.judge(&key, shown.uid(), at) == Ruling::Fair {
@@ -170,14 +170,14 @@ impl<K: Cached> Store<K> {
                 self.remove(&key, Some(shown), Removal::Deleted, deltas);
             }
         }
-        Verdict::Taken
+        Freshness::Taken
     }
 
     /// The watch showed the end of this object.
-    pub(super) fn ended(&mut self, last: Decoded<K>, deltas: &mut Deltas<K>) -> Verdict {
+    pub(super) fn ended(&mut self, last: Decoded<K>, deltas: &mut Deltas<K>) -> Freshness {
         let at = number(last.version());
-        if self.advance(at) == Verdict::Regressed {
-            return Verdict::Regressed;
+        if self.advance(at) == Freshness::Regressed {
+            return Freshness::Regressed;
         }
         let key = last.key();
         if self.floors.judge_end(&key, last.uid(), at) == Ruling::Fair {
@@ -186,17 +186,17 @@ impl<K: Cached> Store<K> {
             let told = self.held.get(&key).is_some_and(|held| held.uid() == last.uid()).then_some(last);
             self.remove(&key, told, Removal::Deleted, deltas);
         }
-        Verdict::Taken
+        Freshness::Taken
     }
 
     /// The watch has shown everything up to here.
-    pub(super) fn passed(&mut self, version: &Version) -> Verdict {
+    pub(super) fn passed(&mut self, version: &Version) -> Freshness {
         let at = version.number();
-        let verdict = self.advance(at);
-        if let (Verdict::Taken, Some(at)) = (verdict, at) {
+        let freshness = self.advance(at);
+        if let (Freshness::Taken, Some(at)) = (freshness, at) {
             self.floors.passed(at);
         }
-        verdict
+        freshness
     }
 
     /// A complete list replaces everything at once. A list that is older than what was already shown is not taken, unless
@@ -206,10 +206,10 @@ impl<K: Cached> Store<K> {
         version: &Version,
         items: impl IntoIterator<Item = Decoded<K>>,
         deltas: &mut Deltas<K>,
-    ) -> Verdict {
+    ) -> Freshness {
         let at = version.number();
-        if self.advance(at) == Verdict::Regressed {
-            return Verdict::Regressed;
+        if self.advance(at) == Freshness::Regressed {
+            return Freshness::Regressed;
         }
         let kept = items.into_iter().filter(|item| self.keeps(item));
         let mut fresh: BTreeMap<Key, Decoded<K>> = kept.map(|item| (item.key(), item)).collect();
@@ -238,7 +238,7 @@ impl<K: Cached> Store<K> {
         self.floors.listed(at, |key, uid| uids.get(key).is_some_and(|listed| **listed == *uid));
         self.position = at;
         self.doubt = Doubt::No;
-        Verdict::Taken
+        Freshness::Taken
     }
 
     /// The answer to a write of ours.
@@ -329,14 +329,14 @@ impl<K: Cached> Store<K> {
         self.doubt = Doubt::Yes;
     }
 
-    fn advance(&mut self, at: Option<u64>) -> Verdict {
-        let Some(at) = at else { return Verdict::Taken };
+    fn advance(&mut self, at: Option<u64>) -> Freshness {
+        let Some(at) = at else { return Freshness::Taken };
         if self.position.is_some_and(|position| at < position) {
             self.suspect();
-            return Verdict::Regressed;
+            return Freshness::Regressed;
         }
         self.position = Some(at);
-        Verdict::Taken
+        Freshness::Taken
     }
 
     fn take(&mut self, key: Key, fresh: Decoded<K>, deltas: &mut Deltas<K>) {

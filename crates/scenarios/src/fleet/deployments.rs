@@ -8,8 +8,8 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy}
 use serde_json::{Value, json};
 
 use super::pool::Machines;
+use crate::result::promise;
 use crate::stage::{CLASS, create};
-use crate::verdict::promise;
 use crate::{Broken, Stage};
 
 /// The class that machines are rolled to.

@@ -11,7 +11,7 @@ use plan::deployment::FleetPolicy;
 use serde_json::json;
 
 use super::deployments::{reason, rolling};
-use crate::verdict::promise;
+use crate::result::promise;
 use crate::{Broken, Pace, Stage};
 
 impl Stage {

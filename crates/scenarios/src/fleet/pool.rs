@@ -5,8 +5,8 @@ use api::{Machine, MachinePhase, MachineSet, Object};
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::result::promise;
 use crate::stage::{CLASS, create};
-use crate::verdict::promise;
 use crate::{Broken, Stage};
 
 /// The machines of a pool, as the API server holds them at one moment.

@@ -6,8 +6,8 @@ use api::{Machine, MachineSet, Object};
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::json;
 
+use crate::result::promise;
 use crate::stage::create;
-use crate::verdict::promise;
 use crate::{Broken, Stage};
 
 pub(super) async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none(stage: &Stage) -> Result<(), Broken> {

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Event, Node, Secret};
 use kube::Api;
 use kube::api::ListParams;
 
-use crate::verdict::promise;
+use crate::result::promise;
 use crate::{Broken, Stage};
 
 /// All machines of the stage, and what has been seen of them since the beginning.

@@ -15,7 +15,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::verdict::promise;
+use crate::result::promise;
 use crate::{Broken, Scenario, Stage};
 use heirs::{Heirs, names};
 

@@ -8,6 +8,6 @@ use crate::in_memory;
 #[tokio::test(start_paused = true)]
 async fn a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody() {
     let [scenario] = CROWD_SCENARIOS else { panic!("each is a test here") };
-    let verdict = play(scenario, &in_memory(1)).await;
-    assert_eq!((verdict.name, verdict.broken), (scenario.name, None));
+    let result = play(scenario, &in_memory(1)).await;
+    assert_eq!((result.name, result.broken), (scenario.name, None));
 }

@@ -28,9 +28,9 @@ async fn holds(name: &str) {
     for seed in 1..=2 {
         let tasks = Tasks::new();
         let (server, ground) = server_and_ground(seed);
-        let verdict = play(scenario, &people(ground, server, &tasks)).await;
+        let result = play(scenario, &people(ground, server, &tasks)).await;
         tasks.stop();
-        assert_eq!(verdict.broken, None, "seed {seed}");
+        assert_eq!(result.broken, None, "seed {seed}");
     }
 }
 

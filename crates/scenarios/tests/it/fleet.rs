@@ -22,9 +22,9 @@ pub(super) async fn holds_in_order(scenarios: &[Scenario], name: &str) {
                 _ = server.keep_house() => {}
             }
         });
-        let verdict = play(scenario, &ground).await;
+        let result = play(scenario, &ground).await;
         tasks.stop();
-        assert_eq!(verdict.broken, None, "seed {seed}");
+        assert_eq!(result.broken, None, "seed {seed}");
     }
 }
 

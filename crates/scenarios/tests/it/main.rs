@@ -40,8 +40,8 @@ fn server_and_ground(seed: u64) -> (Server, Ground) {
 async fn holds_in_memory(name: &str) {
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
     for seed in 1..=3 {
-        let verdict = play(scenario, &in_memory(seed)).await;
-        assert_eq!(verdict.broken, None, "seed {seed}");
+        let result = play(scenario, &in_memory(seed)).await;
+        assert_eq!(result.broken, None, "seed {seed}");
     }
 }
 

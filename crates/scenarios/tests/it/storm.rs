@@ -25,8 +25,8 @@ async fn three_hundred_drains_hold_up_no_write() {
     let tasks = Tasks::new();
     let ground = people(ground, server, &tasks);
     let [scenario] = STORM_SCENARIOS else { panic!("one story") };
-    let verdict = play(scenario, &ground).await;
+    let result = play(scenario, &ground).await;
     tasks.stop();
     std::fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(verdict.broken, None);
+    assert_eq!(result.broken, None);
 }

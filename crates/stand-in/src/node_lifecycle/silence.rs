@@ -22,7 +22,7 @@ pub(crate) struct Silence(pub(crate) Ground);
 
 /// What is to be said of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Heard {
     /// It has been given up already; when it speaks again, its status changes.
     GivenUp,
     /// It has been heard of; look again then.
@@ -31,16 +31,16 @@ enum Verdict {
     GiveUp,
 }
 
-fn verdict(node: &Node, lease: Option<&Lease>, grace: Duration, now: Timestamp) -> Verdict {
+fn verdict(node: &Node, lease: Option<&Lease>, grace: Duration, now: Timestamp) -> Heard {
     if health(node) == Health::Unreachable {
-        return Verdict::GivenUp;
+        return Heard::GivenUp;
     }
     let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0);
     let spoke = condition(node, "Ready").and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0);
     let born = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let heard = [renewed, spoke, born].into_iter().flatten().max().unwrap_or(now);
     let until = later(heard, grace);
-    if until <= now { Verdict::GiveUp } else { Verdict::HeardUntil(until) }
+    if until <= now { Heard::GiveUp } else { Heard::HeardUntil(until) }
 }
 
 /// The conditions of a node that has been given up. Foreign ones stay as they are.
@@ -82,9 +82,9 @@ impl Duty for Silence {
         let lease = self.0.views.leases.get(&Key::new("kube-node-lease", key.name.clone()));
         let now = self.0.now();
         match verdict(&node, lease.as_deref(), self.0.policy.node_grace, now) {
-            Verdict::GivenUp => Ok(Outcome::Done),
-            Verdict::HeardUntil(until) => Ok(again_at(Some(until), now)),
-            Verdict::GiveUp => {
+            Heard::GivenUp => Ok(Outcome::Done),
+            Heard::HeardUntil(until) => Ok(again_at(Some(until), now)),
+            Heard::GiveUp => {
                 let body = json!({
                     "metadata": { "uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version },
                     "status": { "conditions": unknown(&node, now) },
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[rstest]
-    #[case("True", "2026-01-01T00:00:39.000000Z", Verdict::HeardUntil(at("2026-01-01T00:01:19Z")))]
-    #[case("True", "2026-01-01T00:00:10.000000Z", Verdict::GiveUp)]
-    #[case("False", "2026-01-01T00:00:10.000000Z", Verdict::GiveUp)]
-    #[case("Unknown", "2026-01-01T00:00:10.000000Z", Verdict::GivenUp)]
+    #[case("True", "2026-01-01T00:00:39.000000Z", Heard::HeardUntil(at("2026-01-01T00:01:19Z")))]
+    #[case("True", "2026-01-01T00:00:10.000000Z", Heard::GiveUp)]
+    #[case("False", "2026-01-01T00:00:10.000000Z", Heard::GiveUp)]
+    #[case("Unknown", "2026-01-01T00:00:10.000000Z", Heard::GivenUp)]
     fn a_node_is_marked_failed_when_its_lease_is_too_old(
         #[case] status: &str,
         #[case] renewed: &str,
-        #[case] expected: Verdict,
+        #[case] expected: Heard,
     ) {
         let node = node(status, "2026-01-01T00:00:00Z");
         assert_eq!(verdict(&node, Some(&lease(renewed)), GRACE, at("2026-01-01T00:01:00Z")), expected);
@@ -139,7 +139,7 @@ mod tests {
     fn a_status_counts_like_a_renewal() {
         let node = node("True", "2026-01-01T00:00:50Z");
         let heard = verdict(&node, None, GRACE, at("2026-01-01T00:01:00Z"));
-        assert_eq!(heard, Verdict::HeardUntil(at("2026-01-01T00:01:30Z")));
+        assert_eq!(heard, Heard::HeardUntil(at("2026-01-01T00:01:30Z")));
     }
 
     #[test]

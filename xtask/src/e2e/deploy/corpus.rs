@@ -39,7 +39,7 @@ impl Mode {
 
 /// What is to become of an object, and in which words.
 #[derive(Debug)]
-enum Verdict {
+enum Admission {
     Valid,
     /// By a policy, which says this; `None` if the words do not matter.
     Unusable(Option<String>),
@@ -53,7 +53,7 @@ pub(super) struct Case {
     plural: &'static str,
     sentence: String,
     object: Value,
-    verdict: Verdict,
+    verdict: Admission,
 }
 
 /// All of it.
@@ -77,10 +77,10 @@ fn read_case(plural: &'static str, base: &Value, case: &Value) -> anyhow::Result
     merge(&mut object, case.get("change").context("no change")?);
     let because = text("because");
     let verdict = match text("verdict").context("no verdict")? {
-        "valid" => Verdict::Valid,
-        "schema" => Verdict::Schema,
+        "valid" => Admission::Valid,
+        "schema" => Admission::Schema,
         "invalid" | "unreadable" => {
-            Verdict::Unusable(Some(because.context("it does not say why")?.to_owned()).filter(|text| text != "any"))
+            Admission::Unusable(Some(because.context("it does not say why")?.to_owned()).filter(|text| text != "any"))
         }
         other => bail!("there is no verdict {other}"),
     };
@@ -109,7 +109,7 @@ pub(super) fn merge(into: &mut Value, change: &Value) {
 impl Case {
     /// Whether it shows that the policies of its kind are at work.
     pub(super) fn is_telling(&self) -> bool {
-        matches!(self.verdict, Verdict::Unusable(_))
+        matches!(self.verdict, Admission::Unusable(_))
     }
 
     /// Its kind.
@@ -132,14 +132,14 @@ impl Case {
         let by_policy = message.contains("ValidatingAdmissionPolicy");
         let told = || format!("it was answered {} {message:?} with {warnings:?}", answer.status);
         match (&self.verdict, mode) {
-            (Verdict::Valid, _) => ensure!(answer.is_well() && warnings.is_empty(), told()),
-            (Verdict::Schema, _) => ensure!(!answer.is_well() && !by_policy, told()),
-            (Verdict::Unusable(because), Mode::Deny) => {
+            (Admission::Valid, _) => ensure!(answer.is_well() && warnings.is_empty(), told()),
+            (Admission::Schema, _) => ensure!(!answer.is_well() && !by_policy, told()),
+            (Admission::Unusable(because), Mode::Deny) => {
                 let end = format!("denied request: {}", because.as_deref().unwrap_or_default());
                 ensure!(answer.status == 422 && by_policy, told());
                 ensure!(because.is_none() || message.ends_with(&end), told());
             }
-            (Verdict::Unusable(because), Mode::Warn) => {
+            (Admission::Unusable(because), Mode::Warn) => {
                 let name = format!("millwright-{}", self.plural);
                 let start = format!("Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{name}': ");
                 let [warning] = warnings.as_slice() else { bail!(told()) };
@@ -160,9 +160,9 @@ mod tests {
         let all = read().unwrap();
         for (_, plural) in KINDS {
             let of_kind = || all.iter().filter(|case| case.plural == plural);
-            assert!(of_kind().any(|case| matches!(case.verdict, Verdict::Valid)), "{plural}");
+            assert!(of_kind().any(|case| matches!(case.verdict, Admission::Valid)), "{plural}");
             assert!(of_kind().any(Case::is_telling), "{plural}");
-            assert!(of_kind().any(|case| matches!(case.verdict, Verdict::Schema)), "{plural}");
+            assert!(of_kind().any(|case| matches!(case.verdict, Admission::Schema)), "{plural}");
         }
     }
 }

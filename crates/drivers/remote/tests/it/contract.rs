@@ -10,11 +10,11 @@ use virtual_cloud::Config;
 use crate::wire::{Ground, about, caller};
 
 async fn report(config: &Config) -> Report {
-    let mut verdicts = Vec::new();
+    let mut results = Vec::new();
     for case in Case::ALL {
-        verdicts.push((case, try_case(case, &Ground::new(config.clone()).await).await));
+        results.push((case, try_case(case, &Ground::new(config.clone()).await).await));
     }
-    Report { verdicts }
+    Report { results }
 }
 
 #[tokio::test(start_paused = true)]
@@ -39,7 +39,7 @@ async fn a_cloud_without_optional_calls_keeps_the_contract_over_the_wire_too() {
 async fn the_virtual_cloud_keeps_the_contract_over_a_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = Endpoint::Unix(folder.path().join("driver.sock"));
-    let mut verdicts = Vec::new();
+    let mut results = Vec::new();
     for case in Case::ALL {
         let mut ground = Ground::new(Config::default()).await;
         let tasks = Tasks::new();
@@ -47,10 +47,10 @@ async fn the_virtual_cloud_keeps_the_contract_over_a_unix_socket() {
         tasks.spawn("callers", serve(Arc::new(ground.cloud.clone()), about(), listener, tasks.clone()));
         ground.driver = RemoteDriver::new(&endpoint, None, caller(&ground.tasks)).unwrap();
         ground.driver.reach().await.unwrap();
-        verdicts.push((case, try_case(case, &ground).await));
+        results.push((case, try_case(case, &ground).await));
         ground.tasks.shut_down(std::time::Duration::from_secs(5)).await;
         tasks.shut_down(std::time::Duration::from_secs(5)).await;
     }
-    let report = Report { verdicts };
+    let report = Report { results };
     assert!(report.passed(), "{report}");
 }

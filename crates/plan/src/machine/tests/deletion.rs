@@ -289,7 +289,7 @@ fn what_a_cloud_says_does_not_skip_the_drain() {
     let mut world = running();
     world.add_pod("web-1");
     let (text, outlook) = ("Initiate VM deletion".to_owned(), Outlook::Lasting);
-    world.verdict = Answer::Failed(drain::Failure { text, outlook, retry_after: None });
+    world.decision = Answer::Failed(drain::Failure { text, outlook, retry_after: None });
     world.delete();
     world.settle();
     assert!(world.text().contains("Initiate VM deletion") && world.text().ends_with("Initiate node drain"));

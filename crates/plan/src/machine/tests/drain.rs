@@ -23,7 +23,7 @@ fn guard(world: &mut World, expected: i32, healthy: i32) {
         "spec": { "selector": { "matchLabels": { "app": "web" } } },
         "status": { "observedGeneration": 1, "expectedPods": expected, "currentHealthy": healthy, "desiredHealthy": 2 },
     });
-    world.verdict = BUDGET;
+    world.decision = BUDGET;
     world.settle();
     world.drain_view.budgets = Watched::Seen(vec![std::sync::Arc::new(serde_json::from_value(budget).unwrap())]);
     world.settle();
@@ -73,7 +73,7 @@ fn a_misconfigured_budget_is_a_failure_in_the_reference_s_words() {
 #[test]
 fn what_only_takes_its_time_is_not_written_at_once() {
     let mut world = occupied();
-    world.verdict = Answer::Failed(Failure { text: "busy".into(), outlook: Outlook::Passing, retry_after: None });
+    world.decision = Answer::Failed(Failure { text: "busy".into(), outlook: Outlook::Passing, retry_after: None });
     world.delete();
     world.settle();
     assert_eq!(says(&world).0, "Set machine status to termination. Now, getting VM Status");
@@ -87,7 +87,7 @@ fn a_force_label_set_in_mid_drain_is_obeyed() {
     let mut world = occupied();
     world.delete();
     guard(&mut world, 3, 2);
-    world.verdict = Answer::Accepted;
+    world.decision = Answer::Accepted;
     world.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("True"));
     world.diary.clear();
     world.settle();
@@ -100,7 +100,7 @@ fn a_force_label_set_in_mid_drain_is_obeyed() {
 fn a_forced_drain_that_fails_does_not_hold_up_the_deletion() {
     let mut world = occupied();
     world.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("true"));
-    world.verdict = Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None });
+    world.decision = Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None });
     world.delete();
     world.settle();
     assert!(

@@ -49,13 +49,13 @@ fn a_preserved_machine_s_node_is_emptied_once_and_says_so() {
 #[test]
 fn a_preservation_drain_that_fails_says_so_and_is_tried_again() {
     let mut world = preserved();
-    world.verdict = refusal();
+    world.decision = refusal();
     world.settle();
     let (status, message) = says(&world);
     assert_eq!(status, "False");
     assert!(message.starts_with("Preserved node could not be drained. Machine preserved until "), "{message}");
     assert_eq!(world.plan().drain, DrainNeed::Going);
-    world.verdict = Answer::Accepted;
+    world.decision = Answer::Accepted;
     world.wait(Duration::from_secs(6));
     world.settle();
     assert_eq!(says(&world).0, "True", "{:#?}", world.diary);
@@ -69,14 +69,14 @@ fn a_node_is_emptied_before_it_is_said_to_be_ready_for_its_update() {
         n["metadata"]["labels"][CANDIDATE_FOR_UPDATE] = json!("true");
         n["metadata"]["labels"][SELECTED_FOR_UPDATE] = json!("true");
     });
-    world.verdict = refusal();
+    world.decision = refusal();
     world.settle();
     let reason = |world: &World| world.node.as_ref().unwrap().condition("InPlaceUpdate").unwrap().reason.to_string();
     assert_eq!(reason(&world), "SelectedForUpdate");
     let text = "Drain failed due to - error when evicting pod \"web-1\": no scheduled on node node-1. Will retry in next sync. \
                 Initiate node drain";
     assert_eq!(world.text(), text);
-    world.verdict = Answer::Accepted;
+    world.decision = Answer::Accepted;
     world.wait(Duration::from_secs(6));
     world.settle();
     assert!(world.pods_there.is_empty());

@@ -111,7 +111,7 @@ fn a_result_is_the_machine_s_phase_before_it_is_the_node_s_condition() {
 
 /// A budget that covers the pod of [`World::add_pod`] and never opens.
 fn shut_budget(world: &mut World) {
-    world.verdict = Answer::Refused(Refusal::Budget { retry_after: None });
+    world.decision = Answer::Refused(Refusal::Budget { retry_after: None });
     world.settle();
     let budget = json!({
         "metadata": { "name": "b", "namespace": "shop", "generation": 1, "resourceVersion": "1" },

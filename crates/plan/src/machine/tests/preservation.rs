@@ -306,7 +306,7 @@ fn the_node_of_a_failed_machine_is_emptied_and_its_vm_kept(#[case] value: &str, 
 fn a_preservation_drain_that_fails_is_told_and_tried_again() {
     let mut world = World::running();
     world.add_pod("web-1");
-    world.verdict = Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None });
+    world.decision = Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None });
     world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
     world.report_ready("False");
     wish(&mut world, "when-failed");
@@ -318,7 +318,7 @@ fn a_preservation_drain_that_fails_is_told_and_tried_again() {
     assert_eq!(plan.remarks.len(), 1, "and people are told why");
     let Wake::By { at, .. } = plan.wake else { panic!("it must wake itself") };
     assert!(at < facts::later(world.now, Duration::from_mins(5)), "long before its time is up");
-    world.verdict = Answer::Accepted;
+    world.decision = Answer::Accepted;
     world.now = at;
     world.settle();
     assert_eq!(says(&world).0, "True");
@@ -354,7 +354,7 @@ fn a_machine_that_fails_a_second_time_is_drained_a_second_time() {
 fn a_preservation_drain_counts_from_when_preservation_began() {
     let mut world = World::running();
     world.add_pod("web-1");
-    world.verdict = Answer::Refused(Refusal::Budget { retry_after: None });
+    world.decision = Answer::Refused(Refusal::Budget { retry_after: None });
     world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
     world.report(&[("Ready", "True"), ("DiskPressure", "True")]);
     world.wait(Duration::from_hours(3));

@@ -27,7 +27,7 @@ pub(super) struct World {
     /// Who is really on the node.
     pub(super) pods_there: Vec<Arc<PodView>>,
     /// What the API server answers to evictions and deletions.
-    pub(super) verdict: Answer,
+    pub(super) decision: Answer,
     /// What it answers to writes on the node, where it does not take them.
     pub(super) barred: Option<&'static str>,
     /// Who else has a say in writes to the node.
@@ -104,7 +104,7 @@ impl World {
             node_is_unseen: false,
             node_lookup: NodeLookup::Unasked,
             mute: None,
-            verdict: Answer::Accepted,
+            decision: Answer::Accepted,
             barred: None,
             webhook: Webhook::Absent,
             keeps_node: None,
@@ -424,10 +424,10 @@ impl World {
             drain::Step::Delete(pod) => (pod, Verb::Delete),
             _ => return,
         };
-        if self.verdict == Answer::Accepted {
+        if self.decision == Answer::Accepted {
             self.pods_there.retain(|there| there.uid() != pod.uid);
         }
-        let note = Note::Answered { pod: pod.uid.clone(), verb, answer: self.verdict.clone(), at: self.now };
+        let note = Note::Answered { pod: pod.uid.clone(), verb, answer: self.decision.clone(), at: self.now };
         self.drain_view.memory.take([note]);
     }
 

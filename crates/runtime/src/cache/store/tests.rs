@@ -66,17 +66,17 @@ fn said(deltas: Deltas<ConfigMap>) -> Vec<String> {
         .collect()
 }
 
-fn list(store: &mut Store<ConfigMap>, version: u64, items: Vec<ConfigMap>) -> (Verdict, Vec<String>) {
+fn list(store: &mut Store<ConfigMap>, version: u64, items: Vec<ConfigMap>) -> (Freshness, Vec<String>) {
     let mut deltas = Vec::new();
     let items = items.into_iter().map(Decoded::Whole);
-    let verdict = store.listed(&Version::new(version.to_string()), items, &mut deltas);
-    (verdict, said(deltas))
+    let freshness = store.listed(&Version::new(version.to_string()), items, &mut deltas);
+    (freshness, said(deltas))
 }
 
-fn apply(store: &mut Store<ConfigMap>, map: ConfigMap) -> (Verdict, Vec<String>) {
+fn apply(store: &mut Store<ConfigMap>, map: ConfigMap) -> (Freshness, Vec<String>) {
     let mut deltas = Vec::new();
-    let verdict = store.applied(Decoded::Whole(map), &mut deltas);
-    (verdict, said(deltas))
+    let freshness = store.applied(Decoded::Whole(map), &mut deltas);
+    (freshness, said(deltas))
 }
 
 fn end(store: &mut Store<ConfigMap>, map: ConfigMap) -> Vec<String> {
@@ -111,8 +111,8 @@ fn our_write_is_there_at_once_and_its_echo_wakes_nobody() {
     list(&mut store, 10, vec![map("a", "ua", 5)]);
     assert_eq!(write(&mut store, map("a", "ua", 11)), ["a changed 5->11"]);
     assert_eq!(write(&mut store, map("b", "ub", 12)), ["b added 12"]);
-    assert_eq!(apply(&mut store, map("a", "ua", 11)), (Verdict::Taken, vec![]));
-    assert_eq!(apply(&mut store, map("b", "ub", 12)), (Verdict::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("a", "ua", 11)), (Freshness::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("b", "ub", 12)), (Freshness::Taken, vec![]));
     assert!(store.floors.is_empty(), "a floor that was reached is not kept");
 }
 
@@ -121,7 +121,7 @@ fn an_event_older_than_our_write_does_not_undo_it() {
     let mut store = store();
     list(&mut store, 10, vec![map("a", "ua", 5)]);
     write(&mut store, map("a", "ua", 13));
-    assert_eq!(apply(&mut store, map("a", "ua", 12)), (Verdict::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("a", "ua", 12)), (Freshness::Taken, vec![]));
     assert_eq!(held(&store, "a"), Some(13));
     assert_eq!(apply(&mut store, map("a", "ua", 14)).1, ["a changed 13->14"]);
 }
@@ -141,7 +141,7 @@ fn a_list_older_than_our_write_does_not_undo_it() {
     list(&mut store, 10, vec![map("a", "ua", 5)]);
     write(&mut store, map("a", "ua", 20));
     write(&mut store, map("new", "un", 21));
-    assert_eq!(list(&mut store, 15, vec![map("a", "ua", 5)]), (Verdict::Taken, vec![]));
+    assert_eq!(list(&mut store, 15, vec![map("a", "ua", 5)]), (Freshness::Taken, vec![]));
     assert_eq!((held(&store, "a"), held(&store, "new")), (Some(20), Some(21)));
     assert_eq!(list(&mut store, 30, vec![map("a", "ua", 22)]).1, ["new Vanished 21", "a changed 20->22"]);
 }
@@ -150,7 +150,7 @@ fn a_list_older_than_our_write_does_not_undo_it() {
 fn what_a_relist_no_longer_finds_has_vanished() {
     let mut store = store();
     list(&mut store, 10, vec![map("a", "ua", 5), map("b", "ub", 6)]);
-    assert_eq!(list(&mut store, 20, vec![map("b", "ub", 6)]), (Verdict::Taken, vec!["a Vanished 5".to_owned()]));
+    assert_eq!(list(&mut store, 20, vec![map("b", "ub", 6)]), (Freshness::Taken, vec!["a Vanished 5".to_owned()]));
     assert_eq!(store.len(), 1);
 }
 
@@ -167,9 +167,9 @@ fn our_delete_is_not_undone_by_an_older_event_or_list() {
     let mut store = store();
     list(&mut store, 10, vec![map("a", "ua", 5)]);
     assert_eq!(delete(&mut store, "a", "ua"), ["a Deleted 5"]);
-    assert_eq!(apply(&mut store, map("a", "ua", 11)), (Verdict::Taken, vec![]));
-    assert_eq!(list(&mut store, 12, vec![map("a", "ua", 11)]), (Verdict::Taken, vec![]));
-    assert_eq!(apply(&mut store, map("a", "ua", 13)), (Verdict::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("a", "ua", 11)), (Freshness::Taken, vec![]));
+    assert_eq!(list(&mut store, 12, vec![map("a", "ua", 11)]), (Freshness::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("a", "ua", 13)), (Freshness::Taken, vec![]));
     assert_eq!(end(&mut store, map("a", "ua", 14)), [""; 0]);
     assert_eq!(apply(&mut store, map("a", "another", 15)).1, ["a added 15"]);
     assert!(store.floors.is_empty());
@@ -182,7 +182,7 @@ fn a_list_from_before_its_creation_does_not_forget_that_we_deleted_it() {
     write(&mut store, map("a", "ua", 20));
     delete(&mut store, "a", "ua");
     list(&mut store, 15, vec![]);
-    assert_eq!(apply(&mut store, map("a", "ua", 20)), (Verdict::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("a", "ua", 20)), (Freshness::Taken, vec![]));
     list(&mut store, 25, vec![]);
     assert!(store.floors.is_empty(), "a later list without it settles it");
 }
@@ -220,7 +220,7 @@ fn the_late_end_of_a_predecessor_does_not_forget_that_we_deleted_its_successor()
     write(&mut store, map("a", "new", 16));
     delete(&mut store, "a", "new");
     end(&mut store, map("a", "old", 13));
-    assert_eq!(apply(&mut store, map("a", "new", 14)), (Verdict::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("a", "new", 14)), (Freshness::Taken, vec![]));
 }
 
 #[test]
@@ -229,8 +229,8 @@ fn a_list_with_a_predecessor_of_what_we_deleted_does_not_bring_that_one_back_eit
     list(&mut store, 10, vec![]);
     write(&mut store, map("a", "new", 16));
     delete(&mut store, "a", "new");
-    assert_eq!(list(&mut store, 12, vec![map("a", "old", 11)]), (Verdict::Taken, vec![]));
-    assert_eq!(apply(&mut store, map("a", "new", 16)), (Verdict::Taken, vec![]));
+    assert_eq!(list(&mut store, 12, vec![map("a", "old", 11)]), (Freshness::Taken, vec![]));
+    assert_eq!(apply(&mut store, map("a", "new", 16)), (Freshness::Taken, vec![]));
 }
 
 #[test]
@@ -253,13 +253,13 @@ fn a_list_older_than_what_was_shown_is_not_believed_and_the_next_one_is() {
     let mut store = store();
     list(&mut store, 100, vec![map("a", "ua", 90), map("b", "ub", 50)]);
     write(&mut store, map("mine", "um", 110));
-    assert_eq!(list(&mut store, 40, vec![map("a", "ua", 30)]), (Verdict::Regressed, vec![]));
+    assert_eq!(list(&mut store, 40, vec![map("a", "ua", 30)]), (Freshness::Regressed, vec![]));
     assert_eq!(store.len(), 3, "nothing was taken from it");
     assert!(store.floors.is_empty(), "floors of a lost history protect nothing");
-    let (verdict, deltas) = list(&mut store, 40, vec![map("a", "ua", 30)]);
-    assert_eq!(verdict, Verdict::Taken);
+    let (freshness, deltas) = list(&mut store, 40, vec![map("a", "ua", 30)]);
+    assert_eq!(freshness, Freshness::Taken);
     assert_eq!(deltas, ["b Forgotten 50", "mine Forgotten 110", "a changed 90->30"]);
-    assert_eq!(apply(&mut store, map("a", "ua", 41)).0, Verdict::Taken, "the new history counts from where it is");
+    assert_eq!(apply(&mut store, map("a", "ua", 41)).0, Freshness::Taken, "the new history counts from where it is");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn after_a_regression_the_same_version_may_be_another_state() {
 fn a_watch_that_goes_back_is_not_believed() {
     let mut store = store();
     list(&mut store, 100, vec![map("a", "ua", 90)]);
-    assert_eq!(apply(&mut store, map("a", "ua", 95)), (Verdict::Regressed, vec![]));
+    assert_eq!(apply(&mut store, map("a", "ua", 95)), (Freshness::Regressed, vec![]));
     assert_eq!(held(&store, "a"), Some(90));
 }
 
@@ -294,9 +294,9 @@ fn a_bookmark_ends_the_floors_it_has_passed() {
     let mut store = store();
     list(&mut store, 10, vec![]);
     write(&mut store, map("a", "ua", 11));
-    assert_eq!(store.passed(&Version::new("20")), Verdict::Taken);
+    assert_eq!(store.passed(&Version::new("20")), Freshness::Taken);
     assert!(store.floors.is_empty());
-    assert_eq!(store.passed(&Version::new("19")), Verdict::Regressed);
+    assert_eq!(store.passed(&Version::new("19")), Freshness::Regressed);
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_heartbeat_changes_the_cache_and_wakes_nobody() {
         map
     };
     list(&mut store, 10, vec![beat(5)]);
-    assert_eq!(apply(&mut store, beat(11)), (Verdict::Taken, vec![]));
+    assert_eq!(apply(&mut store, beat(11)), (Freshness::Taken, vec![]));
     assert_eq!(held(&store, "a"), Some(11));
     assert_eq!(apply(&mut store, coloured("a", "ua", 12, "red")).1, ["a changed 11->12"]);
 }
@@ -476,7 +476,7 @@ proptest! {
             let next = world.history.iter().filter(|(at, ..)| at > position).take(events).cloned().collect::<Vec<_>>();
             for (at, map, ended) in next {
                 *position = at;
-                if ended { end(store, map); } else { assert_eq!(apply(store, map).0, Verdict::Taken); }
+                if ended { end(store, map); } else { assert_eq!(apply(store, map).0, Freshness::Taken); }
             }
         };
         let mut answers: VecDeque<(String, ConfigMap, bool)> = VecDeque::new();
@@ -506,7 +506,7 @@ proptest! {
                 Move::List(age) => {
                     position = position.max(world.version.saturating_sub(u64::from(age)));
                     let items = world.at(position);
-                    prop_assert_eq!(list(&mut store, position, items).0, Verdict::Taken);
+                    prop_assert_eq!(list(&mut store, position, items).0, Freshness::Taken);
                 }
             }
             for (name, answer, ended) in arrived {

@@ -8,7 +8,7 @@ use super::requests::{Decision, Request};
 
 /// What came of it.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct RoleReport {
     requests: Vec<Request>,
     /// Each thing that is granted, and how often it was used.
     granted: Vec<(Grant, usize)>,
@@ -25,7 +25,7 @@ pub(super) struct Denial {
     pub(super) namespace: String,
 }
 
-impl Verdict {
+impl RoleReport {
     /// Compares what was granted to somebody with what that somebody asked for. Requests of others do not count.
     pub(super) fn of(grants: Vec<Grant>, requests: &[Request]) -> Self {
         let uses = |grant: &Grant| {
@@ -94,7 +94,7 @@ impl fmt::Display for Denial {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for RoleReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut who = "";
         for (grant, uses) in &self.granted {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn roles_that_are_just_enough_give_no_cause_for_complaint() {
-        assert_eq!(Verdict::of(roles(), &life()).complaint(), None);
+        assert_eq!(RoleReport::of(roles(), &life()).complaint(), None);
     }
 
     #[test]
@@ -160,26 +160,26 @@ mod tests {
         let mut life = life();
         life.push(request("us", "list", "secrets", Decision::Denied));
         life.push(request("us", "list", "secrets", Decision::Denied));
-        let verdict = Verdict::of(roles(), &life);
-        assert_eq!(verdict.complaint().as_deref(), Some("missing: us: list secrets in ns"));
-        assert_eq!(verdict.denied().values().sum::<usize>(), 2);
-        assert!(verdict.to_string().contains("DENIED us: list secrets in ns (2 times)"));
+        let role_report = RoleReport::of(roles(), &life);
+        assert_eq!(role_report.complaint().as_deref(), Some("missing: us: list secrets in ns"));
+        assert_eq!(role_report.denied().values().sum::<usize>(), 2);
+        assert!(role_report.to_string().contains("DENIED us: list secrets in ns (2 times)"));
     }
 
     #[test]
     fn a_superfluous_rule_is_found_also_when_only_its_place_or_its_name_is_too_wide() {
         let mut wide = roles();
         wide.push(grant("delete", "secrets"));
-        assert_eq!(Verdict::of(wide, &life()).complaint().as_deref(), Some("never used: us: delete  secrets in ns"));
+        assert_eq!(RoleReport::of(wide, &life()).complaint().as_deref(), Some("never used: us: delete  secrets in ns"));
         let mut elsewhere = roles();
         elsewhere.push(Grant { namespace: Some("kube-system".to_owned()), ..grant("get", "secrets") });
-        assert_eq!(Verdict::of(elsewhere, &life()).unused().len(), 1);
+        assert_eq!(RoleReport::of(elsewhere, &life()).unused().len(), 1);
         let mut named = roles();
         named.push(Grant { name: Some("y".to_owned()), ..grant("get", "secrets") });
-        assert_eq!(Verdict::of(named, &life()).unused().len(), 1);
+        assert_eq!(RoleReport::of(named, &life()).unused().len(), 1);
         let mut part = roles();
         part.push(grant("get", "secrets/status"));
-        assert_eq!(Verdict::of(part, &life()).unused().len(), 1);
+        assert_eq!(RoleReport::of(part, &life()).unused().len(), 1);
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         for wide in
             [grant("*", "secrets"), grant("get", "*"), Grant { group: "*".to_owned(), ..grant("get", "secrets") }]
         {
-            let said = Verdict::of(vec![wide], &life()).complaint().unwrap_or_default();
+            let said = RoleReport::of(vec![wide], &life()).complaint().unwrap_or_default();
             assert!(said.contains("too wide: us: "), "{said}");
         }
     }
@@ -204,7 +204,7 @@ mod tests {
         for (more, expected) in cases {
             let mut roles = roles();
             roles.push(more);
-            assert_eq!(Verdict::of(roles, &life()).complaint().as_deref(), Some(expected));
+            assert_eq!(RoleReport::of(roles, &life()).complaint().as_deref(), Some(expected));
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
         let part = grant("get", "secrets/status");
         let mut roles = roles();
         roles.extend([other, part]);
-        let said = Verdict::of(roles, &life()).complaint().unwrap_or_default();
+        let said = RoleReport::of(roles, &life()).complaint().unwrap_or_default();
         assert_eq!(
             said, "never used: us: get     secrets.apps in ns; never used: us: get     secrets/status in ns",
             "and what was asked is not counted for them"
@@ -249,12 +249,12 @@ mod tests {
                     }
                 };
                 let life: Vec<Request> = known.iter().enumerate().filter(some(asked)).map(request).collect();
-                let verdict = Verdict::of(roles.clone(), &life);
+                let role_report = RoleReport::of(roles.clone(), &life);
                 // Whoever has no role at all is not one of those who are tried.
                 let tried = |rule: &Grant| roles.iter().any(|role| role.to == rule.to);
                 let mine = known.iter().enumerate().filter(some(asked)).filter(|(_, rule)| tried(rule));
                 let expected = mine.map(|(nth, _)| 1 << nth).sum::<usize>() == granted;
-                assert_eq!(verdict.complaint().is_none(), expected, "granted {granted:b}, asked {asked:b}");
+                assert_eq!(role_report.complaint().is_none(), expected, "granted {granted:b}, asked {asked:b}");
             }
         }
     }

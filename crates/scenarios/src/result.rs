@@ -40,7 +40,7 @@ pub(crate) fn promise(kept: bool, sentence: impl FnOnce() -> String) -> Result<(
 
 /// How one scenario went.
 #[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
+pub struct ScenarioResult {
     /// Its name.
     #[serde(rename = "case")]
     pub name: &'static str,
@@ -52,7 +52,7 @@ pub struct Verdict {
 }
 
 /// Plays one scenario on a stage of its own.
-pub async fn play(scenario: &Scenario, ground: &Ground) -> Verdict {
+pub async fn play(scenario: &Scenario, ground: &Ground) -> ScenarioResult {
     let story = async {
         let stage = Stage::set(ground, scenario.name).await?;
         let outcome = (scenario.play)(&stage).await;
@@ -63,16 +63,16 @@ pub async fn play(scenario: &Scenario, ground: &Ground) -> Verdict {
     let outcome = AssertUnwindSafe(story).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_| Err(Broken::Promise("it panicked".to_owned())));
     let millis = u64::try_from(begin.elapsed().as_millis()).ok();
-    Verdict { millis, ..Verdict::of(scenario.name, outcome) }
+    ScenarioResult { millis, ..ScenarioResult::of(scenario.name, outcome) }
 }
 
-impl Verdict {
+impl ScenarioResult {
     pub(crate) fn of(name: &'static str, outcome: Result<(), Broken>) -> Self {
         Self { name, broken: outcome.err().map(|broken| full(&broken)), millis: None }
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for ScenarioResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}  {}", if self.broken.is_none() { "ok    " } else { "FAILED" }, self.name)?;
         if let Some(millis) = self.millis {
@@ -82,20 +82,20 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A suite's verdicts together, in the form of every end-to-end suite.
+/// A suite's results together, in the form of every end-to-end suite.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     suite: &'static str,
     passed: usize,
     failed: usize,
     skipped: usize,
-    cases: Vec<Verdict>,
+    cases: Vec<ScenarioResult>,
 }
 
 impl Report {
-    /// Of these verdicts. Nothing is ever skipped.
-    pub fn of(suite: &'static str, cases: Vec<Verdict>) -> Self {
-        let failed = cases.iter().filter(|verdict| verdict.broken.is_some()).count();
+    /// Of these results. Nothing is ever skipped.
+    pub fn of(suite: &'static str, cases: Vec<ScenarioResult>) -> Self {
+        let failed = cases.iter().filter(|result| result.broken.is_some()).count();
         Self { suite, passed: cases.len() - failed, failed, skipped: 0, cases }
     }
 
