@@ -37,7 +37,7 @@ impl Ground {
     }
 
     /// The same ground where somebody binds, replaces and counts pods and notices silent nodes: a real control plane does, and so
-    /// does the stand-in.
+    /// does the simulated kube-controllers.
     #[must_use]
     pub fn peopled(self) -> Self {
         Self { monitor: Monitor::Absent, ..self }

@@ -8,12 +8,12 @@ use api::names::events::components;
 use apiserver::{Options, Server};
 use controllers::wiring::{Clients, Component, Components, Parts, start};
 use controllers::{Cluster, Drivers, Listener};
+use kube_controllers::StandIn;
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventWriter};
 use runtime::lease::Leadership;
 use runtime::{Clock, Metrics, Random, Tasks};
-use stand_in::StandIn;
 use virtual_cloud::{Config, Monitor, NodeLife, VirtualCloud};
 
 /// The namespace the demo plays in.
@@ -67,7 +67,7 @@ impl Stage {
             Arc::new(move || clock.now())
         };
         let server = Server::new(Options::new(now.clone(), random.number()));
-        // The stand-in notices silent nodes.
+        // The simulated kube-controllers notices silent nodes.
         let node_life =
             NodeLife { monitor: Monitor::Absent, lease_period: Duration::from_secs(1), ..NodeLife::default() };
         let cloud = VirtualCloud::new(Config { node_life, ..Config::default() }, now, random.number());
@@ -94,7 +94,7 @@ impl Stage {
         tasks.spawn("kubelets", async move { nodes.run_nodes(kubelets, stop).await });
         let (kubernetes, stop) = ((client("kubernetes"), clock.clone(), random.fork()), tasks.stopping());
         tasks.spawn("kubernetes", async move {
-            let policy = stand_in::Policy { node_grace, ..stand_in::Policy::default() };
+            let policy = kube_controllers::Policy { node_grace, ..kube_controllers::Policy::default() };
             StandIn { policy, ..StandIn::default() }.run(kubernetes.0, kubernetes.1, kubernetes.2, stop).await;
         });
         let (house, stop) = (server.clone(), tasks.stopping());

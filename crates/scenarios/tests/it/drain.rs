@@ -1,9 +1,9 @@
-//! The scenarios about drains. The stand-in binds, replaces and counts the pods.
+//! The scenarios about drains. The simulated kube-controllers binds, replaces and counts the pods.
 
 use apiserver::Server;
+use kube_controllers::StandIn;
 use millwright_scenarios::{DRAIN_SCENARIOS, Ground, play};
 use runtime::Tasks;
-use stand_in::StandIn;
 
 use crate::server_and_ground;
 

@@ -60,7 +60,7 @@ pub struct NodeLife {
     pub retry: Duration,
 }
 
-/// Who notices that a node has fallen silent. One of three, never two: a real controller manager, the stand-in for it (its part
+/// Who notices that a node has fallen silent. One of three, never two: a real controller manager, the simulated kube-controllers for it (its part
 /// `Silence`, which looks at leases and so serves any node), or, where there is neither, this monitor for the nodes of this cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Monitor {

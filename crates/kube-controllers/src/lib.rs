@@ -1,9 +1,9 @@
 //! What kube-scheduler and kube-controller-manager do to a cluster, as far as machine controllers meet it.
 //!
 //! A drain is only as real as what happens to the pods it evicts. On an API server in memory nobody would bind, replace or
-//! collect them, and every test of a drain would be a test of a world that does not exist. The stand-in plays those parts,
+//! collect them, and every test of a drain would be a test of a world that does not exist. The simulated kube-controllers plays those parts,
 //! towards any API server it gets a client for. Against a real control plane the real programs do all this: there it is not
-//! run, and where the two differ, the stand-in is wrong.
+//! run, and where the two differ, the simulated kube-controllers is wrong.
 //!
 //! | module | plays |
 //! | --- | --- |

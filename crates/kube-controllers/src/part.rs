@@ -1,4 +1,4 @@
-//! The parts the stand-in plays, to be cast one by one.
+//! The parts the simulated kube-controllers plays, to be cast one by one.
 
 /// One controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! The stand-in at work: an API server in memory, a virtual cloud with its kubelets, and what becomes of pods between them.
+//! The simulated kube-controllers at work: an API server in memory, a virtual cloud with its kubelets, and what becomes of pods between them.
 
 #![allow(
     clippy::unwrap_used,

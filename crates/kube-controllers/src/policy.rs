@@ -1,8 +1,8 @@
-//! Every period the stand-in knows, with the flag or constant of the real programs beside it.
+//! Every period the simulated kube-controllers knows, with the flag or constant of the real programs beside it.
 
 use std::time::Duration;
 
-/// How patient the stand-in is.
+/// How patient the simulated kube-controllers is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// How long a node may be silent before it is `Unknown` (`--node-monitor-grace-period`; the real default has been 50 s since

@@ -1,7 +1,7 @@
 //! Nodes that die, and what becomes of their pods.
 
+use kube_controllers::{Part, StandIn};
 use serde_json::json;
-use stand_in::{Part, StandIn};
 
 use crate::world::{World, condition, set};
 

@@ -22,7 +22,7 @@ use crate::{Part, Policy};
 /// How long the end of the parts is waited for.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// The stand-in, as it is cast.
+/// The simulated kube-controllers, as it is cast.
 #[derive(Clone, Debug)]
 pub struct StandIn {
     /// The parts it plays.
@@ -56,7 +56,9 @@ impl StandIn {
     pub async fn run(&self, client: Client, clock: Clock, random: Random, stop: CancellationToken) {
         let tasks = Tasks::new();
         let Ok(metrics) = Metrics::new() else {
-            tracing::error!("the stand-in's own measurements could not be registered; it does not run");
+            tracing::error!(
+                "the simulated kube-controllers's own measurements could not be registered; it does not run"
+            );
             return;
         };
         let supplies = Supplies::new();
@@ -144,7 +146,7 @@ impl Cast {
 
 fn settle(part: &'static str, key: &Key, result: Result<Outcome, crate::write::WriteError>) -> Outcome {
     result.unwrap_or_else(|error| {
-        tracing::debug!(part, %key, error = &error as &dyn std::error::Error, "a reconcile of the stand-in failed; trying again");
+        tracing::debug!(part, %key, error = &error as &dyn std::error::Error, "a reconcile of the simulated kube-controllers failed; trying again");
         Outcome::Failed
     })
 }
