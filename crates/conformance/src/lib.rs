@@ -22,18 +22,18 @@
 
 mod conversation;
 mod difference;
-mod grounds;
+mod fixture;
 mod line;
 mod report;
 mod run;
-mod stage;
+mod server_under_test;
 mod topics;
 
 pub use conversation::Conversation;
 pub use difference::{CaseResult, Difference};
-pub use grounds::Grounds;
 pub use report::{Outcome, Report};
 pub use run::{Case, Topic, run_all};
+pub use server_under_test::ServerUnderTest;
 pub use topics::topics;
 
 /// Ends a case with a difference unless the condition holds.
@@ -50,7 +50,7 @@ use ensure;
 macro_rules! cases {
     ($($case:ident),+ $(,)?) => {
         pub(super) fn cases() -> Vec<$crate::Case> {
-            vec![$($crate::Case { name: stringify!($case), run: |stage| Box::pin($case(stage)) }),+]
+            vec![$($crate::Case { name: stringify!($case), run: |fixture| Box::pin($case(fixture)) }),+]
         }
 
         #[cfg(test)]
@@ -59,8 +59,8 @@ macro_rules! cases {
                 #[tokio::test(start_paused = true)]
                 async fn $case() {
                     let case = super::cases().into_iter().find(|case| case.name == stringify!($case)).unwrap();
-                    let grounds = $crate::Grounds::in_memory();
-                    grounds.keeping_house(case.hold(&grounds)).await.unwrap();
+                    let server_under_test = $crate::ServerUnderTest::in_memory();
+                    server_under_test.keeping_house(case.hold(&server_under_test)).await.unwrap();
                 }
             )+
         }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::{ArgGroup, Parser};
-use conformance::{Conversation, Grounds, Outcome, Report, run_all};
+use conformance::{Conversation, Outcome, Report, ServerUnderTest, run_all};
 use futures::StreamExt as _;
 
 /// How many requests a generated conversation has.
@@ -62,21 +62,21 @@ fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
 async fn hold(arguments: &Arguments) -> anyhow::Result<Report> {
-    let grounds = grounds(arguments).await?;
-    Ok(run_all(&grounds, &arguments.only, |outcome| println!("{outcome}")).await)
+    let server_under_test = server_under_test(arguments).await?;
+    Ok(run_all(&server_under_test, &arguments.only, |outcome| println!("{outcome}")).await)
 }
 
-async fn grounds(arguments: &Arguments) -> anyhow::Result<Grounds> {
+async fn server_under_test(arguments: &Arguments) -> anyhow::Result<ServerUnderTest> {
     match &arguments.kubeconfig {
-        Some(path) => Grounds::real(path).await,
-        None => Ok(Grounds::in_memory()),
+        Some(path) => ServerUnderTest::real(path).await,
+        None => Ok(ServerUnderTest::in_memory()),
     }
 }
 
 /// Says the same to both servers, a few seeds at a time.
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
 async fn compare(arguments: &Arguments, seeds: Range<u64>) -> anyhow::Result<Report> {
-    let (real, ours) = (grounds(arguments).await?, Grounds::in_memory());
+    let (real, ours) = (server_under_test(arguments).await?, ServerUnderTest::in_memory());
     let folder = &arguments.differences;
     std::fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
     let outcomes = futures::stream::iter(seeds).map(|seed| compare_one(arguments, &real, &ours, seed));
@@ -91,7 +91,12 @@ async fn compare(arguments: &Arguments, seeds: Range<u64>) -> anyhow::Result<Rep
     Ok(Report::of(all))
 }
 
-async fn compare_one(arguments: &Arguments, real: &Grounds, ours: &Grounds, seed: u64) -> anyhow::Result<Outcome> {
+async fn compare_one(
+    arguments: &Arguments,
+    real: &ServerUnderTest,
+    ours: &ServerUnderTest,
+    seed: u64,
+) -> anyhow::Result<Outcome> {
     let begin = tokio::time::Instant::now();
     let conversation = Conversation::with(real, seed, LENGTH).await.map_err(|difference| anyhow!("{difference}"))?;
     let difference = ours.keeping_house(conversation.repeat_on(ours)).await.err();

@@ -9,8 +9,8 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout};
 
-use crate::stage::Stage;
-use crate::{CaseResult, Difference, Grounds, Outcome, Report};
+use crate::fixture::Fixture;
+use crate::{CaseResult, Difference, Outcome, Report, ServerUnderTest};
 
 /// How many cases are under way at once.
 const AT_ONCE: usize = 12;
@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_mins(2);
 pub struct Case {
     /// The sentence.
     pub name: &'static str,
-    pub(crate) run: fn(Stage) -> BoxFuture<'static, CaseResult>,
+    pub(crate) run: fn(Fixture) -> BoxFuture<'static, CaseResult>,
 }
 
 /// Cases about one thing.
@@ -35,16 +35,16 @@ pub struct Topic {
 
 impl Case {
     /// Holds the server to this case. Whatever the case made is deleted again.
-    pub async fn hold(&self, grounds: &Grounds) -> CaseResult {
-        let stage = Stage::set(grounds, self.name).await?;
-        let result = timeout(LONGEST, (self.run)(stage.clone())).await;
-        let cleared = stage.clear().await;
+    pub async fn hold(&self, server_under_test: &ServerUnderTest) -> CaseResult {
+        let fixture = Fixture::set(server_under_test, self.name).await?;
+        let result = timeout(LONGEST, (self.run)(fixture.clone())).await;
+        let cleared = fixture.clear().await;
         result.unwrap_or_else(|_| Err(Difference::new(format!("not done after {LONGEST:?}")))).and(cleared)
     }
 }
 
 /// Holds the server to every case whose topic or name contains `only`, and tells each outcome as it comes.
-pub async fn run_all(grounds: &Grounds, only: &str, tell: impl Fn(&Outcome)) -> Report {
+pub async fn run_all(server_under_test: &ServerUnderTest, only: &str, tell: impl Fn(&Outcome)) -> Report {
     let wanted = crate::topics().into_iter().flat_map(|topic| {
         let whole = topic.name.contains(only);
         topic
@@ -55,10 +55,10 @@ pub async fn run_all(grounds: &Grounds, only: &str, tell: impl Fn(&Outcome)) -> 
     });
     let held = futures::stream::iter(wanted).map(|(topic, case)| async move {
         let begin = Instant::now();
-        let difference = case.hold(grounds).await.err().map(|difference| difference.to_string());
+        let difference = case.hold(server_under_test).await.err().map(|difference| difference.to_string());
         Outcome { topic, name: case.name.to_owned(), difference, took: begin.elapsed() }
     });
-    let outcomes = grounds.keeping_house(held.buffer_unordered(AT_ONCE).inspect(tell).collect()).await;
-    grounds.give_back().await;
+    let outcomes = server_under_test.keeping_house(held.buffer_unordered(AT_ONCE).inspect(tell).collect()).await;
+    server_under_test.give_back().await;
     Report::of(outcomes)
 }

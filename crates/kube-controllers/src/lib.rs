@@ -17,8 +17,8 @@
 //! server's. Every part can be left out ([`Part`]); each is a pure decision in a thin shell, woken by what changes and never
 //! by a poll. [`Policy`] holds every period.
 
+mod context;
 mod disruption;
-mod ground;
 mod node;
 mod node_lifecycle;
 mod part;

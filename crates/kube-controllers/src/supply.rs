@@ -12,7 +12,7 @@ use kube::Client;
 use runtime::cache::{Cache, Cached, Caches, Delta, Reflector};
 use runtime::{Clock, Key, Queue, Random, Tasks};
 
-use crate::ground::Views;
+use crate::context::Views;
 use crate::{node, pod, workload};
 
 /// Where nodes keep their leases.

@@ -10,8 +10,8 @@ use runtime::queue::{RetryPolicy, spawn_workers};
 use runtime::{Clock, Key, Metrics, Outcome, Queue, Random, Tasks};
 use tokio_util::sync::CancellationToken;
 
+use crate::context::{ControllerContext, Duty};
 use crate::disruption::Disruption;
-use crate::ground::{Duty, Ground};
 use crate::node_lifecycle::{Collection, Evictions, Silence, Taints};
 use crate::scheduler::Scheduler;
 use crate::supply::{Source, Supplies};
@@ -62,7 +62,7 @@ impl StandIn {
             return;
         };
         let supplies = Supplies::new();
-        let ground = Ground {
+        let context = ControllerContext {
             client: client.clone(),
             clock: clock.clone(),
             policy: self.policy,
@@ -70,7 +70,7 @@ impl StandIn {
         };
         let mut cast = Cast { supplies, metrics, random: random.clone(), workers: Vec::new() };
         for part in &self.parts {
-            cast.employ(*part, ground.clone());
+            cast.employ(*part, context.clone());
         }
         let Cast { supplies, workers, .. } = cast;
         let source = Source { client: &client, clock: &clock, random: &random, tasks: &tasks };
@@ -114,20 +114,20 @@ struct Cast {
 }
 
 impl Cast {
-    fn employ(&mut self, part: Part, ground: Ground) {
+    fn employ(&mut self, part: Part, context: ControllerContext) {
         match part {
-            Part::Scheduler => self.assign(Scheduler::new(ground)),
-            Part::ReplicaSets => self.assign(ReplicaSets(ground)),
-            Part::StatefulSets => self.assign(StatefulSets(ground)),
-            Part::Deployments => self.assign(Deployments(ground)),
-            Part::DaemonSets => self.assign(DaemonSets(ground)),
-            Part::Disruption => self.assign(Disruption(ground)),
-            Part::Silence => self.assign(Silence(ground)),
-            Part::Taints => self.assign(Taints(ground)),
-            Part::Evictions => self.assign(Evictions::new(ground)),
-            Part::Collection => self.assign(Collection::new(ground)),
-            Part::Claims => self.assign(Claims(ground)),
-            Part::Attachment => self.assign(Attachment::new(ground)),
+            Part::Scheduler => self.assign(Scheduler::new(context)),
+            Part::ReplicaSets => self.assign(ReplicaSets(context)),
+            Part::StatefulSets => self.assign(StatefulSets(context)),
+            Part::Deployments => self.assign(Deployments(context)),
+            Part::DaemonSets => self.assign(DaemonSets(context)),
+            Part::Disruption => self.assign(Disruption(context)),
+            Part::Silence => self.assign(Silence(context)),
+            Part::Taints => self.assign(Taints(context)),
+            Part::Evictions => self.assign(Evictions::new(context)),
+            Part::Collection => self.assign(Collection::new(context)),
+            Part::Claims => self.assign(Claims(context)),
+            Part::Attachment => self.assign(Attachment::new(context)),
         }
     }
 

@@ -8,14 +8,14 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
+use crate::fixture::{CLASS, create};
 use crate::result::promise;
-use crate::stage::{CLASS, create};
-use crate::{Broken, Scenario, Stage};
+use crate::{Broken, Fixture, Scenario};
 
 /// Every scenario about crowds; too long for every change on a real server.
 pub const CROWD_SCENARIOS: &[Scenario] = &[Scenario {
     name: "a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody",
-    play: |stage| a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(stage).boxed(),
+    play: |fixture| a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(fixture).boxed(),
 }];
 
 const CROWD: usize = 1000;
@@ -31,16 +31,17 @@ const WAYS: [(&str, &str); 6] = [
     ("silent", "failed to join the cluster"),
 ];
 
-async fn a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(stage: &Stage) -> Result<(), Broken> {
-    add_classes(stage).await?;
-    let _process = stage.start()?;
+async fn a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(fixture: &Fixture) -> Result<(), Broken> {
+    add_classes(fixture).await?;
+    let _process = fixture.start()?;
     let made = stream::iter(0..CROWD)
-        .map(|n| stage.create_with(n, json!({ "class": { "kind": "MachineClass", "name": class_of(n) } })));
+        .map(|n| fixture.create_with(n, json!({ "class": { "kind": "MachineClass", "name": class_of(n) } })));
     made.buffer_unordered(20).try_for_each(|()| async { Ok(()) }).await?;
 
-    let begin = stage.ground.clock.instant();
+    let begin = fixture.environment.clock.instant();
     loop {
-        let all = stage.machines().list(&ListParams::default()).await.map_err(Broken::api("list the Machines"))?.items;
+        let all =
+            fixture.machines().list(&ListParams::default()).await.map_err(Broken::api("list the Machines"))?.items;
         let count = |good: &dyn Fn(&Machine) -> bool| all.iter().filter(|machine| good(machine)).count();
         let running = count(&|machine| machine.spec.class.name == CLASS && *machine.phase() == MachinePhase::Running);
         let told: BTreeMap<&str, usize> = WAYS
@@ -51,12 +52,12 @@ async fn a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(stage: &S
             break;
         }
         // Three times what anybody waits for a single one.
-        promise(begin.elapsed() < stage.ground.pace.patience * 3, || {
+        promise(begin.elapsed() < fixture.environment.pace.patience * 3, || {
             format!("waited in vain: {running} run, and so many have said why they do not: {told:?}")
         })?;
-        tokio::time::sleep(stage.ground.pace.boot).await;
+        tokio::time::sleep(fixture.environment.pace.boot).await;
     }
-    stage.never_two(CROWD)
+    fixture.never_two(CROWD)
 }
 
 /// The kinds are mixed, so that whoever comes first does not decide who is held up.
@@ -70,8 +71,8 @@ fn says(machine: &Machine, text: &str) -> bool {
     operation.error_code == text || operation.description.contains(text)
 }
 
-async fn add_classes(stage: &Stage) -> Result<(), Broken> {
-    let mut spec = stage.ground.pace.provider_spec();
+async fn add_classes(fixture: &Fixture) -> Result<(), Broken> {
+    let mut spec = fixture.environment.pace.provider_spec();
     let with = |key: &str, value: Value| {
         let mut changed = spec.clone();
         if let Some(fields) = changed.as_object_mut() {
@@ -79,14 +80,14 @@ async fn add_classes(stage: &Stage) -> Result<(), Broken> {
         }
         changed
     };
-    stage.add_class("full", "virtual", &with("quota", json!(0))).await?;
-    stage.add_class("odd", "virtual", &with("quotaa", json!(0))).await?;
-    stage.add_class("silent", "virtual", &with("join", json!("never"))).await?;
-    stage.add_class("strange", "unheard-of", &spec).await?;
-    create(&stage.api::<Secret>(), "create a Secret", json!({ "metadata": { "name": "empty" } })).await?;
+    fixture.add_class("full", "virtual", &with("quota", json!(0))).await?;
+    fixture.add_class("odd", "virtual", &with("quotaa", json!(0))).await?;
+    fixture.add_class("silent", "virtual", &with("join", json!("never"))).await?;
+    fixture.add_class("strange", "unheard-of", &spec).await?;
+    create(&fixture.api::<Secret>(), "create a Secret", json!({ "metadata": { "name": "empty" } })).await?;
     let keyless = json!({
         "metadata": { "name": "keyless" }, "provider": "virtual", "providerSpec": spec.take(),
-        "secretRef": { "name": "empty", "namespace": stage.namespace },
+        "secretRef": { "name": "empty", "namespace": fixture.namespace },
     });
-    create(&stage.api::<api::MachineClass>(), "create a MachineClass", keyless).await
+    create(&fixture.api::<api::MachineClass>(), "create a MachineClass", keyless).await
 }

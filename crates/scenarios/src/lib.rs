@@ -9,27 +9,27 @@
 
 mod crowd;
 mod drain;
+mod environment;
+mod fixture;
 mod fleet;
-mod ground;
 mod machine_failures;
 mod machines;
 mod pace;
 mod restore;
 mod result;
-mod stage;
 mod storm;
 mod takeover;
 mod workload;
 
 pub use crowd::CROWD_SCENARIOS;
 pub use drain::DRAIN_SCENARIOS;
+pub use environment::Environment;
+pub use fixture::{Fixture, Process};
 pub use fleet::FLEET_SCENARIOS;
-pub use ground::Ground;
 pub use machines::SCENARIOS;
 pub use pace::Pace;
 pub use restore::restore;
 pub use result::{Broken, Report, ScenarioResult, play};
-pub use stage::{Process, Stage};
 pub use storm::STORM_SCENARIOS;
 pub use takeover::TAKEOVER_SCENARIOS;
 
@@ -41,5 +41,5 @@ pub struct Scenario {
     /// The promise, as a sentence in a function's name.
     pub name: &'static str,
     /// Plays it.
-    pub play: for<'a> fn(&'a Stage) -> BoxFuture<'a, Result<(), Broken>>,
+    pub play: for<'a> fn(&'a Fixture) -> BoxFuture<'a, Result<(), Broken>>,
 }

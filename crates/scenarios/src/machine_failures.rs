@@ -11,9 +11,9 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use virtual_cloud::{Fault, Script};
 
+use crate::fixture::CLASS;
 use crate::result::promise;
-use crate::stage::CLASS;
-use crate::{Broken, Stage};
+use crate::{Broken, Fixture};
 
 /// Every code with which a create can fail, as a cloud's own words.
 const CODES: [Code; 16] = [
@@ -35,18 +35,19 @@ const CODES: [Code; 16] = [
     Code::ResourceExhausted,
 ];
 
-pub(crate) async fn each_error_code_is_shown_and_overcome(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
+pub(crate) async fn each_error_code_is_shown_and_overcome(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
     for (n, code) in CODES.into_iter().enumerate() {
         // A class of its own for each: one that is full holds its other machines back.
         let class = format!("{CLASS}-{n}");
-        stage.add_class(&class, "virtual", &stage.ground.pace.provider_spec()).await?;
-        stage.cloud.inject(Script::next(Method::Create, Fault::Fail(code)).of(stage.machine_name(n)));
-        stage.create_with(n, json!({ "class": { "kind": "MachineClass", "name": class } })).await?;
+        fixture.add_class(&class, "virtual", &fixture.environment.pace.provider_spec()).await?;
+        fixture.cloud.inject(Script::next(Method::Create, Fault::Fail(code)).of(fixture.machine_name(n)));
+        fixture.create_with(n, json!({ "class": { "kind": "MachineClass", "name": class } })).await?;
     }
-    let begin = stage.ground.clock.instant();
+    let begin = fixture.environment.clock.instant();
     loop {
-        let machines = stage.machines().list(&ListParams::default()).await.map_err(Broken::api("list Machines"))?.items;
+        let machines =
+            fixture.machines().list(&ListParams::default()).await.map_err(Broken::api("list Machines"))?.items;
         let odd = machines.iter().find(|machine| {
             let refused = !machine.status.last_operation.error_code.is_empty();
             refused && *machine.phase() != MachinePhase::CrashLoopBackOff
@@ -55,96 +56,96 @@ pub(crate) async fn each_error_code_is_shown_and_overcome(stage: &Stage) -> Resu
         if machines.iter().all(|machine| *machine.phase() == MachinePhase::Running) {
             break;
         }
-        promise(begin.elapsed() < stage.ground.pace.patience, || "they never all run".to_owned())?;
-        tokio::time::sleep(stage.ground.pace.lease / 2).await;
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "they never all run".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.lease / 2).await;
     }
     // What passes in a second nobody may have seen in a status. It was told all the same.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let events = stage.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list Events"))?;
+    let events = fixture.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list Events"))?;
     for (n, code) in CODES.into_iter().enumerate() {
-        let (name, words) = (stage.machine_name(n), format!("CreateMachine failed: {code}: "));
+        let (name, words) = (fixture.machine_name(n), format!("CreateMachine failed: {code}: "));
         let told = |event: &Event| {
             let about_it = event.involved_object.name.as_deref() == Some(&name);
             about_it && event.message.as_deref().is_some_and(|message| message.starts_with(&words))
         };
         promise(events.items.iter().any(told), || format!("no Event tells that machine {n} was refused with {code}"))?;
     }
-    stage.never_two(CODES.len())
+    fixture.never_two(CODES.len())
 }
 
-pub(crate) async fn a_node_that_comes_too_late_is_taken_all_the_same(stage: &Stage) -> Result<(), Broken> {
-    let late = stage.policy.creation_timeout + stage.ground.pace.silence;
-    let mut spec = stage.ground.pace.provider_spec();
+pub(crate) async fn a_node_that_comes_too_late_is_taken_all_the_same(fixture: &Fixture) -> Result<(), Broken> {
+    let late = fixture.policy.creation_timeout + fixture.environment.pace.silence;
+    let mut spec = fixture.environment.pace.provider_spec();
     if let Some(fields) = spec.as_object_mut() {
         fields.insert("join".into(), json!({ "after": format!("{}ms", late.as_millis()) }));
     }
-    stage.add_class("late-node", "virtual", &spec).await?;
-    let _process = stage.start()?;
-    stage.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "late-node" } })).await?;
-    stage.until_phase(0, MachinePhase::Failed).await?;
-    let machine = stage.until_phase(0, MachinePhase::Running).await?;
+    fixture.add_class("late-node", "virtual", &spec).await?;
+    let _process = fixture.start()?;
+    fixture.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "late-node" } })).await?;
+    fixture.until_phase(0, MachinePhase::Failed).await?;
+    let machine = fixture.until_phase(0, MachinePhase::Running).await?;
     let said = &machine.status.last_operation.description;
     promise(said.contains("successfully joined the cluster in"), || said.clone())?;
-    stage.never_two(1)
+    fixture.never_two(1)
 }
 
 /// Makes machines of one deployment and waits until they run.
-async fn deployment(stage: &Stage, machines: usize) -> Result<(), Broken> {
+async fn deployment(fixture: &Fixture, machines: usize) -> Result<(), Broken> {
     for n in 0..machines {
-        stage.create(n).await?;
+        fixture.create(n).await?;
         let label = Patch::Merge(json!({ "metadata": { "labels": { (labels::NAME): "pool" } } }));
-        let name = stage.machine_name(n);
-        let labelled = stage.machines().patch(&name, &PatchParams::default(), &label).await;
+        let name = fixture.machine_name(n);
+        let labelled = fixture.machines().patch(&name, &PatchParams::default(), &label).await;
         labelled.map(drop).map_err(Broken::api("label a Machine"))?;
     }
     for n in 0..machines {
-        stage.until_phase(n, MachinePhase::Running).await?;
+        fixture.until_phase(n, MachinePhase::Running).await?;
     }
     Ok(())
 }
 
-fn hang(stage: &Stage, n: usize) {
-    for vm in stage.cloud.vms_of(&stage.machine_name(n)) {
-        stage.cloud.hang(&vm.id);
+fn hang(fixture: &Fixture, n: usize) {
+    for vm in fixture.cloud.vms_of(&fixture.machine_name(n)) {
+        fixture.cloud.hang(&vm.id);
     }
 }
 
-pub(crate) async fn a_node_that_is_lost_and_comes_back_costs_nothing(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create(0).await?;
-    let before = stage.until_phase(0, MachinePhase::Running).await?;
-    hang(stage, 0);
-    let lost = stage.until_phase(0, MachinePhase::Unknown).await?;
+pub(crate) async fn a_node_that_is_lost_and_comes_back_costs_nothing(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create(0).await?;
+    let before = fixture.until_phase(0, MachinePhase::Running).await?;
+    hang(fixture, 0);
+    let lost = fixture.until_phase(0, MachinePhase::Unknown).await?;
     let said = &lost.status.last_operation.description;
     promise(said.contains("is unhealthy - changing MachinePhase to Unknown. Node conditions: [{Type:"), || {
         said.clone()
     })?;
-    for vm in stage.cloud.vms_of(&stage.machine_name(0)) {
-        stage.cloud.revive(&vm.id);
+    for vm in fixture.cloud.vms_of(&fixture.machine_name(0)) {
+        fixture.cloud.revive(&vm.id);
     }
-    let back = stage.until_phase(0, MachinePhase::Running).await?;
+    let back = fixture.until_phase(0, MachinePhase::Running).await?;
     let expected = format!("Machine {} successfully re-joined the cluster", back.name());
     promise(back.status.last_operation.description == expected, || back.status.last_operation.description.clone())?;
     promise(back.spec.provider_id == before.spec.provider_id, || "it has another VM".to_owned())?;
-    stage.never_two(1)
+    fixture.never_two(1)
 }
 
 pub(crate) async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed(
-    stage: &Stage,
+    fixture: &Fixture,
 ) -> Result<(), Broken> {
     const MACHINES: usize = 4;
-    let _process = stage.start()?;
-    deployment(stage, MACHINES).await?;
+    let _process = fixture.start()?;
+    deployment(fixture, MACHINES).await?;
     for n in 0..MACHINES {
-        hang(stage, n);
+        hang(fixture, n);
     }
     let mut left: BTreeSet<usize> = (0..MACHINES).collect();
     while !left.is_empty() {
-        let begin = stage.ground.clock.instant();
+        let begin = fixture.environment.clock.instant();
         let failed = loop {
             let mut failed = Vec::new();
             for n in &left {
-                if stage.machine(*n).await?.is_some_and(|m| *m.phase() == MachinePhase::Failed) {
+                if fixture.machine(*n).await?.is_some_and(|m| *m.phase() == MachinePhase::Failed) {
                     failed.push(*n);
                 }
             }
@@ -152,65 +153,65 @@ pub(crate) async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_fail
             if let Some(failed) = failed.first() {
                 break *failed;
             }
-            promise(begin.elapsed() < stage.ground.pace.patience, || "nobody is given up".to_owned())?;
+            promise(begin.elapsed() < fixture.environment.pace.patience, || "nobody is given up".to_owned())?;
             // Nobody but us takes a failed machine away, so there is no hurry to see it.
-            tokio::time::sleep(stage.ground.pace.silence / 4).await;
+            tokio::time::sleep(fixture.environment.pace.silence / 4).await;
         };
         // What its set would do.
-        stage.delete(failed).await?;
-        stage.until_gone(failed).await?;
+        fixture.delete(failed).await?;
+        fixture.until_gone(failed).await?;
         left.remove(&failed);
     }
     Ok(())
 }
 
-pub(crate) async fn a_vm_that_vanishes_is_noticed_and_its_machine_can_go(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create(0).await?;
-    stage.until_phase(0, MachinePhase::Running).await?;
-    for vm in stage.cloud.vms_of(&stage.machine_name(0)) {
-        stage.cloud.reclaim(&vm.id);
+pub(crate) async fn a_vm_that_vanishes_is_noticed_and_its_machine_can_go(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create(0).await?;
+    fixture.until_phase(0, MachinePhase::Running).await?;
+    for vm in fixture.cloud.vms_of(&fixture.machine_name(0)) {
+        fixture.cloud.reclaim(&vm.id);
     }
-    stage.until_phase(0, MachinePhase::Failed).await?;
-    promise(stage.cloud.vms().is_empty(), || "a second VM was made for it".to_owned())?;
-    stage.delete(0).await?;
-    stage.until_gone(0).await
+    fixture.until_phase(0, MachinePhase::Failed).await?;
+    promise(fixture.cloud.vms().is_empty(), || "a second VM was made for it".to_owned())?;
+    fixture.delete(0).await?;
+    fixture.until_gone(0).await
 }
 
-pub(crate) async fn a_name_is_free_again_as_soon_as_its_machine_is_gone(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create(0).await?;
-    let first = stage.until_phase(0, MachinePhase::Running).await?;
-    stage.delete(0).await?;
-    let begin = stage.ground.clock.instant();
-    while stage.create(0).await.is_err() {
-        promise(begin.elapsed() < stage.ground.pace.patience, || "the name is never free".to_owned())?;
-        tokio::time::sleep(stage.ground.pace.glance).await;
+pub(crate) async fn a_name_is_free_again_as_soon_as_its_machine_is_gone(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create(0).await?;
+    let first = fixture.until_phase(0, MachinePhase::Running).await?;
+    fixture.delete(0).await?;
+    let begin = fixture.environment.clock.instant();
+    while fixture.create(0).await.is_err() {
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "the name is never free".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
     }
-    let second = stage.until_phase(0, MachinePhase::Running).await?;
+    let second = fixture.until_phase(0, MachinePhase::Running).await?;
     promise(first.uid() != second.uid(), || "it is the same machine".to_owned())?;
     promise(first.spec.provider_id != second.spec.provider_id, || "it has the VM of its predecessor".to_owned())?;
-    stage.never_two(1)?;
-    stage.delete(0).await?;
-    stage.until_gone(0).await
+    fixture.never_two(1)?;
+    fixture.delete(0).await?;
+    fixture.until_gone(0).await
 }
 
-pub(crate) async fn a_secret_broken_in_use_stops_neither_life_nor_deletion(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create(0).await?;
-    stage.until_phase(0, MachinePhase::Running).await?;
-    let secrets = stage.api::<Secret>();
+pub(crate) async fn a_secret_broken_in_use_stops_neither_life_nor_deletion(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create(0).await?;
+    fixture.until_phase(0, MachinePhase::Running).await?;
+    let secrets = fixture.api::<Secret>();
     let broken = Patch::Merge(json!({ "data": { "userData": null } }));
     let patched = secrets.patch("cloud", &PatchParams::default(), &broken).await;
     patched.map(drop).map_err(Broken::api("break the Secret"))?;
-    stage.create(1).await?;
+    fixture.create(1).await?;
     let told = "userdata field not found in secret";
-    stage.until_machine(1, "says what is missing", |m| m.status.last_operation.description.contains(told)).await?;
-    let first = stage.until_phase(0, MachinePhase::Running).await?;
+    fixture.until_machine(1, "says what is missing", |m| m.status.last_operation.description.contains(told)).await?;
+    let first = fixture.until_phase(0, MachinePhase::Running).await?;
     promise(!first.status.last_operation.description.contains(told), || "the running machine was bothered".to_owned())?;
     for n in 0..2 {
-        stage.delete(n).await?;
-        stage.until_gone(n).await?;
+        fixture.delete(n).await?;
+        fixture.until_gone(n).await?;
     }
     Ok(())
 }

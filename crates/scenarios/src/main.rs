@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use control_plane::{Binaries, Cache, Recipe};
 use millwright_scenarios::{
-    CROWD_SCENARIOS, DRAIN_SCENARIOS, FLEET_SCENARIOS, Ground, Report, SCENARIOS, STORM_SCENARIOS, Scenario,
+    CROWD_SCENARIOS, DRAIN_SCENARIOS, Environment, FLEET_SCENARIOS, Report, SCENARIOS, STORM_SCENARIOS, Scenario,
     TAKEOVER_SCENARIOS, play, restore,
 };
 
@@ -71,10 +71,10 @@ impl Suite {
         }
     }
 
-    fn on(self, ground: Ground) -> Ground {
+    fn on(self, environment: Environment) -> Environment {
         match self {
-            Self::Machines | Self::Fleet | Self::Takeover | Self::Crowd => ground,
-            Self::Drain | Self::DrainStorm => ground.peopled(),
+            Self::Machines | Self::Fleet | Self::Takeover | Self::Crowd => environment,
+            Self::Drain | Self::DrainStorm => environment.peopled(),
         }
     }
 }
@@ -93,10 +93,10 @@ fn main() -> anyhow::Result<ExitCode> {
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
 async fn stories(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Result<Report> {
-    let ground = suite.on(Ground::real(kubeconfig)?);
+    let environment = suite.on(Environment::real(kubeconfig)?);
     let mut results = Vec::new();
     for scenario in suite.scenarios().iter().filter(|scenario| scenario.name.contains(only)) {
-        let result = play(scenario, &ground).await;
+        let result = play(scenario, &environment).await;
         println!("{result}");
         results.push(result);
     }
@@ -106,7 +106,7 @@ async fn stories(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Result<
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
 async fn disaster() -> anyhow::Result<Report> {
     let binaries = Binaries::find(&Cache::of_this_user()?, &Recipe::of_this_repository()?)?;
-    let results = Box::pin(restore(binaries, |plane| Ground::real(&plane.kubeconfig_path()))).await;
+    let results = Box::pin(restore(binaries, |plane| Environment::real(&plane.kubeconfig_path()))).await;
     for result in &results {
         println!("{result}");
     }

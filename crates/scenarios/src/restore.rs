@@ -22,9 +22,9 @@ use kube::discovery::ApiResource;
 use runtime::cache::Trust;
 use serde_json::json;
 
+use crate::fixture::create;
 use crate::result::promise;
-use crate::stage::create;
-use crate::{Broken, Ground, Process, ScenarioResult, Stage};
+use crate::{Broken, Environment, Fixture, Process, ScenarioResult};
 
 /// Machines from before the copy.
 const BEFORE: usize = 3;
@@ -40,8 +40,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// A controller, its machines, and a control plane that forgets.
 struct Story {
     plane: ControlPlane,
-    ground: Ground,
-    stage: Stage,
+    environment: Environment,
+    fixture: Fixture,
     process: Process,
 }
 
@@ -55,11 +55,11 @@ struct Possessions {
 /// Tells it on a control plane of its own.
 pub async fn restore(
     binaries: Binaries,
-    ground: impl FnOnce(&ControlPlane) -> Result<Ground, Broken>,
+    environment: impl FnOnce(&ControlPlane) -> Result<Environment, Broken>,
 ) -> Vec<ScenarioResult> {
     let mut results = Vec::new();
     let mut note = |name, outcome: Result<(), Broken>| results.push(ScenarioResult::of(name, outcome));
-    match begin(binaries, ground).await {
+    match begin(binaries, environment).await {
         Err(broken) => note("three_machines_run_on_the_real_control_plane", Err(broken)),
         Ok(mut story) => {
             note("three_machines_run_on_the_real_control_plane", Ok(()));
@@ -67,7 +67,7 @@ pub async fn restore(
                 note(name, outcome);
             }
             story.process.kill().await;
-            story.stage.clear().await;
+            story.fixture.clear().await;
             let stopped = story.plane.stop().await.map_err(|error| Broken::Promise(error.to_string()));
             note("the_control_plane_stops", stopped);
         }
@@ -77,21 +77,21 @@ pub async fn restore(
 
 async fn begin(
     binaries: Binaries,
-    ground: impl FnOnce(&ControlPlane) -> Result<Ground, Broken>,
+    environment: impl FnOnce(&ControlPlane) -> Result<Environment, Broken>,
 ) -> Result<Story, Broken> {
     let started = ControlPlane::start(Options::new(binaries)).await;
     let plane = started.map_err(|error| Broken::Promise(format!("the control plane did not come up: {error}")))?;
-    let ground = ground(&plane)?;
-    install_definitions(&ground).await?;
-    let stage = Stage::set(&ground, "restore").await?;
-    let process = stage.start()?;
+    let environment = environment(&plane)?;
+    install_definitions(&environment).await?;
+    let fixture = Fixture::set(&environment, "restore").await?;
+    let process = fixture.start()?;
     for n in 0..BEFORE {
-        stage.create(n).await?;
+        fixture.create(n).await?;
     }
     for n in 0..BEFORE {
-        stage.until_phase(n, MachinePhase::Running).await?;
+        fixture.until_phase(n, MachinePhase::Running).await?;
     }
-    Ok(Story { plane, ground, stage, process })
+    Ok(Story { plane, environment, fixture, process })
 }
 
 /// Each step needs the one before; what comes after one that failed is not told.
@@ -124,7 +124,7 @@ impl Story {
         ));
 
         self.plane.restore_etcd(&saved).await.map_err(|error| Broken::Promise(error.to_string()))?;
-        let forgotten = self.stage.machine(BEFORE).await?.is_none();
+        let forgotten = self.fixture.machine(BEFORE).await?.is_none();
         told.push((
             "what_came_after_the_copy_is_gone",
             promise(forgotten, || "a later machine is still there".to_owned()),
@@ -143,24 +143,24 @@ impl Story {
     async fn write_much(&self) -> Result<(), Broken> {
         for n in 0..WRITES {
             let name = json!({ "metadata": { "name": format!("later-{n}") } });
-            create(&self.stage.api::<ConfigMap>(), "write something else", name).await?;
+            create(&self.fixture.api::<ConfigMap>(), "write something else", name).await?;
         }
         Ok(())
     }
 
     fn is_from_before(&self, node: &str) -> bool {
-        (0..BEFORE).any(|n| self.stage.machine_name(n) == node)
+        (0..BEFORE).any(|n| self.fixture.machine_name(n) == node)
     }
 
     fn possessions(&self) -> Possessions {
-        let mut vms: Vec<_> = self.stage.cloud.vms().into_iter().map(|vm| vm.provider_id.to_string()).collect();
+        let mut vms: Vec<_> = self.fixture.cloud.vms().into_iter().map(|vm| vm.provider_id.to_string()).collect();
         vms.sort();
-        Possessions { vms, deletions: self.stage.cloud.count(Method::Delete) }
+        Possessions { vms, deletions: self.fixture.cloud.count(Method::Delete) }
     }
 
     /// Nodes by name, with their uids; those that somebody asked to delete have none.
     async fn nodes(&self) -> Result<BTreeMap<String, Option<String>>, Broken> {
-        let nodes: Api<Node> = Api::all(self.ground.client("person"));
+        let nodes: Api<Node> = Api::all(self.environment.client("person"));
         let list = nodes.list(&ListParams::default()).await.map_err(Broken::api("list Nodes"))?;
         let known = list.into_iter().map(|node| {
             let metadata = node.metadata;
@@ -171,26 +171,26 @@ impl Story {
 
     /// The API server needs a moment to find its etcd again.
     async fn create_patiently(&self, n: usize) -> Result<(), Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         loop {
-            match self.stage.create(n).await {
+            match self.fixture.create(n).await {
                 Ok(()) => return Ok(()),
                 Err(broken) if begin.elapsed() > PATIENCE => return Err(broken),
-                Err(_) => tokio::time::sleep(self.ground.pace.glance).await,
+                Err(_) => tokio::time::sleep(self.environment.pace.glance).await,
             }
-            if self.stage.machine(n).await.is_ok_and(|machine| machine.is_some()) {
+            if self.fixture.machine(n).await.is_ok_and(|machine| machine.is_some()) {
                 return Ok(()); // only the answer was lost
             }
         }
     }
 
     async fn until_running_patiently(&self, n: usize) -> Result<(), Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         loop {
-            match self.stage.until_phase(n, MachinePhase::Running).await {
+            match self.fixture.until_phase(n, MachinePhase::Running).await {
                 Ok(_) => return Ok(()),
                 Err(Broken::Api { .. }) if begin.elapsed() < PATIENCE => {
-                    tokio::time::sleep(self.ground.pace.glance).await;
+                    tokio::time::sleep(self.environment.pace.glance).await;
                 }
                 Err(broken) => return Err(broken),
             }
@@ -198,12 +198,12 @@ impl Story {
     }
 
     async fn until(&self, what: &str, holds: impl Fn() -> bool) -> Result<(), Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         while !holds() {
             promise(begin.elapsed() < PATIENCE, || {
                 format!("waited in vain until {what}: {:#?}", self.process.cluster.caches.statuses())
             })?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl Story {
     }
 
     async fn nothing_goes(&self, before: &Possessions, kept: &BTreeMap<String, Option<String>>) -> Result<(), Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         while begin.elapsed() < WATCHED {
             let now = self.possessions();
             promise(now == *before, || format!("had {before:?}, has {now:?}"))?;
@@ -231,38 +231,38 @@ impl Story {
             for (name, uid) in kept {
                 promise(nodes.get(name) == Some(uid), || format!("node {name} is {:?} now", nodes.get(name)))?;
             }
-            tokio::time::sleep(self.ground.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
         Ok(())
     }
 
     async fn still_running(&self) -> Result<(), Broken> {
         for n in 0..BEFORE {
-            let machine = self.stage.until_phase(n, MachinePhase::Running).await?;
+            let machine = self.fixture.until_phase(n, MachinePhase::Running).await?;
             promise(machine.metadata.deletion_timestamp.is_none(), || format!("machine {n} is being deleted"))?;
         }
         Ok(())
     }
 
     async fn until_told(&self) -> Result<(), Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         loop {
-            let events = self.stage.api::<Event>().list(&ListParams::default()).await;
+            let events = self.fixture.api::<Event>().list(&ListParams::default()).await;
             let events = events.map_err(Broken::api("list Events"))?;
             if events.items.iter().any(|event| event.reason.as_deref() == Some(ours::ORPHANS_HELD_BACK)) {
                 return Ok(());
             }
             promise(begin.elapsed() < PATIENCE, || "nobody says that VMs without a Machine are left alone".to_owned())?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
     }
 
     /// A machine that is made and deleted as ever.
     async fn one_more_life(&self) -> Result<(), Broken> {
-        self.stage.create(ALL).await?;
-        self.stage.until_phase(ALL, MachinePhase::Running).await?;
-        self.stage.delete(ALL).await?;
-        self.stage.until_gone(ALL).await
+        self.fixture.create(ALL).await?;
+        self.fixture.until_phase(ALL, MachinePhase::Running).await?;
+        self.fixture.delete(ALL).await?;
+        self.fixture.until_gone(ALL).await
     }
 
     fn one_deletion(&self, before: &Possessions) -> Result<(), Broken> {
@@ -271,8 +271,8 @@ impl Story {
     }
 }
 
-async fn install_definitions(ground: &Ground) -> Result<(), Broken> {
-    let client = ground.client("person");
+async fn install_definitions(environment: &Environment) -> Result<(), Broken> {
+    let client = environment.client("person");
     let resource = ApiResource {
         group: "apiextensions.k8s.io".into(),
         version: "v1".into(),
@@ -288,11 +288,11 @@ async fn install_definitions(ground: &Ground) -> Result<(), Broken> {
     }
     let machines: Api<api::Machine> = Api::all(client.clone());
     let classes: Api<api::MachineClass> = Api::all(client);
-    let begin = ground.clock.instant();
+    let begin = environment.clock.instant();
     let few = ListParams::default().limit(1);
     while machines.list(&few).await.is_err() || classes.list(&few).await.is_err() {
         promise(begin.elapsed() < PATIENCE, || "our kinds are never served".to_owned())?;
-        tokio::time::sleep(ground.pace.glance).await;
+        tokio::time::sleep(environment.pace.glance).await;
     }
     Ok(())
 }

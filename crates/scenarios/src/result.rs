@@ -7,7 +7,7 @@ use futures::FutureExt;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::{Ground, Scenario, Stage};
+use crate::{Environment, Fixture, Scenario};
 
 /// A promise that was not kept, or a story that could not be told.
 #[derive(Debug, thiserror::Error)]
@@ -51,12 +51,12 @@ pub struct ScenarioResult {
     pub millis: Option<u64>,
 }
 
-/// Plays one scenario on a stage of its own.
-pub async fn play(scenario: &Scenario, ground: &Ground) -> ScenarioResult {
+/// Plays one scenario on a fixture of its own.
+pub async fn play(scenario: &Scenario, environment: &Environment) -> ScenarioResult {
     let story = async {
-        let stage = Stage::set(ground, scenario.name).await?;
-        let outcome = (scenario.play)(&stage).await;
-        stage.clear().await;
+        let fixture = Fixture::set(environment, scenario.name).await?;
+        let outcome = (scenario.play)(&fixture).await;
+        fixture.clear().await;
         outcome
     };
     let begin = Instant::now();

@@ -15,12 +15,12 @@ use virtual_cloud::node_life::RUNDOWN_ANNOTATION;
 
 use crate::result::promise;
 use crate::workload::is_leaving;
-use crate::{Broken, Scenario, Stage};
+use crate::{Broken, Fixture, Scenario};
 
 /// Every scenario about many drains; it runs on the network, where streams count.
 pub const STORM_SCENARIOS: &[Scenario] = &[Scenario {
     name: "three_hundred_drains_hold_up_no_write",
-    play: |stage| three_hundred_drains_hold_up_no_write(stage).boxed(),
+    play: |fixture| three_hundred_drains_hold_up_no_write(fixture).boxed(),
 }];
 
 const NODES: usize = 300;
@@ -35,46 +35,46 @@ const STORMY: usize = 150;
 /// for as long as the drains last.
 const PROMPT: Duration = Duration::from_secs(5);
 
-async fn three_hundred_drains_hold_up_no_write(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.welcome_pods().await?;
+async fn three_hundred_drains_hold_up_no_write(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.welcome_pods().await?;
     for n in 0..NODES {
-        stage.begin_room(n, &json!({ "drainTimeout": "10m" })).await?;
+        fixture.begin_room(n, &json!({ "drainTimeout": "10m" })).await?;
     }
     for n in 0..NODES {
-        stage.until_phase(n, MachinePhase::Running).await?;
+        fixture.until_phase(n, MachinePhase::Running).await?;
         let pod = json!({
             "metadata": { "annotations": { RUNDOWN_ANNOTATION: format!("{}s", RUNDOWN.as_secs()) } },
             "spec": { "terminationGracePeriodSeconds": 2 * RUNDOWN.as_secs() },
         });
-        stage.place(&format!("p-{n}"), n, &pod).await?;
+        fixture.place(&format!("p-{n}"), n, &pod).await?;
     }
-    stage
+    fixture
         .until_pods("all run", |pods| pods.iter().filter(|pod| crate::workload::is_ready(pod)).count() == NODES)
         .await?;
     for n in 0..NODES {
-        stage.delete(n).await?;
+        fixture.delete(n).await?;
     }
-    stage.until_pods("all are told to go", |pods| pods.iter().all(is_leaving)).await?;
-    let leaving = stage.pods().await?.len();
+    fixture.until_pods("all are told to go", |pods| pods.iter().all(is_leaving)).await?;
+    let leaving = fixture.pods().await?.len();
     promise(leaving >= STORMY, || format!("only {leaving} nodes are being emptied at once: this machine is too slow"))?;
 
     // Over the very connections of the controller: clients of one server share them. Those that were asked last are there longest.
-    let machines: Api<Machine> = Api::namespaced(stage.ground.client("machine-controller"), &stage.namespace);
+    let machines: Api<Machine> = Api::namespaced(fixture.environment.client("machine-controller"), &fixture.namespace);
     for n in NODES - 20..NODES {
-        let begin = stage.ground.clock.instant();
+        let begin = fixture.environment.clock.instant();
         let patch = json!({ "metadata": { "annotations": { "storm.millwright.dev/probe": n.to_string() } } });
-        let written = machines.patch(&stage.machine_name(n), &PatchParams::default(), &Patch::Merge(patch)).await;
+        let written = machines.patch(&fixture.machine_name(n), &PatchParams::default(), &Patch::Merge(patch)).await;
         written.map_err(Broken::api("write in the middle of the storm"))?;
         promise(begin.elapsed() < PROMPT, || format!("a write took {:?}", begin.elapsed()))?;
     }
-    let begin = stage.ground.clock.instant();
-    stage.begin_room(NODES, &json!({})).await?;
-    stage.until_machine(NODES, "has its VM written down", |machine| !machine.spec.provider_id.is_empty()).await?;
+    let begin = fixture.environment.clock.instant();
+    fixture.begin_room(NODES, &json!({})).await?;
+    fixture.until_machine(NODES, "has its VM written down", |machine| !machine.spec.provider_id.is_empty()).await?;
     promise(begin.elapsed() < PROMPT, || format!("a new machine got its VM after {:?}", begin.elapsed()))?;
-    stage.until_pods("all have gone", <[_]>::is_empty).await?;
+    fixture.until_pods("all have gone", <[_]>::is_empty).await?;
     for n in 0..NODES {
-        stage.until_gone(n).await?;
+        fixture.until_gone(n).await?;
     }
     Ok(())
 }

@@ -11,23 +11,23 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use virtual_cloud::CSI_DRIVER;
 
+use crate::fixture::create;
 use crate::result::promise;
-use crate::stage::create;
-use crate::{Broken, Stage};
+use crate::{Broken, Fixture};
 
-/// The class of machines that carry pods: their nodes bear the name of the stage, so that no pod ends up on another one's.
+/// The class of machines that carry pods: their nodes bear the name of the fixture, so that no pod ends up on another one's.
 const ROOMY: &str = "roomy";
-const STAGE: &str = "stage.millwright.dev/name";
+const STAGE: &str = "fixture.millwright.dev/name";
 
 /// How long a pod may take to end at the most.
 const GRACE: i64 = 30;
 
-impl Stage {
+impl Fixture {
     /// Lets pods live here.
     pub(crate) async fn welcome_pods(&self) -> Result<(), Broken> {
         let account = json!({ "metadata": { "name": "web" } });
         create(&self.api::<ServiceAccount>(), "create a ServiceAccount", account).await?;
-        let mut spec = self.ground.pace.provider_spec();
+        let mut spec = self.environment.pace.provider_spec();
         if let Some(fields) = spec.as_object_mut() {
             fields.insert("labels".into(), json!({ STAGE: self.namespace }));
             fields.insert("capacity".into(), json!({ "pods": "250" }));
@@ -48,7 +48,7 @@ impl Stage {
         self.create_with(n, spec).await
     }
 
-    /// A pod that goes nowhere but to this stage; `more` goes into its template.
+    /// A pod that goes nowhere but to this fixture; `more` goes into its template.
     fn pod_template(&self, app: &str, more: &Value) -> Value {
         let mut template = json!({
             "metadata": { "labels": { "app": app } },
@@ -135,7 +135,7 @@ impl Stage {
         create(&self.api::<PodDisruptionBudget>(), "create a PodDisruptionBudget", budget).await
     }
 
-    /// All pods of the stage.
+    /// All pods of the fixture.
     pub(crate) async fn pods(&self) -> Result<Vec<Pod>, Broken> {
         let pods = self.api::<Pod>().list(&ListParams::default()).await;
         pods.map(|list| list.items).map_err(Broken::api("list Pods"))
@@ -151,25 +151,25 @@ impl Stage {
 
     /// Waits until the pods are as wanted.
     pub(crate) async fn until_pods(&self, what: &str, wanted: impl Fn(&[Pod]) -> bool) -> Result<(), Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         loop {
             let pods = self.pods().await?;
             if wanted(&pods) {
                 return Ok(());
             }
-            promise(begin.elapsed() < self.ground.pace.patience, || {
+            promise(begin.elapsed() < self.environment.pace.patience, || {
                 let seen: Vec<_> = pods.iter().map(|pod| (pod.name_any(), node_of(pod), is_ready(pod))).collect();
                 format!("waited in vain until {what}: {seen:?}")
             })?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
     }
 
     /// How long the removal of machine number `n` takes from now on; the time of the cloud itself is not counted.
     pub(crate) async fn time_to_empty(&self, n: usize) -> Result<Duration, Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         self.until_gone(n).await?;
-        Ok(begin.elapsed().saturating_sub(self.ground.pace.delete))
+        Ok(begin.elapsed().saturating_sub(self.environment.pace.delete))
     }
 }
 

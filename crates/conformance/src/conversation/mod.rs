@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 
 pub(crate) use topic::cases;
 
-use crate::stage::{Answer, Stage};
-use crate::{CaseResult, Difference, Grounds, ensure};
+use crate::fixture::{Answer, Fixture};
+use crate::{CaseResult, Difference, ServerUnderTest, ensure};
 use generator::Generator;
 use translation::Translation;
 
@@ -64,21 +64,21 @@ fn is_plain_json(sort: &str) -> bool {
 
 impl Conversation {
     /// Asks a server what the generator comes up with.
-    pub async fn with(grounds: &Grounds, seed: u64, length: usize) -> Result<Self, Difference> {
-        let stage = Stage::set(grounds, &format!("seed-{seed}")).await?;
-        let outcome = Self::held_on(&stage, seed, length).await;
-        stage.clear().await?;
+    pub async fn with(server_under_test: &ServerUnderTest, seed: u64, length: usize) -> Result<Self, Difference> {
+        let fixture = Fixture::set(server_under_test, &format!("seed-{seed}")).await?;
+        let outcome = Self::held_on(&fixture, seed, length).await;
+        fixture.clear().await?;
         outcome
     }
 
-    async fn held_on(stage: &Stage, seed: u64, length: usize) -> Result<Self, Difference> {
-        stage.define_version(&values::version()).await?;
-        let mut translation = Translation::of(stage.namespace());
+    async fn held_on(fixture: &Fixture, seed: u64, length: usize) -> Result<Self, Difference> {
+        fixture.define_version(&values::version()).await?;
+        let mut translation = Translation::of(fixture.namespace());
         let mut generator = Generator::seeded(seed);
         let mut exchanges = Vec::new();
         for _ in 0..length {
             let ask = generator.request();
-            let Answer { code, body } = ask.send(stage, &translation).await?;
+            let Answer { code, body } = ask.send(fixture, &translation).await?;
             let answer = translation.shared(&body);
             generator.hear(&ask, &answer);
             exchanges.push(Exchange { ask, code, answer });
@@ -93,18 +93,18 @@ impl Conversation {
     }
 
     /// Holds another server to the same conversation.
-    pub async fn repeat_on(&self, grounds: &Grounds) -> CaseResult {
-        let stage = Stage::set(grounds, &format!("seed-{}", self.seed)).await?;
-        let outcome = self.repeat(&stage).await;
-        outcome.and(stage.clear().await)
+    pub async fn repeat_on(&self, server_under_test: &ServerUnderTest) -> CaseResult {
+        let fixture = Fixture::set(server_under_test, &format!("seed-{}", self.seed)).await?;
+        let outcome = self.repeat(&fixture).await;
+        outcome.and(fixture.clear().await)
     }
 
-    async fn repeat(&self, stage: &Stage) -> CaseResult {
-        stage.define_version(&values::version()).await?;
-        let mut translation = Translation::of(stage.namespace());
+    async fn repeat(&self, fixture: &Fixture) -> CaseResult {
+        fixture.define_version(&values::version()).await?;
+        let mut translation = Translation::of(fixture.namespace());
         let mut differences = Vec::new();
         for (number, expected) in self.exchanges.iter().enumerate() {
-            let got = expected.ask.send(stage, &translation).await?;
+            let got = expected.ask.send(fixture, &translation).await?;
             let answer = translation.shared(&got.body);
             if got.code != expected.code || answer != expected.answer {
                 differences.push(format!("request {number}: {expected}\n    got      {} {answer}", got.code));
@@ -126,10 +126,10 @@ impl fmt::Display for Exchange {
 }
 
 impl Request {
-    async fn send(&self, stage: &Stage, translation: &Translation) -> Result<Answer, Difference> {
+    async fn send(&self, fixture: &Fixture, translation: &Translation) -> Result<Answer, Difference> {
         let method: Method = self.method.parse()?;
         let body = self.body.as_ref().map(|body| translation.own(&body.to_string()));
-        let Answer { code, body } = stage.call(method, &translation.own(&self.path), body, &self.sort).await?;
+        let Answer { code, body } = fixture.call(method, &translation.own(&self.path), body, &self.sort).await?;
         Ok(Answer { code, body: without_bystanders(body) })
     }
 }

@@ -4,14 +4,14 @@
 use futures::future::BoxFuture;
 
 use super::Conversation;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::{Case, CaseResult, Difference};
 
 /// Makes cases of the seeds whose conversations are in `recorded/`, and of each one a test on the server in memory.
 macro_rules! recorded {
     ($($name:ident = $file:literal),* $(,)?) => {
         pub(crate) fn cases() -> Vec<Case> {
-            vec![$(Case { name: stringify!($name), run: |stage| repeat(stage, include_str!(concat!("../../recorded/", $file))) }),*]
+            vec![$(Case { name: stringify!($name), run: |fixture| repeat(fixture, include_str!(concat!("../../recorded/", $file))) }),*]
         }
 
         #[cfg(test)]
@@ -20,8 +20,8 @@ macro_rules! recorded {
                 #[tokio::test(start_paused = true)]
                 async fn $name() {
                     let case = super::cases().into_iter().find(|case| case.name == stringify!($name)).unwrap();
-                    let grounds = crate::Grounds::in_memory();
-                    grounds.keeping_house(case.hold(&grounds)).await.unwrap();
+                    let server_under_test = crate::ServerUnderTest::in_memory();
+                    server_under_test.keeping_house(case.hold(&server_under_test)).await.unwrap();
                 }
             )*
         }
@@ -55,10 +55,10 @@ recorded![
     seed_60 = "seed-60.json",
 ];
 
-fn repeat(stage: Stage, recorded: &'static str) -> BoxFuture<'static, CaseResult> {
+fn repeat(fixture: Fixture, recorded: &'static str) -> BoxFuture<'static, CaseResult> {
     Box::pin(async move {
         let conversation: Conversation = serde_json::from_str(recorded)
             .map_err(|error| Difference::new(format!("the recording cannot be read: {error}")))?;
-        conversation.repeat(&stage).await
+        conversation.repeat(&fixture).await
     })
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Patch, Stage, config_map, same, says};
+use crate::fixture::{Fixture, Patch, config_map, same, says};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -18,7 +18,7 @@ cases![
 const MODIFIED: &str = "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply \
                         your changes to the latest version and try again";
 
-async fn the_second_of_two_replacements_of_one_version_conflicts(s: Stage) -> CaseResult {
+async fn the_second_of_two_replacements_of_one_version_conflicts(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({})).await?;
     let with = |value: &str| {
         let mut object = made.clone();
@@ -33,7 +33,7 @@ async fn the_second_of_two_replacements_of_one_version_conflicts(s: Stage) -> Ca
     same("data", &kept["data"], &json!({"k": "first"}))
 }
 
-async fn a_replacement_without_a_version_overwrites_a_built_in_object(s: Stage) -> CaseResult {
+async fn a_replacement_without_a_version_overwrites_a_built_in_object(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     s.patch(&s.core("configmaps/a"), Patch::Merge, &json!({"data": {"k": "v"}})).await?.succeeds()?;
     let replaced = s.put(&s.core("configmaps/a"), &config_map("a", &json!({}))).await?.succeeds()?;
@@ -41,7 +41,7 @@ async fn a_replacement_without_a_version_overwrites_a_built_in_object(s: Stage) 
     Ok(())
 }
 
-async fn a_replacement_without_a_version_is_refused_for_a_custom_object(s: Stage) -> CaseResult {
+async fn a_replacement_without_a_version_is_refused_for_a_custom_object(s: Fixture) -> CaseResult {
     s.define(&json!({"type": "object", "properties": {"n": {"type": "integer"}}})).await?;
     s.make_widget("a", &json!({"n": 1})).await?;
     let answer = s.put(&s.widget("a"), &s.new_widget("a", &json!({"n": 2}))).await?;
@@ -50,7 +50,7 @@ async fn a_replacement_without_a_version_is_refused_for_a_custom_object(s: Stage
     says(&status["message"], "must be specified for an update")
 }
 
-async fn a_replacement_meant_for_another_object_of_the_name_conflicts(s: Stage) -> CaseResult {
+async fn a_replacement_meant_for_another_object_of_the_name_conflicts(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let mut object = config_map("a", &json!({}));
     object["metadata"]["uid"] = json!("00000000-0000-4000-8000-000000000000");
@@ -61,7 +61,7 @@ async fn a_replacement_meant_for_another_object_of_the_name_conflicts(s: Stage) 
     )
 }
 
-async fn a_patch_with_an_old_version_conflicts(s: Stage) -> CaseResult {
+async fn a_patch_with_an_old_version_conflicts(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({})).await?;
     let patch = |value: &str| json!({"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}, "data": {"k": value}});
     s.patch(&s.core("configmaps/a"), Patch::Merge, &patch("first")).await?.succeeds()?;
@@ -70,7 +70,7 @@ async fn a_patch_with_an_old_version_conflicts(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_patch_without_a_version_never_conflicts(s: Stage) -> CaseResult {
+async fn a_patch_without_a_version_never_conflicts(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     for key in ["first", "second"] {
         s.patch(&s.core("configmaps/a"), Patch::Merge, &json!({"data": {key: "v"}})).await?.succeeds()?;
@@ -79,7 +79,7 @@ async fn a_patch_without_a_version_never_conflicts(s: Stage) -> CaseResult {
     same("data", &kept["data"], &json!({"first": "v", "second": "v"}))
 }
 
-async fn a_name_can_be_taken_only_once(s: Stage) -> CaseResult {
+async fn a_name_can_be_taken_only_once(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let answer = s.post(&s.core("configmaps"), &config_map("a", &json!({}))).await?;
     let status = answer.fails_saying(409, "AlreadyExists", "configmaps \"a\" already exists")?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Patch, Stage, causes, same, says};
+use crate::fixture::{Fixture, Patch, causes, same, says};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -39,11 +39,11 @@ fn schema() -> Value {
 }
 
 /// The `Status` with which a widget with this spec is refused.
-async fn refused(s: &Stage, spec: &Value) -> Result<Value, crate::Difference> {
+async fn refused(s: &Fixture, spec: &Value) -> Result<Value, crate::Difference> {
     s.post(&s.widget(""), &s.new_widget("a", spec)).await?.fails(422, "Invalid")
 }
 
-async fn a_value_of_the_wrong_type_is_refused(s: Stage) -> CaseResult {
+async fn a_value_of_the_wrong_type_is_refused(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let status = refused(&s, &json!({"name": "a", "replicas": "two"})).await?;
     let complaint = "Invalid value: \"string\": spec.replicas in body must be of type integer: \"string\"";
@@ -54,7 +54,7 @@ async fn a_value_of_the_wrong_type_is_refused(s: Stage) -> CaseResult {
     same("details", &status["details"], &details)
 }
 
-async fn every_mistake_has_a_cause_of_its_own(s: Stage) -> CaseResult {
+async fn every_mistake_has_a_cause_of_its_own(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let status = refused(&s, &json!({"name": "a", "replicas": -1, "strategy": "Odd"})).await?;
     let causes = causes(&status);
@@ -67,26 +67,26 @@ async fn every_mistake_has_a_cause_of_its_own(s: Stage) -> CaseResult {
     says(&status["message"], "is invalid: [")
 }
 
-async fn a_missing_required_field_is_refused(s: Stage) -> CaseResult {
+async fn a_missing_required_field_is_refused(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let status = refused(&s, &json!({})).await?;
     let cause = json!({"reason": "FieldValueRequired", "message": "Required value", "field": "spec.name"});
     same("causes", &status["details"]["causes"], &json!([cause]))
 }
 
-async fn a_value_outside_of_an_enumeration_is_refused(s: Stage) -> CaseResult {
+async fn a_value_outside_of_an_enumeration_is_refused(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let status = refused(&s, &json!({"name": "a", "strategy": ""})).await?;
     says(&status["message"], "spec.strategy: Unsupported value: \"\": supported values: \"Recreate\", \"Rolling\"")
 }
 
-async fn a_text_that_does_not_match_its_pattern_is_refused(s: Stage) -> CaseResult {
+async fn a_text_that_does_not_match_its_pattern_is_refused(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let status = refused(&s, &json!({"name": "A"})).await?;
     says(&status["message"], "spec.name: Invalid value: \"A\": spec.name in body should match '^[a-z]+$'")
 }
 
-async fn an_int_or_string_is_either_and_nothing_else(s: Stage) -> CaseResult {
+async fn an_int_or_string_is_either_and_nothing_else(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     s.make_widget("i", &json!({"name": "a", "surge": 1})).await?;
     s.make_widget("s", &json!({"name": "a", "surge": "25%"})).await?;
@@ -94,35 +94,35 @@ async fn an_int_or_string_is_either_and_nothing_else(s: Stage) -> CaseResult {
     says(&status["message"], "spec.surge in body must be of type integer,string: \"boolean\"")
 }
 
-async fn unknown_fields_are_pruned(s: Stage) -> CaseResult {
+async fn unknown_fields_are_pruned(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let made = s.make_widget("a", &json!({"name": "a", "odd": 1})).await?;
     ensure!(made["spec"].get("odd").is_none(), "kept {}", made["spec"]);
     same("name", &made["spec"]["name"], &json!("a"))
 }
 
-async fn unknown_fields_are_preserved_where_the_schema_says_so(s: Stage) -> CaseResult {
+async fn unknown_fields_are_preserved_where_the_schema_says_so(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let free = json!({"anything": {"goes": [1, {"deep": null}]}});
     let made = s.make_widget("a", &json!({"name": "a", "free": free})).await?;
     same("free", &made["spec"]["free"], &free)
 }
 
-async fn unknown_fields_are_refused_when_the_client_asks_for_it(s: Stage) -> CaseResult {
+async fn unknown_fields_are_refused_when_the_client_asks_for_it(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let path = format!("{}?fieldValidation=Strict", s.widget(""));
     let answer = s.post(&path, &s.new_widget("a", &json!({"name": "a", "odd": 1}))).await?;
     says(&answer.fails(400, "BadRequest")?["message"], "strict decoding error: unknown field \"spec.odd\"")
 }
 
-async fn a_null_that_may_not_be_is_left_out(s: Stage) -> CaseResult {
+async fn a_null_that_may_not_be_is_left_out(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let made = s.make_widget("a", &json!({"name": "a", "replicas": null})).await?;
     ensure!(made["spec"].get("replicas").is_none(), "kept {}", made["spec"]);
     Ok(())
 }
 
-async fn defaults_are_filled_in(s: Stage) -> CaseResult {
+async fn defaults_are_filled_in(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let made = s.make_widget("a", &json!({"name": "a"})).await?;
     same("defaulted", &made["spec"]["defaulted"], &json!({"n": 3}))?;
@@ -130,7 +130,7 @@ async fn defaults_are_filled_in(s: Stage) -> CaseResult {
     same("defaulted", &made["spec"]["defaulted"], &json!({"n": 3}))
 }
 
-async fn a_patch_is_validated_like_a_creation(s: Stage) -> CaseResult {
+async fn a_patch_is_validated_like_a_creation(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let made = s.make_widget("a", &json!({"name": "a"})).await?;
     let answer = s.patch(&s.widget("a"), Patch::Merge, &json!({"spec": {"name": null}})).await?;
@@ -138,7 +138,7 @@ async fn a_patch_is_validated_like_a_creation(s: Stage) -> CaseResult {
     same("object", &s.get(&s.widget("a")).await?.succeeds()?, &made)
 }
 
-async fn the_status_is_validated_too(s: Stage) -> CaseResult {
+async fn the_status_is_validated_too(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     s.make_widget("a", &json!({"name": "a"})).await?;
     let answer = s.patch(&s.widget("a/status"), Patch::Merge, &json!({"status": {"ready": "yes"}})).await?;
@@ -149,7 +149,7 @@ async fn the_status_is_validated_too(s: Stage) -> CaseResult {
     )
 }
 
-async fn a_mistake_that_was_there_before_the_schema_forbids_no_other_change(s: Stage) -> CaseResult {
+async fn a_mistake_that_was_there_before_the_schema_forbids_no_other_change(s: Fixture) -> CaseResult {
     s.define(&json!({"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type": "integer"}}})).await?;
     s.make_widget("a", &json!({"n": 9})).await?;
     let definition = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{}", s.group());
@@ -170,14 +170,14 @@ async fn a_mistake_that_was_there_before_the_schema_forbids_no_other_change(s: S
     Ok(())
 }
 
-async fn a_set_holds_no_value_twice(s: Stage) -> CaseResult {
+async fn a_set_holds_no_value_twice(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let status = refused(&s, &json!({"name": "a", "zones": ["x", "y", "x"]})).await?;
     let cause = json!({"reason": "FieldValueDuplicate", "message": "Duplicate value: \"x\"", "field": "spec.zones[2]"});
     same("causes", &status["details"]["causes"], &json!([cause]))
 }
 
-async fn a_schema_without_types_is_refused(s: Stage) -> CaseResult {
+async fn a_schema_without_types_is_refused(s: Fixture) -> CaseResult {
     let version = json!({
         "name": "v1", "served": true, "storage": true,
         "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {}}}},
@@ -188,7 +188,7 @@ async fn a_schema_without_types_is_refused(s: Stage) -> CaseResult {
     says(&status["message"], rule)
 }
 
-async fn a_definition_is_established(s: Stage) -> CaseResult {
+async fn a_definition_is_established(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{}", s.group());
     let definition = s.get(&path).await?.succeeds()?;
@@ -201,7 +201,7 @@ async fn a_definition_is_established(s: Stage) -> CaseResult {
     same("stored", &definition["status"]["storedVersions"], &json!(["v1"]))
 }
 
-async fn a_kind_that_is_not_defined_is_not_served(s: Stage) -> CaseResult {
+async fn a_kind_that_is_not_defined_is_not_served(s: Fixture) -> CaseResult {
     let answer = s.get(&s.widget("")).await?;
     ensure!(answer.code == 404, "answered {}", answer.code);
     Ok(())

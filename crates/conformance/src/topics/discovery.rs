@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, same};
+use crate::fixture::{Fixture, same};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -14,7 +14,7 @@ cases![
     a_custom_kind_is_listed_with_its_status,
 ];
 
-async fn a_server_knows_its_version(s: Stage) -> CaseResult {
+async fn a_server_knows_its_version(s: Fixture) -> CaseResult {
     let version = s.get("/version").await?.succeeds()?;
     same("major", &version["major"], &json!("1"))?;
     for field in ["minor", "gitVersion", "platform"] {
@@ -23,20 +23,20 @@ async fn a_server_knows_its_version(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_server_says_that_it_is_well(s: Stage) -> CaseResult {
+async fn a_server_says_that_it_is_well(s: Fixture) -> CaseResult {
     for path in ["/healthz", "/livez", "/readyz"] {
         same(path, &s.get(path).await?.succeeds()?, &json!("ok"))?;
     }
     Ok(())
 }
 
-async fn the_core_group_is_listed(s: Stage) -> CaseResult {
+async fn the_core_group_is_listed(s: Fixture) -> CaseResult {
     let versions = s.get("/api").await?.succeeds()?;
     same("kind", &versions["kind"], &json!("APIVersions"))?;
     same("versions", &versions["versions"], &json!(["v1"]))
 }
 
-async fn other_groups_are_listed_with_their_versions(s: Stage) -> CaseResult {
+async fn other_groups_are_listed_with_their_versions(s: Fixture) -> CaseResult {
     let groups = s.get("/apis").await?.succeeds()?;
     same("kind", &groups["kind"], &json!("APIGroupList"))?;
     let group = groups["groups"].as_array().into_iter().flatten().find(|g| g["name"] == "coordination.k8s.io");
@@ -49,7 +49,7 @@ fn find<'a>(resources: &'a Value, name: &str) -> &'a Value {
     resources.into_iter().flatten().find(|r| r["name"] == name).unwrap_or(&Value::Null)
 }
 
-async fn a_kind_is_listed_with_what_can_be_done_to_it(s: Stage) -> CaseResult {
+async fn a_kind_is_listed_with_what_can_be_done_to_it(s: Fixture) -> CaseResult {
     let resources = s.get("/api/v1").await?.succeeds()?;
     same("kind", &resources["kind"], &json!("APIResourceList"))?;
     same("groupVersion", &resources["groupVersion"], &json!("v1"))?;
@@ -63,7 +63,7 @@ async fn a_kind_is_listed_with_what_can_be_done_to_it(s: Stage) -> CaseResult {
     same("status", &find(&resources, "nodes/status")["verbs"], &json!(["get", "patch", "update"]))
 }
 
-async fn a_custom_kind_is_listed_with_its_status(s: Stage) -> CaseResult {
+async fn a_custom_kind_is_listed_with_its_status(s: Fixture) -> CaseResult {
     s.define(&json!({"type": "object"})).await?;
     let resources = s.get(&format!("/apis/{}/v1", s.group())).await?.succeeds()?;
     same("groupVersion", &resources["groupVersion"], &json!(format!("{}/v1", s.group())))?;

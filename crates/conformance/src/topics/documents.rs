@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::difference::Difference;
-use crate::stage::{Stage, config_map, same, says};
+use crate::fixture::{Fixture, config_map, same, says};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -16,7 +16,7 @@ cases![
     everything_is_told_at_once_to_those_who_ask,
 ];
 
-async fn address(s: &Stage, path: &str) -> Result<Value, Difference> {
+async fn address(s: &Fixture, path: &str) -> Result<Value, Difference> {
     let index = s.get("/openapi/v3").await?.succeeds()?;
     Ok(index["paths"][path]["serverRelativeURL"].clone())
 }
@@ -28,14 +28,14 @@ fn schema<'a>(document: &'a Value, kind: &str) -> &'a Value {
     schemas.map(|(_, schema)| schema).find(|schema| is(schema)).unwrap_or(&Value::Null)
 }
 
-async fn every_group_has_a_document_whose_address_follows_its_content(s: Stage) -> CaseResult {
+async fn every_group_has_a_document_whose_address_follows_its_content(s: Fixture) -> CaseResult {
     for path in ["api/v1", "apis/apps/v1", "apis/coordination.k8s.io/v1", "apis/policy/v1"] {
         says(&address(&s, path).await?, &format!("/openapi/v3/{path}?hash="))?;
     }
     Ok(())
 }
 
-async fn a_document_says_that_fields_are_validated(s: Stage) -> CaseResult {
+async fn a_document_says_that_fields_are_validated(s: Fixture) -> CaseResult {
     let document = s.get("/openapi/v3/api/v1").await?.succeeds()?;
     let patch = &document["paths"]["/api/v1/namespaces/{namespace}/configmaps/{name}"]["patch"];
     let kind = json!({"group": "", "version": "v1", "kind": "ConfigMap"});
@@ -45,7 +45,7 @@ async fn a_document_says_that_fields_are_validated(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_document_says_how_lists_are_merged(s: Stage) -> CaseResult {
+async fn a_document_says_how_lists_are_merged(s: Fixture) -> CaseResult {
     let document = s.get("/openapi/v3/api/v1").await?.succeeds()?;
     let spec = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"];
     same("key of containers", &spec["containers"]["x-kubernetes-patch-merge-key"], &json!("name"))?;
@@ -56,7 +56,7 @@ async fn a_document_says_how_lists_are_merged(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_custom_kind_is_described_in_the_words_of_its_definition(s: Stage) -> CaseResult {
+async fn a_custom_kind_is_described_in_the_words_of_its_definition(s: Fixture) -> CaseResult {
     s.define(&json!({"type": "object", "description": "What it should be."})).await?;
     let path = format!("/openapi/v3/apis/{}/v1", s.group());
     let described =
@@ -65,13 +65,13 @@ async fn a_custom_kind_is_described_in_the_words_of_its_definition(s: Stage) -> 
     Ok(())
 }
 
-async fn a_group_that_nobody_serves_has_no_document(s: Stage) -> CaseResult {
+async fn a_group_that_nobody_serves_has_no_document(s: Fixture) -> CaseResult {
     let answer = s.get("/openapi/v3/apis/nobody.example.com/v1").await?;
     ensure!(answer.code == 404, "answered with {}", answer.code);
     Ok(())
 }
 
-async fn a_strict_client_hears_of_fields_that_nobody_knows(s: Stage) -> CaseResult {
+async fn a_strict_client_hears_of_fields_that_nobody_knows(s: Fixture) -> CaseResult {
     let mut object = config_map("a", &json!({}));
     object["dada"] = json!({});
     let strict = s.post(&s.core("configmaps?fieldValidation=Strict"), &object).await?;
@@ -82,7 +82,7 @@ async fn a_strict_client_hears_of_fields_that_nobody_knows(s: Stage) -> CaseResu
     same("the unknown field", &taken["dada"], &Value::Null)
 }
 
-async fn everything_is_told_at_once_to_those_who_ask(s: Stage) -> CaseResult {
+async fn everything_is_told_at_once_to_those_who_ask(s: Fixture) -> CaseResult {
     let all = s.get_aggregated("/apis").await?.succeeds()?;
     same("kind", &all["kind"], &json!("APIGroupDiscoveryList"))?;
     let mut groups = all["items"].as_array().into_iter().flatten();

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::pods::{make, new_pod};
-use crate::stage::{Answer, Patch, Stage, same, says};
+use crate::fixture::{Answer, Fixture, Patch, same, says};
 use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
@@ -27,7 +27,7 @@ cases![
     a_budget_only_guards_what_it_selects,
 ];
 
-fn budgets(s: &Stage, name: &str) -> String {
+fn budgets(s: &Fixture, name: &str) -> String {
     let slash = if name.is_empty() { "" } else { "/" };
     format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets{slash}{name}", s.namespace())
 }
@@ -42,7 +42,7 @@ fn numbers(healthy: i64, desired: i64, expected: i64) -> Value {
 }
 
 /// Creates a budget for all pods that are called `guarded`, with one that must stay.
-async fn budget(s: &Stage, name: &str, status: &Value, policy: Option<&str>) -> CaseResult {
+async fn budget(s: &Fixture, name: &str, status: &Value, policy: Option<&str>) -> CaseResult {
     let mut spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}});
     if let Some(policy) = policy {
         spec["unhealthyPodEvictionPolicy"] = json!(policy);
@@ -56,13 +56,13 @@ async fn budget(s: &Stage, name: &str, status: &Value, policy: Option<&str>) -> 
 }
 
 /// Creates a guarded pod that runs, ready or not.
-async fn running(s: &Stage, name: &str, ready: &str) -> Result<Value, Difference> {
+async fn running(s: &Fixture, name: &str, ready: &str) -> Result<Value, Difference> {
     make(s, &new_pod(name, &json!({"app": "guarded"}), Some("node-1"))).await?;
     let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
     s.patch(&s.core(&format!("pods/{name}/status")), Patch::Merge, &json!({"status": status})).await?.succeeds()
 }
 
-async fn evict(s: &Stage, name: &str, options: Option<Value>) -> Result<Answer, Difference> {
+async fn evict(s: &Fixture, name: &str, options: Option<Value>) -> Result<Answer, Difference> {
     let mut eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
     if let Some(options) = options {
         eviction["deleteOptions"] = options;
@@ -70,14 +70,14 @@ async fn evict(s: &Stage, name: &str, options: Option<Value>) -> Result<Answer, 
     s.post(&s.core(&format!("pods/{name}/eviction")), &eviction).await
 }
 
-async fn is_leaving(s: &Stage, name: &str) -> Result<bool, Difference> {
+async fn is_leaving(s: &Fixture, name: &str) -> Result<bool, Difference> {
     let answer = s.get(&s.core(&format!("pods/{name}"))).await?;
     Ok(answer.code == 404 || answer.succeeds()?["metadata"]["deletionTimestamp"].is_string())
 }
 
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-async fn without_a_budget_an_eviction_is_a_deletion(s: Stage) -> CaseResult {
+async fn without_a_budget_an_eviction_is_a_deletion(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     let answer = evict(&s, "a", None).await?;
     ensure!(answer.code == 201, "answered {}: {}", answer.code, answer.body);
@@ -86,7 +86,7 @@ async fn without_a_budget_an_eviction_is_a_deletion(s: Stage) -> CaseResult {
     same("grace", &pod["metadata"]["deletionGracePeriodSeconds"], &json!(30))
 }
 
-async fn an_eviction_leaves_word_in_the_pod(s: Stage) -> CaseResult {
+async fn an_eviction_leaves_word_in_the_pod(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     evict(&s, "a", None).await?.succeeds()?;
     let pod = s.get(&s.core("pods/a")).await?.succeeds()?;
@@ -96,7 +96,7 @@ async fn an_eviction_leaves_word_in_the_pod(s: Stage) -> CaseResult {
     same("condition", &told, &json!(["True", "EvictionByEvictionAPI", "Eviction API: evicting"]))
 }
 
-async fn an_eviction_must_name_its_pod(s: Stage) -> CaseResult {
+async fn an_eviction_must_name_its_pod(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "b"}});
     let answer = s.post(&s.core("pods/a/eviction"), &eviction).await?;
@@ -106,7 +106,7 @@ async fn an_eviction_must_name_its_pod(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn an_eviction_may_say_which_pod_it_means(s: Stage) -> CaseResult {
+async fn an_eviction_may_say_which_pod_it_means(s: Fixture) -> CaseResult {
     let pod = running(&s, "a", "True").await?;
     let uid = |uid: &Value| Some(json!({"preconditions": {"uid": uid}}));
     let status = evict(&s, "a", uid(&json!("another"))).await?.fails(409, "Conflict")?;
@@ -117,7 +117,7 @@ async fn an_eviction_may_say_which_pod_it_means(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn an_eviction_brings_its_own_grace(s: Stage) -> CaseResult {
+async fn an_eviction_brings_its_own_grace(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     evict(&s, "a", Some(json!({"gracePeriodSeconds": 7}))).await?.succeeds()?;
     let pod = s.get(&s.core("pods/a")).await?.succeeds()?;
@@ -127,7 +127,7 @@ async fn an_eviction_brings_its_own_grace(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_budget_that_is_spent_refuses_with_its_numbers(s: Stage) -> CaseResult {
+async fn a_budget_that_is_spent_refuses_with_its_numbers(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     budget(&s, "b", &numbers(1, 1, 1), None).await?;
     let status = evict(&s, "a", None).await?.fails_saying(429, "TooManyRequests", REFUSED)?;
@@ -138,7 +138,7 @@ async fn a_budget_that_is_spent_refuses_with_its_numbers(s: Stage) -> CaseResult
     Ok(())
 }
 
-async fn an_eviction_spends_the_budget(s: Stage) -> CaseResult {
+async fn an_eviction_spends_the_budget(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     running(&s, "b", "True").await?;
     budget(&s, "b", &numbers(2, 1, 2), None).await?;
@@ -151,7 +151,7 @@ async fn an_eviction_spends_the_budget(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn two_budgets_for_one_pod_are_too_many(s: Stage) -> CaseResult {
+async fn two_budgets_for_one_pod_are_too_many(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     budget(&s, "b", &numbers(1, 1, 1), None).await?;
     budget(&s, "c", &numbers(1, 1, 1), None).await?;
@@ -161,7 +161,7 @@ async fn two_budgets_for_one_pod_are_too_many(s: Stage) -> CaseResult {
     same("message", &answer.body["message"], &json!(message))
 }
 
-async fn a_pod_that_does_not_run_yet_needs_no_budget(s: Stage) -> CaseResult {
+async fn a_pod_that_does_not_run_yet_needs_no_budget(s: Fixture) -> CaseResult {
     make(&s, &new_pod("a", &json!({"app": "guarded"}), None)).await?;
     budget(&s, "b", &numbers(0, 1, 1), None).await?;
     evict(&s, "a", None).await?.succeeds()?;
@@ -169,7 +169,7 @@ async fn a_pod_that_does_not_run_yet_needs_no_budget(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_pod_that_has_ended_needs_no_budget(s: Stage) -> CaseResult {
+async fn a_pod_that_has_ended_needs_no_budget(s: Fixture) -> CaseResult {
     running(&s, "a", "False").await?;
     s.patch(&s.core("pods/a/status"), Patch::Merge, &json!({"status": {"phase": "Failed"}})).await?.succeeds()?;
     budget(&s, "b", &numbers(0, 1, 1), None).await?;
@@ -178,7 +178,7 @@ async fn a_pod_that_has_ended_needs_no_budget(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_pod_that_is_leaving_needs_no_budget(s: Stage) -> CaseResult {
+async fn a_pod_that_is_leaving_needs_no_budget(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     budget(&s, "b", &numbers(1, 1, 1), None).await?;
     s.delete(&s.core("pods/a"), None).await?.succeeds()?;
@@ -186,7 +186,7 @@ async fn a_pod_that_is_leaving_needs_no_budget(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn an_unready_pod_is_guarded_while_others_are_missing(s: Stage) -> CaseResult {
+async fn an_unready_pod_is_guarded_while_others_are_missing(s: Fixture) -> CaseResult {
     running(&s, "a", "False").await?;
     budget(&s, "b", &numbers(0, 1, 1), None).await?;
     let status = evict(&s, "a", None).await?.fails_saying(429, "TooManyRequests", REFUSED)?;
@@ -200,7 +200,7 @@ async fn an_unready_pod_is_guarded_while_others_are_missing(s: Stage) -> CaseRes
     Ok(())
 }
 
-async fn an_unready_pod_goes_where_the_policy_always_allows_it(s: Stage) -> CaseResult {
+async fn an_unready_pod_goes_where_the_policy_always_allows_it(s: Fixture) -> CaseResult {
     running(&s, "a", "False").await?;
     budget(&s, "b", &numbers(0, 1, 1), Some("AlwaysAllow")).await?;
     evict(&s, "a", None).await?.succeeds()?;
@@ -208,7 +208,7 @@ async fn an_unready_pod_goes_where_the_policy_always_allows_it(s: Stage) -> Case
     Ok(())
 }
 
-async fn an_eviction_that_is_only_tried_changes_nothing(s: Stage) -> CaseResult {
+async fn an_eviction_that_is_only_tried_changes_nothing(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     running(&s, "b", "True").await?;
     budget(&s, "b", &numbers(2, 1, 2), None).await?;
@@ -220,7 +220,7 @@ async fn an_eviction_that_is_only_tried_changes_nothing(s: Stage) -> CaseResult 
     same("left", &budget["status"]["disruptionsAllowed"], &json!(1))
 }
 
-async fn a_budget_only_guards_what_it_selects(s: Stage) -> CaseResult {
+async fn a_budget_only_guards_what_it_selects(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     budget(&s, "b", &numbers(1, 1, 1), None).await?;
     make(&s, &new_pod("c", &json!({"app": "other"}), Some("node-1"))).await?;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Answer, Patch, Stage, config_map, names, same, says};
+use crate::fixture::{Answer, Fixture, Patch, config_map, names, same, says};
 use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
@@ -33,33 +33,33 @@ fn owned_by(owner: &Value, blocks: bool) -> Value {
     })
 }
 
-async fn dependent(s: &Stage, name: &str, owners: &[Value], finalizers: &Value) -> Result<Value, Difference> {
+async fn dependent(s: &Fixture, name: &str, owners: &[Value], finalizers: &Value) -> Result<Value, Difference> {
     let mut object = config_map(name, &json!({}));
     object["metadata"]["ownerReferences"] = json!(owners);
     object["metadata"]["finalizers"] = finalizers.clone();
     s.post(&s.core("configmaps"), &object).await?.succeeds()
 }
 
-async fn delete(s: &Stage, name: &str, policy: &str) -> Result<Answer, Difference> {
+async fn delete(s: &Fixture, name: &str, policy: &str) -> Result<Answer, Difference> {
     let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
     s.delete(&s.core(&format!("configmaps/{name}")), Some(&options)).await
 }
 
-async fn release(s: &Stage, name: &str) -> CaseResult {
+async fn release(s: &Fixture, name: &str) -> CaseResult {
     let path = s.core(&format!("configmaps/{name}"));
     s.patch(&path, Patch::Merge, &json!({"metadata": {"finalizers": null}})).await?.succeeds()?;
     Ok(())
 }
 
-async fn gone(s: &Stage, name: &str) -> CaseResult {
+async fn gone(s: &Fixture, name: &str) -> CaseResult {
     s.until_gone(&s.core(&format!("configmaps/{name}"))).await
 }
 
-async fn leaving(s: &Stage, name: &str) -> Result<Value, Difference> {
+async fn leaving(s: &Fixture, name: &str) -> Result<Value, Difference> {
     s.until(&s.core(&format!("configmaps/{name}")), |object| object["metadata"]["deletionTimestamp"].is_string()).await
 }
 
-async fn dependents_follow_their_owner(s: Stage) -> CaseResult {
+async fn dependents_follow_their_owner(s: Fixture) -> CaseResult {
     let owner = s.config_map("owner", &json!({})).await?;
     dependent(&s, "a", &[owned_by(&owner, true)], &json!([])).await?;
     dependent(&s, "b", &[owned_by(&owner, false)], &json!([])).await?;
@@ -70,7 +70,7 @@ async fn dependents_follow_their_owner(s: Stage) -> CaseResult {
     gone(&s, "b").await
 }
 
-async fn dependents_of_dependents_follow_too(s: Stage) -> CaseResult {
+async fn dependents_of_dependents_follow_too(s: Fixture) -> CaseResult {
     let first = s.config_map("first", &json!({})).await?;
     let second = dependent(&s, "second", &[owned_by(&first, false)], &json!([])).await?;
     dependent(&s, "third", &[owned_by(&second, false)], &json!([])).await?;
@@ -79,7 +79,7 @@ async fn dependents_of_dependents_follow_too(s: Stage) -> CaseResult {
     gone(&s, "second").await
 }
 
-async fn a_dependent_with_another_owner_stays_and_forgets_the_first(s: Stage) -> CaseResult {
+async fn a_dependent_with_another_owner_stays_and_forgets_the_first(s: Fixture) -> CaseResult {
     let (first, second) = (s.config_map("first", &json!({})).await?, s.config_map("second", &json!({})).await?);
     let owners = [owned_by(&first, false), owned_by(&second, false)];
     dependent(&s, "a", &owners, &json!([])).await?;
@@ -90,7 +90,7 @@ async fn a_dependent_with_another_owner_stays_and_forgets_the_first(s: Stage) ->
     gone(&s, "a").await
 }
 
-async fn an_owner_deleted_in_the_foreground_waits_for_those_who_block_it(s: Stage) -> CaseResult {
+async fn an_owner_deleted_in_the_foreground_waits_for_those_who_block_it(s: Fixture) -> CaseResult {
     let owner = s.config_map("owner", &json!({})).await?;
     dependent(&s, "a", &[owned_by(&owner, true)], &json!(["example.com/hold"])).await?;
     let answer = delete(&s, "owner", "Foreground").await?;
@@ -103,7 +103,7 @@ async fn an_owner_deleted_in_the_foreground_waits_for_those_who_block_it(s: Stag
     gone(&s, "owner").await
 }
 
-async fn an_owner_deleted_in_the_foreground_does_not_wait_for_others(s: Stage) -> CaseResult {
+async fn an_owner_deleted_in_the_foreground_does_not_wait_for_others(s: Fixture) -> CaseResult {
     let owner = s.config_map("owner", &json!({})).await?;
     dependent(&s, "a", &[owned_by(&owner, false)], &json!(["example.com/hold"])).await?;
     delete(&s, "owner", "Foreground").await?.succeeds()?;
@@ -112,7 +112,7 @@ async fn an_owner_deleted_in_the_foreground_does_not_wait_for_others(s: Stage) -
     release(&s, "a").await
 }
 
-async fn a_dependent_with_two_owners_does_not_block_the_one_in_the_foreground(s: Stage) -> CaseResult {
+async fn a_dependent_with_two_owners_does_not_block_the_one_in_the_foreground(s: Fixture) -> CaseResult {
     let (first, second) = (s.config_map("first", &json!({})).await?, s.config_map("second", &json!({})).await?);
     dependent(&s, "a", &[owned_by(&first, true), owned_by(&second, true)], &json!([])).await?;
     delete(&s, "first", "Foreground").await?.succeeds()?;
@@ -123,7 +123,7 @@ async fn a_dependent_with_two_owners_does_not_block_the_one_in_the_foreground(s:
     Ok(())
 }
 
-async fn orphans_stay_and_forget_their_owner(s: Stage) -> CaseResult {
+async fn orphans_stay_and_forget_their_owner(s: Fixture) -> CaseResult {
     let owner = s.config_map("owner", &json!({})).await?;
     dependent(&s, "a", &[owned_by(&owner, true)], &json!([])).await?;
     let answer = delete(&s, "owner", "Orphan").await?;
@@ -136,13 +136,13 @@ async fn orphans_stay_and_forget_their_owner(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn an_owner_that_does_not_exist_owns_nothing(s: Stage) -> CaseResult {
+async fn an_owner_that_does_not_exist_owns_nothing(s: Fixture) -> CaseResult {
     let nobody = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "nobody", "uid": "none"}});
     dependent(&s, "a", &[owned_by(&nobody, false)], &json!([])).await?;
     gone(&s, "a").await
 }
 
-async fn an_owner_of_another_uid_is_another_owner(s: Stage) -> CaseResult {
+async fn an_owner_of_another_uid_is_another_owner(s: Fixture) -> CaseResult {
     let mut owner = s.config_map("owner", &json!({})).await?;
     owner["metadata"]["uid"] = json!("an-earlier-one");
     dependent(&s, "a", &[owned_by(&owner, false)], &json!([])).await?;
@@ -151,7 +151,7 @@ async fn an_owner_of_another_uid_is_another_owner(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn an_owner_in_another_namespace_does_not_exist(s: Stage) -> CaseResult {
+async fn an_owner_in_another_namespace_does_not_exist(s: Fixture) -> CaseResult {
     let object = config_map(s.namespace(), &json!({}));
     let elsewhere = s.post("/api/v1/namespaces/default/configmaps", &object).await?.succeeds()?;
     dependent(&s, "a", &[owned_by(&elsewhere, false)], &json!([])).await?;
@@ -160,7 +160,7 @@ async fn an_owner_in_another_namespace_does_not_exist(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn an_owner_of_the_whole_cluster_takes_its_dependents_along(s: Stage) -> CaseResult {
+async fn an_owner_of_the_whole_cluster_takes_its_dependents_along(s: Fixture) -> CaseResult {
     let class = json!({
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": s.namespace()}, "value": 1,
     });
@@ -172,13 +172,13 @@ async fn an_owner_of_the_whole_cluster_takes_its_dependents_along(s: Stage) -> C
     gone(&s, "a").await
 }
 
-async fn an_owner_of_an_unknown_kind_is_let_be(s: Stage) -> CaseResult {
+async fn an_owner_of_an_unknown_kind_is_let_be(s: Fixture) -> CaseResult {
     let unknown = json!({"apiVersion": "nowhere.example.com/v1", "kind": "Odd", "metadata": {"name": "o", "uid": "u"}});
     dependent(&s, "a", &[owned_by(&unknown, false)], &json!([])).await?;
     s.is_kept(&s.core("configmaps/a")).await
 }
 
-async fn a_finalizer_from_before_decides_what_becomes_of_dependents(s: Stage) -> CaseResult {
+async fn a_finalizer_from_before_decides_what_becomes_of_dependents(s: Fixture) -> CaseResult {
     let mut owner = config_map("owner", &json!({}));
     owner["metadata"]["finalizers"] = json!(["orphan"]);
     let owner = s.post(&s.core("configmaps"), &owner).await?.succeeds()?;
@@ -190,7 +190,7 @@ async fn a_finalizer_from_before_decides_what_becomes_of_dependents(s: Stage) ->
     Ok(())
 }
 
-async fn a_policy_nobody_knows_is_refused(s: Stage) -> CaseResult {
+async fn a_policy_nobody_knows_is_refused(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let status = delete(&s, "a", "Gently").await?.fails(422, "Invalid")?;
     says(&status["message"], "propagationPolicy: Unsupported value: \"Gently\": supported values: ")?;
@@ -198,7 +198,7 @@ async fn a_policy_nobody_knows_is_refused(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_deletion_says_one_thing_about_dependents(s: Stage) -> CaseResult {
+async fn a_deletion_says_one_thing_about_dependents(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan", "orphanDependents": true,
@@ -207,7 +207,7 @@ async fn a_deletion_says_one_thing_about_dependents(s: Stage) -> CaseResult {
     says(&status["message"], "orphanDependents and deletionPropagation cannot be both set")
 }
 
-async fn the_policy_can_stand_in_the_query(s: Stage) -> CaseResult {
+async fn the_policy_can_stand_in_the_query(s: Fixture) -> CaseResult {
     let owner = s.config_map("owner", &json!({})).await?;
     dependent(&s, "a", &[owned_by(&owner, true)], &json!(["example.com/hold"])).await?;
     let answer = s.delete(&s.core("configmaps/owner?propagationPolicy=Foreground"), None).await?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Patch, Stage, same};
+use crate::fixture::{Fixture, Patch, same};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -22,7 +22,7 @@ fn generation(object: &Value) -> &Value {
     &object["metadata"]["generation"]
 }
 
-async fn a_custom_object_starts_at_one_whatever_the_client_says(s: Stage) -> CaseResult {
+async fn a_custom_object_starts_at_one_whatever_the_client_says(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let mut widget = s.new_widget("a", &json!({"n": 1}));
     widget["metadata"]["generation"] = json!(7);
@@ -30,7 +30,7 @@ async fn a_custom_object_starts_at_one_whatever_the_client_says(s: Stage) -> Cas
     same("generation", generation(&made), &json!(1))
 }
 
-async fn a_changed_spec_is_a_new_generation(s: Stage) -> CaseResult {
+async fn a_changed_spec_is_a_new_generation(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     s.make_widget("a", &json!({"n": 1})).await?;
     let patched = s.patch(&s.widget("a"), Patch::Merge, &json!({"spec": {"n": 2}})).await?.succeeds()?;
@@ -40,7 +40,7 @@ async fn a_changed_spec_is_a_new_generation(s: Stage) -> CaseResult {
     same("generation", generation(&patched), &json!(3))
 }
 
-async fn changed_metadata_is_no_new_generation(s: Stage) -> CaseResult {
+async fn changed_metadata_is_no_new_generation(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     s.make_widget("a", &json!({"n": 1})).await?;
     let patch = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}, "finalizers": ["example.com/a"]}});
@@ -50,7 +50,7 @@ async fn changed_metadata_is_no_new_generation(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_changed_status_is_no_new_generation(s: Stage) -> CaseResult {
+async fn a_changed_status_is_no_new_generation(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     s.make_widget("a", &json!({"n": 1})).await?;
     let patched = s.patch(&s.widget("a/status"), Patch::Merge, &json!({"status": {"ready": 1}})).await?.succeeds()?;
@@ -58,7 +58,7 @@ async fn a_changed_status_is_no_new_generation(s: Stage) -> CaseResult {
     same("generation", generation(&patched), &json!(1))
 }
 
-async fn a_wish_to_be_deleted_is_a_new_generation(s: Stage) -> CaseResult {
+async fn a_wish_to_be_deleted_is_a_new_generation(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let mut widget = s.new_widget("a", &json!({"n": 1}));
     widget["metadata"]["finalizers"] = json!(["example.com/a"]);
@@ -70,7 +70,7 @@ async fn a_wish_to_be_deleted_is_a_new_generation(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_kind_without_a_spec_has_no_generation(s: Stage) -> CaseResult {
+async fn a_kind_without_a_spec_has_no_generation(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({})).await?;
     ensure!(made["metadata"].get("generation").is_none(), "generation {}", generation(&made));
     Ok(())

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, config_map, names, same, says};
+use crate::fixture::{Fixture, config_map, names, same, says};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -16,7 +16,7 @@ cases![
     the_time_of_creation_does_not_change,
 ];
 
-async fn metadata_alone_can_be_read(s: Stage) -> CaseResult {
+async fn metadata_alone_can_be_read(s: Fixture) -> CaseResult {
     let mut object = config_map("a", &json!({"pool": "x"}));
     object["data"] = json!({"k": "v"});
     let made = s.post(&s.core("configmaps"), &object).await?.succeeds()?;
@@ -26,7 +26,7 @@ async fn metadata_alone_can_be_read(s: Stage) -> CaseResult {
     same("partial", &partial, &expected)
 }
 
-async fn metadata_alone_can_be_listed(s: Stage) -> CaseResult {
+async fn metadata_alone_can_be_listed(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({"pool": "x"})).await?;
     s.config_map("b", &json!({"pool": "y"})).await?;
     let path = s.core("configmaps?labelSelector=pool");
@@ -43,7 +43,7 @@ fn owned(owners: &Value) -> Value {
     object
 }
 
-async fn an_object_has_one_controller(s: Stage) -> CaseResult {
+async fn an_object_has_one_controller(s: Fixture) -> CaseResult {
     let owner =
         |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name, "controller": true});
     let status =
@@ -51,27 +51,27 @@ async fn an_object_has_one_controller(s: Stage) -> CaseResult {
     says(&status["message"], "Only one reference can have Controller set to true.")
 }
 
-async fn an_owner_is_known_by_its_uid(s: Stage) -> CaseResult {
+async fn an_owner_is_known_by_its_uid(s: Fixture) -> CaseResult {
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x"});
     let status = s.post(&s.core("configmaps"), &owned(&json!([owner]))).await?.fails(422, "Invalid")?;
     says(&status["message"], "uid: Invalid value: \"\": must not be empty")
 }
 
-async fn annotations_have_a_limit(s: Stage) -> CaseResult {
+async fn annotations_have_a_limit(s: Fixture) -> CaseResult {
     let mut object = config_map("a", &json!({}));
     object["metadata"]["annotations"] = json!({"large": "x".repeat(256 * 1024)});
     let status = s.post(&s.core("configmaps"), &object).await?.fails(422, "Invalid")?;
     says(&status["message"], "metadata.annotations: Too long: may not be more than 262144 bytes")
 }
 
-async fn a_given_name_wins_over_a_generated_one(s: Stage) -> CaseResult {
+async fn a_given_name_wins_over_a_generated_one(s: Fixture) -> CaseResult {
     let mut object = config_map("a", &json!({}));
     object["metadata"]["generateName"] = json!("b-");
     let made = s.post(&s.core("configmaps"), &object).await?.succeeds()?;
     same("name", &made["metadata"]["name"], &json!("a"))
 }
 
-async fn a_dry_run_changes_nothing(s: Stage) -> CaseResult {
+async fn a_dry_run_changes_nothing(s: Fixture) -> CaseResult {
     let answer = s.post(&s.core("configmaps?dryRun=All"), &config_map("a", &json!({}))).await?;
     ensure!(answer.code == 201, "answered {}", answer.code);
     s.get(&s.core("configmaps/a")).await?.fails(404, "NotFound")?;
@@ -83,7 +83,7 @@ async fn a_dry_run_changes_nothing(s: Stage) -> CaseResult {
     same("object", &s.get(&s.core("configmaps/a")).await?.succeeds()?, &made)
 }
 
-async fn the_time_of_creation_does_not_change(s: Stage) -> CaseResult {
+async fn the_time_of_creation_does_not_change(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({})).await?;
     let mut object = made.clone();
     object["metadata"]["creationTimestamp"] = json!("2001-01-01T00:00:00Z");

@@ -67,7 +67,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::stage::place;
+    use crate::fixture::place;
 
     #[test]
     fn every_topic_has_cases_enough() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, names, same};
+use crate::fixture::{Fixture, names, same};
 use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
@@ -17,19 +17,19 @@ cases![
 /// Everything here carries a label, so that objects of the server's own do not show.
 const OURS: &str = "labelSelector=ours";
 
-async fn five(s: &Stage) -> CaseResult {
+async fn five(s: &Fixture) -> CaseResult {
     for name in ["e", "b", "d", "a", "c"] {
         s.config_map(name, &json!({"ours": ""})).await?;
     }
     Ok(())
 }
 
-async fn page(s: &Stage, continued: &Value) -> Result<Value, Difference> {
+async fn page(s: &Fixture, continued: &Value) -> Result<Value, Difference> {
     let token = continued.as_str().map(|t| format!("&continue={t}")).unwrap_or_default();
     s.get(&s.core(&format!("configmaps?{OURS}&limit=2{token}"))).await?.succeeds()
 }
 
-async fn pages_together_are_the_whole_list_in_order(s: Stage) -> CaseResult {
+async fn pages_together_are_the_whole_list_in_order(s: Fixture) -> CaseResult {
     five(&s).await?;
     let first = page(&s, &Value::Null).await?;
     same("first page", &names(&first), &json!(["a", "b"]))?;
@@ -41,7 +41,7 @@ async fn pages_together_are_the_whole_list_in_order(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_page_says_how_much_is_left(s: Stage) -> CaseResult {
+async fn a_page_says_how_much_is_left(s: Fixture) -> CaseResult {
     s.define(&json!({"type": "object"})).await?;
     for name in ["a", "b", "c"] {
         s.make_widget(name, &json!({})).await?;
@@ -54,7 +54,7 @@ async fn a_page_says_how_much_is_left(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn all_pages_show_one_moment(s: Stage) -> CaseResult {
+async fn all_pages_show_one_moment(s: Fixture) -> CaseResult {
     five(&s).await?;
     let first = page(&s, &Value::Null).await?;
     s.config_map("bb", &json!({"ours": ""})).await?;
@@ -66,7 +66,7 @@ async fn all_pages_show_one_moment(s: Stage) -> CaseResult {
     same("resourceVersion", &versions[1], &versions[0])
 }
 
-async fn a_list_that_fits_one_page_has_no_continuation(s: Stage) -> CaseResult {
+async fn a_list_that_fits_one_page_has_no_continuation(s: Fixture) -> CaseResult {
     five(&s).await?;
     let list = s.get(&s.core(&format!("configmaps?{OURS}&limit=9"))).await?.succeeds()?;
     ensure!(list["metadata"]["continue"].as_str().unwrap_or_default().is_empty(), "a complete list is continued");
@@ -74,12 +74,12 @@ async fn a_list_that_fits_one_page_has_no_continuation(s: Stage) -> CaseResult {
     same("names", &names(&list), &json!(["a", "b", "c", "d", "e"]))
 }
 
-async fn a_continuation_that_nobody_gave_out_is_a_bad_request(s: Stage) -> CaseResult {
+async fn a_continuation_that_nobody_gave_out_is_a_bad_request(s: Fixture) -> CaseResult {
     s.get(&s.core("configmaps?limit=2&continue=nonsense")).await?.fails(400, "BadRequest")?;
     Ok(())
 }
 
-async fn a_list_is_at_least_as_new_as_its_objects(s: Stage) -> CaseResult {
+async fn a_list_is_at_least_as_new_as_its_objects(s: Fixture) -> CaseResult {
     five(&s).await?;
     let list = s.get(&s.core(&format!("configmaps?{OURS}"))).await?.succeeds()?;
     same("kind", &list["kind"], &json!("ConfigMapList"))?;

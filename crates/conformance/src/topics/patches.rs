@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::stage::{Patch, Stage, same};
+use crate::fixture::{Fixture, Patch, same};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -23,7 +23,7 @@ cases![
 
 const REJECTED: &str = "the server rejected our request due to an error in our request";
 
-async fn a_merge_patch_changes_what_it_names_and_null_removes(s: Stage) -> CaseResult {
+async fn a_merge_patch_changes_what_it_names_and_null_removes(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({"keep": "1", "drop": "1"})).await?;
     let patch = json!({"metadata": {"labels": {"drop": null, "add": "1"}}, "data": {"k": "v"}});
     let patched = s.patch(&s.core("configmaps/a"), Patch::Merge, &patch).await?.succeeds()?;
@@ -31,7 +31,7 @@ async fn a_merge_patch_changes_what_it_names_and_null_removes(s: Stage) -> CaseR
     same("data", &patched["data"], &json!({"k": "v"}))
 }
 
-async fn a_merge_patch_replaces_lists_whole(s: Stage) -> CaseResult {
+async fn a_merge_patch_replaces_lists_whole(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     for finalizers in [json!(["example.com/a", "example.com/b"]), json!(["example.com/b"]), json!([])] {
         let patch = json!({"metadata": {"finalizers": finalizers}});
@@ -42,13 +42,13 @@ async fn a_merge_patch_replaces_lists_whole(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_merge_patch_that_is_no_object_is_a_bad_request(s: Stage) -> CaseResult {
+async fn a_merge_patch_that_is_no_object_is_a_bad_request(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     s.patch(&s.core("configmaps/a"), Patch::Merge, &json!([])).await?.fails(400, "BadRequest")?;
     Ok(())
 }
 
-async fn a_json_patch_is_carried_out_in_order(s: Stage) -> CaseResult {
+async fn a_json_patch_is_carried_out_in_order(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({"from": "1"})).await?;
     let patch = json!([
         {"op": "test", "path": "/metadata/labels/from", "value": "1"},
@@ -63,7 +63,7 @@ async fn a_json_patch_is_carried_out_in_order(s: Stage) -> CaseResult {
     same("data", &patched["data"], &json!({"k": "w", "l": "v"}))
 }
 
-async fn a_json_patch_whose_test_fails_changes_nothing(s: Stage) -> CaseResult {
+async fn a_json_patch_whose_test_fails_changes_nothing(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({"pool": "x"})).await?;
     let patch = json!([
         {"op": "add", "path": "/data", "value": {"k": "v"}},
@@ -74,7 +74,7 @@ async fn a_json_patch_whose_test_fails_changes_nothing(s: Stage) -> CaseResult {
     same("object", &s.get(&s.core("configmaps/a")).await?.succeeds()?, &made)
 }
 
-async fn a_json_patch_may_test_that_a_field_is_missing(s: Stage) -> CaseResult {
+async fn a_json_patch_may_test_that_a_field_is_missing(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({"pool": "x"})).await?;
     let patch = json!([
         {"op": "test", "path": "/metadata/labels/owner", "value": null},
@@ -85,7 +85,7 @@ async fn a_json_patch_may_test_that_a_field_is_missing(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_json_patch_to_a_missing_path_is_unprocessable(s: Stage) -> CaseResult {
+async fn a_json_patch_to_a_missing_path_is_unprocessable(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     for patch in [
         json!([{"op": "remove", "path": "/data/k"}]),
@@ -97,32 +97,32 @@ async fn a_json_patch_to_a_missing_path_is_unprocessable(s: Stage) -> CaseResult
     Ok(())
 }
 
-async fn a_json_patch_that_is_no_list_is_a_bad_request(s: Stage) -> CaseResult {
+async fn a_json_patch_that_is_no_list_is_a_bad_request(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     s.patch(&s.core("configmaps/a"), Patch::Json, &json!({"op": "add"})).await?.fails(400, "BadRequest")?;
     Ok(())
 }
 
-async fn a_patch_that_changes_nothing_is_no_write(s: Stage) -> CaseResult {
+async fn a_patch_that_changes_nothing_is_no_write(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({"pool": "x"})).await?;
     let patch = json!({"metadata": {"labels": {"pool": "x", "gone": null}}});
     same("object", &s.patch(&s.core("configmaps/a"), Patch::Merge, &patch).await?.succeeds()?, &made)
 }
 
-async fn a_patch_does_not_create(s: Stage) -> CaseResult {
+async fn a_patch_does_not_create(s: Fixture) -> CaseResult {
     let answer = s.patch(&s.core("configmaps/a"), Patch::Merge, &json!({"data": {"k": "v"}})).await?;
     answer.fails_saying(404, "NotFound", "configmaps \"a\" not found")?;
     Ok(())
 }
 
-async fn a_patch_of_an_unknown_sort_is_not_understood(s: Stage) -> CaseResult {
+async fn a_patch_of_an_unknown_sort_is_not_understood(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let answer = s.call(Method::PATCH, &s.core("configmaps/a"), Some("{}".to_owned()), "application/json").await?;
     answer.fails(415, "UnsupportedMediaType")?;
     Ok(())
 }
 
-async fn a_patch_cannot_change_the_uid(s: Stage) -> CaseResult {
+async fn a_patch_cannot_change_the_uid(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({})).await?;
     let patch = json!({"metadata": {"uid": "00000000-0000-4000-8000-000000000000", "labels": {"mine": "1"}}});
     let answer = s.patch(&s.core("configmaps/a"), Patch::Merge, &patch).await?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Patch, Stage, same, says};
+use crate::fixture::{Fixture, Patch, same, says};
 use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
@@ -37,7 +37,7 @@ pub(super) fn new_pod(name: &str, labels: &Value, node: Option<&str>) -> Value {
 }
 
 /// Creates a pod. Pods ask for a service account, which a real server's controllers may not have made yet.
-pub(super) async fn make(s: &Stage, pod: &Value) -> Result<Value, Difference> {
+pub(super) async fn make(s: &Fixture, pod: &Value) -> Result<Value, Difference> {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     s.post(&s.core("serviceaccounts"), &account).await?;
     s.post(&s.core("pods"), pod).await?.succeeds()
@@ -51,7 +51,7 @@ fn grace(seconds: i64) -> Value {
     json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds})
 }
 
-async fn a_pod_is_bound_to_its_node_once(s: Stage) -> CaseResult {
+async fn a_pod_is_bound_to_its_node_once(s: Fixture) -> CaseResult {
     make(&s, &new_pod("a", &json!({}), None)).await?;
     let answer = s.post(&s.core("pods/a/binding"), &binding("a", "node-1")).await?;
     ensure!(answer.code == 201, "answered {}: {}", answer.code, answer.body);
@@ -69,7 +69,7 @@ async fn a_pod_is_bound_to_its_node_once(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_binding_carries_annotations_to_the_pod(s: Stage) -> CaseResult {
+async fn a_binding_carries_annotations_to_the_pod(s: Fixture) -> CaseResult {
     make(&s, &new_pod("a", &json!({}), None)).await?;
     let mut order = binding("a", "node-1");
     order["metadata"]["annotations"] = json!({"by": "me"});
@@ -78,7 +78,7 @@ async fn a_binding_carries_annotations_to_the_pod(s: Stage) -> CaseResult {
     same("annotations", &pod["metadata"]["annotations"], &json!({"by": "me"}))
 }
 
-async fn a_binding_must_name_its_pod_and_a_node(s: Stage) -> CaseResult {
+async fn a_binding_must_name_its_pod_and_a_node(s: Fixture) -> CaseResult {
     make(&s, &new_pod("a", &json!({}), None)).await?;
     let answer = s.post(&s.core("pods/a/binding"), &binding("b", "node-1")).await?;
     answer.fails_saying(400, "BadRequest", "name in URL does not match name in Binding object")?;
@@ -90,7 +90,7 @@ async fn a_binding_must_name_its_pod_and_a_node(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_binding_may_say_which_pod_it_means(s: Stage) -> CaseResult {
+async fn a_binding_may_say_which_pod_it_means(s: Fixture) -> CaseResult {
     let pod = make(&s, &new_pod("a", &json!({}), None)).await?;
     let mut order = binding("a", "node-1");
     order["metadata"]["uid"] = json!("another");
@@ -101,7 +101,7 @@ async fn a_binding_may_say_which_pod_it_means(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_pod_that_is_leaving_is_not_bound(s: Stage) -> CaseResult {
+async fn a_pod_that_is_leaving_is_not_bound(s: Fixture) -> CaseResult {
     let mut pod = new_pod("a", &json!({}), None);
     pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
     make(&s, &pod).await?;
@@ -112,12 +112,12 @@ async fn a_pod_that_is_leaving_is_not_bound(s: Stage) -> CaseResult {
 }
 
 /// Takes all finalizers off.
-pub(super) async fn release(s: &Stage, path: &str) -> CaseResult {
+pub(super) async fn release(s: &Fixture, path: &str) -> CaseResult {
     s.patch(&s.core(path), Patch::Merge, &json!({"metadata": {"finalizers": null}})).await?.succeeds()?;
     Ok(())
 }
 
-async fn a_shorter_grace_wins_and_a_longer_one_does_not(s: Stage) -> CaseResult {
+async fn a_shorter_grace_wins_and_a_longer_one_does_not(s: Fixture) -> CaseResult {
     make(&s, &new_pod("a", &json!({}), Some("node-1"))).await?;
     let left = |answer: &Value| answer["metadata"]["deletionGracePeriodSeconds"].clone();
     let answer = s.delete(&s.core("pods/a"), Some(&grace(20))).await?.succeeds()?;
@@ -137,7 +137,7 @@ async fn a_shorter_grace_wins_and_a_longer_one_does_not(s: Stage) -> CaseResult 
     Ok(())
 }
 
-async fn a_pod_that_has_ended_needs_no_grace(s: Stage) -> CaseResult {
+async fn a_pod_that_has_ended_needs_no_grace(s: Fixture) -> CaseResult {
     make(&s, &new_pod("a", &json!({}), Some("node-1"))).await?;
     s.patch(&s.core("pods/a/status"), Patch::Merge, &json!({"status": {"phase": "Succeeded"}})).await?.succeeds()?;
     s.delete(&s.core("pods/a"), None).await?.succeeds()?;
@@ -145,7 +145,7 @@ async fn a_pod_that_has_ended_needs_no_grace(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_finalizer_keeps_a_pod_whatever_the_grace(s: Stage) -> CaseResult {
+async fn a_finalizer_keeps_a_pod_whatever_the_grace(s: Fixture) -> CaseResult {
     let mut pod = new_pod("a", &json!({}), Some("node-1"));
     pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
     make(&s, &pod).await?;
@@ -158,7 +158,7 @@ async fn a_finalizer_keeps_a_pod_whatever_the_grace(s: Stage) -> CaseResult {
 }
 
 /// Creates a priority class that is named like the namespace, since it is outside of all.
-async fn class(s: &Stage, value: i64) -> Result<String, Difference> {
+async fn class(s: &Fixture, value: i64) -> Result<String, Difference> {
     let class = json!({
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": s.namespace()},
         "value": value, "preemptionPolicy": "Never",
@@ -167,7 +167,7 @@ async fn class(s: &Stage, value: i64) -> Result<String, Difference> {
     Ok(format!("/apis/scheduling.k8s.io/v1/priorityclasses/{}", s.namespace()))
 }
 
-async fn the_priority_of_a_pod_follows_its_class(s: Stage) -> CaseResult {
+async fn the_priority_of_a_pod_follows_its_class(s: Fixture) -> CaseResult {
     let path = class(&s, 1234).await?;
     let mut pod = new_pod("a", &json!({}), None);
     pod["spec"]["priorityClassName"] = json!(s.namespace());
@@ -183,7 +183,7 @@ async fn the_priority_of_a_pod_follows_its_class(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_priority_class_must_exist(s: Stage) -> CaseResult {
+async fn a_priority_class_must_exist(s: Fixture) -> CaseResult {
     let mut pod = new_pod("a", &json!({}), None);
     pod["spec"]["priorityClassName"] = json!("nowhere");
     make(&s, &new_pod("b", &json!({}), None)).await?;
@@ -195,7 +195,7 @@ async fn a_priority_class_must_exist(s: Stage) -> CaseResult {
     same("priority", &made["spec"]["priority"], &json!(2_000_000_000))
 }
 
-async fn nobody_sets_a_priority_against_the_class(s: Stage) -> CaseResult {
+async fn nobody_sets_a_priority_against_the_class(s: Fixture) -> CaseResult {
     make(&s, &new_pod("b", &json!({}), None)).await?;
     let mut pod = new_pod("a", &json!({}), None);
     pod["spec"]["priority"] = json!(5);
@@ -205,7 +205,7 @@ async fn nobody_sets_a_priority_against_the_class(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn every_pod_tolerates_a_lost_node_for_a_while(s: Stage) -> CaseResult {
+async fn every_pod_tolerates_a_lost_node_for_a_while(s: Fixture) -> CaseResult {
     let lost = |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
     let made = make(&s, &new_pod("a", &json!({}), None)).await?;
     let both = json!([lost("node.kubernetes.io/not-ready"), lost("node.kubernetes.io/unreachable")]);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Patch, Stage, says};
+use crate::fixture::{Fixture, Patch, says};
 use crate::{CaseResult, cases};
 
 cases![
@@ -17,7 +17,7 @@ fn options(preconditions: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions})
 }
 
-async fn a_deletion_meant_for_another_uid_conflicts(s: Stage) -> CaseResult {
+async fn a_deletion_meant_for_another_uid_conflicts(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let options = options(&json!({"uid": "00000000-0000-4000-8000-000000000000"}));
     let status = s.delete(&s.core("configmaps/a"), Some(&options)).await?.fails(409, "Conflict")?;
@@ -29,7 +29,7 @@ async fn a_deletion_meant_for_another_uid_conflicts(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_deletion_meant_for_another_version_conflicts(s: Stage) -> CaseResult {
+async fn a_deletion_meant_for_another_version_conflicts(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let options = options(&json!({"resourceVersion": "1"}));
     let status = s.delete(&s.core("configmaps/a"), Some(&options)).await?.fails(409, "Conflict")?;
@@ -41,7 +41,7 @@ async fn a_deletion_meant_for_another_version_conflicts(s: Stage) -> CaseResult 
     Ok(())
 }
 
-async fn a_deletion_with_the_right_uid_and_version_succeeds(s: Stage) -> CaseResult {
+async fn a_deletion_with_the_right_uid_and_version_succeeds(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({})).await?;
     let metadata = &made["metadata"];
     let options = options(&json!({"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}));
@@ -50,7 +50,7 @@ async fn a_deletion_with_the_right_uid_and_version_succeeds(s: Stage) -> CaseRes
     Ok(())
 }
 
-async fn a_precondition_is_checked_again_on_an_object_that_is_already_leaving(s: Stage) -> CaseResult {
+async fn a_precondition_is_checked_again_on_an_object_that_is_already_leaving(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let held = json!({"metadata": {"finalizers": ["example.com/a"]}});
     s.patch(&s.core("configmaps/a"), Patch::Merge, &held).await?.succeeds()?;
@@ -61,7 +61,7 @@ async fn a_precondition_is_checked_again_on_an_object_that_is_already_leaving(s:
     Ok(())
 }
 
-async fn a_precondition_on_an_object_that_is_gone_finds_nothing(s: Stage) -> CaseResult {
+async fn a_precondition_on_an_object_that_is_gone_finds_nothing(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({})).await?;
     s.delete(&s.core("configmaps/a"), None).await?.succeeds()?;
     let options = options(&json!({"uid": made["metadata"]["uid"]}));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Patch, Stage, same, says};
+use crate::fixture::{Fixture, Patch, same, says};
 use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
@@ -20,12 +20,12 @@ cases![
     a_custom_scale_can_conflict,
 ];
 
-fn sets(s: &Stage, name: &str) -> String {
+fn sets(s: &Fixture, name: &str) -> String {
     let slash = if name.is_empty() { "" } else { "/" };
     format!("/apis/apps/v1/namespaces/{}/replicasets{slash}{name}", s.namespace())
 }
 
-async fn set(s: &Stage) -> Result<Value, Difference> {
+async fn set(s: &Fixture) -> Result<Value, Difference> {
     let set = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "a"},
         "spec": {
@@ -54,7 +54,7 @@ fn wanting(replicas: i64, read: Option<&Value>) -> Value {
     scale
 }
 
-async fn a_scale_shows_what_is_wanted_counted_and_selected(s: Stage) -> CaseResult {
+async fn a_scale_shows_what_is_wanted_counted_and_selected(s: Fixture) -> CaseResult {
     let set = set(&s).await?;
     let scale = s.get(&sets(&s, "a/scale")).await?.succeeds()?;
     same("type", &json!([scale["apiVersion"], scale["kind"]]), &json!(["autoscaling/v1", "Scale"]))?;
@@ -63,7 +63,7 @@ async fn a_scale_shows_what_is_wanted_counted_and_selected(s: Stage) -> CaseResu
     same("status", &scale["status"], &json!({"replicas": 0, "selector": "a in (y,z),b=x"}))
 }
 
-async fn a_scale_is_put_and_the_generation_follows(s: Stage) -> CaseResult {
+async fn a_scale_is_put_and_the_generation_follows(s: Fixture) -> CaseResult {
     set(&s).await?;
     let scale = s.put(&sets(&s, "a/scale"), &wanting(2, None)).await?.succeeds()?;
     same("kind", &scale["kind"], &json!("Scale"))?;
@@ -73,7 +73,7 @@ async fn a_scale_is_put_and_the_generation_follows(s: Stage) -> CaseResult {
     same("generation", &set["metadata"]["generation"], &json!(2))
 }
 
-async fn a_scale_is_patched(s: Stage) -> CaseResult {
+async fn a_scale_is_patched(s: Fixture) -> CaseResult {
     set(&s).await?;
     let patch = json!({"spec": {"replicas": 1}});
     let scale = s.patch(&sets(&s, "a/scale"), Patch::Merge, &patch).await?.succeeds()?;
@@ -84,7 +84,7 @@ async fn a_scale_is_patched(s: Stage) -> CaseResult {
     same("replicas", &set["spec"]["replicas"], &json!(0))
 }
 
-async fn a_scale_can_conflict(s: Stage) -> CaseResult {
+async fn a_scale_can_conflict(s: Fixture) -> CaseResult {
     let old = set(&s).await?;
     let patch = json!({"metadata": {"labels": {"some": "body"}}});
     s.patch(&sets(&s, "a"), Patch::Merge, &patch).await?.succeeds()?;
@@ -95,7 +95,7 @@ async fn a_scale_can_conflict(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_scale_without_a_version_overwrites(s: Stage) -> CaseResult {
+async fn a_scale_without_a_version_overwrites(s: Fixture) -> CaseResult {
     set(&s).await?;
     s.patch(&sets(&s, "a"), Patch::Merge, &json!({"metadata": {"labels": {"some": "body"}}})).await?.succeeds()?;
     s.put(&sets(&s, "a/scale"), &wanting(1, None)).await?.succeeds()?;
@@ -103,7 +103,7 @@ async fn a_scale_without_a_version_overwrites(s: Stage) -> CaseResult {
     same("label", &set["metadata"]["labels"]["some"], &json!("body"))
 }
 
-async fn a_scale_is_not_negative(s: Stage) -> CaseResult {
+async fn a_scale_is_not_negative(s: Fixture) -> CaseResult {
     set(&s).await?;
     let message =
         "Scale.autoscaling \"a\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0";
@@ -115,7 +115,7 @@ async fn a_scale_is_not_negative(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_scale_means_the_object_of_that_uid(s: Stage) -> CaseResult {
+async fn a_scale_means_the_object_of_that_uid(s: Fixture) -> CaseResult {
     set(&s).await?;
     let mut scale = wanting(1, None);
     scale["metadata"]["uid"] = json!("another");
@@ -123,7 +123,7 @@ async fn a_scale_means_the_object_of_that_uid(s: Stage) -> CaseResult {
     says(&status["message"], "Precondition failed: UID in precondition: another, UID in object meta: ")
 }
 
-async fn a_kind_without_scale_has_no_scale_path(s: Stage) -> CaseResult {
+async fn a_kind_without_scale_has_no_scale_path(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let answer = s.get(&s.core("configmaps/a/scale")).await?;
     ensure!(answer.code == 404, "answered {}", answer.code);
@@ -131,7 +131,7 @@ async fn a_kind_without_scale_has_no_scale_path(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn define(s: &Stage) -> CaseResult {
+async fn define(s: &Fixture) -> CaseResult {
     s.define_version(&json!({
         "name": "v1", "served": true, "storage": true,
         "subresources": {
@@ -148,7 +148,7 @@ async fn define(s: &Stage) -> CaseResult {
     .await
 }
 
-async fn a_custom_scale_stands_where_its_definition_says(s: Stage) -> CaseResult {
+async fn a_custom_scale_stands_where_its_definition_says(s: Fixture) -> CaseResult {
     define(&s).await?;
     s.make_widget("a", &json!({"size": 3, "color": "red"})).await?;
     let status = json!({"status": {"ready": 2, "who": "a=b"}});
@@ -163,7 +163,7 @@ async fn a_custom_scale_stands_where_its_definition_says(s: Stage) -> CaseResult
     same("generation", &widget["metadata"]["generation"], &json!(2))
 }
 
-async fn a_custom_scale_that_nobody_set_can_be_set_but_not_read(s: Stage) -> CaseResult {
+async fn a_custom_scale_that_nobody_set_can_be_set_but_not_read(s: Fixture) -> CaseResult {
     define(&s).await?;
     s.make_widget("a", &json!({})).await?;
     let answer = s.get(&s.widget("a/scale")).await?;
@@ -173,7 +173,7 @@ async fn a_custom_scale_that_nobody_set_can_be_set_but_not_read(s: Stage) -> Cas
     same("spec", &s.get(&s.widget("a")).await?.succeeds()?["spec"], &json!({"size": 2}))
 }
 
-async fn a_custom_object_wants_no_negative_replicas(s: Stage) -> CaseResult {
+async fn a_custom_object_wants_no_negative_replicas(s: Fixture) -> CaseResult {
     define(&s).await?;
     let status = s.post(&s.widget(""), &s.new_widget("a", &json!({"size": -1}))).await?.fails(422, "Invalid")?;
     says(&status["message"], "spec.size: Invalid value: -1: should be a non-negative integer")?;
@@ -182,7 +182,7 @@ async fn a_custom_object_wants_no_negative_replicas(s: Stage) -> CaseResult {
     says(&status["message"], "spec.size: Invalid value: -1: should be a non-negative integer")
 }
 
-async fn a_custom_scale_can_conflict(s: Stage) -> CaseResult {
+async fn a_custom_scale_can_conflict(s: Fixture) -> CaseResult {
     define(&s).await?;
     let old = s.make_widget("a", &json!({"size": 1})).await?;
     s.patch(&s.widget("a"), Patch::Merge, &json!({"spec": {"color": "red"}})).await?.succeeds()?;

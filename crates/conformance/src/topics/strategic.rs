@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::difference::Difference;
-use crate::stage::{Answer, Stage, same, says};
+use crate::fixture::{Answer, Fixture, same, says};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -19,12 +19,12 @@ cases![
     a_strategic_patch_of_a_custom_kind_is_not_understood,
 ];
 
-async fn patch(s: &Stage, path: &str, body: &Value) -> Result<Answer, Difference> {
+async fn patch(s: &Fixture, path: &str, body: &Value) -> Result<Answer, Difference> {
     s.call(Method::PATCH, path, Some(body.to_string()), "application/strategic-merge-patch+json").await
 }
 
 /// A pod nobody schedules, and the path of its status.
-async fn pod(s: &Stage) -> Result<String, Difference> {
+async fn pod(s: &Fixture) -> Result<String, Difference> {
     let containers = json!([{"name": "a", "image": "none.invalid/a:1"}, {"name": "b", "image": "none.invalid/b:1"}]);
     let spec = json!({"schedulerName": "nobody", "automountServiceAccountToken": false, "containers": containers});
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec});
@@ -42,7 +42,7 @@ fn conditions(pod: &Value) -> Value {
     list.map(|c| Value::from(format!("{}={}", text(&c["type"]), text(&c["status"])))).collect()
 }
 
-async fn a_strategic_patch_finds_an_element_by_its_key(s: Stage) -> CaseResult {
+async fn a_strategic_patch_finds_an_element_by_its_key(s: Fixture) -> CaseResult {
     pod(&s).await?;
     let change = json!({"spec": {"containers": [{"name": "b", "image": "none.invalid/b:2"}]}});
     let patched = patch(&s, &s.core("pods/p"), &change).await?.succeeds()?;
@@ -50,19 +50,19 @@ async fn a_strategic_patch_finds_an_element_by_its_key(s: Stage) -> CaseResult {
     same("second image", &patched["spec"]["containers"][1]["image"], &json!("none.invalid/b:2"))
 }
 
-async fn a_strategic_patch_deletes_an_element_by_its_key(s: Stage) -> CaseResult {
+async fn a_strategic_patch_deletes_an_element_by_its_key(s: Fixture) -> CaseResult {
     let status = pod(&s).await?;
     let change = json!({"status": {"conditions": [{"$patch": "delete", "type": "One"}]}});
     same("conditions", &conditions(&patch(&s, &status, &change).await?.succeeds()?), &json!(["Two=False"]))
 }
 
-async fn a_strategic_patch_replaces_a_list_on_request(s: Stage) -> CaseResult {
+async fn a_strategic_patch_replaces_a_list_on_request(s: Fixture) -> CaseResult {
     let status = pod(&s).await?;
     let change = json!({"status": {"conditions": [{"$patch": "replace"}, {"type": "Three", "status": "True"}]}});
     same("conditions", &conditions(&patch(&s, &status, &change).await?.succeeds()?), &json!(["Three=True"]))
 }
 
-async fn a_strategic_patch_puts_elements_in_order(s: Stage) -> CaseResult {
+async fn a_strategic_patch_puts_elements_in_order(s: Fixture) -> CaseResult {
     let status = pod(&s).await?;
     let change = json!({"status": {"$setElementOrder/conditions": [{"type": "Two"}, {"type": "One"}]}});
     let ordered = patch(&s, &status, &change).await?.succeeds()?;
@@ -74,7 +74,7 @@ async fn a_strategic_patch_puts_elements_in_order(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_strategic_patch_adds_and_removes_texts(s: Stage) -> CaseResult {
+async fn a_strategic_patch_adds_and_removes_texts(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let path = s.core("configmaps/a");
     for finalizers in [json!(["example.com/a"]), json!(["example.com/b"])] {
@@ -87,14 +87,14 @@ async fn a_strategic_patch_adds_and_removes_texts(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_strategic_patch_replaces_what_is_atomic(s: Stage) -> CaseResult {
+async fn a_strategic_patch_replaces_what_is_atomic(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({"keep": "1"})).await?;
     let change = json!({"metadata": {"labels": {"$patch": "replace", "new": "1"}}, "data": {"k": "v"}});
     let patched = patch(&s, &s.core("configmaps/a"), &change).await?.succeeds()?;
     same("labels", &patched["metadata"]["labels"], &json!({"new": "1"}))
 }
 
-async fn a_strategic_patch_retains_only_what_it_names(s: Stage) -> CaseResult {
+async fn a_strategic_patch_retains_only_what_it_names(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let path = s.core("configmaps/a");
     patch(&s, &path, &json!({"data": {"a": "1", "b": "2"}})).await?.succeeds()?;
@@ -106,14 +106,14 @@ async fn a_strategic_patch_retains_only_what_it_names(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_strategic_patch_without_the_key_is_refused(s: Stage) -> CaseResult {
+async fn a_strategic_patch_without_the_key_is_refused(s: Fixture) -> CaseResult {
     let status = pod(&s).await?;
     let refused = patch(&s, &status, &json!({"status": {"conditions": [{"status": "True"}]}})).await?;
     ensure!(refused.code == 500, "answered with {}: {}", refused.code, refused.body);
     says(&refused.body["message"], "does not contain declared merge key: type")
 }
 
-async fn a_strategic_patch_of_a_custom_kind_is_not_understood(s: Stage) -> CaseResult {
+async fn a_strategic_patch_of_a_custom_kind_is_not_understood(s: Fixture) -> CaseResult {
     s.define(&json!({"type": "object"})).await?;
     s.make_widget("a", &json!({})).await?;
     patch(&s, &s.widget("a"), &json!({})).await?.fails(415, "UnsupportedMediaType")?;

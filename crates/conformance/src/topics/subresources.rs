@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Patch, Stage, same};
+use crate::fixture::{Fixture, Patch, same};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -20,7 +20,7 @@ fn schema() -> Value {
     json!({"type": "object", "properties": {"n": {"type": "integer"}}})
 }
 
-async fn a_new_object_has_no_status_yet(s: Stage) -> CaseResult {
+async fn a_new_object_has_no_status_yet(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let mut widget = s.new_widget("a", &json!({"n": 1}));
     widget["status"] = json!({"ready": 1});
@@ -29,7 +29,7 @@ async fn a_new_object_has_no_status_yet(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn the_object_itself_keeps_its_status(s: Stage) -> CaseResult {
+async fn the_object_itself_keeps_its_status(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     s.make_widget("a", &json!({"n": 1})).await?;
     let with = s.patch(&s.widget("a/status"), Patch::Merge, &json!({"status": {"ready": 1}})).await?.succeeds()?;
@@ -43,7 +43,7 @@ async fn the_object_itself_keeps_its_status(s: Stage) -> CaseResult {
     same("object", &replaced, &patched)
 }
 
-async fn the_status_is_written_through_its_own_path(s: Stage) -> CaseResult {
+async fn the_status_is_written_through_its_own_path(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let mut widget = s.make_widget("a", &json!({"n": 1})).await?;
     widget["status"] = json!({"ready": 1, "phase": "Running"});
@@ -52,7 +52,7 @@ async fn the_status_is_written_through_its_own_path(s: Stage) -> CaseResult {
     same("object", &s.get(&s.widget("a")).await?.succeeds()?, &written)
 }
 
-async fn a_status_write_leaves_the_spec_alone(s: Stage) -> CaseResult {
+async fn a_status_write_leaves_the_spec_alone(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let mut widget = s.make_widget("a", &json!({"n": 1})).await?;
     widget["spec"]["n"] = json!(2);
@@ -61,13 +61,13 @@ async fn a_status_write_leaves_the_spec_alone(s: Stage) -> CaseResult {
     same("spec", &written["spec"], &json!({"n": 1}))
 }
 
-async fn the_status_path_shows_the_whole_object(s: Stage) -> CaseResult {
+async fn the_status_path_shows_the_whole_object(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let made = s.make_widget("a", &json!({"n": 1})).await?;
     same("object", &s.get(&s.widget("a/status")).await?.succeeds()?, &made)
 }
 
-async fn a_status_write_can_conflict(s: Stage) -> CaseResult {
+async fn a_status_write_can_conflict(s: Fixture) -> CaseResult {
     s.define(&schema()).await?;
     let mut widget = s.make_widget("a", &json!({"n": 1})).await?;
     s.patch(&s.widget("a"), Patch::Merge, &json!({"spec": {"n": 2}})).await?.succeeds()?;
@@ -76,14 +76,14 @@ async fn a_status_write_can_conflict(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_kind_without_status_has_no_status_path(s: Stage) -> CaseResult {
+async fn a_kind_without_status_has_no_status_path(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let answer = s.get(&s.core("configmaps/a/status")).await?;
     ensure!(answer.code == 404, "answered {}", answer.code);
     Ok(())
 }
 
-async fn without_a_status_path_status_is_a_field_like_any_other(s: Stage) -> CaseResult {
+async fn without_a_status_path_status_is_a_field_like_any_other(s: Fixture) -> CaseResult {
     s.define_version(&json!({
         "name": "v1", "served": true, "storage": true,
         "schema": {"openAPIV3Schema": {"type": "object", "properties": {

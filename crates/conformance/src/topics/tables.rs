@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::difference::Difference;
-use crate::stage::{Stage, same, says};
+use crate::fixture::{Fixture, same, says};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -17,7 +17,7 @@ cases![
     the_columns_of_built_in_kinds_are_known,
 ];
 
-async fn table(s: &Stage, path: &str) -> Result<Value, Difference> {
+async fn table(s: &Fixture, path: &str) -> Result<Value, Difference> {
     let table = s.get_metadata(path, "Table").await?.succeeds()?;
     same("kind", &table["kind"], &json!("Table"))?;
     same("version", &table["apiVersion"], &json!("meta.k8s.io/v1"))?;
@@ -29,7 +29,7 @@ fn columns(table: &Value) -> Value {
     columns.map(|column| column["name"].clone()).collect()
 }
 
-async fn a_list_is_shown_as_a_table(s: Stage) -> CaseResult {
+async fn a_list_is_shown_as_a_table(s: Fixture) -> CaseResult {
     for name in ["table-a", "table-b"] {
         s.config_map(name, &json!({"shown": "yes"})).await?;
     }
@@ -45,14 +45,14 @@ async fn a_list_is_shown_as_a_table(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn one_object_is_a_table_of_one_row(s: Stage) -> CaseResult {
+async fn one_object_is_a_table_of_one_row(s: Fixture) -> CaseResult {
     let object = s.config_map("a", &json!({})).await?;
     let table = table(&s, &s.core("configmaps/a")).await?;
     same("rows", &json!(table["rows"].as_array().map(Vec::len)), &json!(1))?;
     same("version", &table["metadata"]["resourceVersion"], &object["metadata"]["resourceVersion"])
 }
 
-async fn a_row_brings_as_much_of_its_object_as_was_asked_for(s: Stage) -> CaseResult {
+async fn a_row_brings_as_much_of_its_object_as_was_asked_for(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let none = table(&s, &s.core("configmaps/a?includeObject=None")).await?;
     same("nothing", &none["rows"][0]["object"], &Value::Null)?;
@@ -62,7 +62,7 @@ async fn a_row_brings_as_much_of_its_object_as_was_asked_for(s: Stage) -> CaseRe
     says(&refused.fails(400, "BadRequest")?["message"], "must be 'Metadata', 'Object', 'None', or empty")
 }
 
-async fn a_table_is_paged_like_a_list(s: Stage) -> CaseResult {
+async fn a_table_is_paged_like_a_list(s: Fixture) -> CaseResult {
     for name in ["a", "b", "c"] {
         s.config_map(name, &json!({"page": "yes"})).await?;
     }
@@ -74,12 +74,12 @@ async fn a_table_is_paged_like_a_list(s: Stage) -> CaseResult {
     same("the rest", &second["rows"][0]["cells"][0], &json!("c"))
 }
 
-async fn a_refusal_is_no_table(s: Stage) -> CaseResult {
+async fn a_refusal_is_no_table(s: Fixture) -> CaseResult {
     s.get_metadata(&s.core("configmaps/nobody"), "Table").await?.fails(404, "NotFound")?;
     Ok(())
 }
 
-async fn a_custom_kind_has_the_columns_of_its_definition(s: Stage) -> CaseResult {
+async fn a_custom_kind_has_the_columns_of_its_definition(s: Fixture) -> CaseResult {
     let columns_wanted = json!([
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "First", "type": "string", "jsonPath": ".spec.list[0]", "priority": 1},
@@ -98,7 +98,7 @@ async fn a_custom_kind_has_the_columns_of_its_definition(s: Stage) -> CaseResult
     same("priority", &table["columnDefinitions"][2]["priority"], &json!(1))
 }
 
-async fn a_kind_without_columns_of_its_own_shows_its_age(s: Stage) -> CaseResult {
+async fn a_kind_without_columns_of_its_own_shows_its_age(s: Fixture) -> CaseResult {
     s.define(&json!({"type": "object"})).await?;
     s.make_widget("w", &json!({})).await?;
     let widgets = table(&s, &s.widget("w")).await?;
@@ -107,7 +107,7 @@ async fn a_kind_without_columns_of_its_own_shows_its_age(s: Stage) -> CaseResult
     same("columns", &columns(&table(&s, &definition).await?), &json!(["Name", "Created At"]))
 }
 
-async fn the_columns_of_built_in_kinds_are_known(s: Stage) -> CaseResult {
+async fn the_columns_of_built_in_kinds_are_known(s: Fixture) -> CaseResult {
     let known = [
         ("/api/v1/nodes", 10, "Container-Runtime"),
         ("/api/v1/pods", 9, "Readiness Gates"),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::pods::{make, new_pod};
-use crate::stage::{Patch, Stage, config_map, same, says};
+use crate::fixture::{Fixture, Patch, config_map, same, says};
 use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
@@ -14,11 +14,11 @@ cases![
     pods_go_before_everything_else,
 ];
 
-fn path(s: &Stage) -> String {
+fn path(s: &Fixture) -> String {
     format!("/api/v1/namespaces/{}", s.namespace())
 }
 
-async fn end(s: &Stage) -> Result<Value, Difference> {
+async fn end(s: &Fixture) -> Result<Value, Difference> {
     s.delete(&path(s), None).await?.succeeds()
 }
 
@@ -30,7 +30,7 @@ fn condition(namespace: &Value, kind: &str) -> (String, String) {
     (text("status"), text("message"))
 }
 
-async fn a_deleted_namespace_terminates_first(s: Stage) -> CaseResult {
+async fn a_deleted_namespace_terminates_first(s: Fixture) -> CaseResult {
     let ending = end(&s).await?;
     same("phase", &ending["status"]["phase"], &json!("Terminating"))?;
     same("finalizers", &ending["spec"]["finalizers"], &json!(["kubernetes"]))?;
@@ -38,7 +38,7 @@ async fn a_deleted_namespace_terminates_first(s: Stage) -> CaseResult {
     s.until_gone(&path(&s)).await
 }
 
-async fn a_namespace_that_ends_takes_nothing_new(s: Stage) -> CaseResult {
+async fn a_namespace_that_ends_takes_nothing_new(s: Fixture) -> CaseResult {
     let mut held = config_map("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     s.post(&s.core("configmaps"), &held).await?.succeeds()?;
@@ -56,13 +56,13 @@ async fn a_namespace_that_ends_takes_nothing_new(s: Stage) -> CaseResult {
     release(&s, "configmaps/held").await
 }
 
-async fn release(s: &Stage, rest: &str) -> CaseResult {
+async fn release(s: &Fixture, rest: &str) -> CaseResult {
     let none = json!({"metadata": {"finalizers": null}});
     s.patch(&s.core(rest), Patch::Merge, &none).await?.succeeds()?;
     s.until_gone(&path(s)).await
 }
 
-async fn a_namespace_takes_its_contents_along(s: Stage) -> CaseResult {
+async fn a_namespace_takes_its_contents_along(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let claim = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
     s.post(&s.core("secrets"), &claim).await?.succeeds()?;
@@ -74,7 +74,7 @@ async fn a_namespace_takes_its_contents_along(s: Stage) -> CaseResult {
     s.until_gone(&path(&s)).await
 }
 
-async fn a_finalizer_holds_the_namespace_and_is_named(s: Stage) -> CaseResult {
+async fn a_finalizer_holds_the_namespace_and_is_named(s: Fixture) -> CaseResult {
     let mut held = config_map("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     s.post(&s.core("configmaps"), &held).await?.succeeds()?;
@@ -91,7 +91,7 @@ async fn a_finalizer_holds_the_namespace_and_is_named(s: Stage) -> CaseResult {
     release(&s, "configmaps/held").await
 }
 
-async fn pods_go_before_everything_else(s: Stage) -> CaseResult {
+async fn pods_go_before_everything_else(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let mut pod = new_pod("a", &json!({}), None);
     pod["metadata"]["finalizers"] = json!(["example.com/hold"]);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::stage::{Stage, config_map, names, same, says};
+use crate::fixture::{Fixture, config_map, names, same, says};
 use crate::{CaseResult, cases, ensure};
 
 cases![
@@ -21,7 +21,7 @@ cases![
     a_collection_can_be_deleted_by_selector,
 ];
 
-async fn a_created_object_carries_what_only_the_server_knows(s: Stage) -> CaseResult {
+async fn a_created_object_carries_what_only_the_server_knows(s: Fixture) -> CaseResult {
     let answer = s.post(&s.core("configmaps"), &config_map("a", &json!({}))).await?;
     ensure!(answer.code == 201, "created with {}", answer.code);
     let metadata = &answer.body["metadata"];
@@ -32,12 +32,12 @@ async fn a_created_object_carries_what_only_the_server_knows(s: Stage) -> CaseRe
     same("kind", &answer.body["kind"], &json!("ConfigMap"))
 }
 
-async fn a_created_object_is_read_back_as_it_was_answered(s: Stage) -> CaseResult {
+async fn a_created_object_is_read_back_as_it_was_answered(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({"pool": "x"})).await?;
     same("object", &s.get(&s.core("configmaps/a")).await?.succeeds()?, &made)
 }
 
-async fn what_the_client_says_about_server_fields_is_ignored_on_create(s: Stage) -> CaseResult {
+async fn what_the_client_says_about_server_fields_is_ignored_on_create(s: Fixture) -> CaseResult {
     let mut object = config_map("a", &json!({}));
     object["metadata"]["uid"] = json!("mine");
     object["metadata"]["creationTimestamp"] = json!("2001-01-01T00:00:00Z");
@@ -50,7 +50,7 @@ async fn what_the_client_says_about_server_fields_is_ignored_on_create(s: Stage)
     Ok(())
 }
 
-async fn a_name_can_be_generated(s: Stage) -> CaseResult {
+async fn a_name_can_be_generated(s: Fixture) -> CaseResult {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "pool-"}});
     let made = s.post(&s.core("configmaps"), &object).await?.succeeds()?;
     let name = made["metadata"]["name"].as_str().unwrap_or_default();
@@ -60,13 +60,13 @@ async fn a_name_can_be_generated(s: Stage) -> CaseResult {
     same("generateName", &made["metadata"]["generateName"], &json!("pool-"))
 }
 
-async fn an_object_cannot_be_created_in_a_namespace_that_does_not_exist(s: Stage) -> CaseResult {
+async fn an_object_cannot_be_created_in_a_namespace_that_does_not_exist(s: Fixture) -> CaseResult {
     let answer = s.post("/api/v1/namespaces/no-such-place/configmaps", &config_map("a", &json!({}))).await?;
     let status = answer.fails_saying(404, "NotFound", "namespaces \"no-such-place\" not found")?;
     same("details", &status["details"], &json!({"name": "no-such-place", "kind": "namespaces"}))
 }
 
-async fn an_object_cannot_be_created_in_another_namespace_than_the_path_names(s: Stage) -> CaseResult {
+async fn an_object_cannot_be_created_in_another_namespace_than_the_path_names(s: Fixture) -> CaseResult {
     let mut object = config_map("a", &json!({}));
     object["metadata"]["namespace"] = json!("default");
     let message = "the namespace of the provided object does not match the namespace sent on the request";
@@ -74,12 +74,12 @@ async fn an_object_cannot_be_created_in_another_namespace_than_the_path_names(s:
     Ok(())
 }
 
-async fn a_replacement_that_changes_nothing_is_no_write(s: Stage) -> CaseResult {
+async fn a_replacement_that_changes_nothing_is_no_write(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({"pool": "x"})).await?;
     same("object", &s.put(&s.core("configmaps/a"), &made).await?.succeeds()?, &made)
 }
 
-async fn a_replacement_keeps_what_only_the_server_knows(s: Stage) -> CaseResult {
+async fn a_replacement_keeps_what_only_the_server_knows(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({})).await?;
     let mut object = config_map("a", &json!({}));
     object["data"] = json!({"k": "v"});
@@ -92,20 +92,20 @@ async fn a_replacement_keeps_what_only_the_server_knows(s: Stage) -> CaseResult 
     Ok(())
 }
 
-async fn an_object_that_does_not_exist_cannot_be_replaced(s: Stage) -> CaseResult {
+async fn an_object_that_does_not_exist_cannot_be_replaced(s: Fixture) -> CaseResult {
     let answer = s.put(&s.core("configmaps/a"), &config_map("a", &json!({}))).await?;
     answer.fails_saying(404, "NotFound", "configmaps \"a\" not found")?;
     Ok(())
 }
 
-async fn the_body_cannot_name_another_object_than_the_path(s: Stage) -> CaseResult {
+async fn the_body_cannot_name_another_object_than_the_path(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let answer = s.put(&s.core("configmaps/a"), &config_map("b", &json!({}))).await?;
     let status = answer.fails(400, "BadRequest")?;
     says(&status["message"], "the name of the object (b) does not match the name on the URL (a)")
 }
 
-async fn a_deletion_answers_with_a_status(s: Stage) -> CaseResult {
+async fn a_deletion_answers_with_a_status(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({})).await?;
     let answer = s.delete(&s.core("configmaps/a"), None).await?;
     ensure!(answer.code == 200, "deleted with {}", answer.code);
@@ -115,7 +115,7 @@ async fn a_deletion_answers_with_a_status(s: Stage) -> CaseResult {
     same("details", &answer.body["details"], &details)
 }
 
-async fn a_deleted_object_is_gone_and_its_name_is_free(s: Stage) -> CaseResult {
+async fn a_deleted_object_is_gone_and_its_name_is_free(s: Fixture) -> CaseResult {
     let first = s.config_map("a", &json!({})).await?;
     s.delete(&s.core("configmaps/a"), None).await?.succeeds()?;
     s.get(&s.core("configmaps/a")).await?.fails_saying(404, "NotFound", "configmaps \"a\" not found")?;
@@ -125,7 +125,7 @@ async fn a_deleted_object_is_gone_and_its_name_is_free(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_collection_can_be_deleted_by_selector(s: Stage) -> CaseResult {
+async fn a_collection_can_be_deleted_by_selector(s: Fixture) -> CaseResult {
     for (name, pool) in [("a", "x"), ("b", "y"), ("c", "x")] {
         s.config_map(name, &json!({"pool": pool})).await?;
     }

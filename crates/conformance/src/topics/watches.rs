@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::fixture::{Fixture, PATIENCE, Patch, same};
 use crate::line::Line;
-use crate::stage::{PATIENCE, Patch, Stage, same};
 use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
@@ -30,7 +30,7 @@ cases![
 const OURS: &str = "labelSelector=ours";
 
 /// The version of a list made now.
-async fn version(s: &Stage) -> Result<String, Difference> {
+async fn version(s: &Fixture) -> Result<String, Difference> {
     let list = s.get(&s.core("configmaps")).await?.succeeds()?;
     Ok(list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
 }
@@ -39,7 +39,7 @@ fn ours() -> Value {
     json!({"ours": ""})
 }
 
-async fn a_watch_from_a_list_shows_every_later_change_in_order(s: Stage) -> CaseResult {
+async fn a_watch_from_a_list_shows_every_later_change_in_order(s: Fixture) -> CaseResult {
     s.config_map("before", &ours()).await?;
     let version = version(&s).await?;
     s.config_map("a", &ours()).await?;
@@ -52,7 +52,7 @@ async fn a_watch_from_a_list_shows_every_later_change_in_order(s: Stage) -> Case
     watch.is_silent().await
 }
 
-async fn a_watch_without_a_version_starts_with_what_is_there(s: Stage) -> CaseResult {
+async fn a_watch_without_a_version_starts_with_what_is_there(s: Fixture) -> CaseResult {
     s.config_map("a", &ours()).await?;
     let mut watch = s.watch(&s.core("configmaps"), OURS).await?;
     watch.shows(&[("ADDED", "a")]).await?;
@@ -60,7 +60,7 @@ async fn a_watch_without_a_version_starts_with_what_is_there(s: Stage) -> CaseRe
     watch.shows(&[("ADDED", "b")]).await
 }
 
-async fn an_object_that_stops_being_selected_is_deleted_for_that_watch(s: Stage) -> CaseResult {
+async fn an_object_that_stops_being_selected_is_deleted_for_that_watch(s: Fixture) -> CaseResult {
     let version = version(&s).await?;
     let query = format!("labelSelector=pool%3Dx&resourceVersion={version}");
     let mut watch = s.watch(&s.core("configmaps"), &query).await?;
@@ -74,7 +74,7 @@ async fn an_object_that_stops_being_selected_is_deleted_for_that_watch(s: Stage)
     watch.is_silent().await
 }
 
-async fn a_watch_by_name_shows_one_object(s: Stage) -> CaseResult {
+async fn a_watch_by_name_shows_one_object(s: Fixture) -> CaseResult {
     let version = version(&s).await?;
     let query = format!("fieldSelector=metadata.name%3Db&resourceVersion={version}");
     let mut watch = s.watch(&s.core("configmaps"), &query).await?;
@@ -85,7 +85,7 @@ async fn a_watch_by_name_shows_one_object(s: Stage) -> CaseResult {
     watch.is_silent().await
 }
 
-async fn a_deletion_shows_the_last_state_with_a_new_version(s: Stage) -> CaseResult {
+async fn a_deletion_shows_the_last_state_with_a_new_version(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &ours()).await?;
     let mut watch = s.watch(&s.core("configmaps"), &format!("{OURS}&resourceVersion={}", version(&s).await?)).await?;
     s.delete(&s.core("configmaps/a"), None).await?.succeeds()?;
@@ -97,7 +97,7 @@ async fn a_deletion_shows_the_last_state_with_a_new_version(s: Stage) -> CaseRes
     Ok(())
 }
 
-async fn a_deletion_with_a_finalizer_is_a_modification_first(s: Stage) -> CaseResult {
+async fn a_deletion_with_a_finalizer_is_a_modification_first(s: Fixture) -> CaseResult {
     s.config_map("a", &ours()).await?;
     let guard = json!({"metadata": {"finalizers": ["example.com/guard"]}});
     s.patch(&s.core("configmaps/a"), Patch::Merge, &guard).await?.succeeds()?;
@@ -111,7 +111,7 @@ async fn a_deletion_with_a_finalizer_is_a_modification_first(s: Stage) -> CaseRe
     watch.shows(&[("DELETED", "a")]).await
 }
 
-async fn a_write_that_changes_nothing_is_no_event(s: Stage) -> CaseResult {
+async fn a_write_that_changes_nothing_is_no_event(s: Fixture) -> CaseResult {
     s.config_map("a", &ours()).await?;
     let mut watch = s.watch(&s.core("configmaps"), &format!("{OURS}&resourceVersion={}", version(&s).await?)).await?;
     let patch = json!({"metadata": {"labels": {"ours": ""}}});
@@ -119,14 +119,14 @@ async fn a_write_that_changes_nothing_is_no_event(s: Stage) -> CaseResult {
     watch.is_silent().await
 }
 
-async fn a_watch_ends_when_its_time_is_up(s: Stage) -> CaseResult {
+async fn a_watch_ends_when_its_time_is_up(s: Fixture) -> CaseResult {
     let query = format!("{OURS}&timeoutSeconds=1&resourceVersion={}", version(&s).await?);
     let mut watch = s.watch(&s.core("configmaps"), &query).await?;
     ensure!(watch.next().await?.is_none(), "the watch goes on");
     Ok(())
 }
 
-async fn initial_events_end_with_a_bookmark(s: Stage) -> CaseResult {
+async fn initial_events_end_with_a_bookmark(s: Fixture) -> CaseResult {
     s.config_map("a", &ours()).await?;
     s.config_map("b", &ours()).await?;
     let query = format!("{OURS}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true");
@@ -140,7 +140,7 @@ async fn initial_events_end_with_a_bookmark(s: Stage) -> CaseResult {
     watch.shows(&[("ADDED", "c")]).await
 }
 
-async fn a_watch_shows_only_its_namespace(s: Stage) -> CaseResult {
+async fn a_watch_shows_only_its_namespace(s: Fixture) -> CaseResult {
     let mut watch = s.watch(&s.core("configmaps"), &format!("{OURS}&resourceVersion={}", version(&s).await?)).await?;
     let elsewhere = format!("/api/v1/namespaces/default/configmaps/{}", s.namespace());
     let object =
@@ -151,7 +151,7 @@ async fn a_watch_shows_only_its_namespace(s: Stage) -> CaseResult {
     watch.shows(&[("ADDED", "a")]).await
 }
 
-async fn a_watch_goes_on_from_the_last_version_it_showed(s: Stage) -> CaseResult {
+async fn a_watch_goes_on_from_the_last_version_it_showed(s: Fixture) -> CaseResult {
     let query = format!("{OURS}&resourceVersion={}", version(&s).await?);
     let mut watch = s.watch(&s.core("configmaps"), &query).await?;
     s.config_map("a", &ours()).await?;
@@ -167,7 +167,7 @@ async fn a_watch_goes_on_from_the_last_version_it_showed(s: Stage) -> CaseResult
 }
 
 /// Not only about the server: the cache that every controller of ours reads from must not miss what happens while it is deaf.
-async fn a_cache_whose_watch_drops_while_an_object_is_deleted_still_tells_of_the_deletion(s: Stage) -> CaseResult {
+async fn a_cache_whose_watch_drops_while_an_object_is_deleted_still_tells_of_the_deletion(s: Fixture) -> CaseResult {
     s.config_map("stays", &ours()).await?;
     s.config_map("goes", &ours()).await?;
     let (line, client) = Line::to(s.client());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Patch, Stage, names, same, says};
+use crate::fixture::{Fixture, Patch, names, same, says};
 use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
@@ -33,7 +33,7 @@ cases![
     an_event_of_the_newer_group_says_who_saw_what,
 ];
 
-fn path(s: &Stage, group: &str, rest: &str) -> String {
+fn path(s: &Fixture, group: &str, rest: &str) -> String {
     format!("/apis/{group}/v1/namespaces/{}/{rest}", s.namespace())
 }
 
@@ -59,11 +59,11 @@ fn workload(kind: &str, more: &Value) -> Value {
     json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec})
 }
 
-async fn made(s: &Stage, kind: &str, plural: &str) -> Result<Value, Difference> {
+async fn made(s: &Fixture, kind: &str, plural: &str) -> Result<Value, Difference> {
     s.post(&path(s, "apps", plural), &workload(kind, &json!({}))).await?.succeeds()
 }
 
-async fn a_new_replica_set_is_completed_and_counts_nothing(s: Stage) -> CaseResult {
+async fn a_new_replica_set_is_completed_and_counts_nothing(s: Fixture) -> CaseResult {
     let mut set = workload("ReplicaSet", &json!({}));
     set["status"] = json!({"replicas": 7});
     let made = s.post(&path(&s, "apps", "replicasets"), &set).await?.succeeds()?;
@@ -81,7 +81,7 @@ async fn a_new_replica_set_is_completed_and_counts_nothing(s: Stage) -> CaseResu
     same("replicas", &made["spec"]["replicas"], &json!(1))
 }
 
-async fn a_new_deployment_is_completed(s: Stage) -> CaseResult {
+async fn a_new_deployment_is_completed(s: Fixture) -> CaseResult {
     let made = made(&s, "Deployment", "deployments").await?;
     let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
     same("strategy", &made["spec"]["strategy"], &rolling)?;
@@ -93,7 +93,7 @@ async fn a_new_deployment_is_completed(s: Stage) -> CaseResult {
     same("strategy", &made["spec"]["strategy"], &json!({"type": "Recreate"}))
 }
 
-async fn the_generation_of_a_deployment_follows_annotations_too(s: Stage) -> CaseResult {
+async fn the_generation_of_a_deployment_follows_annotations_too(s: Fixture) -> CaseResult {
     made(&s, "Deployment", "deployments").await?;
     let before = s.get(&path(&s, "apps", "deployments/a")).await?.succeeds()?;
     let generation = |object: &Value| object["metadata"]["generation"].as_i64().unwrap_or_default();
@@ -105,7 +105,7 @@ async fn the_generation_of_a_deployment_follows_annotations_too(s: Stage) -> Cas
     same("generation", &json!(generation(&after)), &json!(generation(&before) + 1))
 }
 
-async fn a_new_stateful_set_is_completed(s: Stage) -> CaseResult {
+async fn a_new_stateful_set_is_completed(s: Fixture) -> CaseResult {
     let set = workload("StatefulSet", &json!({"serviceName": "a"}));
     let made = s.post(&path(&s, "apps", "statefulsets"), &set).await?.succeeds()?;
     same("policy", &made["spec"]["podManagementPolicy"], &json!("OrderedReady"))?;
@@ -114,7 +114,7 @@ async fn a_new_stateful_set_is_completed(s: Stage) -> CaseResult {
     same("status", &made["status"], &json!({"replicas": 0, "availableReplicas": 0}))
 }
 
-async fn a_new_daemon_set_is_completed(s: Stage) -> CaseResult {
+async fn a_new_daemon_set_is_completed(s: Fixture) -> CaseResult {
     let made = made(&s, "DaemonSet", "daemonsets").await?;
     let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
     same("strategy", &made["spec"]["updateStrategy"], &rolling)?;
@@ -124,7 +124,7 @@ async fn a_new_daemon_set_is_completed(s: Stage) -> CaseResult {
     same("status", &made["status"], &counts)
 }
 
-async fn the_selector_of_a_workload_does_not_change(s: Stage) -> CaseResult {
+async fn the_selector_of_a_workload_does_not_change(s: Fixture) -> CaseResult {
     made(&s, "ReplicaSet", "replicasets").await?;
     let patch = json!({"spec": {
         "selector": {"matchLabels": {"app": "b"}}, "template": {"metadata": {"labels": {"app": "b"}}},
@@ -134,7 +134,7 @@ async fn the_selector_of_a_workload_does_not_change(s: Stage) -> CaseResult {
     says(&status["message"], "field is immutable")
 }
 
-async fn the_status_of_a_workload_is_written_apart(s: Stage) -> CaseResult {
+async fn the_status_of_a_workload_is_written_apart(s: Fixture) -> CaseResult {
     made(&s, "StatefulSet", "statefulsets").await?;
     let patch = json!({"status": {"replicas": 3}, "spec": {"replicas": 0, "minReadySeconds": 5}});
     let patched = s.patch(&path(&s, "apps", "statefulsets/a"), Patch::Merge, &patch).await?.succeeds()?;
@@ -155,7 +155,7 @@ fn controller() -> Value {
     })
 }
 
-async fn a_replication_controller_selects_by_its_template(s: Stage) -> CaseResult {
+async fn a_replication_controller_selects_by_its_template(s: Fixture) -> CaseResult {
     let made = s.post(&s.core("replicationcontrollers"), &controller()).await?.succeeds()?;
     same("selector", &made["spec"]["selector"], &json!({"app": "a"}))?;
     same("labels", &made["metadata"]["labels"], &json!({"app": "a"}))?;
@@ -165,7 +165,7 @@ async fn a_replication_controller_selects_by_its_template(s: Stage) -> CaseResul
     same("selector", &scale["status"]["selector"], &json!("app=a"))
 }
 
-async fn a_deleted_replication_controller_orphans_its_pods_unless_told_otherwise(s: Stage) -> CaseResult {
+async fn a_deleted_replication_controller_orphans_its_pods_unless_told_otherwise(s: Fixture) -> CaseResult {
     s.post(&s.core("replicationcontrollers"), &controller()).await?.succeeds()?;
     let answer = s.delete(&s.core("replicationcontrollers/a"), None).await?.succeeds()?;
     same("finalizers", &answer["metadata"]["finalizers"], &json!(["orphan"]))?;
@@ -179,11 +179,11 @@ fn budget(spec: &Value) -> Value {
     json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "a"}, "spec": spec})
 }
 
-fn budgets(s: &Stage, name: &str) -> String {
+fn budgets(s: &Fixture, name: &str) -> String {
     path(s, "policy", &format!("poddisruptionbudgets{name}"))
 }
 
-async fn a_new_budget_counts_nothing(s: Stage) -> CaseResult {
+async fn a_new_budget_counts_nothing(s: Fixture) -> CaseResult {
     let mut object = budget(&json!({"minAvailable": "50%", "selector": {}}));
     object["status"] = json!({"disruptionsAllowed": 9});
     let made = s.post(&budgets(&s, ""), &object).await?.succeeds()?;
@@ -191,7 +191,7 @@ async fn a_new_budget_counts_nothing(s: Stage) -> CaseResult {
     same("status", &made["status"], &nothing)
 }
 
-async fn a_budget_says_one_thing(s: Stage) -> CaseResult {
+async fn a_budget_says_one_thing(s: Fixture) -> CaseResult {
     let object = budget(&json!({"minAvailable": 1, "maxUnavailable": 1}));
     let status = s.post(&budgets(&s, ""), &object).await?.fails(422, "Invalid")?;
     says(&status["message"], "minAvailable and maxUnavailable cannot be both set")?;
@@ -200,14 +200,14 @@ async fn a_budget_says_one_thing(s: Stage) -> CaseResult {
     says(&status["message"], "spec.unhealthyPodEvictionPolicy: Unsupported value: \"Never\": supported values: ")
 }
 
-async fn a_budget_is_not_overwritten_blindly(s: Stage) -> CaseResult {
+async fn a_budget_is_not_overwritten_blindly(s: Fixture) -> CaseResult {
     let object = budget(&json!({"minAvailable": 1}));
     s.post(&budgets(&s, ""), &object).await?.succeeds()?;
     let status = s.put(&budgets(&s, "/a"), &object).await?.fails(422, "Invalid")?;
     says(&status["message"], "metadata.resourceVersion: Invalid value: ")
 }
 
-async fn the_generation_of_a_budget_follows_its_spec(s: Stage) -> CaseResult {
+async fn the_generation_of_a_budget_follows_its_spec(s: Fixture) -> CaseResult {
     s.post(&budgets(&s, ""), &budget(&json!({"minAvailable": 1}))).await?.succeeds()?;
     let patched = s.patch(&budgets(&s, "/a"), Patch::Merge, &json!({"spec": {"minAvailable": 2}})).await?.succeeds()?;
     same("generation", &patched["metadata"]["generation"], &json!(2))?;
@@ -216,7 +216,7 @@ async fn the_generation_of_a_budget_follows_its_spec(s: Stage) -> CaseResult {
     same("generation", &patched["metadata"]["generation"], &json!(2))
 }
 
-async fn a_new_claim_is_pending(s: Stage) -> CaseResult {
+async fn a_new_claim_is_pending(s: Fixture) -> CaseResult {
     let claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"},
         "spec": {
@@ -230,7 +230,7 @@ async fn a_new_claim_is_pending(s: Stage) -> CaseResult {
 }
 
 /// Objects outside of all namespaces are named like the case.
-async fn made_outside(s: &Stage, plural: &str, mut object: Value) -> Result<(String, Value), Difference> {
+async fn made_outside(s: &Fixture, plural: &str, mut object: Value) -> Result<(String, Value), Difference> {
     let base = match object["apiVersion"].as_str() {
         Some("v1") => format!("/api/v1/{plural}"),
         other => format!("/apis/{}/{plural}", other.unwrap_or_default()),
@@ -240,7 +240,7 @@ async fn made_outside(s: &Stage, plural: &str, mut object: Value) -> Result<(Str
     Ok((format!("{base}/{}", s.namespace()), made))
 }
 
-async fn a_new_volume_is_pending_until_somebody_says_otherwise(s: Stage) -> CaseResult {
+async fn a_new_volume_is_pending_until_somebody_says_otherwise(s: Fixture) -> CaseResult {
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume",
         "spec": {
@@ -260,7 +260,7 @@ async fn a_new_volume_is_pending_until_somebody_says_otherwise(s: Stage) -> Case
     same("kind", &answer["kind"], &json!("PersistentVolume"))
 }
 
-async fn a_storage_class_is_completed_and_frozen(s: Stage) -> CaseResult {
+async fn a_storage_class_is_completed_and_frozen(s: Fixture) -> CaseResult {
     let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "example.com/p"});
     let (path, made) = made_outside(&s, "storageclasses", class).await?;
     same("reclaim", &made["reclaimPolicy"], &json!("Delete"))?;
@@ -271,7 +271,7 @@ async fn a_storage_class_is_completed_and_frozen(s: Stage) -> CaseResult {
     same("kind", &answer["kind"], &json!("StorageClass"))
 }
 
-async fn an_attachment_is_frozen_but_for_its_status(s: Stage) -> CaseResult {
+async fn an_attachment_is_frozen_but_for_its_status(s: Fixture) -> CaseResult {
     let attachment = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
         "spec": {"attacher": "example.com", "nodeName": "node-1", "source": {"persistentVolumeName": "v"}},
@@ -289,7 +289,7 @@ async fn an_attachment_is_frozen_but_for_its_status(s: Stage) -> CaseResult {
     same("kind", &answer["kind"], &json!("VolumeAttachment"))
 }
 
-fn event(s: &Stage) -> Value {
+fn event(s: &Fixture) -> Value {
     json!({
         "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a"},
         "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.com/me", "reportingInstance": "me-1",
@@ -298,7 +298,7 @@ fn event(s: &Stage) -> Value {
     })
 }
 
-async fn an_event_is_the_same_from_both_sides(s: Stage) -> CaseResult {
+async fn an_event_is_the_same_from_both_sides(s: Fixture) -> CaseResult {
     let events = path(&s, "events.k8s.io", "events");
     let made = s.post(&events, &event(&s)).await?.succeeds()?;
     same("note", &made["note"], &json!("It happened."))?;
@@ -329,7 +329,7 @@ async fn an_event_is_the_same_from_both_sides(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn an_event_of_the_newer_group_says_who_saw_what(s: Stage) -> CaseResult {
+async fn an_event_of_the_newer_group_says_who_saw_what(s: Fixture) -> CaseResult {
     let events = path(&s, "events.k8s.io", "events");
     let without = |field: &str| {
         let mut event = event(&s);
@@ -343,7 +343,7 @@ async fn an_event_of_the_newer_group_says_who_saw_what(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_workload_selects_its_own_pods(s: Stage) -> CaseResult {
+async fn a_workload_selects_its_own_pods(s: Fixture) -> CaseResult {
     let with = |selector: Value| workload("Deployment", &json!({"selector": selector}));
     let status = s.post(&path(&s, "apps", "deployments"), &with(json!({"matchLabels": {"app": "b"}}))).await?;
     let message = "Deployment.apps \"a\" is invalid: spec.template.metadata.labels: Invalid value: {\"app\":\"a\"}: `selector` \
@@ -360,7 +360,7 @@ async fn a_workload_selects_its_own_pods(s: Stage) -> CaseResult {
     Ok(())
 }
 
-async fn a_workload_restarts_its_pods_and_a_job_does_not(s: Stage) -> CaseResult {
+async fn a_workload_restarts_its_pods_and_a_job_does_not(s: Fixture) -> CaseResult {
     let mut set = workload("StatefulSet", &json!({"serviceName": "a"}));
     set["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
     let message = "StatefulSet.apps \"a\" is invalid: spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported \
@@ -382,7 +382,7 @@ async fn a_workload_restarts_its_pods_and_a_job_does_not(s: Stage) -> CaseResult
     Ok(())
 }
 
-async fn a_budget_is_a_number_or_a_share(s: Stage) -> CaseResult {
+async fn a_budget_is_a_number_or_a_share(s: Fixture) -> CaseResult {
     let wrong = [
         (json!(-1), "-1: must be greater than or equal to 0"),
         (json!("150%"), "\"150%\": must not be greater than 100%"),
@@ -398,7 +398,7 @@ async fn a_budget_is_a_number_or_a_share(s: Stage) -> CaseResult {
     says(&status["message"], &format!("{path}: Invalid value: \"Odd\": not a valid selector operator"))
 }
 
-async fn a_claim_waits_for_the_pods_that_use_it(s: Stage) -> CaseResult {
+async fn a_claim_waits_for_the_pods_that_use_it(s: Fixture) -> CaseResult {
     let claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"},
         "spec": {
@@ -418,7 +418,7 @@ async fn a_claim_waits_for_the_pods_that_use_it(s: Stage) -> CaseResult {
     s.until_gone(&s.core("persistentvolumeclaims/a")).await
 }
 
-async fn a_volume_says_where_it_is_and_stays_there(s: Stage) -> CaseResult {
+async fn a_volume_says_where_it_is_and_stays_there(s: Fixture) -> CaseResult {
     let mut volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": s.namespace()},
         "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]},
@@ -434,7 +434,7 @@ async fn a_volume_says_where_it_is_and_stays_there(s: Stage) -> CaseResult {
     s.until_gone(&path).await
 }
 
-async fn a_priority_class_of_the_system_stays(s: Stage) -> CaseResult {
+async fn a_priority_class_of_the_system_stays(s: Fixture) -> CaseResult {
     let answer = s.delete("/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical", None).await?;
     let message = "priorityclasses.scheduling.k8s.io \"system-node-critical\" is forbidden: this is a system priority class and \
                    cannot be deleted";

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
 
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::pod::{controller_of, key_of, namespace_of};
 use crate::selection::{Labels, selects};
 use crate::supply::Supplies;
@@ -18,7 +18,7 @@ use crate::write::{ObjectPart, WriteError, patch};
 use budget::{Account, Scale, Unclear, account};
 
 /// Keeps the status of PodDisruptionBudgets.
-pub(crate) struct Disruption(pub(crate) Ground);
+pub(crate) struct Disruption(pub(crate) ControllerContext);
 
 impl Disruption {
     /// What the owner of a pod wants: the Deployment above its ReplicaSet, the ReplicaSet itself, or the StatefulSet.

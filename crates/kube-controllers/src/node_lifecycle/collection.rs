@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
 
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::node::{self, Health, health};
 use crate::pod::{BY_NODE, condition_patch, is_leaving, is_terminal, key_of, node_of};
 use crate::scheduler::taints::OUT_OF_SERVICE;
@@ -24,7 +24,7 @@ use crate::write::{Farewell, Kind, ObjectPart, WriteError, delete, patch};
 
 /// Collects the pods of nodes that are gone.
 pub(crate) struct Collection {
-    ground: Ground,
+    context: ControllerContext,
     /// Since when we miss which nodes.
     missing: Mutex<BTreeMap<String, Timestamp>>,
 }
@@ -44,19 +44,19 @@ fn abandoned(node: &str, known: Option<&Node>, pods: Vec<Arc<Pod>>) -> (Vec<Arc<
 }
 
 impl Collection {
-    pub(crate) fn new(ground: Ground) -> Self {
-        Self { ground, missing: Mutex::default() }
+    pub(crate) fn new(context: ControllerContext) -> Self {
+        Self { context, missing: Mutex::default() }
     }
 
     async fn is_really_gone(&self, node: &str) -> Result<bool, WriteError> {
-        let found = Node::api(&self.ground.client, "").get_opt(node).await;
+        let found = Node::api(&self.context.client, "").get_opt(node).await;
         found.map(|node| node.is_none()).map_err(|source| WriteError::new("ask for a node that seems gone", source))
     }
 
     async fn collect(&self, pod: &Pod, why: &str) -> Result<(), WriteError> {
-        let (client, views, key) = (&self.ground.client, &self.ground.views, key_of(&pod.metadata));
+        let (client, views, key) = (&self.context.client, &self.context.views, key_of(&pod.metadata));
         if !is_terminal(pod) {
-            let body = failed(pod, why, self.ground.now());
+            let body = failed(pod, why, self.context.now());
             patch(client, &views.pods, &key, (ObjectPart::Status, &body), "say that an orphaned pod has failed")
                 .await?;
         }
@@ -90,13 +90,13 @@ impl Duty for Collection {
     }
 
     async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
-        let node = self.ground.node(&key.name);
-        let pods = self.ground.views.pods.find(&BY_NODE, &key.name);
+        let node = self.context.node(&key.name);
+        let pods = self.context.views.pods.find(&BY_NODE, &key.name);
         let orphaned = node.is_none() && !key.name.is_empty() && !pods.is_empty();
         if orphaned {
-            let now = self.ground.now();
+            let now = self.context.now();
             let since = *self.missing.lock().entry(key.name.to_string()).or_insert(now);
-            let due = later(since, self.ground.policy.orphan_quarantine);
+            let due = later(since, self.context.policy.orphan_quarantine);
             if due > now {
                 return Ok(again_at(Some(due), now));
             }

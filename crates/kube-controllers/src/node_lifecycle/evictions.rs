@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
 use parking_lot::Mutex;
 use runtime::{Key, Outcome, Queue};
 
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::node;
 use crate::pod::{BY_NODE, condition_patch, is_leaving, is_terminal, key_of, node_of, tolerations_of};
 use crate::scheduler::taints::{NO_EXECUTE, tolerates};
@@ -22,7 +22,7 @@ use crate::write::{Farewell, ObjectPart, WriteError, delete, patch};
 
 /// Evicts pods from tainted nodes.
 pub(crate) struct Evictions {
-    ground: Ground,
+    context: ControllerContext,
     /// Since when each pod has had to bear taints, by node and uid.
     bearing: Mutex<BTreeMap<String, BTreeMap<String, Timestamp>>>,
 }
@@ -52,8 +52,8 @@ fn patience(taints: &[&Taint], tolerations: &[Toleration]) -> Patience {
 }
 
 impl Evictions {
-    pub(crate) fn new(ground: Ground) -> Self {
-        Self { ground, bearing: Mutex::default() }
+    pub(crate) fn new(context: ControllerContext) -> Self {
+        Self { context, bearing: Mutex::default() }
     }
 
     /// Since when a pod has had to bear the taints of its node: since now, if this is the first we see of it.
@@ -74,9 +74,9 @@ impl Evictions {
     }
 
     async fn evict(&self, pod: &Pod) -> Result<(), WriteError> {
-        let (client, views, key) = (&self.ground.client, &self.ground.views, key_of(&pod.metadata));
+        let (client, views, key) = (&self.context.client, &self.context.views, key_of(&pod.metadata));
         let why = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
-        let body = condition_patch(pod, "DisruptionTarget", "True", why, self.ground.now());
+        let body = condition_patch(pod, "DisruptionTarget", "True", why, self.context.now());
         patch(client, &views.pods, &key, (ObjectPart::Status, &body), "say why a pod is evicted").await?;
         delete(client, &views.pods, pod, Farewell::Graceful, "evict a pod from a tainted node").await
     }
@@ -96,16 +96,16 @@ impl Duty for Evictions {
     }
 
     async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
-        let node = self.ground.node(&key.name);
+        let node = self.context.node(&key.name);
         let taints: Vec<&Taint> =
             node.iter().flat_map(|node| node::taints(node)).filter(|taint| taint.effect == NO_EXECUTE).collect();
-        let mut pods = self.ground.views.pods.find(&BY_NODE, &key.name);
+        let mut pods = self.context.views.pods.find(&BY_NODE, &key.name);
         pods.retain(|pod| !is_terminal(pod) && !is_leaving(&pod.metadata));
         if taints.is_empty() {
             pods.clear();
         }
         self.keep_only(&key.name, &pods);
-        let now = self.ground.now();
+        let now = self.context.now();
         let mut next: Option<Timestamp> = None;
         for pod in &pods {
             let leaves = match patience(&taints, tolerations_of(pod)) {

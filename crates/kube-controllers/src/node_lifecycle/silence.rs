@@ -11,14 +11,14 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use runtime::{Key, Outcome, Queue};
 use serde_json::json;
 
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::node::{Health, condition, health};
 use crate::supply::Supplies;
 use crate::time::{again_at, later, whole_seconds};
 use crate::write::{ObjectPart, WriteError, patch};
 
 /// Says `Unknown` of nodes nobody has heard of.
-pub(crate) struct Silence(pub(crate) Ground);
+pub(crate) struct Silence(pub(crate) ControllerContext);
 
 /// What is to be said of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

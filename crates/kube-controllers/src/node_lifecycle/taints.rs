@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use runtime::{Key, Outcome, Queue};
 use serde_json::json;
 
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::node::{self, Health, health, health_since};
 use crate::pod::{BY_NODE, condition, condition_patch, is_ready, key_of};
 use crate::scheduler::taints::{NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE, implied};
@@ -18,7 +18,7 @@ use crate::time::whole_seconds;
 use crate::write::{ObjectPart, WriteError, patch};
 
 /// Keeps taints in step with conditions.
-pub(crate) struct Taints(pub(crate) Ground);
+pub(crate) struct Taints(pub(crate) ControllerContext);
 
 /// The keys that are ours with `NoSchedule`.
 const KEPT: [&str; 7] = [

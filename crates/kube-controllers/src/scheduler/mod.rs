@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use runtime::{Key, Outcome, Queue};
 use serde_json::json;
 
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::pod::{self, BY_NODE, condition, condition_patch, is_active, is_terminal, key_of, name_of, node_of};
 use crate::supply::Supplies;
 use crate::write::{Kind, ObjectPart, WriteError, patch};
@@ -30,7 +30,7 @@ use volumes::{Reach, SELECTED_NODE, Storage, reach};
 
 /// Binds pods to nodes.
 pub(crate) struct Scheduler {
-    ground: Ground,
+    context: ControllerContext,
     /// Pods that were bound and whose binding the watch has not shown yet, by uid: they take room.
     bound: Mutex<BTreeMap<String, Bound>>,
 }
@@ -47,13 +47,13 @@ fn everything() -> Key {
 }
 
 impl Scheduler {
-    pub(crate) fn new(ground: Ground) -> Self {
-        Self { ground, bound: Mutex::default() }
+    pub(crate) fn new(context: ControllerContext) -> Self {
+        Self { context, bound: Mutex::default() }
     }
 
     /// The pods that wait for a node, most important first, then oldest first.
     fn waiting(&self) -> Vec<Arc<Pod>> {
-        let mut waiting = self.ground.views.pods.find(&BY_NODE, "");
+        let mut waiting = self.context.views.pods.find(&BY_NODE, "");
         self.bound.lock().retain(|uid, _| waiting.iter().any(|pod| pod.metadata.uid.as_deref() == Some(uid)));
         let bound = self.bound.lock();
         waiting.retain(|pod| {
@@ -70,7 +70,7 @@ impl Scheduler {
     /// What is promised on each node.
     fn promises(&self) -> BTreeMap<String, Amounts> {
         let mut promises: BTreeMap<String, Amounts> = BTreeMap::new();
-        for pod in self.ground.views.pods.list() {
+        for pod in self.context.views.pods.list() {
             if let Some(node) = node_of(&pod).filter(|_| !is_terminal(&pod)) {
                 promises.entry(node.to_owned()).or_default().add(requests(&pod));
             }
@@ -96,7 +96,7 @@ impl Scheduler {
             "metadata": { "namespace": &*key.namespace, "name": &*key.name, "uid": pod.metadata.uid },
             "target": { "apiVersion": "v1", "kind": "Node", "name": node },
         });
-        let pods = Pod::api(&self.ground.client, &key.namespace);
+        let pods = Pod::api(&self.context.client, &key.namespace);
         let answer: Result<kube::core::Status, _> =
             pods.create_subresource("binding", &key.name, &PostParams::default(), &binding).await;
         match answer.map_err(|source| WriteError::new("bind a pod", source)) {
@@ -119,9 +119,9 @@ impl Scheduler {
                 let body = json!({
                     "metadata": { "uid": claim.metadata.uid, "annotations": { SELECTED_NODE: node } },
                 });
-                let (client, key) = (&self.ground.client, key_of(&claim.metadata));
+                let (client, key) = (&self.context.client, key_of(&claim.metadata));
                 let what = "choose a node for a claim";
-                patch(client, &self.ground.views.claims, &key, (ObjectPart::Main, &body), what).await?;
+                patch(client, &self.context.views.claims, &key, (ObjectPart::Main, &body), what).await?;
             }
         }
         Ok(())
@@ -133,9 +133,9 @@ impl Scheduler {
         if said {
             return Ok(());
         }
-        let body = condition_patch(pod, "PodScheduled", "False", ("Unschedulable", message), self.ground.now());
-        let (client, key) = (&self.ground.client, key_of(&pod.metadata));
-        patch(client, &self.ground.views.pods, &key, (ObjectPart::Status, &body), "say why a pod is not bound").await
+        let body = condition_patch(pod, "PodScheduled", "False", ("Unschedulable", message), self.context.now());
+        let (client, key) = (&self.context.client, key_of(&pod.metadata));
+        patch(client, &self.context.views.pods, &key, (ObjectPart::Status, &body), "say why a pod is not bound").await
     }
 }
 
@@ -186,8 +186,8 @@ impl Duty for Scheduler {
         if waiting.is_empty() {
             return Ok(Outcome::Done);
         }
-        let shelves = Shelves::of(&self.ground);
-        let nodes: Vec<Arc<Node>> = self.ground.views.nodes.list();
+        let shelves = Shelves::of(&self.context);
+        let nodes: Vec<Arc<Node>> = self.context.views.nodes.list();
         let mut promises = self.promises();
         let mut failed = Ok(Outcome::Done);
         for pod in &waiting {
@@ -224,8 +224,8 @@ struct Shelves {
 }
 
 impl Shelves {
-    fn of(ground: &Ground) -> Self {
-        let views = &ground.views;
+    fn of(context: &ControllerContext) -> Self {
+        let views = &context.views;
         Self {
             claims: views.claims.list().into_iter().map(|claim| (key_of(&claim.metadata), claim)).collect(),
             volumes: views.volumes.list().into_iter().map(|v| (name_of(&v.metadata).to_owned(), v)).collect(),

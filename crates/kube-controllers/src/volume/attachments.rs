@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::attachment::{Grip, Listing, Progress, Said, Seen, Sharing, State, Step, decide};
 use super::csi;
-use crate::ground::{Duty, Ground, Views};
+use crate::context::{ControllerContext, Duty, Views};
 use crate::node::{self, Health, health};
 use crate::pod::{BY_CLAIM, claims_of, is_leaving, is_terminal, name_of, namespace_of, node_of};
 use crate::scheduler::taints::OUT_OF_SERVICE;
@@ -28,7 +28,7 @@ use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 
 /// Attaches and detaches volumes.
 pub(crate) struct Attachment {
-    ground: Ground,
+    context: ControllerContext,
     /// Since when nobody on a node has wanted a volume any more, by volume and node.
     unwanted: Mutex<BTreeMap<(String, String), Timestamp>>,
     /// What nodes that are gone held on to when they were last seen: their silence is not consent.
@@ -62,25 +62,25 @@ fn attached(node: &Node) -> impl Iterator<Item = &AttachedVolume> {
 }
 
 impl Attachment {
-    pub(crate) fn new(ground: Ground) -> Self {
-        Self { ground, unwanted: Mutex::default(), last_words: Arc::default() }
+    pub(crate) fn new(context: ControllerContext) -> Self {
+        Self { context, unwanted: Mutex::default(), last_words: Arc::default() }
     }
 
     /// The nodes with a pod that uses the volume.
     fn wanted(&self, volume: &PersistentVolume) -> BTreeSet<String> {
         let Some(claim) = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()) else { return BTreeSet::new() };
         let key = Key::new(claim.namespace.clone().unwrap_or_default(), claim.name.clone().unwrap_or_default());
-        let views = &self.ground.views;
+        let views = &self.context.views;
         let bound = views.claims.get(&key).is_some_and(|claim| {
             claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()) == volume.metadata.name.as_deref()
         });
         let pods = if bound { views.pods.find(&BY_CLAIM, &key.to_string()) } else { Vec::new() };
         let nodes = pods.iter().filter(|pod| !is_terminal(pod)).filter_map(|pod| node_of(pod));
-        nodes.filter(|node| self.ground.node(node).is_some()).map(str::to_owned).collect()
+        nodes.filter(|node| self.context.node(node).is_some()).map(str::to_owned).collect()
     }
 
     fn said(&self, node: &str, unique: &str) -> Option<Said> {
-        let Some(node) = self.ground.node(node) else {
+        let Some(node) = self.context.node(node) else {
             let held = self.last_words.lock().get(node).is_some_and(|held| held.contains(unique));
             return held.then_some(Said { listing: Listing::Unlisted, grip: Grip::InUse, state: State::Lost });
         };
@@ -137,7 +137,7 @@ impl Attachment {
         (driver, handle): (&str, &str),
         present: &[Arc<VolumeAttachment>],
     ) -> Result<(), WriteError> {
-        let (client, views) = (&self.ground.client, &self.ground.views);
+        let (client, views) = (&self.context.client, &self.context.views);
         let unique = unique_name(driver, handle);
         match step {
             Step::Attach(node) => {
@@ -175,15 +175,15 @@ impl Attachment {
 
     /// Rewrites a node's list of attached volumes, bound to the node as it was read.
     async fn relist(&self, node: &str, change: impl FnOnce(&mut Vec<AttachedVolume>)) -> Result<(), WriteError> {
-        let Some(node) = self.ground.node(node) else { return Ok(()) };
+        let Some(node) = self.context.node(node) else { return Ok(()) };
         let mut all: Vec<AttachedVolume> = attached(&node).cloned().collect();
         change(&mut all);
         let body = json!({
             "metadata": { "uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version },
             "status": { "volumesAttached": all },
         });
-        let (client, key) = (&self.ground.client, Key::cluster(name_of(&node.metadata)));
-        patch(client, &self.ground.views.nodes, &key, (ObjectPart::Status, &body), "list a node's attached volumes")
+        let (client, key) = (&self.context.client, Key::cluster(name_of(&node.metadata)));
+        patch(client, &self.context.views.nodes, &key, (ObjectPart::Status, &body), "list a node's attached volumes")
             .await
     }
 }
@@ -212,7 +212,7 @@ impl Duty for Attachment {
             let sides = [delta.before(), delta.now()].into_iter().flatten();
             sides.filter_map(|one| volume_of(one)).for_each(|volume| woken.add(Key::cluster(volume)));
         });
-        let (views, woken) = (self.ground.views.clone(), queue.clone());
+        let (views, woken) = (self.context.views.clone(), queue.clone());
         supplies.pods.tell(move |_, delta| {
             for pod in [delta.before(), delta.now()].into_iter().flatten() {
                 for volume in volumes_of_pod(&views, pod) {
@@ -226,7 +226,7 @@ impl Duty for Attachment {
             let volumes = sides.filter_map(|claim| claim.spec.as_ref()?.volume_name.as_deref());
             volumes.for_each(|volume| woken.add(Key::cluster(volume)));
         });
-        let (views, woken, last_words) = (self.ground.views.clone(), queue.clone(), self.last_words.clone());
+        let (views, woken, last_words) = (self.context.views.clone(), queue.clone(), self.last_words.clone());
         supplies.nodes.tell(move |key, delta| {
             match (delta.before(), delta.now()) {
                 (Some(last), None) => {
@@ -242,14 +242,14 @@ impl Duty for Attachment {
     }
 
     async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
-        let views = &self.ground.views;
+        let views = &self.context.views;
         let Some(volume) = views.volumes.get(&key) else { return Ok(Outcome::Done) };
         let Some((driver, handle)) = csi(&volume) else { return Ok(Outcome::Done) };
         let mut attachments = views.attachments.list();
         attachments.retain(|attachment| volume_of(attachment) == Some(&*key.name));
-        let now = self.ground.now();
+        let now = self.context.now();
         let seen = self.observe(&volume, &unique_name(driver, handle), &attachments, now);
-        let (steps, look_again) = decide(&seen, self.ground.policy.unmount_patience, now);
+        let (steps, look_again) = decide(&seen, self.context.policy.unmount_patience, now);
         for step in steps {
             self.carry_out(step, &volume, (driver, handle), &attachments).await?;
         }

@@ -12,7 +12,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use runtime::{Key, Outcome, Queue};
 use serde_json::{Value, json};
 
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::pod::{is_leaving, key_of, name_of, namespace_of};
 use crate::scheduler::affinity::matches;
 use crate::scheduler::volumes::{SELECTED_NODE, class_name, is_bound};
@@ -21,7 +21,7 @@ use crate::supply::Supplies;
 use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 
 /// Binds claims to volumes.
-pub(crate) struct Claims(pub(crate) Ground);
+pub(crate) struct Claims(pub(crate) ControllerContext);
 
 /// The provisioner of the virtual storage class.
 const PROVISIONER: &str = "virtual.millwright.dev";

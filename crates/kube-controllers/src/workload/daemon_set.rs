@@ -15,7 +15,7 @@ use serde_json::json;
 use super::replica_set::some;
 use super::revision::revision;
 use super::{Naming, count, pod_of, status_patch, wake_owner_of_pods};
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::pod::{BY_CONTROLLER, available_from, is_leaving, is_ready, is_terminal, key_of, name_of, node_of};
 use crate::scheduler::affinity::suits;
 use crate::scheduler::taints::{NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE, untolerated};
@@ -25,7 +25,7 @@ use crate::time::again_at;
 use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 
 /// Puts daemons on nodes.
-pub(crate) struct DaemonSets(pub(crate) Ground);
+pub(crate) struct DaemonSets(pub(crate) ControllerContext);
 
 /// On a pod: the version of the template it was made from.
 const REVISION_LABEL: &str = "controller-revision-hash";

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::revision::revision;
 use super::{SETS_BY_CONTROLLER, key_of_owner, owner, status_patch};
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::pod::{is_leaving, key_of, name_of};
 use crate::share::{Rounding, share_of};
 use crate::supply::Supplies;
@@ -22,7 +22,7 @@ use crate::time::whole_seconds;
 use crate::write::{ObjectPart, WriteError, create, patch};
 
 /// Makes and scales the ReplicaSets of Deployments.
-pub(crate) struct Deployments(pub(crate) Ground);
+pub(crate) struct Deployments(pub(crate) ControllerContext);
 
 /// On a ReplicaSet and its pods: the version of the template.
 const HASH_LABEL: &str = "pod-template-hash";

@@ -11,7 +11,7 @@ use runtime::{Key, Outcome, Queue};
 use serde_json::json;
 
 use super::{Naming, count, pod_of, status_patch, wake_owner_of_pods};
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::pod::{
     BY_CONTROLLER, available_from, is_active, is_leaving, is_ready, is_terminal, key_of, node_of, phase_of,
 };
@@ -20,7 +20,7 @@ use crate::time::again_at;
 use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 
 /// Keeps ReplicaSets at their size.
-pub(crate) struct ReplicaSets(pub(crate) Ground);
+pub(crate) struct ReplicaSets(pub(crate) ControllerContext);
 
 /// At most this many pods are made or removed in one reconcile.
 const BURST: usize = 500;

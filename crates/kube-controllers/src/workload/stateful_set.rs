@@ -15,14 +15,14 @@ use serde_json::json;
 use super::replica_set::some;
 use super::revision::revision;
 use super::{Naming, count, pod_of, status_patch, wake_owner_of_pods};
-use crate::ground::{Duty, Ground};
+use crate::context::{ControllerContext, Duty};
 use crate::pod::{BY_CONTROLLER, available_from, is_leaving, is_ready, is_terminal, name_of, namespace_of, phase_of};
 use crate::supply::Supplies;
 use crate::time::again_at;
 use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 
 /// Keeps StatefulSets at their size.
-pub(crate) struct StatefulSets(pub(crate) Ground);
+pub(crate) struct StatefulSets(pub(crate) ControllerContext);
 
 /// On a pod: the version of the template it was made from.
 const REVISION_LABEL: &str = "controller-revision-hash";

@@ -11,17 +11,17 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use super::environment::{Environment, NAMESPACE};
 use super::objects::{self, MIN_PODS, PODS, POOL, WORKLOAD, read};
 use super::printer::Printer;
-use super::stage::{NAMESPACE, Stage};
 use super::witness::{Witness, ready_pods};
 
 /// No act takes longer than a few seconds; one that does is stuck.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Plays all of it.
-pub(super) async fn play(stage: &Stage, printer: &Printer, witness: &Witness) -> anyhow::Result<()> {
-    let play = Play { stage, printer };
+pub(super) async fn play(environment: &Environment, printer: &Printer, witness: &Witness) -> anyhow::Result<()> {
+    let play = Play { environment, printer };
     play.three_come_up().await?;
     play.scale_to_six().await?;
     witness.guard(true);
@@ -32,7 +32,7 @@ pub(super) async fn play(stage: &Stage, printer: &Printer, witness: &Witness) ->
 }
 
 struct Play<'a> {
-    stage: &'a Stage,
+    environment: &'a Environment,
     printer: &'a Printer,
 }
 
@@ -43,7 +43,7 @@ impl Play<'_> {
             "create namespace demo, Secret cloud, and MachineClasses v1 and v2 (boot in 1 s, join 0.5 s later)",
         );
         let make = PostParams::default();
-        let namespaces: Api<Namespace> = Api::all(self.stage.person.clone());
+        let namespaces: Api<Namespace> = Api::all(self.environment.person.clone());
         let namespace = read(objects::namespace())?;
         namespaces.create(&make, &namespace).await.context("failed to create the namespace")?;
         let secret: Secret = read(objects::secret())?;
@@ -71,7 +71,7 @@ impl Play<'_> {
         let workload: Deployment = read(objects::workload())?;
         self.api::<Deployment>().create(&make, &workload).await.context("failed to create the Deployment")?;
         self.until("six machines run", |all| running(all, "v1") == 6 && all.len() == 6).await?;
-        self.until("the workload is up", |_| ready_pods(self.stage) == PODS).await
+        self.until("the workload is up", |_| ready_pods(self.environment) == PODS).await
     }
 
     async fn roll_to_a_new_class(&self) -> anyhow::Result<()> {
@@ -80,16 +80,16 @@ impl Play<'_> {
         let template = json!({ "spec": { "class": { "name": "v2" } } });
         self.patch_pool(json!({ "spec": { "template": template } })).await?;
         self.until("six machines of class v2 run", |all| running(all, "v2") == 6 && all.len() == 6).await?;
-        self.until("the workload is up again", |_| ready_pods(self.stage) == PODS).await
+        self.until("the workload is up again", |_| ready_pods(self.environment) == PODS).await
     }
 
     async fn a_node_dies(&self) -> anyhow::Result<()> {
         self.printer.act("a node dies");
-        let machines = self.stage.cluster.machines.list();
+        let machines = self.environment.cluster.machines.list();
         let victim = machines.iter().min_by_key(|machine| machine.name().to_owned()).context("there is no machine")?;
-        let vm = self.stage.cloud.vms_of(victim.name()).into_iter().next().context("it has no VM")?;
+        let vm = self.environment.cloud.vms_of(victim.name()).into_iter().next().context("it has no VM")?;
         self.printer.world(&format!("the VM of {} loses its power", victim.name()));
-        self.stage.cloud.kill(&vm.id);
+        self.environment.cloud.kill(&vm.id);
         let lost = victim.name().to_owned();
         self.until("it is replaced", |all| {
             running(all, "v2") == 6 && all.len() == 6 && all.iter().all(|machine| machine.name() != lost)
@@ -105,7 +105,7 @@ impl Play<'_> {
         self.api::<Deployment>().delete(WORKLOAD, &gone).await.context("failed to delete the Deployment")?;
         self.api::<MachineDeployment>().delete(POOL, &gone).await.context("failed to delete the MachineDeployment")?;
         self.until("everything is gone", |all| {
-            let left = |kind: &str| self.stage.server.objects(kind).len();
+            let left = |kind: &str| self.environment.server.objects(kind).len();
             all.is_empty()
                 && left("machinedeployments.machine.sapcloud.io") == 0
                 && left("machinesets.machine.sapcloud.io") == 0
@@ -120,7 +120,7 @@ impl Play<'_> {
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
-        Api::namespaced(self.stage.person.clone(), NAMESPACE)
+        Api::namespaced(self.environment.person.clone(), NAMESPACE)
     }
 
     async fn patch_pool(&self, patch: Value) -> anyhow::Result<()> {
@@ -132,7 +132,7 @@ impl Play<'_> {
     /// Waits for something to become true, as the controllers' own caches show it.
     async fn until(&self, what: &str, holds: impl Fn(&[std::sync::Arc<Machine>]) -> bool) -> anyhow::Result<()> {
         const GLANCE: Duration = Duration::from_millis(10);
-        let machines = &self.stage.cluster.machines;
+        let machines = &self.environment.cluster.machines;
         let watching = async {
             while !holds(&machines.list()) {
                 tokio::time::sleep(GLANCE).await;

@@ -5,10 +5,10 @@
 //! why; the exit code says whether all went as promised.
 
 mod acts;
+pub(crate) mod environment;
 pub(crate) mod objects;
 pub(crate) mod printer;
 mod review;
-pub(crate) mod stage;
 mod witness;
 
 use std::process::ExitCode;
@@ -21,8 +21,8 @@ use runtime::Clock;
 use runtime::logs::LogFormat;
 
 use crate::cli::{Demo, Log};
+use environment::{Environment, Setting};
 use printer::Printer;
-use stage::{Setting, Stage};
 use witness::Witness;
 
 pub(crate) fn run(options: &Demo) -> anyhow::Result<ExitCode> {
@@ -42,19 +42,21 @@ pub(crate) fn run(options: &Demo) -> anyhow::Result<ExitCode> {
 async fn tell(printer: Printer) -> anyhow::Result<bool> {
     printer.title("The story of a pool, on an embedded API server and an embedded cloud.");
     let narrator = printer.clone();
-    let stage =
-        Stage::set(Setting::for_an_audience(), Arc::new(move |decision: &Decision| narrator.millwright(decision)))?;
+    let environment = Environment::set(
+        Setting::for_an_audience(),
+        Arc::new(move |decision: &Decision| narrator.millwright(decision)),
+    )?;
     let witness = Witness::default();
     let outcome = tokio::select! {
         biased;
-        outcome = acts::play(&stage, &printer, &witness) => outcome,
-        never = witness.watch(&stage) => match never {},
+        outcome = acts::play(&environment, &printer, &witness) => outcome,
+        never = witness.watch(&environment) => match never {},
     };
-    stage.clear().await;
+    environment.clear().await;
     outcome?;
 
     printer.title("\nWhat was promised:");
-    let kept = review::review(&stage, &witness, &printer);
+    let kept = review::review(&environment, &witness, &printer);
     printer.end(kept);
     Ok(kept)
 }

@@ -4,7 +4,7 @@ use anyhow::Context;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::stage::NAMESPACE;
+use super::environment::NAMESPACE;
 
 /// The MachineDeployment.
 pub(crate) const POOL: &str = "pool";

@@ -1,8 +1,8 @@
 //! What must be true in the end, whatever the order in which things happened.
 
+use super::environment::{CONTROLLER, Environment};
 use super::objects::{MIN_PODS, SURGE};
 use super::printer::Printer;
-use super::stage::{CONTROLLER, Stage};
 use super::witness::Witness;
 
 /// Machines that the story needs: six, six more for the rollout, one for the node that died.
@@ -12,10 +12,10 @@ const MACHINES: usize = 13;
 const MOST_REQUESTS: u64 = 30;
 
 /// Holds the story against what was promised.
-pub(super) fn review(stage: &Stage, witness: &Witness, printer: &Printer) -> bool {
-    let vms = stage.cloud.count(driver::Method::Create);
-    let left = (stage.cloud.vms().len(), stage.server.objects("nodes").len(), tokens(stage));
-    let counts = stage.server.request_counts();
+pub(super) fn review(environment: &Environment, witness: &Witness, printer: &Printer) -> bool {
+    let vms = environment.cloud.count(driver::Method::Create);
+    let left = (environment.cloud.vms().len(), environment.server.objects("nodes").len(), tokens(environment));
+    let counts = environment.server.request_counts();
     let ours = || counts.iter().filter(|(tally, _)| tally.user_agent.starts_with(CONTROLLER));
     let requests: u64 = ours().filter(|(tally, _)| tally.verb != "watch").map(|(_, n)| n).sum();
     let refused = || ours().filter(|(tally, _)| tally.code == 409 && tally.resource.starts_with("machine"));
@@ -51,9 +51,9 @@ pub(super) fn review(stage: &Stage, witness: &Witness, printer: &Printer) -> boo
     all
 }
 
-fn tokens(stage: &Stage) -> usize {
+fn tokens(environment: &Environment) -> usize {
     let is_token = |secret: &serde_json::Value| {
         secret.pointer("/type").and_then(|kind| kind.as_str()) == Some("bootstrap.kubernetes.io/token")
     };
-    stage.server.objects("secrets").iter().filter(|secret| is_token(secret)).count()
+    environment.server.objects("secrets").iter().filter(|secret| is_token(secret)).count()
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use api::Object;
 use serde_json::Value;
 
+use super::environment::Environment;
 use super::objects::WORKLOAD;
-use super::stage::Stage;
 
 const GLANCE: Duration = Duration::from_millis(10);
 
@@ -28,19 +28,19 @@ pub(super) struct Witness {
 
 impl Witness {
     /// Looks until it is dropped.
-    pub(super) async fn watch(&self, stage: &Stage) -> Infallible {
+    pub(super) async fn watch(&self, environment: &Environment) -> Infallible {
         loop {
-            self.look(stage);
+            self.look(environment);
             tokio::time::sleep(GLANCE).await;
         }
     }
 
-    fn look(&self, stage: &Stage) {
-        let machines = stage.cluster.machines.list();
+    fn look(&self, environment: &Environment) {
+        let machines = environment.cluster.machines.list();
         self.most.set(self.most.get().max(machines.iter().filter(|machine| !machine.is_deleting()).count()));
         self.machines.borrow_mut().extend(machines.iter().map(|machine| machine.uid().to_string()));
         if self.guarding.get() {
-            let ready = ready_pods(stage);
+            let ready = ready_pods(environment);
             self.fewest.set(Some(self.fewest.get().map_or(ready, |fewest| fewest.min(ready))));
         }
     }
@@ -67,8 +67,8 @@ impl Witness {
 }
 
 /// How many pods of the workload are ready.
-pub(super) fn ready_pods(stage: &Stage) -> usize {
-    stage.server.objects("pods").iter().filter(|pod| is_ready(pod)).count()
+pub(super) fn ready_pods(environment: &Environment) -> usize {
+    environment.server.objects("pods").iter().filter(|pod| is_ready(pod)).count()
 }
 
 fn is_ready(pod: &Value) -> bool {

@@ -1,6 +1,6 @@
 //! `millwright dev`: a whole cluster in memory, kept running for kubectl.
 //!
-//! The API server, the cloud, the controllers and whatever else a cluster needs (`demo::stage`) run in this process until it is
+//! The API server, the cloud, the controllers and whatever else a cluster needs (`demo::environment`) run in this process until it is
 //! interrupted. A pool of three machines is there from the start, so that the first `kubectl get` shows something. What Millwright
 //! decides is printed as it happens, with its reason.
 //!
@@ -23,8 +23,8 @@ use runtime::{Clock, signals};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Dev, Log, Output};
+use crate::demo::environment::{Environment, Setting};
 use crate::demo::printer::Printer;
-use crate::demo::stage::{Setting, Stage};
 use crate::print;
 use kubeconfig::Kubeconfig;
 use sample::{NAMESPACE, POOL};
@@ -62,18 +62,18 @@ async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
         policy: Policy { health_timeout: HEALTH_TIMEOUT, ..Policy::default() },
         node_grace: NODE_GRACE,
     };
-    let stage = Stage::set(setting, Arc::new(move |decision: &Decision| printer.millwright(decision)))?;
-    sample::install(&stage.person).await?;
-    let running = loopback::serve(stage.server.clone(), loopback::Options { port: options.port }).await?;
+    let environment = Environment::set(setting, Arc::new(move |decision: &Decision| printer.millwright(decision)))?;
+    sample::install(&environment.person).await?;
+    let running = loopback::serve(environment.server.clone(), loopback::Options { port: options.port }).await?;
     let kubeconfig = Kubeconfig::write(&running, options.kubeconfig.as_deref())?;
     introduce(&running, &kubeconfig);
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
-        () = stage.broken() => {}
+        () = environment.broken() => {}
     }
     running.shutdown().await;
-    stage.clear().await;
+    environment.clear().await;
     drop(kubeconfig);
     if !stop.is_cancelled() {
         bail!("stopped because a part of it failed; -v 4 shows which");

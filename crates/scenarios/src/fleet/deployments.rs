@@ -8,9 +8,9 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy}
 use serde_json::{Value, json};
 
 use super::pool::Machines;
+use crate::fixture::{CLASS, create};
 use crate::result::promise;
-use crate::stage::{CLASS, create};
-use crate::{Broken, Stage};
+use crate::{Broken, Fixture};
 
 /// The class that machines are rolled to.
 const LARGE: &str = "large";
@@ -24,10 +24,10 @@ fn in_place(orchestration: &str) -> Value {
     json!({ "type": "InPlaceUpdate", "inPlaceUpdate": block })
 }
 
-impl Stage {
+impl Fixture {
     /// Makes a deployment, and a second class to roll it to.
     pub(super) async fn create_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
-        self.add_class(LARGE, virtual_cloud::PROVIDER, &self.ground.pace.provider_spec()).await?;
+        self.add_class(LARGE, virtual_cloud::PROVIDER, &self.environment.pace.provider_spec()).await?;
         self.make_deployment(replicas, strategy).await
     }
 
@@ -64,17 +64,17 @@ impl Stage {
         what: &str,
         wanted: impl Fn(Option<&MachineDeployment>) -> bool,
     ) -> Result<Option<MachineDeployment>, Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         loop {
             let found = self.api::<MachineDeployment>().get_opt(&self.pool()).await;
             let found = found.map_err(Broken::api("read the MachineDeployment"))?;
             if wanted(found.as_ref()) {
                 return Ok(found);
             }
-            promise(begin.elapsed() < self.ground.pace.patience, || {
+            promise(begin.elapsed() < self.environment.pace.patience, || {
                 format!("waited in vain until {what}; the deployment says {:?}", found.map(|found| found.status))
             })?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
     }
 
@@ -103,7 +103,7 @@ impl Stage {
     }
 
     fn nodes(&self) -> Api<Node> {
-        Api::all(self.ground.client("person"))
+        Api::all(self.environment.client("person"))
     }
 
     async fn label_node(&self, name: &str, labels: Value) -> Result<(), Broken> {
@@ -122,7 +122,7 @@ impl Stage {
 
     /// What a node agent does: answers whoever is ready to be updated with this result, until so many have been answered.
     async fn answer_updates(&self, result: &str, count: usize) -> Result<Vec<String>, Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         let mut answered = Vec::new();
         while answered.len() < count {
             for name in self.nodes_where(|node| update_reason(node) == "ReadyForUpdate").await? {
@@ -131,8 +131,8 @@ impl Stage {
                     answered.push(name);
                 }
             }
-            promise(begin.elapsed() < self.ground.pace.patience, || format!("only {answered:?} became ready"))?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            promise(begin.elapsed() < self.environment.pace.patience, || format!("only {answered:?} became ready"))?;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
         Ok(answered)
     }
@@ -156,110 +156,112 @@ fn names(machines: &Machines) -> Vec<String> {
     machines.0.iter().map(|machine| machine.name().to_owned()).collect()
 }
 
-pub(super) async fn a_roll_out_in_numbers_stays_within_its_limits(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(5, rolling(2, 1)).await?;
-    stage.until_rolled("small", 5, 5).await?;
-    stage.roll_to(LARGE).await?;
-    stage.until_rolled(LARGE, 5, 7).await?;
+pub(super) async fn a_roll_out_in_numbers_stays_within_its_limits(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(5, rolling(2, 1)).await?;
+    fixture.until_rolled("small", 5, 5).await?;
+    fixture.roll_to(LARGE).await?;
+    fixture.until_rolled(LARGE, 5, 7).await?;
     let marked = |node: &Node| {
         let kept = node.metadata.annotations.iter().flatten().any(|(key, _)| key == annotations::SCALE_DOWN_DISABLED);
         let tainted = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         kept || tainted.into_iter().any(|taint| taint.key == api::names::taints::PREFER_NO_SCHEDULE)
     };
-    stage.linger().await;
-    let left = stage.nodes_where(marked).await?;
+    fixture.linger().await;
+    let left = fixture.nodes_where(marked).await?;
     promise(left.is_empty(), || format!("nodes still carry marks of the roll-out: {left:?}"))
 }
 
-pub(super) async fn a_roll_out_in_percent_goes_on_while_it_is_scaled(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(4, rolling("25%", "25%")).await?;
-    stage.until_rolled("small", 4, 4).await?;
-    stage.roll_to(LARGE).await?;
-    stage.until_machines("one is new", 5, |machines| of_class(machines, LARGE) > 0).await?;
-    stage.edit_deployment(json!({ "spec": { "replicas": 6 } })).await?;
-    stage.until_rolled(LARGE, 6, 8).await?;
-    stage.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
-    stage.until_rolled(LARGE, 2, 6).await.map(drop)
+pub(super) async fn a_roll_out_in_percent_goes_on_while_it_is_scaled(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(4, rolling("25%", "25%")).await?;
+    fixture.until_rolled("small", 4, 4).await?;
+    fixture.roll_to(LARGE).await?;
+    fixture.until_machines("one is new", 5, |machines| of_class(machines, LARGE) > 0).await?;
+    fixture.edit_deployment(json!({ "spec": { "replicas": 6 } })).await?;
+    fixture.until_rolled(LARGE, 6, 8).await?;
+    fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    fixture.until_rolled(LARGE, 2, 6).await.map(drop)
 }
 
 pub(super) async fn a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_heals_it(
-    stage: &Stage,
+    fixture: &Fixture,
 ) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(3, rolling(1, 0)).await?;
-    stage.edit_deployment(json!({ "spec": { "progressDeadlineSeconds": 3 } })).await?;
-    stage.until_rolled("small", 3, 3).await?;
-    stage.roll_to("nowhere").await?;
+    let _process = fixture.start()?;
+    fixture.create_deployment(3, rolling(1, 0)).await?;
+    fixture.edit_deployment(json!({ "spec": { "progressDeadlineSeconds": 3 } })).await?;
+    fixture.until_rolled("small", 3, 3).await?;
+    fixture.roll_to("nowhere").await?;
     let stuck = |d: &MachineDeployment| reason(d, "Progressing") == "ProgressDeadlineExceeded";
-    stage.until_deployment("it says that it is stuck", |d| d.is_some_and(stuck)).await?;
-    let machines = stage.pool_machines().await?;
+    fixture.until_deployment("it says that it is stuck", |d| d.is_some_and(stuck)).await?;
+    let machines = fixture.pool_machines().await?;
     promise(of_class(&machines, "small") == 3, || format!("a machine was given up for nothing: {}", machines.told()))?;
-    stage.edit_deployment(json!({ "spec": { "rollbackTo": { "revision": 0 } } })).await?;
-    stage.until_rolled("small", 3, 4).await.map(drop)
+    fixture.edit_deployment(json!({ "spec": { "rollbackTo": { "revision": 0 } } })).await?;
+    fixture.until_rolled("small", 3, 4).await.map(drop)
 }
 
-pub(super) async fn two_changes_in_a_row_end_with_the_last(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(3, rolling(1, 1)).await?;
-    stage.add_class("middle", virtual_cloud::PROVIDER, &stage.ground.pace.provider_spec()).await?;
-    stage.until_rolled("small", 3, 3).await?;
-    stage.roll_to("middle").await?;
-    stage.until_machines("one is on its way", 4, |machines| of_class(machines, "middle") > 0).await?;
-    stage.roll_to(LARGE).await?;
-    stage.until_rolled(LARGE, 3, 4).await.map(drop)
+pub(super) async fn two_changes_in_a_row_end_with_the_last(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(3, rolling(1, 1)).await?;
+    fixture.add_class("middle", virtual_cloud::PROVIDER, &fixture.environment.pace.provider_spec()).await?;
+    fixture.until_rolled("small", 3, 3).await?;
+    fixture.roll_to("middle").await?;
+    fixture.until_machines("one is on its way", 4, |machines| of_class(machines, "middle") > 0).await?;
+    fixture.roll_to(LARGE).await?;
+    fixture.until_rolled(LARGE, 3, 4).await.map(drop)
 }
 
-pub(super) async fn a_pause_in_mid_roll_holds_everything(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(4, rolling(1, 0)).await?;
-    stage.until_rolled("small", 4, 4).await?;
-    stage.roll_to(LARGE).await?;
-    stage.until_machines("one is new", 5, |machines| of_class(machines, LARGE) > 0).await?;
-    stage.edit_deployment(json!({ "spec": { "paused": true } })).await?;
+pub(super) async fn a_pause_in_mid_roll_holds_everything(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(4, rolling(1, 0)).await?;
+    fixture.until_rolled("small", 4, 4).await?;
+    fixture.roll_to(LARGE).await?;
+    fixture.until_machines("one is new", 5, |machines| of_class(machines, LARGE) > 0).await?;
+    fixture.edit_deployment(json!({ "spec": { "paused": true } })).await?;
     let paused = |d: &MachineDeployment| reason(d, "Progressing") == "DeploymentPaused";
-    stage.until_deployment("it says so", |d| d.is_some_and(paused)).await?;
+    fixture.until_deployment("it says so", |d| d.is_some_and(paused)).await?;
     let sizes = |sets: Vec<MachineSet>| sets.iter().map(|set| set.spec.replicas).collect::<Vec<_>>();
-    let before = sizes(stage.machine_sets().await?);
-    stage.linger().await;
-    let after = sizes(stage.machine_sets().await?);
+    let before = sizes(fixture.machine_sets().await?);
+    fixture.linger().await;
+    let after = sizes(fixture.machine_sets().await?);
     promise(before == after, || format!("{before:?} became {after:?} in a pause"))?;
-    stage.edit_deployment(json!({ "spec": { "paused": false } })).await?;
-    stage.until_rolled(LARGE, 4, 5).await.map(drop)
+    fixture.edit_deployment(json!({ "spec": { "paused": false } })).await?;
+    fixture.until_rolled(LARGE, 4, 5).await.map(drop)
 }
 
-pub(super) async fn a_recreating_deployment_has_no_old_machine_beside_a_new_one(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(3, json!({ "type": "Recreate" })).await?;
-    stage.until_rolled("small", 3, 3).await?;
-    stage.roll_to(LARGE).await?;
+pub(super) async fn a_recreating_deployment_has_no_old_machine_beside_a_new_one(
+    fixture: &Fixture,
+) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(3, json!({ "type": "Recreate" })).await?;
+    fixture.until_rolled("small", 3, 3).await?;
+    fixture.roll_to(LARGE).await?;
     let mixed = |machines: &Machines| of_class(machines, LARGE) > 0 && of_class(machines, "small") > 0;
-    let seen = stage.until_machines("new ones come", 3, |machines| of_class(machines, LARGE) > 0).await?;
+    let seen = fixture.until_machines("new ones come", 3, |machines| of_class(machines, LARGE) > 0).await?;
     promise(!mixed(&seen), || seen.told())?;
-    stage.until_rolled(LARGE, 3, 3).await.map(drop)
+    fixture.until_rolled(LARGE, 3, 3).await.map(drop)
 }
 
-pub(super) async fn machines_updated_in_place_are_kept(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(2, in_place("Auto")).await?;
-    let before = names(&stage.until_rolled("small", 2, 2).await?);
-    stage.roll_to(LARGE).await?;
-    stage.answer_updates("successful", 2).await?;
+pub(super) async fn machines_updated_in_place_are_kept(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(2, in_place("Auto")).await?;
+    let before = names(&fixture.until_rolled("small", 2, 2).await?);
+    fixture.roll_to(LARGE).await?;
+    fixture.answer_updates("successful", 2).await?;
     let moved = |sets: &[MachineSet]| {
         let new = sets.iter().find(|set| set.spec.template.spec.class.name == LARGE);
         new.is_some_and(|set| set.spec.replicas == 2 && set.status.available_replicas == 2)
     };
-    let begin = stage.ground.clock.instant();
-    while !moved(&stage.machine_sets().await?) {
-        promise(begin.elapsed() < stage.ground.pace.patience, || "they never moved to the new set".to_owned())?;
-        tokio::time::sleep(stage.ground.pace.glance).await;
+    let begin = fixture.environment.clock.instant();
+    while !moved(&fixture.machine_sets().await?) {
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "they never moved to the new set".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
     }
-    let after = stage.pool_machines().await?;
+    let after = fixture.pool_machines().await?;
     promise(names(&after) == before, || format!("{before:?} became {}", after.told()))?;
-    promise(stage.cloud.vms().len() == 2, || format!("{} VMs", stage.cloud.vms().len()))?;
-    stage.linger().await;
-    let left = stage.nodes_where(|node| {
+    promise(fixture.cloud.vms().len() == 2, || format!("{} VMs", fixture.cloud.vms().len()))?;
+    fixture.linger().await;
+    let left = fixture.nodes_where(|node| {
         let labelled = node.metadata.labels.iter().flatten().any(|(key, _)| key.ends_with("-for-update"));
         labelled || node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
     });
@@ -268,115 +270,122 @@ pub(super) async fn machines_updated_in_place_are_kept(stage: &Stage) -> Result<
 }
 
 pub(super) async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on(
-    stage: &Stage,
+    fixture: &Fixture,
 ) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(2, in_place("Auto")).await?;
-    stage.until_rolled("small", 2, 2).await?;
-    stage.roll_to(LARGE).await?;
+    let _process = fixture.start()?;
+    fixture.create_deployment(2, in_place("Auto")).await?;
+    fixture.until_rolled("small", 2, 2).await?;
+    fixture.roll_to(LARGE).await?;
     // Nobody answers: nothing else is touched.
     let selected =
         |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::SELECTED_FOR_UPDATE);
-    let begin = stage.ground.clock.instant();
-    while stage.nodes_where(selected).await?.is_empty() {
-        promise(begin.elapsed() < stage.ground.pace.patience, || "nobody was ever chosen".to_owned())?;
-        tokio::time::sleep(stage.ground.pace.glance).await;
+    let begin = fixture.environment.clock.instant();
+    while fixture.nodes_where(selected).await?.is_empty() {
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "nobody was ever chosen".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
     }
-    stage.linger().await;
-    let chosen = stage.nodes_where(selected).await?;
+    fixture.linger().await;
+    let chosen = fixture.nodes_where(selected).await?;
     promise(chosen.len() == 1, || format!("{chosen:?} were chosen, with one allowed to be missing"))?;
-    let failed = stage.answer_updates("failed", 1).await?;
-    stage.linger().await;
-    let chosen = stage.nodes_where(selected).await?;
+    let failed = fixture.answer_updates("failed", 1).await?;
+    fixture.linger().await;
+    let chosen = fixture.nodes_where(selected).await?;
     promise(chosen == failed, || format!("{chosen:?} were chosen after {failed:?} failed"))?;
     for name in failed {
-        stage.label_node(&name, json!({ labels::UPDATE_RESULT: "successful" })).await?;
+        fixture.label_node(&name, json!({ labels::UPDATE_RESULT: "successful" })).await?;
     }
-    stage.answer_updates("successful", 1).await?;
+    fixture.answer_updates("successful", 1).await?;
     let done = |d: &MachineDeployment| d.status.updated_replicas == 2 && d.status.available_replicas == 2;
-    stage.until_deployment("both are updated", |d| d.is_some_and(done)).await.map(drop)
+    fixture.until_deployment("both are updated", |d| d.is_some_and(done)).await.map(drop)
 }
 
-pub(super) async fn under_manual_orchestration_only_the_chosen_machine_is_updated(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(2, in_place("Manual")).await?;
-    let machines = names(&stage.until_rolled("small", 2, 2).await?);
-    stage.roll_to(LARGE).await?;
+pub(super) async fn under_manual_orchestration_only_the_chosen_machine_is_updated(
+    fixture: &Fixture,
+) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(2, in_place("Manual")).await?;
+    let machines = names(&fixture.until_rolled("small", 2, 2).await?);
+    fixture.roll_to(LARGE).await?;
     let candidate =
         |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::CANDIDATE_FOR_UPDATE);
-    let begin = stage.ground.clock.instant();
-    while stage.nodes_where(candidate).await?.len() < 2 {
-        promise(begin.elapsed() < stage.ground.pace.patience, || "no candidates were named".to_owned())?;
-        tokio::time::sleep(stage.ground.pace.glance).await;
+    let begin = fixture.environment.clock.instant();
+    while fixture.nodes_where(candidate).await?.len() < 2 {
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "no candidates were named".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
     }
-    stage.linger().await;
+    fixture.linger().await;
     let Some(wished) = machines.last() else { return Ok(()) };
-    stage.label_node(wished, json!({ labels::SELECTED_FOR_UPDATE: "true" })).await?;
-    let answered = stage.answer_updates("successful", 1).await?;
+    fixture.label_node(wished, json!({ labels::SELECTED_FOR_UPDATE: "true" })).await?;
+    let answered = fixture.answer_updates("successful", 1).await?;
     promise(answered == [wished.clone()], || format!("{answered:?} were updated instead of {wished}"))?;
     let one = |d: &MachineDeployment| d.status.updated_replicas == 1 && d.status.available_replicas == 2;
-    stage.until_deployment("one is updated", |d| d.is_some_and(one)).await.map(drop)
+    fixture.until_deployment("one is updated", |d| d.is_some_and(one)).await.map(drop)
 }
 
-pub(super) async fn the_autoscaler_scales_up_down_by_name_and_back(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(2, rolling(1, 0)).await?;
-    stage.until_rolled("small", 2, 2).await?;
+pub(super) async fn the_autoscaler_scales_up_down_by_name_and_back(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(2, rolling(1, 0)).await?;
+    fixture.until_rolled("small", 2, 2).await?;
     // It scales up.
-    stage.edit_deployment(json!({ "spec": { "replicas": 5 } })).await?;
-    let machines = stage.until_rolled("small", 5, 5).await?;
+    fixture.edit_deployment(json!({ "spec": { "replicas": 5 } })).await?;
+    let machines = fixture.until_rolled("small", 5, 5).await?;
     // It scales down, naming the machines it has emptied.
     let chosen: Vec<String> = names(&machines).into_iter().skip(1).step_by(2).collect();
-    let asked = Time::from(stage.ground.clock.now());
+    let asked = Time::from(fixture.environment.clock.now());
     let list: Vec<String> = chosen.iter().map(|name| format!("{name}~{asked}")).collect();
     let named = json!({ annotations::TRIGGER_DELETION: list.join(","), annotations::LAST_REPLICA_CHANGE_BY_SCALER: asked.to_string() });
-    stage.edit_deployment(json!({ "metadata": { "annotations": named }, "spec": { "replicas": 3 } })).await?;
-    let machines = stage.until_rolled("small", 3, 5).await?;
+    fixture.edit_deployment(json!({ "metadata": { "annotations": named }, "spec": { "replicas": 3 } })).await?;
+    let machines = fixture.until_rolled("small", 3, 5).await?;
     let spared = names(&machines).iter().all(|name| !chosen.contains(name));
     promise(spared, || format!("{chosen:?} were to go, and {} are left", machines.told()))?;
     let pruned = |d: &MachineDeployment| d.annotation(annotations::TRIGGER_DELETION).is_none();
-    stage.until_deployment("its list is empty", |d| d.is_some_and(pruned)).await?;
+    fixture.until_deployment("its list is empty", |d| d.is_some_and(pruned)).await?;
     // It takes a scale-up back without naming anybody.
-    stage.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
-    stage.until_rolled("small", 2, 3).await.map(drop)
+    fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    fixture.until_rolled("small", 2, 3).await.map(drop)
 }
 
 pub(super) async fn a_deleted_deployment_takes_everything_along_unless_told_otherwise(
-    stage: &Stage,
+    fixture: &Fixture,
 ) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(2, rolling(1, 0)).await?;
-    let before = names(&stage.until_rolled("small", 2, 2).await?);
+    let _process = fixture.start()?;
+    fixture.create_deployment(2, rolling(1, 0)).await?;
+    let before = names(&fixture.until_rolled("small", 2, 2).await?);
     let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
-    delete(stage, &orphan).await?;
-    stage.until_deployment("it is gone", |d| d.is_none()).await?;
-    stage.linger().await;
-    let left = stage.pool_machines().await?;
+    delete(fixture, &orphan).await?;
+    fixture.until_deployment("it is gone", |d| d.is_none()).await?;
+    fixture.linger().await;
+    let left = fixture.pool_machines().await?;
     promise(names(&left) == before && left.run(2), || format!("{before:?} were to stay: {}", left.told()))?;
     // Another deployment of the same template takes them over.
-    stage.make_deployment(2, rolling(1, 0)).await?;
-    let after = names(&stage.until_rolled("small", 2, 2).await?);
+    fixture.make_deployment(2, rolling(1, 0)).await?;
+    let after = names(&fixture.until_rolled("small", 2, 2).await?);
     promise(after == before, || format!("{before:?} were replaced by {after:?}"))?;
-    delete(stage, &DeleteParams::default()).await?;
-    stage.until_deployment("it is gone", |d| d.is_none()).await?;
-    stage.until_machines("its machines are gone", 0, |machines| machines.0.is_empty()).await?;
-    promise(stage.cloud.vms().is_empty(), || format!("VMs were left behind: {:?}", stage.cloud.vms()))
+    delete(fixture, &DeleteParams::default()).await?;
+    fixture.until_deployment("it is gone", |d| d.is_none()).await?;
+    fixture.until_machines("its machines are gone", 0, |machines| machines.0.is_empty()).await?;
+    promise(fixture.cloud.vms().is_empty(), || format!("VMs were left behind: {:?}", fixture.cloud.vms()))
 }
 
-async fn delete(stage: &Stage, parameters: &DeleteParams) -> Result<(), Broken> {
-    let deleted = stage.api::<MachineDeployment>().delete(&stage.pool(), parameters).await;
+async fn delete(fixture: &Fixture, parameters: &DeleteParams) -> Result<(), Broken> {
+    let deleted = fixture.api::<MachineDeployment>().delete(&fixture.pool(), parameters).await;
     deleted.map(drop).map_err(Broken::api("delete the MachineDeployment"))
 }
 
-pub(super) async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_deployment(1, json!({ "type": "Sideways" })).await?;
+pub(super) async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended(
+    fixture: &Fixture,
+) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(1, json!({ "type": "Sideways" })).await?;
     let invalid = |d: &MachineDeployment| {
         let condition = d.status.conditions.iter().find(|condition| condition.kind == "Invalid");
         condition.is_some_and(|condition| condition.message.contains("spec.strategy.type"))
     };
-    stage.until_deployment("it is told", |d| d.is_some_and(invalid)).await?;
-    stage.edit_deployment(json!({ "spec": { "strategy": rolling(1, 0) } })).await?;
-    stage.until_rolled("small", 1, 1).await?;
-    stage.until_deployment("it is told no more", |d| d.is_some_and(|d| reason(d, "Invalid").is_empty())).await.map(drop)
+    fixture.until_deployment("it is told", |d| d.is_some_and(invalid)).await?;
+    fixture.edit_deployment(json!({ "spec": { "strategy": rolling(1, 0) } })).await?;
+    fixture.until_rolled("small", 1, 1).await?;
+    fixture
+        .until_deployment("it is told no more", |d| d.is_some_and(|d| reason(d, "Invalid").is_empty()))
+        .await
+        .map(drop)
 }

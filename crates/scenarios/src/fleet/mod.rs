@@ -13,7 +13,7 @@ macro_rules! scenarios {
     ($($file:ident :: $name:ident),* $(,)?) => {
         /// Every scenario about sets and deployments.
         pub const FLEET_SCENARIOS: &[Scenario] =
-            &[$(Scenario { name: stringify!($name), play: |stage| $file::$name(stage).boxed() }),*];
+            &[$(Scenario { name: stringify!($name), play: |fixture| $file::$name(fixture).boxed() }),*];
     };
 }
 

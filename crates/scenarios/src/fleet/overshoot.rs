@@ -12,10 +12,10 @@ use serde_json::json;
 
 use super::deployments::{reason, rolling};
 use crate::result::promise;
-use crate::{Broken, Pace, Stage};
+use crate::{Broken, Fixture, Pace};
 
-impl Stage {
-    /// How often this was told of the sets of the stage.
+impl Fixture {
+    /// How often this was told of the sets of the fixture.
     async fn told(&self, reason: &str) -> Result<i32, Broken> {
         let list = self.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list the Events"))?;
         let about = |event: &&Event| event.involved_object.kind.as_deref() == Some("MachineSet");
@@ -24,15 +24,15 @@ impl Stage {
     }
 
     async fn until_told(&self, reason: &str) -> Result<(), Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         while self.told(reason).await? == 0 {
-            promise(begin.elapsed() < self.ground.pace.patience, || format!("nobody told {reason}"))?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            promise(begin.elapsed() < self.environment.pace.patience, || format!("nobody told {reason}"))?;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
         Ok(())
     }
 
-    /// The limits of the stage, with machines counted this often.
+    /// The limits of the fixture, with machines counted this often.
     fn counting_every(&self, period: Duration) -> Policy {
         let fleet = FleetPolicy { overshooting_period: period, ..self.policy.fleet.clone() };
         Policy { fleet, ..self.policy.clone() }
@@ -43,52 +43,52 @@ fn has_thawed(deployment: &MachineDeployment) -> bool {
     deployment.label(labels::FREEZE).is_none() && reason(deployment, "Frozen").is_empty()
 }
 
-pub(super) async fn too_many_machines_freeze_a_set_until_they_are_gone(stage: &Stage) -> Result<(), Broken> {
-    let policy = stage.counting_every(Duration::from_secs(1));
-    let process = stage.start_with(&policy)?;
-    stage.create_deployment(1, rolling(1, 0)).await?;
-    let machines = stage.until_rolled("small", 1, 1).await?;
+pub(super) async fn too_many_machines_freeze_a_set_until_they_are_gone(fixture: &Fixture) -> Result<(), Broken> {
+    let policy = fixture.counting_every(Duration::from_secs(1));
+    let process = fixture.start_with(&policy)?;
+    fixture.create_deployment(1, rolling(1, 0)).await?;
+    let machines = fixture.until_rolled("small", 1, 1).await?;
     process.kill().await;
     // Someone's script makes machines for the set, and holds on to them.
     let Some(model) = machines.0.first() else { return Ok(()) };
     for n in 0..4 {
         let mut wild = Machine { spec: model.spec.clone(), ..Machine::default() };
         wild.spec.provider_id = "".into();
-        wild.metadata.name = Some(stage.machine_name(n));
+        wild.metadata.name = Some(fixture.machine_name(n));
         wild.metadata.labels = model.metadata.labels.clone();
         wild.metadata.labels.iter_mut().for_each(|labels| drop(labels.remove(labels::NODE)));
         wild.metadata.owner_references = model.metadata.owner_references.clone();
-        let made = stage.machines().create(&kube::api::PostParams::default(), &wild).await;
+        let made = fixture.machines().create(&kube::api::PostParams::default(), &wild).await;
         made.map_err(Broken::api("create a Machine"))?;
     }
-    let _process = stage.start_with(&policy)?;
+    let _process = fixture.start_with(&policy)?;
     // However fast its set is at deleting them, what has been seen is told.
-    stage.until_told("FrozeMachineSet").await?;
-    stage.until_rolled("small", 1, 5).await?;
-    stage.until_deployment("it thaws", |d| d.is_some_and(has_thawed)).await?;
-    stage.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
-    stage.until_rolled("small", 2, 2).await?;
+    fixture.until_told("FrozeMachineSet").await?;
+    fixture.until_rolled("small", 1, 5).await?;
+    fixture.until_deployment("it thaws", |d| d.is_some_and(has_thawed)).await?;
+    fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    fixture.until_rolled("small", 2, 2).await?;
     Ok(())
 }
 
 /// The story that every provider of the reference is held to: machines that are being deleted count, so a set that loses many at once
 /// is frozen while the cloud is busy with them.
-pub(super) async fn a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once(stage: &Stage) -> Result<(), Broken> {
+pub(super) async fn a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once(fixture: &Fixture) -> Result<(), Broken> {
     const SLOW: &str = "slow";
-    let pace = Pace { delete: Duration::from_secs(2), ..stage.ground.pace.clone() };
-    stage.add_class(SLOW, virtual_cloud::PROVIDER, &pace.provider_spec()).await?;
-    let _process = stage.start_with(&stage.counting_every(Duration::from_millis(300)))?;
-    stage.make_deployment_of(SLOW, 6, rolling(2, 0)).await?;
-    stage.until_rolled(SLOW, 6, 6).await?;
-    stage.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
-    stage.until_rolled(SLOW, 2, 6).await?;
-    stage.until_deployment("it thaws", |d| d.is_some_and(has_thawed)).await?;
-    let sets = stage.machine_sets().await?;
+    let pace = Pace { delete: Duration::from_secs(2), ..fixture.environment.pace.clone() };
+    fixture.add_class(SLOW, virtual_cloud::PROVIDER, &pace.provider_spec()).await?;
+    let _process = fixture.start_with(&fixture.counting_every(Duration::from_millis(300)))?;
+    fixture.make_deployment_of(SLOW, 6, rolling(2, 0)).await?;
+    fixture.until_rolled(SLOW, 6, 6).await?;
+    fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    fixture.until_rolled(SLOW, 2, 6).await?;
+    fixture.until_deployment("it thaws", |d| d.is_some_and(has_thawed)).await?;
+    let sets = fixture.machine_sets().await?;
     let frozen = sets.iter().any(|set| {
         set.label(labels::FREEZE).is_some() || set.status.conditions.iter().any(|condition| condition.kind == "Frozen")
     });
     promise(!frozen, || format!("the set is still frozen: {sets:?}"))?;
-    stage.linger().await;
-    let told = (stage.told("FrozeMachineSet").await?, stage.told("UnfrozeMachineSet").await?);
+    fixture.linger().await;
+    let told = (fixture.told("FrozeMachineSet").await?, fixture.told("UnfrozeMachineSet").await?);
     promise(told == (1, 1), || format!("frozen and thawed {told:?} times instead of once each"))
 }

@@ -5,9 +5,9 @@ use api::{Machine, MachinePhase, MachineSet, Object};
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::fixture::{CLASS, create};
 use crate::result::promise;
-use crate::stage::{CLASS, create};
-use crate::{Broken, Stage};
+use crate::{Broken, Fixture};
 
 /// The machines of a pool, as the API server holds them at one moment.
 pub(super) struct Machines(pub(super) Vec<Machine>);
@@ -30,8 +30,8 @@ impl Machines {
     }
 }
 
-impl Stage {
-    /// The name of the stage's pool: machines are named after it, nodes after machines, and all nodes share one cluster.
+impl Fixture {
+    /// The name of the fixture's pool: machines are named after it, nodes after machines, and all nodes share one cluster.
     pub(super) fn pool(&self) -> String {
         format!("{}-p", self.namespace)
     }
@@ -74,7 +74,7 @@ impl Stage {
         self.api::<MachineSet>().get_opt(&self.pool()).await.map_err(Broken::api("read the MachineSet"))
     }
 
-    /// All machines of the stage.
+    /// All machines of the fixture.
     pub(super) async fn pool_machines(&self) -> Result<Machines, Broken> {
         let listed = self.machines().list(&ListParams::default()).await;
         listed.map(|list| Machines(list.items)).map_err(Broken::api("list the Machines"))
@@ -87,7 +87,7 @@ impl Stage {
         at_most: usize,
         wanted: impl Fn(&Machines) -> bool,
     ) -> Result<Machines, Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         loop {
             let machines = self.pool_machines().await?;
             promise(machines.living() <= at_most, || {
@@ -96,10 +96,10 @@ impl Stage {
             if wanted(&machines) {
                 return Ok(machines);
             }
-            promise(begin.elapsed() < self.ground.pace.patience, || {
+            promise(begin.elapsed() < self.environment.pace.patience, || {
                 format!("waited in vain until {what}; there are {}", machines.told())
             })?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
     }
 
@@ -109,21 +109,21 @@ impl Stage {
         what: &str,
         wanted: impl Fn(Option<&MachineSet>) -> bool,
     ) -> Result<(), Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         loop {
             let set = self.machine_set().await?;
             if wanted(set.as_ref()) {
                 return Ok(());
             }
-            promise(begin.elapsed() < self.ground.pace.patience, || {
+            promise(begin.elapsed() < self.environment.pace.patience, || {
                 format!("waited in vain until {what}; the set says {:?}", set.map(|set| set.status))
             })?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
     }
 
     /// Lets some time of this world go by.
     pub(super) async fn linger(&self) {
-        tokio::time::sleep(self.ground.pace.glance * 20).await;
+        tokio::time::sleep(self.environment.pace.glance * 20).await;
     }
 }

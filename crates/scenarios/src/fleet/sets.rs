@@ -6,130 +6,130 @@ use api::{Machine, MachineSet, Object};
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::json;
 
+use crate::fixture::create;
 use crate::result::promise;
-use crate::stage::create;
-use crate::{Broken, Stage};
+use crate::{Broken, Fixture};
 
-pub(super) async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_set(0).await?;
+pub(super) async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_set(0).await?;
     for (replicas, at_most) in [(50, 50), (10, 50), (0, 10)] {
-        stage.edit_set(json!({ "spec": { "replicas": replicas } })).await?;
+        fixture.edit_set(json!({ "spec": { "replicas": replicas } })).await?;
         let wanted = usize::try_from(replicas).unwrap_or_default();
-        stage.until_machines(&format!("{wanted} run"), at_most, |machines| machines.run(wanted)).await?;
+        fixture.until_machines(&format!("{wanted} run"), at_most, |machines| machines.run(wanted)).await?;
         let told = |set: &MachineSet| {
             let status = &set.status;
             (status.replicas, status.ready_replicas, status.available_replicas, status.fully_labeled_replicas)
                 == (replicas, replicas, replicas, replicas)
                 && status.observed_generation == set.generation()
         };
-        stage.until_set("its status says so", |set| set.is_some_and(told)).await?;
+        fixture.until_set("its status says so", |set| set.is_some_and(told)).await?;
     }
-    let vms = stage.cloud.vms();
+    let vms = fixture.cloud.vms();
     promise(vms.is_empty(), || format!("VMs were left behind: {vms:?}"))
 }
 
-pub(super) async fn a_set_adopts_machines_that_nobody_manages(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
+pub(super) async fn a_set_adopts_machines_that_nobody_manages(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
     for n in 0..2 {
-        let mut stray = stage.template();
+        let mut stray = fixture.template();
         if let Some(metadata) = stray.get_mut("metadata").and_then(|m| m.as_object_mut()) {
-            metadata.insert("name".into(), json!(stage.machine_name(n)));
+            metadata.insert("name".into(), json!(fixture.machine_name(n)));
         }
-        create(&stage.machines(), "create a Machine", stray).await?;
+        create(&fixture.machines(), "create a Machine", stray).await?;
         // Sets and machines are watched apart: a set that is seen before them would make its own first.
         let held = |machine: &Machine| machine.metadata.finalizers.as_ref().is_some_and(|held| !held.is_empty());
-        stage.until_machine(n, "is seen", held).await?;
+        fixture.until_machine(n, "is seen", held).await?;
     }
-    stage.create_set(3).await?;
-    let machines = stage.until_machines("three run", 3, |machines| machines.run(3)).await?;
-    let managed = machines.0.iter().filter(|m| m.controller_owner().is_some_and(|owner| owner.name == stage.pool()));
+    fixture.create_set(3).await?;
+    let machines = fixture.until_machines("three run", 3, |machines| machines.run(3)).await?;
+    let managed = machines.0.iter().filter(|m| m.controller_owner().is_some_and(|owner| owner.name == fixture.pool()));
     promise(managed.count() == 3, || format!("not all are managed: {}", machines.told()))?;
-    let named = |n: usize| machines.0.iter().any(|machine| machine.name() == stage.machine_name(n));
+    let named = |n: usize| machines.0.iter().any(|machine| machine.name() == fixture.machine_name(n));
     promise(named(0) && named(1), || format!("one that was there was replaced: {}", machines.told()))?;
 
     // One that is labelled away is let go for good, and replaced.
     let away = Patch::Merge(json!({ "metadata": { "labels": { "name": "elsewhere" } } }));
-    let labelled = stage.machines().patch(&stage.machine_name(0), &PatchParams::default(), &away).await;
+    let labelled = fixture.machines().patch(&fixture.machine_name(0), &PatchParams::default(), &away).await;
     labelled.map_err(Broken::api("label a Machine"))?;
-    let machines = stage.until_machines("four run", 4, |machines| machines.run(4)).await?;
+    let machines = fixture.until_machines("four run", 4, |machines| machines.run(4)).await?;
     let free = machines.0.iter().filter(|machine| machine.controller_owner().is_none()).count();
     promise(free == 1, || format!("{free} have no manager: {}", machines.told()))
 }
 
-pub(super) async fn a_machine_that_is_deleted_is_replaced(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_set(2).await?;
-    let machines = stage.until_machines("two run", 2, |machines| machines.run(2)).await?;
+pub(super) async fn a_machine_that_is_deleted_is_replaced(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_set(2).await?;
+    let machines = fixture.until_machines("two run", 2, |machines| machines.run(2)).await?;
     let victim = machines.0.first().map(|machine| machine.name().to_owned()).unwrap_or_default();
-    let deleted = stage.machines().delete(&victim, &DeleteParams::default()).await;
+    let deleted = fixture.machines().delete(&victim, &DeleteParams::default()).await;
     deleted.map_err(Broken::api("delete a Machine"))?;
-    let machines = stage
+    let machines = fixture
         .until_machines("two others run", 2, |machines| {
             machines.run(2) && machines.0.iter().all(|m| m.name() != victim)
         })
         .await?;
-    promise(stage.cloud.vms().len() == 2, || format!("{} VMs for {}", stage.cloud.vms().len(), machines.told()))
+    promise(fixture.cloud.vms().len() == 2, || format!("{} VMs for {}", fixture.cloud.vms().len(), machines.told()))
 }
 
-pub(super) async fn a_deleted_set_takes_its_machines_along(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_set(3).await?;
-    stage.until_machines("three run", 3, |machines| machines.run(3)).await?;
-    delete_set(stage, PropagationPolicy::Background).await?;
-    stage.until_set("it is gone", |set| set.is_none()).await?;
-    stage.until_machines("its machines are gone", 0, |machines| machines.0.is_empty()).await?;
-    promise(stage.cloud.vms().is_empty(), || format!("VMs were left behind: {:?}", stage.cloud.vms()))
+pub(super) async fn a_deleted_set_takes_its_machines_along(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_set(3).await?;
+    fixture.until_machines("three run", 3, |machines| machines.run(3)).await?;
+    delete_set(fixture, PropagationPolicy::Background).await?;
+    fixture.until_set("it is gone", |set| set.is_none()).await?;
+    fixture.until_machines("its machines are gone", 0, |machines| machines.0.is_empty()).await?;
+    promise(fixture.cloud.vms().is_empty(), || format!("VMs were left behind: {:?}", fixture.cloud.vms()))
 }
 
-pub(super) async fn a_set_deleted_without_its_machines_leaves_them_running(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_set(3).await?;
-    stage.until_machines("three run", 3, |machines| machines.run(3)).await?;
-    delete_set(stage, PropagationPolicy::Orphan).await?;
-    stage.until_set("it is gone", |set| set.is_none()).await?;
-    stage.linger().await;
-    let machines = stage.pool_machines().await?;
+pub(super) async fn a_set_deleted_without_its_machines_leaves_them_running(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_set(3).await?;
+    fixture.until_machines("three run", 3, |machines| machines.run(3)).await?;
+    delete_set(fixture, PropagationPolicy::Orphan).await?;
+    fixture.until_set("it is gone", |set| set.is_none()).await?;
+    fixture.linger().await;
+    let machines = fixture.pool_machines().await?;
     promise(machines.run(3), || format!("they were to stay: {}", machines.told()))?;
     promise(machines.0.iter().all(|machine| machine.controller_owner().is_none()), || {
         format!("they were to be let go: {}", machines.told())
     })
 }
 
-pub(super) async fn an_invalid_set_is_told_and_goes_on_once_it_is_mended(stage: &Stage) -> Result<(), Broken> {
-    let _process = stage.start()?;
-    stage.create_set(1).await?;
-    stage.until_machines("it runs", 1, |machines| machines.run(1)).await?;
-    stage.edit_set(json!({ "spec": { "selector": null, "replicas": 3 } })).await?;
+pub(super) async fn an_invalid_set_is_told_and_goes_on_once_it_is_mended(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_set(1).await?;
+    fixture.until_machines("it runs", 1, |machines| machines.run(1)).await?;
+    fixture.edit_set(json!({ "spec": { "selector": null, "replicas": 3 } })).await?;
     let told = |set: &MachineSet| {
         let mut told = set.status.conditions.iter().filter(|condition| condition.kind == "Invalid");
         told.any(|condition| condition.message.contains("spec.selector"))
     };
-    stage.until_set("it is told", |set| set.is_some_and(told)).await?;
-    let machines = stage.pool_machines().await?;
+    fixture.until_set("it is told", |set| set.is_some_and(told)).await?;
+    let machines = fixture.pool_machines().await?;
     promise(machines.living() == 1, || format!("it was to be left alone: {}", machines.told()))?;
-    stage.edit_set(json!({ "spec": { "selector": { "matchLabels": { "name": stage.pool() } } } })).await?;
-    stage.until_machines("three run", 3, |machines| machines.run(3)).await?;
-    stage.until_set("it is mended", |set| set.is_some_and(|set| !told(set))).await
+    fixture.edit_set(json!({ "spec": { "selector": { "matchLabels": { "name": fixture.pool() } } } })).await?;
+    fixture.until_machines("three run", 3, |machines| machines.run(3)).await?;
+    fixture.until_set("it is mended", |set| set.is_some_and(|set| !told(set))).await
 }
 
 pub(super) async fn a_controller_that_is_killed_while_a_set_grows_makes_no_machine_too_many(
-    stage: &Stage,
+    fixture: &Fixture,
 ) -> Result<(), Broken> {
-    stage.create_set(30).await?;
+    fixture.create_set(30).await?;
     for _ in 0..8 {
-        let process = stage.start()?;
-        tokio::time::sleep(Duration::from_millis(20 + stage.ground.random.below(150))).await;
+        let process = fixture.start()?;
+        tokio::time::sleep(Duration::from_millis(20 + fixture.environment.random.below(150))).await;
         process.kill().await;
-        stage.until_machines("whatever happened", 30, |_| true).await?;
+        fixture.until_machines("whatever happened", 30, |_| true).await?;
     }
-    let _process = stage.start()?;
-    stage.until_machines("thirty run", 30, |machines| machines.run(30)).await?;
-    promise(stage.cloud.vms().len() == 30, || format!("{} VMs", stage.cloud.vms().len()))
+    let _process = fixture.start()?;
+    fixture.until_machines("thirty run", 30, |machines| machines.run(30)).await?;
+    promise(fixture.cloud.vms().len() == 30, || format!("{} VMs", fixture.cloud.vms().len()))
 }
 
-async fn delete_set(stage: &Stage, policy: PropagationPolicy) -> Result<(), Broken> {
+async fn delete_set(fixture: &Fixture, policy: PropagationPolicy) -> Result<(), Broken> {
     let parameters = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
-    let deleted = stage.api::<MachineSet>().delete(&stage.pool(), &parameters).await;
+    let deleted = fixture.api::<MachineSet>().delete(&fixture.pool(), &parameters).await;
     deleted.map(drop).map_err(Broken::api("delete the MachineSet"))
 }

@@ -9,11 +9,11 @@ use kube::Api;
 use kube::api::ListParams;
 
 use crate::result::promise;
-use crate::{Broken, Stage};
+use crate::{Broken, Fixture};
 
-/// All machines of the stage, and what has been seen of them since the beginning.
+/// All machines of the fixture, and what has been seen of them since the beginning.
 pub(super) struct Heirs<'a> {
-    stage: &'a Stage,
+    fixture: &'a Fixture,
     inherited: BTreeMap<String, String>,
     ever: BTreeSet<String>,
     most: usize,
@@ -22,10 +22,10 @@ pub(super) struct Heirs<'a> {
 
 impl<'a> Heirs<'a> {
     /// As they are now.
-    pub(super) async fn of(stage: &'a Stage) -> Result<Self, Broken> {
-        let now = machines(stage).await?;
+    pub(super) async fn of(fixture: &'a Fixture) -> Result<Self, Broken> {
+        let now = machines(fixture).await?;
         let inherited = now.iter().map(|m| (m.name().to_owned(), m.uid().to_string())).collect();
-        Ok(Self { stage, inherited, ever: BTreeSet::new(), most: 0, now })
+        Ok(Self { fixture, inherited, ever: BTreeSet::new(), most: 0, now })
     }
 
     /// As they were seen last.
@@ -35,13 +35,13 @@ impl<'a> Heirs<'a> {
 
     /// Waits until they are as wanted.
     pub(super) async fn until(&mut self, what: &str, wanted: impl Fn(&[Machine]) -> bool) -> Result<(), Broken> {
-        let begin = self.stage.ground.clock.instant();
+        let begin = self.fixture.environment.clock.instant();
         loop {
             self.look().await?;
             if wanted(&self.now) {
                 return Ok(());
             }
-            promise(begin.elapsed() < self.stage.ground.pace.patience, || {
+            promise(begin.elapsed() < self.fixture.environment.pace.patience, || {
                 let said: Vec<String> = self
                     .now
                     .iter()
@@ -49,22 +49,22 @@ impl<'a> Heirs<'a> {
                     .collect();
                 format!("waited in vain until {what}: {said:#?}")
             })?;
-            tokio::time::sleep(self.stage.ground.pace.glance * 3).await;
+            tokio::time::sleep(self.fixture.environment.pace.glance * 3).await;
         }
     }
 
     /// Watches for a while.
     pub(super) async fn watch(&mut self, time: Duration) -> Result<(), Broken> {
-        let begin = self.stage.ground.clock.instant();
+        let begin = self.fixture.environment.clock.instant();
         while begin.elapsed() < time {
             self.look().await?;
-            tokio::time::sleep(self.stage.ground.pace.glance * 3).await;
+            tokio::time::sleep(self.fixture.environment.pace.glance * 3).await;
         }
         Ok(())
     }
 
     async fn look(&mut self) -> Result<(), Broken> {
-        self.now = machines(self.stage).await?;
+        self.now = machines(self.fixture).await?;
         self.most = self.most.max(self.now.iter().filter(|machine| !machine.is_deleting()).count());
         self.ever.extend(self.now.iter().map(|machine| machine.uid().to_string()));
         Ok(())
@@ -101,7 +101,7 @@ impl<'a> Heirs<'a> {
         if kept {
             return Ok(());
         }
-        let events: Api<Event> = self.stage.api();
+        let events: Api<Event> = self.fixture.api();
         let events = events.list(&ListParams::default()).await.map_err(Broken::api("list the Events"))?;
         let told: Vec<String> = events
             .items
@@ -141,14 +141,14 @@ pub(super) fn names(machines: &[Machine]) -> Vec<&str> {
 }
 
 /// The state of every object that a controller of ours could write to: its version, or what of it is ours to write.
-pub(super) async fn versions(stage: &Stage) -> Result<BTreeMap<String, String>, Broken> {
+pub(super) async fn versions(fixture: &Fixture) -> Result<BTreeMap<String, String>, Broken> {
     let mut all = BTreeMap::new();
-    all.extend(versions_of(&stage.api::<Machine>(), "machine").await?);
-    all.extend(versions_of(&stage.api::<MachineSet>(), "set").await?);
-    all.extend(versions_of(&stage.api::<MachineDeployment>(), "deployment").await?);
-    all.extend(versions_of(&stage.api::<MachineClass>(), "class").await?);
-    all.extend(versions_of(&stage.api::<Secret>(), "secret").await?);
-    let nodes: Api<Node> = Api::all(stage.ground.client("person"));
+    all.extend(versions_of(&fixture.api::<Machine>(), "machine").await?);
+    all.extend(versions_of(&fixture.api::<MachineSet>(), "set").await?);
+    all.extend(versions_of(&fixture.api::<MachineDeployment>(), "deployment").await?);
+    all.extend(versions_of(&fixture.api::<MachineClass>(), "class").await?);
+    all.extend(versions_of(&fixture.api::<Secret>(), "secret").await?);
+    let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
     let nodes = nodes.list(&ListParams::default()).await.map_err(Broken::api("list the Nodes"))?;
     all.extend(nodes.items.iter().map(|node| {
         let name = node.metadata.name.clone().unwrap_or_default();
@@ -185,7 +185,7 @@ where
     Ok(list.items.iter().map(describe).collect())
 }
 
-async fn machines(stage: &Stage) -> Result<Vec<Machine>, Broken> {
-    let list = stage.machines().list(&ListParams::default()).await.map_err(Broken::api("list the Machines"))?;
+async fn machines(fixture: &Fixture) -> Result<Vec<Machine>, Broken> {
+    let list = fixture.machines().list(&ListParams::default()).await.map_err(Broken::api("list the Machines"))?;
     Ok(list.items)
 }

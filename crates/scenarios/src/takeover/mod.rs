@@ -16,13 +16,13 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::result::promise;
-use crate::{Broken, Scenario, Stage};
+use crate::{Broken, Fixture, Scenario};
 use heirs::{Heirs, names};
 
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
         /// Every scenario about taking over from the reference.
-        pub const TAKEOVER_SCENARIOS: &[Scenario] = &[$(Scenario { name: stringify!($name), play: |stage| $name(stage).boxed() }),*];
+        pub const TAKEOVER_SCENARIOS: &[Scenario] = &[$(Scenario { name: stringify!($name), play: |fixture| $name(fixture).boxed() }),*];
     };
 }
 
@@ -42,13 +42,13 @@ scenarios![
     an_in_place_update_is_carried_on_without_a_new_machine,
 ];
 
-async fn what_the_reference_left_in_peace_is_not_written_to(stage: &Stage) -> Result<(), Broken> {
-    relics::put(stage, "steady").await?;
-    let before = heirs::versions(stage).await?;
-    let _process = stage.start()?;
+async fn what_the_reference_left_in_peace_is_not_written_to(fixture: &Fixture) -> Result<(), Broken> {
+    relics::put(fixture, "steady").await?;
+    let before = heirs::versions(fixture).await?;
+    let _process = fixture.start()?;
     // Kubernetes' own controllers lose patience with nodes whose kubelet is silent, and then there is something to write.
     tokio::time::sleep(Duration::from_secs(8)).await;
-    let after = heirs::versions(stage).await?;
+    let after = heirs::versions(fixture).await?;
     let written: Vec<_> = after
         .iter()
         .filter(|(name, version)| before.get(*name) != Some(version))
@@ -57,19 +57,19 @@ async fn what_the_reference_left_in_peace_is_not_written_to(stage: &Stage) -> Re
     promise(written.is_empty() && before.len() == after.len(), || format!("somebody wrote to {written:?}"))
 }
 
-async fn machines_that_were_coming_up_come_up(stage: &Stage) -> Result<(), Broken> {
-    relics::put(stage, "coming-up").await?;
-    let mut heirs = Heirs::of(stage).await?;
-    let _process = stage.start()?;
+async fn machines_that_were_coming_up_come_up(fixture: &Fixture) -> Result<(), Broken> {
+    relics::put(fixture, "coming-up").await?;
+    let mut heirs = Heirs::of(fixture).await?;
+    let _process = fixture.start()?;
     heirs.until("all six run", |all| all.iter().filter(|machine| heirs::is_running(machine)).count() == 6).await?;
     heirs.are_the_same().await?;
-    promise(stage.cloud.vms().len() == 6, || format!("{} VMs", stage.cloud.vms().len()))
+    promise(fixture.cloud.vms().len() == 6, || format!("{} VMs", fixture.cloud.vms().len()))
 }
 
-async fn a_rollout_is_carried_on_from_its_middle(stage: &Stage) -> Result<(), Broken> {
-    relics::put(stage, "mid-rollout").await?;
-    let mut heirs = Heirs::of(stage).await?;
-    let _process = stage.start()?;
+async fn a_rollout_is_carried_on_from_its_middle(fixture: &Fixture) -> Result<(), Broken> {
+    relics::put(fixture, "mid-rollout").await?;
+    let mut heirs = Heirs::of(fixture).await?;
+    let _process = fixture.start()?;
     heirs
         .until("all six are of the new class", |all| all.len() == 6 && all.iter().all(|m| heirs::runs(m, "v2")))
         .await?;
@@ -78,24 +78,24 @@ async fn a_rollout_is_carried_on_from_its_middle(stage: &Stage) -> Result<(), Br
     heirs.made(4).await
 }
 
-async fn a_rollback_that_nobody_had_seen_is_done(stage: &Stage) -> Result<(), Broken> {
-    relics::put(stage, "rollback-asked-mid-rollout").await?;
-    let mut heirs = Heirs::of(stage).await?;
-    let _process = stage.start()?;
+async fn a_rollback_that_nobody_had_seen_is_done(fixture: &Fixture) -> Result<(), Broken> {
+    relics::put(fixture, "rollback-asked-mid-rollout").await?;
+    let mut heirs = Heirs::of(fixture).await?;
+    let _process = fixture.start()?;
     heirs
         .until("all six are of the class before", |all| all.len() == 6 && all.iter().all(|m| heirs::runs(m, "v2")))
         .await?;
     heirs.have_kept(&["md-5b6b9-7s9h8", "md-5b6b9-k68w7", "md-5b6b9-tl9lb", "md-5b6b9-wgx9s"]).await?;
     heirs.were_never_more_than(7)?;
     heirs.made(2).await?;
-    let deployment = deployment(stage, "md").await?;
+    let deployment = deployment(fixture, "md").await?;
     promise(deployment.spec.rollback_to.is_none(), || "rollbackTo is still there".to_owned())
 }
 
-async fn a_paused_rollout_stays_paused(stage: &Stage) -> Result<(), Broken> {
-    relics::put(stage, "paused-mid-rollout").await?;
-    let mut heirs = Heirs::of(stage).await?;
-    let _process = stage.start()?;
+async fn a_paused_rollout_stays_paused(fixture: &Fixture) -> Result<(), Broken> {
+    relics::put(fixture, "paused-mid-rollout").await?;
+    let mut heirs = Heirs::of(fixture).await?;
+    let _process = fixture.start()?;
     heirs.until("the one that was going is gone", |all| !names(all).contains(&"md-5b6b9-tl9lb")).await?;
     heirs.watch(Duration::from_secs(10)).await?;
     heirs.made(0).await?;
@@ -103,20 +103,20 @@ async fn a_paused_rollout_stays_paused(stage: &Stage) -> Result<(), Broken> {
     promise((count("v2"), count("v3")) == (5, 2), || format!("{:?}", names(heirs.now())))
 }
 
-async fn the_machine_that_the_autoscaler_chose_goes_and_no_other(stage: &Stage) -> Result<(), Broken> {
-    relics::put(stage, "targeted-deletion-asked").await?;
-    let mut heirs = Heirs::of(stage).await?;
-    let _process = stage.start()?;
+async fn the_machine_that_the_autoscaler_chose_goes_and_no_other(fixture: &Fixture) -> Result<(), Broken> {
+    relics::put(fixture, "targeted-deletion-asked").await?;
+    let mut heirs = Heirs::of(fixture).await?;
+    let _process = fixture.start()?;
     heirs.until("five are left", |all| all.len() == 5).await?;
     heirs.watch(Duration::from_secs(5)).await?;
     promise(!names(heirs.now()).contains(&"md-7b6c9-7w5qd"), || format!("{:?}", names(heirs.now())))?;
     heirs.made(0).await
 }
 
-async fn a_node_that_was_lost_is_replaced_once(stage: &Stage) -> Result<(), Broken> {
-    relics::put(stage, "node-unknown").await?;
-    let mut heirs = Heirs::of(stage).await?;
-    let _process = stage.start()?;
+async fn a_node_that_was_lost_is_replaced_once(fixture: &Fixture) -> Result<(), Broken> {
+    relics::put(fixture, "node-unknown").await?;
+    let mut heirs = Heirs::of(fixture).await?;
+    let _process = fixture.start()?;
     heirs
         .until("it is replaced", |all| {
             all.len() == 5 && all.iter().all(heirs::is_running) && !names(all).contains(&"md-7b6c9-2fxvb")
@@ -126,31 +126,31 @@ async fn a_node_that_was_lost_is_replaced_once(stage: &Stage) -> Result<(), Brok
     heirs.made(1).await
 }
 
-async fn a_deletion_that_had_just_begun_is_finished(stage: &Stage) -> Result<(), Broken> {
-    finish_deletion(stage, "deleting-step-1").await
+async fn a_deletion_that_had_just_begun_is_finished(fixture: &Fixture) -> Result<(), Broken> {
+    finish_deletion(fixture, "deleting-step-1").await
 }
 
-async fn a_deletion_before_its_drain_is_finished(stage: &Stage) -> Result<(), Broken> {
-    finish_deletion(stage, "deleting-step-2").await
+async fn a_deletion_before_its_drain_is_finished(fixture: &Fixture) -> Result<(), Broken> {
+    finish_deletion(fixture, "deleting-step-2").await
 }
 
-async fn a_deletion_after_its_drain_is_finished(stage: &Stage) -> Result<(), Broken> {
-    finish_deletion(stage, "deleting-step-3").await
+async fn a_deletion_after_its_drain_is_finished(fixture: &Fixture) -> Result<(), Broken> {
+    finish_deletion(fixture, "deleting-step-3").await
 }
 
-async fn a_deletion_whose_vm_is_gone_is_finished(stage: &Stage) -> Result<(), Broken> {
-    finish_deletion(stage, "deleting-step-4").await
+async fn a_deletion_whose_vm_is_gone_is_finished(fixture: &Fixture) -> Result<(), Broken> {
+    finish_deletion(fixture, "deleting-step-4").await
 }
 
-async fn a_deletion_whose_node_is_gone_is_finished(stage: &Stage) -> Result<(), Broken> {
-    finish_deletion(stage, "deleting-step-5").await
+async fn a_deletion_whose_node_is_gone_is_finished(fixture: &Fixture) -> Result<(), Broken> {
+    finish_deletion(fixture, "deleting-step-5").await
 }
 
-async fn finish_deletion(stage: &Stage, moment: &str) -> Result<(), Broken> {
+async fn finish_deletion(fixture: &Fixture, moment: &str) -> Result<(), Broken> {
     const GOING: &str = "md-7b6c9-2fxvb";
-    relics::put(stage, moment).await?;
-    let mut heirs = Heirs::of(stage).await?;
-    let _process = stage.start()?;
+    relics::put(fixture, moment).await?;
+    let mut heirs = Heirs::of(fixture).await?;
+    let _process = fixture.start()?;
     heirs
         .until("the one that was going is gone and replaced", |all| {
             all.len() == 5 && all.iter().all(heirs::is_running) && !names(all).contains(&GOING)
@@ -158,18 +158,18 @@ async fn finish_deletion(stage: &Stage, moment: &str) -> Result<(), Broken> {
         .await?;
     heirs.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
     heirs.made(1).await?;
-    promise(stage.cloud.vms_of(GOING).is_empty(), || "its VM is left".to_owned())?;
-    let nodes: Api<Node> = Api::all(stage.ground.client("person"));
+    promise(fixture.cloud.vms_of(GOING).is_empty(), || "its VM is left".to_owned())?;
+    let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
     let node = nodes.get_opt(GOING).await.map_err(Broken::api("read a Node"))?;
     promise(node.is_none(), || "its node is left".to_owned())
 }
 
-async fn an_in_place_update_is_carried_on_without_a_new_machine(stage: &Stage) -> Result<(), Broken> {
-    relics::put(stage, "in-place-under-way").await?;
-    let mut heirs = Heirs::of(stage).await?;
-    let _process = stage.start()?;
+async fn an_in_place_update_is_carried_on_without_a_new_machine(fixture: &Fixture) -> Result<(), Broken> {
+    relics::put(fixture, "in-place-under-way").await?;
+    let mut heirs = Heirs::of(fixture).await?;
+    let _process = fixture.start()?;
     for node in ["inplace-7797f-c4vgt", "inplace-7797f-zvnjk"] {
-        answer(stage, node).await?;
+        answer(fixture, node).await?;
     }
     // The class of a machine that was updated in place stays what it was; that it moved to the new set is what tells.
     let moved = |machine: &&Machine| heirs::is_running(machine) && heirs::is_owned_by(machine, "inplace-74596");
@@ -186,13 +186,13 @@ async fn an_in_place_update_is_carried_on_without_a_new_machine(stage: &Stage) -
 }
 
 /// What the agent on a node says when it has updated it.
-async fn answer(stage: &Stage, node: &str) -> Result<(), Broken> {
-    let nodes: Api<Node> = Api::all(stage.ground.client("person"));
+async fn answer(fixture: &Fixture, node: &str) -> Result<(), Broken> {
+    let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
     let label = json!({ "metadata": { "labels": { "node.machine.sapcloud.io/update-result": "successful" } } });
     let patched = nodes.patch(node, &PatchParams::default(), &Patch::Merge(label)).await;
     patched.map(drop).map_err(Broken::api("label a Node"))
 }
 
-async fn deployment(stage: &Stage, name: &str) -> Result<MachineDeployment, Broken> {
-    stage.api::<MachineDeployment>().get(name).await.map_err(Broken::api("read a MachineDeployment"))
+async fn deployment(fixture: &Fixture, name: &str) -> Result<MachineDeployment, Broken> {
+    fixture.api::<MachineDeployment>().get(name).await.map_err(Broken::api("read a MachineDeployment"))
 }

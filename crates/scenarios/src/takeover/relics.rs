@@ -15,7 +15,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Po
 use serde_json::{Value, json};
 use virtual_cloud::{Join, Spec};
 
-use crate::{Broken, Stage};
+use crate::{Broken, Fixture};
 
 /// The moments at which the reference was stopped.
 const MOMENTS: &[(&str, &str)] = &[
@@ -37,22 +37,22 @@ const MOMENTS: &[(&str, &str)] = &[
 /// Texts of a deletion that has its VM behind it.
 const PAST_THE_VM: [&str; 2] = ["Initiate node object deletion", "Initiate machine object finalizer removal"];
 
-/// Puts what was left at a moment onto the stage. No controller may run yet.
-pub(super) async fn put(stage: &Stage, moment: &str) -> Result<(), Broken> {
+/// Puts what was left at a moment onto the fixture. No controller may run yet.
+pub(super) async fn put(fixture: &Fixture, moment: &str) -> Result<(), Broken> {
     let mut objects = read(moment)?;
-    move_to(&mut objects, stage.ground.clock.now());
-    clear_nodes(stage, &objects).await?;
+    move_to(&mut objects, fixture.environment.clock.now());
+    clear_nodes(fixture, &objects).await?;
     let nodes: Vec<String> = objects.iter().filter(|object| kind(object) == "Node").map(name).collect();
-    let vms = plant_vms(stage, &objects, &nodes)?;
+    let vms = plant_vms(fixture, &objects, &nodes)?;
     let mut uids = BTreeMap::new();
     for object in &mut objects {
         let unseen = unseen_generations(object);
-        rewrite(object, stage, &vms);
+        rewrite(object, fixture, &vms);
         match kind(object).as_str() {
-            "Secret" => adopt_secret(stage, object).await?,
-            "MachineClass" => put_class(stage, object).await?,
-            "Node" => put_node(stage, object).await?,
-            _ => put_ours(stage, object, unseen, &mut uids).await?,
+            "Secret" => adopt_secret(fixture, object).await?,
+            "MachineClass" => put_class(fixture, object).await?,
+            "Node" => put_node(fixture, object).await?,
+            _ => put_ours(fixture, object, unseen, &mut uids).await?,
         }
     }
     Ok(())
@@ -64,8 +64,8 @@ fn read(moment: &str) -> Result<Vec<Value>, Broken> {
 }
 
 /// Nodes live in no namespace, and most moments have the same ones: those of an earlier story go first.
-async fn clear_nodes(stage: &Stage, objects: &[Value]) -> Result<(), Broken> {
-    let nodes: Api<Node> = Api::all(stage.ground.client("person"));
+async fn clear_nodes(fixture: &Fixture, objects: &[Value]) -> Result<(), Broken> {
+    let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
     for machine in objects.iter().filter(|object| matches!(kind(object).as_str(), "Machine" | "Node")) {
         let name = name(machine);
         if nodes.get_opt(&name).await.map_err(Broken::api("read a Node"))?.is_none() {
@@ -118,7 +118,7 @@ fn each_time(value: &mut Value, change: &mut impl FnMut(Timestamp) -> Timestamp)
 
 /// The VMs that there must be, by the name of their machine. One whose node is there already never joins again: its node stays
 /// as the reference left it.
-fn plant_vms(stage: &Stage, objects: &[Value], nodes: &[String]) -> Result<BTreeMap<String, String>, Broken> {
+fn plant_vms(fixture: &Fixture, objects: &[Value], nodes: &[String]) -> Result<BTreeMap<String, String>, Broken> {
     let mut vms = BTreeMap::new();
     for machine in objects.iter().filter(|object| kind(object) == "Machine") {
         let said = machine.pointer("/status/lastOperation/description").and_then(Value::as_str).unwrap_or_default();
@@ -126,10 +126,10 @@ fn plant_vms(stage: &Stage, objects: &[Value], nodes: &[String]) -> Result<BTree
             continue;
         }
         let name = name(machine);
-        let pace = stage.ground.pace.provider_spec();
+        let pace = fixture.environment.pace.provider_spec();
         let spec = Spec::decode(&pace).map_err(|error| Broken::Promise(format!("an odd providerSpec: {error}")))?;
         let spec = if nodes.contains(&name) { Spec { join: Join::Never, ..spec } } else { spec };
-        let vm = stage.cloud.plant(spec, Some(name.as_str().into()));
+        let vm = fixture.cloud.plant(spec, Some(name.as_str().into()));
         let vm = vm.ok_or_else(|| Broken::Promise("the cloud is full".to_owned()))?;
         vms.insert(name, vm.provider_id.to_string());
     }
@@ -137,14 +137,14 @@ fn plant_vms(stage: &Stage, objects: &[Value], nodes: &[String]) -> Result<BTree
 }
 
 /// Replaces what belongs to another place: the namespace, the cloud's names, and what the API server gives out.
-fn rewrite(object: &mut Value, stage: &Stage, vms: &BTreeMap<String, String>) {
+fn rewrite(object: &mut Value, fixture: &Fixture, vms: &BTreeMap<String, String>) {
     let (kind, name) = (kind(object), name(object));
     if let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
         for given_out in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
             metadata.remove(given_out);
         }
         if metadata.contains_key("namespace") {
-            metadata.insert("namespace".into(), json!(stage.namespace));
+            metadata.insert("namespace".into(), json!(fixture.namespace));
         }
     }
     if let Some(id) = object.pointer_mut("/spec/providerID").filter(|_| matches!(kind.as_str(), "Machine" | "Node")) {
@@ -152,29 +152,29 @@ fn rewrite(object: &mut Value, stage: &Stage, vms: &BTreeMap<String, String>) {
     }
 }
 
-/// The stage has this Secret already, without the mark of a user.
-async fn adopt_secret(stage: &Stage, object: &Value) -> Result<(), Broken> {
-    let secrets: Api<Secret> = stage.api();
+/// The fixture has this Secret already, without the mark of a user.
+async fn adopt_secret(fixture: &Fixture, object: &Value) -> Result<(), Broken> {
+    let secrets: Api<Secret> = fixture.api();
     let finalizers = object.pointer("/metadata/finalizers").cloned().unwrap_or_default();
     let patch = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
     let patched = secrets.patch(&name(object), &PatchParams::default(), &patch).await;
     patched.map(drop).map_err(Broken::api("mark the Secret"))
 }
 
-async fn put_class(stage: &Stage, object: &Value) -> Result<(), Broken> {
-    let classes: Api<MachineClass> = stage.api();
+async fn put_class(fixture: &Fixture, object: &Value) -> Result<(), Broken> {
+    let classes: Api<MachineClass> = fixture.api();
     let mut class = object.clone();
     if let Some(fields) = class.as_object_mut() {
-        let secret = json!({ "name": "cloud", "namespace": stage.namespace });
+        let secret = json!({ "name": "cloud", "namespace": fixture.namespace });
         fields.insert("provider".into(), json!(virtual_cloud::PROVIDER));
-        fields.insert("providerSpec".into(), stage.ground.pace.provider_spec());
+        fields.insert("providerSpec".into(), fixture.environment.pace.provider_spec());
         fields.insert("secretRef".into(), secret);
     }
-    crate::stage::create(&classes, "create a MachineClass", class).await
+    crate::fixture::create(&classes, "create a MachineClass", class).await
 }
 
-async fn put_node(stage: &Stage, object: &Value) -> Result<(), Broken> {
-    let nodes: Api<Node> = Api::all(stage.ground.client("person"));
+async fn put_node(fixture: &Fixture, object: &Value) -> Result<(), Broken> {
+    let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
     let node: Node = serde_json::from_value(object.clone())
         .map_err(|error| Broken::Promise(format!("an odd Node in a fixture: {error}")))?;
     nodes.create(&PostParams::default(), &node).await.map_err(Broken::api("create a Node"))?;
@@ -185,13 +185,13 @@ async fn put_node(stage: &Stage, object: &Value) -> Result<(), Broken> {
 
 /// One of our own kinds: without a client's idea of their types, so that no key is lost on the way.
 async fn put_ours(
-    stage: &Stage,
+    fixture: &Fixture,
     object: &Value,
     unseen: i64,
     uids: &mut BTreeMap<String, String>,
 ) -> Result<(), Broken> {
     let (kind, name) = (kind(object), name(object));
-    let api = untyped(stage, &kind);
+    let api = untyped(fixture, &kind);
     let mut bare = object.clone();
     let status = bare.as_object_mut().and_then(|fields| fields.remove("status"));
     let deleting = bare
@@ -232,13 +232,13 @@ fn unseen_generations(object: &Value) -> i64 {
     number("/metadata/generation").saturating_sub(number("/status/observedGeneration"))
 }
 
-fn untyped(stage: &Stage, kind: &str) -> Api<DynamicObject> {
+fn untyped(fixture: &Fixture, kind: &str) -> Api<DynamicObject> {
     let resource = match kind {
         "MachineDeployment" => ApiResource::erase::<api::MachineDeployment>(&()),
         "MachineSet" => ApiResource::erase::<api::MachineSet>(&()),
         _ => ApiResource::erase::<api::Machine>(&()),
     };
-    Api::namespaced_with(stage.ground.client("person"), &stage.namespace, &resource)
+    Api::namespaced_with(fixture.environment.client("person"), &fixture.namespace, &resource)
 }
 
 fn kind(object: &Value) -> String {

@@ -2,14 +2,14 @@
 
 use apiserver::Server;
 use kube_controllers::StandIn;
-use millwright_scenarios::{DRAIN_SCENARIOS, Ground, play};
+use millwright_scenarios::{DRAIN_SCENARIOS, Environment, play};
 use runtime::Tasks;
 
-use crate::server_and_ground;
+use crate::server_and_environment;
 
-/// Binds, replaces and counts the pods of a ground, until the tasks are stopped.
-pub(crate) fn people(ground: Ground, server: Server, tasks: &Tasks) -> Ground {
-    let ground = ground.peopled();
+/// Binds, replaces and counts the pods of a environment, until the tasks are stopped.
+pub(crate) fn people(environment: Environment, server: Server, tasks: &Tasks) -> Environment {
+    let environment = environment.peopled();
     let stop = tasks.stopping();
     tasks.spawn("house", async move {
         tokio::select! {
@@ -18,17 +18,17 @@ pub(crate) fn people(ground: Ground, server: Server, tasks: &Tasks) -> Ground {
         }
     });
     let (client, clock, random, stop) =
-        (ground.client("stand-in"), ground.clock.clone(), ground.random.fork(), tasks.stopping());
+        (environment.client("stand-in"), environment.clock.clone(), environment.random.fork(), tasks.stopping());
     tasks.spawn("stand-in", async move { StandIn::default().run(client, clock, random, stop).await });
-    ground
+    environment
 }
 
 async fn holds(name: &str) {
     let scenario = DRAIN_SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
     for seed in 1..=2 {
         let tasks = Tasks::new();
-        let (server, ground) = server_and_ground(seed);
-        let result = play(scenario, &people(ground, server, &tasks)).await;
+        let (server, environment) = server_and_environment(seed);
+        let result = play(scenario, &people(environment, server, &tasks)).await;
         tasks.stop();
         assert_eq!(result.broken, None, "seed {seed}");
     }

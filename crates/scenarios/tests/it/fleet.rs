@@ -3,7 +3,7 @@
 use millwright_scenarios::{FLEET_SCENARIOS, Scenario, play};
 use runtime::Tasks;
 
-use crate::server_and_ground;
+use crate::server_and_environment;
 
 async fn holds(name: &str) {
     holds_in_order(FLEET_SCENARIOS, name).await;
@@ -14,7 +14,7 @@ pub(super) async fn holds_in_order(scenarios: &[Scenario], name: &str) {
     let scenario = scenarios.iter().find(|scenario| scenario.name == name).unwrap();
     for seed in 1..=2 {
         let tasks = Tasks::new();
-        let (server, ground) = server_and_ground(seed);
+        let (server, environment) = server_and_environment(seed);
         let stop = tasks.stopping();
         tasks.spawn("house", async move {
             tokio::select! {
@@ -22,7 +22,7 @@ pub(super) async fn holds_in_order(scenarios: &[Scenario], name: &str) {
                 _ = server.keep_house() => {}
             }
         });
-        let result = play(scenario, &ground).await;
+        let result = play(scenario, &environment).await;
         tasks.stop();
         assert_eq!(result.broken, None, "seed {seed}");
     }

@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Options, Server};
-use millwright_scenarios::{Ground, Pace, SCENARIOS, play};
+use millwright_scenarios::{Environment, Pace, SCENARIOS, play};
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::{Clock, Metrics, Random};
 
-fn in_memory(seed: u64) -> Ground {
-    server_and_ground(seed).1
+fn in_memory(seed: u64) -> Environment {
+    server_and_environment(seed).1
 }
 
-fn server_and_ground(seed: u64) -> (Server, Ground) {
+fn server_and_environment(seed: u64) -> (Server, Environment) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
     let random = Random::seeded(seed);
     let now = clock.clone();
@@ -30,11 +30,11 @@ fn server_and_ground(seed: u64) -> (Server, Ground) {
     }
     let metrics = Metrics::new().unwrap();
     let behind = server.clone();
-    let ground = Ground::new(clock, random, Pace::lifelike(), move |agent| {
+    let environment = Environment::new(clock, random, Pace::lifelike(), move |agent| {
         let spec = ClientSpec::new(UserAgent::new(agent, "0", "test")).within(Duration::from_secs(20));
         in_process(behind.service(), "default", &spec, &metrics.rest)
     });
-    (server, ground)
+    (server, environment)
 }
 
 async fn holds_in_memory(name: &str) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apiserver::{Options, Server, loopback};
-use millwright_scenarios::{Ground, STORM_SCENARIOS, play};
+use millwright_scenarios::{Environment, STORM_SCENARIOS, play};
 use runtime::{Clock, Random, Tasks};
 
 use crate::drain::people;
@@ -21,11 +21,11 @@ async fn three_hundred_drains_hold_up_no_write() {
     std::fs::create_dir_all(&folder).unwrap();
     let kubeconfig = folder.join("kubeconfig");
     running.write_kubeconfig(&kubeconfig).unwrap();
-    let ground = Ground::real(&kubeconfig).unwrap();
+    let environment = Environment::real(&kubeconfig).unwrap();
     let tasks = Tasks::new();
-    let ground = people(ground, server, &tasks);
+    let environment = people(environment, server, &tasks);
     let [scenario] = STORM_SCENARIOS else { panic!("one story") };
-    let result = play(scenario, &ground).await;
+    let result = play(scenario, &environment).await;
     tasks.stop();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(result.broken, None);

@@ -1,6 +1,6 @@
 //! What the reference left, carried on under a clock of our own.
 
-use millwright_scenarios::{Stage, TAKEOVER_SCENARIOS};
+use millwright_scenarios::{Fixture, TAKEOVER_SCENARIOS};
 
 use crate::fleet::holds_in_order;
 
@@ -84,9 +84,9 @@ async fn an_in_place_update_is_carried_on_without_a_new_machine() {
 /// One of `steady` once outlived its story on the real control plane, and took the Node of the same name from the next one with it.
 #[tokio::test(start_paused = true)]
 async fn a_story_that_is_over_leaves_no_controller_behind() {
-    let (_server, ground) = crate::server_and_ground(1);
-    let stage = Stage::set(&ground, "over").await.unwrap();
-    let process = stage.start().unwrap();
-    stage.clear().await;
+    let (_server, environment) = crate::server_and_environment(1);
+    let fixture = Fixture::set(&environment, "over").await.unwrap();
+    let process = fixture.start().unwrap();
+    fixture.clear().await;
     assert!(process.cluster.tasks.stopping().is_cancelled());
 }

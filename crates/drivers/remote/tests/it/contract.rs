@@ -7,12 +7,12 @@ use runtime::Tasks;
 use std::sync::Arc;
 use virtual_cloud::Config;
 
-use crate::wire::{Ground, about, caller};
+use crate::wire::{Environment, about, caller};
 
 async fn report(config: &Config) -> Report {
     let mut results = Vec::new();
     for case in Case::ALL {
-        results.push((case, try_case(case, &Ground::new(config.clone()).await).await));
+        results.push((case, try_case(case, &Environment::new(config.clone()).await).await));
     }
     Report { results }
 }
@@ -41,14 +41,14 @@ async fn the_virtual_cloud_keeps_the_contract_over_a_unix_socket() {
     let endpoint = Endpoint::Unix(folder.path().join("driver.sock"));
     let mut results = Vec::new();
     for case in Case::ALL {
-        let mut ground = Ground::new(Config::default()).await;
+        let mut environment = Environment::new(Config::default()).await;
         let tasks = Tasks::new();
         let listener = Listener::bind(&endpoint, None).await.unwrap();
-        tasks.spawn("callers", serve(Arc::new(ground.cloud.clone()), about(), listener, tasks.clone()));
-        ground.driver = RemoteDriver::new(&endpoint, None, caller(&ground.tasks)).unwrap();
-        ground.driver.reach().await.unwrap();
-        results.push((case, try_case(case, &ground).await));
-        ground.tasks.shut_down(std::time::Duration::from_secs(5)).await;
+        tasks.spawn("callers", serve(Arc::new(environment.cloud.clone()), about(), listener, tasks.clone()));
+        environment.driver = RemoteDriver::new(&endpoint, None, caller(&environment.tasks)).unwrap();
+        environment.driver.reach().await.unwrap();
+        results.push((case, try_case(case, &environment).await));
+        environment.tasks.shut_down(std::time::Duration::from_secs(5)).await;
         tasks.shut_down(std::time::Duration::from_secs(5)).await;
     }
     let report = Report { results };

@@ -10,7 +10,7 @@ use runtime::Tasks;
 use tokio_util::sync::CancellationToken;
 use virtual_cloud::{CallEnd, Config, Fault, Script};
 
-use crate::wire::{Ground, Process, request};
+use crate::wire::{Environment, Process, request};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -58,30 +58,30 @@ async fn a_call_that_is_dropped_ends_at_the_driver() {
 
 #[tokio::test(start_paused = true)]
 async fn a_canceled_call_ends_at_the_driver() {
-    let ground = Ground::new(Config::default()).await;
-    ground.cloud.inject(Script::next(Method::Create, Fault::Hang));
+    let environment = Environment::new(Config::default()).await;
+    environment.cloud.inject(Script::next(Method::Create, Fault::Hang));
     let token = CancellationToken::new();
     let (call, question) = (Call::default().canceled_by(token.clone()), request("m"));
-    let (answer, ()) = tokio::join!(ground.driver.create(&call, &question), async {
+    let (answer, ()) = tokio::join!(environment.driver.create(&call, &question), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(ground.cloud.calls()[0].end, CallEnd::Open);
+        assert_eq!(environment.cloud.calls()[0].end, CallEnd::Open);
         token.cancel();
     });
     assert_eq!(answer.unwrap_err().code(), Code::Canceled);
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(ground.cloud.calls()[0].end, CallEnd::Abandoned);
+    assert_eq!(environment.cloud.calls()[0].end, CallEnd::Abandoned);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_dies_ends_its_calls_at_the_driver() {
-    let ground = Ground::new(Config::default()).await;
-    ground.cloud.inject(Script::next(Method::Create, Fault::Hang));
+    let environment = Environment::new(Config::default()).await;
+    environment.cloud.inject(Script::next(Method::Create, Fault::Hang));
     let (call, question) = (Call::default(), request("m"));
-    let (answer, ()) = tokio::join!(ground.driver.create(&call, &question), async {
+    let (answer, ()) = tokio::join!(environment.driver.create(&call, &question), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        ground.tasks.stop();
+        environment.tasks.stop();
     });
     assert_eq!(answer.unwrap_err().code(), Code::Unavailable);
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(ground.cloud.calls()[0].end, CallEnd::Abandoned);
+    assert_eq!(environment.cloud.calls()[0].end, CallEnd::Abandoned);
 }

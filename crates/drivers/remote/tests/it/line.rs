@@ -13,75 +13,75 @@ use runtime::client::Waited;
 use tokio_util::sync::CancellationToken;
 use virtual_cloud::{Config, Fault, Script, VirtualCloud};
 
-use crate::wire::{Ground, Process, caller, now, request};
+use crate::wire::{Environment, Process, caller, now, request};
 
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_dies_mid_call_leaves_the_outcome_unknown_and_the_vm_to_be_found() {
-    let ground = Ground::new(Config::default()).await;
-    ground.cloud.inject(Script::next(Method::Create, Fault::HangAfterEffect));
+    let environment = Environment::new(Config::default()).await;
+    environment.cloud.inject(Script::next(Method::Create, Fault::HangAfterEffect));
     let (call, question) = (Call::default(), request("m"));
-    let (answer, ()) = tokio::join!(ground.driver.create(&call, &question), async {
+    let (answer, ()) = tokio::join!(environment.driver.create(&call, &question), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        ground.process.kill();
+        environment.process.kill();
     });
     let error = answer.unwrap_err();
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.message().contains("what the cloud did is unknown"), "{error}");
-    assert_eq!(ground.cloud.count(Method::Create), 1, "nobody asks twice behind the caller's back");
+    assert_eq!(environment.cloud.count(Method::Create), 1, "nobody asks twice behind the caller's back");
 
-    ground.process.restart(Arc::new(ground.cloud.clone()));
-    let found = ground.driver.status(&call, &question).await.unwrap();
-    assert_eq!(found.provider_id, ground.cloud.vms_of("m")[0].provider_id);
+    environment.process.restart(Arc::new(environment.cloud.clone()));
+    let found = environment.driver.status(&call, &question).await.unwrap();
+    assert_eq!(found.provider_id, environment.cloud.vms_of("m")[0].provider_id);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_is_not_there_is_not_hammered() {
-    let ground = Ground::new(Config::default()).await;
-    ground.process.kill();
+    let environment = Environment::new(Config::default()).await;
+    environment.process.kill();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = ground.process.dialed();
+    let before = environment.process.dialed();
     for _ in 0..1000 {
-        let error = ground.driver.create(&Call::default(), &request("m")).await.unwrap_err();
+        let error = environment.driver.create(&Call::default(), &request("m")).await.unwrap_err();
         assert_eq!(error.code(), Code::Unavailable);
         assert!(error.message().contains("no driver listens at memory:"), "{error}");
     }
-    assert_eq!(ground.process.dialed(), before + 1);
+    assert_eq!(environment.process.dialed(), before + 1);
     for _ in 0..60 {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        ground.driver.reach().await.unwrap_err();
+        environment.driver.reach().await.unwrap_err();
     }
-    let attempts = ground.process.dialed() - before;
+    let attempts = environment.process.dialed() - before;
     assert!((5..20).contains(&attempts), "{attempts} attempts in a minute");
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_version_at_the_other_end_is_told() {
-    let ground = Ground::new(Config::default()).await;
-    let changes = ground.driver.changes().unwrap();
-    ground.process.kill();
+    let environment = Environment::new(Config::default()).await;
+    let changes = environment.driver.changes().unwrap();
+    environment.process.kill();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    ground.process.restart(Arc::new(ground.cloud.clone()));
-    ground.driver.status(&Call::default(), &request("m")).await.unwrap_err();
+    environment.process.restart(Arc::new(environment.cloud.clone()));
+    environment.driver.status(&Call::default(), &request("m")).await.unwrap_err();
     assert!(!changes.has_changed().unwrap(), "the same one is back");
-    ground.process.kill();
+    environment.process.kill();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let older = Config { capabilities: Capabilities::MINIMAL, ..Config::default() };
-    ground.process.restart(Arc::new(VirtualCloud::new(older, now(), 1)));
-    ground.driver.delete(&Call::default(), &request("m")).await.unwrap();
+    environment.process.restart(Arc::new(VirtualCloud::new(older, now(), 1)));
+    environment.driver.delete(&Call::default(), &request("m")).await.unwrap();
     assert!(changes.has_changed().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_comes_back_is_asked_again_what_it_can_do() {
-    let ground = Ground::new(Config::default()).await;
-    assert_eq!(ground.driver.capabilities().list, Support::Offered);
-    ground.process.kill();
+    let environment = Environment::new(Config::default()).await;
+    assert_eq!(environment.driver.capabilities().list, Support::Offered);
+    environment.process.kill();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let older = Config { capabilities: Capabilities::MINIMAL, ..Config::default() };
-    ground.process.restart(Arc::new(VirtualCloud::new(older, now(), 1)));
-    let answer = ground.driver.list(&Call::default(), &request("m").class_request()).await;
+    environment.process.restart(Arc::new(VirtualCloud::new(older, now(), 1)));
+    let answer = environment.driver.list(&Call::default(), &request("m").class_request()).await;
     assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
-    assert_eq!(ground.driver.capabilities(), Capabilities::MINIMAL);
+    assert_eq!(environment.driver.capabilities(), Capabilities::MINIMAL);
 }
 
 #[tokio::test(start_paused = true)]

@@ -98,14 +98,14 @@ impl Dial for Process {
 }
 
 /// A cloud, the process that serves it, and a driver that calls it.
-pub(crate) struct Ground {
+pub(crate) struct Environment {
     pub(crate) cloud: VirtualCloud,
     pub(crate) process: Process,
     pub(crate) driver: RemoteDriver,
     pub(crate) tasks: Tasks,
 }
 
-impl Ground {
+impl Environment {
     pub(crate) async fn new(config: Config) -> Self {
         let (cloud, tasks) = (VirtualCloud::new(config, now(), 1), Tasks::new());
         let process = Process::start(Arc::new(cloud.clone()));
@@ -132,7 +132,7 @@ pub(crate) fn class(mut spec: Value) -> MachineClass {
 }
 
 #[async_trait]
-impl Bench for Ground {
+impl Bench for Environment {
     fn driver(&self) -> Arc<dyn Driver> {
         Arc::new(self.driver.clone())
     }

@@ -22,12 +22,12 @@ pub(crate) fn now() -> Now {
 }
 
 /// A cloud under test.
-pub(crate) struct Ground {
+pub(crate) struct Environment {
     pub(crate) cloud: VirtualCloud,
     pub(crate) spec: Value,
 }
 
-impl Ground {
+impl Environment {
     pub(crate) fn new(config: Config) -> Self {
         Self { cloud: VirtualCloud::new(config, now(), 1), spec: json!({ "cluster": "ours" }) }
     }
@@ -63,7 +63,7 @@ impl Ground {
 }
 
 #[async_trait]
-impl Bench for Ground {
+impl Bench for Environment {
     fn driver(&self) -> Arc<dyn Driver> {
         Arc::new(self.cloud.clone())
     }

@@ -5,18 +5,18 @@ use rstest::rstest;
 use tokio::time::Instant;
 use virtual_cloud::{CallEnd, Config, Doubles, Fault, Quotas, Script};
 
-use crate::bench::{Ground, SECOND};
+use crate::bench::{Environment, SECOND};
 
 #[tokio::test(start_paused = true)]
 async fn the_next_creates_fail_as_told_and_make_nothing() {
-    let ground = Ground::new(Config::default());
-    ground.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::ResourceExhausted)).times(2));
+    let environment = Environment::new(Config::default());
+    environment.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::ResourceExhausted)).times(2));
     for _ in 0..2 {
-        assert_eq!(ground.create("m").await.unwrap_err().code(), Code::ResourceExhausted);
-        assert!(ground.cloud.vms().is_empty());
+        assert_eq!(environment.create("m").await.unwrap_err().code(), Code::ResourceExhausted);
+        assert!(environment.cloud.vms().is_empty());
     }
-    ground.create("m").await.unwrap();
-    assert_eq!(ground.cloud.vms().len(), 1);
+    environment.create("m").await.unwrap();
+    assert_eq!(environment.cloud.vms().len(), 1);
 }
 
 #[rstest]
@@ -27,41 +27,41 @@ async fn a_lost_answer_leaves_a_vm_behind_and_creating_again_shows_who_prevents_
     #[case] doubles: Doubles,
     #[case] vms: usize,
 ) {
-    let ground = Ground::new(Config { doubles, ..Config::default() });
-    ground.cloud.inject(Script::next(Method::Create, Fault::LoseAnswer(Code::Unavailable)));
-    assert_eq!(ground.create("m").await.unwrap_err().code(), Code::Unavailable);
-    assert_eq!(ground.cloud.vms_of("m").len(), 1);
-    ground.create("m").await.unwrap();
-    assert_eq!(ground.cloud.vms_of("m").len(), vms);
+    let environment = Environment::new(Config { doubles, ..Config::default() });
+    environment.cloud.inject(Script::next(Method::Create, Fault::LoseAnswer(Code::Unavailable)));
+    assert_eq!(environment.create("m").await.unwrap_err().code(), Code::Unavailable);
+    assert_eq!(environment.cloud.vms_of("m").len(), 1);
+    environment.create("m").await.unwrap();
+    assert_eq!(environment.cloud.vms_of("m").len(), vms);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_hangs_after_its_effect_has_had_it() {
-    let ground = Ground::new(Config::default());
-    ground.cloud.inject(Script::next(Method::Create, Fault::HangAfterEffect));
-    let request = ground.request("m", "");
-    let error = ground.cloud.create(&Call::within(5 * SECOND), &request).await.unwrap_err();
+    let environment = Environment::new(Config::default());
+    environment.cloud.inject(Script::next(Method::Create, Fault::HangAfterEffect));
+    let request = environment.request("m", "");
+    let error = environment.cloud.create(&Call::within(5 * SECOND), &request).await.unwrap_err();
     assert_eq!(error.code(), Code::DeadlineExceeded);
-    assert_eq!(ground.cloud.vms_of("m").len(), 1);
+    assert_eq!(environment.cloud.vms_of("m").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delayed_call_takes_that_much_longer() {
-    let ground = Ground::new(Config::default());
-    ground.cloud.inject(Script::next(Method::Create, Fault::Delay(30 * SECOND)));
+    let environment = Environment::new(Config::default());
+    environment.cloud.inject(Script::next(Method::Create, Fault::Delay(30 * SECOND)));
     let begun = Instant::now();
-    ground.create("m").await.unwrap();
+    environment.create("m").await.unwrap();
     assert_eq!(begun.elapsed(), 30 * SECOND);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_seed_gives_the_same_day() {
     let day = || async {
-        let ground = Ground::new(Config::default());
-        ground.cloud.inject(Script::always(Fault::Fail(Code::Internal)).with_chance(0.5));
+        let environment = Environment::new(Config::default());
+        environment.cloud.inject(Script::always(Fault::Fail(Code::Internal)).with_chance(0.5));
         let mut course = Vec::new();
         for i in 0..20 {
-            course.push(ground.create(&format!("m{i}")).await.map(|made| made.provider_id).map_err(|e| e.code()));
+            course.push(environment.create(&format!("m{i}")).await.map(|made| made.provider_id).map_err(|e| e.code()));
         }
         course
     };
@@ -72,29 +72,30 @@ async fn the_same_seed_gives_the_same_day() {
 
 #[tokio::test(start_paused = true)]
 async fn a_class_has_a_quota_of_its_own_and_leaves_room_for_others() {
-    let ground = Ground::new(Config::default()).with_spec(serde_json::json!({ "quota": 1 }));
-    ground.create("a").await.unwrap();
-    assert_eq!(ground.create("b").await.unwrap_err().code(), Code::ResourceExhausted);
-    ground.create("a").await.expect("a machine that has its VM does not need room for it");
+    let environment = Environment::new(Config::default()).with_spec(serde_json::json!({ "quota": 1 }));
+    environment.create("a").await.unwrap();
+    assert_eq!(environment.create("b").await.unwrap_err().code(), Code::ResourceExhausted);
+    environment.create("a").await.expect("a machine that has its VM does not need room for it");
 
-    let ground = ground.with_spec(serde_json::json!({}));
-    ground.create("b").await.unwrap();
+    let environment = environment.with_spec(serde_json::json!({}));
+    environment.create("b").await.unwrap();
     let of_class = [("shoot/small".to_owned(), 2)].into();
-    ground.cloud.set_quotas(Quotas { total: None, per_class: of_class });
-    assert_eq!(ground.create("c").await.unwrap_err().code(), Code::ResourceExhausted);
-    ground.delete("a").await.unwrap();
-    ground.create("c").await.unwrap();
+    environment.cloud.set_quotas(Quotas { total: None, per_class: of_class });
+    assert_eq!(environment.create("c").await.unwrap_err().code(), Code::ResourceExhausted);
+    environment.delete("a").await.unwrap();
+    environment.create("c").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_are_counted_and_remembered_with_their_end() {
-    let ground = Ground::new(Config::default());
-    ground.create("m").await.unwrap();
-    ground.status("absent").await.unwrap_err();
-    ground.cloud.inject(Script::always(Fault::Hang));
-    let _dropped = tokio::time::timeout(SECOND, ground.delete("m")).await;
-    assert_eq!((ground.cloud.count(Method::Create), ground.cloud.count(Method::List)), (1, 0));
-    let ends: Vec<_> = ground.cloud.calls().into_iter().map(|call| (call.method, call.machine, call.end)).collect();
+    let environment = Environment::new(Config::default());
+    environment.create("m").await.unwrap();
+    environment.status("absent").await.unwrap_err();
+    environment.cloud.inject(Script::always(Fault::Hang));
+    let _dropped = tokio::time::timeout(SECOND, environment.delete("m")).await;
+    assert_eq!((environment.cloud.count(Method::Create), environment.cloud.count(Method::List)), (1, 0));
+    let ends: Vec<_> =
+        environment.cloud.calls().into_iter().map(|call| (call.method, call.machine, call.end)).collect();
     assert_eq!(
         ends,
         [

@@ -13,7 +13,7 @@ mod lives;
 mod nodes;
 mod world;
 
-use bench::Ground;
+use bench::Environment;
 use driver::conformance;
 use driver::{Capabilities, Support};
 use virtual_cloud::Config;
@@ -22,7 +22,7 @@ use virtual_cloud::Config;
 async fn the_driver_keeps_the_contract() {
     for initialize in [Support::Offered, Support::NotOffered] {
         let capabilities = Capabilities { initialize, ..Capabilities::ALL };
-        let report = conformance::run(|| Ground::new(Config { capabilities, ..Config::default() })).await;
+        let report = conformance::run(|| Environment::new(Config { capabilities, ..Config::default() })).await;
         assert!(report.passed(), "{report}");
         let moot = usize::from(initialize == Support::NotOffered);
         assert_eq!(report.skipped().len(), moot, "{report}");
@@ -32,6 +32,6 @@ async fn the_driver_keeps_the_contract() {
 #[tokio::test(start_paused = true)]
 async fn a_cloud_without_optional_calls_keeps_the_contract_too() {
     let config = Config { capabilities: Capabilities::MINIMAL, ..Config::default() };
-    let report = conformance::run(|| Ground::new(config.clone())).await;
+    let report = conformance::run(|| Environment::new(config.clone())).await;
     assert!(report.passed(), "{report}");
 }

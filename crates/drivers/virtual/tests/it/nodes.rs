@@ -16,7 +16,7 @@ async fn a_vm_that_has_booted_is_a_ready_node_with_a_lease() {
         "labels": { "pool": "a" }, "taints": [{ "key": "starting", "effect": "NoSchedule" }], "capacity": { "cpu": "16" },
     });
     let world = World::new(spec, NodeLife::default());
-    world.ground.create("m").await.unwrap();
+    world.environment.create("m").await.unwrap();
     world.pass(34).await;
     assert!(world.node("m").is_none(), "it is not up yet");
     world.pass(2).await;
@@ -37,7 +37,7 @@ async fn a_vm_that_has_booted_is_a_ready_node_with_a_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_vm_may_never_join_or_never_be_ready() {
     let world = World::new(json!({ "join": "never" }), NodeLife::default());
-    world.ground.create("m").await.unwrap();
+    world.environment.create("m").await.unwrap();
     world.pass(3600).await;
     assert!(world.node("m").is_none());
 
@@ -66,7 +66,7 @@ async fn an_hour_of_a_healthy_node_is_leases_and_a_few_heartbeats() {
 async fn a_dead_vm_falls_silent_is_marked_failed_after_the_grace_and_comes_back() {
     let world = World::new(json!({}), NodeLife::default());
     let vm = world.join("m").await;
-    world.ground.cloud.kill(&vm.id);
+    world.environment.cloud.kill(&vm.id);
     world.pass(27).await;
     assert_eq!(world.ready("m"), "True", "nobody has noticed yet");
     world.server.forget_requests();
@@ -75,7 +75,7 @@ async fn a_dead_vm_falls_silent_is_marked_failed_after_the_grace_and_comes_back(
     assert_eq!((world.ready("m"), world.condition("m", "DiskPressure")), ("Unknown".into(), "Unknown".into()));
     assert_eq!(world.requests("patch", "nodes/status"), 1, "it is said once");
 
-    world.ground.cloud.revive(&vm.id);
+    world.environment.cloud.revive(&vm.id);
     world.pass(2).await;
     assert_eq!(world.ready("m"), "True");
     assert_eq!(world.node("m").unwrap()["status"]["nodeInfo"]["bootID"], format!("{}-2", vm.id));
@@ -85,11 +85,11 @@ async fn a_dead_vm_falls_silent_is_marked_failed_after_the_grace_and_comes_back(
 async fn a_vm_that_hung_speaks_at_once_when_it_goes_on() {
     let world = World::new(json!({}), NodeLife::default());
     let vm = world.join("m").await;
-    world.ground.cloud.hang(&vm.id);
+    world.environment.cloud.hang(&vm.id);
     world.pass(60).await;
     assert_eq!(world.ready("m"), "Unknown");
     world.server.forget_requests();
-    world.ground.cloud.revive(&vm.id);
+    world.environment.cloud.revive(&vm.id);
     world.pass(1).await;
     assert_eq!(world.ready("m"), "True");
     assert_eq!(world.requests("patch", "leases"), 1);
@@ -99,7 +99,7 @@ async fn a_vm_that_hung_speaks_at_once_when_it_goes_on() {
 async fn without_a_monitor_a_silent_node_keeps_its_last_word() {
     let world = World::new(json!({}), NodeLife { monitor: Monitor::Absent, ..NodeLife::default() });
     let vm = world.join("m").await;
-    world.ground.cloud.kill(&vm.id);
+    world.environment.cloud.kill(&vm.id);
     world.pass(3600).await;
     assert_eq!(world.ready("m"), "True");
 }
@@ -108,12 +108,12 @@ async fn without_a_monitor_a_silent_node_keeps_its_last_word() {
 async fn a_deleted_vm_is_silent_from_the_beginning_and_its_node_is_left_to_others() {
     let world = World::new(json!({ "deleteLatency": "1m" }), NodeLife::default());
     world.join("m").await;
-    let stop = tokio::time::timeout(SECOND, world.ground.delete("m")).await;
+    let stop = tokio::time::timeout(SECOND, world.environment.delete("m")).await;
     assert!(stop.is_err(), "it takes a minute");
     assert_eq!(world.vm("m").state(Instant::now()), State::Deleting);
     world.server.forget_requests();
     world.pass(300).await;
-    assert!(world.ground.cloud.vms().is_empty());
+    assert!(world.environment.cloud.vms().is_empty());
     assert_eq!(world.requests("patch", "leases"), 0);
     assert_eq!(world.ready("m"), "Unknown", "the node object is not the kubelet's to delete");
 }
@@ -132,8 +132,8 @@ async fn what_others_write_on_a_node_survives_heartbeats_and_reboots() {
     world.pass(600).await;
     assert_eq!(world.condition("m", "Terminating"), "True");
 
-    world.ground.cloud.kill(&vm.id);
-    world.ground.cloud.revive(&vm.id);
+    world.environment.cloud.kill(&vm.id);
+    world.environment.cloud.revive(&vm.id);
     world.pass(5).await;
     let node = world.node("m").unwrap();
     assert_eq!(node["status"]["nodeInfo"]["bootID"], format!("{}-2", vm.id));
@@ -148,8 +148,8 @@ async fn a_deleted_node_comes_back_only_with_a_reboot() {
     world.delete_node("m").await;
     world.pass(3600).await;
     assert!(world.node("m").is_none());
-    world.ground.cloud.kill(&vm.id);
-    world.ground.cloud.revive(&vm.id);
+    world.environment.cloud.kill(&vm.id);
+    world.environment.cloud.revive(&vm.id);
     world.pass(5).await;
     assert_eq!(world.ready("m"), "True");
     let uid = world.node("m").unwrap()["metadata"]["uid"].clone();
@@ -192,12 +192,12 @@ async fn a_kubelet_has_the_last_word_on_whether_its_pods_are_ready() {
     assert_eq!((world.pod_ready("p"), world.pod_ready("never")), ("True".into(), "False".into()));
     assert_eq!(world.pod_phase("never"), "Running");
 
-    world.ground.cloud.hang(&vm.id);
+    world.environment.cloud.hang(&vm.id);
     world.pass(60).await;
     world.say_pod_not_ready("p").await; // as the node-lifecycle controller does
     world.pass(60).await;
     assert_eq!(world.pod_ready("p"), "False", "a silent kubelet says nothing");
-    world.ground.cloud.revive(&vm.id);
+    world.environment.cloud.revive(&vm.id);
     world.pass(1).await;
     assert_eq!(world.pod_ready("p"), "True");
 }
@@ -208,11 +208,11 @@ async fn the_pods_of_a_dead_vm_stay_until_it_is_back() {
     let vm = world.join("m").await;
     world.bind("p", "m", &json!({}));
     world.pass(1).await;
-    world.ground.cloud.kill(&vm.id);
+    world.environment.cloud.kill(&vm.id);
     world.delete_pod("p").await;
     world.pass(3600).await;
     assert!(world.pod("p").is_some());
-    world.ground.cloud.revive(&vm.id);
+    world.environment.cloud.revive(&vm.id);
     world.pass(5).await;
     assert!(world.pod("p").is_none());
 }
@@ -238,7 +238,7 @@ async fn kubelets_outlast_a_bad_api_server() {
     faults.on(Verb::Create).of("nodes").times(1).lose_answer();
     faults.on(Verb::Patch).of("nodes").times(2).conflict();
     faults.on(Verb::List).of("pods").times(3).be_unavailable();
-    world.ground.create("m").await.unwrap();
+    world.environment.create("m").await.unwrap();
     world.pass(120).await;
     assert_eq!(world.ready("m"), "True");
 
@@ -282,7 +282,7 @@ async fn a_node_that_was_given_up_while_the_kubelets_were_stopped_is_ready_again
 async fn two_hundred_nodes_join_at_once_and_stay() {
     let world = World::new(json!({}), NodeLife::default());
     for i in 0..200 {
-        world.ground.create(&format!("m{i}")).await.unwrap();
+        world.environment.create(&format!("m{i}")).await.unwrap();
     }
     world.pass(2).await;
     assert_eq!(world.server.objects("nodes").len(), 200);
@@ -301,11 +301,11 @@ async fn the_same_seed_makes_the_same_requests_in_the_same_order() {
         let world = World::new(json!({}), NodeLife::default());
         world.server.faults().on(Verb::WRITES).with_probability(0.2).fail();
         for i in 0..20 {
-            world.ground.create(&format!("m{i}")).await.unwrap();
+            world.environment.create(&format!("m{i}")).await.unwrap();
         }
         world.pass(30).await;
         for i in [3, 7] {
-            world.ground.cloud.kill(&world.vm(&format!("m{i}")).id);
+            world.environment.cloud.kill(&world.vm(&format!("m{i}")).id);
         }
         world.bind("p", "m5", &json!({}));
         world.pass(300).await;
@@ -324,13 +324,13 @@ async fn a_pod_that_went_while_nobody_watched_is_forgotten() {
     let vm = world.join("m").await;
     world.bind("p", "m", &json!({}));
     world.pass(1).await;
-    world.ground.cloud.hang(&vm.id); // so that the kubelet cannot act on what it knows
+    world.environment.cloud.hang(&vm.id); // so that the kubelet cannot act on what it knows
     world.delete_pod("p").await;
     world.pass(98).await;
     world.force_delete_pod("p").await;
     world.pass(60).await;
     world.server.forget_requests();
-    world.ground.cloud.revive(&vm.id);
+    world.environment.cloud.revive(&vm.id);
     world.pass(5).await;
     assert_eq!(world.ready("m"), "True");
     assert_eq!(world.requests("delete", "pods"), 0);

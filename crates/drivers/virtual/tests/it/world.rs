@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use virtual_cloud::{Config, NodeLife, Vm};
 
-use crate::bench::{Ground, now};
+use crate::bench::{Environment, now};
 
 pub(crate) struct World {
-    pub(crate) ground: Ground,
+    pub(crate) environment: Environment,
     pub(crate) server: Server,
     pub(crate) client: kube::Client,
     stop: CancellationToken,
@@ -24,17 +24,17 @@ pub(crate) struct World {
 impl World {
     /// A world whose kubelets are at work.
     pub(crate) fn new(spec: Value, node_life: NodeLife) -> Self {
-        let ground = Ground::new(Config { node_life, ..Config::default() }).with_spec(spec);
+        let environment = Environment::new(Config { node_life, ..Config::default() }).with_spec(spec);
         let server = Server::new(Options::new(now(), 1));
         let client = kube::Client::new(server.service(), "default");
-        let world = Self { ground, server, client, stop: CancellationToken::new(), tasks: TaskTracker::new() };
+        let world = Self { environment, server, client, stop: CancellationToken::new(), tasks: TaskTracker::new() };
         world.start();
         world
     }
 
     /// Lets the kubelets work.
     pub(crate) fn start(&self) {
-        let (cloud, client, stop) = (self.ground.cloud.clone(), self.client.clone(), self.stop.child_token());
+        let (cloud, client, stop) = (self.environment.cloud.clone(), self.client.clone(), self.stop.child_token());
         self.tasks.spawn(async move { cloud.run_nodes(client, stop).await });
     }
 
@@ -52,14 +52,14 @@ impl World {
 
     /// Makes the VM of a machine and waits until its node is there.
     pub(crate) async fn join(&self, machine: &str) -> Vm {
-        self.ground.create(machine).await.unwrap();
+        self.environment.create(machine).await.unwrap();
         self.pass(2).await;
         assert!(self.node(machine).is_some(), "{machine} did not join");
         self.vm(machine)
     }
 
     pub(crate) fn vm(&self, machine: &str) -> Vm {
-        let [vm] = self.ground.cloud.vms_of(machine).try_into().unwrap();
+        let [vm] = self.environment.cloud.vms_of(machine).try_into().unwrap();
         vm
     }
 

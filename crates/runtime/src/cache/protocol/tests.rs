@@ -114,14 +114,14 @@ fn refused(code: u16, message: &str) -> ListWatchError {
 }
 
 /// A cache fed from a script, and what its handlers saw.
-struct Stage {
+struct Fixture {
     cache: Cache<ConfigMap>,
     script: Script,
     seen: Arc<Mutex<Vec<String>>>,
     tasks: Tasks,
 }
 
-impl Stage {
+impl Fixture {
     fn new(script: Script) -> Self {
         Self::with(script, Cache::builder())
     }
@@ -172,211 +172,211 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 #[tokio::test(start_paused = true)]
 async fn a_list_is_read_page_by_page_and_watched_from_its_version() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, Some("t1"), vec![map("a", 1)]),
         page(10, None, vec![map("b", 2)]),
         watch(vec![Event::Applied(map("c", 11)), Event::Ended(map("a", 12))], After::Silence),
     ]));
-    assert!(!stage.cache.is_synced());
-    stage.settle().await;
-    assert_eq!(stage.script.asked(), ["list 500", "list 500 from t1", "watch 10"]);
-    assert_eq!(stage.seen(), ["+a", "+b", "+c", "-a"]);
-    assert_eq!(stage.names(), ["b", "c"]);
-    assert_eq!(stage.cache.status().state, State::Watching);
-    assert_eq!(stage.cache.synced().await, Ok(()));
+    assert!(!fixture.cache.is_synced());
+    fixture.settle().await;
+    assert_eq!(fixture.script.asked(), ["list 500", "list 500 from t1", "watch 10"]);
+    assert_eq!(fixture.seen(), ["+a", "+b", "+c", "-a"]);
+    assert_eq!(fixture.names(), ["b", "c"]);
+    assert_eq!(fixture.cache.status().state, State::Watching);
+    assert_eq!(fixture.cache.synced().await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn pages_that_do_not_fit_together_are_watched_from_the_oldest() {
     for (first, second) in [(10, 12), (12, 10)] {
-        let stage = Stage::new(Script::of([page(first, Some("t"), vec![]), page(second, None, vec![])]));
-        stage.settle().await;
-        assert_eq!(stage.script.asked(), ["list 500", "list 500 from t", "watch 10"]);
+        let fixture = Fixture::new(Script::of([page(first, Some("t"), vec![]), page(second, None, vec![])]));
+        fixture.settle().await;
+        assert_eq!(fixture.script.asked(), ["list 500", "list 500 from t", "watch 10"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_expires_half_way_is_read_again_in_one_piece() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, Some("t1"), vec![map("gone-by-now", 1)]),
         Answer::Page(Err(ListWatchError::Gone)),
         page(20, None, vec![map("a", 15)]),
     ]));
-    stage.settle().await;
-    assert_eq!(stage.script.asked(), ["list 500", "list 500 from t1", "list all", "watch 20"]);
-    assert_eq!(stage.names(), ["a"]);
+    fixture.settle().await;
+    assert_eq!(fixture.script.asked(), ["list 500", "list 500 from t1", "list all", "watch 20"]);
+    assert_eq!(fixture.names(), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn half_a_list_changes_nothing() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, None, vec![map("a", 1)]),
         Answer::Watch(Ok(vec![Err(ListWatchError::Gone)]), After::End),
         page(20, Some("t1"), vec![map("b", 2)]),
         Answer::Page(Err(refused(500, "broken"))),
     ]));
-    stage.settle().await;
-    assert_eq!(stage.names(), ["a"]);
-    assert_eq!(stage.seen(), ["+a"]);
-    let waiting = stage.cache.status().state;
+    fixture.settle().await;
+    assert_eq!(fixture.names(), ["a"]);
+    assert_eq!(fixture.seen(), ["+a"]);
+    let waiting = fixture.cache.status().state;
     assert!(matches!(&waiting, State::WaitingToRetry { why, .. } if why.contains("500") && why.contains("broken")));
-    assert!(stage.cache.is_synced(), "once synced, a cache stays usable while it is being read again");
+    assert!(fixture.cache.is_synced(), "once synced, a cache stays usable while it is being read again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_goes_on_where_it_was_without_a_list() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, None, vec![]),
         watch(vec![Event::Applied(map("a", 11))], After::OnTime),
         watch(vec![Event::Applied(map("b", 12))], After::Silence),
     ]));
-    stage.pass(3 * MINUTE).await;
-    assert_eq!(stage.script.asked()[..3], ["list 500", "watch 10", "watch 11"]);
-    assert_eq!(stage.names(), ["a", "b"]);
+    fixture.pass(3 * MINUTE).await;
+    assert_eq!(fixture.script.asked()[..3], ["list 500", "watch 10", "watch 11"]);
+    assert_eq!(fixture.names(), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_before_its_time_is_followed_by_a_small_look() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, None, vec![]),
         watch(vec![Event::Applied(map("a", 11))], After::End),
         page(11, Some("next"), vec![map("a", 11)]),
         watch(vec![Event::Applied(map("b", 12))], After::Silence),
     ]));
-    stage.settle().await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 1", "watch 11"]);
-    assert_eq!(stage.names(), ["a", "b"]);
+    fixture.settle().await;
+    assert_eq!(fixture.script.asked(), ["list 500", "watch 10", "list 1", "watch 11"]);
+    assert_eq!(fixture.names(), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_comes_back_with_an_older_etcd_is_found_out_at_once() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, None, vec![]),
         watch(vec![Event::Applied(map("lost", 30))], After::End),
         page(20, None, vec![]), // the smallest list says it: we have been further
         page(21, None, vec![map("kept", 15)]),
     ]));
-    stage.settle().await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 1", "list 500", "watch 21"]);
-    assert_eq!(stage.names(), ["kept"]);
-    assert_eq!(stage.counters().regressions, 1);
+    fixture.settle().await;
+    assert_eq!(fixture.script.asked(), ["list 500", "watch 10", "list 1", "list 500", "watch 21"]);
+    assert_eq!(fixture.names(), ["kept"]);
+    assert_eq!(fixture.counters().regressions, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_breaks_off_goes_on_where_it_was_after_a_pause() {
     let broken = Err(ListWatchError::Unreachable("connection reset".to_owned()));
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, None, vec![]),
         Answer::Watch(Ok(vec![Ok(Event::Applied(map("a", 11))), broken]), After::End),
         page(11, Some("more"), vec![map("a", 11)]),
     ]));
-    stage.settle().await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 10"]);
-    stage.pass(Duration::from_secs(2)).await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 1", "watch 11"]);
-    assert_eq!(stage.counters().regressions, 0);
+    fixture.settle().await;
+    assert_eq!(fixture.script.asked(), ["list 500", "watch 10"]);
+    fixture.pass(Duration::from_secs(2)).await;
+    assert_eq!(fixture.script.asked(), ["list 500", "watch 10", "list 1", "watch 11"]);
+    assert_eq!(fixture.counters().regressions, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_went_back_while_the_line_was_broken_is_found_out_before_it_catches_up() {
     let unreachable = || ListWatchError::Unreachable("connection refused".to_owned());
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(100, None, vec![map("a", 90), map("b", 95)]),
         Answer::Watch(Ok(vec![Err(unreachable())]), After::End),
         Answer::Page(Err(unreachable())),
         page(40, None, vec![map("a", 30)]),
         page(40, None, vec![map("a", 30)]),
     ]));
-    stage.pass(Duration::from_secs(10)).await;
-    assert_eq!(stage.script.asked()[..5], ["list 500", "watch 100", "list 1", "list 1", "list 500"]);
-    assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Firm, 1));
-    assert_eq!(stage.names(), ["a"]);
+    fixture.pass(Duration::from_secs(10)).await;
+    assert_eq!(fixture.script.asked()[..5], ["list 500", "watch 100", "list 1", "list 1", "list 500"]);
+    assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Firm, 1));
+    assert_eq!(fixture.names(), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_moves_the_place_to_go_on_from() {
-    let stage = Stage::new(Script::of([page(10, None, vec![]), watch(vec![bookmark(50)], After::OnTime)]));
-    stage.pass(3 * MINUTE).await;
-    assert_eq!(stage.script.asked()[..3], ["list 500", "watch 10", "watch 50"]);
-    assert_eq!(stage.counters().bookmarks, 1);
+    let fixture = Fixture::new(Script::of([page(10, None, vec![]), watch(vec![bookmark(50)], After::OnTime)]));
+    fixture.pass(3 * MINUTE).await;
+    assert_eq!(fixture.script.asked()[..3], ["list 500", "watch 10", "watch 50"]);
+    assert_eq!(fixture.counters().bookmarks, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_version_costs_a_list_and_what_is_missing_has_vanished() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, None, vec![map("a", 1), map("b", 2)]),
         Answer::Watch(Err(ListWatchError::Gone), After::End),
         page(20, None, vec![map("b", 2), map("c", 15)]),
     ]));
-    stage.settle().await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 500", "watch 20"]);
-    assert_eq!(stage.seen(), ["+a", "+b", "?a", "+c"]);
-    assert_eq!(stage.counters().expirations, 1);
+    fixture.settle().await;
+    assert_eq!(fixture.script.asked(), ["list 500", "watch 10", "list 500", "watch 20"]);
+    assert_eq!(fixture.seen(), ["+a", "+b", "?a", "+c"]);
+    assert_eq!(fixture.counters().expirations, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_error_in_the_stream_costs_a_list_after_a_pause() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, None, vec![]),
         Answer::Watch(Ok(vec![Err(refused(500, "storage"))]), After::Silence),
     ]));
-    stage.settle().await;
-    assert_eq!(stage.script.asked().len(), 2);
-    stage.pass(Duration::from_secs(2)).await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 500"]);
+    fixture.settle().await;
+    assert_eq!(fixture.script.asked().len(), 2);
+    fixture.pass(Duration::from_secs(2)).await;
+    assert_eq!(fixture.script.asked(), ["list 500", "watch 10", "list 500"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_the_server_forgot_is_marked_failed_and_opened_again() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, None, vec![map("a", 5)]),
         watch(vec![], After::Silence),
         page(20, Some("more"), vec![]),
     ]));
-    stage.pass(MINUTE).await;
-    assert_eq!(stage.script.asked().len(), 2);
-    stage.pass(2 * MINUTE).await;
-    assert_eq!(stage.script.asked()[..4], ["list 500", "watch 10", "list 1", "watch 10"]);
-    assert_eq!((stage.counters().stalls, stage.counters().lists, stage.names().len()), (1, 1, 1));
+    fixture.pass(MINUTE).await;
+    assert_eq!(fixture.script.asked().len(), 2);
+    fixture.pass(2 * MINUTE).await;
+    assert_eq!(fixture.script.asked()[..4], ["list 500", "watch 10", "list 1", "watch 10"]);
+    assert_eq!((fixture.counters().stalls, fixture.counters().lists, fixture.names().len()), (1, 1, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_was_silent_because_the_server_went_back_is_found_out() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(100, None, vec![map("a", 90)]),
         watch(vec![], After::Silence),
         page(40, None, vec![map("a", 30)]),
         page(40, None, vec![map("a", 30)]),
     ]));
-    stage.pass(3 * MINUTE).await;
-    assert_eq!(stage.script.asked()[..5], ["list 500", "watch 100", "list 1", "list 500", "watch 40"]);
-    assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Firm, 1));
-    assert_eq!(stage.seen(), ["+a", "~a"]);
+    fixture.pass(3 * MINUTE).await;
+    assert_eq!(fixture.script.asked()[..5], ["list 500", "watch 100", "list 1", "list 500", "watch 40"]);
+    assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Firm, 1));
+    assert_eq!(fixture.seen(), ["+a", "~a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_with_a_bookmark_needs_no_proof() {
     let spoken = || watch(vec![bookmark(10)], After::Silence);
-    let stage = Stage::new(Script::of([page(10, None, vec![]), spoken(), spoken()]));
-    stage.pass(3 * MINUTE).await;
-    assert_eq!(stage.script.asked()[..3], ["list 500", "watch 10", "watch 10"]);
+    let fixture = Fixture::new(Script::of([page(10, None, vec![]), spoken(), spoken()]));
+    fixture.pass(3 * MINUTE).await;
+    assert_eq!(fixture.script.asked()[..3], ["list 500", "watch 10", "watch 10"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ends_every_watch_at_once_is_not_hammered() {
     let ends = std::iter::repeat_with(|| watch(vec![], After::End)).take(1000);
-    let stage = Stage::new(Script::of(std::iter::once(page(10, None, vec![])).chain(ends)));
-    stage.pass(10 * MINUTE).await;
-    let asked = stage.script.asked().len();
+    let fixture = Fixture::new(Script::of(std::iter::once(page(10, None, vec![])).chain(ends)));
+    fixture.pass(10 * MINUTE).await;
+    let asked = fixture.script.asked().len();
     assert!((15..50).contains(&asked), "{asked} requests in ten minutes");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_history_is_always_gone_is_not_hammered() {
     let cycle = || [page(10, None, vec![]), Answer::Watch(Err(ListWatchError::Gone), After::End)];
-    let stage = Stage::new(Script::of(std::iter::repeat_with(cycle).take(500).flatten()));
-    stage.pass(10 * MINUTE).await;
-    let asked = stage.script.asked().len();
+    let fixture = Fixture::new(Script::of(std::iter::repeat_with(cycle).take(500).flatten()));
+    fixture.pass(10 * MINUTE).await;
+    let asked = fixture.script.asked().len();
     assert!((20..100).contains(&asked), "{asked} requests in ten minutes");
 }
 
@@ -390,11 +390,11 @@ async fn a_streamed_list_is_taken_at_its_mark_and_the_stream_goes_on() {
         complete(10),
         Event::Applied(map("c", 11)),
     ];
-    let stage = Stage::with(Script::of([watch(events, After::OnTime)]), builder);
-    stage.pass(3 * MINUTE).await;
-    assert_eq!(stage.script.asked()[..2], ["watch everything", "watch 11"]);
-    assert_eq!(stage.seen(), ["+a", "+b", "+c"]);
-    assert_eq!((stage.counters().lists, stage.counters().events), (1, 1));
+    let fixture = Fixture::with(Script::of([watch(events, After::OnTime)]), builder);
+    fixture.pass(3 * MINUTE).await;
+    assert_eq!(fixture.script.asked()[..2], ["watch everything", "watch 11"]);
+    assert_eq!(fixture.seen(), ["+a", "+b", "+c"]);
+    assert_eq!((fixture.counters().lists, fixture.counters().events), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -403,9 +403,9 @@ async fn a_server_that_refuses_streamed_lists_is_read_in_pages_from_then_on() {
         let builder = Cache::builder().listing(Listing::Streamed);
         let no = Answer::Watch(Err(refused(code, "sendInitialEvents is forbidden")), After::End);
         let gone = Answer::Watch(Err(ListWatchError::Gone), After::End);
-        let stage = Stage::with(Script::of([no, page(10, None, vec![]), gone, page(20, None, vec![])]), builder);
-        stage.settle().await;
-        assert_eq!(stage.script.asked(), ["watch everything", "list 500", "watch 10", "list 500", "watch 20"]);
+        let fixture = Fixture::with(Script::of([no, page(10, None, vec![]), gone, page(20, None, vec![])]), builder);
+        fixture.settle().await;
+        assert_eq!(fixture.script.asked(), ["watch everything", "list 500", "watch 10", "list 500", "watch 20"]);
     }
 }
 
@@ -413,12 +413,12 @@ async fn a_server_that_refuses_streamed_lists_is_read_in_pages_from_then_on() {
 async fn a_server_that_ignores_streamed_lists_is_found_out_by_the_missing_mark() {
     let builder = Cache::builder().listing(Listing::Streamed);
     let unmarked = watch(vec![Event::Applied(map("a", 1))], After::Silence);
-    let stage = Stage::with(Script::of([unmarked, page(10, None, vec![map("a", 1)])]), builder);
-    stage.settle().await;
-    assert!(!stage.cache.is_synced() && stage.names().is_empty(), "without the mark it is half a list");
-    stage.pass(MINUTE).await;
-    assert_eq!(stage.script.asked()[..3], ["watch everything", "list 500", "watch 10"]);
-    assert!(stage.cache.is_synced());
+    let fixture = Fixture::with(Script::of([unmarked, page(10, None, vec![map("a", 1)])]), builder);
+    fixture.settle().await;
+    assert!(!fixture.cache.is_synced() && fixture.names().is_empty(), "without the mark it is half a list");
+    fixture.pass(MINUTE).await;
+    assert_eq!(fixture.script.asked()[..3], ["watch everything", "list 500", "watch 10"]);
+    assert!(fixture.cache.is_synced());
 }
 
 #[tokio::test(start_paused = true)]
@@ -429,99 +429,99 @@ async fn a_list_from_the_past_is_doubted_until_a_quorum_list() {
         Answer::Watch(Err(ListWatchError::Gone), After::End),
         page(40, None, vec![map("a", 30)]),
     ]);
-    let stage = Stage::with(script, builder);
-    stage.settle().await;
-    assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Doubtful, 1));
-    assert_eq!(stage.names(), ["a", "b"], "nothing is believed yet");
-    assert!(stage.cache.status().waiting_for().unwrap().contains("older"));
+    let fixture = Fixture::with(script, builder);
+    fixture.settle().await;
+    assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Doubtful, 1));
+    assert_eq!(fixture.names(), ["a", "b"], "nothing is believed yet");
+    assert!(fixture.cache.status().waiting_for().unwrap().contains("older"));
     let mut caches = Caches::new();
-    caches.add(&stage.cache);
+    caches.add(&fixture.cache);
     assert_eq!(caches.trust(), Trust::Doubtful);
-    stage.script.add(page(41, None, vec![map("a", 30)]));
-    stage.pass(2 * Duration::from_secs(1)).await;
-    assert_eq!(stage.script.asked(), ["list all cached", "watch 100", "list all cached", "list 500", "watch 41"]);
+    fixture.script.add(page(41, None, vec![map("a", 30)]));
+    fixture.pass(2 * Duration::from_secs(1)).await;
+    assert_eq!(fixture.script.asked(), ["list all cached", "watch 100", "list all cached", "list 500", "watch 41"]);
     assert_eq!(caches.all_firm().await, Ok(()));
-    assert_eq!((stage.cache.trust(), stage.names()), (Trust::Firm, vec!["a".to_owned()]));
-    assert_eq!(stage.seen(), ["+a", "+b", "?b", "~a"]);
+    assert_eq!((fixture.cache.trust(), fixture.names()), (Trust::Firm, vec!["a".to_owned()]));
+    assert_eq!(fixture.seen(), ["+a", "+b", "?b", "~a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_the_past_is_doubted_too() {
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(100, None, vec![]),
         watch(vec![Event::Applied(map("a", 30))], After::Silence),
         page(31, None, vec![map("a", 30)]),
     ]));
-    stage.pass(Duration::from_secs(2)).await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 100", "list 500", "watch 31"]);
-    assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Firm, 1));
+    fixture.pass(Duration::from_secs(2)).await;
+    assert_eq!(fixture.script.asked(), ["list 500", "watch 100", "list 500", "watch 31"]);
+    assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Firm, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stale_list_does_not_undo_our_write_and_is_no_regression() {
     let script = Script::of([page(10, None, vec![map("a", 1)])]);
-    let stage = Stage::with(script, Cache::builder().reading(Reading::Cached));
-    stage.settle().await;
+    let fixture = Fixture::with(script, Cache::builder().reading(Reading::Cached));
+    fixture.settle().await;
     let Decoded::Whole(mine) = map("mine", 30) else { panic!() };
-    stage.cache.wrote(mine);
-    stage.script.add(Answer::Watch(Err(ListWatchError::Gone), After::End));
-    stage.script.add(page(20, None, vec![map("a", 1)]));
-    stage.script.add(watch(vec![Event::Applied(map("mine", 30))], After::Silence));
-    stage.pass(MINUTE).await; // the watch that is never accepted is given up first
-    assert_eq!(stage.names(), ["a", "mine"]);
-    assert_eq!(stage.seen(), ["+a", "+mine"]);
-    assert_eq!((stage.cache.trust(), stage.counters().regressions), (Trust::Firm, 0));
+    fixture.cache.wrote(mine);
+    fixture.script.add(Answer::Watch(Err(ListWatchError::Gone), After::End));
+    fixture.script.add(page(20, None, vec![map("a", 1)]));
+    fixture.script.add(watch(vec![Event::Applied(map("mine", 30))], After::Silence));
+    fixture.pass(MINUTE).await; // the watch that is never accepted is given up first
+    assert_eq!(fixture.names(), ["a", "mine"]);
+    assert_eq!(fixture.seen(), ["+a", "+mine"]);
+    assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Firm, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refresh_is_answered_by_a_quorum_list_that_began_after_it() {
     let script = Script::of([page(10, None, vec![map("a", 1)]), watch(vec![], After::Silence)]);
-    let stage = Stage::with(script, Cache::builder().reading(Reading::Cached));
-    stage.settle().await;
-    stage.script.add(page(20, None, vec![map("a", 1), map("b", 15)]));
-    assert_eq!(stage.cache.refresh().await, Ok(()));
-    assert_eq!(stage.names(), ["a", "b"]);
-    stage.settle().await;
-    assert_eq!(stage.script.asked(), ["list all cached", "watch 10", "list 500", "watch 20"]);
+    let fixture = Fixture::with(script, Cache::builder().reading(Reading::Cached));
+    fixture.settle().await;
+    fixture.script.add(page(20, None, vec![map("a", 1), map("b", 15)]));
+    assert_eq!(fixture.cache.refresh().await, Ok(()));
+    assert_eq!(fixture.names(), ["a", "b"]);
+    fixture.settle().await;
+    assert_eq!(fixture.script.asked(), ["list all cached", "watch 10", "list 500", "watch 20"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refresh_is_not_answered_by_a_list_that_began_before_it() {
-    let stage = Stage::new(Script::default());
-    stage.settle().await; // the first list is under way
-    let cache = stage.cache.clone();
+    let fixture = Fixture::new(Script::default());
+    fixture.settle().await; // the first list is under way
+    let cache = fixture.cache.clone();
     let (done, mut is_done) = tokio::sync::oneshot::channel();
-    stage.tasks.spawn("refresh", async move {
+    fixture.tasks.spawn("refresh", async move {
         cache.refresh().await.unwrap();
         done.send(()).unwrap();
     });
-    stage.pass(2 * MINUTE).await;
-    stage.script.add(page(10, None, vec![]));
-    stage.script.add(page(11, None, vec![]));
-    stage.pass(5 * MINUTE).await;
+    fixture.pass(2 * MINUTE).await;
+    fixture.script.add(page(10, None, vec![]));
+    fixture.script.add(page(11, None, vec![]));
+    fixture.pass(5 * MINUTE).await;
     assert!(is_done.try_recv().is_ok());
     // The hanging first list ran into its deadline; the one that answered began after the refresh was asked for.
-    assert_eq!(stage.script.asked()[..2], ["list 500", "list 500"]);
+    assert_eq!(fixture.script.asked()[..2], ["list 500", "list 500"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_stopped_cache_is_told() {
-    let stage = Stage::new(Script::default());
-    stage.settle().await;
-    stage.tasks.stop();
-    assert_eq!(stage.cache.synced().await.unwrap_err().to_string(), "the cache of configmaps was stopped");
-    assert!(stage.cache.refresh().await.is_err());
-    assert_eq!(stage.cache.status().state, State::Stopped);
+    let fixture = Fixture::new(Script::default());
+    fixture.settle().await;
+    fixture.tasks.stop();
+    assert_eq!(fixture.cache.synced().await.unwrap_err().to_string(), "the cache of configmaps was stopped");
+    assert!(fixture.cache.refresh().await.is_err());
+    assert_eq!(fixture.cache.status().state, State::Stopped);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_counted_each_time_and_waits_longer_each_time() {
     let no = || Answer::Page(Err(refused(403, "configmaps is forbidden")));
-    let stage = Stage::new(Script::of(std::iter::repeat_with(no).take(100)));
-    stage.pass(10 * MINUTE).await;
-    let failures = stage.counters().failures;
+    let fixture = Fixture::new(Script::of(std::iter::repeat_with(no).take(100)));
+    fixture.pass(10 * MINUTE).await;
+    let failures = fixture.counters().failures;
     assert!((15..30).contains(&failures), "{failures} tries in ten minutes");
-    let waiting = stage.cache.status().waiting_for().unwrap();
+    let waiting = fixture.cache.status().waiting_for().unwrap();
     assert!(waiting.contains("403") && waiting.contains("configmaps is forbidden"), "{waiting}");
 }
 
@@ -554,13 +554,13 @@ async fn a_refusal_is_said_once_until_it_changes() {
     let _guard = tracing::subscriber::set_default(subscriber.with_writer(move || writer.clone()).finish());
     let no = |code| move || Answer::Page(Err(refused(code, "no")));
     let refusals = std::iter::repeat_with(no(403)).take(10).chain(std::iter::repeat_with(no(404)).take(10));
-    let stage =
-        Stage::new(Script::of(refusals.chain([page(10, None, vec![]), watch(vec![bookmark(11)], After::Silence)])));
-    stage.pass(30 * MINUTE).await;
+    let fixture =
+        Fixture::new(Script::of(refusals.chain([page(10, None, vec![]), watch(vec![bookmark(11)], After::Silence)])));
+    fixture.pass(30 * MINUTE).await;
     let said = warnings.lines();
     let about = |code: &str| said.iter().filter(|line| line.contains(code)).count();
     assert_eq!((about("403"), about("404")), (1, 1), "{said:#?}");
-    assert!(stage.cache.is_synced());
+    assert!(fixture.cache.is_synced());
 }
 
 #[tokio::test(start_paused = true)]
@@ -568,40 +568,40 @@ async fn a_server_that_asks_for_time_gets_it_within_reason() {
     for (asks, gets) in [(40, 40), (u32::MAX, 300)] {
         let text = format!(r#"{{"code":429,"message":"slow down","details":{{"retryAfterSeconds":{asks}}}}}"#);
         let status: ApiStatus = serde_json::from_str(&text).unwrap();
-        let stage = Stage::new(Script::of([Answer::Page(Err(ListWatchError::Refused(Box::new(status))))]));
-        stage.pass(Duration::from_secs(gets - 1)).await;
-        assert_eq!(stage.script.asked().len(), 1);
-        stage.pass(Duration::from_secs(2)).await;
-        assert_eq!(stage.script.asked().len(), 2);
+        let fixture = Fixture::new(Script::of([Answer::Page(Err(ListWatchError::Refused(Box::new(status))))]));
+        fixture.pass(Duration::from_secs(gets - 1)).await;
+        assert_eq!(fixture.script.asked().len(), 1);
+        fixture.pass(Duration::from_secs(2)).await;
+        assert_eq!(fixture.script.asked().len(), 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_disappeared_is_listed_when_it_is_back() {
     let missing = Answer::Watch(Err(refused(404, "the server could not find the requested resource")), After::End);
-    let stage = Stage::new(Script::of([page(10, None, vec![map("a", 1)]), missing, page(20, None, vec![])]));
-    stage.pass(Duration::from_secs(2)).await;
-    assert_eq!(stage.script.asked(), ["list 500", "watch 10", "list 500", "watch 20"]);
-    assert_eq!(stage.seen(), ["+a", "?a"]);
+    let fixture = Fixture::new(Script::of([page(10, None, vec![map("a", 1)]), missing, page(20, None, vec![])]));
+    fixture.pass(Duration::from_secs(2)).await;
+    assert_eq!(fixture.script.asked(), ["list 500", "watch 10", "list 500", "watch 20"]);
+    assert_eq!(fixture.seen(), ["+a", "?a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_hangs_is_given_up() {
-    let stage = Stage::new(Script::default());
-    stage.pass(2 * MINUTE).await;
-    assert!(stage.script.asked().len() >= 2);
-    assert!(stage.counters().failures >= 1);
+    let fixture = Fixture::new(Script::default());
+    fixture.pass(2 * MINUTE).await;
+    assert!(fixture.script.asked().len() >= 2);
+    assert!(fixture.counters().failures >= 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn undecodable_objects_are_counted_and_present() {
     let object =
         UndecodableObject { name: "a".to_owned(), resource_version: "1".to_owned(), ..UndecodableObject::default() };
-    let stage = Stage::new(Script::of([
+    let fixture = Fixture::new(Script::of([
         page(10, None, vec![Decoded::Undecodable(object)]),
         watch(vec![Event::Applied(map("a", 11))], After::Silence),
     ]));
-    stage.settle().await;
-    assert_eq!(stage.seen(), ["!a", "~a"]);
-    assert_eq!((stage.counters().undecodable, stage.cache.status().undecodable, stage.cache.len()), (1, 0, 1));
+    fixture.settle().await;
+    assert_eq!(fixture.seen(), ["!a", "~a"]);
+    assert_eq!((fixture.counters().undecodable, fixture.cache.status().undecodable, fixture.cache.len()), (1, 0, 1));
 }

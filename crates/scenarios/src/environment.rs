@@ -10,9 +10,9 @@ use virtual_cloud::Monitor;
 
 use crate::{Broken, Pace};
 
-/// An API server that serves our kinds, and a pace. Clones are the same ground.
+/// An API server that serves our kinds, and a pace. Clones are the same environment.
 #[derive(Clone)]
-pub struct Ground {
+pub struct Environment {
     /// The time, which is the API server's too.
     pub clock: Clock,
     /// Where chance comes from.
@@ -24,8 +24,8 @@ pub struct Ground {
     clients: Arc<dyn Fn(&str) -> Client + Send + Sync>,
 }
 
-impl Ground {
-    /// A ground whose clients, by their user agent, come from `clients`.
+impl Environment {
+    /// A environment whose clients, by their user agent, come from `clients`.
     pub fn new(
         clock: Clock,
         random: Random,
@@ -36,7 +36,7 @@ impl Ground {
         Self { clock, random, pace, monitor, clients: Arc::new(clients) }
     }
 
-    /// The same ground where somebody binds, replaces and counts pods and notices silent nodes: a real control plane does, and so
+    /// The same environment where somebody binds, replaces and counts pods and notices silent nodes: a real control plane does, and so
     /// does the simulated kube-controllers.
     #[must_use]
     pub fn peopled(self) -> Self {

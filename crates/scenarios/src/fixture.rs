@@ -20,15 +20,15 @@ use serde_json::{Value, json};
 use virtual_cloud::{Config, Doubles, NodeLife, VirtualCloud};
 
 use crate::result::promise;
-use crate::{Broken, Ground};
+use crate::{Broken, Environment};
 
-/// The class every stage has.
+/// The class every fixture has.
 pub(crate) const CLASS: &str = "small";
 
 /// Where one scenario plays.
-pub struct Stage {
+pub struct Fixture {
     /// The API server and the pace.
-    pub ground: Ground,
+    pub environment: Environment,
     /// Its namespace.
     pub namespace: String,
     /// Its cloud, which makes a second VM for whoever asks twice.
@@ -61,32 +61,33 @@ impl Drop for Process {
     }
 }
 
-impl Stage {
-    /// Sets the stage: namespace, Secret and class exist, kubelets are ready, no controller runs.
-    pub async fn set(ground: &Ground, scenario: &str) -> Result<Self, Broken> {
-        let namespace = format!("s-{:08x}", ground.random.number() >> 32);
-        let now = ground.clock.clone();
-        let node_life = NodeLife { lease_period: ground.pace.lease, monitor: ground.monitor, ..NodeLife::default() };
+impl Fixture {
+    /// Sets the fixture: namespace, Secret and class exist, kubelets are ready, no controller runs.
+    pub async fn set(environment: &Environment, scenario: &str) -> Result<Self, Broken> {
+        let namespace = format!("s-{:08x}", environment.random.number() >> 32);
+        let now = environment.clock.clone();
+        let node_life =
+            NodeLife { lease_period: environment.pace.lease, monitor: environment.monitor, ..NodeLife::default() };
         let config = Config { doubles: Doubles::Allowed, node_life, ..Config::default() };
-        let cloud = VirtualCloud::new(config, Arc::new(move || now.now()), ground.random.number());
-        let stage = Self {
-            person: ground.client("person"),
-            policy: ground.pace.policy.clone(),
+        let cloud = VirtualCloud::new(config, Arc::new(move || now.now()), environment.random.number());
+        let fixture = Self {
+            person: environment.client("person"),
+            policy: environment.pace.policy.clone(),
             outside: Tasks::new(),
             processes: Mutex::default(),
-            ground: ground.clone(),
+            environment: environment.clone(),
             namespace,
             cloud,
         };
-        let namespaces: Api<Namespace> = Api::all(stage.person.clone());
-        let namespace = json!({ "metadata": { "name": stage.namespace, "annotations": { "scenario": scenario } } });
+        let namespaces: Api<Namespace> = Api::all(fixture.person.clone());
+        let namespace = json!({ "metadata": { "name": fixture.namespace, "annotations": { "scenario": scenario } } });
         create(&namespaces, "create the namespace", namespace).await?;
-        stage.give_user_data().await?;
-        stage.add_class(CLASS, "virtual", &ground.pace.provider_spec()).await?;
-        let (kubelets, stop) = (ground.client("kubelets"), stage.outside.stopping());
-        let cloud = stage.cloud.clone();
-        stage.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
-        Ok(stage)
+        fixture.give_user_data().await?;
+        fixture.add_class(CLASS, "virtual", &environment.pace.provider_spec()).await?;
+        let (kubelets, stop) = (environment.client("kubelets"), fixture.outside.stopping());
+        let cloud = fixture.cloud.clone();
+        fixture.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
+        Ok(fixture)
     }
 
     /// Takes everything down, controllers first: the Nodes of all stories share one cluster, and one that is looked after by the
@@ -156,12 +157,12 @@ impl Stage {
         self.machines().delete(&name, &DeleteParams::default()).await.map(drop).map_err(Broken::api("delete a Machine"))
     }
 
-    /// The Machines of this stage, for a person.
+    /// The Machines of this fixture, for a person.
     pub fn machines(&self) -> Api<Machine> {
         Api::namespaced(self.person.clone(), &self.namespace)
     }
 
-    /// Any other kind in this stage's namespace, for a person.
+    /// Any other kind in this fixture's namespace, for a person.
     pub fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -191,17 +192,17 @@ impl Stage {
     /// Waits until the node of machine number `n` is as wanted. A Node that others write too may refuse our first write, so what we
     /// put on it can come a moment after the machine says that it runs.
     pub async fn until_node(&self, n: usize, what: &str, wanted: impl Fn(&Node) -> bool) -> Result<Node, Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         loop {
             let node = self.node(n).await?;
             if let Some(node) = node.as_ref().filter(|node| wanted(node)) {
                 return Ok(node.clone());
             }
-            promise(begin.elapsed() < self.ground.pace.patience, || {
+            promise(begin.elapsed() < self.environment.pace.patience, || {
                 let metadata = node.map(|node| format!("{:?}", node.metadata));
                 format!("waited in vain until the node of machine {n} {what}; it says {metadata:?}")
             })?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
     }
 
@@ -212,17 +213,17 @@ impl Stage {
         what: &str,
         wanted: impl Fn(&Machine) -> bool,
     ) -> Result<Machine, Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         loop {
             let machine = self.machine(n).await?;
             if let Some(machine) = machine.as_ref().filter(|machine| wanted(machine)) {
                 return Ok(machine.clone());
             }
-            promise(begin.elapsed() < self.ground.pace.patience, || {
+            promise(begin.elapsed() < self.environment.pace.patience, || {
                 let operation = machine.map(|machine| format!("{:?}", machine.status));
                 format!("waited in vain until machine {n} {what}; it says {operation:?}")
             })?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
     }
 
@@ -233,12 +234,12 @@ impl Stage {
 
     /// Waits until machine number `n` is gone, and checks that VM and node are too.
     pub async fn until_gone(&self, n: usize) -> Result<(), Broken> {
-        let begin = self.ground.clock.instant();
+        let begin = self.environment.clock.instant();
         while let Some(machine) = self.machine(n).await? {
-            promise(begin.elapsed() < self.ground.pace.patience, || {
+            promise(begin.elapsed() < self.environment.pace.patience, || {
                 format!("waited in vain until machine {n} is gone; it says {:?}", machine.status)
             })?;
-            tokio::time::sleep(self.ground.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.glance).await;
         }
         promise(self.cloud.vms_of(&self.machine_name(n)).is_empty(), || {
             format!("the VM of machine {n} is still there")
@@ -268,14 +269,14 @@ impl Stage {
 
     /// Starts a controller that leads only while it holds the lease.
     pub fn start_replica(&self, agent: &str, timing: Timing) -> Result<Process, Broken> {
-        let random = self.ground.random.fork();
+        let random = self.environment.random.fork();
         let candidacy = Candidacy {
-            client: self.ground.client(agent),
+            client: self.environment.client(agent),
             namespace: self.namespace.clone(),
             name: api::names::MACHINE_CONTROLLER_LEASE.to_owned(),
             identity: Identity::of_host(agent, &random),
             timing,
-            clock: self.ground.clock.clone(),
+            clock: self.environment.clock.clone(),
             random,
             events: None,
         };
@@ -291,9 +292,9 @@ impl Stage {
 
     fn start_as(&self, agent: &str, policy: &Policy, leadership: Leadership, tasks: Tasks) -> Result<Process, Broken> {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(tasks.clone());
-        let Ground { clock, random, .. } = &self.ground;
+        let Environment { clock, random, .. } = &self.environment;
         let metrics = Metrics::new().map_err(|error| Broken::Promise(error.to_string()))?;
-        let client = self.ground.client(agent);
+        let client = self.environment.client(agent);
         let component = components::MACHINE_CONTROLLER;
         let (writer, events) =
             EventWriter::new(client.clone(), component, EventPolicy::default(), clock, random, &metrics);

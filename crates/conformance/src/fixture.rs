@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::{Difference, Grounds};
+use crate::{Difference, ServerUnderTest};
 
 /// How long a case waits for something that must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,7 +17,7 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 /// The API server, and the corner of it that belongs to one case.
 #[derive(Clone)]
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     client: kube::Client,
     namespace: String,
 }
@@ -36,12 +36,12 @@ pub(crate) enum Patch {
     Merge,
 }
 
-impl Stage {
-    pub(crate) async fn set(grounds: &Grounds, case: &str) -> Result<Self, Difference> {
-        let stage = Self { client: grounds.client(), namespace: place(grounds.run(), case) };
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": stage.namespace}});
-        stage.post("/api/v1/namespaces", &namespace).await?.succeeds()?;
-        Ok(stage)
+impl Fixture {
+    pub(crate) async fn set(server_under_test: &ServerUnderTest, case: &str) -> Result<Self, Difference> {
+        let fixture = Self { client: server_under_test.client(), namespace: place(server_under_test.run(), case) };
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": fixture.namespace}});
+        fixture.post("/api/v1/namespaces", &namespace).await?.succeeds()?;
+        Ok(fixture)
     }
 
     /// Takes away what would hold up whoever ends the namespace, and what is outside of it. The namespace itself goes when all

@@ -34,14 +34,14 @@ pub(crate) struct Views {
 
 /// What every part stands on.
 #[derive(Clone)]
-pub(crate) struct Ground {
+pub(crate) struct ControllerContext {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
     pub(crate) policy: Policy,
     pub(crate) views: Arc<Views>,
 }
 
-impl Ground {
+impl ControllerContext {
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }

@@ -14,13 +14,13 @@ use runtime::{Clock, Random};
 
 /// An API server, and a word that tells this run from others on the same server. Clones are the same server.
 #[derive(Clone)]
-pub struct Grounds {
+pub struct ServerUnderTest {
     client: kube::Client,
     ours: Option<Server>,
     run: Arc<str>,
 }
 
-impl Grounds {
+impl ServerUnderTest {
     /// The server of a kubeconfig. kube's own client, not ours: a case must see what the server said to the letter, and ours
     /// adds what a controller needs to know.
     pub async fn real(kubeconfig: &Path) -> anyhow::Result<Self> {

@@ -46,16 +46,16 @@ impl Setting {
 }
 
 /// An API server, a cloud, the controllers, and whoever binds and counts pods.
-pub(crate) struct Stage {
+pub(crate) struct Environment {
     pub(crate) server: Server,
     pub(super) cloud: VirtualCloud,
     pub(super) cluster: Arc<Cluster>,
-    /// For the person in front of the stage.
+    /// For the person in front of the environment.
     pub(crate) person: kube::Client,
     tasks: Tasks,
 }
 
-impl Stage {
+impl Environment {
     pub(crate) fn set(setting: Setting, listener: Listener) -> anyhow::Result<Self> {
         let Setting { namespace, policy, node_grace } = setting;
         let clock = Clock::system();
