@@ -40,7 +40,7 @@ scenarios![
     fifty_drains_do_not_slow_a_creation,
 ];
 
-/// What an audience allows for looking and for requests, on top of what a story takes by itself.
+/// What an audience allows for looking and for requests, on top of what a scenario takes by itself.
 const SLACK: Duration = Duration::from_secs(3);
 
 /// Two machines, the pods of `app` on the first.

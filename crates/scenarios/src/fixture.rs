@@ -40,8 +40,8 @@ pub struct Fixture {
     processes: Mutex<Vec<Tasks>>,
 }
 
-/// A controller process. It ends with this value: one that lived on would go on keeping its story's machines alive, beside every
-/// later story on the same API server.
+/// A controller process. It ends with this value: one that lived on would go on keeping its scenario's machines alive, beside every
+/// later scenario on the same API server.
 pub struct Process {
     /// What it knows.
     pub cluster: Arc<Cluster>,
@@ -90,8 +90,8 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Takes everything down, controllers first: the Nodes of all stories share one cluster, and one that is looked after by the
-    /// controllers of an earlier story is drained and deleted with that story's machine of the same name. The namespace is left to
+    /// Takes everything down, controllers first: the Nodes of all scenarios share one cluster, and one that is looked after by the
+    /// controllers of an earlier scenario is drained and deleted with that scenario's machine of the same name. The namespace is left to
     /// die with its server.
     pub async fn clear(&self) {
         let processes = std::mem::take(&mut *self.processes.lock().unwrap_or_else(PoisonError::into_inner));

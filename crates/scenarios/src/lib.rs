@@ -1,6 +1,6 @@
-//! What Millwright promises, as stories.
+//! What Millwright promises, as scenarios.
 //!
-//! A scenario looks at the world only through the API server, as a user would, so the same story runs on the API server in
+//! A scenario looks at the world only through the API server, as a user would, so the same scenario runs on the API server in
 //! memory, where a clock of our own makes an hour pass in milliseconds, and on a real control plane, where it has to be short. What
 //! differs between the two is the [`Pace`]; what must hold does not.
 //!
@@ -35,7 +35,7 @@ pub use takeover::TAKEOVER_SCENARIOS;
 
 use futures::future::BoxFuture;
 
-/// A story with a promise in its name.
+/// A scenario with a promise in its name.
 #[derive(Clone, Copy)]
 pub struct Scenario {
     /// The promise, as a sentence in a function's name.

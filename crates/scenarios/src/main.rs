@@ -17,7 +17,7 @@ struct Arguments {
     /// Whose API server; it must serve our kinds.
     #[arg(long, value_name = "FILE", required_unless_present = "restore")]
     kubeconfig: Option<PathBuf>,
-    /// Instead of the scenarios, tell the story of an etcd that is put back to an older copy, on a control plane of its own.
+    /// Instead of the scenarios, tell the scenario of an etcd that is put back to an older copy, on a control plane of its own.
     #[arg(long, conflicts_with = "kubeconfig")]
     restore: bool,
     /// Which scenarios.
@@ -84,7 +84,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start tokio")?;
     let report = runtime.block_on(async {
         match &arguments.kubeconfig {
-            Some(kubeconfig) => Box::pin(stories(arguments.suite, kubeconfig, &arguments.only)).await,
+            Some(kubeconfig) => Box::pin(scenarios(arguments.suite, kubeconfig, &arguments.only)).await,
             None => Box::pin(disaster()).await,
         }
     })?;
@@ -92,7 +92,7 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 #[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
-async fn stories(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Result<Report> {
+async fn scenarios(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Result<Report> {
     let environment = suite.on(Environment::real(kubeconfig)?);
     let mut results = Vec::new();
     for scenario in suite.scenarios().iter().filter(|scenario| scenario.name.contains(only)) {

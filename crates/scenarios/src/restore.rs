@@ -38,7 +38,7 @@ const WATCHED: Duration = Duration::from_secs(40);
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A controller, its machines, and a control plane that forgets.
-struct Story {
+struct RestoreScenario {
     plane: ControlPlane,
     environment: Environment,
     fixture: Fixture,
@@ -61,14 +61,14 @@ pub async fn restore(
     let mut note = |name, outcome: Result<(), Broken>| results.push(ScenarioResult::of(name, outcome));
     match begin(binaries, environment).await {
         Err(broken) => note("three_machines_run_on_the_real_control_plane", Err(broken)),
-        Ok(mut story) => {
+        Ok(mut scenario) => {
             note("three_machines_run_on_the_real_control_plane", Ok(()));
-            for (name, outcome) in story.tell().await {
+            for (name, outcome) in scenario.tell().await {
                 note(name, outcome);
             }
-            story.process.kill().await;
-            story.fixture.clear().await;
-            let stopped = story.plane.stop().await.map_err(|error| Broken::Promise(error.to_string()));
+            scenario.process.kill().await;
+            scenario.fixture.clear().await;
+            let stopped = scenario.plane.stop().await.map_err(|error| Broken::Promise(error.to_string()));
             note("the_control_plane_stops", stopped);
         }
     }
@@ -78,7 +78,7 @@ pub async fn restore(
 async fn begin(
     binaries: Binaries,
     environment: impl FnOnce(&ControlPlane) -> Result<Environment, Broken>,
-) -> Result<Story, Broken> {
+) -> Result<RestoreScenario, Broken> {
     let started = ControlPlane::start(Options::new(binaries)).await;
     let plane = started.map_err(|error| Broken::Promise(format!("the control plane did not come up: {error}")))?;
     let environment = environment(&plane)?;
@@ -91,18 +91,18 @@ async fn begin(
     for n in 0..BEFORE {
         fixture.until_phase(n, MachinePhase::Running).await?;
     }
-    Ok(Story { plane, environment, fixture, process })
+    Ok(RestoreScenario { plane, environment, fixture, process })
 }
 
 /// Each step needs the one before; what comes after one that failed is not told.
 type Told = Vec<(&'static str, Result<(), Broken>)>;
 
-impl Story {
+impl RestoreScenario {
     async fn tell(&mut self) -> Told {
         let mut told = Told::new();
         let outcome = self.restore(&mut told).await;
         if let Err(broken) = outcome {
-            told.push(("the_story_goes_on", Err(broken)));
+            told.push(("the_scenario_goes_on", Err(broken)));
         }
         told
     }

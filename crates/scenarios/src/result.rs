@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use crate::{Environment, Fixture, Scenario};
 
-/// A promise that was not kept, or a story that could not be told.
+/// A promise that was not kept, or a scenario that could not be told.
 #[derive(Debug, thiserror::Error)]
 pub enum Broken {
     /// What was promised did not happen.
     #[error("{0}")]
     Promise(String),
-    /// The API server refused what the story needs.
+    /// The API server refused what the scenario needs.
     #[error("failed to {what}")]
     Api {
         /// What was attempted.
@@ -53,14 +53,14 @@ pub struct ScenarioResult {
 
 /// Plays one scenario on a fixture of its own.
 pub async fn play(scenario: &Scenario, environment: &Environment) -> ScenarioResult {
-    let story = async {
+    let scenario = async {
         let fixture = Fixture::set(environment, scenario.name).await?;
         let outcome = (scenario.play)(&fixture).await;
         fixture.clear().await;
         outcome
     };
     let begin = Instant::now();
-    let outcome = AssertUnwindSafe(story).catch_unwind().await;
+    let outcome = AssertUnwindSafe(scenario).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_| Err(Broken::Promise("it panicked".to_owned())));
     let millis = u64::try_from(begin.elapsed().as_millis()).ok();
     ScenarioResult { millis, ..ScenarioResult::of(scenario.name, outcome) }

@@ -28,7 +28,7 @@ const NODES: usize = 300;
 /// Longer than all deletions together take to be asked for, so that most drains run at the same time.
 const RUNDOWN: Duration = Duration::from_secs(50);
 
-/// How many drains must run at once for the story to be about anything: more than a connection has streams.
+/// How many drains must run at once for the scenario to be about anything: more than a connection has streams.
 const STORMY: usize = 150;
 
 /// What a write may take while three programs and three hundred kubelets share two processors. One that waits for a stream waits

@@ -1,6 +1,6 @@
 //! The servers as an operator runs them: real processes on the real control plane, in every form, and each way in which a leader can go.
 //!
-//! | story | the leader |
+//! | scenario | the leader |
 //! | --- | --- |
 //! | `killed` | is killed: it says nothing any more |
 //! | `stopped` | stands still while another takes over, and then goes on where it was |
@@ -9,7 +9,7 @@
 //! | `held-up` | is asked to end while the cloud still works for it |
 //!
 //! In each the cloud is asked afterwards how many VMs it was asked for. Most of the time is spent waiting for leases to run out, so three rows of
-//! stories are played side by side, each story in a namespace of its own.
+//! scenarios are played side by side, each scenario in a namespace of its own.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ const APART: [Role; 4] = [Role::Manager, Role::MachineController, Role::Manager,
 /// Two replicas of both components in one process.
 const TOGETHER: [Role; 2] = [Role::Run, Role::Run];
 
-/// Plays all stories.
+/// Plays all scenarios.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     with_a_cloud(SUITE, binaries, play).await
 }
@@ -117,8 +117,8 @@ async fn components_together(desk: &Desk<'_>) -> anyhow::Result<()> {
     crew.go_home().await
 }
 
-async fn killed(desk: &Desk<'_>, story: &'static str, timing: Timing, roles: &[Role]) -> anyhow::Result<()> {
-    let mut crew = staffed(desk, story, timing, roles).await?;
+async fn killed(desk: &Desk<'_>, scenario: &'static str, timing: Timing, roles: &[Role]) -> anyhow::Result<()> {
+    let mut crew = staffed(desk, scenario, timing, roles).await?;
     crew.scale(MANY)?;
     let leaders = leaders(&mut crew)?;
     let begin = now();
@@ -226,11 +226,11 @@ async fn held_up(desk: &Desk<'_>) -> anyhow::Result<()> {
 /// A crew at work: it leads, and its small pool runs.
 async fn staffed<'a>(
     desk: &'a Desk<'a>,
-    story: &'static str,
+    scenario: &'static str,
     timing: Timing,
     roles: &[Role],
 ) -> anyhow::Result<Crew<'a>> {
-    let mut crew = Crew::new(desk, story, timing)?;
+    let mut crew = Crew::new(desk, scenario, timing)?;
     for role in roles {
         crew.start(*role)?;
         if *role == Role::Run {

@@ -1,7 +1,7 @@
 //! What makes a life a full one.
 //!
 //! That no request was denied says little of a life in which nothing happened. So everything that the planners can decide on, and that
-//! ends in a request, has to be found in the logs as done: whoever adds a flow to the controllers adds its words here, and the story
+//! ends in a request, has to be found in the logs as done: whoever adds a flow to the controllers adds its words here, and the scenario
 //! has to grow until it is lived through.
 
 use super::programs::Said;

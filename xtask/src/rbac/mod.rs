@@ -12,7 +12,7 @@ mod objects;
 mod programs;
 mod requests;
 mod role_report;
-mod story;
+mod scenario;
 mod trial;
 mod valve;
 mod world;

@@ -1,4 +1,4 @@
-//! The objects that the story is told with.
+//! The objects that the scenario is told with.
 
 use serde_json::{Value, json};
 

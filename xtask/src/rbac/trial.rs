@@ -12,7 +12,7 @@ use super::grants::{self, Grant};
 use super::programs::{Programs, Said};
 use super::requests::{self, Request};
 use super::role_report::RoleReport;
-use super::story::Story;
+use super::scenario::Scenario;
 use super::world::World;
 use super::{deeds, lacks};
 use crate::counts::Audit;
@@ -120,17 +120,17 @@ impl Stand<'_> {
 
     async fn live(&self, trial: &Trial, programs: &mut Programs, mark: u64) -> anyhow::Result<()> {
         let world = World { proxy: self.proxy, namespace: trial.namespace, trial: trial.name };
-        let story = Story { world };
+        let scenario = Scenario { world };
         programs.start(self)?;
-        story.come_up().await?;
+        scenario.come_up().await?;
         programs.stop()?;
-        story.meddle().await?;
+        scenario.meddle().await?;
         programs.start(self)?;
-        story.unfold(programs).await?;
+        scenario.unfold(programs).await?;
         if let Expected::JustEnough = trial.expected {
             self.cut_off(trial, programs, mark).await?;
         }
-        story.go().await
+        scenario.go().await
     }
 
     /// What was granted against what was asked. Watches are in the log when they have ended, a moment after their programs.

@@ -181,7 +181,7 @@ async fn a_cache_whose_watch_drops_while_an_object_is_deleted_still_tells_of_the
             }
         })
         .build();
-    let story = async {
+    let scenario = async {
         while cache.status().state != State::Watching {
             tokio::time::sleep(PATIENCE / 400).await;
         }
@@ -196,7 +196,7 @@ async fn a_cache_whose_watch_drops_while_an_object_is_deleted_still_tells_of_the
     let stop = CancellationToken::new();
     tokio::select! {
         biased;
-        result = story => result,
+        result = scenario => result,
         () = feed.run(client, Clock::system(), Random::seeded(1), stop) => Err(Difference::new("the cache stopped")),
     }
 }

@@ -1,7 +1,7 @@
 //! How far a machine has come in its life, in the words of whoever watches it.
 //!
 //! Two roads have stages: from its creation until it runs, and from its deletion until it is gone. Between them it lives. No
-//! decision rests on this; traces and `explain` do, and it is read from the same facts as the plan, so that they tell the same story.
+//! decision rests on this; traces and `explain` do, and it is read from the same facts as the plan, so that they tell the same scenario.
 
 use api::MachinePhase;
 use api::deletion::Step as Deletion;

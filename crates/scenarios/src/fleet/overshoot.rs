@@ -71,7 +71,7 @@ pub(super) async fn too_many_machines_freeze_a_set_until_they_are_gone(fixture: 
     Ok(())
 }
 
-/// The story that every provider of the reference is held to: machines that are being deleted count, so a set that loses many at once
+/// The scenario that every provider of the reference is held to: machines that are being deleted count, so a set that loses many at once
 /// is frozen while the cloud is busy with them.
 pub(super) async fn a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once(fixture: &Fixture) -> Result<(), Broken> {
     const SLOW: &str = "slow";

@@ -1,4 +1,4 @@
-//! What stories about sets and deployments have in common: a pool, and looking at its machines.
+//! What scenarios about sets and deployments have in common: a pool, and looking at its machines.
 
 use api::names::labels;
 use api::{Machine, MachinePhase, MachineSet, Object};

@@ -1,6 +1,6 @@
 //! A cluster that the reference ran until a moment ago.
 //!
-//! Each story begins with what the reference had left on the API server when it was stopped in the middle of something, and ends when our
+//! Each scenario begins with what the reference had left on the API server when it was stopped in the middle of something, and ends when our
 //! controllers have carried it on: no machine that nobody asked for, none lost, no rollout that nobody wanted.
 
 mod heirs;

@@ -63,7 +63,7 @@ fn read(moment: &str) -> Result<Vec<Value>, Broken> {
     serde_json::from_str(text).map_err(|error| Broken::Promise(format!("the fixture {moment} is no JSON: {error}")))
 }
 
-/// Nodes live in no namespace, and most moments have the same ones: those of an earlier story go first.
+/// Nodes live in no namespace, and most moments have the same ones: those of an earlier scenario go first.
 async fn clear_nodes(fixture: &Fixture, objects: &[Value]) -> Result<(), Broken> {
     let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
     for machine in objects.iter().filter(|object| matches!(kind(object).as_str(), "Machine" | "Node")) {

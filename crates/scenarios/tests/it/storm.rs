@@ -24,7 +24,7 @@ async fn three_hundred_drains_hold_up_no_write() {
     let environment = Environment::real(&kubeconfig).unwrap();
     let tasks = Tasks::new();
     let environment = people(environment, server, &tasks);
-    let [scenario] = STORM_SCENARIOS else { panic!("one story") };
+    let [scenario] = STORM_SCENARIOS else { panic!("one scenario") };
     let result = play(scenario, &environment).await;
     tasks.stop();
     std::fs::remove_dir_all(&folder).unwrap();

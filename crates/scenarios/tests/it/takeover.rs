@@ -81,9 +81,9 @@ async fn an_in_place_update_is_carried_on_without_a_new_machine() {
     holds_in_order(TAKEOVER_SCENARIOS, "an_in_place_update_is_carried_on_without_a_new_machine").await;
 }
 
-/// One of `steady` once outlived its story on the real control plane, and took the Node of the same name from the next one with it.
+/// One of `steady` once outlived its scenario on the real control plane, and took the Node of the same name from the next one with it.
 #[tokio::test(start_paused = true)]
-async fn a_story_that_is_over_leaves_no_controller_behind() {
+async fn a_scenario_that_is_over_leaves_no_controller_behind() {
     let (_server, environment) = crate::server_and_environment(1);
     let fixture = Fixture::set(&environment, "over").await.unwrap();
     let process = fixture.start().unwrap();

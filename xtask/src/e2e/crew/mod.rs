@@ -1,4 +1,4 @@
-//! The processes of one story and the pool they look after, in a namespace of its own.
+//! The processes of one scenario and the pool they look after, in a namespace of its own.
 
 pub(super) mod line;
 mod proxy;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use crate::desk::{Desk, Process, free_port};
 use line::Line;
 
-/// How long a story waits for what must come. Long: a busy machine is no broken promise.
+/// How long a scenario waits for what must come. Long: a busy machine is no broken promise.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 const GLANCE: Duration = Duration::from_millis(300);
 const GROUP: &str = "machine.sapcloud.io/v1alpha1";
@@ -121,10 +121,10 @@ impl Replica {
     }
 }
 
-/// The processes of one story.
+/// The processes of one scenario.
 pub(super) struct Crew<'a> {
     pub(super) desk: &'a Desk<'a>,
-    pub(super) story: &'static str,
+    pub(super) scenario: &'static str,
     timing: Timing,
     replicas: Vec<Replica>,
     started: usize,
@@ -132,9 +132,9 @@ pub(super) struct Crew<'a> {
 
 impl<'a> Crew<'a> {
     /// A namespace with a class and a pool of no machines.
-    pub(super) fn new(desk: &'a Desk<'a>, story: &'static str, timing: Timing) -> anyhow::Result<Self> {
-        desk.apply(story, &ground(story))?;
-        Ok(Self { desk, story, timing, replicas: Vec::new(), started: 0 })
+    pub(super) fn new(desk: &'a Desk<'a>, scenario: &'static str, timing: Timing) -> anyhow::Result<Self> {
+        desk.apply(scenario, &ground(scenario))?;
+        Ok(Self { desk, scenario, timing, replicas: Vec::new(), started: 0 })
     }
 
     /// Starts one more process of ours, on a line of its own that can be cut.
@@ -149,7 +149,7 @@ impl<'a> Crew<'a> {
         }
         command
             .arg(format!("--target-kubeconfig={}", line.kubeconfig().display()))
-            .arg(format!("--namespace={}", self.story))
+            .arg(format!("--namespace={}", self.scenario))
             .arg(format!("--port={}", free_port()?))
             .arg("--v=4")
             .args(self.timing.flags());
@@ -161,7 +161,7 @@ impl<'a> Crew<'a> {
         let (name, line) = self.next()?;
         let words = words
             .replace("{kubeconfig}", &line.kubeconfig().to_string_lossy())
-            .replace("{namespace}", self.story)
+            .replace("{namespace}", self.scenario)
             .replace("{port}", &free_port()?.to_string())
             .replace("{driver}", &self.desk.endpoint("cloud"));
         let mut command = Command::new("sh");
@@ -171,7 +171,7 @@ impl<'a> Crew<'a> {
 
     fn next(&mut self) -> anyhow::Result<(String, Line)> {
         self.started += 1;
-        let name = format!("{}-{}", self.story, self.started);
+        let name = format!("{}-{}", self.scenario, self.started);
         let line = Line::open(self.desk, &name)?;
         Ok((name, line))
     }
@@ -244,9 +244,9 @@ impl<'a> Crew<'a> {
 
     /// Makes one machine by hand.
     pub(super) fn make(&self, name: &str, class: &str) -> anyhow::Result<()> {
-        let name = format!("{}-{name}", self.story);
+        let name = format!("{}-{name}", self.scenario);
         let machine = json!({
-            "apiVersion": GROUP, "kind": "Machine", "metadata": { "name": name, "namespace": self.story },
+            "apiVersion": GROUP, "kind": "Machine", "metadata": { "name": name, "namespace": self.scenario },
             "spec": { "class": { "kind": "MachineClass", "name": class } },
         });
         self.desk.apply(&name, &machine)
@@ -254,10 +254,10 @@ impl<'a> Crew<'a> {
 
     fn patch(&self, patch: &Value) -> anyhow::Result<()> {
         let patch = patch.to_string();
-        self.kubectl(&["patch", "machinedeployment", self.story, "--type=merge", "--patch", &patch]).map(drop)
+        self.kubectl(&["patch", "machinedeployment", self.scenario, "--type=merge", "--patch", &patch]).map(drop)
     }
 
-    /// The machines of the story.
+    /// The machines of the scenario.
     pub(super) fn machines(&self) -> anyhow::Result<Vec<Value>> {
         let list: Value = serde_json::from_str(&self.kubectl(&["get", "machines", "--output=json"])?)?;
         Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
@@ -294,7 +294,7 @@ impl<'a> Crew<'a> {
     /// How many machines ever had a VM; an error if one had two. The cloud has written down each VM that was asked for, and makes a
     /// second one for whoever asks twice.
     pub(super) fn machines_with_a_vm_of_their_own(&self) -> anyhow::Result<usize> {
-        let prefix = format!("{}-", self.story);
+        let prefix = format!("{}-", self.scenario);
         let said = self.desk.said("cloud")?;
         let asked = said.lines().filter(|line| line.contains("a VM is asked for"));
         let mut names: Vec<&str> = asked
@@ -310,7 +310,7 @@ impl<'a> Crew<'a> {
 
     /// Deletes the pool, and ends everyone in good order.
     pub(super) async fn go_home(mut self) -> anyhow::Result<()> {
-        self.kubectl(&["delete", "machinedeployment", self.story, "--wait=false"])?;
+        self.kubectl(&["delete", "machinedeployment", self.scenario, "--wait=false"])?;
         self.until("all are gone", <[Value]>::is_empty).await?;
         for replica in &self.replicas {
             replica.process.signal("TERM")?;
@@ -325,9 +325,9 @@ impl<'a> Crew<'a> {
         Ok(())
     }
 
-    /// What kubectl says of the story's namespace.
+    /// What kubectl says of the scenario's namespace.
     pub(super) fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        self.desk.kubectl(&[arguments, &["--namespace", self.story]].concat())
+        self.desk.kubectl(&[arguments, &["--namespace", self.scenario]].concat())
     }
 }
 
@@ -342,8 +342,8 @@ pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }
 
-fn ground(story: &str) -> Value {
-    let meta = |name: &str| json!({ "name": name, "namespace": story });
+fn ground(scenario: &str) -> Value {
+    let meta = |name: &str| json!({ "name": name, "namespace": scenario });
     // Calls take long enough to be under way whenever somebody dies.
     let class = |name: &str, latency: &str| {
         let provider = json!({
@@ -351,11 +351,11 @@ fn ground(story: &str) -> Value {
         });
         json!({
             "apiVersion": GROUP, "kind": "MachineClass", "metadata": meta(name), "provider": "virtual",
-            "providerSpec": provider, "secretRef": { "name": "cloud", "namespace": story },
+            "providerSpec": provider, "secretRef": { "name": "cloud", "namespace": scenario },
         })
     };
     json!({ "apiVersion": "v1", "kind": "List", "items": [
-        { "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": story } },
+        { "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": scenario } },
         {
             "apiVersion": "v1", "kind": "Secret", "metadata": meta("cloud"),
             "stringData": { "userData": "#cloud-config <<BOOTSTRAP_TOKEN>>" },
@@ -365,13 +365,13 @@ fn ground(story: &str) -> Value {
         // Nobody who is asked to end has that much time.
         class("slow", "15s"),
         {
-            "apiVersion": GROUP, "kind": "MachineDeployment", "metadata": meta(story),
+            "apiVersion": GROUP, "kind": "MachineDeployment", "metadata": meta(scenario),
             "spec": {
                 "replicas": 0,
-                "selector": { "matchLabels": { "name": story } },
+                "selector": { "matchLabels": { "name": scenario } },
                 "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 1 } },
                 "template": {
-                    "metadata": { "labels": { "name": story } },
+                    "metadata": { "labels": { "name": scenario } },
                     "spec": { "class": { "kind": "MachineClass", "name": "small" } },
                 },
             },

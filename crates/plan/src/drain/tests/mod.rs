@@ -1,4 +1,4 @@
-//! Drains as stories and promises, in a cluster small enough to hold in one hand.
+//! Drains as scenarios and promises, in a cluster small enough to hold in one hand.
 
 mod attachments;
 mod cluster;

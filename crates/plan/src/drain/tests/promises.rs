@@ -88,7 +88,7 @@ prop_compose! {
 }
 
 /// One drain with everything that happened to it.
-struct Story {
+struct Scenario {
     cluster: Cluster,
     timeout: u64,
     retries: u64,
@@ -97,7 +97,7 @@ struct Story {
     budget_changes: usize,
 }
 
-impl Story {
+impl Scenario {
     fn of(cluster: Cluster, mut mishaps: Vec<(u64, Mishap)>) -> Self {
         mishaps.sort_by_key(|(second, _)| *second);
         let spec: Duration = cluster.machine["spec"]["drainTimeout"]
@@ -107,21 +107,21 @@ impl Story {
             .to_std();
         let asked = cluster.machine["spec"]["maxEvictRetries"].as_u64().unwrap();
         let retries = asked.min(spec.as_secs() / 20);
-        let mut story =
+        let mut scenario =
             Self { cluster, timeout: spec.as_secs(), retries, forgot: vec![], labelled: None, budget_changes: 0 };
         for (i, (second, mishap)) in mishaps.into_iter().enumerate() {
-            while story.goes_on() && story.cluster.now < at(second) {
-                story.cluster.turn(at(second));
+            while scenario.goes_on() && scenario.cluster.now < at(second) {
+                scenario.cluster.turn(at(second));
             }
-            if story.goes_on() {
-                story.befall(mishap, i);
+            if scenario.goes_on() {
+                scenario.befall(mishap, i);
             }
         }
-        let end = at(story.timeout + 120);
-        while story.goes_on() && story.cluster.now < end {
-            story.cluster.turn(end);
+        let end = at(scenario.timeout + 120);
+        while scenario.goes_on() && scenario.cluster.now < end {
+            scenario.cluster.turn(end);
         }
-        story
+        scenario
     }
 
     fn goes_on(&mut self) -> bool {
@@ -183,10 +183,10 @@ proptest! {
 
     #[test]
     fn no_budget_is_passed_over_unless_force_is_due(cluster in cluster(), mishaps in prop::collection::vec(mishap(), 0..8)) {
-        let story = Story::of(cluster, mishaps);
-        let limit = secs(story.retries * 20);
-        for served in story.gentle().filter(|served| served.verb == Verb::Delete) {
-            let first = story.cluster.served.iter().find(|other| {
+        let scenario = Scenario::of(cluster, mishaps);
+        let limit = secs(scenario.retries * 20);
+        for served in scenario.gentle().filter(|served| served.verb == Verb::Delete) {
+            let first = scenario.cluster.served.iter().find(|other| {
                 let counts = matches!(other.answer, Answer::Refused(_)) || !other.pod.claims.is_empty();
                 other.pod.name == served.pod.name && counts && !matches!(other.answer, Answer::Accepted | Answer::Gone)
             });
@@ -203,25 +203,25 @@ proptest! {
         cluster in cluster(),
         mishaps in prop::collection::vec(mishap(), 0..8),
     ) {
-        let story = Story::of(cluster, mishaps);
-        let limits = &story.cluster.limits;
-        let with: Vec<&Served> = story.gentle().filter(|served| !served.pod.claims.is_empty()).collect();
+        let scenario = Scenario::of(cluster, mishaps);
+        let limits = &scenario.cluster.limits;
+        let with: Vec<&Served> = scenario.gentle().filter(|served| !served.pod.claims.is_empty()).collect();
         for (i, next) in with.iter().enumerate() {
             for before in with[..i].iter().filter(|b| b.answer == Answer::Accepted && b.pod.name != next.pod.name) {
                 let grace = if before.verb == Verb::Evict { before.pod.grace } else { 0 };
                 let over = later(before.at, secs(grace) + limits.detach_timeout);
-                let forgot = story.forgot.iter().rfind(|f| **f >= before.at && **f <= next.at);
-                for claim in story.own(&before.pod) {
-                    let left = story.cluster.left.get(&claim).copied();
+                let forgot = scenario.forgot.iter().rfind(|f| **f >= before.at && **f <= next.at);
+                for claim in scenario.own(&before.pod) {
+                    let left = scenario.cluster.left.get(&claim).copied();
                     let detached = left.is_some_and(|left| left <= next.at);
                     // Who has forgotten waits for what is leaving when it looks, where it can look, from then on.
                     let looked_in_vain = |forgot: &Timestamp| {
-                        !story.cluster.sees_attachments || later(*forgot, limits.detach_timeout) <= next.at
+                        !scenario.cluster.sees_attachments || later(*forgot, limits.detach_timeout) <= next.at
                     };
                     let given_up = over <= next.at || forgot.is_some_and(looked_in_vain);
                     prop_assert!(detached || given_up, "{claim} of {before:#?}\nwas on the node at {next:#?}");
                     let arrived = left.is_some_and(|left| {
-                        let soon = story.cluster.attach_in.filter(|_| story.cluster.sees_attachments);
+                        let soon = scenario.cluster.attach_in.filter(|_| scenario.cluster.sees_attachments);
                         let waited = soon.map_or(limits.reattach_timeout, |s| secs(s).min(limits.reattach_timeout));
                         later(left, waited) <= next.at
                     });
@@ -236,14 +236,14 @@ proptest! {
         cluster in cluster(),
         mishaps in prop::collection::vec(mishap(), 0..8),
     ) {
-        let mut story = Story::of(cluster, mishaps);
-        prop_assert!(!story.goes_on(), "{:#?}", story.cluster.last);
-        let end = later(at(story.timeout), story.cluster.limits.forced_timeout + secs(1));
-        prop_assert!(story.cluster.now <= end, "ended at {}", story.cluster.now);
-        let again = story.cluster.plan();
+        let mut scenario = Scenario::of(cluster, mishaps);
+        prop_assert!(!scenario.goes_on(), "{:#?}", scenario.cluster.last);
+        let end = later(at(scenario.timeout), scenario.cluster.limits.forced_timeout + secs(1));
+        prop_assert!(scenario.cluster.now <= end, "ended at {}", scenario.cluster.now);
+        let again = scenario.cluster.plan();
         prop_assert!(again.steps.is_empty() && again.notes.is_empty(), "{again:#?}");
         if again.outcome == Outcome::Drained(Mode::Gentle) {
-            for pod in &story.cluster.pods {
+            for pod in &scenario.cluster.pods {
                 prop_assert!(!pod.claims.is_empty() && pod.deleted_at.is_some(), "{pod:#?} was left behind");
             }
         }
@@ -251,14 +251,14 @@ proptest! {
 
     #[test]
     fn nobody_is_asked_in_a_loop(cluster in cluster(), mishaps in prop::collection::vec(mishap(), 0..8)) {
-        let story = Story::of(cluster, mishaps);
-        let pods: BTreeSet<&str> = story.cluster.served.iter().map(|served| served.pod.name.as_str()).collect();
-        let disruptions = story.forgot.len() + story.budget_changes + 2 * story.cluster.served.iter()
+        let scenario = Scenario::of(cluster, mishaps);
+        let pods: BTreeSet<&str> = scenario.cluster.served.iter().map(|served| served.pod.name.as_str()).collect();
+        let disruptions = scenario.forgot.len() + scenario.budget_changes + 2 * scenario.cluster.served.iter()
             .filter(|served| served.answer == Answer::Accepted).count();
-        let most = usize::try_from(story.cluster.elapsed()).unwrap() / 15 + 4 + disruptions;
+        let most = usize::try_from(scenario.cluster.elapsed()).unwrap() / 15 + 4 + disruptions;
         for pod in pods {
-            let asked = story.cluster.served.iter().filter(|served| served.pod.name == pod).count();
-            prop_assert!(asked <= most, "{pod} was asked {asked} times in {}", story.cluster.elapsed());
+            let asked = scenario.cluster.served.iter().filter(|served| served.pod.name == pod).count();
+            prop_assert!(asked <= most, "{pod} was asked {asked} times in {}", scenario.cluster.elapsed());
         }
     }
 }

@@ -17,11 +17,11 @@ use super::programs::Programs;
 use super::world::{World, merge, name, text};
 
 /// A life in one namespace.
-pub(super) struct Story<'a> {
+pub(super) struct Scenario<'a> {
     pub(super) world: World<'a>,
 }
 
-impl Story<'_> {
+impl Scenario<'_> {
     /// The first act. Each machine gets a token, each node a template.
     pub(super) async fn come_up(&self) -> anyhow::Result<()> {
         let world = &self.world;

@@ -2,10 +2,10 @@
 
 use super::super::objects::{Strategy, annotated, deployment, labelled, machine, machine_set, of_size};
 use super::super::world::{is_owned, name, text};
-use super::Story;
+use super::Scenario;
 use serde_json::{Value, json};
 
-impl Story<'_> {
+impl Scenario<'_> {
     /// A machine that nobody owns is adopted by a set, and the set by a deployment.
     pub(super) async fn adopt(&self) -> anyhow::Result<()> {
         let world = &self.world;

@@ -10,13 +10,13 @@ use super::super::deeds::is_done;
 use super::super::objects::{annotated, of_size};
 use super::super::programs::Programs;
 use super::super::world::{merge, name, reason, text};
-use super::Story;
+use super::Scenario;
 
 /// When a script concludes that its machines were deleted again, and how often it tries.
 const STUBBORN: Duration = Duration::from_secs(15);
 const ATTEMPTS: usize = 8;
 
-impl Story<'_> {
+impl Scenario<'_> {
     /// Somebody's script makes machines for a set.
     pub(super) async fn make_a_crowd(&self, attempt: usize) -> anyhow::Result<()> {
         let model = self.world.some("crowd").await?;

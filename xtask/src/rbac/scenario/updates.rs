@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::super::objects::{labelled, of_class, of_size};
 use super::super::world::{name, reason, text};
-use super::Story;
+use super::Scenario;
 
-impl Story<'_> {
+impl Scenario<'_> {
     /// A paused deployment is scaled and does not roll; it then rolls, and back.
     pub(super) async fn pause_and_roll_back(&self) -> anyhow::Result<()> {
         let world = &self.world;

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::super::objects::{Disk, annotated, budget, database, labelled, of_class, volume};
 use super::super::world::{merge, name, text};
-use super::Story;
+use super::Scenario;
 
-impl Story<'_> {
+impl Scenario<'_> {
     /// The pool rolls to another class: a budget holds a pod until it is taken away, and a disk moves.
     pub(super) async fn roll_past_a_budget(&self) -> anyhow::Result<()> {
         let world = &self.world;

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::super::world::{name, text};
-use super::Story;
+use super::Scenario;
 
-impl Story<'_> {
+impl Scenario<'_> {
     /// A node says that it is ill: its machine is given up and replaced.
     pub(super) async fn fall_ill(&self) -> anyhow::Result<()> {
         let world = &self.world;
