@@ -354,7 +354,7 @@ async fn a_drain_outlives_its_controller(fixture: &Fixture) -> Result<(), Broken
 }
 
 async fn fifty_drains_do_not_slow_a_creation(fixture: &Fixture) -> Result<(), Broken> {
-    let drains = fixture.environment.pace.crowd;
+    let drains = fixture.environment.pace.scale;
     let _process = fixture.start()?;
     fixture.welcome_pods().await?;
     for n in 0..drains {

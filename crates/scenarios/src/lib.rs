@@ -7,7 +7,6 @@
 //! `cargo test` runs every scenario in memory; `cargo xtask e2e machines`, `e2e fleet` and `e2e drain` run them on the real control
 //! plane.
 
-mod crowd;
 mod drain;
 mod environment;
 mod fixture;
@@ -17,11 +16,11 @@ mod machines;
 mod pace;
 mod restore;
 mod result;
+mod scale;
 mod storm;
 mod takeover;
 mod workload;
 
-pub use crowd::CROWD_SCENARIOS;
 pub use drain::DRAIN_SCENARIOS;
 pub use environment::Environment;
 pub use fixture::{Fixture, Process};
@@ -30,6 +29,7 @@ pub use machines::SCENARIOS;
 pub use pace::Pace;
 pub use restore::restore;
 pub use result::{Broken, Report, ScenarioResult, play};
+pub use scale::CROWD_SCENARIOS;
 pub use storm::STORM_SCENARIOS;
 pub use takeover::TAKEOVER_SCENARIOS;
 

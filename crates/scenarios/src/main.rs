@@ -45,7 +45,7 @@ enum Suite {
     /// What the reference left, carried on.
     Takeover,
     /// A thousand machines at once.
-    Crowd,
+    Scale,
 }
 
 impl Suite {
@@ -56,7 +56,7 @@ impl Suite {
             Self::Drain => "drain",
             Self::DrainStorm => "drain-storm",
             Self::Takeover => "takeover",
-            Self::Crowd => "crowd",
+            Self::Scale => "scale",
         }
     }
 
@@ -67,13 +67,13 @@ impl Suite {
             Self::Drain => DRAIN_SCENARIOS,
             Self::DrainStorm => STORM_SCENARIOS,
             Self::Takeover => TAKEOVER_SCENARIOS,
-            Self::Crowd => CROWD_SCENARIOS,
+            Self::Scale => CROWD_SCENARIOS,
         }
     }
 
     fn on(self, environment: Environment) -> Environment {
         match self {
-            Self::Machines | Self::Fleet | Self::Takeover | Self::Crowd => environment,
+            Self::Machines | Self::Fleet | Self::Takeover | Self::Scale => environment,
             Self::Drain | Self::DrainStorm => environment.peopled(),
         }
     }

@@ -29,7 +29,7 @@ pub struct Pace {
     pub patience: Duration,
     /// What counts as a long time for a drain.
     pub long: Duration,
-    /// How many machines make a crowd.
+    /// How many machines make a scale.
     pub crowd: usize,
     /// How many times slower than by itself everything may be, because programs share processors.
     pub burden: u32,

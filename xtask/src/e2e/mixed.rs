@@ -19,8 +19,8 @@ use control_plane::Binaries;
 use serde_json::Value;
 use tokio::time::{Duration, Instant, sleep};
 
-use super::crew::{Crew, Lock, PATIENCE, Role, Timing, is_running};
 use super::report::Report;
+use super::runner::{Lock, PATIENCE, Role, Runner, Timing, is_running};
 use super::stage::with_a_cloud;
 use crate::desk::Desk;
 
@@ -77,63 +77,63 @@ pub(super) async fn run(binaries: Binaries, strangers: &Strangers) -> anyhow::Re
 async fn play(desk: &Desk<'_>, strangers: &Strangers, report: &mut Report) -> anyhow::Result<()> {
     let their = |role| strangers.command(desk, role);
     let (manager, machine_controller) = (their(Role::Manager)?, their(Role::MachineController)?);
-    let mut crew = Crew::new(desk, "mixed", Timing::BRIEF)?;
+    let mut runner = Runner::new(desk, "mixed", Timing::BRIEF)?;
     let begun = async {
-        crew.start(Role::Manager)?;
-        crew.start(Role::MachineController)?;
-        crew.scale(POOL)?;
-        crew.until_running(POOL).await
+        runner.start(Role::Manager)?;
+        runner.start(Role::MachineController)?;
+        runner.scale(POOL)?;
+        runner.until_running(POOL).await
     };
     report.case("ours make a pool", begun).await;
     let handed_over = async {
-        crew.roll_to("other")?;
-        until_rolled(&crew, "other", 1).await?;
-        exchange(&mut crew, Role::Manager, Lock::Manager, Some(&manager)).await?;
-        until_rolled(&crew, "other", 3).await?;
-        exchange(&mut crew, Role::MachineController, Lock::MachineController, Some(&machine_controller)).await
+        runner.roll_to("other")?;
+        until_rolled(&runner, "other", 1).await?;
+        exchange(&mut runner, Role::Manager, Lock::Manager, Some(&manager)).await?;
+        until_rolled(&runner, "other", 3).await?;
+        exchange(&mut runner, Role::MachineController, Lock::MachineController, Some(&machine_controller)).await
     };
     report.case("their components follow ours while the pool rolls", handed_over).await;
     let finished = async {
-        until_rolled(&crew, "other", POOL).await?;
-        ensure!(crew.machines_with_a_vm_of_their_own()? == 2 * POOL, "machines were made that nobody wanted");
+        until_rolled(&runner, "other", POOL).await?;
+        ensure!(runner.machines_with_a_vm_of_their_own()? == 2 * POOL, "machines were made that nobody wanted");
         Ok(())
     };
     report.case("they finish the roll-out that ours began", finished).await;
     let handed_back = async {
-        crew.roll_to("small")?;
-        until_rolled(&crew, "small", 1).await?;
-        exchange(&mut crew, Role::MachineController, Lock::MachineController, None).await?;
-        until_rolled(&crew, "small", 3).await?;
-        exchange(&mut crew, Role::Manager, Lock::Manager, None).await
+        runner.roll_to("small")?;
+        until_rolled(&runner, "small", 1).await?;
+        exchange(&mut runner, Role::MachineController, Lock::MachineController, None).await?;
+        until_rolled(&runner, "small", 3).await?;
+        exchange(&mut runner, Role::Manager, Lock::Manager, None).await
     };
     report.case("ours follow theirs while it rolls back", handed_back).await;
     let finished = async {
-        until_rolled(&crew, "small", POOL).await?;
-        ensure!(crew.machines_with_a_vm_of_their_own()? == 3 * POOL, "machines were made that nobody wanted");
+        until_rolled(&runner, "small", POOL).await?;
+        ensure!(runner.machines_with_a_vm_of_their_own()? == 3 * POOL, "machines were made that nobody wanted");
         Ok(())
     };
     report.case("ours finish the roll-out that theirs began", finished).await;
-    report.case("nothing is left", crew.go_home()).await;
+    report.case("nothing is left", runner.go_home()).await;
     Ok(())
 }
 
 /// Ends one component and lets another one follow it.
-async fn exchange(crew: &mut Crew<'_>, role: Role, lock: Lock, stranger: Option<&str>) -> anyhow::Result<()> {
-    let before = crew.until_held(lock, None).await?;
-    crew.dismiss(role).await?;
+async fn exchange(runner: &mut Runner<'_>, role: Role, lock: Lock, stranger: Option<&str>) -> anyhow::Result<()> {
+    let before = runner.until_held(lock, None).await?;
+    runner.dismiss(role).await?;
     match stranger {
-        Some(words) => crew.start_stranger(role, words)?,
-        None => crew.start(role)?,
+        Some(words) => runner.start_stranger(role, words)?,
+        None => runner.start(role)?,
     }
-    crew.until_held(lock, Some(&before.holder)).await.map(drop)
+    runner.until_held(lock, Some(&before.holder)).await.map(drop)
 }
 
 /// Waits until so many machines of a class run, and the pool has its size if they are all; looks all the while that there are never too
 /// many.
-async fn until_rolled(crew: &Crew<'_>, class: &str, machines: usize) -> anyhow::Result<()> {
+async fn until_rolled(runner: &Runner<'_>, class: &str, machines: usize) -> anyhow::Result<()> {
     let begin = Instant::now();
     loop {
-        let all = crew.machines()?;
+        let all = runner.machines()?;
         let living = all.iter().filter(|machine| machine.pointer("/metadata/deletionTimestamp").is_none()).count();
         ensure!(living <= POOL + SURGE, "{living} machines where at most {} may be", POOL + SURGE);
         let rolled = all.iter().filter(|machine| is_of(machine, class) && is_running(machine)).count();

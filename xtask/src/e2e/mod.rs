@@ -4,7 +4,6 @@
 //! a machine read the same result. On the real server, a case that cannot be run is a failure, not a skip: a promise that was not
 //! shown there was not shown. Each suite has a control plane of its own, so several are played side by side ([`jobs`]).
 
-mod crew;
 mod deploy;
 mod in_memory;
 mod jobs;
@@ -14,6 +13,7 @@ mod mixed;
 mod pool;
 mod program;
 mod report;
+mod runner;
 mod servers;
 mod smoke;
 mod stage;

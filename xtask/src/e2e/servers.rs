@@ -18,9 +18,9 @@ use control_plane::Binaries;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::crew::line::Line;
-use super::crew::{Crew, Held, Lock, PATIENCE, Replica, Role, Timing, now};
 use super::report::Report;
+use super::runner::line::Line;
+use super::runner::{Held, Lock, PATIENCE, Replica, Role, Runner, Timing, now};
 use super::stage::with_a_cloud;
 use crate::desk::Desk;
 
@@ -98,63 +98,63 @@ async fn of_the_asked(desk: &Desk<'_>, report: &mut Report) {
 }
 
 async fn components_apart(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let crew = staffed(desk, "apart", Timing::BRIEF, &[Role::Manager, Role::MachineController]).await?;
+    let runner = staffed(desk, "apart", Timing::BRIEF, &[Role::Manager, Role::MachineController]).await?;
     for lock in Lock::BOTH {
-        let held = crew.until_held(lock, None).await?;
-        told_of(&crew, lock, &held)?;
+        let held = runner.until_held(lock, None).await?;
+        told_of(&runner, lock, &held)?;
     }
-    crew.nothing_was_doubled(FEW)?;
-    crew.go_home().await
+    runner.nothing_was_doubled(FEW)?;
+    runner.go_home().await
 }
 
 async fn components_together(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let crew = staffed(desk, "together", Timing::BRIEF, &[Role::Run]).await?;
+    let runner = staffed(desk, "together", Timing::BRIEF, &[Role::Run]).await?;
     for lock in Lock::BOTH {
-        let held = crew.until_held(lock, None).await?;
-        told_of(&crew, lock, &held)?;
+        let held = runner.until_held(lock, None).await?;
+        told_of(&runner, lock, &held)?;
     }
-    crew.nothing_was_doubled(FEW)?;
-    crew.go_home().await
+    runner.nothing_was_doubled(FEW)?;
+    runner.go_home().await
 }
 
 async fn killed(desk: &Desk<'_>, scenario: &'static str, timing: Timing, roles: &[Role]) -> anyhow::Result<()> {
-    let mut crew = staffed(desk, scenario, timing, roles).await?;
-    crew.scale(MANY)?;
-    let leaders = leaders(&mut crew)?;
+    let mut runner = staffed(desk, scenario, timing, roles).await?;
+    runner.scale(MANY)?;
+    let leaders = leaders(&mut runner)?;
     let begin = now();
     let mut before = Vec::new();
     for (replica, held) in leaders {
         replica.process.kill()?;
         before.extend(held);
     }
-    followed(&crew, &before, begin, timing.takeover()).await?;
-    concluded(crew).await
+    followed(&runner, &before, begin, timing.takeover()).await?;
+    concluded(runner).await
 }
 
 async fn stopped(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let mut crew = staffed(desk, "stopped", Timing::BRIEF, &APART).await?;
-    crew.scale(MANY)?;
+    let mut runner = staffed(desk, "stopped", Timing::BRIEF, &APART).await?;
+    runner.scale(MANY)?;
     let (mut sleepers, mut before) = (Vec::new(), Vec::new());
-    let leaders = leaders(&mut crew)?;
+    let leaders = leaders(&mut runner)?;
     let begin = now();
     for (replica, held) in leaders {
         replica.process.signal("STOP")?;
         sleepers.push(replica);
         before.extend(held);
     }
-    followed(&crew, &before, begin, Timing::BRIEF.takeover()).await?;
+    followed(&runner, &before, begin, Timing::BRIEF.takeover()).await?;
     for sleeper in &sleepers {
         sleeper.process.signal("CONT")?;
     }
     gone(sleepers).await?;
-    concluded(crew).await
+    concluded(runner).await
 }
 
 async fn cut_off(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let mut crew = staffed(desk, "cut-off", Timing::BRIEF, &APART).await?;
-    crew.scale(MANY)?;
+    let mut runner = staffed(desk, "cut-off", Timing::BRIEF, &APART).await?;
+    runner.scale(MANY)?;
     let (mut lonely, mut before) = (Vec::new(), Vec::new());
-    let leaders = leaders(&mut crew)?;
+    let leaders = leaders(&mut runner)?;
     let begin = now();
     for (replica, held) in leaders {
         replica.line.cut();
@@ -163,18 +163,18 @@ async fn cut_off(desk: &Desk<'_>) -> anyhow::Result<()> {
     }
     // Each knows by its own clock that its right has ended; it need not reach anybody for that.
     let lines = gone(lonely).await?;
-    followed(&crew, &before, begin, Timing::BRIEF.takeover()).await?;
+    followed(&runner, &before, begin, Timing::BRIEF.takeover()).await?;
     for line in &lines {
         line.mend();
     }
-    concluded(crew).await
+    concluded(runner).await
 }
 
 async fn retired(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let mut crew = staffed(desk, "retired", Timing::BRIEF, &APART).await?;
+    let mut runner = staffed(desk, "retired", Timing::BRIEF, &APART).await?;
     let (mut before, begin) = (Vec::new(), now());
     let mut leaving = Vec::new();
-    for (replica, held) in leaders(&mut crew)? {
+    for (replica, held) in leaders(&mut runner)? {
         replica.process.signal("TERM")?;
         leaving.push(replica);
         before.extend(held);
@@ -184,79 +184,81 @@ async fn retired(desk: &Desk<'_>) -> anyhow::Result<()> {
     }
     // Nothing was under way, so each has given its lease back; whoever looks next may take it. Twice, because the first look may just
     // have been missed.
-    followed(&crew, &before, begin, 2 * Timing::BRIEF.pause()).await?;
-    crew.scale(MANY)?;
-    concluded(crew).await
+    followed(&runner, &before, begin, 2 * Timing::BRIEF.pause()).await?;
+    runner.scale(MANY)?;
+    concluded(runner).await
 }
 
 async fn held_up(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let (mut crew, timing, lock) = (Crew::new(desk, "held-up", Timing::BRIEF)?, Timing::BRIEF, Lock::MachineController);
+    let (mut runner, timing, lock) =
+        (Runner::new(desk, "held-up", Timing::BRIEF)?, Timing::BRIEF, Lock::MachineController);
     for _ in 0..2 {
-        crew.start(Role::MachineController)?;
+        runner.start(Role::MachineController)?;
     }
-    crew.make("begun", "slow")?;
-    crew.until("a VM is asked for", |_| crew.machines_with_a_vm_of_their_own().is_ok_and(|machines| machines == 1))
+    runner.make("begun", "slow")?;
+    runner
+        .until("a VM is asked for", |_| runner.machines_with_a_vm_of_their_own().is_ok_and(|machines| machines == 1))
         .await?;
-    let held = crew.held(lock)?.context("nobody leads")?;
-    let leader = crew.take(&held)?;
+    let held = runner.held(lock)?.context("nobody leads")?;
+    let leader = runner.take(&held)?;
     let asked = Instant::now();
     leader.process.signal("TERM")?;
-    crew.make("late", "small")?;
+    runner.make("late", "small")?;
     leader.ended_well().await?;
     let took = asked.elapsed();
     // Looked at before the lease can have run out: until then nobody may begin anything.
-    let untouched = crew.machines()?.iter().any(|machine| {
+    let untouched = runner.machines()?.iter().any(|machine| {
         machine.pointer("/metadata/name").and_then(Value::as_str) == Some("held-up-late")
             && machine.pointer("/metadata/finalizers").is_none()
             && machine.get("status").is_none()
     });
-    let kept = crew.held(lock)?.filter(|kept| kept.holder == held.holder);
+    let kept = runner.held(lock)?.filter(|kept| kept.holder == held.holder);
     let kept = kept.context("it gave its lease back while the cloud still worked for it")?;
     ensure!(untouched, "a machine was begun by somebody who had been asked to end");
     ensure!(WAITS <= took && took < 2 * WAITS, "it ended {} ms after it was asked to", took.as_millis());
-    let next = crew.until_held(lock, Some(&held.holder)).await?;
+    let next = runner.until_held(lock, Some(&held.holder)).await?;
     let free = next.since.duration_since(kept.renewed);
     ensure!(free >= timing.duration().try_into()?, "its lease was taken {free:#} after it was last renewed");
-    crew.until_running(2).await?;
-    crew.nothing_was_doubled(2)?;
-    crew.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
-    crew.go_home().await
+    runner.until_running(2).await?;
+    runner.nothing_was_doubled(2)?;
+    runner.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
+    runner.go_home().await
 }
 
-/// A crew at work: it leads, and its small pool runs.
+/// A runner at work: it leads, and its small pool runs.
 async fn staffed<'a>(
     desk: &'a Desk<'a>,
     scenario: &'static str,
     timing: Timing,
     roles: &[Role],
-) -> anyhow::Result<Crew<'a>> {
-    let mut crew = Crew::new(desk, scenario, timing)?;
+) -> anyhow::Result<Runner<'a>> {
+    let mut runner = Runner::new(desk, scenario, timing)?;
     for role in roles {
-        crew.start(*role)?;
+        runner.start(*role)?;
         if *role == Role::Run {
             // Two that begin together may share the locks between them, and then nobody is left to follow when those who lead are killed.
             for lock in Lock::BOTH {
-                crew.until_held(lock, None).await?;
+                runner.until_held(lock, None).await?;
             }
         }
     }
-    crew.scale(FEW)?;
-    crew.until_running(FEW).await?;
-    Ok(crew)
+    runner.scale(FEW)?;
+    runner.until_running(FEW).await?;
+    Ok(runner)
 }
 
 /// A process that leads, and the locks it holds.
 type Leader = (Replica, Vec<(Lock, Held)>);
 
 /// The processes that lead.
-fn leaders(crew: &mut Crew<'_>) -> anyhow::Result<Vec<Leader>> {
+fn leaders(runner: &mut Runner<'_>) -> anyhow::Result<Vec<Leader>> {
     let mut leaders: Vec<Leader> = Vec::new();
     for lock in Lock::BOTH {
-        let held = crew.held(lock)?.with_context(|| format!("nobody holds the lease {}", lock.name()))?;
-        let known = leaders.iter_mut().find(|(replica, _)| crew.is(replica, &held));
+        let held = runner.held(lock)?.with_context(|| format!("nobody holds the lease {}", lock.name()))?;
+        let known = leaders.iter_mut().find(|(replica, _)| runner.is(replica, &held));
         match known {
             Some((_, locks)) => locks.push((lock, held)),
-            None => leaders.push((crew.take(&held)?, vec![(lock, held)])),
+            None => leaders.push((runner.take(&held)?, vec![(lock, held)])),
         }
     }
     Ok(leaders)
@@ -264,13 +266,13 @@ fn leaders(crew: &mut Crew<'_>) -> anyhow::Result<Vec<Leader>> {
 
 /// Waits until every lock has a new holder, and sees that it came in time.
 async fn followed(
-    crew: &Crew<'_>,
+    runner: &Runner<'_>,
     before: &[(Lock, Held)],
     begin: jiff::Timestamp,
     within: Duration,
 ) -> anyhow::Result<()> {
     for (lock, held) in before {
-        let next = crew.until_held(*lock, Some(&held.holder)).await?;
+        let next = runner.until_held(*lock, Some(&held.holder)).await?;
         let took = next.since.duration_since(begin);
         ensure!(took <= within.try_into()?, "the lease {} was taken over after {took:#}", lock.name());
     }
@@ -289,15 +291,15 @@ async fn gone(replicas: Vec<Replica>) -> anyhow::Result<Vec<Line>> {
 }
 
 /// Those who follow finish what was begun, once.
-async fn concluded(crew: Crew<'_>) -> anyhow::Result<()> {
-    crew.until_running(MANY).await?;
-    crew.nothing_was_doubled(MANY)?;
-    crew.go_home().await
+async fn concluded(runner: Runner<'_>) -> anyhow::Result<()> {
+    runner.until_running(MANY).await?;
+    runner.nothing_was_doubled(MANY)?;
+    runner.go_home().await
 }
 
 /// The Lease's Events tell who leads, in the words and under the name of the reference.
-fn told_of(crew: &Crew<'_>, lock: Lock, held: &Held) -> anyhow::Result<()> {
-    let events: Value = serde_json::from_str(&crew.kubectl(&[
+fn told_of(runner: &Runner<'_>, lock: Lock, held: &Held) -> anyhow::Result<()> {
+    let events: Value = serde_json::from_str(&runner.kubectl(&[
         "get",
         "events",
         "--field-selector=reason=LeaderElection",

@@ -26,7 +26,7 @@ pub(crate) enum Suite {
     /// What the reference left when it was stopped in the middle of something, carried on by us.
     Takeover,
     /// A thousand machines at once, of which hundreds cannot succeed.
-    Crowd,
+    Scale,
     /// Real kubectl, the same commands on both API servers.
     Kubectl,
     /// Ten machines with cloud and controller as processes, and the controller killed again and again.
@@ -52,7 +52,7 @@ pub(crate) enum Suite {
 impl Suite {
     /// Whether it fits into every change's check.
     pub(crate) fn is_quick(self) -> bool {
-        !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd | Self::Deployments)
+        !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Scale | Self::Deployments)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -63,7 +63,7 @@ impl Suite {
             Self::Drain => "drain",
             Self::DrainStorm => "drain-storm",
             Self::Takeover => "takeover",
-            Self::Crowd => "crowd",
+            Self::Scale => "scale",
             Self::Kubectl => "kubectl",
             Self::Pool => "pool",
             Self::Restore => "restore",
@@ -81,7 +81,7 @@ impl Suite {
     pub(super) fn usual_seconds(self) -> u32 {
         match self {
             Self::Drain => 300,
-            Self::DrainStorm | Self::Crowd => 240,
+            Self::DrainStorm | Self::Scale => 240,
             Self::Machines => 140,
             Self::Takeover | Self::Deployments | Self::Rbac => 120,
             Self::CrashTable => 110,
@@ -100,7 +100,7 @@ impl Suite {
     pub(super) fn company(self) -> Company {
         match self {
             // Hundreds of machines at once need all there is.
-            Self::DrainStorm | Self::Crowd => Company::None,
+            Self::DrainStorm | Self::Scale => Company::None,
             _ => Company::Any,
         }
     }
@@ -127,7 +127,7 @@ impl Suite {
             | Self::Drain
             | Self::DrainStorm
             | Self::Takeover
-            | Self::Crowd
+            | Self::Scale
             | Self::Restore => Some(Teller::Scenarios.package()),
         }
     }
@@ -142,7 +142,7 @@ impl Suite {
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (Self::Rbac | Self::Counts | Self::CrashTable, Server::Real) => run_chore(self.name()).await,
             (
-                Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Crowd,
+                Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Scale,
                 Server::Real,
             ) => machines::run(programs().await?, self.name()).await,
             (Self::Machines, Server::InMemory) => {
@@ -156,12 +156,12 @@ impl Suite {
                     "--skip",
                     "takeover::",
                     "--skip",
-                    "crowd::",
+                    "scale::",
                 ];
                 in_memory::run("millwright-scenarios", self.name(), &others)
             }
-            (Self::Crowd, Server::InMemory) => {
-                in_memory::run("millwright-scenarios", self.name(), &["crowd::", "--ignored"])
+            (Self::Scale, Server::InMemory) => {
+                in_memory::run("millwright-scenarios", self.name(), &["scale::", "--ignored"])
             }
             (Self::Takeover, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["takeover::"]),
             (Self::Fleet, Server::InMemory) => in_memory::run("millwright-scenarios", self.name(), &["fleet::"]),

@@ -45,7 +45,7 @@ pub(super) struct PodWatches {
     /// How many more drains may have a watch of their own.
     places: Arc<Semaphore>,
     members: Members,
-    crowd: OnDemand<PodView>,
+    shared: OnDemand<PodView>,
 }
 
 /// A watch of the pods of one node; it ends when this is dropped.
@@ -56,15 +56,15 @@ pub(super) struct PodWatch {
 
 enum Source {
     Own { cache: Cache<PodView>, _watch: DropGuard, _place: OwnedSemaphorePermit },
-    Crowd { crowd: Arc<Held<PodView>>, admitted: Arc<AtomicBool>, members: Members, _admission: DropGuard },
+    Shared { shared: Arc<Held<PodView>>, admitted: Arc<AtomicBool>, members: Members, _admission: DropGuard },
 }
 
 impl PodWatches {
     /// Watches that wake machines in this queue; at most `own` of them are a node's alone.
     pub(super) fn new(watcher: Watcher, queue: Queue<Key>, own: usize) -> Self {
         let members = Members::default();
-        let crowd = crowd(&watcher, &queue, &members);
-        Self { places: Arc::new(Semaphore::new(own)), watcher, queue, members, crowd }
+        let shared = shared(&watcher, &queue, &members);
+        Self { places: Arc::new(Semaphore::new(own)), watcher, queue, members, shared }
     }
 
     /// Begins to watch the pods of a node. The machine is woken when they have been read and whenever one of them changes.
@@ -87,13 +87,13 @@ impl PodWatches {
 
     /// Joins the watch that many share. What it has not stored so far is read once.
     fn join(&self, node: &str, machine: &Key) -> Source {
-        let crowd = self.crowd.hold();
+        let shared = self.shared.hold();
         let admitted = Arc::new(AtomicBool::new(false));
         let member = Member { machine: machine.clone(), admitted: admitted.clone() };
         self.members.lock().insert(node.to_owned(), member);
         let stop = self.watcher.tasks.stopping().child_token();
         let guard = stop.clone().drop_guard();
-        let (cache, watcher, queue) = (crowd.cache.clone(), self.watcher.clone(), self.queue.clone());
+        let (cache, watcher, queue) = (shared.cache.clone(), self.watcher.clone(), self.queue.clone());
         let (node, key, done) = (node.to_owned(), machine.clone(), admitted.clone());
         self.watcher.tasks.spawn("pods of one node more", async move {
             let admission = async {
@@ -108,7 +108,7 @@ impl PodWatches {
                 () = admission => {}
             }
         });
-        Source::Crowd { crowd, admitted, members: self.members.clone(), _admission: guard }
+        Source::Shared { shared, admitted, members: self.members.clone(), _admission: guard }
     }
 }
 
@@ -126,7 +126,7 @@ async fn admit(cache: &Cache<PodView>, watcher: &Watcher, node: &str) -> bool {
     true
 }
 
-fn crowd(watcher: &Watcher, queue: &Queue<Key>, members: &Members) -> OnDemand<PodView> {
+fn shared(watcher: &Watcher, queue: &Queue<Key>, members: &Members) -> OnDemand<PodView> {
     let (queue, members) = (queue.clone(), members.clone());
     let declare = move || {
         let (queue, told, asked) = (queue.clone(), members.clone(), members.clone());
@@ -150,8 +150,8 @@ impl PodWatch {
     pub(super) fn pods(&self) -> Option<Vec<Arc<PodView>>> {
         match &self.source {
             Source::Own { cache, .. } => sound(cache).then(|| cache.list()),
-            Source::Crowd { crowd, admitted, .. } => (admitted.load(Ordering::Acquire) && sound(&crowd.cache))
-                .then(|| crowd.cache.find(&PODS_BY_NODE, &self.node)),
+            Source::Shared { shared, admitted, .. } => (admitted.load(Ordering::Acquire) && sound(&shared.cache))
+                .then(|| shared.cache.find(&PODS_BY_NODE, &self.node)),
         }
     }
 
@@ -159,7 +159,7 @@ impl PodWatch {
     pub(super) fn unreadable(&self) -> Vec<String> {
         match &self.source {
             Source::Own { cache, .. } => cache.undecodable().iter().map(|object| object.key().to_string()).collect(),
-            Source::Crowd { .. } => Vec::new(),
+            Source::Shared { .. } => Vec::new(),
         }
     }
 
@@ -176,20 +176,20 @@ impl PodWatch {
     fn cache(&self) -> &Cache<PodView> {
         match &self.source {
             Source::Own { cache, .. } => cache,
-            Source::Crowd { crowd, .. } => &crowd.cache,
+            Source::Shared { shared, .. } => &shared.cache,
         }
     }
 }
 
 impl Drop for PodWatch {
     fn drop(&mut self) {
-        let Source::Crowd { crowd, admitted, members, .. } = &self.source else { return };
+        let Source::Shared { shared, admitted, members, .. } = &self.source else { return };
         let is_this = |member: &Member| Arc::ptr_eq(&member.admitted, admitted);
         let mut all = members.lock();
         if all.get(&self.node).is_some_and(is_this) {
             all.remove(&self.node);
             drop(all);
-            crowd.cache.shed();
+            shared.cache.shed();
         }
     }
 }

@@ -22,7 +22,7 @@ use api::view::NodeView;
 use api::{Machine, Object};
 use plan::safety::SafetyPolicy;
 use runtime::cache::{Delta, Reflector, Signal, Trust};
-use runtime::queue::{Crew, Queue, QueueState, RetryPolicy, spawn_workers};
+use runtime::queue::{Queue, QueueState, RetryPolicy, Workers, spawn_workers};
 use runtime::{Clock, Key, Metrics, Random};
 
 use crate::Cluster;
@@ -125,7 +125,9 @@ pub(crate) async fn begin(cluster: &Arc<Cluster>) {
     let worker = cluster.clone();
     // A scan waits for driver calls: each may stand in line for as long as it may take.
     let patience = runtime::watchdog::PATIENCE + cluster.policy.driver_call_timeout.saturating_mul(2);
-    spawn_workers(tasks, safety.vms.clone(), Crew { size: 1, patience }, move |_| orphans::reconcile(worker.clone()));
+    spawn_workers(tasks, safety.vms.clone(), Workers { size: 1, patience }, move |_| {
+        orphans::reconcile(worker.clone())
+    });
     if cluster.target.is_some() {
         let worker = cluster.clone();
         spawn_workers(tasks, safety.nodes.clone(), UNMANAGED_AT_ONCE, move |key| {

@@ -33,7 +33,7 @@ use tokio::time::Instant;
 pub use backoff::RetryPolicy;
 pub use coalesce::Coalesced;
 pub use state::{Failing, QueueState, Ready, Running, Waiting};
-pub use workers::{Crew, spawn_workers};
+pub use workers::{Workers, spawn_workers};
 
 use crate::metrics::{Hook, Metrics, QueueRecorder};
 use crate::watchdog::Heartbeat;

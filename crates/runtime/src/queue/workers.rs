@@ -18,14 +18,14 @@ use crate::watchdog::{Look, PATIENCE, Stuck};
 
 /// Who works on the keys of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crew {
+pub struct Workers {
     /// How many keys are worked on at once; at least one.
     pub size: usize,
     /// For how long work may be silent before it counts as stuck ([`crate::heartbeat`]).
     pub patience: Duration,
 }
 
-impl From<usize> for Crew {
+impl From<usize> for Workers {
     /// So many, whose longest wait is a request.
     fn from(size: usize) -> Self {
         Self { size: size.max(1), patience: PATIENCE }
@@ -37,7 +37,7 @@ impl From<usize> for Crew {
 ///
 /// A panic in `handler` costs one reconcile of one key: it is logged, counted, and the key comes back as after any failure. Work that
 /// hangs and keys that nobody takes show in the [`Tasks::watchdog`].
-pub fn spawn_workers<T, H, F>(tasks: &Tasks, queue: Queue<T>, crew: impl Into<Crew>, handler: H)
+pub fn spawn_workers<T, H, F>(tasks: &Tasks, queue: Queue<T>, crew: impl Into<Workers>, handler: H)
 where
     T: QueueKey,
     H: Fn(T) -> F + Send + Sync + 'static,
@@ -69,7 +69,7 @@ where
 }
 
 /// Whether the work on a queue still moves.
-pub(super) fn look<T: QueueKey>(queue: &Weak<Shared<T>>, crew: Crew, now: Instant) -> Look {
+pub(super) fn look<T: QueueKey>(queue: &Weak<Shared<T>>, crew: Workers, now: Instant) -> Look {
     let Some(queue) = queue.upgrade() else { return Look::Over };
     let backlog = queue.backlog.lock();
     if let Some((key, silent_for)) = backlog.most_silent(now).filter(|(_, silent_for)| *silent_for > crew.patience) {

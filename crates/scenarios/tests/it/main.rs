@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up must fail where it stands")]
 
-mod crowd;
 mod drain;
 mod fleet;
+mod scale;
 mod storm;
 mod takeover;
 

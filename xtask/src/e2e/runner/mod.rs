@@ -122,7 +122,7 @@ impl Replica {
 }
 
 /// The processes of one scenario.
-pub(super) struct Crew<'a> {
+pub(super) struct Runner<'a> {
     pub(super) desk: &'a Desk<'a>,
     pub(super) scenario: &'static str,
     timing: Timing,
@@ -130,7 +130,7 @@ pub(super) struct Crew<'a> {
     started: usize,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> Runner<'a> {
     /// A namespace with a class and a pool of no machines.
     pub(super) fn new(desk: &'a Desk<'a>, scenario: &'static str, timing: Timing) -> anyhow::Result<Self> {
         desk.apply(scenario, &ground(scenario))?;
@@ -226,7 +226,7 @@ impl<'a> Crew<'a> {
         self.desk.said(&replica.name).is_ok_and(|said| said.lines().any(leads))
     }
 
-    /// Takes the process that holds a lock out of the crew.
+    /// Takes the process that holds a lock out of the runner.
     pub(super) fn take(&mut self, held: &Held) -> anyhow::Result<Replica> {
         let leader = self.replicas.iter().position(|replica| self.is(replica, held));
         Ok(self.replicas.remove(leader.with_context(|| format!("{} is none of ours", held.holder))?))
