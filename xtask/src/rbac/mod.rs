@@ -5,16 +5,16 @@
 //! was denied (nothing may be) and which rules were used (all must be). The same life is then lived under the roles that users of
 //! the reference have granted already; there, what is missing may be denied, once, and nothing may fail.
 
-mod deeds;
+mod cut_proxy;
 mod grants;
 mod lacks;
 mod objects;
 mod programs;
 mod requests;
+mod required_steps;
 mod role_report;
 mod scenario;
 mod trial;
-mod valve;
 mod world;
 
 use std::path::Path;
@@ -58,7 +58,7 @@ enum Which {
 
 /// Tries. An error says that some role is too narrow, too wide, or that a life failed under it.
 pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
-    // The valve has to flow while this thread waits for kubectl.
+    // The cut_proxy has to flow while this thread waits for kubectl.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use control_plane::User;
 
+use super::cut_proxy::CutProxy;
 use super::trial::Stand;
-use super::valve::Valve;
 use crate::desk::{Process, free_port};
 
 /// Longer than the outage, so that nobody has to be started again.
@@ -26,7 +26,7 @@ const HASTE: [&str; 3] = [
 pub(super) struct Programs {
     name: &'static str,
     namespace: &'static str,
-    valve: Valve,
+    cut_proxy: CutProxy,
     running: Vec<Process>,
     /// The kubeconfig of the manager, if it is a process of its own, and of the machine controller.
     kubeconfigs: (Option<PathBuf>, PathBuf),
@@ -53,8 +53,8 @@ impl Programs {
         identities: &[String],
     ) -> anyhow::Result<Self> {
         let server = stand.plane.kubeconfig().server();
-        let valve = Valve::towards(server.trim_start_matches("https://")).await?;
-        let through = format!("https://{}", valve.address());
+        let cut_proxy = CutProxy::towards(server.trim_start_matches("https://")).await?;
+        let through = format!("https://{}", cut_proxy.address());
         let kubeconfig = |who: &String| -> anyhow::Result<PathBuf> {
             let path = stand.plane.layout().kubeconfig(&who.replace(':', "-"));
             // In the groups of service accounts, as a token would be.
@@ -67,11 +67,11 @@ impl Programs {
             [manager, controller] => (Some(kubeconfig(manager)?), kubeconfig(controller)?),
             all => (None, kubeconfig(all.first().context("nobody is tried")?)?),
         };
-        Ok(Self { name, namespace, valve, running: Vec::new(), kubeconfigs, nth: 0, logs: Vec::new() })
+        Ok(Self { name, namespace, cut_proxy, running: Vec::new(), kubeconfigs, nth: 0, logs: Vec::new() })
     }
 
-    pub(super) fn valve(&self) -> &Valve {
-        &self.valve
+    pub(super) fn cut_proxy(&self) -> &CutProxy {
+        &self.cut_proxy
     }
 
     /// Starts them.

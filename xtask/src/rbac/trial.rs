@@ -14,7 +14,7 @@ use super::requests::{self, Request};
 use super::role_report::RoleReport;
 use super::scenario::Scenario;
 use super::world::World;
-use super::{deeds, lacks};
+use super::{lacks, required_steps};
 use crate::counts::Audit;
 use crate::desk::Desk;
 use crate::web::Proxy;
@@ -153,9 +153,9 @@ impl Stand<'_> {
             requests.iter().any(|r| r.who == *who && r.verb == "get" && r.resource == kind && r.name == "dummy_name")
         };
         for _ in 0..3 {
-            programs.valve().shut();
+            programs.cut_proxy().shut();
             sleep(OUTAGE).await;
-            programs.valve().open();
+            programs.cut_proxy().open();
             let begin = Instant::now();
             while begin.elapsed() < Duration::from_secs(30) {
                 let asked = self.asked_since(mark)?;
@@ -214,7 +214,7 @@ impl Trial {
                 lacks::complaint(role_report.denied(), lacking, &self.identities, said)
             }
         };
-        if let Some(complaint) = complaint.or_else(|| deeds::missing(said)) {
+        if let Some(complaint) = complaint.or_else(|| required_steps::missing(said)) {
             bail!("{complaint}");
         }
         Ok(())

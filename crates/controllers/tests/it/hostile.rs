@@ -41,7 +41,7 @@ fn texts_in(value: &Value, into: &mut Vec<String>) {
 }
 
 /// A world in which one driver is hostile, and everything that is shown of it.
-struct Scene {
+struct AttachmentsView {
     world: World,
     page: Page,
     heard: Arc<Heard>,
@@ -49,7 +49,7 @@ struct Scene {
     _log: tracing::subscriber::DefaultGuard,
 }
 
-impl Scene {
+impl AttachmentsView {
     fn new(seed: u64, attack: Attack) -> Self {
         let (mut world, page, heard) = (World::new(seed), Page::default(), Arc::new(Heard::default()));
         world.listener = Some(heard.clone());
@@ -91,7 +91,7 @@ impl Scene {
 async fn whatever_a_driver_says_when_it_fails_is_shown_on_one_line_of_bounded_length(
     #[values(0, 1, 2, 3, 4, 5, 6)] text: usize,
 ) {
-    let scene = Scene::new(91, Attack::Error(texts().swap_remove(text)));
+    let scene = AttachmentsView::new(91, Attack::Error(texts().swap_remove(text)));
     scene.world.create("m-1").await;
     let failed = |w: &World| w.machine("m-1").unwrap().status.last_operation.error_code == "Internal";
     scene.world.until("it says why not", failed).await;
@@ -104,7 +104,7 @@ async fn whatever_a_driver_says_when_it_fails_is_shown_on_one_line_of_bounded_le
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn a_text_that_names_the_steps_of_a_deletion_skips_none_of_them(#[values(5, 6)] text: usize) {
-    let scene = Scene::new(92, Attack::DeleteError(texts().swap_remove(text), 3));
+    let scene = AttachmentsView::new(92, Attack::DeleteError(texts().swap_remove(text), 3));
     scene.world.create("m-1").await;
     scene.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     scene.ends_without_a_vm().await;
@@ -120,7 +120,7 @@ async fn a_node_name_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machin
     #[case] name: String,
     #[case] told: &str,
 ) {
-    let scene = Scene::new(93, Attack::NodeName(name));
+    let scene = AttachmentsView::new(93, Attack::NodeName(name));
     scene.world.create("m-1").await;
     unusable(&scene, told).await;
     let machine = scene.world.machine("m-1").unwrap();
@@ -133,7 +133,7 @@ async fn a_node_name_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machin
 #[case::too_long("i".repeat(3 << 20))]
 #[tokio::test(start_paused = true)]
 async fn a_provider_id_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machine(#[case] id: String) {
-    let scene = Scene::new(94, Attack::ProviderId(id));
+    let scene = AttachmentsView::new(94, Attack::ProviderId(id));
     scene.world.create("m-1").await;
     unusable(&scene, "provider id").await;
     assert!(scene.world.machine("m-1").unwrap().spec.provider_id.is_empty());
@@ -141,7 +141,7 @@ async fn a_provider_id_that_cannot_be_used_is_told_and_its_vm_goes_with_its_mach
 }
 
 /// The machine says in its status and in an Event what cannot be used, and its VM is made once.
-async fn unusable(scene: &Scene, told: &str) {
+async fn unusable(scene: &AttachmentsView, told: &str) {
     let says = |w: &World| {
         let machine = w.machine("m-1").unwrap();
         let last = &machine.status.last_operation;
@@ -159,7 +159,7 @@ async fn unusable(scene: &Scene, told: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_note_of_three_megabytes_is_not_kept_and_holds_up_nothing() {
-    let scene = Scene::new(95, Attack::Note("n".repeat(3 << 20)));
+    let scene = AttachmentsView::new(95, Attack::Note("n".repeat(3 << 20)));
     scene.world.create("m-1").await;
     scene.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     assert_eq!(scene.world.machine("m-1").unwrap().status.last_known_state, "");
@@ -172,7 +172,7 @@ async fn a_note_of_three_megabytes_is_not_kept_and_holds_up_nothing() {
 #[case::escapes(Attack::Owner("never\u{1b}[31m\nthere".into()))]
 #[tokio::test(start_paused = true)]
 async fn a_list_that_was_made_up_costs_no_machine_its_vm(#[case] attack: Attack) {
-    let scene = Scene::new(96, attack);
+    let scene = AttachmentsView::new(96, attack);
     scene.world.create("m-1").await;
     scene.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     tokio::time::sleep(Duration::from_hours(1)).await;

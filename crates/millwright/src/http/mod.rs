@@ -15,11 +15,11 @@
 //! Nobody who asks can hold up the controllers or each other: a connection carries one request and ends soon, whoever is slow is
 //! dropped when others come, and what takes time to put together is made one at a time, off the threads that work on machines.
 
-mod guests;
-mod notebook;
+mod connection_limit;
+mod controller_state;
+mod last_decisions;
 mod pages;
 mod readiness;
-mod scene;
 mod state;
 
 use std::convert::Infallible;
@@ -38,10 +38,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use runtime::{Clock, Metrics, Tasks, Watchdog};
 use tokio::net::{TcpListener, TcpStream};
 
-pub(crate) use notebook::Notebook;
-pub(crate) use scene::Scene;
+pub(crate) use controller_state::ControllerState;
+pub(crate) use last_decisions::LastDecisions;
 
-use guests::Guests;
+use connection_limit::ConnectionLimit;
 use pages::Desk;
 
 /// How long a request may take to arrive.
@@ -62,7 +62,7 @@ pub(crate) struct Served {
     /// Whether the loops of the process move.
     pub(crate) watchdog: Watchdog,
     /// What there is to see of the controllers, as soon as there is something.
-    pub(crate) scene: Scene,
+    pub(crate) controller_state: ControllerState,
     /// Whether `/debug/state` is shown (`--profiling`).
     pub(crate) state_page: StatePage,
     /// The time.
@@ -95,7 +95,7 @@ pub(crate) async fn listen(address: IpAddr, port: u16, flags: &'static str) -> R
 
 /// Answers until `tasks` is asked to stop. Give it a group of its own (`Tasks::beside`): it ends last.
 pub(crate) async fn serve(listener: TcpListener, served: Served, tasks: Tasks) {
-    let (stopping, guests) = (tasks.stopping(), Guests::default());
+    let (stopping, connection_limit) = (tasks.stopping(), ConnectionLimit::default());
     tasks.spawn("ticker", tick(served.watchdog.clone(), stopping.clone()));
     let desk = Arc::new(Desk::new(served));
     loop {
@@ -108,12 +108,12 @@ pub(crate) async fn serve(listener: TcpListener, served: Served, tasks: Tasks) {
             tokio::time::sleep(BREATHER).await;
             continue;
         };
-        let (guest, desk, stopping) = (guests.arrive(), desk.clone(), stopping.clone());
+        let (connection, desk, stopping) = (connection_limit.arrive(), desk.clone(), stopping.clone());
         tasks.spawn("http", async move {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => {}
-                () = guest.asked_to_leave() => {}
+                () = connection.asked_to_leave() => {}
                 () = tokio::time::sleep(ALL_WITHIN) => {}
                 () = attend(socket, desk) => {}
             }

@@ -118,10 +118,10 @@ impl Desk {
                 Sheet::text(StatusCode::NOT_FOUND, "Shown only if the process was started with --profiling.\n")
             }
             Page::State(form) => {
-                let (scene, watchdog, clock) =
-                    (self.served.scene.clone(), self.served.watchdog.clone(), self.served.clock.clone());
+                let (controller_state, watchdog, clock) =
+                    (self.served.controller_state.clone(), self.served.watchdog.clone(), self.served.clock.clone());
                 self.labour(move || {
-                    let state = state::of(&scene, &watchdog, &clock);
+                    let state = state::of(&controller_state, &watchdog, &clock);
                     match form {
                         Form::Text => Sheet::text(StatusCode::OK, state::readable(&state)),
                         Form::Json => Sheet { status: StatusCode::OK, form: JSON, body: state.to_string() },

@@ -12,12 +12,12 @@ use runtime::cache::{State, Status, Trust};
 use runtime::lease::{Leadership, Standing};
 
 use super::Served;
+use super::controller_state::View;
 use super::pages::Detail;
-use super::scene::View;
 
 /// Whether it is ready, in as many words as were asked for.
 pub(super) fn told(served: &Served, detail: Detail) -> (StatusCode, String) {
-    let view = served.scene.view();
+    let view = served.controller_state.view();
     let obstacles = view.map_or_else(|| vec![NOT_STARTED.to_owned()], unready);
     let status = if obstacles.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut said = String::new();

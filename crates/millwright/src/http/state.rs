@@ -9,16 +9,16 @@ use controllers::state::ClusterState;
 use runtime::{Clock, Watchdog};
 use serde_json::{Map, Value, json};
 
+use super::controller_state::ControllerState;
 use super::readiness::leader;
-use super::scene::Scene;
 
 /// How things stand.
-pub(super) fn of(scene: &Scene, watchdog: &Watchdog, clock: &Clock) -> Value {
+pub(super) fn of(controller_state: &ControllerState, watchdog: &Watchdog, clock: &Clock) -> Value {
     let mut state = Map::new();
     state.insert("at".to_owned(), json!(clock.now()));
     let stuck: Vec<String> = watchdog.stuck().iter().map(ToString::to_string).collect();
     state.insert("stuck".to_owned(), json!(stuck));
-    let Some(view) = scene.view() else {
+    let Some(view) = controller_state.view() else {
         state.insert("controllers".to_owned(), json!("not started"));
         return Value::Object(state);
     };
@@ -28,7 +28,7 @@ pub(super) fn of(scene: &Scene, watchdog: &Watchdog, clock: &Clock) -> Value {
         Ok(_) => {}
         Err(error) => drop(state.insert("error".to_owned(), json!(error.to_string()))),
     }
-    state.insert("objects".to_owned(), json!(scene.notebook().shown()));
+    state.insert("objects".to_owned(), json!(controller_state.last_decisions().shown()));
     Value::Object(state)
 }
 

@@ -10,7 +10,7 @@ fn served(tasks: &Tasks, state_page: StatePage) -> Served {
     Served {
         metrics: Metrics::new().unwrap(),
         watchdog: tasks.watchdog().clone(),
-        scene: Scene::new(Notebook::new(clock.clone())),
+        controller_state: ControllerState::new(LastDecisions::new(clock.clone())),
         state_page,
         clock,
     }

@@ -17,7 +17,7 @@ use runtime::{Clock, Metrics, Random, Tasks};
 
 use super::Connections;
 use crate::cli::Servers;
-use crate::http::{self, Notebook, Scene, Served, StatePage};
+use crate::http::{self, ControllerState, LastDecisions, Served, StatePage};
 
 /// Which component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,15 +70,15 @@ pub(super) struct Setting<'a> {
     /// Those who tell of it and those who carry its calls to a driver. They end after it.
     pub(super) telling: Tasks,
     /// What was decided, for whoever may ask.
-    notebook: Notebook,
+    last_decisions: LastDecisions,
 }
 
 impl<'a> Setting<'a> {
     pub(super) fn of(options: &'a Servers, connections: &'a Connections, clock: &'a Clock, random: &'a Random) -> Self {
         let agent = UserAgent::new(options.name(), concat!("v", env!("CARGO_PKG_VERSION")), "unknown");
-        let (tasks, notebook) = (Tasks::new(), Notebook::new(clock.clone()));
+        let (tasks, last_decisions) = (Tasks::new(), LastDecisions::new(clock.clone()));
         let telling = tasks.beside();
-        Self { agent, options, connections, clock, random, tasks, telling, notebook }
+        Self { agent, options, connections, clock, random, tasks, telling, last_decisions }
     }
 
     fn unlimited(&self, suffix: &str) -> ClientSpec {
@@ -134,7 +134,7 @@ pub(super) struct Post {
     /// `None` without an election.
     pub(super) elector: Option<Elector>,
     /// What its port shows.
-    pub(super) scene: Scene,
+    pub(super) controller_state: ControllerState,
 }
 
 impl Post {
@@ -148,34 +148,43 @@ impl Post {
         let metrics = Metrics::new().context("failed to set up metrics")?;
         #[cfg(target_os = "linux")]
         metrics.register_process().context("failed to set up metrics")?;
-        let scene = show(role, setting, listen, &metrics).await?;
+        let controller_state = show(role, setting, listen, &metrics).await?;
         let events = tell(role, setting, &metrics);
         let (leadership, elector) = stand(role, setting, &metrics, &events)?;
         leadership.show(&metrics).context("failed to set up metrics")?;
         let leadership = leadership.retiring_with(setting.tasks.stopping());
         let clients =
             setting.clients(&metrics, |_| setting.limited(role.component()).while_leading(leadership.clone()));
-        Ok(Self { component: Component { clients, leadership, events, metrics, concurrency }, elector, scene })
+        Ok(Self {
+            component: Component { clients, leadership, events, metrics, concurrency },
+            elector,
+            controller_state,
+        })
     }
 }
 
 /// Opens its port.
-async fn show(role: Role, setting: &Setting<'_>, listen: SocketAddr, metrics: &Metrics) -> anyhow::Result<Scene> {
+async fn show(
+    role: Role,
+    setting: &Setting<'_>,
+    listen: SocketAddr,
+    metrics: &Metrics,
+) -> anyhow::Result<ControllerState> {
     let flags = match (role, &setting.options.machine) {
         (Role::Manager, Some(_)) => "--address, --manager-port",
         _ => "--address, --port",
     };
     let listener = http::listen(listen.ip(), listen.port(), flags).await?;
-    let scene = Scene::new(setting.notebook.clone());
+    let controller_state = ControllerState::new(setting.last_decisions.clone());
     let served = Served {
         metrics: metrics.clone(),
         watchdog: setting.tasks.watchdog().clone(),
-        scene: scene.clone(),
+        controller_state: controller_state.clone(),
         state_page: setting.state_page(),
         clock: setting.clock.clone(),
     };
     setting.telling.spawn("http", http::serve(listener, served, setting.telling.clone()));
-    Ok(scene)
+    Ok(controller_state)
 }
 
 fn tell(role: Role, setting: &Setting<'_>, metrics: &Metrics) -> EventSink {

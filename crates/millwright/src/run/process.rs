@@ -53,15 +53,15 @@ pub(super) async fn work(
         fleet = Some(Post::of(Role::Manager, &setting, component.listen, component.workers).await?);
     }
     let Some(first) = machines.as_ref().or(fleet.as_ref()) else { bail!("there is nothing to run") };
-    let (metrics, notebook) = (first.component.metrics.clone(), first.scene.listener());
+    let (metrics, last_decisions) = (first.component.metrics.clone(), first.controller_state.listener());
     if waiting::until_served(options, connections, &setting.discovery(&metrics), &random, stop).await == Waited::Stopped
     {
         return Ok(());
     }
     let (tasks, telling) = (&setting.tasks, &setting.telling);
     let tracer = traces::begin(&options.common.tracing, &clock, &random, &metrics, telling)?;
-    let notebook = Some(notebook).filter(|_| setting.state_page() == StatePage::Shown);
-    let listeners: Vec<Listener> = tracer.into_iter().chain(notebook).collect();
+    let last_decisions = Some(last_decisions).filter(|_| setting.state_page() == StatePage::Shown);
+    let listeners: Vec<Listener> = tracer.into_iter().chain(last_decisions).collect();
     let (mut drivers, mut driver_places) = (Drivers::new(), 1);
     if let Some(flags) = options.machine.as_ref().map(|component| &component.flags.driver) {
         let found = drivers::at_hand(flags, setting.kubelets(&metrics), &clock, &random, &setting, stop).await?;
@@ -71,7 +71,7 @@ pub(super) async fn work(
     let (mut electors, mut scenes) = (Vec::new(), Vec::new());
     let mut staff = |post: Post| {
         electors.extend(post.elector);
-        scenes.push((post.scene, post.component.leadership.clone()));
+        scenes.push((post.controller_state, post.component.leadership.clone()));
         post.half
     };
     let components = match (machines.map(&mut staff), fleet.map(&mut staff)) {
@@ -95,8 +95,8 @@ pub(super) async fn work(
     #[cfg(feature = "failpoints")]
     let parts = crate::failpoints::Failpoints::from_environment().guard(parts);
     let cluster = start(parts).context("failed to set up metrics")?;
-    for (scene, leadership) in scenes {
-        scene.open(cluster.clone(), leadership);
+    for (controller_state, leadership) in scenes {
+        controller_state.open(cluster.clone(), leadership);
     }
     let outcome = until_the_end(electors, tasks, stop).await;
     telling.shut_down(PATIENCE).await;

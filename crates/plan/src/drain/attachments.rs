@@ -17,7 +17,7 @@ use crate::{Awaited, Lookup, Wake};
 
 /// What is known.
 #[derive(Clone, Debug)]
-pub struct Scene<'a> {
+pub struct AttachmentsView<'a> {
     /// The node's name.
     pub name: &'a str,
     /// The node.
@@ -79,11 +79,13 @@ pub enum State {
 
 /// Decides what to do about a node's attachments.
 #[must_use]
-pub fn detach(scene: &Scene<'_>, memory: &Memory) -> Detachment {
+pub fn detach(attachments_view: &AttachmentsView<'_>, memory: &Memory) -> Detachment {
     let ended = |state| Detachment { delete: Vec::new(), notes: Vec::new(), state };
-    let end = scene.since.map(|since| later(since, scene.timeout.max(scene.limits.forced_timeout)));
-    let over = end.is_some_and(|end| end <= scene.now);
-    let node = match scene.node {
+    let end = attachments_view
+        .since
+        .map(|since| later(since, attachments_view.timeout.max(attachments_view.limits.forced_timeout)));
+    let over = end.is_some_and(|end| end <= attachments_view.now);
+    let node = match attachments_view.node {
         Lookup::Absent => return ended(State::NoNode),
         Lookup::Present(node) => Some(node),
         Lookup::Undecodable => None,
@@ -92,38 +94,43 @@ pub fn detach(scene: &Scene<'_>, memory: &Memory) -> Detachment {
         return ended(State::Detached);
     }
     let again = |at: Timestamp| Wake::By { awaited: Awaited::Pods, at: end.map_or(at, |end| at.min(end)) };
-    let attachments = match &scene.attachments {
+    let attachments = match &attachments_view.attachments {
         Watched::Seen(attachments) => attachments.as_slice(),
         Watched::Never => return ended(State::NoneLive), // nobody lets us look, so there is nothing to be done
         Watched::NotYet if over => return ended(State::GivenUp { live: 0 }),
         Watched::NotYet => {
-            let wake = again(later(scene.now, scene.limits.first_pause));
+            let wake = again(later(attachments_view.now, attachments_view.limits.first_pause));
             return ended(State::Waiting { live: 0, wake });
         }
     };
     let live: Vec<&&VolumeAttachmentView> =
-        attachments.iter().filter(|a| a.spec.node_name == *scene.name && !a.is_deleting()).collect();
+        attachments.iter().filter(|a| a.spec.node_name == *attachments_view.name && !a.is_deleting()).collect();
     match live.len() {
         0 => return ended(State::NoneLive),
         live if over => return ended(State::GivenUp { live }),
         _ => {}
     }
-    let (mut delete, mut notes, mut next) = (Vec::new(), Vec::new(), later(scene.now, scene.limits.longest_pause));
+    let (mut delete, mut notes, mut next) =
+        (Vec::new(), Vec::new(), later(attachments_view.now, attachments_view.limits.longest_pause));
     for attachment in &live {
-        let due = due(scene, memory, &attachment.uid());
-        if due <= scene.now {
+        let due = due(attachments_view, memory, &attachment.uid());
+        if due <= attachments_view.now {
             delete.push(AttachmentId { name: attachment.name().to_owned(), uid: attachment.uid() });
-            notes.push(Note::AttachmentAsked { attachment: attachment.uid(), at: scene.now });
+            notes.push(Note::AttachmentAsked { attachment: attachment.uid(), at: attachments_view.now });
         }
-        next = next.min(if due <= scene.now { later(scene.now, scene.limits.answer_patience) } else { due });
+        next = next.min(if due <= attachments_view.now {
+            later(attachments_view.now, attachments_view.limits.answer_patience)
+        } else {
+            due
+        });
     }
     Detachment { delete, notes, state: State::Waiting { live: live.len(), wake: again(next) } }
 }
 
 /// When an attachment is deleted, or deleted again.
-fn due(scene: &Scene<'_>, memory: &Memory, attachment: &Uid) -> Timestamp {
-    let limits = scene.limits;
-    let Some(tries) = memory.attachments.get(attachment) else { return scene.now };
+fn due(attachments_view: &AttachmentsView<'_>, memory: &Memory, attachment: &Uid) -> Timestamp {
+    let limits = attachments_view.limits;
+    let Some(tries) = memory.attachments.get(attachment) else { return attachments_view.now };
     if let Some((_, at)) = tries.asked {
         return later(at, limits.answer_patience);
     }
@@ -132,6 +139,6 @@ fn due(scene: &Scene<'_>, memory: &Memory, attachment: &Uid) -> Timestamp {
         (None, Some(setback)) => {
             later(setback.at, pause(attachment, setback.count, limits.first_pause, limits.longest_pause))
         }
-        (None, None) => scene.now,
+        (None, None) => attachments_view.now,
     }
 }

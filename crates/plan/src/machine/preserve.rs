@@ -35,10 +35,10 @@ pub(super) fn plan(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&P
     let current = &builder.machine.status.current_status;
     let wish = effective_value(&builder.machine, builder.found_node());
     let expired = current.preserve_expiry_time.is_some_and(|expiry| expiry.timestamp() <= now);
-    let deed = decide(wish.as_ref(), current.phase == MachinePhase::Failed, expired);
-    match deed {
-        Deed::Preserve(by) => preserve(builder, by, drain_in_place),
-        Deed::Stop { annotations, why } => {
+    let action = decide(wish.as_ref(), current.phase == MachinePhase::Failed, expired);
+    match action {
+        PreserveAction::Preserve(by) => preserve(builder, by, drain_in_place),
+        PreserveAction::Stop { annotations, why } => {
             if stop(builder, annotations, why) == Annotations::Remove {
                 return; // there is nothing left to hand over
             }
@@ -56,7 +56,7 @@ enum By {
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
+enum PreserveAction {
     Preserve(By),
     Stop { annotations: Annotations, why: &'static str },
 }
@@ -73,21 +73,23 @@ enum Annotations {
 const TIME_IS_UP: &str = "its time is up";
 const RECOVERED: &str = "it has recovered";
 
-fn decide(wish: Option<&PreserveValue>, failed: bool, expired: bool) -> Deed {
+fn decide(wish: Option<&PreserveValue>, failed: bool, expired: bool) -> PreserveAction {
     use Annotations::{Keep, Remove};
     match (wish, failed, expired) {
         (Some(PreserveValue::Now), _, false) | (Some(PreserveValue::WhenFailed), true, false) => {
-            Deed::Preserve(By::User)
+            PreserveAction::Preserve(By::User)
         }
-        (Some(PreserveValue::AutoPreserved), true, false) => Deed::Preserve(By::Set),
+        (Some(PreserveValue::AutoPreserved), true, false) => PreserveAction::Preserve(By::Set),
         (Some(PreserveValue::Now | PreserveValue::WhenFailed | PreserveValue::AutoPreserved), _, true) => {
-            Deed::Stop { annotations: Remove, why: TIME_IS_UP }
+            PreserveAction::Stop { annotations: Remove, why: TIME_IS_UP }
         }
-        (Some(PreserveValue::WhenFailed), false, false) => Deed::Stop { annotations: Keep, why: RECOVERED },
-        (Some(PreserveValue::AutoPreserved), false, false) => Deed::Stop { annotations: Remove, why: RECOVERED },
-        (Some(PreserveValue::False), _, _) => Deed::Stop { annotations: Keep, why: "somebody said so" },
+        (Some(PreserveValue::WhenFailed), false, false) => PreserveAction::Stop { annotations: Keep, why: RECOVERED },
+        (Some(PreserveValue::AutoPreserved), false, false) => {
+            PreserveAction::Stop { annotations: Remove, why: RECOVERED }
+        }
+        (Some(PreserveValue::False), _, _) => PreserveAction::Stop { annotations: Keep, why: "somebody said so" },
         (None | Some(PreserveValue::Unset | PreserveValue::Other(_)), _, _) => {
-            Deed::Stop { annotations: Keep, why: "nobody wishes it any more" }
+            PreserveAction::Stop { annotations: Keep, why: "nobody wishes it any more" }
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Each scenario begins with what the reference had left on the API server when it was stopped in the middle of something, and ends when our
 //! controllers have carried it on: no machine that nobody asked for, none lost, no rollout that nobody wanted.
 
-mod heirs;
-mod relics;
+mod reference_objects;
+mod taken_over;
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::result::promise;
 use crate::{Broken, Fixture, Scenario};
-use heirs::{Heirs, names};
+use taken_over::{TakenOver, names};
 
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
@@ -43,12 +43,12 @@ scenarios![
 ];
 
 async fn what_the_reference_left_in_peace_is_not_written_to(fixture: &Fixture) -> Result<(), Broken> {
-    relics::put(fixture, "steady").await?;
-    let before = heirs::versions(fixture).await?;
+    reference_objects::put(fixture, "steady").await?;
+    let before = taken_over::versions(fixture).await?;
     let _process = fixture.start()?;
     // Kubernetes' own controllers lose patience with nodes whose kubelet is silent, and then there is something to write.
     tokio::time::sleep(Duration::from_secs(8)).await;
-    let after = heirs::versions(fixture).await?;
+    let after = taken_over::versions(fixture).await?;
     let written: Vec<_> = after
         .iter()
         .filter(|(name, version)| before.get(*name) != Some(version))
@@ -58,72 +58,74 @@ async fn what_the_reference_left_in_peace_is_not_written_to(fixture: &Fixture) -
 }
 
 async fn machines_that_were_coming_up_come_up(fixture: &Fixture) -> Result<(), Broken> {
-    relics::put(fixture, "coming-up").await?;
-    let mut heirs = Heirs::of(fixture).await?;
+    reference_objects::put(fixture, "coming-up").await?;
+    let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
-    heirs.until("all six run", |all| all.iter().filter(|machine| heirs::is_running(machine)).count() == 6).await?;
-    heirs.are_the_same().await?;
+    taken_over
+        .until("all six run", |all| all.iter().filter(|machine| taken_over::is_running(machine)).count() == 6)
+        .await?;
+    taken_over.are_the_same().await?;
     promise(fixture.cloud.vms().len() == 6, || format!("{} VMs", fixture.cloud.vms().len()))
 }
 
 async fn a_rollout_is_carried_on_from_its_middle(fixture: &Fixture) -> Result<(), Broken> {
-    relics::put(fixture, "mid-rollout").await?;
-    let mut heirs = Heirs::of(fixture).await?;
+    reference_objects::put(fixture, "mid-rollout").await?;
+    let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
-    heirs
-        .until("all six are of the new class", |all| all.len() == 6 && all.iter().all(|m| heirs::runs(m, "v2")))
+    taken_over
+        .until("all six are of the new class", |all| all.len() == 6 && all.iter().all(|m| taken_over::runs(m, "v2")))
         .await?;
-    heirs.have_kept(&["md-5b6b9-8wh7x", "md-5b6b9-qqllm"]).await?;
-    heirs.were_never_more_than(7)?;
-    heirs.made(4).await
+    taken_over.have_kept(&["md-5b6b9-8wh7x", "md-5b6b9-qqllm"]).await?;
+    taken_over.were_never_more_than(7)?;
+    taken_over.made(4).await
 }
 
 async fn a_rollback_that_nobody_had_seen_is_done(fixture: &Fixture) -> Result<(), Broken> {
-    relics::put(fixture, "rollback-asked-mid-rollout").await?;
-    let mut heirs = Heirs::of(fixture).await?;
+    reference_objects::put(fixture, "rollback-asked-mid-rollout").await?;
+    let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
-    heirs
-        .until("all six are of the class before", |all| all.len() == 6 && all.iter().all(|m| heirs::runs(m, "v2")))
+    taken_over
+        .until("all six are of the class before", |all| all.len() == 6 && all.iter().all(|m| taken_over::runs(m, "v2")))
         .await?;
-    heirs.have_kept(&["md-5b6b9-7s9h8", "md-5b6b9-k68w7", "md-5b6b9-tl9lb", "md-5b6b9-wgx9s"]).await?;
-    heirs.were_never_more_than(7)?;
-    heirs.made(2).await?;
+    taken_over.have_kept(&["md-5b6b9-7s9h8", "md-5b6b9-k68w7", "md-5b6b9-tl9lb", "md-5b6b9-wgx9s"]).await?;
+    taken_over.were_never_more_than(7)?;
+    taken_over.made(2).await?;
     let deployment = deployment(fixture, "md").await?;
     promise(deployment.spec.rollback_to.is_none(), || "rollbackTo is still there".to_owned())
 }
 
 async fn a_paused_rollout_stays_paused(fixture: &Fixture) -> Result<(), Broken> {
-    relics::put(fixture, "paused-mid-rollout").await?;
-    let mut heirs = Heirs::of(fixture).await?;
+    reference_objects::put(fixture, "paused-mid-rollout").await?;
+    let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
-    heirs.until("the one that was going is gone", |all| !names(all).contains(&"md-5b6b9-tl9lb")).await?;
-    heirs.watch(Duration::from_secs(10)).await?;
-    heirs.made(0).await?;
-    let count = |class: &str| heirs.now().iter().filter(|machine| heirs::runs(machine, class)).count();
-    promise((count("v2"), count("v3")) == (5, 2), || format!("{:?}", names(heirs.now())))
+    taken_over.until("the one that was going is gone", |all| !names(all).contains(&"md-5b6b9-tl9lb")).await?;
+    taken_over.watch(Duration::from_secs(10)).await?;
+    taken_over.made(0).await?;
+    let count = |class: &str| taken_over.now().iter().filter(|machine| taken_over::runs(machine, class)).count();
+    promise((count("v2"), count("v3")) == (5, 2), || format!("{:?}", names(taken_over.now())))
 }
 
 async fn the_machine_that_the_autoscaler_chose_goes_and_no_other(fixture: &Fixture) -> Result<(), Broken> {
-    relics::put(fixture, "targeted-deletion-asked").await?;
-    let mut heirs = Heirs::of(fixture).await?;
+    reference_objects::put(fixture, "targeted-deletion-asked").await?;
+    let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
-    heirs.until("five are left", |all| all.len() == 5).await?;
-    heirs.watch(Duration::from_secs(5)).await?;
-    promise(!names(heirs.now()).contains(&"md-7b6c9-7w5qd"), || format!("{:?}", names(heirs.now())))?;
-    heirs.made(0).await
+    taken_over.until("five are left", |all| all.len() == 5).await?;
+    taken_over.watch(Duration::from_secs(5)).await?;
+    promise(!names(taken_over.now()).contains(&"md-7b6c9-7w5qd"), || format!("{:?}", names(taken_over.now())))?;
+    taken_over.made(0).await
 }
 
 async fn a_node_that_was_lost_is_replaced_once(fixture: &Fixture) -> Result<(), Broken> {
-    relics::put(fixture, "node-unknown").await?;
-    let mut heirs = Heirs::of(fixture).await?;
+    reference_objects::put(fixture, "node-unknown").await?;
+    let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
-    heirs
+    taken_over
         .until("it is replaced", |all| {
-            all.len() == 5 && all.iter().all(heirs::is_running) && !names(all).contains(&"md-7b6c9-2fxvb")
+            all.len() == 5 && all.iter().all(taken_over::is_running) && !names(all).contains(&"md-7b6c9-2fxvb")
         })
         .await?;
-    heirs.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
-    heirs.made(1).await
+    taken_over.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
+    taken_over.made(1).await
 }
 
 async fn a_deletion_that_had_just_begun_is_finished(fixture: &Fixture) -> Result<(), Broken> {
@@ -148,16 +150,16 @@ async fn a_deletion_whose_node_is_gone_is_finished(fixture: &Fixture) -> Result<
 
 async fn finish_deletion(fixture: &Fixture, moment: &str) -> Result<(), Broken> {
     const GOING: &str = "md-7b6c9-2fxvb";
-    relics::put(fixture, moment).await?;
-    let mut heirs = Heirs::of(fixture).await?;
+    reference_objects::put(fixture, moment).await?;
+    let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
-    heirs
+    taken_over
         .until("the one that was going is gone and replaced", |all| {
-            all.len() == 5 && all.iter().all(heirs::is_running) && !names(all).contains(&GOING)
+            all.len() == 5 && all.iter().all(taken_over::is_running) && !names(all).contains(&GOING)
         })
         .await?;
-    heirs.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
-    heirs.made(1).await?;
+    taken_over.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
+    taken_over.made(1).await?;
     promise(fixture.cloud.vms_of(GOING).is_empty(), || "its VM is left".to_owned())?;
     let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
     let node = nodes.get_opt(GOING).await.map_err(Broken::api("read a Node"))?;
@@ -165,24 +167,25 @@ async fn finish_deletion(fixture: &Fixture, moment: &str) -> Result<(), Broken> 
 }
 
 async fn an_in_place_update_is_carried_on_without_a_new_machine(fixture: &Fixture) -> Result<(), Broken> {
-    relics::put(fixture, "in-place-under-way").await?;
-    let mut heirs = Heirs::of(fixture).await?;
+    reference_objects::put(fixture, "in-place-under-way").await?;
+    let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
     for node in ["inplace-7797f-c4vgt", "inplace-7797f-zvnjk"] {
         answer(fixture, node).await?;
     }
     // The class of a machine that was updated in place stays what it was; that it moved to the new set is what tells.
-    let moved = |machine: &&Machine| heirs::is_running(machine) && heirs::is_owned_by(machine, "inplace-74596");
-    heirs.until("two have moved to the new set", |all| all.iter().filter(moved).count() == 3).await?;
+    let moved =
+        |machine: &&Machine| taken_over::is_running(machine) && taken_over::is_owned_by(machine, "inplace-74596");
+    taken_over.until("two have moved to the new set", |all| all.iter().filter(moved).count() == 3).await?;
     // The surge of a deployment of three was there before, and goes.
-    heirs
+    taken_over
         .until("the one too many is gone", |all| {
             names(all).iter().filter(|name| name.starts_with("inplace-")).count() == 3
         })
         .await?;
-    heirs.watch(Duration::from_secs(5)).await?;
-    heirs.have_kept(&["inplace-7797f-c4vgt", "inplace-7797f-zvnjk", "inplace-74596-4j5jc"]).await?;
-    heirs.made(0).await
+    taken_over.watch(Duration::from_secs(5)).await?;
+    taken_over.have_kept(&["inplace-7797f-c4vgt", "inplace-7797f-zvnjk", "inplace-74596-4j5jc"]).await?;
+    taken_over.made(0).await
 }
 
 /// What the agent on a node says when it has updated it.

@@ -6,9 +6,9 @@
 mod cell;
 mod collector;
 mod corpus;
+mod existing_objects;
 mod flows;
 mod image;
-mod keepsakes;
 #[cfg(test)]
 mod manifests;
 mod names;
@@ -88,10 +88,10 @@ async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) ->
     report.case("in kube-system our accounts can make and delete bootstrap tokens only", limited).await;
     let warned = agree(plane, &proxy, Mode::Warn);
     report.case("in warn mode, the policies say of each object what the controllers say", warned).await;
-    report.case("an unusable object is stored in warn mode", keepsakes::store(&proxy)).await;
+    report.case("an unusable object is stored in warn mode", existing_objects::store(&proxy)).await;
     let denied = agree(plane, &proxy, Mode::Deny);
     report.case("in deny mode, they refuse it in the same words", denied).await;
-    let let_go = keepsakes::let_go(&proxy);
+    let let_go = existing_objects::let_go(&proxy);
     report.case("what was unusable before can be marked, scaled, reported on and deleted", let_go).await;
     report.case("our leases, Events and machines have flows of their own", flows::assigned(&proxy)).await;
     let traced = traces::received(plane);

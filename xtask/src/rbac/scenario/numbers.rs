@@ -6,9 +6,9 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::super::deeds::is_done;
 use super::super::objects::{annotated, of_size};
 use super::super::programs::Programs;
+use super::super::required_steps::is_done;
 use super::super::world::{merge, name, reason, text};
 use super::Scenario;
 
@@ -43,7 +43,7 @@ impl Scenario<'_> {
         let world = &self.world;
         let is_frozen = || {
             let said = programs.said()?;
-            let is_done = |deed: &str| said.iter().any(|said| is_done(said, deed));
+            let is_done = |required_step: &str| said.iter().any(|said| is_done(said, required_step));
             anyhow::Ok(is_done("freeze set") && is_done("freeze deployment"))
         };
         // A set that is very quick has deleted them before anybody counted; the script does not give up.

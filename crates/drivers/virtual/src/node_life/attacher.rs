@@ -25,28 +25,28 @@ pub(super) const FINALIZER: &str = "external-attacher/csi-virtual-millwright-dev
 
 /// Something to do for an attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
+enum AttachAction {
     Attach,
     Detach,
 }
 
-/// A deed that is under way.
+/// A action that is under way.
 #[derive(Clone, Debug)]
 struct Job {
-    deed: Deed,
+    action: AttachAction,
     due: Instant,
     failures: u32,
     attachment: VolumeAttachment,
 }
 
 /// What an attachment asks for; nothing if it is not ours or has what it wants.
-fn asked(attachment: &VolumeAttachment) -> Option<Deed> {
+fn asked(attachment: &VolumeAttachment) -> Option<AttachAction> {
     let marked = attachment.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
     let attached = attachment.status.as_ref().is_some_and(|status| status.attached);
     match attachment.metadata.deletion_timestamp {
         _ if attachment.spec.attacher != CSI_DRIVER => None,
-        Some(_) => marked.then_some(Deed::Detach),
-        None => (!attached).then_some(Deed::Attach),
+        Some(_) => marked.then_some(AttachAction::Detach),
+        None => (!attached).then_some(AttachAction::Attach),
     }
 }
 
@@ -115,19 +115,20 @@ impl<'a> Attacher<'a> {
             self.desks.attached(&name, node, volume);
         }
         let mut jobs = self.jobs.lock();
-        let Some(deed) = asked(&attachment) else {
+        let Some(action) = asked(&attachment) else {
             jobs.remove(&name);
             return;
         };
-        let before =
-            jobs.get(&name).filter(|job| job.deed == deed && job.attachment.metadata.uid == attachment.metadata.uid);
-        let latency = match deed {
-            Deed::Attach => self.life.attach,
-            Deed::Detach => self.life.detach,
+        let before = jobs
+            .get(&name)
+            .filter(|job| job.action == action && job.attachment.metadata.uid == attachment.metadata.uid);
+        let latency = match action {
+            AttachAction::Attach => self.life.attach,
+            AttachAction::Detach => self.life.detach,
         };
         // Seeing it again does not put it off.
         let (due, failures) = before.map_or((Instant::now() + latency, 0), |job| (job.due, job.failures));
-        jobs.insert(name, Job { deed, due, failures, attachment });
+        jobs.insert(name, Job { action, due, failures, attachment });
         self.bell.notify_one();
     }
 
@@ -154,9 +155,9 @@ impl<'a> Attacher<'a> {
     }
 
     async fn carry_out(&self, name: &str, job: Job, dice: &mut fastrand::Rng) {
-        let done = match job.deed {
-            Deed::Attach => self.writes.attach(&job.attachment).await,
-            Deed::Detach => self.writes.detach(&job.attachment).await,
+        let done = match job.action {
+            AttachAction::Attach => self.writes.attach(&job.attachment).await,
+            AttachAction::Detach => self.writes.detach(&job.attachment).await,
         };
         let mut jobs = self.jobs.lock();
         match done {
@@ -181,17 +182,17 @@ mod tests {
     use serde_json::{Value, json};
 
     #[rstest]
-    #[case(CSI_DRIVER, json!({}), false, Some(Deed::Attach))]
-    #[case(CSI_DRIVER, json!({ "finalizers": [FINALIZER] }), false, Some(Deed::Attach))]
+    #[case(CSI_DRIVER, json!({}), false, Some(AttachAction::Attach))]
+    #[case(CSI_DRIVER, json!({ "finalizers": [FINALIZER] }), false, Some(AttachAction::Attach))]
     #[case(CSI_DRIVER, json!({ "finalizers": [FINALIZER] }), true, None)]
-    #[case(CSI_DRIVER, json!({ "finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z" }), true, Some(Deed::Detach))]
+    #[case(CSI_DRIVER, json!({ "finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z" }), true, Some(AttachAction::Detach))]
     #[case(CSI_DRIVER, json!({ "finalizers": ["other"], "deletionTimestamp": "2026-01-01T00:00:00Z" }), true, None)]
     #[case("ebs.csi.aws.com", json!({}), false, None)]
     fn an_attachment_asks(
         #[case] attacher: &str,
         #[case] meta: Value,
         #[case] attached: bool,
-        #[case] expected: Option<Deed>,
+        #[case] expected: Option<AttachAction>,
     ) {
         let attachment = serde_json::from_value(json!({
             "metadata": meta, "status": { "attached": attached },

@@ -4,7 +4,7 @@ use api::view::{NodeView, VolumeAttachmentView};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::attachments::{AttachmentId, Scene, State, detach};
+use super::super::attachments::{AttachmentId, AttachmentsView, State, detach};
 use super::super::*;
 use super::cluster::{BEGIN, secs};
 
@@ -22,14 +22,14 @@ fn attachment(name: &str, node: &str, deleted: bool) -> VolumeAttachmentView {
     .unwrap()
 }
 
-fn scene<'a>(
+fn attachments_view<'a>(
     node: Lookup<&'a NodeView>,
     attachments: &'a [VolumeAttachmentView],
     limits: &'a Limits,
     second: u64,
-) -> Scene<'a> {
+) -> AttachmentsView<'a> {
     let begin: Timestamp = BEGIN.parse().unwrap();
-    Scene {
+    AttachmentsView {
         name: "n",
         node,
         attachments: Watched::Seen(attachments.iter().collect()),
@@ -44,7 +44,7 @@ fn scene<'a>(
 fn without_a_node_or_volumes_there_is_nothing_to_do() {
     let (limits, bare) = (Limits::default(), node(&[]));
     let live = [attachment("a", "n", false)];
-    let state = |node| detach(&scene(node, &live, &limits, 0), &Memory::default()).state;
+    let state = |node| detach(&attachments_view(node, &live, &limits, 0), &Memory::default()).state;
     assert_eq!(state(Lookup::Absent), State::NoNode);
     assert_eq!(state(Lookup::Present(&bare)), State::Detached);
 }
@@ -54,14 +54,14 @@ fn live_attachments_of_the_node_are_deleted_until_all_are_marked() {
     let (limits, node) = (Limits::default(), node(&["v"]));
     let mut memory = Memory::default();
     let all = [attachment("a", "n", false), attachment("b", "n", true), attachment("c", "other", false)];
-    let plan = detach(&scene(Lookup::Present(&node), &all, &limits, 0), &memory);
+    let plan = detach(&attachments_view(Lookup::Present(&node), &all, &limits, 0), &memory);
     assert_eq!(plan.delete, [AttachmentId { name: "a".into(), uid: "uid-a".into() }]);
     assert!(matches!(plan.state, State::Waiting { live: 1, .. }));
     memory.take(plan.notes);
-    assert_eq!(detach(&scene(Lookup::Present(&node), &all, &limits, 1), &memory).delete, [], "asked once");
+    assert_eq!(detach(&attachments_view(Lookup::Present(&node), &all, &limits, 1), &memory).delete, [], "asked once");
 
     let marked = [attachment("a", "n", true)];
-    let plan = detach(&scene(Lookup::Present(&node), &marked, &limits, 2), &memory);
+    let plan = detach(&attachments_view(Lookup::Present(&node), &marked, &limits, 2), &memory);
     assert_eq!((plan.delete.len(), plan.state), (0, State::NoneLive), "marked is enough");
 }
 
@@ -72,21 +72,21 @@ fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_t
     let mut memory = Memory::default();
     let (mut second, mut tries) = (0, 0);
     loop {
-        let scene = scene(Lookup::Present(&node), &all, &limits, second);
-        let plan = detach(&scene, &memory);
+        let attachments_view = attachments_view(Lookup::Present(&node), &all, &limits, second);
+        let plan = detach(&attachments_view, &memory);
         memory.take(plan.notes);
         if !plan.delete.is_empty() {
             tries += 1;
             let answered = Note::AttachmentAnswered {
                 attachment: "uid-a".into(),
                 answer: Answer::lost("no".into()),
-                at: scene.now,
+                at: attachments_view.now,
             };
             memory.take([answered]);
         }
         match plan.state {
             State::Waiting { wake: Wake::By { at, .. }, .. } => {
-                assert!(at > scene.now);
+                assert!(at > attachments_view.now);
                 second += 1;
             }
             state => {
@@ -102,7 +102,7 @@ fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_t
 #[test]
 fn before_anything_is_seen_nothing_is_concluded() {
     let (limits, node) = (Limits::default(), node(&["v"]));
-    let mut scene = scene(Lookup::Present(&node), &[], &limits, 0);
-    scene.attachments = Watched::NotYet;
-    assert!(matches!(detach(&scene, &Memory::default()).state, State::Waiting { live: 0, .. }));
+    let mut attachments_view = attachments_view(Lookup::Present(&node), &[], &limits, 0);
+    attachments_view.attachments = Watched::NotYet;
+    assert!(matches!(detach(&attachments_view, &Memory::default()).state, State::Waiting { live: 0, .. }));
 }

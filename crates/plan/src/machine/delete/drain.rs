@@ -17,7 +17,7 @@ use super::super::{
     DrainNeed, Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Target, Tone, diagnosis, facts,
 };
 use super::begin_vm_deletion;
-use crate::drain::attachments::{Scene, State, detach as detach_volumes};
+use crate::drain::attachments::{AttachmentsView, State, detach as detach_volumes};
 use crate::drain::{Blocker, Mode, Obstacle, Outcome, Request, Watched, Worth, progress, worth_writing};
 use crate::node::{Draft, NodeWrite, announce_departure};
 use crate::{Awaited, Lookup, Wake};
@@ -221,7 +221,7 @@ pub(super) fn detach(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if !claim_of(seen, node).holds() {
         return begin_vm_deletion(seen, &format!("Node {name} may be that of another machine and is left alone."));
     }
-    let scene = Scene {
+    let attachments_view = AttachmentsView {
         name,
         node,
         attachments: drain_view.attachments(),
@@ -230,7 +230,7 @@ pub(super) fn detach(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         limits: &seen.policy.drain,
         now: seen.now,
     };
-    let detachment = detach_volumes(&scene, &drain_view.memory);
+    let detachment = detach_volumes(&attachments_view, &drain_view.memory);
     let go_on = |said: String| {
         let write = StatusWrite::deletion_goes_on(said, seen.now);
         Plan::of(vec![Step::Status(write)], Wake::Again, Reason::ReadyToDeleteVm)

@@ -9,24 +9,24 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// An open pipe; gone when dropped.
-pub(super) struct Valve {
+pub(super) struct CutProxy {
     address: String,
     open: Arc<watch::Sender<bool>>,
     serving: JoinHandle<()>,
 }
 
-impl Valve {
+impl CutProxy {
     /// To this `host:port`.
     pub(super) async fn towards(server: &str) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("failed to open a port on loopback")?;
         let address = listener.local_addr().context("failed to read the port")?.to_string();
         let open = Arc::new(watch::Sender::new(true));
         let (gate, server) = (open.clone(), server.to_owned());
-        #[allow(clippy::disallowed_methods, reason = "it ends with the valve, which holds it")]
+        #[allow(clippy::disallowed_methods, reason = "it ends with the cut_proxy, which holds it")]
         let serving = tokio::spawn(async move {
             while let Ok((incoming, _)) = listener.accept().await {
                 let (mut gate, server) = (gate.subscribe(), server.clone());
-                #[allow(clippy::disallowed_methods, reason = "it ends when either side closes, or the valve does")]
+                #[allow(clippy::disallowed_methods, reason = "it ends when either side closes, or the cut_proxy does")]
                 tokio::spawn(async move {
                     if *gate.borrow() {
                         tokio::select! {
@@ -61,7 +61,7 @@ async fn carry(mut incoming: TcpStream, server: &str) -> std::io::Result<()> {
     copy_bidirectional(&mut incoming, &mut outgoing).await.map(drop)
 }
 
-impl Drop for Valve {
+impl Drop for CutProxy {
     fn drop(&mut self) {
         self.shut();
         self.serving.abort();

@@ -91,8 +91,8 @@ const OF_CONTROLLER: &[&str] = &[
 ];
 
 /// Whether a process says that it did something.
-pub(super) fn is_done(said: &Said, deed: &str) -> bool {
-    said.text.lines().any(|line| done_part(line).contains(deed))
+pub(super) fn is_done(said: &Said, required_step: &str) -> bool {
+    said.text.lines().any(|line| done_part(line).contains(required_step))
 }
 
 /// What was done of what a line tells: all of it, or, if a step could not be done, what came before that step.
@@ -108,12 +108,15 @@ fn done_part(line: &str) -> &str {
 
 /// What nobody did in a life of which this is said, if it was not a full one.
 pub(super) fn missing(said: &[Said]) -> Option<String> {
-    let is_done = |command: &str, deed: &str| {
+    let is_done = |command: &str, required_step: &str| {
         let mut by_it = said.iter().filter(|said| said.command == command || said.command == "run");
-        by_it.any(|said| is_done(said, deed))
+        by_it.any(|said| is_done(said, required_step))
     };
-    let lacking = |command: &'static str, deeds: &'static [&'static str]| {
-        deeds.iter().filter(move |deed| !is_done(command, deed)).map(move |deed| format!("{command}: {deed}"))
+    let lacking = |command: &'static str, required_steps: &'static [&'static str]| {
+        required_steps
+            .iter()
+            .filter(move |required_step| !is_done(command, required_step))
+            .map(move |required_step| format!("{command}: {required_step}"))
     };
     let all: Vec<String> = lacking("manager", OF_MANAGER).chain(lacking("machine-controller", OF_CONTROLLER)).collect();
     (!all.is_empty()).then(|| format!("nobody did in this life: {}", all.join("; ")))
@@ -123,8 +126,11 @@ pub(super) fn missing(said: &[Said]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn said(command: &str, deeds: &[&str]) -> Said {
-        let text: Vec<String> = deeds.iter().map(|deed| format!("INFO decided machine=m step=\"{deed} x\"")).collect();
+    fn said(command: &str, required_steps: &[&str]) -> Said {
+        let text: Vec<String> = required_steps
+            .iter()
+            .map(|required_step| format!("INFO decided machine=m step=\"{required_step} x\""))
+            .collect();
         Said { command: command.to_owned(), text: text.join("\n") }
     }
 
@@ -138,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_the_other_component_did_or_what_was_not_done_does_not_count() {
-        let but_last = |deeds: &[&'static str]| deeds[..deeds.len() - 1].to_vec();
+        let but_last = |required_steps: &[&'static str]| required_steps[..required_steps.len() - 1].to_vec();
         let controller = said("machine-controller", OF_CONTROLLER);
         let missed = missing(&[said("manager", &but_last(OF_MANAGER)), controller.clone()]);
         assert_eq!(missed.as_deref(), Some("nobody did in this life: manager: thaw with its deployment"));
@@ -156,12 +162,15 @@ mod tests {
                  reason=\"r\" outcome=\"{outcome}\""
             ),
         };
-        let deeds = |outcome: &str| {
+        let required_steps = |outcome: &str| {
             let said = line(outcome);
-            ["add our finalizer", "cordon node", "evict pod"].map(|deed| is_done(&said, deed))
+            ["add our finalizer", "cordon node", "evict pod"].map(|required_step| is_done(&said, required_step))
         };
-        assert_eq!(deeds("failed to cordon node \\\"n\\\": forbidden"), [true, false, false]);
-        assert_eq!(deeds("did not evict pod p: what it was decided on has changed since"), [true, true, false]);
-        assert_eq!(deeds("somebody else leads"), [false, false, false]);
+        assert_eq!(required_steps("failed to cordon node \\\"n\\\": forbidden"), [true, false, false]);
+        assert_eq!(
+            required_steps("did not evict pod p: what it was decided on has changed since"),
+            [true, true, false]
+        );
+        assert_eq!(required_steps("somebody else leads"), [false, false, false]);
     }
 }

@@ -14,7 +14,7 @@ const AT_ONCE: usize = 64;
 
 /// Everybody who is connected. Clones are the same.
 #[derive(Clone, Default)]
-pub(super) struct Guests {
+pub(super) struct ConnectionLimit {
     inside: Arc<Mutex<Inside>>,
 }
 
@@ -24,9 +24,9 @@ struct Inside {
     here: BTreeMap<u64, CancellationToken>,
 }
 
-impl Guests {
+impl ConnectionLimit {
     /// One more is here; if that is one too many, the oldest is asked to leave.
-    pub(super) fn arrive(&self) -> Guest {
+    pub(super) fn arrive(&self) -> LimitedConnection {
         let mut inside = self.inside.lock();
         if inside.here.len() >= AT_ONCE
             && let Some((_, oldest)) = inside.here.pop_first()
@@ -36,26 +36,26 @@ impl Guests {
         inside.arrivals += 1;
         let (number, leave) = (inside.arrivals, CancellationToken::new());
         inside.here.insert(number, leave.clone());
-        Guest { guests: self.clone(), number, leave }
+        LimitedConnection { connection_limit: self.clone(), number, leave }
     }
 }
 
 /// Somebody who is connected, until it is dropped.
-pub(super) struct Guest {
-    guests: Guests,
+pub(super) struct LimitedConnection {
+    connection_limit: ConnectionLimit,
     number: u64,
     leave: CancellationToken,
 }
 
-impl Guest {
+impl LimitedConnection {
     pub(super) async fn asked_to_leave(&self) {
         self.leave.cancelled().await;
     }
 }
 
-impl Drop for Guest {
+impl Drop for LimitedConnection {
     fn drop(&mut self) {
-        self.guests.inside.lock().here.remove(&self.number);
+        self.connection_limit.inside.lock().here.remove(&self.number);
     }
 }
 
@@ -65,16 +65,16 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_when_there_are_too_many_and_who_left_is_not_counted() {
-        let guests = Guests::default();
-        let first = guests.arrive();
+        let connection_limit = ConnectionLimit::default();
+        let first = connection_limit.arrive();
         for _ in 0..1000 {
-            drop(guests.arrive());
+            drop(connection_limit.arrive());
         }
         assert!(!first.leave.is_cancelled(), "the others had left");
-        let others: Vec<Guest> = (0..AT_ONCE).map(|_| guests.arrive()).collect();
+        let others: Vec<LimitedConnection> = (0..AT_ONCE).map(|_| connection_limit.arrive()).collect();
         assert!(first.leave.is_cancelled());
-        assert!(others.iter().all(|guest| !guest.leave.is_cancelled()));
+        assert!(others.iter().all(|connection| !connection.leave.is_cancelled()));
         drop((first, others));
-        assert!(guests.inside.lock().here.is_empty());
+        assert!(connection_limit.inside.lock().here.is_empty());
     }
 }

@@ -14,9 +14,9 @@ use runtime::cache::{Cache, Cached, Lookup};
 use runtime::{Clock, Key};
 use serde::Serialize;
 
-/// The last decision about each object. Clones are the same notebook.
+/// The last decision about each object. Clones are the same last_decisions.
 #[derive(Clone)]
-pub(crate) struct Notebook {
+pub(crate) struct LastDecisions {
     clock: Clock,
     inside: Arc<Inside>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Entry {
     awaits: String,
 }
 
-impl Notebook {
+impl LastDecisions {
     /// An empty one.
     pub(crate) fn new(clock: Clock) -> Self {
         Self { clock, inside: Arc::default() }
@@ -100,7 +100,7 @@ impl Notebook {
     }
 }
 
-impl Listen for Notebook {
+impl Listen for LastDecisions {
     fn decided(&self, decision: &Decision) {
         self.note(decision);
     }

@@ -12,7 +12,7 @@ use crate::result::promise;
 use crate::{Broken, Fixture};
 
 /// All machines of the fixture, and what has been seen of them since the beginning.
-pub(super) struct Heirs<'a> {
+pub(super) struct TakenOver<'a> {
     fixture: &'a Fixture,
     inherited: BTreeMap<String, String>,
     ever: BTreeSet<String>,
@@ -20,7 +20,7 @@ pub(super) struct Heirs<'a> {
     now: Vec<Machine>,
 }
 
-impl<'a> Heirs<'a> {
+impl<'a> TakenOver<'a> {
     /// As they are now.
     pub(super) async fn of(fixture: &'a Fixture) -> Result<Self, Broken> {
         let now = machines(fixture).await?;
