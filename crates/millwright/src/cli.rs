@@ -39,7 +39,7 @@ pub(crate) use servers::{MachineController, Manager, Run, Servers};
 pub(crate) use tracing::Tracing;
 pub(crate) use validation::summary;
 
-/// The heading of flags that the reference does not have.
+/// The heading of flags that MCM does not have.
 pub(crate) const NEW: &str = "New in Millwright";
 
 /// The heading of flags that are read, checked, and change nothing.

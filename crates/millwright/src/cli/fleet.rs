@@ -1,4 +1,4 @@
-//! How sets keep their machines, where the reference leaves no choice.
+//! How sets keep their machines, where MCM leaves no choice.
 
 use clap::Args;
 use plan::machineset::{InPlaceRank, MinReady, Replacement, SetPolicy};
@@ -7,13 +7,13 @@ use plan::machineset::{InPlaceRank, MinReady, Replacement, SetPolicy};
 #[derive(Debug, Args)]
 #[command(next_help_heading = super::NEW)]
 pub(crate) struct Fleet {
-    /// Replace a machine that goes only once it is gone, for quotas that have no room for both. The reference replaces it at once.
+    /// Replace a machine that goes only once it is gone, for quotas that have no room for both. MCM replaces it at once.
     #[arg(long)]
     replace_machines_once_gone: bool,
-    /// Count a machine as available only once it has been ready for minReadySeconds. The reference stores them and never waits.
+    /// Count a machine as available only once it has been ready for minReadySeconds. MCM stores them and never waits.
     #[arg(long)]
     await_min_ready_seconds: bool,
-    /// Delete machines in an in-place update last when a set shrinks. The reference deletes them first.
+    /// Delete machines in an in-place update last when a set shrinks. MCM deletes them first.
     #[arg(long)]
     spare_in_place_updates: bool,
 }

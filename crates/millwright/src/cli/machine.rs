@@ -71,7 +71,7 @@ impl DriverFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Timeouts")]
 pub(crate) struct Health {
-    /// How long a machine may take until its node has joined; 0s gives it up at the first look, as in the reference.
+    /// How long a machine may take until its node has joined; 0s gives it up at the first look, as in MCM.
     #[arg(long, value_name = "DURATION", default_value = "20m")]
     machine_creation_timeout: Span,
     /// How long a machine may be unhealthy before it is given up.
@@ -95,10 +95,10 @@ pub(crate) struct Health {
     /// How many machines of a deployment may be on their way at once for being unhealthy: a number, or a percentage of them.
     #[arg(long, value_name = "LIMIT", default_value = "1", help_heading = NEW)]
     machine_max_replacements: plan::replacement_limit::Limit,
-    /// Hold a node that says nothing of Ready for unhealthy. The reference does not.
+    /// Hold a node that says nothing of Ready for unhealthy. MCM does not.
     #[arg(long, help_heading = NEW)]
     missing_ready_is_unhealthy: bool,
-    /// Mark a machine of a deployment Failed whose in-place update failed, after its health timeout. The reference keeps it.
+    /// Mark a machine of a deployment Failed whose in-place update failed, after its health timeout. MCM keeps it.
     #[arg(long, help_heading = NEW)]
     replace_failed_in_place_updates: bool,
 }

@@ -1,6 +1,6 @@
 //! Whether a text is a media type, as Go's `mime` package sees it.
 //!
-//! The flag that holds one changes nothing, but a manifest that the reference refuses should not start here and surprise on the way back.
+//! The flag that holds one changes nothing, but a manifest that MCM refuses should not start here and surprise on the way back.
 
 /// Why it is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! What the log says about the flags when a process starts.
 //!
-//! A person who reads a log of yesterday wants to know what was asked for: `--v=2` lists every flag with its value, in the reference's words. And a flag that changes
+//! A person who reads a log of yesterday wants to know what was asked for: `--v=2` lists every flag with its value, in MCM's words. And a flag that changes
 //! nothing says so at any verbosity, once: whoever sets it expects something.
 
 use clap::parser::ValueSource;
@@ -12,9 +12,9 @@ use super::values::Span;
 /// From which verbosity on all flags are listed.
 const FLAGS_FROM: i32 = 2;
 
-/// The reference takes it as well, and means the same. Hardly anybody does.
+/// MCM takes it as well, and means the same. Hardly anybody does.
 const NO_TIME_TO_JOIN: &str = "--machine-creation-timeout=0s gives every machine up whose Node has not joined at the first \
-                               look, as the reference does; no driver call is bounded by it";
+                               look, as MCM does; no driver call is bounded by it";
 
 /// What there is to say.
 #[derive(Debug, Default)]

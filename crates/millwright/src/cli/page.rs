@@ -31,7 +31,7 @@ fn tables() -> String {
         let about = match heading {
             NEW => "\nThe reference does not have these.\n",
             IDLE => {
-                "\nExisting manifests may carry these. They are read and checked as the reference does it, and the log says once that they change nothing. Why, is in the last column.\n"
+                "\nExisting manifests may carry these. They are read and checked as MCM does it, and the log says once that they change nothing. Why, is in the last column.\n"
             }
             _ => "",
         };

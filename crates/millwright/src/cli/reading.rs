@@ -53,7 +53,7 @@ fn read_server(all: &Definition, command: &str, called: &str, flags: Vec<OsStrin
         .no_binary_name(true);
     let flags = spelled_out(&definition, flags).map_err(|misspelt| misspelt.for_command(&mut definition))?;
     let matches = definition.try_get_matches_from_mut(flags).map_err(|mut error| {
-        // clap leaves usage out where a value is wrong; the reference never does.
+        // clap leaves usage out where a value is wrong; MCM never does.
         if error.exit_code() != 0 && error.get(ContextKind::Usage).is_none() {
             error.insert(ContextKind::Usage, ContextValue::StyledStr(definition.render_usage()));
         }

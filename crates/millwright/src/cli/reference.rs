@@ -1,4 +1,4 @@
-//! The reference's command line, held against ours: every flag with its default, every spelling, and the lines that production runs.
+//! MCM's command line, held against ours: every flag with its default, every spelling, and the lines that production runs.
 
 use std::ffi::OsString;
 
@@ -59,7 +59,7 @@ const MACHINE: [(&str, &str); 14] = [
     ("resource-exhausted-retry", "10m"),
 ];
 
-/// The reference's flags of a command of ours, with their defaults; `run` has those of both.
+/// MCM's flags of a command of ours, with their defaults; `run` has those of both.
 fn expected(command: &str) -> Vec<(&'static str, &'static str)> {
     let both = BOTH.iter().map(|(name, manager, machine)| match (command, *name) {
         ("manager", name) => (name, *manager),

@@ -21,7 +21,7 @@ pub(crate) struct RolloutFlags {
     /// Machines are counted at least this often, whatever else brings it about.
     #[arg(long, value_name = "DURATION", default_value = "1m")]
     machine_safety_overshooting_period: Span,
-    /// Count only machines that nobody deletes before a set is frozen, once its controllers have acted on its last change. The reference counts
+    /// Count only machines that nobody deletes before a set is frozen, once its controllers have acted on its last change. MCM counts
     /// all, so that a rapid scale-down can freeze a set.
     #[arg(long, help_heading = super::NEW)]
     overshoot_ignores_deleting_machines: bool,

@@ -1,6 +1,6 @@
 //! The three commands that look after a cluster, and what they have in common: [`Servers`].
 //!
-//! `manager` and `machine-controller` are the two components in a process each, as the reference ships them; `run` is both in one process. A flag that both components know is
+//! `manager` and `machine-controller` are the two components in a process each, as MCM ships them; `run` is both in one process. A flag that both components know is
 //! given to `run` once and holds for both. Where their defaults differ, each component keeps its own until the flag is given.
 
 use std::net::SocketAddr;

@@ -164,7 +164,7 @@ pub(crate) fn go_duration(text: &str) -> Result<GoDuration, Malformed> {
     text.parse().map_err(|error| Malformed(format!("{error}; write it like 90s, 20m or 1h30m")))
 }
 
-/// A duration as Go writes it, for flags that the reference does not have.
+/// A duration as Go writes it, for flags that MCM does not have.
 pub(crate) fn duration(text: &str) -> Result<Duration, Malformed> {
     let read = go_duration(text)?;
     if read.is_negative() { Err(Malformed("it must not be negative".to_owned())) } else { Ok(read.to_std()) }
