@@ -255,7 +255,7 @@ impl World {
         let component = Component { clients: clients.clone(), leadership, events, metrics, concurrency: 50 };
         let cluster = start(Parts {
             namespace: NAMESPACE.into(),
-            components: Components::Both { machines: component.clone(), fleet: half },
+            components: Components::Both { machines: component.clone(), fleet: component },
             watches: clients,
             drivers: Drivers::new().with("virtual", Arc::new(self.cloud.clone())),
             policy: Policy::default(),

@@ -47,7 +47,7 @@ pub struct Cluster {
     pub credentials: Credentials,
     /// Everything that is cached, whoever needs it.
     pub caches: Caches,
-    /// What the machine controller's half has to have seen before it acts.
+    /// What the machine controller has to have seen before it acts.
     pub needed: Caches,
     /// The manager's component, unless this process runs without it.
     pub fleet: Option<Arc<Fleet>>,
@@ -69,7 +69,7 @@ pub struct Cluster {
     pub connectivity: ApiConnectivity,
     /// The loops that keep mistakes from costing machines.
     pub safety: Safety,
-    /// Whether the machine controller's half may act.
+    /// Whether the machine controller may act.
     pub leadership: Leadership,
     /// Where the machine controller's Events go.
     pub events: EventSink,

@@ -160,7 +160,7 @@ fn count(cluster: &Cluster, unreadable: &BTreeMap<String, (usize, usize)>, set: 
 /// The same of the machines that cannot be read, by the uid of their owner.
 fn unreadable(cluster: &Cluster) -> BTreeMap<String, (usize, usize)> {
     let mut by_owner: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for remains in cluster.machines.undecodable() {
+    for object in cluster.machines.undecodable() {
         for owner in &object.owners {
             let (machines, deleting) = by_owner.entry(owner.uid.clone()).or_default();
             *machines += 1;

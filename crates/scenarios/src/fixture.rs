@@ -305,7 +305,7 @@ impl Fixture {
         let component = Component { clients: Clients::one(&client), leadership, events, metrics, concurrency: 10 };
         let cluster = start(Parts {
             namespace: self.namespace.clone(),
-            components: Components::Both { machines: component.clone(), fleet: half },
+            components: Components::Both { machines: component.clone(), fleet: component },
             watches: Clients::one(&client),
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(self.cloud.clone())),
             policy: policy.clone(),

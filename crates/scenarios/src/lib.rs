@@ -29,7 +29,7 @@ pub use machines::SCENARIOS;
 pub use pace::Pace;
 pub use restore::restore;
 pub use result::{Broken, Report, ScenarioResult, play};
-pub use scale::CROWD_SCENARIOS;
+pub use scale::SCALE_SCENARIOS;
 pub use storm::STORM_SCENARIOS;
 pub use takeover::TAKEOVER_SCENARIOS;
 

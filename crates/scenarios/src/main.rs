@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use control_plane::{Binaries, Cache, Recipe};
 use millwright_scenarios::{
-    CROWD_SCENARIOS, DRAIN_SCENARIOS, Environment, FLEET_SCENARIOS, Report, SCENARIOS, STORM_SCENARIOS, Scenario,
+    DRAIN_SCENARIOS, Environment, FLEET_SCENARIOS, Report, SCALE_SCENARIOS, SCENARIOS, STORM_SCENARIOS, Scenario,
     TAKEOVER_SCENARIOS, play, restore,
 };
 
@@ -67,7 +67,7 @@ impl Suite {
             Self::Drain => DRAIN_SCENARIOS,
             Self::DrainStorm => STORM_SCENARIOS,
             Self::Takeover => TAKEOVER_SCENARIOS,
-            Self::Scale => CROWD_SCENARIOS,
+            Self::Scale => SCALE_SCENARIOS,
         }
     }
 

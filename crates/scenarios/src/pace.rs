@@ -30,7 +30,7 @@ pub struct Pace {
     /// What counts as a long time for a drain.
     pub long: Duration,
     /// How many machines make a scale.
-    pub crowd: usize,
+    pub scale: usize,
     /// How many times slower than by itself everything may be, because programs share processors.
     pub burden: u32,
 }
@@ -49,7 +49,7 @@ impl Pace {
             glance: Duration::from_millis(200),
             patience: Duration::from_hours(1),
             long: Duration::from_mins(2),
-            crowd: 50,
+            scale: 50,
             burden: 1,
         }
     }
@@ -94,7 +94,7 @@ impl Pace {
             glance: Duration::from_millis(100),
             patience: Duration::from_mins(1),
             long: Duration::from_secs(3),
-            crowd: 50,
+            scale: 50,
             burden: 5,
         }
     }

@@ -53,14 +53,14 @@ pub struct ScenarioResult {
 
 /// Plays one scenario on a fixture of its own.
 pub async fn play(scenario: &Scenario, environment: &Environment) -> ScenarioResult {
-    let scenario = async {
+    let run = async {
         let fixture = Fixture::set(environment, scenario.name).await?;
         let outcome = (scenario.play)(&fixture).await;
         fixture.clear().await;
         outcome
     };
     let begin = Instant::now();
-    let outcome = AssertUnwindSafe(scenario).catch_unwind().await;
+    let outcome = AssertUnwindSafe(run).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_| Err(Broken::Promise("it panicked".to_owned())));
     let millis = u64::try_from(begin.elapsed().as_millis()).ok();
     ScenarioResult { millis, ..ScenarioResult::of(scenario.name, outcome) }

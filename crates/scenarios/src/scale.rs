@@ -13,7 +13,7 @@ use crate::result::promise;
 use crate::{Broken, Fixture, Scenario};
 
 /// Every scenario about crowds; too long for every change on a real server.
-pub const CROWD_SCENARIOS: &[Scenario] = &[Scenario {
+pub const SCALE_SCENARIOS: &[Scenario] = &[Scenario {
     name: "a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody",
     play: |fixture| a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(fixture).boxed(),
 }];

@@ -53,7 +53,7 @@ pub struct Fleet {
     pub rollouts: RollOuts,
     /// What this component has to have seen before it acts.
     pub needed: Caches,
-    /// This half's ways to the API servers.
+    /// This component's ways to the API servers.
     pub clients: Clients,
     /// Whether this component may act.
     pub leadership: Leadership,

@@ -167,7 +167,7 @@ fn node_of(target: &cluster::Target, machine: &Machine) -> plan::Lookup<Arc<Node
     }
 }
 
-/// Whether its deployment rolls, which is known where the manager's half runs in the same process.
+/// Whether its deployment rolls, which is known where the manager runs in the same process.
 fn rollout(cluster: &Cluster, machine: &Machine) -> RollOut {
     let owner = machine.controller_owner().map(|owner| Uid::from(owner.uid.as_str()));
     match (&cluster.fleet, owner) {

@@ -2,7 +2,7 @@
 //!
 //! Two sorts. What *is* (machines, sets, deployments) is written out from the caches when someone looks, so that a series ends with
 //! the object it is about. What *happened* (a machine joined, a machine was replaced) is noted when the result is known and never from
-//! a plan. Each half of the process has a registry of its own, as each process of the reference has.
+//! a plan. Each component has a registry of its own, as each process of the reference has.
 //!
 //! | file | idea |
 //! | --- | --- |

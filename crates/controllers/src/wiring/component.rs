@@ -88,7 +88,7 @@ impl Components {
         matches!(self, Self::Both { .. } | Self::Machines(_))
     }
 
-    /// The half of machines, or what stands in its place.
+    /// The machine controller, or what stands in its place.
     pub(super) fn machines(&self) -> Result<Component, MetricsError> {
         match self {
             Self::Both { machines, .. } | Self::Machines(machines) => Ok(machines.clone()),
@@ -96,7 +96,7 @@ impl Components {
         }
     }
 
-    /// The half of sets and deployments, if it is run here.
+    /// The manager, if it is run here.
     pub(super) fn fleet(&self) -> Option<&Component> {
         match self {
             Self::Both { fleet, .. } | Self::Fleet(fleet) => Some(fleet),

@@ -67,7 +67,7 @@ async fn as_many_as_the_limit_allows_are_given_up_and_never_more_even_while_writ
         faults.on([Verb::Patch]).by_agent(CONTROLLER).with_probability(0.2).lose_answer();
         faults.on([Verb::Patch]).by_agent(CONTROLLER).with_probability(0.2).fail();
         dark(&world);
-        world.until("half are given up", |w| in_phase(w, &MachinePhase::Failed) == MACHINES / 2).await;
+        world.until("half are marked Failed", |w| in_phase(w, &MachinePhase::Failed) == MACHINES / 2).await;
         tokio::time::sleep(Duration::from_mins(30)).await;
         assert_eq!(in_phase(&world, &MachinePhase::Failed), MACHINES / 2);
     }

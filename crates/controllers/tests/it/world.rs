@@ -259,10 +259,10 @@ impl World {
         };
         let components = match cast {
             Cast::Both(machines, fleet) => {
-                Components::Both { machines: half(machines, &metrics), fleet: half(fleet, &fleet_metrics) }
+                Components::Both { machines: component(machines, &metrics), fleet: component(fleet, &fleet_metrics) }
             }
-            Cast::Machines(machines) => Components::Machines(half(machines, &metrics)),
-            Cast::Fleet(fleet) => Components::Fleet(half(fleet, &fleet_metrics)),
+            Cast::Machines(machines) => Components::Machines(component(machines, &metrics)),
+            Cast::Fleet(fleet) => Components::Fleet(component(fleet, &fleet_metrics)),
         };
         let cluster = self.start_parts(components, clients, driver, tasks.clone());
         Process { cluster, metrics, fleet_metrics, tasks }

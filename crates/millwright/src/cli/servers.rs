@@ -77,8 +77,8 @@ impl Servers {
     /// The limits and choices that the flags ask for.
     pub(crate) fn policy(&self) -> plan::Policy {
         let policy = plan::Policy::default();
-        let policy = self.manager.iter().fold(policy, |policy, half| component.flags.apply(policy));
-        self.machine.iter().fold(policy, |policy, half| component.flags.apply(policy))
+        let policy = self.manager.iter().fold(policy, |policy, component| component.flags.apply(policy));
+        self.machine.iter().fold(policy, |policy, component| component.flags.apply(policy))
     }
 
     /// The name the process goes by towards API servers.

@@ -116,7 +116,7 @@ impl Environment {
         };
         let cluster = start(Parts {
             namespace: namespace.into(),
-            components: Components::Both { machines: component.clone(), fleet: half },
+            components: Components::Both { machines: component.clone(), fleet: component },
             watches: Clients::one(&controller),
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud.clone())),
             policy,

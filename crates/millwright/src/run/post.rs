@@ -228,19 +228,19 @@ fn stand(
 
 /// A client for Leases: on connections of its own, because a renewal that waits behind lists and writes costs the lease.
 fn for_leases(spec: ClientSpec, renew_deadline: Duration) -> ClientSpec {
-    spec.on_own_lanes().within(renew_deadline)
+    spec.on_own_connections().within(renew_deadline)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use runtime::client::LaneUse;
+    use runtime::client::ConnectionUse;
 
     #[test]
     fn leases_travel_on_connections_of_their_own_and_are_given_up_at_their_deadline() {
         let any = || ClientSpec::new(UserAgent::new("test", "v0", "none"));
         let (spec, deadline) = (for_leases(any(), Duration::from_secs(10)), Duration::from_secs(10));
-        assert_eq!((spec.lanes, spec.deadline), (LaneUse::Own, deadline));
-        assert_eq!(any().lanes, LaneUse::Shared, "or it would say nothing");
+        assert_eq!((spec.connections, spec.deadline), (ConnectionUse::Own, deadline));
+        assert_eq!(any().connections, ConnectionUse::Shared, "or it would say nothing");
     }
 }

@@ -68,11 +68,11 @@ pub(super) async fn work(
         let Some(found) = found else { return Ok(()) };
         (drivers, driver_places) = (found, flags.driver_calls_per_credential.get());
     }
-    let (mut electors, mut scenes) = (Vec::new(), Vec::new());
+    let (mut electors, mut states) = (Vec::new(), Vec::new());
     let mut staff = |post: Post| {
         electors.extend(post.elector);
-        scenes.push((post.controller_state, post.component.leadership.clone()));
-        post.half
+        states.push((post.controller_state, post.component.leadership.clone()));
+        post.component
     };
     let components = match (machines.map(&mut staff), fleet.map(&mut staff)) {
         (Some(machines), Some(fleet)) => Components::Both { machines, fleet },
@@ -95,7 +95,7 @@ pub(super) async fn work(
     #[cfg(feature = "failpoints")]
     let parts = crate::failpoints::Failpoints::from_environment().guard(parts);
     let cluster = start(parts).context("failed to set up metrics")?;
-    for (controller_state, leadership) in scenes {
+    for (controller_state, leadership) in states {
         controller_state.open(cluster.clone(), leadership);
     }
     let outcome = until_the_end(electors, tasks, stop).await;

@@ -126,16 +126,16 @@ impl Tracer {
 
 impl Listen for Tracer {
     fn decided(&self, decision: &Decision) {
-        self.hand_over(|lives| machine_spans.decided(decision));
+        self.hand_over(|machine_spans| machine_spans.decided(decision));
     }
 
     fn called(&self, call: &DriverCall) {
-        self.hand_over(|lives| machine_spans.called(call));
+        self.hand_over(|machine_spans| machine_spans.called(call));
     }
 
     fn gone(&self, machine: &Key) {
         let now = self.clock.now();
-        self.hand_over(|lives| machine_spans.gone(machine, now));
+        self.hand_over(|machine_spans| machine_spans.gone(machine, now));
     }
 }
 

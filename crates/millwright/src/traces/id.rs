@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn a_tenth_of_all_lives_is_about_a_tenth() {
-        let machine_spans = || (0..2000).map(|n| TraceId::of(&format!("uid-{n}"), Road::Coming));
-        let taken = |ratio| lives().filter(|trace| Sampling::new(ratio).takes(*trace)).count();
+        let traces = || (0..2000).map(|n| TraceId::of(&format!("uid-{n}"), Road::Coming));
+        let taken = |ratio| traces().filter(|trace| Sampling::new(ratio).takes(*trace)).count();
         assert_eq!((taken(0.0), taken(1.0)), (0, 2000));
         assert!((120..280).contains(&taken(0.1)), "{}", taken(0.1));
     }

@@ -120,7 +120,7 @@ async fn eventful(world: &World) -> Shown {
 }
 
 fn of(component: Component) -> impl Iterator<Item = &'static Row> {
-    REFERENCE.iter().filter(move |(.., whose)| *whose == half || *whose == Component::Both)
+    REFERENCE.iter().filter(move |(.., whose)| *whose == component || *whose == Component::Both)
 }
 
 fn labels(row: &Row) -> BTreeSet<&'static str> {
