@@ -110,16 +110,16 @@ record! {
         /// How long after the deletion was asked for the drain becomes forceful; flag `--machine-drain-timeout`. A Go
         /// duration such as 2h.
         pub drain_timeout: Option<SpecDuration> = "drainTimeout",
-        /// How long the machine may be unhealthy before it is given up; flag `--machine-health-timeout`. A Go duration.
+        /// How long the machine may be unhealthy before it is marked Failed; flag `--machine-health-timeout`. A Go duration.
         pub health_timeout: Option<SpecDuration> = "healthTimeout",
-        /// How long the machine may take to join before it is given up; flag `--machine-creation-timeout`. A Go duration.
+        /// How long the machine may take to join before it is marked Failed; flag `--machine-creation-timeout`. A Go duration.
         pub creation_timeout: Option<SpecDuration> = "creationTimeout",
         /// How long an in-place update may take before it counts as failed; flag `--machine-inplace-update-timeout`. A Go
         /// duration.
         pub in_place_update_timeout: Option<SpecDuration> = "inPlaceUpdateTimeout",
         /// How long the machine is preserved once it is; flag `--machine-preserve-timeout`. A Go duration.
         pub machine_preserve_timeout: Option<SpecDuration> = "machinePreserveTimeout",
-        /// Whether an unhealthy machine is never given up. Creation and in-place timeouts still hold.
+        /// Whether an unhealthy machine is never marked Failed. Creation and in-place timeouts still hold.
         pub disable_health_timeout: Option<bool> = "disableHealthTimeout",
         /// How often an eviction is tried before the pod is deleted; flag `--machine-max-evict-retries`. Not more often
         /// than every 20 s within the drain timeout.

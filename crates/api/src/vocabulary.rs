@@ -111,7 +111,7 @@ vocabulary! {
         Running = "Running",
         /// Its Node is unhealthy or missing, after having been healthy; the health timeout runs.
         Unknown = "Unknown",
-        /// Given up: creation or health timeout passed, or its VM took over a stale Node. Its set replaces it.
+        /// Marked Failed: creation or health timeout passed, or its VM took over a stale Node. Its set replaces it.
         Failed = "Failed",
         /// Creating or initialising the VM failed, the creation timeout has not passed.
         CrashLoopBackOff = "CrashLoopBackOff",

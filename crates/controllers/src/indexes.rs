@@ -17,7 +17,7 @@ pub const MACHINES_BY_CLASS: Index<Machine> =
 pub const MACHINES_BY_DEPLOYMENT: Index<Machine> =
     Index::new("machines-by-deployment", |machine| label(machine, labels::NAME));
 
-/// Machines that may be waiting for their turn to be given up, by deployment. Few are ever in it, so that a machine that comes or
+/// Machines that may be waiting for their turn to be marked Failed, by deployment. Few are ever in it, so that a machine that comes or
 /// goes does not look at all of its siblings.
 pub const WAITING_BY_DEPLOYMENT: Index<Machine> = Index::new("waiting-by-deployment", |machine| {
     replacement_limit::deployment(machine)

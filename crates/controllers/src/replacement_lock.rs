@@ -1,6 +1,6 @@
 //! Who decides for a whole deployment.
 //!
-//! Whether one more machine of a deployment may be given up is judged by counting the others, so no two may judge and act at the
+//! Whether one more machine of a deployment may be marked Failed is judged by counting the others, so no two may judge and act at the
 //! same time. Nobody waits for a lock with a worker in hand: who finds it taken leaves its key, and the holder, when it is done
 //! in whatever way, puts the keys it finds back into the queue. A lock exists only while it is held, so there is nothing to
 //! tidy up.

@@ -36,4 +36,4 @@ mod write;
 
 pub use part::Part;
 pub use policy::Policy;
-pub use wiring::StandIn;
+pub use wiring::KubeControllers;

@@ -1,4 +1,4 @@
-//! The parts the simulated kube-controllers plays, to be cast one by one.
+//! The parts the simulated kube-controllers plays, each of which may be left out.
 
 /// One controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

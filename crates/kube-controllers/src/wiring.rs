@@ -22,23 +22,23 @@ use crate::{Part, Policy};
 /// How long the end of the parts is waited for.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// The simulated kube-controllers, as it is cast.
+/// The simulated kube-controllers, with the parts it plays.
 #[derive(Clone, Debug)]
-pub struct StandIn {
+pub struct KubeControllers {
     /// The parts it plays.
     pub parts: BTreeSet<Part>,
     /// Its periods.
     pub policy: Policy,
 }
 
-impl Default for StandIn {
+impl Default for KubeControllers {
     /// Every part, with the periods of the real programs.
     fn default() -> Self {
         Self { parts: Part::ALL.into(), policy: Policy::default() }
     }
 }
 
-impl StandIn {
+impl KubeControllers {
     /// Only these parts.
     pub fn only(parts: impl IntoIterator<Item = Part>) -> Self {
         Self { parts: parts.into_iter().collect(), policy: Policy::default() }
@@ -68,15 +68,15 @@ impl StandIn {
             policy: self.policy,
             views: Arc::new(supplies.views()),
         };
-        let mut cast = Cast { supplies, metrics, random: random.clone(), workers: Vec::new() };
+        let mut assembly = Assembly { supplies, metrics, random: random.clone(), workers: Vec::new() };
         for part in &self.parts {
-            cast.employ(*part, context.clone());
+            assembly.employ(*part, context.clone());
         }
-        let Cast { supplies, workers, .. } = cast;
+        let Assembly { supplies, workers, .. } = assembly;
         let source = Source { client: &client, clock: &clock, random: &random, tasks: &tasks };
         let caches = supplies.start(&source);
         let worker_tasks = tasks.clone();
-        tasks.spawn("stand-in", begin(caches, workers, worker_tasks));
+        tasks.spawn("kube-controllers", begin(caches, workers, worker_tasks));
         let stopping = tasks.stopping();
         tokio::select! {
             biased;
@@ -106,14 +106,14 @@ async fn begin(caches: Caches, workers: Vec<Starter>, tasks: Tasks) {
 }
 
 /// The parts while they are being wired.
-struct Cast {
+struct Assembly {
     supplies: Supplies,
     metrics: Metrics,
     random: Random,
     workers: Vec<Starter>,
 }
 
-impl Cast {
+impl Assembly {
     fn employ(&mut self, part: Part, context: ControllerContext) {
         match part {
             Part::Scheduler => self.assign(Scheduler::new(context)),

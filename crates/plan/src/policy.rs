@@ -20,7 +20,7 @@ pub struct Policy {
     pub creation_timeout: Duration,
     /// How long a driver call may take that makes no VM (`--driver-call-timeout`).
     pub driver_call_timeout: Duration,
-    /// How long a machine may be unhealthy before it is given up (`--machine-health-timeout`).
+    /// How long a machine may be unhealthy before it is marked Failed (`--machine-health-timeout`).
     pub health_timeout: Duration,
     /// How long an in-place update may take (`--machine-inplace-update-timeout`).
     pub in_place_timeout: Duration,

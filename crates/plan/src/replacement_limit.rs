@@ -1,6 +1,6 @@
-//! How many machines of one deployment are given up at once.
+//! How many machines of one deployment are marked Failed at once.
 //!
-//! A machine that stays unhealthy past its health timeout is given up: marked Failed, so that its set replaces it. When a zone
+//! A machine that stays unhealthy past its health timeout is marked Failed, so that its set replaces it. When a zone
 //! goes dark all its machines time out together, and giving all of them up would turn a broken network into a rebuilt cluster.
 //! So each deployment has a limit, one unless somebody says otherwise, of machines that may be on their way at once; the others
 //! wait until one of those has arrived or gone.

@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(stuck.len(), 1);
         assert_eq!(stuck[0].to_string(), "the drain of m-1 has not moved for 601 s");
         drop(endless);
-        assert_eq!(watchdog.stuck(), [], "what was given up is not waited for");
+        assert_eq!(watchdog.stuck(), [], "what was abandoned is not waited for");
     }
 
     #[tokio::test(start_paused = true)]

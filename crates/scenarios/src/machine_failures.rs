@@ -149,11 +149,11 @@ pub(crate) async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_fail
                     failed.push(*n);
                 }
             }
-            promise(failed.len() <= 1, || format!("machines {failed:?} were given up at once"))?;
+            promise(failed.len() <= 1, || format!("machines {failed:?} were marked Failed at once"))?;
             if let Some(failed) = failed.first() {
                 break *failed;
             }
-            promise(begin.elapsed() < fixture.environment.pace.patience, || "nobody is given up".to_owned())?;
+            promise(begin.elapsed() < fixture.environment.pace.patience, || "no machine is marked Failed".to_owned())?;
             // Nobody but us takes a failed machine away, so there is no hurry to see it.
             tokio::time::sleep(fixture.environment.pace.silence / 4).await;
         };

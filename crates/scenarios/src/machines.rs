@@ -203,7 +203,7 @@ async fn a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout(fixtur
     let late = written.zip(machine.created_at()).map(|(at, from)| at.duration_since(from).as_secs());
     let timeout = i64::try_from(fixture.policy.creation_timeout.as_secs()).unwrap_or(i64::MAX);
     let in_time = late.is_some_and(|seconds| (timeout..=timeout + 5).contains(&seconds));
-    promise(in_time, || format!("given up after {late:?} s of {timeout} s"))?;
+    promise(in_time, || format!("marked Failed after {late:?} s of {timeout} s"))?;
     promise(fixture.cloud.vms().len() == 1, || "a failed machine makes no further VM".to_owned())
 }
 

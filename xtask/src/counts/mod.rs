@@ -59,7 +59,7 @@ async fn play(plane: &ControlPlane, audit: &Audit, args: &ChoreArgs) -> anyhow::
     install_definitions(plane)?;
     let desk = Desk::new(plane)?;
     let cloud = desk.start_cloud("cloud")?;
-    desk.apply("ground", &ground())?;
+    desk.apply("environment", &environment())?;
     let controller =
         desk.start_controller("controller", "cloud", &["--kube-api-qps=200", "--kube-api-burst=200"], &[])?;
     sleep(Duration::from_secs(3)).await;
@@ -162,7 +162,7 @@ impl Counting<'_> {
     }
 }
 
-fn ground() -> Value {
+fn environment() -> Value {
     let class = |name: &str| {
         json!({
             "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass", "metadata": { "name": name },

@@ -19,11 +19,11 @@ pub(super) struct Life<'a> {
     name: String,
 }
 
-/// The controller of a life, and how often it died.
+/// The controller of a life, and how often it was killed.
 struct Keeper<'a> {
     life: &'a Life<'a>,
     process: Process,
-    deaths: usize,
+    crashes: usize,
 }
 
 impl<'a> Life<'a> {
@@ -36,24 +36,24 @@ impl<'a> Life<'a> {
     pub(super) fn effects(&self) -> anyhow::Result<Vec<String>> {
         let log = self.desk.file("effects.log");
         let keeper = self.begin(&[("MILLWRIGHT_FAILPOINT_LOG", &log.to_string_lossy())])?;
-        let deaths = self.live(keeper)?;
-        ensure!(deaths == 0, "the controller died without being asked to");
+        let crashes = self.live(keeper)?;
+        ensure!(crashes == 0, "the controller died without being asked to");
         let written = fs::read_to_string(&log).context("failed to read which effects there were")?;
         Ok(written.lines().map(str::to_owned).collect())
     }
 
     /// Lives with a controller that dies there, and with another one after it.
-    pub(super) fn with_death(&self, effect: &str, moment: &str) -> anyhow::Result<()> {
+    pub(super) fn with_crash(&self, effect: &str, moment: &str) -> anyhow::Result<()> {
         let keeper = self.begin(&[("MILLWRIGHT_FAILPOINT", &format!("{effect}/{moment}"))])?;
-        let deaths = self.live(keeper)?;
-        ensure!(deaths == 1, "the controller died {deaths} times: this effect did not come about");
+        let crashes = self.live(keeper)?;
+        ensure!(crashes == 1, "the controller died {crashes} times: this effect did not come about");
         Ok(())
     }
 
     fn begin(&'a self, environment: &[(&str, &str)]) -> anyhow::Result<Keeper<'a>> {
         let process = self.start(0, environment)?;
         self.desk.apply(&self.name, &self.objects())?;
-        Ok(Keeper { life: self, process, deaths: 0 })
+        Ok(Keeper { life: self, process, crashes: 0 })
     }
 
     fn start(&self, nth: usize, environment: &[(&str, &str)]) -> anyhow::Result<Process> {
@@ -76,7 +76,7 @@ impl<'a> Life<'a> {
         self.has_had_one_vm()?;
         let node = self.kubectl(&["get", "node", &self.name, "--ignore-not-found", "--output=name"])?;
         ensure!(node.is_empty(), "its node is left");
-        Ok(keeper.deaths)
+        Ok(keeper.crashes)
     }
 
     /// Counted by the cloud, which is the only one who knows.
@@ -152,11 +152,11 @@ impl Keeper<'_> {
     fn replace_the_dead(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.process.ended()? {
             if status.signal() != Some(SIGKILL) {
-                let log = self.life.desk.said(&self.life.controller(self.deaths))?;
+                let log = self.life.desk.said(&self.life.controller(self.crashes))?;
                 bail!("the controller ended with {status}: {}", log.lines().last().unwrap_or("it said nothing"));
             }
-            self.deaths += 1;
-            self.process = self.life.start(self.deaths, &[])?;
+            self.crashes += 1;
+            self.process = self.life.start(self.crashes, &[])?;
         }
         Ok(())
     }

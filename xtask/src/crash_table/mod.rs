@@ -63,16 +63,16 @@ impl Moment {
     }
 }
 
-/// One death.
+/// One crash.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Death {
+struct Crash {
     place: usize,
     effect: String,
     moment: Moment,
 }
 
-/// What came of each death; a sentence for what went wrong.
-type Verdicts = BTreeMap<Death, Result<(), String>>;
+/// What came of each crash; a sentence for what went wrong.
+type Results = BTreeMap<Crash, Result<(), String>>;
 
 /// Draws the table. An error says that not all of it is green.
 pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
@@ -98,39 +98,39 @@ pub(crate) fn build() -> anyhow::Result<PathBuf> {
 }
 
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Result<Verdicts> {
+fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Result<Results> {
     install_definitions(plane)?;
     let desk = Desk::with_program(plane, program)?;
     let cloud = desk.start_cloud("cloud")?;
     let effects = Life::new(&desk, "model").effects()?;
     println!("{} effects in a machine's life", effects.len());
     let all = effects.into_iter().enumerate().filter(|(_, effect)| effect.contains(&args.only));
-    let mut deaths: Vec<Death> = all
-        .flat_map(|(place, effect)| Moment::ALL.map(|moment| Death { place, effect: effect.clone(), moment }))
+    let mut crashes: Vec<Crash> = all
+        .flat_map(|(place, effect)| Moment::ALL.map(|moment| Crash { place, effect: effect.clone(), moment }))
         .collect();
-    deaths.reverse();
-    ensure!(!deaths.is_empty(), "no effect is called {:?}", args.only);
+    crashes.reverse();
+    ensure!(!crashes.is_empty(), "no effect is called {:?}", args.only);
 
-    let (waiting, verdicts) = (Mutex::new(deaths), Mutex::new(Verdicts::new()));
+    let (waiting, results) = (Mutex::new(crashes), Mutex::new(Results::new()));
     std::thread::scope(|scope| {
         for _ in 0..args.jobs {
             scope.spawn(|| {
-                while let Some(death) = take(&waiting) {
+                while let Some(crash) = take(&waiting) {
                     let begin = Instant::now();
-                    let name = format!("m-{}-{}", death.place, death.moment.name());
-                    let outcome = Life::new(&desk, &name).with_death(&death.effect, death.moment.name());
+                    let name = format!("m-{}-{}", crash.place, crash.moment.name());
+                    let outcome = Life::new(&desk, &name).with_crash(&crash.effect, crash.moment.name());
                     let outcome = outcome.map_err(|error| format!("{error:#}"));
                     let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
                     // With the complaint at once: whoever reads a log that was cut off still learns why.
                     let why = outcome.as_ref().err().map(|complaint| format!(": {complaint}")).unwrap_or_default();
                     println!(
                         "{word}  {} {} ({} ms){why}",
-                        death.moment.name(),
-                        death.effect,
+                        crash.moment.name(),
+                        crash.effect,
                         begin.elapsed().as_millis()
                     );
-                    if let Ok(mut verdicts) = verdicts.lock() {
-                        verdicts.insert(death, outcome);
+                    if let Ok(mut results) = results.lock() {
+                        results.insert(crash, outcome);
                     }
                 }
             });
@@ -139,19 +139,19 @@ fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Res
     cloud.terminate()?;
     let said = desk.said("cloud")?;
     ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
-    verdicts.into_inner().map_err(|_| anyhow::anyhow!("a job died"))
+    results.into_inner().map_err(|_| anyhow::anyhow!("a job died"))
 }
 
-fn take(waiting: &Mutex<Vec<Death>>) -> Option<Death> {
+fn take(waiting: &Mutex<Vec<Crash>>) -> Option<Crash> {
     waiting.lock().ok()?.pop()
 }
 
 /// Prints the table and leaves it in a file.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-fn conclude(verdicts: &Verdicts) -> anyhow::Result<()> {
+fn conclude(results: &Results) -> anyhow::Result<()> {
     let mut rows: BTreeMap<(usize, &str), BTreeMap<Moment, bool>> = BTreeMap::new();
-    for (death, outcome) in verdicts {
-        rows.entry((death.place, &death.effect)).or_default().insert(death.moment, outcome.is_ok());
+    for (crash, outcome) in results {
+        rows.entry((crash.place, &crash.effect)).or_default().insert(crash.moment, outcome.is_ok());
     }
     println!("\n{:<58} {:>7} {:>7} {:>7}", "the controller is killed …", "before", "done", "noted");
     for ((_, effect), cells) in &rows {
@@ -162,15 +162,15 @@ fn conclude(verdicts: &Verdicts) -> anyhow::Result<()> {
         };
         println!("{effect:<58} {:>7} {:>7} {:>7}", cell(Moment::Before), cell(Moment::Done), cell(Moment::Noted));
     }
-    let complaints = verdicts.iter().filter_map(|(death, outcome)| Some((death, outcome.as_ref().err()?)));
-    for (death, complaint) in complaints.clone() {
-        println!("\n{} {}: {complaint}", death.moment.name(), death.effect);
+    let complaints = results.iter().filter_map(|(crash, outcome)| Some((crash, outcome.as_ref().err()?)));
+    for (crash, complaint) in complaints.clone() {
+        println!("\n{} {}: {complaint}", crash.moment.name(), crash.effect);
     }
     let failed = complaints.count();
-    let tally = Tally::of(verdicts.len() - failed, failed);
-    let cells: Vec<_> = verdicts
+    let tally = Tally::of(results.len() - failed, failed);
+    let cells: Vec<_> = results
         .iter()
-        .map(|(death, outcome)| json!({ "effect": death.effect, "moment": death.moment.name(), "complaint": outcome.as_ref().err() }))
+        .map(|(crash, outcome)| json!({ "effect": crash.effect, "moment": crash.moment.name(), "complaint": outcome.as_ref().err() }))
         .collect();
     let report =
         json!({ "suite": "crash-table", "passed": tally.passed, "failed": tally.failed, "skipped": 0, "cases": cells });
@@ -178,7 +178,7 @@ fn conclude(verdicts: &Verdicts) -> anyhow::Result<()> {
     std::fs::write(&path, format!("{report:#}\n")).with_context(|| format!("failed to write {}", path.display()))?;
     println!("\ncrash-table: {tally}");
     if failed > 0 {
-        bail!("a machine did not survive the death of its controller");
+        bail!("a machine did not survive the crash of its controller");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Suites side by side.
 //!
-//! A suite mostly waits: for a lease to run out, a node to fall silent, a creation to be given up. Two of them share two cores
+//! A suite mostly waits: for a lease to run out, a node to fall silent, a creation to time out. Two of them share two cores
 //! well, so each is played by a process of its own with its own control plane, ports and folder, and takes the next free job.
 //! Who takes long begins first, so that the jobs end together. One that holds a duration to a limit has the machine to itself.
 //!

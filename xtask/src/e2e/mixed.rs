@@ -19,9 +19,9 @@ use control_plane::Binaries;
 use serde_json::Value;
 use tokio::time::{Duration, Instant, sleep};
 
+use super::fixture::with_a_cloud;
 use super::report::Report;
 use super::runner::{Lock, PATIENCE, Role, Runner, Timing, is_running};
-use super::stage::with_a_cloud;
 use crate::desk::Desk;
 
 const POOL: usize = 6;
@@ -30,7 +30,7 @@ const SURGE: usize = 1;
 
 /// Who plays the other side of `mixed`.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Strangers {
+pub(crate) struct OtherPrograms {
     /// For `mixed`: the command of another manager, with {kubeconfig}, {namespace} and {port} in it; ours under its name if not given.
     #[arg(long, value_name = "COMMAND")]
     manager: Option<String>,
@@ -48,7 +48,7 @@ const MACHINE_CONTROLLER: &str = "--control-kubeconfig={kubeconfig} --target-kub
     --machine-safety-apiserver-statuscheck-timeout=30s --machine-safety-apiserver-statuscheck-period=1m \
     --machine-safety-orphan-vms-period=30m --v=3 --driver-endpoint={driver}";
 
-impl Strangers {
+impl OtherPrograms {
     /// The command of whoever plays this part.
     fn command(&self, desk: &Desk<'_>, role: Role) -> anyhow::Result<String> {
         let (given, flags) = match role {
@@ -70,12 +70,12 @@ impl Strangers {
 }
 
 /// Plays it.
-pub(super) async fn run(binaries: Binaries, strangers: &Strangers) -> anyhow::Result<Report> {
-    with_a_cloud("mixed", binaries, async |desk, report| play(desk, strangers, report).await).await
+pub(super) async fn run(binaries: Binaries, others: &OtherPrograms) -> anyhow::Result<Report> {
+    with_a_cloud("mixed", binaries, async |desk, report| play(desk, others, report).await).await
 }
 
-async fn play(desk: &Desk<'_>, strangers: &Strangers, report: &mut Report) -> anyhow::Result<()> {
-    let their = |role| strangers.command(desk, role);
+async fn play(desk: &Desk<'_>, others: &OtherPrograms, report: &mut Report) -> anyhow::Result<()> {
+    let their = |role| others.command(desk, role);
     let (manager, machine_controller) = (their(Role::Manager)?, their(Role::MachineController)?);
     let mut runner = Runner::new(desk, "mixed", Timing::BRIEF)?;
     let begun = async {
@@ -118,11 +118,11 @@ async fn play(desk: &Desk<'_>, strangers: &Strangers, report: &mut Report) -> an
 }
 
 /// Ends one component and lets another one follow it.
-async fn exchange(runner: &mut Runner<'_>, role: Role, lock: Lock, stranger: Option<&str>) -> anyhow::Result<()> {
+async fn exchange(runner: &mut Runner<'_>, role: Role, lock: Lock, other: Option<&str>) -> anyhow::Result<()> {
     let before = runner.until_held(lock, None).await?;
     runner.dismiss(role).await?;
-    match stranger {
-        Some(words) => runner.start_stranger(role, words)?,
+    match other {
+        Some(words) => runner.start_other(role, words)?,
         None => runner.start(role)?,
     }
     runner.until_held(lock, Some(&before.holder)).await.map(drop)

@@ -5,6 +5,7 @@
 //! shown there was not shown. Each suite has a control plane of its own, so several are played side by side ([`jobs`]).
 
 mod deploy;
+mod fixture;
 mod in_memory;
 mod jobs;
 mod kubectl;
@@ -16,7 +17,6 @@ mod report;
 mod runner;
 mod servers;
 mod smoke;
-mod stage;
 mod suite;
 mod tally;
 
@@ -67,7 +67,7 @@ pub(crate) struct ChoreArgs {
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: Option<u8>,
     #[command(flatten)]
-    strangers: mixed::Strangers,
+    others: mixed::OtherPrograms,
 }
 
 impl ChoreArgs {
@@ -98,7 +98,7 @@ impl ChoreArgs {
         arguments.extend(self.in_memory.then(|| "--in-memory".to_owned()));
         arguments.extend(self.full.then(|| "--full".to_owned()));
         if suite == Suite::Mixed {
-            arguments.extend(self.strangers.arguments());
+            arguments.extend(self.others.arguments());
         }
         arguments
     }

@@ -8,8 +8,8 @@ use control_plane::Binaries;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use super::fixture::with_a_cloud;
 use super::report::Report;
-use super::stage::with_a_cloud;
 use crate::desk::{Desk, Process};
 
 const MACHINES: usize = 10;

@@ -18,10 +18,10 @@ use control_plane::Binaries;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::fixture::with_a_cloud;
 use super::report::Report;
 use super::runner::line::Line;
 use super::runner::{Held, Lock, PATIENCE, Replica, Role, Runner, Timing, now};
-use super::stage::with_a_cloud;
 use crate::desk::Desk;
 
 const SUITE: &str = "servers";

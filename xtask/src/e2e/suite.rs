@@ -138,7 +138,7 @@ impl Suite {
             (Self::Deploy, Server::Real) => deploy::run(programs().await?).await?.conclude(),
             (Self::Deployments, Server::Real) => deploy::run_programs(programs().await?).await?.conclude(),
             (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
-            (Self::Mixed, Server::Real) => mixed::run(programs().await?, &args.strangers).await?.conclude(),
+            (Self::Mixed, Server::Real) => mixed::run(programs().await?, &args.others).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (Self::Rbac | Self::Counts | Self::CrashTable, Server::Real) => run_chore(self.name()).await,
             (

@@ -38,7 +38,7 @@ impl Explained {
     }
 
     /// Explanations that belong to no mutant of this list.
-    pub(super) fn strangers(&self, mutants: &[String]) -> Vec<&str> {
+    pub(super) fn unknown(&self, mutants: &[String]) -> Vec<&str> {
         let there: Vec<String> = mutants.iter().map(|mutant| name(mutant)).collect();
         self.0.keys().filter(|name| !there.contains(name)).map(String::as_str).collect()
     }
@@ -65,8 +65,8 @@ mod tests {
         assert!(explained.covers(MUTANT));
         assert!(explained.covers(&MUTANT.replace("169", "170")));
         assert!(!explained.covers(&MUTANT.replace("sees", "judge")));
-        assert_eq!(explained.strangers(&[MUTANT.to_owned()]), [""; 0]);
-        assert_eq!(explained.strangers(&[]), ["safety/freeze.rs: replace && with || in State::sees"]);
+        assert_eq!(explained.unknown(&[MUTANT.to_owned()]), [""; 0]);
+        assert_eq!(explained.unknown(&[]), ["safety/freeze.rs: replace && with || in State::sees"]);
     }
 
     #[test]

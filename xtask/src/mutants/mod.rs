@@ -68,9 +68,9 @@ pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
 
     let tool = tool::installed()?;
     let explained = Explained::read(&root().join("docs/mutants.md"))?;
-    let strangers = explained.strangers(&tool.list()?);
-    if !strangers.is_empty() {
-        bail!("docs/mutants.md explains what is no mutant any more:\n{}", strangers.join("\n"));
+    let unknown = explained.unknown(&tool.list()?);
+    if !unknown.is_empty() {
+        bail!("docs/mutants.md explains what is no mutant any more:\n{}", unknown.join("\n"));
     }
     tool.run(&filters, &folder, Duration::from_secs(args.minutes * 60))?;
     let report = Report::read(&folder.join("mutants.out"))?;

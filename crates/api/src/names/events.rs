@@ -120,11 +120,11 @@ pub mod ours {
     pub const UPDATED: &str = "InPlaceUpdated";
     /// On a Machine, a warning: it could not be updated in place.
     pub const NOT_UPDATED: &str = "InPlaceUpdateFailed";
-    /// On a Machine, a warning: it is given up.
+    /// On a Machine, a warning: it is marked Failed.
     pub const GIVEN_UP: &str = "GivenUp";
     /// On a Machine and its Node, a warning: the node cannot be emptied without somebody's help.
     pub const DRAIN_BLOCKED: &str = "DrainBlocked";
-    /// On the controller's Lease, a warning: we do not see, so nothing is made and nobody is given up.
+    /// On the controller's Lease, a warning: we do not see, so nothing is made and no machine is marked Failed.
     pub const FROZE: &str = "Frozen";
     /// On the controller's Lease: we see again.
     pub const THAWED: &str = "Thawed";

@@ -59,7 +59,7 @@ const FIGURES: [Figure; 5] = [
     (
         Family::counter(
             "mcm_machine_num_failed_join",
-            "Machines that were given up because their Node did not join in time.",
+            "Machines that were marked Failed because their Node did not join in time.",
             POOL,
         ),
         // From zero, and not from the first: what is first shown as 1 has not risen.
@@ -133,7 +133,7 @@ impl LifecycleMetrics {
         self.measure(machine, class, self.since(machine.created_at()), |figures| &mut figures.join);
     }
 
-    /// A machine was given up because its node did not come in time.
+    /// A machine was marked Failed because its node did not come in time.
     pub(crate) fn never_joined(&self, machine: &Machine, class: &MachineClass) {
         self.note(machine, Some(class), |figures| {
             figures.failed_joins = figures.failed_joins.saturating_add(1);

@@ -55,8 +55,8 @@ pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
         News::None => {}
         News::Froze(frozen) => {
             cluster.safety.metrics.froze(frozen.cause.word());
-            tracing::error!(because = %frozen.cause, "frozen: nothing new is made and nobody is given up");
-            let message = format!("nothing new is made and nobody is given up, because {}", frozen.cause);
+            tracing::error!(because = %frozen.cause, "frozen: nothing new is made and no machine is marked Failed");
+            let message = format!("nothing new is made and no machine is marked Failed, because {}", frozen.cause);
             tell_all(&cluster, Severity::Warning, ours::FROZE, message);
         }
         News::Thawed(frozen) => {

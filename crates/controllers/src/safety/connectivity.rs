@@ -50,7 +50,7 @@ impl ApiConnectivity {
         }
     }
 
-    /// A list of Nodes lacked some. If they are too many, nobody is given up from this moment on.
+    /// A list of Nodes lacked some. If they are too many, no machine is marked Failed from this moment on.
     pub fn nodes_disappeared(&self, gone: usize, of: usize, policy: &SafetyPolicy, now: Timestamp) {
         self.inside.lock().state.nodes_disappeared(gone, of, policy, now);
     }

@@ -20,7 +20,10 @@ impl SafetyMetrics {
         Self {
             frozen: shown(
                 metrics,
-                IntGauge::new("mcm_machine_controller_frozen", "1 while nothing is made and nobody is given up"),
+                IntGauge::new(
+                    "mcm_machine_controller_frozen",
+                    "1 while nothing is made and no machine is marked Failed",
+                ),
             ),
             freezes: shown(
                 metrics,

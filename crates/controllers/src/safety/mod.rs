@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `api_servers` | do we see? | one |
 //! | `orphans` | which VMs belong to nobody? | one |
-//! | `strangers` | which Nodes are none of our business? | a Node |
+//! | `unmanaged_nodes` | which Nodes are none of our business? | a Node |
 //!
 //! A loop with one key never finishes without saying when it runs next, so that none can be lost.
 
@@ -70,12 +70,12 @@ impl Safety {
         let loops = self.clone();
         machines.on_delta(move |key, delta| loops.machine_changed(key, delta));
         let loops = self.clone();
-        machines.on_signal(move |signal| loops.line_changed(signal));
+        machines.on_signal(move |signal| loops.watch_changed(signal));
         let Some(nodes) = nodes else { return };
-        let strangers = self.nodes.clone();
+        let unmanaged = self.nodes.clone();
         nodes.on_delta(move |key, delta| {
             if delta.now().is_some() {
-                strangers.add(key.clone());
+                unmanaged.add(key.clone());
             }
         });
         let loops = self.clone();
@@ -83,7 +83,7 @@ impl Safety {
             if let Signal::Listed(tally) = signal {
                 loops.connectivity.nodes_disappeared(tally.gone, tally.before, &loops.policy, loops.clock.now());
             }
-            loops.line_changed(signal);
+            loops.watch_changed(signal);
         });
     }
 
@@ -92,7 +92,7 @@ impl Safety {
         [self.api_servers.state(), self.vms.state(), self.nodes.state()]
     }
 
-    fn line_changed(&self, signal: &Signal) {
+    fn watch_changed(&self, signal: &Signal) {
         match signal {
             Signal::Disconnected | Signal::Recovered => self.api_servers.add(ALL),
             Signal::Listed(tally) if tally.gone > 0 => self.api_servers.add(ALL),

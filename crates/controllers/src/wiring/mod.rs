@@ -26,7 +26,7 @@ use crate::cluster::{Cluster, Target};
 use crate::credentials::Credentials;
 use crate::decision::Journal;
 use crate::drain::{Drains, DrainsParts};
-use crate::fleet::{Declared, FleetParts};
+use crate::fleet::{Declared, Fleet, FleetParts};
 use crate::in_use_protection::{self, InUseProtection};
 use crate::indexes::{
     CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, MACHINES_BY_OWNER,
@@ -127,11 +127,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     if let Some(declared) = &mut declared {
         declared.listen(&machines, &mut machine_reflector, nodes.as_mut().map(|(_, reflector, _)| reflector));
     }
-    let fleet = declared.map(|declared| {
-        reflectors.spawn("machinesets", declared.reflectors.sets, parts.watches.control.clone());
-        reflectors.spawn("machinedeployments", declared.reflectors.deployments, parts.watches.control.clone());
-        Arc::new(declared.fleet)
-    });
+    let fleet = declared.map(|declared| spawn_fleet(&reflectors, declared, &parts.watches.control));
     let target = nodes.map(|(nodes, reflector, watch)| {
         reflectors.spawn("nodes", reflector, watch.clone());
         Target { client: component.clients.target.clone().unwrap_or(watch), nodes, write_locks: WriteLocks::default() }
@@ -176,6 +172,12 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         cluster.tasks.spawn("manager", begin::fleet(cluster.clone(), fleet.clone(), component.concurrency));
     }
     Ok(cluster)
+}
+
+fn spawn_fleet(reflectors: &Reflectors, declared: Declared, watch: &Client) -> Arc<Fleet> {
+    reflectors.spawn("machinesets", declared.reflectors.sets, watch.clone());
+    reflectors.spawn("machinedeployments", declared.reflectors.deployments, watch.clone());
+    Arc::new(declared.fleet)
 }
 
 fn credentials(parts: &Parts, component: &Component, secrets: &Cache<SecretView>) -> Credentials {

@@ -6,7 +6,7 @@ use kube::Client;
 use runtime::cache::Reflector;
 use runtime::{Clock, Random, Tasks};
 
-/// For how long a reflector may be silent. The longest of its waits, a watch without a word, is given up after minutes.
+/// For how long a reflector may be silent. The longest of its waits, a watch without a word, is abandoned after minutes.
 const PATIENCE: Duration = Duration::from_mins(30);
 
 /// Runs reflectors as tracked tasks, each with randomness of its own.

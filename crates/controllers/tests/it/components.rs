@@ -13,7 +13,7 @@ use runtime::tasks::Ended;
 use serde_json::json;
 use virtual_cloud::{CallEnd, CallRecord};
 
-use crate::world::{CONTROLLER, Cast, NAMESPACE, World};
+use crate::world::{CONTROLLER, Leaders, NAMESPACE, World};
 
 /// A set of two machines, and a machine of nobody's.
 async fn two_wishes(world: &World) {
@@ -45,15 +45,15 @@ fn asked_for(world: &World, kind: &str) -> bool {
 }
 
 #[rstest]
-#[case::both(Cast::Both(Leadership::unguarded(), Leadership::unguarded()), 3, true)]
-#[case::only_the_machine_controller_leads(Cast::Both(Leadership::unguarded(), Leadership::never()), 1, true)]
-#[case::only_the_manager_leads(Cast::Both(Leadership::never(), Leadership::unguarded()), 3, false)]
-#[case::a_machine_controller(Cast::Machines(Leadership::unguarded()), 1, true)]
-#[case::a_manager(Cast::Fleet(Leadership::unguarded()), 3, false)]
+#[case::both(Leaders::Both(Leadership::unguarded(), Leadership::unguarded()), 3, true)]
+#[case::only_the_machine_controller_leads(Leaders::Both(Leadership::unguarded(), Leadership::never()), 1, true)]
+#[case::only_the_manager_leads(Leaders::Both(Leadership::never(), Leadership::unguarded()), 3, false)]
+#[case::a_machine_controller(Leaders::Machines(Leadership::unguarded()), 1, true)]
+#[case::a_manager(Leaders::Fleet(Leadership::unguarded()), 3, false)]
 #[tokio::test(start_paused = true)]
-async fn each_half_acts_under_its_own_lease(#[case] cast: Cast, #[case] made: usize, #[case] runs: bool) {
+async fn each_component_acts_under_its_own_lease(#[case] leaders: Leaders, #[case] made: usize, #[case] runs: bool) {
     let world = World::new(1);
-    let _process = world.start_cast(cast);
+    let _process = world.start_led_by(leaders);
     two_wishes(&world).await;
     assert_eq!(machines(&world), made, "the set's two machines are the manager's to make");
     assert_eq!(world.phase("alone") == Some(MachinePhase::Running), runs, "VMs are the machine controller's to make");
@@ -61,12 +61,16 @@ async fn each_half_acts_under_its_own_lease(#[case] cast: Cast, #[case] made: us
 }
 
 #[rstest]
-#[case(Cast::Fleet(Leadership::unguarded()), &["machines", "machinesets", "machinedeployments", "nodes"], &["machineclasses", "secrets"])]
-#[case(Cast::Machines(Leadership::unguarded()), &["machines", "machineclasses", "secrets", "nodes"], &["machinesets", "machinedeployments"])]
+#[case(Leaders::Fleet(Leadership::unguarded()), &["machines", "machinesets", "machinedeployments", "nodes"], &["machineclasses", "secrets"])]
+#[case(Leaders::Machines(Leadership::unguarded()), &["machines", "machineclasses", "secrets", "nodes"], &["machinesets", "machinedeployments"])]
 #[tokio::test(start_paused = true)]
-async fn a_half_asks_only_for_what_it_needs(#[case] cast: Cast, #[case] needed: &[&str], #[case] foreign: &[&str]) {
+async fn a_component_asks_only_for_what_it_needs(
+    #[case] leaders: Leaders,
+    #[case] needed: &[&str],
+    #[case] foreign: &[&str],
+) {
     let world = World::new(2);
-    let _process = world.start_cast(cast);
+    let _process = world.start_led_by(leaders);
     two_wishes(&world).await;
     for kind in needed {
         assert!(asked_for(&world, kind), "it never looked at {kind}");
@@ -77,15 +81,15 @@ async fn a_half_asks_only_for_what_it_needs(#[case] cast: Cast, #[case] needed: 
 }
 
 #[rstest]
-#[case::a_machine_controller_without_classes(Cast::Machines(Leadership::unguarded()), "machineclasses")]
-#[case::a_machine_controller_without_nodes(Cast::Machines(Leadership::unguarded()), "nodes")]
-#[case::a_manager_without_nodes(Cast::Fleet(Leadership::unguarded()), "nodes")]
-#[case::a_manager_without_machines(Cast::Fleet(Leadership::unguarded()), "machines")]
+#[case::a_machine_controller_without_classes(Leaders::Machines(Leadership::unguarded()), "machineclasses")]
+#[case::a_machine_controller_without_nodes(Leaders::Machines(Leadership::unguarded()), "nodes")]
+#[case::a_manager_without_nodes(Leaders::Fleet(Leadership::unguarded()), "nodes")]
+#[case::a_manager_without_machines(Leaders::Fleet(Leadership::unguarded()), "machines")]
 #[tokio::test(start_paused = true)]
-async fn nobody_works_before_all_it_decides_from_was_read(#[case] cast: Cast, #[case] kind: &str) {
+async fn nobody_works_before_all_it_decides_from_was_read(#[case] leaders: Leaders, #[case] kind: &str) {
     let world = World::new(6);
     let rule = world.server.faults().on(Verb::READS).of(kind).by_agent(CONTROLLER).forbid();
-    let _process = world.start_cast(cast);
+    let _process = world.start_led_by(leaders);
     two_wishes(&world).await;
     assert!(world.server.faults().times_fired(rule) > 0, "it tried to read {kind}");
     let reads = |request: &String| request.starts_with("list ") || request.starts_with("get ");
@@ -99,7 +103,7 @@ async fn nobody_works_before_all_it_decides_from_was_read(#[case] cast: Cast, #[
 #[tokio::test(start_paused = true)]
 async fn each_half_is_measured_where_the_other_is_not() {
     let world = World::new(3);
-    let process = world.start_cast(Cast::Both(Leadership::unguarded(), Leadership::unguarded()));
+    let process = world.start_led_by(Leaders::Both(Leadership::unguarded(), Leadership::unguarded()));
     two_wishes(&world).await;
     let (machines, fleet) = (process.metrics.encode().unwrap(), process.fleet_metrics.encode().unwrap());
     let queue = |name: &str| format!("mcm_workqueue_adds_total{{name=\"{name}\"}}");
@@ -116,7 +120,7 @@ async fn each_half_is_measured_where_the_other_is_not() {
 async fn a_half_that_wins_later_begins_from_what_is_true_then() {
     let world = World::new(4);
     let (machines, fleet) = (world.stand("machines"), world.stand("fleet"));
-    let _process = world.start_cast(Cast::Both(machines.leadership.clone(), fleet.leadership.clone()));
+    let _process = world.start_led_by(Leaders::Both(machines.leadership.clone(), fleet.leadership.clone()));
     machines.begin(&world);
     tokio::time::sleep(Duration::from_mins(1)).await;
     world.server.forget_requests();

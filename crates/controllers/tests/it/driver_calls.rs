@@ -50,7 +50,7 @@ async fn a_creation_timeout_of_zero_gives_machines_up_as_the_reference_does_and_
     world.policy.creation_timeout = Duration::ZERO;
     let _process = world.start();
     world.create("m-1").await;
-    world.until("it is given up", |w| w.phase("m-1") == Some(MachinePhase::Failed)).await;
+    world.until("it is marked Failed", |w| w.phase("m-1") == Some(MachinePhase::Failed)).await;
     assert_eq!(world.cloud.vms().len(), 1, "the create was heard: {:?}", calls(&world, Method::Create));
     world.delete("m-1").await;
     world.until("it is gone", |w| w.machine("m-1").is_none()).await;

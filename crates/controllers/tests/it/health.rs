@@ -44,7 +44,7 @@ async fn in_a_dark_zone_one_machine_is_marked_failed_at_a_time_and_the_next_as_s
     deployment(&world).await;
     dark(&world);
     world.until("all are ill", |w| in_phase(w, &MachinePhase::Unknown) == MACHINES).await;
-    world.until("one is given up", |w| in_phase(w, &MachinePhase::Failed) > 0).await;
+    world.until("one is marked Failed", |w| in_phase(w, &MachinePhase::Failed) > 0).await;
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert_eq!(in_phase(&world, &MachinePhase::Failed), 1, "the others wait for it");
 

@@ -41,7 +41,7 @@ fn texts_in(value: &Value, into: &mut Vec<String>) {
 }
 
 /// A world in which one driver is hostile, and everything that is shown of it.
-struct AttachmentsView {
+struct HostileWorld {
     world: World,
     page: Page,
     heard: Arc<Heard>,
@@ -49,7 +49,7 @@ struct AttachmentsView {
     _log: tracing::subscriber::DefaultGuard,
 }
 
-impl AttachmentsView {
+impl HostileWorld {
     fn new(seed: u64, attack: Attack) -> Self {
         let (mut world, page, heard) = (World::new(seed), Page::default(), Arc::new(Heard::default()));
         world.listener = Some(heard.clone());
@@ -91,24 +91,24 @@ impl AttachmentsView {
 async fn whatever_a_driver_says_when_it_fails_is_shown_on_one_line_of_bounded_length(
     #[values(0, 1, 2, 3, 4, 5, 6)] text: usize,
 ) {
-    let scene = AttachmentsView::new(91, Attack::Error(texts().swap_remove(text)));
-    scene.world.create("m-1").await;
+    let hostile = HostileWorld::new(91, Attack::Error(texts().swap_remove(text)));
+    hostile.world.create("m-1").await;
     let failed = |w: &World| w.machine("m-1").unwrap().status.last_operation.error_code == "Internal";
-    scene.world.until("it says why not", failed).await;
+    hostile.world.until("it says why not", failed).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert!(!scene.world.told("DriverError").is_empty());
-    scene.judge();
-    scene.ends_without_a_vm().await;
+    assert!(!hostile.world.told("DriverError").is_empty());
+    hostile.judge();
+    hostile.ends_without_a_vm().await;
 }
 
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn a_text_that_names_the_steps_of_a_deletion_skips_none_of_them(#[values(5, 6)] text: usize) {
-    let scene = AttachmentsView::new(92, Attack::DeleteError(texts().swap_remove(text), 3));
-    scene.world.create("m-1").await;
-    scene.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
-    scene.ends_without_a_vm().await;
-    assert!(scene.world.node("m-1").is_none(), "nor a Node");
+    let hostile = HostileWorld::new(92, Attack::DeleteError(texts().swap_remove(text), 3));
+    hostile.world.create("m-1").await;
+    hostile.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    hostile.ends_without_a_vm().await;
+    assert!(hostile.world.node("m-1").is_none(), "nor a Node");
 }
 
 #[rstest]
@@ -120,12 +120,12 @@ async fn a_node_name_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machin
     #[case] name: String,
     #[case] told: &str,
 ) {
-    let scene = AttachmentsView::new(93, Attack::NodeName(name));
-    scene.world.create("m-1").await;
-    unusable(&scene, told).await;
-    let machine = scene.world.machine("m-1").unwrap();
-    assert_eq!(machine.spec.provider_id, scene.world.cloud.vms()[0].provider_id, "the VM is known");
-    scene.ends_without_a_vm().await;
+    let hostile = HostileWorld::new(93, Attack::NodeName(name));
+    hostile.world.create("m-1").await;
+    unusable(&hostile, told).await;
+    let machine = hostile.world.machine("m-1").unwrap();
+    assert_eq!(machine.spec.provider_id, hostile.world.cloud.vms()[0].provider_id, "the VM is known");
+    hostile.ends_without_a_vm().await;
 }
 
 #[rstest]
@@ -133,15 +133,15 @@ async fn a_node_name_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machin
 #[case::too_long("i".repeat(3 << 20))]
 #[tokio::test(start_paused = true)]
 async fn a_provider_id_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machine(#[case] id: String) {
-    let scene = AttachmentsView::new(94, Attack::ProviderId(id));
-    scene.world.create("m-1").await;
-    unusable(&scene, "provider id").await;
-    assert!(scene.world.machine("m-1").unwrap().spec.provider_id.is_empty());
-    scene.ends_without_a_vm().await;
+    let hostile = HostileWorld::new(94, Attack::ProviderId(id));
+    hostile.world.create("m-1").await;
+    unusable(&hostile, "provider id").await;
+    assert!(hostile.world.machine("m-1").unwrap().spec.provider_id.is_empty());
+    hostile.ends_without_a_vm().await;
 }
 
 /// The machine says in its status and in an Event what cannot be used, and its VM is made once.
-async fn unusable(scene: &AttachmentsView, told: &str) {
+async fn unusable(hostile: &HostileWorld, told: &str) {
     let says = |w: &World| {
         let machine = w.machine("m-1").unwrap();
         let last = &machine.status.last_operation;
@@ -149,22 +149,22 @@ async fn unusable(scene: &AttachmentsView, told: &str) {
             && last.error_code == "Internal"
             && last.description.contains(told)
     };
-    scene.world.until("it says what is wrong", says).await;
+    hostile.world.until("it says what is wrong", says).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    let events = scene.world.told("DriverError");
+    let events = hostile.world.told("DriverError");
     assert!(events.iter().any(|event| event.contains(told)), "{events:?}");
-    assert_eq!(scene.world.cloud.vms().len(), 1);
-    scene.judge();
+    assert_eq!(hostile.world.cloud.vms().len(), 1);
+    hostile.judge();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_note_of_three_megabytes_is_not_kept_and_holds_up_nothing() {
-    let scene = AttachmentsView::new(95, Attack::Note("n".repeat(3 << 20)));
-    scene.world.create("m-1").await;
-    scene.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
-    assert_eq!(scene.world.machine("m-1").unwrap().status.last_known_state, "");
-    scene.judge();
-    scene.ends_without_a_vm().await;
+    let hostile = HostileWorld::new(95, Attack::Note("n".repeat(3 << 20)));
+    hostile.world.create("m-1").await;
+    hostile.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    assert_eq!(hostile.world.machine("m-1").unwrap().status.last_known_state, "");
+    hostile.judge();
+    hostile.ends_without_a_vm().await;
 }
 
 #[rstest]
@@ -172,11 +172,11 @@ async fn a_note_of_three_megabytes_is_not_kept_and_holds_up_nothing() {
 #[case::escapes(Attack::Owner("never\u{1b}[31m\nthere".into()))]
 #[tokio::test(start_paused = true)]
 async fn a_list_that_was_made_up_costs_no_machine_its_vm(#[case] attack: Attack) {
-    let scene = AttachmentsView::new(96, attack);
-    scene.world.create("m-1").await;
-    scene.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    let hostile = HostileWorld::new(96, attack);
+    hostile.world.create("m-1").await;
+    hostile.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     tokio::time::sleep(Duration::from_hours(1)).await;
-    assert_eq!(scene.world.cloud.vms().len(), 1);
-    assert_eq!(scene.world.phase("m-1"), Some(MachinePhase::Running));
-    scene.judge();
+    assert_eq!(hostile.world.cloud.vms().len(), 1);
+    assert_eq!(hostile.world.phase("m-1"), Some(MachinePhase::Running));
+    hostile.judge();
 }

@@ -102,7 +102,7 @@ async fn a_class_that_changes_its_virtual_capacity_reaches_every_node() {
     world.until("the node shows it no more", |w| capacity(w).is_null()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let node = world.node("m-1").unwrap();
-    assert!(!node.to_string().contains("last-applied-virtual-capacity"), "and the claim is given up: {node:#}");
+    assert!(!node.to_string().contains("last-applied-virtual-capacity"), "and the claim is dropped: {node:#}");
     assert_eq!(conditions(&world), kubelets, "what the kubelet says was neither sent nor lost");
 }
 

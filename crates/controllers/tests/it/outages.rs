@@ -70,7 +70,9 @@ async fn who_does_not_see_nodes_makes_no_vm_and_gives_nobody_up_but_deletes_what
     let said = world.told("Frozen");
     assert_eq!(
         said,
-        ["nothing new is made and nobody is given up, because the API server of the target cluster does not answer"]
+        [
+            "nothing new is made and no machine is marked Failed, because the API server of the target cluster does not answer"
+        ]
     );
     world.create("m-9").await;
     world.delete("m-1").await;
@@ -117,7 +119,7 @@ async fn a_machine_that_is_still_ill_when_we_see_again_gets_its_whole_patience()
     assert_eq!(world.phase("m-0"), Some(MachinePhase::Unknown));
     tokio::time::sleep(9 * MINUTE).await;
     assert_eq!(world.phase("m-0"), Some(MachinePhase::Unknown));
-    world.until("it is given up", |w| w.phase("m-0") == Some(MachinePhase::Failed)).await;
+    world.until("it is marked Failed", |w| w.phase("m-0") == Some(MachinePhase::Failed)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,8 +168,7 @@ async fn a_server_that_only_says_that_it_fails_is_as_good_as_silent() {
     let took = world.clock.now().duration_since(begin).as_secs();
     assert!(took < 200, "the watch lasts for two minutes, silence for half a one, a refusal for five: {took} s");
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let said =
-        "nothing new is made and nobody is given up, because the API server of the target cluster does not answer";
+    let said = "nothing new is made and no machine is marked Failed, because the API server of the target cluster does not answer";
     assert_eq!(world.told("Frozen"), [said]);
 }
 
@@ -226,7 +227,7 @@ async fn a_wrong_kubeconfig_at_the_start_gives_nobody_up_at_once_and_says_so() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(
         world.told("Frozen"),
-        ["nothing new is made and nobody is given up, because 5 of 5 Nodes were gone at once"]
+        ["nothing new is made and no machine is marked Failed, because 5 of 5 Nodes were gone at once"]
     );
     world.until("a second count says the same", |_| !frozen(&process)).await;
     tokio::time::sleep(MINUTE).await;
@@ -316,7 +317,7 @@ async fn a_machine_that_stays_ill_is_marked_failed_when_its_time_was_really_watc
     tokio::time::sleep(HOUR).await;
     let _next = world.start_replica(CONTROLLER);
     let begin = world.clock.now();
-    world.until("it is given up", |w| w.phase("m-0") == Some(MachinePhase::Failed)).await;
+    world.until("it is marked Failed", |w| w.phase("m-0") == Some(MachinePhase::Failed)).await;
     let took = world.clock.now().duration_since(begin).as_secs();
     assert!((8 * 60..10 * 60).contains(&took), "one of its ten minutes had passed: {took} s");
 }

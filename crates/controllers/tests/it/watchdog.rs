@@ -41,7 +41,7 @@ async fn neither_a_lost_api_server_nor_a_freeze_looks_like_a_loop_that_has_stopp
 }
 
 #[tokio::test(start_paused = true)]
-async fn neither_does_an_api_server_that_answers_nothing_for_hours() {
+async fn an_api_server_that_answers_nothing_for_hours_does_not_look_like_a_loop_that_has_stopped() {
     let world = World::new(2);
     let process = world.start();
     world.create("m-0").await;
@@ -53,7 +53,7 @@ async fn neither_does_an_api_server_that_answers_nothing_for_hours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn neither_does_a_standby_that_waits_for_hours_nor_a_quiet_leader() {
+async fn a_standby_that_waits_for_hours_and_a_quiet_leader_do_not_look_like_loops_that_have_stopped() {
     let world = World::new(3);
     let leader = world.start_replica("first");
     world.create("m-0").await;
@@ -67,7 +67,7 @@ async fn neither_does_a_standby_that_waits_for_hours_nor_a_quiet_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn neither_does_a_driver_that_never_answers() {
+async fn a_driver_that_never_answers_does_not_look_like_a_loop_that_has_stopped() {
     let world = World::new(4);
     world.cloud.inject(Script::always(Fault::Hang));
     let process = world.start();

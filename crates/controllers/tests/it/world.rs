@@ -55,7 +55,7 @@ pub(crate) struct Process {
 
 /// Which components a process runs, and by what right.
 #[derive(Clone, Debug)]
-pub(crate) enum Cast {
+pub(crate) enum Leaders {
     Both(Leadership, Leadership),
     Machines(Leadership),
     Fleet(Leadership),
@@ -177,9 +177,9 @@ impl World {
     }
 
     /// Starts a process that runs these components.
-    pub(crate) fn start_cast(&self, cast: Cast) -> Process {
+    pub(crate) fn start_led_by(&self, leaders: Leaders) -> Process {
         let driver = Arc::new(self.cloud.clone());
-        self.start_as(CONTROLLER, Some(self.client(CONTROLLER)), cast, Tasks::new(), driver)
+        self.start_as(CONTROLLER, Some(self.client(CONTROLLER)), leaders, Tasks::new(), driver)
     }
 
     /// Somebody who may stand for a lease of that name.
@@ -219,8 +219,8 @@ impl World {
             elector.run(stop).await;
             group.stop(); // as the binary does: a process that has lost its lease ends
         });
-        let cast = Cast::Both(leadership.clone(), leadership);
-        self.start_as(agent, Some(self.client(agent)), cast, tasks, Arc::new(self.cloud.clone()))
+        let leaders = Leaders::Both(leadership.clone(), leadership);
+        self.start_as(agent, Some(self.client(agent)), leaders, tasks, Arc::new(self.cloud.clone()))
     }
 
     /// Starts both components as two processes.
@@ -243,7 +243,7 @@ impl World {
         &self,
         agent: &str,
         target: Option<kube::Client>,
-        cast: Cast,
+        leaders: Leaders,
         tasks: Tasks,
         driver: Arc<dyn driver::Driver>,
     ) -> Process {
@@ -257,12 +257,12 @@ impl World {
             metrics: metrics.clone(),
             concurrency: 10,
         };
-        let components = match cast {
-            Cast::Both(machines, fleet) => {
+        let components = match leaders {
+            Leaders::Both(machines, fleet) => {
                 Components::Both { machines: component(machines, &metrics), fleet: component(fleet, &fleet_metrics) }
             }
-            Cast::Machines(machines) => Components::Machines(component(machines, &metrics)),
-            Cast::Fleet(fleet) => Components::Fleet(component(fleet, &fleet_metrics)),
+            Leaders::Machines(machines) => Components::Machines(component(machines, &metrics)),
+            Leaders::Fleet(fleet) => Components::Fleet(component(fleet, &fleet_metrics)),
         };
         let cluster = self.start_parts(components, clients, driver, tasks.clone());
         Process { cluster, metrics, fleet_metrics, tasks }
@@ -403,6 +403,6 @@ pub(crate) fn class(name: &str, provider_spec: &Value) -> Value {
     })
 }
 
-fn always() -> Cast {
-    Cast::Both(Leadership::unguarded(), Leadership::unguarded())
+fn always() -> Leaders {
+    Leaders::Both(Leadership::unguarded(), Leadership::unguarded())
 }

@@ -22,28 +22,28 @@ pub(crate) struct Silence(pub(crate) ControllerContext);
 
 /// What is to be said of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
-    /// It has been given up already; when it speaks again, its status changes.
-    GivenUp,
+enum Contact {
+    /// It was called Unknown already; when it speaks again, its status changes.
+    IsUnknown,
     /// It has been heard of; look again then.
-    HeardUntil(Timestamp),
+    Until(Timestamp),
     /// It is silent for too long.
-    GiveUp,
+    BecomesUnknown,
 }
 
-fn verdict(node: &Node, lease: Option<&Lease>, grace: Duration, now: Timestamp) -> Heard {
+fn contact(node: &Node, lease: Option<&Lease>, grace: Duration, now: Timestamp) -> Contact {
     if health(node) == Health::Unreachable {
-        return Heard::GivenUp;
+        return Contact::IsUnknown;
     }
     let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0);
     let spoke = condition(node, "Ready").and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0);
     let born = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let heard = [renewed, spoke, born].into_iter().flatten().max().unwrap_or(now);
     let until = later(heard, grace);
-    if until <= now { Heard::GiveUp } else { Heard::HeardUntil(until) }
+    if until <= now { Contact::BecomesUnknown } else { Contact::Until(until) }
 }
 
-/// The conditions of a node that has been given up. Foreign ones stay as they are.
+/// The conditions of a node that has been called Unknown. Foreign ones stay as they are.
 fn unknown(node: &Node, now: Timestamp) -> Vec<NodeCondition> {
     let mut conditions = node.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
     for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"] {
@@ -81,10 +81,10 @@ impl Duty for Silence {
         let Some(node) = self.0.node(&key.name) else { return Ok(Outcome::Done) };
         let lease = self.0.views.leases.get(&Key::new("kube-node-lease", key.name.clone()));
         let now = self.0.now();
-        match verdict(&node, lease.as_deref(), self.0.policy.node_grace, now) {
-            Heard::GivenUp => Ok(Outcome::Done),
-            Heard::HeardUntil(until) => Ok(again_at(Some(until), now)),
-            Heard::GiveUp => {
+        match contact(&node, lease.as_deref(), self.0.policy.node_grace, now) {
+            Contact::IsUnknown => Ok(Outcome::Done),
+            Contact::Until(until) => Ok(again_at(Some(until), now)),
+            Contact::BecomesUnknown => {
                 let body = json!({
                     "metadata": { "uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version },
                     "status": { "conditions": unknown(&node, now) },
@@ -122,24 +122,24 @@ mod tests {
     }
 
     #[rstest]
-    #[case("True", "2026-01-01T00:00:39.000000Z", Heard::HeardUntil(at("2026-01-01T00:01:19Z")))]
-    #[case("True", "2026-01-01T00:00:10.000000Z", Heard::GiveUp)]
-    #[case("False", "2026-01-01T00:00:10.000000Z", Heard::GiveUp)]
-    #[case("Unknown", "2026-01-01T00:00:10.000000Z", Heard::GivenUp)]
+    #[case("True", "2026-01-01T00:00:39.000000Z", Contact::Until(at("2026-01-01T00:01:19Z")))]
+    #[case("True", "2026-01-01T00:00:10.000000Z", Contact::BecomesUnknown)]
+    #[case("False", "2026-01-01T00:00:10.000000Z", Contact::BecomesUnknown)]
+    #[case("Unknown", "2026-01-01T00:00:10.000000Z", Contact::IsUnknown)]
     fn a_node_is_marked_failed_when_its_lease_is_too_old(
         #[case] status: &str,
         #[case] renewed: &str,
-        #[case] expected: Heard,
+        #[case] expected: Contact,
     ) {
         let node = node(status, "2026-01-01T00:00:00Z");
-        assert_eq!(verdict(&node, Some(&lease(renewed)), GRACE, at("2026-01-01T00:01:00Z")), expected);
+        assert_eq!(contact(&node, Some(&lease(renewed)), GRACE, at("2026-01-01T00:01:00Z")), expected);
     }
 
     #[test]
     fn a_status_counts_like_a_renewal() {
         let node = node("True", "2026-01-01T00:00:50Z");
-        let heard = verdict(&node, None, GRACE, at("2026-01-01T00:01:00Z"));
-        assert_eq!(heard, Heard::HeardUntil(at("2026-01-01T00:01:30Z")));
+        let contact = contact(&node, None, GRACE, at("2026-01-01T00:01:00Z"));
+        assert_eq!(contact, Contact::Until(at("2026-01-01T00:01:30Z")));
     }
 
     #[test]

@@ -26,11 +26,11 @@ pub(crate) struct ReplicaSets(pub(crate) ControllerContext);
 const BURST: usize = 500;
 
 /// The pods a set has too many, those that would be missed least first: on no node, not running, not ready, cheap by their owner's
-/// word, crowded with their like, ready for the shortest time, youngest.
+/// word, beside the most of their like, ready for the shortest time, youngest.
 fn surplus(pods: &[Arc<Pod>], wanted: usize) -> Vec<Arc<Pod>> {
-    let mut crowd: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut neighbours: BTreeMap<&str, usize> = BTreeMap::new();
     for node in pods.iter().filter_map(|pod| node_of(pod)) {
-        *crowd.entry(node).or_default() += 1;
+        *neighbours.entry(node).or_default() += 1;
     }
     let mut ranked: Vec<&Arc<Pod>> = pods.iter().collect();
     ranked.sort_by_key(|pod| {
@@ -42,7 +42,7 @@ fn surplus(pods: &[Arc<Pod>], wanted: usize) -> Vec<Arc<Pod>> {
         let cost =
             pod.metadata.annotations.as_ref().and_then(|all| all.get("controller.kubernetes.io/pod-deletion-cost"));
         let cost: i64 = cost.and_then(|cost| cost.parse().ok()).unwrap_or_default();
-        let crowded = node_of(pod).and_then(|node| crowd.get(node)).copied().unwrap_or_default();
+        let beside = node_of(pod).and_then(|node| neighbours.get(node)).copied().unwrap_or_default();
         let ready_since = crate::pod::condition(pod, "Ready").and_then(|ready| ready.last_transition_time.as_ref());
         let born = pod.metadata.creation_timestamp.as_ref();
         (
@@ -50,7 +50,7 @@ fn surplus(pods: &[Arc<Pod>], wanted: usize) -> Vec<Arc<Pod>> {
             stage,
             is_ready(pod),
             cost,
-            Reverse(crowded),
+            Reverse(beside),
             Reverse(ready_since.map(|time| time.0)),
             (Reverse(born.map(|time| time.0)), key_of(&pod.metadata)),
         )
@@ -156,7 +156,7 @@ mod tests {
             pod("starting", &json!({ "spec/nodeName": "c", "status/phase": "Pending" })),
             pod("nowhere", &json!({ "status/phase": "Pending" })),
             pod(
-                "crowded",
+                "beside",
                 &json!({ "spec/nodeName": "a", "status/phase": "Running", "status/conditions": ready("2026-01-01T00:00:00Z") }),
             ),
             pod(
@@ -166,7 +166,7 @@ mod tests {
             ),
         ];
         let order: Vec<String> = surplus(&pods, 0).iter().map(|pod| pod.metadata.name.clone().unwrap()).collect();
-        assert_eq!(order, ["nowhere", "starting", "unready", "cheap", "crowded", "old", "young"]);
+        assert_eq!(order, ["nowhere", "starting", "unready", "cheap", "beside", "old", "young"]);
         assert_eq!(surplus(&pods, 6).len(), 1);
         assert!(surplus(&pods, 9).is_empty());
     }

@@ -1,6 +1,6 @@
 //! Nodes that die, and what becomes of their pods.
 
-use kube_controllers::{Part, StandIn};
+use kube_controllers::{KubeControllers, Part};
 use serde_json::json;
 
 use crate::world::{World, condition, set};
@@ -93,7 +93,7 @@ async fn a_taint_that_nobody_tolerates_sends_pods_away_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_part_that_is_not_played_is_not_missed_by_the_others() {
-    let world = World::played_by(StandIn::default().without(Part::Taints), &["n1"]).await;
+    let world = World::played_by(KubeControllers::default().without(Part::Taints), &["n1"]).await;
     world.cordon("n1").await;
     world.pass(3).await;
     assert!(world.taints("n1").is_empty());

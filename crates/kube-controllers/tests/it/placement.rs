@@ -101,7 +101,9 @@ async fn a_quiet_cluster_is_left_alone() {
         .requests()
         .into_iter()
         .map(|entry| entry.tally)
-        .filter(|tally| tally.user_agent.starts_with("stand-in") && !matches!(tally.verb.as_str(), "watch" | "list"))
+        .filter(|tally| {
+            tally.user_agent.starts_with("kube-controllers") && !matches!(tally.verb.as_str(), "watch" | "list")
+        })
         .collect();
     assert!(writes.is_empty(), "{writes:?}");
 }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
-use kube_controllers::StandIn;
+use kube_controllers::KubeControllers;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::{Clock, Metrics, Random, Tasks};
 use serde_json::{Value, json};
@@ -28,10 +28,10 @@ pub(crate) struct World {
 impl World {
     /// A cluster with nodes of these names, alternately in zones `a` and `b`, and everything played by the simulated kube-controllers.
     pub(crate) async fn with_nodes(nodes: &[&str]) -> Self {
-        Self::played_by(StandIn::default(), nodes).await
+        Self::played_by(KubeControllers::default(), nodes).await
     }
 
-    pub(crate) async fn played_by(kube_controllers: StandIn, nodes: &[&str]) -> Self {
+    pub(crate) async fn played_by(kube_controllers: KubeControllers, nodes: &[&str]) -> Self {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let (clock, random) = (Clock::starting_at(start), Random::seeded(1));
         let now = {
@@ -53,10 +53,10 @@ impl World {
         });
         let (cloud, kubelets, stop) = (world.cloud.clone(), world.client.clone(), world.tasks.stopping());
         world.tasks.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
-        let agent = ClientSpec::new(UserAgent::new("stand-in", "0", "test")).within(Duration::from_secs(20));
+        let agent = ClientSpec::new(UserAgent::new("kube-controllers", "0", "test")).within(Duration::from_secs(20));
         let client = in_process(world.server.service(), "default", &agent, &Metrics::new().unwrap().rest);
         let stop = world.tasks.stopping();
-        world.tasks.spawn("stand-in", async move { kube_controllers.run(client, clock, random, stop).await });
+        world.tasks.spawn("kube-controllers", async move { kube_controllers.run(client, clock, random, stop).await });
 
         for (i, node) in nodes.iter().enumerate() {
             world.add_node(node, if i % 2 == 0 { "a" } else { "b" }).await;

@@ -67,14 +67,14 @@ impl DriverFlags {
     }
 }
 
-/// When a machine is given up.
+/// When a machine is marked Failed.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Timeouts")]
 pub(crate) struct Health {
     /// How long a machine may take until its node has joined; 0s gives it up at the first look, as in MCM.
     #[arg(long, value_name = "DURATION", default_value = "20m")]
     machine_creation_timeout: Span,
-    /// How long a machine may be unhealthy before it is given up.
+    /// How long a machine may be unhealthy before it is marked Failed.
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     machine_health_timeout: Span,
     /// How long an in-place update may take before it counts as failed.

@@ -15,7 +15,7 @@ use super::values::Span;
     reason = "the flags are named after the fields, and existing manifests name the flags"
 )]
 pub(crate) struct Safety {
-    /// How long an API server may be silent before nothing new is made and nobody is given up.
+    /// How long an API server may be silent before nothing new is made and no machine is marked Failed.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     machine_safety_apiserver_statuscheck_timeout: Span,
     /// How often a silent API server is asked once that is so.

@@ -8,7 +8,7 @@ use api::names::events::components;
 use apiserver::{Options, Server};
 use controllers::wiring::{Clients, Component, Components, Parts, start};
 use controllers::{Cluster, Drivers, Listener};
-use kube_controllers::StandIn;
+use kube_controllers::KubeControllers;
 use plan::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventWriter};
@@ -95,7 +95,9 @@ impl Environment {
         let (kubernetes, stop) = ((client("kubernetes"), clock.clone(), random.fork()), tasks.stopping());
         tasks.spawn("kubernetes", async move {
             let policy = kube_controllers::Policy { node_grace, ..kube_controllers::Policy::default() };
-            StandIn { policy, ..StandIn::default() }.run(kubernetes.0, kubernetes.1, kubernetes.2, stop).await;
+            KubeControllers { policy, ..KubeControllers::default() }
+                .run(kubernetes.0, kubernetes.1, kubernetes.2, stop)
+                .await;
         });
         let (house, stop) = (server.clone(), tasks.stopping());
         tasks.spawn("housekeeping", async move {

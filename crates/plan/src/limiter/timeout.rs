@@ -5,7 +5,7 @@
 //! paid for ever.
 //!
 //! A creation timeout of zero bounds no call. The reference accepts it and calls the driver all the same; what it means there,
-//! and here, is that a machine is given up at the first look at which its Node has not joined.
+//! and here, is that a machine is marked Failed at the first look at which its Node has not joined.
 
 use std::time::Duration;
 

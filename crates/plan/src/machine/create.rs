@@ -221,7 +221,7 @@ fn to_write_down(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm, joins: bool) -
 fn back_off(seen: &Observed<'_>, facts: &Facts<'_>, failure: &Failure) -> Plan {
     let write = StatusWrite::creation_failed(seen, failure);
     if facts::creation_deadline(seen) < seen.now && facts.provider_id.is_none() {
-        let steps = hold::told(seen, failure, write, "it is given up, because its creation timeout has passed");
+        let steps = hold::told(seen, failure, write, "it is marked Failed, because its creation timeout has passed");
         return Plan::of(steps, Wake::Again, Reason::CreationTimedOut);
     }
     let delay = hold::creation_delay(failure, seen.policy);

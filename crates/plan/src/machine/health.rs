@@ -34,7 +34,7 @@ pub(super) struct HealthDecision {
     pub(super) wake: Wake,
     /// Why.
     pub(super) because: Reason,
-    /// The deployment in which nobody else may be given up meanwhile.
+    /// The deployment in which no other machine may be marked Failed meanwhile.
     pub(super) exclusive_in: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl HealthCheck<'_> {
         }
     }
 
-    /// Whether the machine was given up for something that a healthy node does not make good: its update failed, or its critical
+    /// Whether the machine was marked Failed for something that a healthy node does not make good: its update failed, or its critical
     /// components never started. The reference looks again only after its set has had time to replace it; we look at once, and
     /// a machine that is Failed for a millisecond would never be replaced.
     fn failed_beside_a_healthy_node(&self, state: &State<'_>) -> bool {
@@ -177,10 +177,10 @@ impl HealthCheck<'_> {
     fn becomes_unknown(&self, text: String, because: Reason) -> HealthDecision {
         let Observed { machine, policy, .. } = *self.seen;
         let outlook = if machine.spec.configuration.disable_health_timeout == Some(true) {
-            "it is not given up, because spec.disableHealthTimeout says so".to_owned()
+            "it is not marked Failed, because spec.disableHealthTimeout says so".to_owned()
         } else {
             let patience = GoDuration::from(facts::health_timeout(machine, policy));
-            format!("it is given up after {patience} unless that changes")
+            format!("it is marked Failed after {patience} unless that changes")
         };
         let message = format!("{because}; {outlook}");
         let tell = Notice { tone: Tone::Warning, reason: events::ours::UNHEALTHY, message };
@@ -226,7 +226,7 @@ impl HealthCheck<'_> {
     fn is_given_up(&self, patience: Duration) -> HealthDecision {
         let machine = self.seen.machine;
         let text = text::given_up(machine.name(), GoDuration::from(patience), self.conditions());
-        let message = format!("unhealthy for {} and given up: {}", GoDuration::from(patience), self.obstacle());
+        let message = format!("unhealthy for {} and marked Failed: {}", GoDuration::from(patience), self.obstacle());
         let tell = Notice { tone: Tone::Warning, reason: events::ours::GIVEN_UP, message };
         let operation = (machine.status.last_operation.kind.clone(), OperationState::Failed);
         let decision = self.becomes(MachinePhase::Failed, operation, text, tell, Reason::HealthTimedOut);

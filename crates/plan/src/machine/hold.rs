@@ -32,7 +32,7 @@ pub(super) enum Outlook {
     NextTry,
     /// It comes when it is this machine's turn among those of its class.
     InTurns,
-    /// It does not come: the machine is given up before.
+    /// It does not come: the machine is marked Failed before.
     GivenUpBefore(Timestamp),
 }
 
@@ -47,7 +47,7 @@ pub(super) fn hold_up(seen: &Observed<'_>, failure: &Failure, hold: Hold) -> Pla
         Outlook::NextTry => next_try(at),
         Outlook::InTurns => in_turns(),
         Outlook::GivenUpBefore(deadline) => {
-            format!("it is given up at {}, when its creation timeout has passed", of_day(deadline))
+            format!("it is marked Failed at {}, when its creation timeout has passed", of_day(deadline))
         }
     };
     Plan::of(told(seen, failure, hold.write, &outlook), Wake::By { awaited: Awaited::Retry, at }, because)

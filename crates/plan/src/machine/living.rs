@@ -2,7 +2,7 @@
 //!
 //! It follows its node's health; its node carries its marks and its template, is updated in place, and is preserved if somebody
 //! wishes. The parts are decided one after the other, each on what the ones before it decided, and written together ([`super::builder`]).
-//! None of them stops the others: a machine that may not be given up yet still gets its template and its expiry.
+//! None of them stops the others: a machine that may not be marked Failed yet still gets its template and its expiry.
 
 use api::names::{annotations, events, finalizers};
 use api::{Machine, Object};

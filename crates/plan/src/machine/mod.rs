@@ -114,7 +114,7 @@ pub enum Connectivity {
     /// We see.
     #[default]
     Connected,
-    /// We have been disconnected for longer than the freeze timeout: nothing new is made and nobody is given up.
+    /// We have been disconnected for longer than the freeze timeout: nothing new is made and no machine is marked Failed.
     Frozen,
 }
 

@@ -62,7 +62,7 @@ pub enum Reason {
     StaleNode(String),
     /// A VM that must not stay.
     LeftoverVm,
-    /// Its creation has failed for so long that it is given up.
+    /// Its creation has failed for so long that it is marked Failed.
     CreationTimedOut,
     /// The VM runs; now its node has to come.
     VmRuns,
@@ -207,7 +207,7 @@ impl fmt::Display for Reason {
                     "its VM was given the name of node {name:?}, which another VM has left behind; the VM is deleted"
                 )
             }
-            Self::LeftoverVm => f.write_str("it was given up, and its VM must not stay"),
+            Self::LeftoverVm => f.write_str("it was marked Failed, and its VM must not stay"),
             Self::CreationTimedOut => f.write_str("its VM could not be made in time"),
             Self::VmRuns => f.write_str("its VM runs; now its node has to come"),
             Self::NodeNotThere(name) => write!(f, "node {name:?} has not registered yet"),

@@ -20,7 +20,7 @@ pub enum Stage {
     Initialize,
     /// Its Node is awaited.
     Join,
-    /// It runs, is ill, is updated in place; or it was given up and waits to be replaced.
+    /// It runs, is ill, is updated in place; or it was marked Failed and waits to be replaced.
     Live,
     /// Nobody whom anybody would miss may stay on its Node.
     Drain,

@@ -37,7 +37,7 @@ pub(super) fn give_up(seen: &Observed<'_>, node: &NodeView) -> Plan {
     Plan::of(steps, Wake::On(Awaited::DriverAnswer), because)
 }
 
-/// Whether the machine was given up for a stale node and may still have its VM.
+/// Whether the machine was marked Failed for a stale node and may still have its VM.
 pub(super) fn was_given_up(machine: &Machine, facts: &Facts<'_>) -> bool {
     *facts.phase == MachinePhase::Failed
         && facts.provider_id.is_none()

@@ -17,7 +17,7 @@ pub enum VmState {
     Calling {
         /// Which one.
         call: Call,
-        /// When it is given up.
+        /// When it is marked Failed.
         until: Timestamp,
     },
     /// The cloud has no such VM, or its driver cannot tell.

@@ -40,7 +40,7 @@ impl Member<'_> {
         self.machine.is_deleting() || *self.machine.phase() == MachinePhase::Terminating
     }
 
-    /// Given up, and still there.
+    /// Marked Failed, and still there.
     pub(super) fn has_failed(&self) -> bool {
         !self.is_leaving() && *self.machine.phase() == MachinePhase::Failed
     }

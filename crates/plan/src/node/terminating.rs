@@ -1,7 +1,7 @@
 //! What a node is told when its machine goes.
 //!
 //! Others ask why a node is leaving: the autoscaler's and the operator's dashboards tell a node that was no longer wanted from one
-//! that was given up. So the condition is written once, before the drain, and whoever finds it there does not change its reason.
+//! that was marked Failed. So the condition is written once, before the drain, and whoever finds it there does not change its reason.
 
 use api::names::conditions::terminating::{SCALE_DOWN, SCALE_DOWN_MESSAGE, TYPE, UNHEALTHY, UNHEALTHY_MESSAGE};
 use api::{ConditionStatus, NodeCondition, Time};

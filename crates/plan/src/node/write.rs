@@ -95,44 +95,44 @@ impl NodeWrite {
         (!status.is_empty()).then(|| json!({ "status": status }))
     }
 
-    fn deeds(&self) -> Vec<String> {
+    fn changes(&self) -> Vec<String> {
         let node = &self.name;
-        let mut deeds = Vec::new();
+        let mut changes = Vec::new();
         if let Some(list) = &self.finalizers {
             let held = list.iter().any(|finalizer| finalizer == finalizers::NODE);
-            deeds.push(if held {
+            changes.push(if held {
                 format!("mark node {node:?} as its own")
             } else {
                 format!("let go of node {node:?}")
             });
         } else if self.labels.contains_key(labels::MACHINE_NAME) {
-            deeds.push(format!("mark node {node:?} as its own"));
+            changes.push(format!("mark node {node:?} as its own"));
         }
         if self.annotations.contains_key(annotations::LAST_APPLIED_TEMPLATE) {
-            deeds.push(format!("keep its template on node {node:?}"));
+            changes.push(format!("keep its template on node {node:?}"));
         }
         match self.scheduling {
-            Some(Scheduling::Cordoned) => deeds.push(format!("cordon node {node:?}")),
-            Some(Scheduling::Open) => deeds.push(format!("uncordon node {node:?}")),
+            Some(Scheduling::Cordoned) => changes.push(format!("cordon node {node:?}")),
+            Some(Scheduling::Open) => changes.push(format!("uncordon node {node:?}")),
             None => {}
         }
         if !self.capacity.is_empty() {
-            deeds.push(format!("write its virtual capacity to node {node:?}"));
+            changes.push(format!("write its virtual capacity to node {node:?}"));
         }
-        deeds.extend(self.conditions.values().map(|condition| {
+        changes.extend(self.conditions.values().map(|condition| {
             let NodeCondition { kind, status, reason, .. } = condition;
             format!("say {kind} {status} ({reason}) on node {node:?}")
         }));
-        if deeds.is_empty() {
-            deeds.push(format!("keep its marks on node {node:?}"));
+        if changes.is_empty() {
+            changes.push(format!("keep its marks on node {node:?}"));
         }
-        deeds
+        changes
     }
 }
 
 impl fmt::Display for NodeWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.deeds().join(" and "))
+        f.write_str(&self.changes().join(" and "))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Whether we see well enough to decide that somebody is dead.
 //!
-//! A machine is given up because its node has been silent. But silence has two ends: when the API server is away, or shows us an
+//! A machine is marked Failed because its node has been silent. But silence has two ends: when the API server is away, or shows us an
 //! empty cluster because somebody mixed up two kubeconfigs, all nodes fall silent at once, and whoever believes it rebuilds a
-//! cluster that was well. So we *freeze*: while we do not see, nothing new is made and nobody is given up. What somebody asked to
+//! cluster that was well. So we *freeze*: while we do not see, nothing new is made and no machine is marked Failed. What somebody asked to
 //! delete goes on.
 //!
 //! Three things freeze us, each with an end of its own:

@@ -55,7 +55,7 @@ pub struct Counters {
     pub expirations: u64,
     /// Times the API server showed an older state than before.
     pub regressions: u64,
-    /// Watches that were given up because the server neither spoke nor ended them in time.
+    /// Watches that were abandoned because the server neither spoke nor ended them in time.
     pub stalls: u64,
     /// Objects that could not be decoded, each time they were shown.
     pub undecodable: u64,

@@ -278,7 +278,7 @@ impl Drop for Slot {
     }
 }
 
-/// The life of one connection, in a task of its own: a request that is given up must not take the connection with it.
+/// The life of one connection, in a task of its own: a request that is abandoned must not take the connection with it.
 struct ConnectionLife {
     pool: Weak<Pool>,
     traffic: Traffic,

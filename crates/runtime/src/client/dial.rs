@@ -82,7 +82,7 @@ pub enum DialError {
     /// The peer does not speak HTTP.
     #[error("failed to begin to speak HTTP")]
     Handshake(#[source] hyper::Error),
-    /// The connection was given up before it was open, because its client is gone.
+    /// The connection was abandoned before it was open, because its client is gone.
     #[error("failed to open a connection: its client is gone")]
     Abandoned,
 }

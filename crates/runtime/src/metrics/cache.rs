@@ -31,7 +31,7 @@ impl CacheMetrics {
             "millwright_cache_regressions_total",
             "Lists older than what the kind had already shown, as after a restored etcd.",
         )?;
-        let stalls = counter("millwright_cache_stalls_total", "Watches given up because they had fallen silent.")?;
+        let stalls = counter("millwright_cache_stalls_total", "Watches abandoned because they had fallen silent.")?;
         Ok(Self {
             objects: gauge("millwright_cache_objects", "Objects in the cache, undecodable ones included.")?,
             undecodable: gauge("millwright_cache_undecodable", "Objects that are present but could not be decoded.")?,

@@ -349,7 +349,7 @@ async fn a_queue_from_which_nobody_takes_shows_while_it_should_be_attended() {
     // As if the task that hands out keys were lost: a key is due, and time passes without anyone being woken.
     queue.add_after(1, Duration::from_secs(1));
     let looked_at = Instant::now() + Duration::from_mins(11);
-    let crew = Workers::from(1);
-    let look = workers::look(&Arc::downgrade(&queue.shared), crew, looked_at);
+    let workers = Workers::from(1);
+    let look = super::workers::look(&Arc::downgrade(&queue.shared), workers, looked_at);
     assert!(matches!(look, crate::watchdog::Look::Stuck(stuck) if stuck.what == "the queue test"));
 }

@@ -32,23 +32,23 @@ impl From<usize> for Workers {
     }
 }
 
-/// Works on the keys of `queue` with this crew until `tasks` is asked to stop. No key is
+/// Works on the keys of `queue` with this workers until `tasks` is asked to stop. No key is
 /// taken after that; work that has begun goes on, and [`Tasks::shut_down`] waits for it.
 ///
 /// A panic in `handler` costs one reconcile of one key: it is logged, counted, and the key comes back as after any failure. Work that
 /// hangs and keys that nobody takes show in the [`Tasks::watchdog`].
-pub fn spawn_workers<T, H, F>(tasks: &Tasks, queue: Queue<T>, crew: impl Into<Workers>, handler: H)
+pub fn spawn_workers<T, H, F>(tasks: &Tasks, queue: Queue<T>, workers: impl Into<Workers>, handler: H)
 where
     T: QueueKey,
     H: Fn(T) -> F + Send + Sync + 'static,
     F: Future<Output = Outcome> + Send + 'static,
 {
     let handler = Arc::new(handler);
-    let crew = crew.into();
-    let free = Arc::new(Semaphore::new(crew.size.max(1)));
+    let workers = workers.into();
+    let free = Arc::new(Semaphore::new(workers.size.max(1)));
     let owner = tasks.clone();
     let (watched, over) = (Arc::downgrade(&queue.shared), tasks.stopping());
-    tasks.watchdog().watch(move |now| if over.is_cancelled() { Look::Over } else { look(&watched, crew, now) });
+    tasks.watchdog().watch(move |now| if over.is_cancelled() { Look::Over } else { look(&watched, workers, now) });
     tasks.spawn(queue.name(), async move {
         let stopping = owner.stopping();
         loop {
@@ -69,14 +69,14 @@ where
 }
 
 /// Whether the work on a queue still moves.
-pub(super) fn look<T: QueueKey>(queue: &Weak<Shared<T>>, crew: Workers, now: Instant) -> Look {
+pub(super) fn look<T: QueueKey>(queue: &Weak<Shared<T>>, workers: Workers, now: Instant) -> Look {
     let Some(queue) = queue.upgrade() else { return Look::Over };
     let backlog = queue.backlog.lock();
-    if let Some((key, silent_for)) = backlog.most_silent(now).filter(|(_, silent_for)| *silent_for > crew.patience) {
+    if let Some((key, silent_for)) = backlog.most_silent(now).filter(|(_, silent_for)| *silent_for > workers.patience) {
         return Look::Stuck(Stuck { what: format!("the work on {key} (queue {})", queue.name), silent_for });
     }
-    let (untaken_for, idle) = (backlog.untaken_for(now), backlog.running() < crew.size);
-    if idle && untaken_for > crew.patience {
+    let (untaken_for, idle) = (backlog.untaken_for(now), backlog.running() < workers.size);
+    if idle && untaken_for > workers.patience {
         return Look::Stuck(Stuck { what: format!("the queue {}", queue.name), silent_for: untaken_for });
     }
     Look::Moving

@@ -169,7 +169,7 @@ async fn our_write_is_there_before_the_watch_shows_it_and_is_told_once() {
     world.delete("b").await;
     cache.deleted(&key("b"), &uid);
     assert_eq!(names(&cache), ["a"]);
-    tokio::time::sleep(3 * MINUTE).await; // the stalled watch is given up; the next one shows it all again
+    tokio::time::sleep(3 * MINUTE).await; // the stalled watch is abandoned; the next one shows it all again
     assert_eq!(log.read(), ["changed a", "added b", "deleted b"]);
     assert_eq!(names(&cache), ["a"]);
     let counters = cache.status().counters;

@@ -195,7 +195,9 @@ pub(super) async fn a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_
     let stuck = |d: &MachineDeployment| reason(d, "Progressing") == "ProgressDeadlineExceeded";
     fixture.until_deployment("it says that it is stuck", |d| d.is_some_and(stuck)).await?;
     let machines = fixture.pool_machines().await?;
-    promise(of_class(&machines, "small") == 3, || format!("a machine was given up for nothing: {}", machines.told()))?;
+    promise(of_class(&machines, "small") == 3, || {
+        format!("a machine was marked Failed for nothing: {}", machines.told())
+    })?;
     fixture.edit_deployment(json!({ "spec": { "rollbackTo": { "revision": 0 } } })).await?;
     fixture.until_rolled("small", 3, 4).await.map(drop)
 }

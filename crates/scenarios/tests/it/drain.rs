@@ -1,7 +1,7 @@
 //! The scenarios about drains. The simulated kube-controllers binds, replaces and counts the pods.
 
 use apiserver::Server;
-use kube_controllers::StandIn;
+use kube_controllers::KubeControllers;
 use millwright_scenarios::{DRAIN_SCENARIOS, Environment, play};
 use runtime::Tasks;
 
@@ -17,9 +17,13 @@ pub(crate) fn people(environment: Environment, server: Server, tasks: &Tasks) ->
             _ = server.keep_house() => {}
         }
     });
-    let (client, clock, random, stop) =
-        (environment.client("stand-in"), environment.clock.clone(), environment.random.fork(), tasks.stopping());
-    tasks.spawn("stand-in", async move { StandIn::default().run(client, clock, random, stop).await });
+    let (client, clock, random, stop) = (
+        environment.client("kube-controllers"),
+        environment.clock.clone(),
+        environment.random.fork(),
+        tasks.stopping(),
+    );
+    tasks.spawn("kube-controllers", async move { KubeControllers::default().run(client, clock, random, stop).await });
     environment
 }
 

@@ -22,7 +22,7 @@ use crate::desk::free_port;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What plays the containers.
-pub(super) struct Cast {
+pub(super) struct Programs {
     /// Our own program.
     pub(super) millwright: Millwright,
     /// Where the virtual cloud's nodes join, if it has to stand in for a driver that is not ours.
@@ -39,7 +39,7 @@ pub(super) enum Millwright {
 
 impl PodTemplate {
     /// Starts one pod, as the service account that the Deployment names.
-    pub(super) fn start(&self, cluster: &ControlPlane, cast: &Cast) -> anyhow::Result<Pod> {
+    pub(super) fn start(&self, cluster: &ControlPlane, programs: &Programs) -> anyhow::Result<Pod> {
         let folder = cluster.layout().home.join(&self.name);
         // One that ran before may have left a socket.
         let _ = fs::remove_dir_all(&folder);
@@ -54,7 +54,7 @@ impl PodTemplate {
         // A side-car first: who needs it waits for it, but why make them wait.
         let mut processes = Vec::new();
         for container in self.containers.iter().rev() {
-            processes.push(Process::start(container, &place, cast)?);
+            processes.push(Process::start(container, &place, programs)?);
         }
         Ok(Pod { name: self.name.clone(), processes })
     }
@@ -125,14 +125,14 @@ struct Process {
 }
 
 impl Process {
-    fn start(container: &Container, place: &Place, cast: &Cast) -> anyhow::Result<Self> {
+    fn start(container: &Container, place: &Place, programs: &Programs) -> anyhow::Result<Self> {
         let file = |ending: &str| place.folder.join(format!("{}.{ending}", container.name));
-        let command = match &cast.millwright {
+        let command = match &programs.millwright {
             Millwright::InImage(cell, surroundings) => cell.command("/millwright", container, place, surroundings)?,
             Millwright::Here(program) => {
                 let mut command = vec![program.display().to_string()];
                 let mut arguments = container.command_line(place);
-                if let (Some(joins), true) = (&cast.joins, container.image.contains("driver")) {
+                if let (Some(joins), true) = (&programs.joins, container.image.contains("driver")) {
                     arguments.insert(0, "virtual-cloud".to_owned());
                     let kubeconfig = format!("--kubeconfig={}", joins.display());
                     arguments.extend([kubeconfig, "--node-monitor-grace-period=0s".to_owned()]);
@@ -151,7 +151,7 @@ impl Process {
             Some((*port, probe.path.clone()))
         });
         let ports = container.ports.values().filter_map(|port| place.ports.get(port)).copied().collect();
-        let cell = matches!(cast.millwright, Millwright::InImage(..));
+        let cell = matches!(programs.millwright, Millwright::InImage(..));
         Ok(Self { name: container.name.clone(), guarded, log: file("log"), pid: file("pid"), cell, readiness, ports })
     }
 }

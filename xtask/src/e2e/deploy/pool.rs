@@ -7,7 +7,7 @@ use control_plane::{Binaries, ControlPlane};
 use serde_json::{Value, json};
 
 use super::cell::{Cell, Surroundings};
-use super::pods::{Cast, Millwright, Pod, kubeconfig};
+use super::pods::{Millwright, Pod, Programs, kubeconfig};
 use super::template::PodTemplate;
 use super::{NAMESPACE, apply, kubectl, list, until, without_pods};
 use crate::workspace::root;
@@ -49,14 +49,14 @@ pub(super) async fn lives(plane: &ControlPlane, form: Form) -> anyhow::Result<()
 
 /// The same by whatever was applied last. Gives back the machines as they were while they ran.
 pub(super) async fn lives_and_tells(plane: &ControlPlane, form: Form) -> anyhow::Result<Vec<Value>> {
-    play(plane, plane, form, &Cast { millwright: Millwright::Here(program()?), joins: None }).await
+    play(plane, plane, form, &Programs { millwright: Millwright::Here(program()?), joins: None }).await
 }
 
 /// The same by a program in its image, and by the smallest of our examples.
 pub(super) async fn lives_in_image(plane: &ControlPlane, cell: Cell, around: Surroundings) -> anyhow::Result<()> {
     apply(plane, Form::OneProcess.example())?;
-    let cast = Cast { millwright: Millwright::InImage(cell, around), joins: None };
-    play(plane, plane, Form::OneProcess, &cast).await.map(drop)
+    let programs = Programs { millwright: Millwright::InImage(cell, around), joins: None };
+    play(plane, plane, Form::OneProcess, &programs).await.map(drop)
 }
 
 /// Nodes in a cluster of their own. The driver of the example is some cloud's; the virtual one plays it.
@@ -65,8 +65,8 @@ pub(super) async fn lives_elsewhere(plane: &ControlPlane, binaries: &Binaries) -
     let outcome = async {
         apply(plane, "deploy/examples/separate-target")?;
         hand_over(plane, &target)?;
-        let cast = Cast { millwright: Millwright::Here(program()?), joins: Some(target.kubeconfig_path()) };
-        play(plane, &target, Form::TwoProcesses, &cast).await.map(drop)
+        let programs = Programs { millwright: Millwright::Here(program()?), joins: Some(target.kubeconfig_path()) };
+        play(plane, &target, Form::TwoProcesses, &programs).await.map(drop)
     };
     let outcome = outcome.await;
     target.stop().await?;
@@ -92,11 +92,16 @@ fn hand_over(plane: &ControlPlane, target: &ControlPlane) -> anyhow::Result<()> 
     Ok(())
 }
 
-async fn play(plane: &ControlPlane, target: &ControlPlane, form: Form, cast: &Cast) -> anyhow::Result<Vec<Value>> {
+async fn play(
+    plane: &ControlPlane,
+    target: &ControlPlane,
+    form: Form,
+    programs: &Programs,
+) -> anyhow::Result<Vec<Value>> {
     let mut pods = Vec::new();
     for name in form.deployments() {
         let deployment = kubectl(plane, &["get", "deployment", name, "--namespace", NAMESPACE, "--output=json"])?;
-        pods.push(PodTemplate::of(&serde_json::from_str(&deployment)?)?.start(plane, cast)?);
+        pods.push(PodTemplate::of(&serde_json::from_str(&deployment)?)?.start(plane, programs)?);
     }
     for pod in &mut pods {
         pod.until_ready().await?;

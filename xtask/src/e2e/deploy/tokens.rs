@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cases_of_tokens_can_be_read_and_each_required_step_is_allowed_and_denied_somewhere() {
+    fn the_cases_of_tokens_can_be_read_and_each_action_is_allowed_and_denied_somewhere() {
         let all = read().unwrap();
         for does in [Deed::Create, Deed::Delete] {
             for denied in [true, false] {

@@ -133,7 +133,7 @@ pub(super) struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// A namespace with a class and a pool of no machines.
     pub(super) fn new(desk: &'a Desk<'a>, scenario: &'static str, timing: Timing) -> anyhow::Result<Self> {
-        desk.apply(scenario, &ground(scenario))?;
+        desk.apply(scenario, &environment(scenario))?;
         Ok(Self { desk, scenario, timing, replicas: Vec::new(), started: 0 })
     }
 
@@ -157,7 +157,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Starts one more process by somebody else's command, with what it has to know filled in.
-    pub(super) fn start_stranger(&mut self, role: Role, words: &str) -> anyhow::Result<()> {
+    pub(super) fn start_other(&mut self, role: Role, words: &str) -> anyhow::Result<()> {
         let (name, line) = self.next()?;
         let words = words
             .replace("{kubeconfig}", &line.kubeconfig().to_string_lossy())
@@ -342,7 +342,7 @@ pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }
 
-fn ground(scenario: &str) -> Value {
+fn environment(scenario: &str) -> Value {
     let meta = |name: &str| json!({ "name": name, "namespace": scenario });
     // Calls take long enough to be under way whenever somebody dies.
     let class = |name: &str, latency: &str| {

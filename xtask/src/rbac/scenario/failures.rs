@@ -6,7 +6,7 @@ use super::super::world::{name, text};
 use super::Scenario;
 
 impl Scenario<'_> {
-    /// A node says that it is ill: its machine is given up and replaced.
+    /// A node says that it is ill: its machine is marked Failed and replaced.
     pub(super) async fn fall_ill(&self) -> anyhow::Result<()> {
         let world = &self.world;
         let (machine, node) = (world.some("ill").await?, world.node_of("ill").await?);

@@ -115,7 +115,7 @@ async fn eventful(world: &World) -> Shown {
     tokio::time::sleep(Duration::from_secs(5)).await;
     world.delete(&busy).await;
     world.until("the drained one is replaced", |w| w.machine(&busy).is_none() && running(w, "pool", 3)).await;
-    world.until("one is given up", |w| w.clock.now().duration_since(w.began).as_mins() > 25).await;
+    world.until("one is marked Failed", |w| w.clock.now().duration_since(w.began).as_mins() > 25).await;
     components
 }
 

@@ -64,7 +64,7 @@ pub struct NodeLife {
 /// `Silence`, which looks at leases and so serves any node), or, where there is neither, this monitor for the nodes of this cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Monitor {
-    /// Someone else: there is a real controller manager, or a stand-in for it.
+    /// Someone else: there is a real controller manager, or the simulator of it.
     Absent,
     /// We do, and set its conditions to `Unknown` once its lease has not been renewed for this long.
     Grace(Duration),

@@ -126,7 +126,7 @@ impl Writes {
             Err(error) => return Err(error),
         };
         // Some servers keep the status of a Node that is created, some want it said separately; and a node that is taken over
-        // may have been given up in the meantime.
+        // may have been marked Failed in the meantime.
         let present = listed(&node.data, "/status/conditions");
         let boot = node.data.pointer("/status/nodeInfo/bootID");
         if boot.is_none_or(|id| *id != object::boot_id(vm)) || !object::is_said(present, word) {

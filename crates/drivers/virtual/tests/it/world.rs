@@ -112,7 +112,7 @@ impl World {
         found.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_owned()
     }
 
-    /// Says of a pod what is said of the pods of a node that was given up.
+    /// Says of a pod what is said of the pods of a node that was marked Failed.
     pub(crate) async fn say_pod_not_ready(&self, name: &str) {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         let patch = json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });

@@ -317,7 +317,7 @@ fn a_time_of_the_next_try_that_would_not_be_kept_is_not_told() {
     world.now = super::super::facts::later(world.now, Duration::from_mins(18));
     world.failures = vec![Code::InvalidArgument, Code::NotFound];
     world.settle();
-    let outlook = "it is given up at 00:20:00 UTC, when its creation timeout has passed";
+    let outlook = "it is marked Failed at 00:20:00 UTC, when its creation timeout has passed";
     assert_eq!(world.said, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
 }
 

@@ -143,7 +143,7 @@ fn h4_shows_the_conditions_as_go_prints_them() {
     assert_eq!(world.diary, ["set its phase to Unknown", "tell: Unhealthy"], "phase and conditions in one write");
     assert_eq!(
         world.said,
-        ["its node is not healthy: Ready is Unknown; it is given up after 10m0s unless that changes"]
+        ["its node is not healthy: Ready is Unknown; it is marked Failed after 10m0s unless that changes"]
     );
 }
 

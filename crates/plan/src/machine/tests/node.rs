@@ -112,7 +112,7 @@ fn a_node_that_is_deleted_takes_its_machine_with_it(#[case] phase: &str) {
 }
 
 #[test]
-fn a_node_that_merely_vanished_does_not() {
+fn a_node_that_merely_vanished_does_not_take_its_machine_along() {
     let mut world = World::running();
     world.node = None;
     world.settle();
@@ -126,7 +126,7 @@ fn a_node_that_merely_vanished_does_not() {
 }
 
 #[test]
-fn nor_one_that_is_not_managed_nor_while_we_are_disconnected() {
+fn a_deleted_node_does_not_take_its_machine_along_if_it_is_not_managed_or_we_are_disconnected() {
     let mut world = World::running();
     world.edit_node(|n| n["metadata"]["deletionTimestamp"] = json!("2026-01-01T01:00:00Z"));
     world.connectivity = Connectivity::Frozen;

@@ -45,7 +45,7 @@ fn a_machine_that_became_unhealthy_before_we_were_disconnected_starts_over_witho
     assert!(world.plan().steps.is_empty(), "written once");
     world.wait(2 * MINUTE);
     world.settle();
-    assert_eq!(*world.machine().phase(), MachinePhase::Failed, "it is given up when it stays ill before our eyes");
+    assert_eq!(*world.machine().phase(), MachinePhase::Failed, "it is marked Failed when it stays ill before our eyes");
 }
 
 #[test]

@@ -467,7 +467,7 @@ async fn a_stale_list_does_not_undo_our_write_and_is_no_regression() {
     fixture.script.add(Answer::Watch(Err(ListWatchError::Gone), After::End));
     fixture.script.add(page(20, None, vec![map("a", 1)]));
     fixture.script.add(watch(vec![Event::Applied(map("mine", 30))], After::Silence));
-    fixture.pass(MINUTE).await; // the watch that is never accepted is given up first
+    fixture.pass(MINUTE).await; // the watch that is never accepted is abandoned first
     assert_eq!(fixture.names(), ["a", "mine"]);
     assert_eq!(fixture.seen(), ["+a", "+mine"]);
     assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Firm, 0));
