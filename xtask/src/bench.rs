@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::workspace::cargo;
+use e2e::workspace::cargo;
 
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

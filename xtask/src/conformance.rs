@@ -5,8 +5,8 @@ use clap::Args;
 use control_plane::{ControlPlane, Options, Program};
 use tokio::time::Instant;
 
-use crate::control_plane::{Build, compiled};
-use crate::e2e::{Ran, Server, Teller, run_program};
+use e2e::control_plane::{Build, compiled};
+use e2e::suites::{Ran, Server, Teller, run_program};
 
 /// Which servers to hold to the cases.
 #[derive(Args)]
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn on_a_real_one(only: &str) -> anyhow::Result<crate::e2e::Tally> {
+async fn on_a_real_one(only: &str) -> anyhow::Result<e2e::suites::Tally> {
     let binaries = compiled(&Build::by_default()).await?;
     // The cases write the status of PodDisruptionBudgets themselves, so that they can say what it is.
     let options = Options::new(binaries)

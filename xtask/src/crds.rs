@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::workspace::{cargo, root};
+use e2e::workspace::{cargo, root};
 
 /// What to do about a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

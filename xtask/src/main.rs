@@ -1,28 +1,21 @@
-//! Chores of the repository: `cargo xtask <chore>`. Each one is a file; none of them is needed to build or run Millwright.
+//! Chores of the repository: `cargo xtask <chore>`. Each one is a file here or a suite of `crates/e2e`; none of them is needed to build or run Millwright.
 
 mod alerts;
 mod behaviours;
 mod bench;
 mod conformance;
-mod control_plane;
-mod counts;
-mod crash_table;
 mod crds;
-mod desk;
-mod e2e;
 mod image;
 mod mutants;
 #[cfg(test)]
 mod pages;
 mod purity;
-mod rbac;
 mod types;
-mod web;
-mod workspace;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use e2e::{control_plane, counts, crash_table, rbac, suites};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of the Millwright repository")]
@@ -59,7 +52,7 @@ enum Chore {
     /// Hold API servers to what Kubernetes API servers do: the real one, which the cases come from, and ours.
     Conformance(conformance::ChoreArgs),
     /// Run end-to-end suites.
-    E2e(e2e::ChoreArgs),
+    E2e(suites::ChoreArgs),
     /// Kill the controller at every moment of every effect in a machine's life, on the real control plane.
     CrashTable(crash_table::ChoreArgs),
     /// Count what the API server was asked, and compare it with the budgets.
@@ -94,7 +87,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Bench { subject } => bench::run(subject),
         Chore::ControlPlane(chore) => control_plane::run(chore),
         Chore::Conformance(args) => conformance::run(&args),
-        Chore::E2e(args) => e2e::run(&args),
+        Chore::E2e(args) => suites::run(&args),
         Chore::CrashTable(args) => crash_table::run(&args),
         Chore::Counts(args) => counts::run(&args),
         Chore::Image(args) => image::run(&args),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::Arguments;
-use crate::workspace::root;
+use e2e::workspace::root;
 
 /// Folders whose files pages speak of.
 const OURS: [&str; 6] = ["crates/", "deploy/", "docs/", "hack/", "proto/", "xtask/"];

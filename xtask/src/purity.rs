@@ -3,7 +3,7 @@
 
 use anyhow::bail;
 
-use crate::workspace::cargo_output;
+use e2e::workspace::cargo_output;
 
 const PURE: &[&str] = &["millwright-plan", "millwright-api"];
 const IMPURE: &[&str] = &[

@@ -14,7 +14,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use serde_json::{Map, Value};
 
-use crate::workspace::root;
+use e2e::workspace::root;
 
 /// Puts the rules to their tests. Where promtool cannot be had, it says so and nothing is judged.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::workspace::root;
+use e2e::workspace::root;
 
 fn rules() -> Vec<Value> {
     let text = fs::read_to_string(root().join("deploy/alerts/rules.yaml")).unwrap();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::workspace::root;
+use e2e::workspace::root;
 use evidence::Evidence;
 use sources::Sources;
 use tables::Rule;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::ValueEnum;
 
-use crate::e2e::Suite;
+use e2e::suites::Suite;
 
 /// What stands right above a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 
-use crate::control_plane::{Build, compiled};
-use crate::e2e::{Cell, run_image};
-use crate::workspace::root;
 use archive::Image;
+use e2e::control_plane::{Build, compiled};
+use e2e::suites::{Cell, run_image};
+use e2e::workspace::root;
 
 /// How to build it.
 #[derive(Args)]

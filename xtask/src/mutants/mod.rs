@@ -15,8 +15,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::e2e::Tally;
-use crate::workspace::root;
+use e2e::suites::Tally;
+use e2e::workspace::root;
 use explained::Explained;
 use report::Report;
 

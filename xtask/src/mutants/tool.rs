@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use control_plane::cache::Cache;
 
 use super::{PACKAGE, TEST_PATIENCE};
-use crate::workspace::{cargo, root};
+use e2e::workspace::{cargo, root};
 
 /// Pinned, because every version knows other mutants, and `docs/mutants.md` names those of this one.
 const VERSION: &str = "27.1.0";

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use wire::Messages;
 
-use crate::control_plane::{Build, compiled};
-use crate::workspace::root;
+use e2e::control_plane::{Build, compiled};
+use e2e::workspace::root;
 
 const FILE: &str = "crates/apiserver/src/types/built_in.txt";
 

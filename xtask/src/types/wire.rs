@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::workspace::root;
+use e2e::workspace::root;
 
 /// Where the files are, by module.
 const FILES: &[(&str, &[&str])] = &[

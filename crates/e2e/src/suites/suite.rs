@@ -11,7 +11,7 @@ use crate::control_plane::{Build, compiled};
 
 /// What can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Suite {
+pub enum Suite {
     /// The control plane itself: it comes up, takes our kinds, obeys RBAC, schedules, and leaves nothing behind.
     Smoke,
     /// The scenarios about machines: creation, joining, deletion, crashes, replicas.
@@ -51,11 +51,12 @@ pub(crate) enum Suite {
 
 impl Suite {
     /// Whether it fits into every change's check.
-    pub(crate) fn is_quick(self) -> bool {
+    pub fn is_quick(self) -> bool {
         !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Scale | Self::Deployments)
     }
 
-    pub(crate) fn name(self) -> &'static str {
+    /// As it is called on the command line.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Smoke => "smoke",
             Self::Machines => "machines",
@@ -106,7 +107,7 @@ impl Suite {
     }
 
     /// Whether it is a chore of this program, too, under the same name.
-    pub(crate) fn is_chore(self) -> bool {
+    pub fn is_chore(self) -> bool {
         matches!(self, Self::Rbac | Self::Counts | Self::CrashTable)
     }
 

@@ -94,7 +94,7 @@ impl Trial {
             identities: accounts.iter().map(user).collect(),
             name,
             namespace: name,
-            roles: root().join(format!("xtask/src/rbac/reference/{name}.yaml")),
+            roles: root().join(format!("crates/e2e/src/rbac/reference/{name}.yaml")),
             label: format!("trial={name}"),
             expected: Expected::Lacking(lacking),
         }

@@ -21,7 +21,7 @@ pub(crate) const SOCKET: &str = "holder.sock";
 
 /// A control plane's name: lower-case letters, digits and dashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Name(String);
+pub struct Name(String);
 
 impl FromStr for Name {
     type Err = String;

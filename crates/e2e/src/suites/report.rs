@@ -11,7 +11,7 @@ use super::tally::{Tally, file_of};
 
 /// The cases of one suite, in the order in which they ran.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub struct Report {
     suite: &'static str,
     cases: Vec<Case>,
 }
@@ -55,7 +55,7 @@ impl Report {
 
     /// Prints the last line and writes the file.
     #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-    pub(crate) fn conclude(&self) -> anyhow::Result<Tally> {
+    pub fn conclude(&self) -> anyhow::Result<Tally> {
         self.write(&file_of(self.suite)?)?;
         println!("{}", self.tally());
         Ok(self.tally())

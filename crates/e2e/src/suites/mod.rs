@@ -31,12 +31,13 @@ use crate::crash_table;
 use crate::workspace::cargo;
 use jobs::{Jobs, Passenger};
 
-pub(crate) use deploy::{Cell, run_image};
+pub use deploy::{Cell, run_image};
 pub(crate) use machines::install_definitions;
-pub(crate) use program::{Teller, run as run_program};
-pub(crate) use report::Report;
-pub(crate) use suite::Suite;
-pub(crate) use tally::{Ran, Server, Tally, file_of};
+pub use program::{Teller, run as run_program};
+pub use report::Report;
+pub use suite::Suite;
+pub(crate) use tally::file_of;
+pub use tally::{Ran, Server, Tally};
 
 /// More control planes than this only get into each other's way, however many cores there are.
 const MOST_LANES: usize = 4;
@@ -47,7 +48,7 @@ const MOST_LANES: usize = 4;
     reason = "each is a flag that a person may type; `server` makes an enum of two of them"
 )]
 #[derive(Args)]
-pub(crate) struct ChoreArgs {
+pub struct ChoreArgs {
     /// Which suites; if not said, all that fit into every change's check, and with --full the others too.
     #[arg(value_enum)]
     suites: Vec<Suite>,
@@ -106,7 +107,7 @@ impl ChoreArgs {
 
 /// Runs suites, all of them even if one fails, and ends with a line for each.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
+pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     let (begin, suites) = (Instant::now(), args.suites());

@@ -11,10 +11,13 @@ use crate::workspace::root;
 
 /// How many cases of a suite passed, failed and were not run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) passed: u64,
-    pub(crate) failed: u64,
-    pub(crate) skipped: u64,
+pub struct Tally {
+    /// Those that hold.
+    pub passed: u64,
+    /// Those that do not.
+    pub failed: u64,
+    /// Those that were not tried.
+    pub skipped: u64,
 }
 
 impl fmt::Display for Tally {
@@ -25,13 +28,13 @@ impl fmt::Display for Tally {
 
 impl Tally {
     /// So many passed and so many failed.
-    pub(crate) fn of(passed: usize, failed: usize) -> Self {
+    pub fn of(passed: usize, failed: usize) -> Self {
         let count = |number| u64::try_from(number).unwrap_or(u64::MAX);
         Self { passed: count(passed), failed: count(failed), skipped: 0 }
     }
 
     /// What a suite left in its file.
-    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
         let report: Value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
         let count = |field: &str| {
@@ -42,7 +45,7 @@ impl Tally {
     }
 
     /// Whether it shows what it was run for: something passed, and on a real server nothing was left out.
-    pub(crate) fn shows(self, server: Server) -> bool {
+    pub fn shows(self, server: Server) -> bool {
         match server {
             Server::Real => self.failed == 0 && self.skipped == 0 && self.passed > 0,
             Server::InMemory => self.failed == 0,
@@ -52,7 +55,7 @@ impl Tally {
 
 /// On which API server a suite is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
+pub enum Server {
     /// A kube-apiserver with its etcd.
     Real,
     /// Ours.
@@ -61,16 +64,18 @@ pub(crate) enum Server {
 
 /// A suite that was run, or was to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ran {
-    pub(crate) suite: &'static str,
+pub struct Ran {
+    /// Its name.
+    pub suite: &'static str,
     /// `None`: it could not be run, or died on its way.
-    pub(crate) tally: Option<Tally>,
-    pub(crate) took: Duration,
+    pub tally: Option<Tally>,
+    /// For how long it ran.
+    pub took: Duration,
 }
 
 impl Ran {
     /// Whether it shows what it was run for.
-    pub(crate) fn shows(&self, server: Server) -> bool {
+    pub fn shows(&self, server: Server) -> bool {
         self.tally.is_some_and(|tally| tally.shows(server))
     }
 }

@@ -27,11 +27,11 @@ exec env -i $variables setpriv --no-new-privs "$change" --userspec="$user" --gro
 
 /// An image that is unpacked here.
 #[derive(Clone, Debug)]
-pub(crate) struct Cell {
+pub struct Cell {
     /// Its files.
-    pub(crate) root: PathBuf,
+    pub root: PathBuf,
     /// Whom it runs as: `uid:gid`.
-    pub(crate) user: String,
+    pub user: String,
 }
 
 /// What a pod is told of its cluster.

@@ -21,13 +21,13 @@ use tokio::time::Instant;
 
 use crate::control_plane::{Build, compiled};
 use crate::desk::Desk;
-use crate::e2e::{Tally, file_of, install_definitions};
+use crate::suites::{Tally, file_of, install_definitions};
 use crate::workspace::cargo;
 use life::Life;
 
 /// How to do it.
 #[derive(Args)]
-pub(crate) struct ChoreArgs {
+pub struct ChoreArgs {
     /// How many machines live side by side, each with a controller of its own.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
@@ -75,7 +75,7 @@ struct Crash {
 type Results = BTreeMap<Crash, Result<(), String>>;
 
 /// Draws the table. An error says that not all of it is green.
-pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
+pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     let program = args.program.clone().map_or_else(build, Ok)?;

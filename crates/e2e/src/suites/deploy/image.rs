@@ -11,10 +11,10 @@ use super::cell::{Cell, Surroundings};
 use super::corpus::Mode;
 use super::names::Names;
 use super::{NAMESPACE, apply, apply_all, install_definitions, pods, pool, without_pods};
-use crate::e2e::report::Report;
+use crate::suites::report::Report;
 
 /// Runs it on a control plane of its own.
-pub(crate) async fn run(binaries: Binaries, cell: Cell) -> anyhow::Result<Report> {
+pub async fn run(binaries: Binaries, cell: Cell) -> anyhow::Result<Report> {
     let mut report = Report::of("image");
     report.case("it says what it can, under each of its names", async { helps(&cell) }).await;
     report.case("it can write nothing", async { writes_nothing(&cell) }).await;

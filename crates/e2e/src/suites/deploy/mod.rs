@@ -29,9 +29,9 @@ use super::machines::install_definitions;
 use super::report::Report;
 use crate::web;
 use crate::workspace::{cargo, root};
-pub(crate) use cell::Cell;
+pub use cell::Cell;
 use corpus::Mode;
-pub(crate) use image::run as run_image;
+pub use image::run as run_image;
 use pool::Form;
 use template::PodTemplate;
 use web::Proxy;
@@ -120,7 +120,7 @@ async fn play_programs(plane: &ControlPlane, binaries: &Binaries, report: &mut R
 }
 
 fn apply_all(plane: &ControlPlane) -> anyhow::Result<()> {
-    let kinds = root().join("xtask/src/e2e/deploy/prometheus-kinds.yaml").display().to_string();
+    let kinds = root().join("crates/e2e/src/suites/deploy/prometheus-kinds.yaml").display().to_string();
     kubectl(plane, &["apply", "--server-side", "--filename", &kinds])?;
     kubectl(plane, &["wait", "--for=condition=Established", "--timeout=60s", "--filename", &kinds])?;
     FOLDERS.iter().try_for_each(|folder| apply(plane, folder))

@@ -15,11 +15,12 @@ use ::control_plane::{Binaries, Cache, Options, Presence, Program, Recipe};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
-pub(crate) use registry::{Name, Registry};
+pub use registry::Name;
+pub(crate) use registry::Registry;
 
 /// What to do with a control plane.
 #[derive(Subcommand)]
-pub(crate) enum Chore {
+pub enum Chore {
     /// Compile the programs, unless somebody did; the first time takes about ten minutes.
     Build(Build),
     /// Start a control plane and leave it running.
@@ -39,7 +40,7 @@ pub(crate) enum Chore {
 
 /// How to compile.
 #[derive(Args, Clone)]
-pub(crate) struct Build {
+pub struct Build {
     /// How many packages to compile at once; all cores if not said.
     #[arg(long)]
     jobs: Option<u16>,
@@ -47,7 +48,7 @@ pub(crate) struct Build {
 
 /// What to start.
 #[derive(Args)]
-pub(crate) struct Start {
+pub struct Start {
     /// Several may run side by side under different names.
     #[arg(long, default_value = "default")]
     name: Name,
@@ -67,7 +68,7 @@ pub(crate) struct Start {
 
 /// A program that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Companion {
+pub enum Companion {
     /// kube-controller-manager.
     ControllerManager,
     /// kube-scheduler.
@@ -75,7 +76,7 @@ pub(crate) enum Companion {
 }
 
 /// Does it.
-pub(crate) fn run(chore: Chore) -> anyhow::Result<()> {
+pub fn run(chore: Chore) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     runtime.block_on(async {
@@ -96,7 +97,7 @@ pub(crate) fn run(chore: Chore) -> anyhow::Result<()> {
 
 /// The programs, compiled if need be, with progress for the person who waits.
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
-pub(crate) async fn compiled(build: &Build) -> anyhow::Result<Binaries> {
+pub async fn compiled(build: &Build) -> anyhow::Result<Binaries> {
     let (recipe, cache) = (Recipe::of_this_repository()?, Cache::of_this_user()?);
     let compiler = Compiler { jobs: build.jobs, ..Compiler::default() };
     let tell = |progress| eprintln!("control-plane: {}", sentence(&progress));
@@ -105,7 +106,7 @@ pub(crate) async fn compiled(build: &Build) -> anyhow::Result<Binaries> {
 
 impl Build {
     /// With Go's own choice of parallelism.
-    pub(crate) fn by_default() -> Self {
+    pub fn by_default() -> Self {
         Self { jobs: None }
     }
 }

@@ -152,7 +152,7 @@ async fn run(step: &Step, kubectl: &dyn Fn() -> process::Command) -> anyhow::Res
 
 /// A command as it stands in the list: words with blanks between, `@name` for a manifest of ours.
 fn arguments(command: &str) -> Vec<String> {
-    let manifests = root().join("xtask/src/e2e/kubectl/manifests");
+    let manifests = root().join("crates/e2e/src/suites/kubectl/manifests");
     let word = |word: &str| match word.strip_prefix('@') {
         Some(name) => manifests.join(format!("{name}.yaml")).to_string_lossy().into_owned(),
         None => word.to_owned(),

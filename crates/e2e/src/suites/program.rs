@@ -10,8 +10,10 @@ use crate::workspace::cargo;
 
 /// Such a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Teller {
+pub enum Teller {
+    /// `crates/scenarios`.
     Scenarios,
+    /// `crates/conformance`.
     Conformance,
 }
 
@@ -35,7 +37,7 @@ impl Teller {
 ///
 /// A program that fails after it has left a report has failing cases, which the report counts; one that leaves none did not
 /// get that far.
-pub(crate) async fn run(teller: Teller, suite: &str, arguments: &[&str]) -> anyhow::Result<Tally> {
+pub async fn run(teller: Teller, suite: &str, arguments: &[&str]) -> anyhow::Result<Tally> {
     let report = without_report(suite)?;
     let path = report.to_string_lossy();
     cargo(&["build", "--quiet", "--package", teller.package()])?;

@@ -6,12 +6,12 @@ use std::process::{Command, Output};
 use anyhow::{Context, bail};
 
 /// The repository's root. Known at compile time, because xtask is never installed elsewhere.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
 /// Runs cargo, showing what it prints.
-pub(crate) fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
+pub fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
     let status =
         command(arguments).status().with_context(|| format!("failed to start cargo {}", arguments.join(" ")))?;
     if !status.success() {
@@ -21,7 +21,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
 }
 
 /// Runs cargo and gives back what it printed.
-pub(crate) fn cargo_output(arguments: &[&str]) -> anyhow::Result<String> {
+pub fn cargo_output(arguments: &[&str]) -> anyhow::Result<String> {
     let Output { status, stdout, stderr } =
         command(arguments).output().with_context(|| format!("failed to start cargo {}", arguments.join(" ")))?;
     if !status.success() {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::control_plane::{Build, compiled};
 use crate::desk::Desk;
-use crate::e2e::{Tally, file_of, install_definitions};
+use crate::suites::{Tally, file_of, install_definitions};
 use crate::workspace::cargo;
 pub(crate) use audit::Audit;
 use budget::{Budget, Figure};
@@ -27,7 +27,7 @@ const REST: Duration = Duration::from_secs(12);
 
 /// How to count.
 #[derive(Args)]
-pub(crate) struct ChoreArgs {
+pub struct ChoreArgs {
     /// How many machines that a person makes.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     machines: u16,
@@ -37,7 +37,7 @@ pub(crate) struct ChoreArgs {
 }
 
 /// Counts. An error says which budget was exceeded.
-pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
+pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     cargo(&["build", "--quiet", "--package", "millwright"])?;

@@ -26,7 +26,7 @@ use control_plane::{ControlPlane, Options, Program, User};
 use crate::control_plane::{Build, compiled};
 use crate::counts::Audit;
 use crate::desk::Desk;
-use crate::e2e::{Report, Tally, install_definitions};
+use crate::suites::{Report, Tally, install_definitions};
 use crate::web::Proxy;
 use crate::workspace::cargo;
 use grants::Grant;
@@ -35,7 +35,7 @@ use trial::{Stand, Trial};
 
 /// Which roles to try.
 #[derive(Args)]
-pub(crate) struct ChoreArgs {
+pub struct ChoreArgs {
     /// Only these; all if not said.
     #[arg(value_enum)]
     trials: Vec<Which>,
@@ -57,7 +57,7 @@ enum Which {
 }
 
 /// Tries. An error says that some role is too narrow, too wide, or that a life failed under it.
-pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
+pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     // The cut_proxy has to flow while this thread waits for kubectl.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -1,0 +1,17 @@
+//! End-to-end suites: our programs as processes on a real Kubernetes control plane. `cargo xtask` is how they are called.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `suites` | the suites by name, alone or side by side, and what they found |
+//! | `rbac`, `counts`, `crash_table` | suites that are chores of their own |
+//! | `control_plane` | starts and keeps a control plane for a person |
+//! | `desk`, `web`, `workspace` | processes, HTTP and cargo, as the suites need them |
+
+pub mod control_plane;
+pub mod counts;
+pub mod crash_table;
+mod desk;
+pub mod rbac;
+pub mod suites;
+mod web;
+pub mod workspace;
