@@ -20,7 +20,7 @@ pub use ending::Ending;
 pub use journal::Journal;
 pub use listen::{DriverCall, Listen, Listener, Taught};
 
-/// One pass over one object.
+/// One reconcile of one object.
 #[derive(Clone, Debug)]
 pub struct Decision {
     /// What kind of object it is about.

@@ -1,4 +1,4 @@
-//! Counting machines: one pass over all sets and deployments.
+//! Counting machines: one reconcile of all sets and deployments.
 //!
 //! There is one key. New machines wake it, many at once as one; and it comes back by itself, because a safety that trusts its own
 //! events would not be one. A reconcile without a finding sends nothing.

@@ -62,5 +62,5 @@ pub(crate) trait Duty: Send + Sync + 'static {
     fn wire(&self, supplies: &mut Supplies, queue: &Queue<Key>);
 
     /// Looks at one key.
-    fn pass(&self, key: Key) -> impl Future<Output = Result<Outcome, WriteError>> + Send;
+    fn reconcile(&self, key: Key) -> impl Future<Output = Result<Outcome, WriteError>> + Send;
 }

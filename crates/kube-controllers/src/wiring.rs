@@ -138,7 +138,7 @@ impl Assembly {
         self.workers.push(Box::new(move |tasks| {
             spawn_workers(tasks, queue, D::HANDS, move |key: Key| {
                 let duty = duty.clone();
-                async move { settle(D::NAME, &key.clone(), duty.pass(key).await) }
+                async move { settle(D::NAME, &key.clone(), duty.reconcile(key).await) }
             });
         }));
     }

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pass_that_decides_nothing_is_no_news() {
+    async fn a_reconcile_that_decides_nothing_is_no_news() {
         let idle = Decision { did: vec![], ..decision("", Ending::Done) };
         assert_eq!(journal().worth(&idle), Worth::Detail);
     }

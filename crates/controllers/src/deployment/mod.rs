@@ -1,4 +1,4 @@
-//! The MachineDeployment controller: one pass over one deployment.
+//! The MachineDeployment controller: one reconcile of one deployment.
 
 mod act;
 mod observe;

@@ -1,4 +1,4 @@
-//! The machine controller: one pass over one machine.
+//! The machine controller: one reconcile of one machine.
 
 mod act;
 mod drain;

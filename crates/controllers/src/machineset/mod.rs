@@ -1,4 +1,4 @@
-//! The MachineSet controller: one pass over one set.
+//! The MachineSet controller: one reconcile of one set.
 
 mod act;
 mod memory;

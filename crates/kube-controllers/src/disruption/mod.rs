@@ -103,7 +103,7 @@ impl Duty for Disruption {
         });
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let views = &self.0.views;
         let Some(budget) = views.budgets.get(&key) else { return Ok(Outcome::Done) };
         let pods = views.pods.list();

@@ -89,7 +89,7 @@ impl Duty for Collection {
         });
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let node = self.context.node(&key.name);
         let pods = self.context.views.pods.find(&BY_NODE, &key.name);
         let orphaned = node.is_none() && !key.name.is_empty() && !pods.is_empty();

@@ -95,7 +95,7 @@ impl Duty for Evictions {
         });
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let node = self.context.node(&key.name);
         let taints: Vec<&Taint> =
             node.iter().flat_map(|node| node::taints(node)).filter(|taint| taint.effect == NO_EXECUTE).collect();

@@ -77,7 +77,7 @@ impl Duty for Silence {
         supplies.nodes.wake_itself(queue);
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let Some(node) = self.0.node(&key.name) else { return Ok(Outcome::Done) };
         let lease = self.0.views.leases.get(&Key::new("kube-node-lease", key.name.clone()));
         let now = self.0.now();

@@ -77,7 +77,7 @@ impl Duty for Taints {
         supplies.nodes.wake_itself(queue);
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let (client, views) = (&self.0.client, &self.0.views);
         let Some(node) = self.0.node(&key.name) else { return Ok(Outcome::Done) };
         let now = self.0.now();

@@ -181,7 +181,7 @@ impl Duty for Scheduler {
         supplies.classes.tell(move |_, _| woken());
     }
 
-    async fn pass(&self, _: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, _: Key) -> Result<Outcome, WriteError> {
         let waiting = self.waiting();
         if waiting.is_empty() {
             return Ok(Outcome::Done);

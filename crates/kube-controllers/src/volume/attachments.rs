@@ -241,7 +241,7 @@ impl Duty for Attachment {
         });
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let views = &self.context.views;
         let Some(volume) = views.volumes.get(&key) else { return Ok(Outcome::Done) };
         let Some((driver, handle)) = csi(&volume) else { return Ok(Outcome::Done) };

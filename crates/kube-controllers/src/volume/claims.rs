@@ -212,7 +212,7 @@ impl Duty for Claims {
         supplies.classes.tell(move |_, _| wake());
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let views = &self.0.views;
         let claim = views.claims.get(&key);
         self.release(&key, claim.as_deref()).await?;

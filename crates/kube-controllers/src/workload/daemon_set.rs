@@ -225,7 +225,7 @@ impl Duty for DaemonSets {
         supplies.nodes.tell(move |_, _| sets.list().iter().for_each(|set| woken.add(key_of(&set.metadata))));
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let (client, views) = (&self.0.client, &self.0.views);
         let Some(set) = views.daemon_sets.get(&key) else { return Ok(Outcome::Done) };
         let Some(spec) = &set.spec else { return Ok(Outcome::Done) };

@@ -218,7 +218,7 @@ impl Duty for Deployments {
         });
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let (client, views) = (&self.0.client, &self.0.views);
         let Some(deployment) = views.deployments.get(&key) else { return Ok(Outcome::Done) };
         let Some(spec) = &deployment.spec else { return Ok(Outcome::Done) };

@@ -97,7 +97,7 @@ impl Duty for ReplicaSets {
         wake_owner_of_pods(supplies, "ReplicaSet", queue);
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let (client, views) = (&self.0.client, &self.0.views);
         let Some(set) = views.replica_sets.get(&key) else { return Ok(Outcome::Done) };
         let uid = set.metadata.uid.as_deref().unwrap_or_default();

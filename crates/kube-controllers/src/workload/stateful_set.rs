@@ -214,7 +214,7 @@ impl Duty for StatefulSets {
         wake_owner_of_pods(supplies, "StatefulSet", queue);
     }
 
-    async fn pass(&self, key: Key) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: Key) -> Result<Outcome, WriteError> {
         let (client, views) = (&self.0.client, &self.0.views);
         let Some(set) = views.stateful_sets.get(&key) else { return Ok(Outcome::Done) };
         let Some(spec) = &set.spec else { return Ok(Outcome::Done) };

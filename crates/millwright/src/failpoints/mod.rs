@@ -53,7 +53,7 @@ impl Failpoints {
         Parts {
             components: parts
                 .components
-                .map(|component| Component { clients: guarded(component.clients.clone()), ..half }),
+                .map(|component| Component { clients: guarded(component.clients.clone()), ..component }),
             drivers: parts.drivers.wrapped(|driver| self.guard_driver(driver)),
             ..parts
         }

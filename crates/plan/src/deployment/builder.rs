@@ -1,4 +1,4 @@
-//! One pass over a deployment: what was seen, what is to be, and how the difference becomes steps.
+//! One reconcile of a deployment: what was seen, what is to be, and how the difference becomes steps.
 
 use std::collections::BTreeMap;
 

@@ -66,7 +66,7 @@ impl World {
         plan(&Observed { sets: &sets, deployments: &deployments, policy: &self.policy, now: NOW.parse().unwrap() })
     }
 
-    fn pass(&mut self) -> Vec<Step> {
+    fn reconcile(&mut self) -> Vec<Step> {
         self.pass_until(usize::MAX)
     }
 
@@ -136,7 +136,7 @@ fn a_set_freezes_at_the_upper_limit_and_thaws_at_the_lower(
     let mut world = World::new(Some(deployment(replicas, &strategy)), vec![(set("s", replicas), upper - 1)]);
     assert_eq!(world.plan(), []);
     world.sets[0].1 = upper;
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [true]);
     assert_eq!(world.deployment_frozen(), (true, Some("OverShootingReplicaCount")));
     let message =
@@ -144,7 +144,7 @@ fn a_set_freezes_at_the_upper_limit_and_thaws_at_the_lower(
     assert_eq!(world.sets[0].0.status.conditions[0].message, message);
     assert_eq!(world.plan(), [], "once is enough");
     world.sets[0].1 = lower;
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [false]);
     assert_eq!(world.deployment_frozen(), (false, None));
     assert_eq!(world.told, [messages::froze("s"), messages::unfroze("s")]);
@@ -156,7 +156,7 @@ fn a_set_of_its_own_may_have_twice_its_size() {
     let mut world = World::new(None, vec![(set("s", 3), 7)]);
     assert_eq!(world.plan(), []);
     world.sets[0].1 = 8;
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [true]);
 }
 
@@ -164,12 +164,12 @@ fn a_set_of_its_own_may_have_twice_its_size() {
 fn a_rapid_scale_down_freezes_its_set_until_enough_machines_are_gone() {
     let mut world = World::new(Some(deployment(2, &rolling(2))), vec![(set("s", 2), 6)]);
     world.deployment.as_mut().unwrap().metadata.generation = Some(2); // nobody has acted on the new number yet
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [true], "six machines, and two more than four may be there");
     world.deleting = 4;
     assert_eq!(world.plan(), [], "those that are being deleted count");
     (world.sets[0].1, world.deleting) = (5, 3);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [false]);
     assert_eq!(world.told, [messages::froze("s"), messages::unfroze("s")]);
 }
@@ -222,7 +222,7 @@ fn each_set_is_looked_at_once_however_many_deployments_there_are() {
 #[test]
 fn all_sets_are_judged_in_one_reconcile() {
     let mut world = World::new(None, vec![(set("a", 1), 9), (set("b", 1), 9), (set("c", 1), 1)]);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [true, true, false]);
 }
 
@@ -243,10 +243,10 @@ fn a_deployment_follows_its_sets() {
     frozen.metadata.labels = Some([(labels::FREEZE.to_owned(), "True".to_owned())].into());
     let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(frozen, 6)]);
     world.sets[0].0.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
-    world.pass();
+    world.reconcile();
     assert_eq!(world.deployment_frozen(), (true, Some("MachineDeploymentStateSync")));
     world.sets.clear();
-    world.pass();
+    world.reconcile();
     assert_eq!(world.deployment_frozen(), (false, None));
 }
 
@@ -257,7 +257,7 @@ fn a_label_without_its_condition_is_completed_and_a_condition_without_its_label_
     let mut stated = set("b", 1);
     stated.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
     let mut world = World::new(None, vec![(labelled, 9), (stated, 9)]);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [true, true]);
     assert_eq!(world.plan(), []);
 }
@@ -265,7 +265,7 @@ fn a_label_without_its_condition_is_completed_and_a_condition_without_its_label_
 #[test]
 fn a_user_thaws_a_deployment_and_all_its_sets() {
     let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [true, true]);
     for (_, machines) in &mut world.sets {
         *machines = 5;
@@ -275,12 +275,12 @@ fn a_user_thaws_a_deployment_and_all_its_sets() {
     world.sets[1].1 = 6;
     let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
     world.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     assert_eq!(world.deployment_frozen(), (false, None));
     world.sets[0].1 = 5;
     world.sets[1].1 = 5;
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [false, false]);
     assert!(world.sets.iter().all(|(set, _)| set.annotation(names::annotations::UNFREEZE).is_none()));
     assert_eq!(world.plan(), []);
@@ -292,14 +292,14 @@ fn a_users_wish_to_thaw_outlives_a_reconcile_that_ends_after_any_step() {
     for first in 0..8 {
         for second in 0..8 {
             let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
-            world.pass();
+            world.reconcile();
             let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
             world.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
             world.pass_until(first);
             world.pass_until(second);
             // Meanwhile one machine of each has gone, so that they do not freeze again.
             world.sets.iter_mut().for_each(|(_, machines)| *machines = 5);
-            (0..4).for_each(|_| drop(world.pass()));
+            (0..4).for_each(|_| drop(world.reconcile()));
             assert_eq!((world.deployment_frozen(), world.frozen()), ((false, None), vec![false, false]));
             let is_done =
                 |annotations: &Texts| annotations.iter().all(|all| !all.contains_key(names::annotations::UNFREEZE));
@@ -312,15 +312,15 @@ fn a_users_wish_to_thaw_outlives_a_reconcile_that_ends_after_any_step() {
 
 /// They have as many machines as before, so that nothing but the wish can thaw them.
 #[test]
-fn every_set_hears_of_its_deployments_wish_wherever_the_pass_ends_that_hands_it_down() {
+fn every_set_hears_of_its_deployments_wish_wherever_the_reconcile_ends_that_hands_it_down() {
     for end in 0..8 {
         let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
-        world.pass();
+        world.reconcile();
         world.told.clear();
         let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
         world.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
         world.pass_until(end);
-        (0..3).for_each(|_| drop(world.pass()));
+        (0..3).for_each(|_| drop(world.reconcile()));
         for name in ["a", "b"] {
             let thawed = messages::unfroze(name);
             assert!(world.told.contains(&thawed), "{name} was not thawed after {end} steps: {:?}", world.told);
@@ -331,11 +331,11 @@ fn every_set_hears_of_its_deployments_wish_wherever_the_pass_ends_that_hands_it_
 #[test]
 fn a_set_that_is_thawed_and_still_too_large_freezes_again() {
     let mut world = World::new(None, vec![(set("a", 1), 9)]);
-    world.pass();
+    world.reconcile();
     world.sets[0].0.metadata.annotations = Some([(names::annotations::UNFREEZE.to_owned(), String::new())].into());
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [false]);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.frozen(), [true]);
 }
 
@@ -346,9 +346,9 @@ fn foreign_conditions_and_labels_stay() {
     other.status.conditions =
         vec![read(json!({ "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate" }))];
     let mut world = World::new(None, vec![(other, 9)]);
-    world.pass();
+    world.reconcile();
     world.sets[0].1 = 0;
-    world.pass();
+    world.reconcile();
     let (set, _) = &world.sets[0];
     assert_eq!((set.label("team"), set.status.conditions.len()), (Some("blue"), 1));
 }

@@ -102,7 +102,7 @@ impl<'a> Kubelet<'a> {
     /// Lives until the VM is gone; its id, so that the desk can be given to another.
     pub(super) async fn live(mut self) -> VmId {
         loop {
-            let next = match self.pass().await {
+            let next = match self.reconcile().await {
                 Ok(next) => {
                     self.failures = 0;
                     next
@@ -125,7 +125,7 @@ impl<'a> Kubelet<'a> {
         }
     }
 
-    async fn pass(&mut self) -> Result<Next, WriteError> {
+    async fn reconcile(&mut self) -> Result<Next, WriteError> {
         let now = Instant::now();
         let Some(vm) = self.cloud.vm(&self.id) else {
             return Ok(self.mind_silence(now).await?.map_or(Next::Finished, Next::At));

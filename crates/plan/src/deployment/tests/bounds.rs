@@ -10,7 +10,7 @@ use super::world::{World, in_place, rolling};
 #[derive(Clone, Debug)]
 enum Happening {
     /// The deployment is planned, and this many of its steps are carried out before the process dies.
-    PlanBuilder {
+    Reconcile {
         until: usize,
     },
     /// One set's controller looks at it.
@@ -35,8 +35,8 @@ enum Happening {
 
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
-        6 => Just(Happening::PlanBuilder { until: usize::MAX }),
-        2 => (0usize..4).prop_map(|until| Happening::PlanBuilder { until }),
+        6 => Just(Happening::Reconcile { until: usize::MAX }),
+        2 => (0usize..4).prop_map(|until| Happening::Reconcile { until }),
         6 => (0usize..4).prop_map(Happening::Set),
         5 => (0usize..12).prop_map(Happening::Machine),
         2 => Just(Happening::Machines),
@@ -108,7 +108,7 @@ fn left_in_peace(world: &World) -> i32 {
 
 fn happen(world: &mut World, what: &Happening) {
     match what {
-        Happening::PlanBuilder { until } => pass(world, *until),
+        Happening::Reconcile { until } => reconcile(world, *until),
         Happening::Set(which) => {
             if let Some(name) = world.sets.keys().nth(*which).cloned() {
                 world.run_set(&name);
@@ -152,7 +152,7 @@ fn happen(world: &mut World, what: &Happening) {
 }
 
 /// A reconcile, and what must hold whatever it decides and however far it comes.
-fn pass(world: &mut World, until: usize) {
+fn reconcile(world: &mut World, until: usize) {
     let plan = world.plan();
     let limits = Limits::of(&world.deployment);
     let (held_before, kept_before, peace_before) = (held(world), kept_available(world), left_in_peace(world));

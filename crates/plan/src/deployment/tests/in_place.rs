@@ -40,11 +40,11 @@ fn no_more_are_chosen_at_once_than_may_be_unavailable() {
     let mut world = World::settled(5, &in_place("Auto", 0, 2));
     world.use_class("large");
     for _ in 0..4 {
-        world.pass();
+        world.reconcile();
     }
     assert_eq!(chosen(&world).len(), 2);
     world.run_machines();
-    world.pass();
+    world.reconcile();
     assert_eq!(chosen(&world).len(), 2, "those being updated are counted once");
 }
 
@@ -56,7 +56,7 @@ fn what_does_not_run_anyway_is_chosen_first() {
     world.run_sets();
     world.use_class("large");
     for _ in 0..3 {
-        world.pass();
+        world.reconcile();
     }
     assert_eq!(chosen(&world), [sick]);
 }
@@ -73,13 +73,13 @@ fn the_budget_is_the_table_s(
 ) {
     let mut world = World::settled(3, &in_place("Auto", 0, 1));
     world.use_class("large");
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     // One machine has moved already.
     let first = chosen(&world).remove(0);
     world.run_machine(&first);
     world.run_machine(&first);
-    world.pass();
+    world.reconcile();
     world.run_machine(&first);
     assert_eq!((old.0, new.0), (2, 1));
     if new.1 == 0 {
@@ -90,8 +90,8 @@ fn the_budget_is_the_table_s(
     for name in clear.iter().skip(selected) {
         world.nodes.get_mut(name).unwrap().metadata.labels.as_mut().unwrap().remove(names::labels::SELECTED_FOR_UPDATE);
     }
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     assert!(chosen(&world).len() >= selected);
     assert_eq!(chosen(&world).len(), total.max(selected));
 }
@@ -101,7 +101,7 @@ fn under_manual_orchestration_the_user_chooses() {
     let mut world = World::settled(3, &in_place("Manual", 1, 1));
     world.use_class("large");
     for _ in 0..5 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
     }
     assert!(chosen(&world).is_empty() && world.size_of("large") == 0);
@@ -118,14 +118,14 @@ fn under_manual_orchestration_the_user_chooses() {
 fn a_failed_update_halts_the_roll_out_and_a_later_success_carries_on() {
     let mut world = World::settled(3, &in_place("Auto", 0, 1));
     world.use_class("large");
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     let name = chosen(&world).remove(0);
     world.run_machine(&name);
     world.finish_update(&name, "failed");
     for _ in 0..5 {
         world.run_sets();
-        world.pass();
+        world.reconcile();
     }
     assert_eq!(chosen(&world), std::slice::from_ref(&name), "nobody else is touched");
     assert_eq!(world.size_of("large"), 0);
@@ -140,7 +140,7 @@ fn a_machine_that_never_joins_holds_up_only_itself() {
     world.broken.insert("large".to_owned());
     world.use_class("large");
     for _ in 0..40 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         world.run_machines();
         world.run_sets();
@@ -159,8 +159,8 @@ fn a_crash_between_move_and_sizes_loses_no_machine() {
     for until in 0..12 {
         let mut world = World::settled(3, &in_place("Auto", 0, 1));
         world.use_class("large");
-        world.pass();
-        world.pass();
+        world.reconcile();
+        world.reconcile();
         let name = chosen(&world).remove(0);
         world.run_machine(&name);
         world.run_machine(&name);
@@ -178,7 +178,7 @@ fn a_crash_between_move_and_sizes_loses_no_machine() {
 fn an_old_set_is_forbidden_to_replace_before_anything_leaves_it() {
     let mut world = World::settled(2, &in_place("Auto", 0, 1));
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     assert_eq!(world.set_of("small").label(names::labels::SCALE_UP_DISABLED), Some("true"));
     world.use_class("small");
     world.settle();
@@ -194,8 +194,8 @@ fn an_old_set_is_forbidden_to_replace_before_anything_leaves_it() {
 fn an_updated_node_is_given_back_in_one_write_without_a_second_taint() {
     let mut world = World::settled(1, &in_place("Auto", 0, 1));
     world.use_class("large");
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     let name = chosen(&world).remove(0);
     world.run_machine(&name);
     world.run_machine(&name);
@@ -210,7 +210,7 @@ fn an_updated_node_is_given_back_in_one_write_without_a_second_taint() {
         .annotations
         .get_or_insert_default()
         .insert(names::annotations::UPDATE_FAILED_REASON.to_owned(), "once".to_owned());
-    let plan = world.pass();
+    let plan = world.reconcile();
     assert_eq!(plan.steps.iter().filter(|step| matches!(step, Step::Node(_))).count(), 1);
     let node = &world.nodes[&name];
     let keys: Vec<&str> = node.spec.taints.iter().map(|taint| taint.key.as_str()).collect();
@@ -223,7 +223,7 @@ fn an_updated_node_is_given_back_in_one_write_without_a_second_taint() {
 fn without_a_target_cluster_it_is_refused_with_the_fix() {
     let mut world = World::new(1, &in_place("Auto", 0, 1));
     world.target = TargetCluster::None;
-    world.pass();
+    world.reconcile();
     assert!(world.told.iter().any(|told| told.contains("without a target cluster")), "{:?}", world.told);
     assert!(world.sets.is_empty());
 }

@@ -11,7 +11,7 @@ use super::world::{World, read, rolling};
 #[test]
 fn a_new_deployment_gets_a_finalizer_then_a_set_then_says_so() {
     let mut world = World::new(3, &rolling(1, 0));
-    let plan = world.pass();
+    let plan = world.reconcile();
     let words: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
     let name = world.set_of("small").name().to_owned();
     assert_eq!(
@@ -42,7 +42,7 @@ fn a_name_that_is_taken_is_passed_over_without_a_failed_reconcile() {
     let foreign = json!({ "metadata": { "name": taken, "namespace": "ns", "uid": "u-x", "labels": { "other": "x" },
         "ownerReferences": [{ "apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller": true }] } });
     world.sets.insert(taken.clone(), read(foreign));
-    world.pass();
+    world.reconcile();
     assert_eq!(world.deployment.status.collision_count, Some(1));
     let made = world.sets.keys().find(|name| **name != taken).unwrap();
     assert_eq!(*made, TemplateHash::of(&world.deployment.spec.template, Some(1)).set_name("md"));
@@ -70,7 +70,7 @@ fn what_needs_no_new_machine_reaches_the_set_without_a_roll_out() {
         spec.configuration.drain_timeout = Some("1h".into());
         deployment.spec.min_ready_seconds = 500;
     });
-    let plan = world.pass();
+    let plan = world.reconcile();
     assert_eq!(plan.steps.iter().filter(|step| matches!(step, Step::Set(_))).count(), 1, "{:#?}", plan.steps);
     let set = world.set_of("small");
     assert_eq!(set.annotation("team"), Some("blue"));
@@ -118,7 +118,7 @@ fn a_set_that_still_has_a_machine_is_not_history() {
     world.use_class("large");
     world.edit(|deployment| deployment.spec.revision_history_limit = Some(0));
     for _ in 0..6 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         assert!(world.sets.values().all(|set| !set.is_deleting() || world.machines_of(set).next().is_none()));
         world.run_machines();
@@ -136,7 +136,7 @@ fn going_back_restores_the_template_and_answers_once(#[case] revision: i64) {
     world.settle();
     world.annotate("team", "red");
     world.edit(|deployment| deployment.spec.rollback_to = Some(RollbackConfig { revision }));
-    world.pass();
+    world.reconcile();
     assert_eq!(world.deployment.spec.template.spec.class.name, "small");
     assert_eq!(world.deployment.spec.rollback_to, None);
     assert_eq!(world.deployment.annotation("team"), Some("blue"));
@@ -159,7 +159,7 @@ fn going_back_restores_the_template_and_answers_once(#[case] revision: i64) {
 fn a_wish_that_cannot_be_granted_is_answered_too(#[case] revision: i64, #[case] told: &str) {
     let mut world = World::settled(1, &rolling(1, 0));
     world.edit(|deployment| deployment.spec.rollback_to = Some(RollbackConfig { revision }));
-    world.pass();
+    world.reconcile();
     assert_eq!(world.told, [told]);
     assert_eq!(world.deployment.spec.rollback_to, None);
     world.settle();
@@ -169,7 +169,7 @@ fn a_wish_that_cannot_be_granted_is_answered_too(#[case] revision: i64, #[case] 
 fn a_paused_deployment_is_scaled_and_nothing_else() {
     let mut world = World::settled(3, &rolling(1, 0));
     world.edit(|deployment| deployment.spec.paused = true);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.condition("Progressing"), Some(("Unknown".into(), "DeploymentPaused".into())));
     world.use_class("large");
     world.edit(|deployment| deployment.spec.replicas = 4);
@@ -186,15 +186,15 @@ fn a_paused_deployment_is_scaled_and_nothing_else() {
 fn a_pause_in_mid_roll_holds_everything_where_it_is() {
     let mut world = World::settled(4, &rolling(1, 1));
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     world.run_sets();
     world.run_machines();
     world.run_sets();
     world.edit(|deployment| deployment.spec.paused = true);
-    world.pass();
+    world.reconcile();
     let sizes = (world.size_of("small"), world.size_of("large"));
     for _ in 0..5 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         world.run_machines();
     }
@@ -211,12 +211,12 @@ fn a_stuck_roll_out_is_not_said_to_be_paused() {
     world.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(10));
     world.use_class("broken");
     for _ in 0..10 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         world.later(10);
     }
     world.edit(|deployment| deployment.spec.paused = true);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
 }
 
@@ -224,10 +224,10 @@ fn a_stuck_roll_out_is_not_said_to_be_paused() {
 fn a_deleted_deployment_takes_its_sets_along() {
     let mut world = World::settled(2, &rolling(1, 0));
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     world.deployment.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now));
-    let plan = world.pass();
+    let plan = world.reconcile();
     assert_eq!(plan.because, Reason::SetsLeave(2));
     assert!(world.sets.values().all(Object::is_deleting));
     assert!(world.deployment.has_finalizer(names::finalizers::MACHINE));
@@ -236,7 +236,7 @@ fn a_deleted_deployment_takes_its_sets_along() {
         world.run_machines();
     }
     world.run_sets();
-    world.pass();
+    world.reconcile();
     assert!(!world.deployment.has_finalizer(names::finalizers::MACHINE) && world.machines.is_empty());
     assert!(world.plan().steps.is_empty());
 }
@@ -251,7 +251,7 @@ fn a_deployment_deleted_without_its_sets_leaves_them_alone() {
     for set in world.sets.values_mut() {
         set.metadata.owner_references = None; // the garbage collector lets go of them
     }
-    world.pass();
+    world.reconcile();
     assert_eq!(world.deployment.metadata.finalizers.as_deref(), Some(["orphan".to_owned()].as_slice()));
     assert!(world.sets.values().all(|set| !set.is_deleting()));
 }
@@ -274,7 +274,7 @@ fn an_invalid_deployment_is_told_once_keeps_its_other_conditions_and_can_still_b
     let mut world = World::settled(2, &rolling(1, 0));
     let before = (world.condition("Progressing"), world.condition("Available"));
     let strategy = std::mem::take(&mut world.deployment.spec.strategy);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.condition("Invalid"), Some(("True".into(), "InvalidSpec".into())));
     assert!(world.told.len() == 1 && world.told[0].contains("spec.strategy.type"), "{:?}", world.told);
     assert_eq!((world.condition("Progressing"), world.condition("Available")), before);
@@ -282,12 +282,12 @@ fn an_invalid_deployment_is_told_once_keeps_its_other_conditions_and_can_still_b
     let mut mended = World::settled(0, &rolling(1, 0));
     std::mem::swap(&mut mended, &mut world);
     mended.deployment.spec.strategy = strategy;
-    mended.pass();
+    mended.reconcile();
     assert_eq!(mended.condition("Invalid"), None);
     mended.deployment.spec.selector = None;
     mended.deployment.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(mended.now));
-    mended.pass();
+    mended.reconcile();
     assert!(mended.sets.values().all(Object::is_deleting));
 }
 
@@ -295,7 +295,7 @@ fn an_invalid_deployment_is_told_once_keeps_its_other_conditions_and_can_still_b
 fn an_empty_selector_selects_nothing() {
     let mut world = World::settled(2, &rolling(1, 0));
     world.edit(|deployment| deployment.spec.selector = Some(LabelSelector::default()));
-    world.pass();
+    world.reconcile();
     assert_eq!(
         world.told,
         ["SelectingAll: This deployment is selecting all machines. A non-empty selector is required."]
@@ -318,7 +318,7 @@ fn nothing_that_can_be_written_crashes() {
         world
             .sets
             .insert("bare".into(), read(json!({ "metadata": { "name": "bare", "namespace": "ns", "uid": "u" } })));
-        let plan = world.pass();
+        let plan = world.reconcile();
         assert!(matches!(plan.because, Reason::Invalid(_)), "{plan:#?}");
     }
 }
@@ -341,7 +341,7 @@ fn whatever_is_missing_touches_no_set_and_holds_up_no_deletion(#[case] change: s
     world.edit(|deployment| deployment.spec = read(spec));
     let sets = world.sets.clone();
     for _ in 0..3 {
-        world.pass();
+        world.reconcile();
         world.later(60);
     }
     let refused = matches!(world.plan().because, Reason::Invalid(_));
@@ -353,12 +353,12 @@ fn whatever_is_missing_touches_no_set_and_holds_up_no_deletion(#[case] change: s
     world.deployment.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now));
     for _ in 0..4 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         world.run_machines();
     }
     assert!(world.sets.is_empty() && world.machines.is_empty(), "{:#?}", world.diary);
-    world.pass();
+    world.reconcile();
     assert!(!world.deployment.has_finalizer(names::finalizers::MACHINE), "and nothing holds it any more");
 }
 
@@ -374,7 +374,7 @@ fn a_set_without_an_owner_is_adopted_and_one_that_lost_our_labels_let_go() {
         uid: "o".into(),
         ..Default::default()
     }]);
-    let plan = world.pass();
+    let plan = world.reconcile();
     assert!(
         matches!(&plan.steps[0], Step::Set(edit) if edit.change == SetChange::Adopt && edit.resource_version.is_some())
     );
@@ -382,7 +382,7 @@ fn a_set_without_an_owner_is_adopted_and_one_that_lost_our_labels_let_go() {
     assert_eq!(owners.iter().map(|owner| owner.name.as_str()).collect::<Vec<_>>(), ["o", "md"], "other owners stay");
     assert!(world.plan().steps.is_empty());
     world.sets.get_mut(&name).unwrap().metadata.labels.as_mut().unwrap().insert("name".into(), "else".into());
-    world.pass();
+    world.reconcile();
     let owners = world.sets[&name].metadata.owner_references.clone().unwrap();
     assert_eq!(owners.iter().map(|owner| owner.name.as_str()).collect::<Vec<_>>(), ["o"]);
 }
@@ -399,13 +399,13 @@ fn an_adopted_set_without_a_hash_gets_one_in_three_moves() {
     for machine in world.machines.values_mut() {
         machine.metadata.labels.as_mut().unwrap().remove(names::labels::TEMPLATE_HASH);
     }
-    assert_eq!(world.pass().because, Reason::HashMissing(name.clone()));
+    assert_eq!(world.reconcile().because, Reason::HashMissing(name.clone()));
     assert!(world.machines.values().all(|machine| machine.label(names::labels::TEMPLATE_HASH).is_none()));
-    world.pass();
+    world.reconcile();
     assert!(world.machines.values().all(|machine| machine.label(names::labels::TEMPLATE_HASH) == Some(&hash)));
-    assert!(world.pass().steps.is_empty(), "its controller has not seen the template yet");
+    assert!(world.reconcile().steps.is_empty(), "its controller has not seen the template yet");
     world.run_sets();
-    world.pass();
+    world.reconcile();
     assert_eq!(world.sets[&name].label(names::labels::TEMPLATE_HASH), Some(hash.as_str()));
     world.settle();
     assert_eq!((world.sets.len(), world.live()), (1, 2));
@@ -437,7 +437,7 @@ fn a_status_is_written_when_it_says_something_new_and_only_then() {
     let mut world = World::settled(2, &rolling(1, 0));
     let name = world.set_of("small").name().to_owned();
     world.sets.get_mut(&name).unwrap().status.preserved_failed_replicas = 1;
-    let plan = world.pass();
+    let plan = world.reconcile();
     assert!(matches!(plan.steps.as_slice(), [Step::Status(_)]), "{:#?}", plan.steps);
     assert_eq!(world.deployment.status.preserved_failed_replicas, 1);
     assert!(world.plan().steps.is_empty());
@@ -451,10 +451,10 @@ fn what_kept_a_set_from_making_machines_is_shown_and_taken_back() {
         json!({ "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no", "lastTransitionTime": "2026-01-01T00:00:00Z" }),
     );
     world.sets.get_mut(&name).unwrap().status.conditions.push(failure);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.condition("ReplicaFailure"), Some(("True".into(), "FailedCreate".into())));
     world.sets.get_mut(&name).unwrap().status.conditions.clear();
-    world.pass();
+    world.reconcile();
     assert_eq!(world.condition("ReplicaFailure"), None);
 }
 
@@ -462,10 +462,10 @@ fn what_kept_a_set_from_making_machines_is_shown_and_taken_back() {
 fn how_many_may_be_replaced_at_once_reaches_every_set_that_has_machines() {
     let mut world = World::settled(3, &rolling(1, 0));
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     world.run_sets();
     world.annotate(names::annotations::MAX_REPLACEMENTS, "50%");
-    world.pass();
+    world.reconcile();
     let said = |world: &World, class: &str| {
         world.set_of(class).annotation(names::annotations::MAX_REPLACEMENTS).map(str::to_owned)
     };

@@ -22,7 +22,7 @@ fn kept(world: &World, name: &str) -> (bool, bool) {
 fn a_roll_out_marks_every_node_in_one_write_each() {
     let mut world = World::settled(3, &rolling(1, 0));
     world.use_class("large");
-    let plan = world.pass();
+    let plan = world.reconcile();
     let nodes = plan.steps.iter().filter(|step| matches!(step, Step::Node(_))).count();
     assert_eq!(nodes, 3);
     for name in world.nodes.keys().cloned().collect::<Vec<_>>() {
@@ -40,9 +40,9 @@ fn a_node_that_joins_late_is_marked_too() {
     let late = world.machines.keys().next().unwrap().clone();
     let node = world.nodes.remove(&late).unwrap();
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     world.nodes.insert(late.clone(), node);
-    world.pass();
+    world.reconcile();
     assert!(tainted(&world, &late));
 }
 
@@ -50,9 +50,9 @@ fn a_node_that_joins_late_is_marked_too() {
 fn going_back_takes_the_taint_off_at_once() {
     let mut world = World::settled(3, &rolling(1, 0));
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     world.use_class("small");
-    world.pass();
+    world.reconcile();
     assert!(world.nodes.keys().all(|name| !tainted(&world, name)));
     assert_eq!(world.set_of("small").annotation(names::annotations::PREFER_NO_SCHEDULE), None);
 }
@@ -63,7 +63,7 @@ fn the_autoscaler_has_its_nodes_back_when_the_roll_out_is_complete_and_not_befor
     world.use_class("large");
     let mut rolled = false;
     for _ in 0..30 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         world.run_machines();
         world.run_sets();
@@ -84,7 +84,7 @@ fn a_user_s_own_annotation_is_neither_adopted_nor_removed(#[case] value: &str) {
     let annotations = world.nodes.get_mut(&name).unwrap().metadata.annotations.get_or_insert_default();
     annotations.insert(names::annotations::SCALE_DOWN_DISABLED.to_owned(), value.to_owned());
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     assert_eq!(world.nodes[&name].annotation(names::annotations::SCALE_DOWN_DISABLED), Some(value));
     assert_eq!(kept(&world, &name), (true, false));
     world.use_class("small");
@@ -102,7 +102,7 @@ fn a_preserved_machine_s_node_stays_kept() {
     }
     let until = api::Time::from(world.now).plus(jiff::SignedDuration::from_hours(1));
     world.machines.get_mut(&name).unwrap().status.current_status.preserve_expiry_time = Some(until);
-    world.pass();
+    world.reconcile();
     assert_eq!(kept(&world, &name), (true, true));
 }
 
@@ -111,7 +111,7 @@ fn the_flag_switches_the_autoscaler_s_guard_off() {
     let mut world = World::settled(2, &rolling(1, 0));
     world.policy.fleet.autoscaler_guard = AutoscalerGuard::Off;
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     assert!(world.nodes.keys().all(|name| kept(&world, name) == (false, false) && tainted(&world, name)));
 }
 
@@ -120,11 +120,11 @@ fn a_large_fleet_is_marked_in_portions() {
     let mut world = World::settled(7, &rolling(1, 0));
     world.policy.fleet.nodes_per_reconcile = 3;
     world.use_class("large");
-    let plan = world.pass();
+    let plan = world.reconcile();
     assert_eq!(plan.steps.iter().filter(|step| matches!(step, Step::Node(_))).count(), 3);
     assert_eq!(plan.wake, Wake::Again);
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     assert!(world.nodes.keys().all(|name| tainted(&world, name)));
 }
 
@@ -141,7 +141,7 @@ fn while_it_rolls_nodes_that_join_any_of_its_sets_are_to_be_kept_from_the_autosc
     let mut world = World::settled(2, &rolling(1, 0));
     assert!(world.plan().guarded.is_empty());
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     let uids: Vec<_> = ["small", "large"].map(|class| world.set_of(class).uid()).to_vec();
     assert_eq!(world.plan().guarded, uids);
     world.policy.fleet.autoscaler_guard = AutoscalerGuard::Off;

@@ -14,9 +14,9 @@ fn writes_status(plan: &Plan) -> bool {
 fn rolling_thirty() -> World {
     let mut world = World::settled(30, &rolling(8, 0));
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     world.run_sets();
-    while !world.pass().steps.is_empty() {}
+    while !world.reconcile().steps.is_empty() {}
     world.reported = Some(world.now);
     world
 }
@@ -84,7 +84,7 @@ fn the_end_of_a_roll_out_is_written_at_once() {
     let mut seen = false;
     for _ in 0..200 {
         world.reported = Some(world.now);
-        world.pass();
+        world.reconcile();
         world.run_sets();
         world.run_machines();
         world.run_sets();
@@ -92,7 +92,7 @@ fn the_end_of_a_roll_out_is_written_at_once() {
         if running == 30 && world.machines.len() == 30 && !seen {
             seen = true;
             world.reported = Some(world.now);
-            world.pass();
+            world.reconcile();
             assert_eq!(world.condition("Progressing"), Some(("True".into(), "NewMachineSetAvailable".into())));
             assert_eq!(world.deployment.status.updated_replicas, 30);
         }

@@ -26,7 +26,7 @@ fn exactly_the_named_machines_go() {
     let mut world = World::settled(5, &rolling(1, 0));
     let names: Vec<String> = world.machines.keys().cloned().collect();
     scale_down(&mut world, &[&names[1], &names[3]]);
-    let plan = world.pass();
+    let plan = world.reconcile();
     let marked = plan.steps.iter().position(|step| matches!(step, Step::Machine(_))).unwrap();
     let shrunk = plan.steps.iter().position(|step| matches!(step, Step::Set(_))).unwrap();
     assert!(marked < shrunk, "a set must not shrink before it can know who is to go");
@@ -36,7 +36,7 @@ fn exactly_the_named_machines_go() {
     world.run_sets();
     let left: Vec<&String> = world.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).collect();
     assert_eq!(left, [&names[0], &names[2], &names[4]]);
-    world.pass();
+    world.reconcile();
     assert_eq!(listed(&world), None, "the autoscaler keeps nodes cordoned as long as they are listed");
     world.settle();
     assert_eq!(world.live(), 3);
@@ -48,7 +48,7 @@ fn a_name_without_a_time_gets_the_autoscaler_s_and_one_with_two_is_dropped() {
     let names: Vec<String> = world.machines.keys().cloned().collect();
     world.annotate(TRIGGER_DELETION, &format!("{},{}~a~b,{}~nonsense", names[0], names[1], names[1]));
     world.annotate(LAST_REPLICA_CHANGE_BY_SCALER, ASKED);
-    world.pass();
+    world.reconcile();
     assert_eq!(listed(&world), Some(format!("{}~{ASKED}", names[0]).as_str()));
 }
 
@@ -57,10 +57,10 @@ fn a_list_without_the_autoscaler_s_time_gets_one_once() {
     let mut world = World::settled(2, &rolling(1, 0));
     let name = world.machines.keys().next().unwrap().clone();
     world.annotate(TRIGGER_DELETION, &format!("{name}~{BEGIN}"));
-    world.pass();
+    world.reconcile();
     assert_eq!(world.deployment.annotation(LAST_REPLICA_CHANGE_BY_SCALER), Some(BEGIN));
     world.later(5);
-    world.pass();
+    world.reconcile();
     world.later(5);
     let writes = world.plan().steps;
     assert!(writes.is_empty(), "{writes:#?}");
@@ -76,7 +76,7 @@ fn machines_that_are_on_their_way_or_not_ours_leave_the_list() {
     let list: Vec<String> =
         names.iter().map(|name| format!("{name}~{ASKED}")).chain([format!("gone~{ASKED}")]).collect();
     world.annotate(TRIGGER_DELETION, &list.join(","));
-    world.pass();
+    world.reconcile();
     assert_eq!(listed(&world), Some(list[3].as_str()));
     assert_eq!(world.machines[&names[2]].annotation(PRIORITY), None, "someone else's machine is not marked");
 }

@@ -18,7 +18,7 @@ fn a_new_template_replaces_every_machine_within_the_limits(#[case] strategy: Val
     world.use_class("large");
     let limits = Limits::of(&world.deployment);
     for _ in 0..200 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         assert!(world.live() <= limits.most());
         world.run_machines();
@@ -35,7 +35,7 @@ fn the_surge_is_not_exceeded_while_the_new_set_has_shown_nothing_yet() {
     let mut world = World::settled(3, &rolling(1, 0));
     world.use_class("large");
     for _ in 0..4 {
-        world.pass(); // the set's controller has not looked once
+        world.reconcile(); // the set's controller has not looked once
     }
     assert_eq!((world.size_of("large"), world.size_of("small")), (1, 3));
 }
@@ -61,7 +61,7 @@ fn old_machines_go_as_new_ones_become_available(
 ) {
     let mut world = World::settled(10, &rolling(3, 2));
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     for set in world.sets.values_mut() {
         let (size, available) = if set.spec.template.spec.class.name == "large" { new } else { old };
         set.spec.replicas = size;
@@ -79,7 +79,7 @@ fn old_machines_go_as_new_ones_become_available(
     let status = world.sets[&name].status.clone();
     world.run_set(&name);
     world.sets.get_mut(&name).unwrap().status = status;
-    world.pass();
+    world.reconcile();
     assert_eq!(world.size_of("small"), expected);
 }
 
@@ -90,7 +90,7 @@ fn what_does_not_run_goes_first_and_costs_nothing() {
     world.set_phase(&sick[0], MachinePhase::Unknown);
     world.run_sets();
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     world.run_sets();
     assert!(world.machines[&sick[0]].is_deleting());
     assert_eq!(world.machines.values().filter(|machine| !machine.is_deleting()).count(), 3);
@@ -130,7 +130,7 @@ fn a_roll_out_goes_on_while_failed_machines_are_preserved(
     world.use_class("large");
     let limits = Limits::of(&world.deployment);
     for _ in 0..60 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         assert!(world.live() <= limits.most());
         assert!(running(&world) >= at_least, "{} of at least {at_least} run", running(&world));
@@ -148,8 +148,8 @@ fn a_preserved_failed_machine_does_not_cost_a_healthy_one() {
     let mut world = World::settled(3, &rolling(1, 0));
     preserve_first(&mut world, 1);
     world.use_class("large");
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     assert_eq!(
         world.size_of("small"),
         3,
@@ -159,7 +159,7 @@ fn a_preserved_failed_machine_does_not_cost_a_healthy_one() {
     world.run_set(&large);
     world.run_machines();
     world.run_set(&large);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.size_of("small"), 2, "the new one makes up for an old one");
     world.run_sets();
     assert_eq!((running(&world), world.preserved().len()), (2, 1), "as many run as before the roll-out");
@@ -171,7 +171,7 @@ fn a_roll_out_deletes_a_preserved_machine_last() {
     let kept = preserve_first(&mut world, 1);
     world.use_class("middle");
     for _ in 0..2 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         world.run_machines();
         world.run_sets();
@@ -180,7 +180,7 @@ fn a_roll_out_deletes_a_preserved_machine_last() {
     world.use_class("large");
     let mut left = usize::MAX;
     for _ in 0..60 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         let old = world.machines.values().filter(|m| !m.is_deleting() && m.spec.class.name != "large").count();
         if world.preserved().is_empty() {
@@ -201,7 +201,7 @@ fn a_roll_out_deletes_a_preserved_machine_last() {
 fn a_preserved_failed_machine_of_the_new_set_does_not_hold_up_the_last_old_one(#[case] surge: i32) {
     let mut world = World::settled(3, &rolling(surge, 0));
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     world.run_sets();
     world.run_machines();
     world.run_sets();
@@ -209,7 +209,7 @@ fn a_preserved_failed_machine_of_the_new_set_does_not_hold_up_the_last_old_one(#
     let name = new.map(|(name, _)| name.clone()).unwrap();
     world.preserve(&name);
     for _ in 0..30 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         world.run_machines();
         world.run_sets();
@@ -226,7 +226,7 @@ fn a_template_whose_machines_never_start_halts_and_going_back_heals() {
     world.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
     world.use_class("broken");
     for _ in 0..30 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         world.run_machines();
         world.run_sets();
@@ -247,16 +247,16 @@ fn the_deadline_is_met_to_the_second() {
     world.broken.insert("broken".to_owned());
     world.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
     world.use_class("broken");
-    world.pass();
+    world.reconcile();
     world.run_sets();
-    world.pass();
+    world.reconcile();
     let since =
         world.deployment.status.conditions.iter().find(|c| c.kind == "Progressing").unwrap().last_update_time.unwrap();
     let at = since.plus(jiff::SignedDuration::from_secs(60)).timestamp();
     let plan = world.plan();
     assert_eq!(plan.wake, Wake::By { awaited: Awaited::Sets, at });
     world.now = at;
-    world.pass();
+    world.reconcile();
     assert_eq!(world.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
     assert_eq!(world.plan().wake, Wake::On(Awaited::Sets));
 }
@@ -269,7 +269,7 @@ fn a_finished_roll_out_has_no_deadline_left() {
     let name = world.machines.keys().next().unwrap().clone();
     world.set_phase(&name, MachinePhase::Unknown);
     world.run_sets();
-    world.pass();
+    world.reconcile();
     world.later(3600);
     let plan = world.plan();
     assert_eq!((plan.steps, plan.wake), (vec![], Wake::On(Awaited::Sets)));
@@ -280,7 +280,7 @@ fn two_changes_in_a_row_end_with_the_last() {
     let mut world = World::settled(6, &rolling(2, 1));
     world.use_class("middle");
     for _ in 0..3 {
-        world.pass();
+        world.reconcile();
         world.run_sets();
         world.run_machines();
     }
@@ -293,15 +293,15 @@ fn two_changes_in_a_row_end_with_the_last() {
 fn recreating_waits_for_the_last_old_machine() {
     let mut world = World::settled(3, &json!({ "type": "Recreate" }));
     world.use_class("large");
-    let plan = world.pass();
+    let plan = world.reconcile();
     assert_eq!(plan.because, Reason::OldMachinesLeave(3));
     world.run_sets();
     assert!(world.machines.values().all(Object::is_deleting));
-    world.pass();
+    world.reconcile();
     assert_eq!(world.sets.len(), 1, "nothing new while old machines are there");
     world.run_machines();
     world.run_sets();
-    world.pass();
+    world.reconcile();
     assert_eq!((world.sets.len(), world.size_of("large")), (2, 3));
 }
 
@@ -313,7 +313,7 @@ fn recreating_waits_for_the_last_old_machine() {
 fn a_surge_without_bounds_rolls_and_scales_like_any_other(#[case] replicas: i32, #[case] strategy: Value) {
     let mut world = World::settled(replicas, &strategy);
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     world.edit(|deployment| deployment.spec.replicas = replicas + 2); // while several sets share them
     world.settle();
     let all = usize::try_from(replicas + 2).unwrap();
@@ -328,7 +328,7 @@ fn a_surge_without_bounds_rolls_and_scales_like_any_other(#[case] replicas: i32,
 fn sums_of_replicas_stay_at_the_largest_number_instead_of_wrapping(#[case] strategy: Value) {
     let mut world = World::settled(2, &strategy);
     world.use_class("large");
-    world.pass();
+    world.reconcile();
     // Nobody could make so many machines; the numbers are what the sets and their status say.
     for set in world.sets.values_mut() {
         set.spec.replicas = i32::MAX;
@@ -339,8 +339,8 @@ fn sums_of_replicas_stay_at_the_largest_number_instead_of_wrapping(#[case] strat
     }
     for replicas in [i32::MAX, 1, 0] {
         world.edit(|deployment| deployment.spec.replicas = replicas);
-        world.pass();
-        world.pass();
+        world.reconcile();
+        world.reconcile();
         for set in world.sets.values() {
             let noted = set.annotation(api::names::annotations::MAX_REPLICAS).unwrap_or("0");
             assert!(noted.parse::<i32>().unwrap() >= 0, "max-replicas says {noted}");

@@ -46,7 +46,7 @@ fn a_change_in_mid_roll_is_shared_in_proportion(
 ) {
     let mut world = mid_roll(sizes, noted);
     world.edit(|deployment| deployment.spec.replicas = replicas);
-    let plan = world.pass();
+    let plan = world.reconcile();
     assert_eq!(["small", "middle", "large"].map(|class| world.size_of(class)), expected, "{:#?}", plan.steps);
     assert_eq!(plan.because, Reason::Resized { to: replicas });
     for set in world.sets.values().filter(|set| set.spec.replicas > 0) {
@@ -62,7 +62,7 @@ fn rounding_takes_machines_that_are_not_available_before_those_that_are() {
     let new = world.set_of("large").metadata.name.clone().unwrap();
     world.sets.get_mut(&new).unwrap().status.available_replicas = 0;
     world.edit(|deployment| deployment.spec.replicas = 4);
-    world.pass();
+    world.reconcile();
     assert!(world.size_of("small") >= 4 && world.size_of("small") + world.size_of("large") <= 6);
 }
 
@@ -70,7 +70,7 @@ fn rounding_takes_machines_that_are_not_available_before_those_that_are() {
 fn a_change_at_rest_goes_to_the_one_set_in_one_write() {
     let mut world = World::settled(3, &rolling(1, 0));
     world.edit(|deployment| deployment.spec.replicas = 5);
-    let plan = world.pass();
+    let plan = world.reconcile();
     let writes = plan.steps.iter().filter(|step| matches!(step, Step::Set(_))).count();
     assert_eq!((world.size_of("small"), writes), (5, 1));
     assert!(world.told.contains(&format!(
@@ -99,13 +99,13 @@ fn growth_waits_for_machines_that_have_not_been_asked_to_leave_yet() {
     // The old set is told to be empty, and its controller has not looked yet.
     let mut world = {
         world.use_class("small");
-        world.pass();
-        world.pass();
+        world.reconcile();
+        world.reconcile();
         world
     };
     let held: i32 = world.live();
     world.edit(|deployment| deployment.spec.replicas = 5);
-    world.pass();
+    world.reconcile();
     let sizes: i32 = world.sets.values().map(|set| set.spec.replicas).sum();
     assert!(sizes <= 5 && held <= 5);
     world.settle();
@@ -116,14 +116,14 @@ fn growth_waits_for_machines_that_have_not_been_asked_to_leave_yet() {
 fn an_in_place_roll_out_goes_on_when_the_replicas_change() {
     let mut world = World::settled(3, &in_place("Auto", 0, 1));
     world.use_class("large");
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     world.edit(|deployment| deployment.spec.replicas = 5);
     world.settle();
     assert_eq!((world.live(), world.size_of("large"), world.size_of("small")), (5, 5, 0));
     world.use_class("small");
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     world.edit(|deployment| deployment.spec.replicas = 2);
     world.settle();
     assert_eq!((world.live(), world.size_of("small")), (2, 2));

@@ -127,7 +127,7 @@ impl World {
     }
 
     /// Plans and does all of it.
-    pub(super) fn pass(&mut self) -> Plan {
+    pub(super) fn reconcile(&mut self) -> Plan {
         let plan = self.plan();
         self.apply(&plan.steps);
         plan
@@ -414,7 +414,7 @@ impl World {
     /// Lets everyone work until nobody has anything left to do; the number of reconciles it took.
     pub(super) fn settle(&mut self) -> usize {
         for round in 0..150 {
-            let plan = self.pass();
+            let plan = self.reconcile();
             let before = (self.sets.clone(), self.machines.clone());
             self.run_sets();
             self.run_machines();

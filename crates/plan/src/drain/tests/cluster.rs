@@ -297,7 +297,7 @@ impl Cluster {
     }
 
     /// One reconcile: plans, remembers, carries out. Whether anything was to be done.
-    pub(super) fn pass(&mut self) -> bool {
+    pub(super) fn reconcile(&mut self) -> bool {
         let advance = self.plan();
         self.memory.take(advance.notes.clone());
         for step in &advance.steps {
@@ -421,11 +421,11 @@ impl Cluster {
     /// Passes until nothing is to be done, then turns the clock to whatever comes next, at most to `limit`.
     pub(super) fn turn(&mut self, limit: Timestamp) {
         for _ in 0..50 {
-            if !self.pass() {
+            if !self.reconcile() {
                 break;
             }
         }
-        assert!(!self.pass(), "it never comes to rest at {}: {:#?}", self.now, self.last);
+        assert!(!self.reconcile(), "it never comes to rest at {}: {:#?}", self.now, self.last);
         let Some(Advance { wake: Wake::By { at: wake, .. }, .. }) = self.last else { return };
         assert!(wake > self.now, "a wait must lie ahead");
         let next = self.next_event().map_or(wake, |event| event.min(wake));
@@ -443,14 +443,14 @@ impl Cluster {
                 self.now = end; // the drain has ended
             }
         }
-        self.pass();
+        self.reconcile();
         &self.last.as_ref().unwrap().outcome
     }
 
     /// Lives until the drain has ended.
     pub(super) fn drain(&mut self) -> Outcome {
         for _ in 0..5_000 {
-            self.pass();
+            self.reconcile();
             let outcome = &self.last.as_ref().unwrap().outcome;
             if !matches!(outcome, Outcome::Working { .. }) {
                 return outcome.clone();

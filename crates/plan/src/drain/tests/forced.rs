@@ -51,7 +51,7 @@ fn the_label_counts_in_mid_drain() {
 fn an_eviction_that_is_still_unanswered_does_not_hold_up_force_and_is_not_taken_for_the_deletion() {
     let mut cluster = Cluster::new([Pod::new("a").ending_in(None)]);
     cluster.lost = 1;
-    cluster.pass();
+    cluster.reconcile();
     cluster.machine["metadata"]["labels"] = json!({"force-deletion": "1"});
     let plan = cluster.plan();
     assert!(matches!(plan.steps.as_slice(), [Step::Delete(_)]));
@@ -92,7 +92,7 @@ fn only_a_deletion_gives_up(#[case] caller: Caller) {
 fn who_never_sees_the_pods_waits_for_the_deadline_and_says_so() {
     let mut cluster = Cluster::new([Pod::new("a")]);
     cluster.sees_pods = false;
-    cluster.pass();
+    cluster.reconcile();
     assert_eq!(cluster.last.as_ref().unwrap().steps, [Step::Watch]);
     for _ in 0..1000 {
         let Advance { outcome: Outcome::Working { .. }, wake: Wake::By { at, .. }, notes, .. } = cluster.plan() else {

@@ -74,7 +74,7 @@ fn a_pod_that_appears_in_mid_drain_is_drained_too() {
 fn another_pod_of_the_same_name_is_another_pod() {
     let mut cluster = Cluster::new([Pod::new("a")]);
     cluster.faults = vec![Answer::Gone];
-    cluster.pass();
+    cluster.reconcile();
     cluster.pods[0].more = json!({"metadata": {"uid": "uid-second"}});
     let plan = cluster.plan();
     let second = PodId { namespace: "ns".into(), name: "a".into(), uid: "uid-second".into() };
@@ -119,7 +119,7 @@ fn a_budget_that_opens_lets_as_many_go_as_it_allows_at_once() {
     assert_eq!(cluster.failure(), None);
     assert_eq!(cluster.waiting()[0], "ns/p0: pod disruption budget ns/web needs 4 healthy pods and has 3");
     cluster.budgets.get_mut("web").unwrap().set_needed(1);
-    cluster.pass();
+    cluster.reconcile();
     assert_eq!(cluster.requests().len(), 6, "two are allowed, two are asked");
     assert_eq!(cluster.pods.len(), 2);
 }
@@ -255,7 +255,7 @@ fn only_refusals_lead_to_a_deletion_before_the_deadline(#[case] answer: Answer, 
     while cluster.pods.len() == 1 {
         let deleting = cluster.plan().steps.iter().any(|step| matches!(step, Step::Delete(_)));
         cluster.faults = if deleting { vec![] } else { vec![answer.clone()] };
-        cluster.pass();
+        cluster.reconcile();
         let Wake::By { at, .. } = cluster.last.as_ref().unwrap().wake else { break };
         cluster.now = at;
     }

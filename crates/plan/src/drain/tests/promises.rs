@@ -125,7 +125,7 @@ impl Scenario {
     }
 
     fn goes_on(&mut self) -> bool {
-        self.cluster.pass();
+        self.cluster.reconcile();
         matches!(self.cluster.last.as_ref().unwrap().outcome, Outcome::Working { .. })
     }
 

@@ -49,7 +49,7 @@ fn a_pod_waits_for_all_of_its_volumes_in_whatever_order_they_arrive() {
     cluster.until(10);
     assert_eq!(cluster.waiting()[0], "ns/a: volume pv-x is expected on another node");
     cluster.disks.insert("x".into(), Disk::There);
-    cluster.pass();
+    cluster.reconcile();
     assert_eq!(requests(&cluster), [(0, "evict pod ns/a"), (10, "evict pod ns/b")]);
 }
 
@@ -75,10 +75,10 @@ fn of_a_shared_and_an_own_volume_only_the_own_one_is_waited_for() {
 #[test]
 fn a_claim_listed_twice_counts_as_shared() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x", "x"]), Pod::new("b").claiming(["y"])]);
-    cluster.pass();
-    cluster.pass();
-    cluster.pass();
-    cluster.pass();
+    cluster.reconcile();
+    cluster.reconcile();
+    cluster.reconcile();
+    cluster.reconcile();
     assert_eq!(requests(&cluster), [(0, "evict pod ns/a"), (0, "evict pod ns/b")]);
 }
 
@@ -215,7 +215,7 @@ fn ephemeral_claims_are_waited_for_where_asked_for_and_not_elsewhere() {
     asked.until(4);
     assert_eq!(requests(&asked), [(0, "evict pod ns/a")]);
     asked.disks.insert("a-scratch".into(), Disk::Away(None));
-    asked.pass();
+    asked.reconcile();
     assert_eq!(requests(&asked)[1], (4, "evict pod ns/b"), "it is expected nowhere");
 }
 

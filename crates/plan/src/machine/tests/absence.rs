@@ -43,7 +43,7 @@ fn a_node_that_joins_after_the_drain_is_found_once_its_vm_is_gone() {
     let mut world = pending();
     world.delete();
     while !world.diary.iter().any(|line| line.ends_with("Initiate VM deletion")) {
-        assert!(world.pass());
+        assert!(world.reconcile());
     }
     world.register("True");
     world.node_is_unseen = true;
@@ -81,7 +81,7 @@ fn whoever_takes_over_asks_before_it_concludes_anything(#[case] text: &str) {
         m["status"]["currentStatus"]["phase"] = json!("Terminating");
         m["status"]["lastOperation"] = json!({ "description": text, "state": "Processing", "type": "Delete" });
     });
-    world.pass();
+    world.reconcile();
     assert_eq!(world.diary, [ASKED]);
 }
 
@@ -119,7 +119,7 @@ fn a_machine_goes_though_nobody_can_say_and_tells_it(
     let mut world = pending();
     world.delete();
     while !world.diary.iter().any(|line| line.ends_with("Initiate VM deletion")) {
-        assert!(world.pass());
+        assert!(world.reconcile());
     }
     world.mute = mute;
     if force {
@@ -154,7 +154,7 @@ fn the_token_of_a_machine_whose_node_is_uncertain_goes_too() {
 #[test]
 fn without_a_name_there_is_nothing_to_ask_for() {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.delete();
     world.settle();
     assert!(world.machine.is_none());

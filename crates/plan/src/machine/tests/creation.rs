@@ -99,7 +99,7 @@ fn after_a_failure_the_cloud_is_asked_before_anything_is_created_again() {
     world.settle();
     world.diary.clear();
     world.wait(Duration::from_secs(5));
-    world.pass();
+    world.reconcile();
     assert_eq!(world.diary, ["ask the cloud to look up its VM"]);
 }
 
@@ -164,7 +164,7 @@ fn an_invalid_spec_is_told_with_its_field_and_waits_for_a_change() {
 #[test]
 fn while_a_call_is_under_way_nothing_is_planned() {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     let until = super::super::facts::later(world.now, Duration::from_mins(1));
     world.vm = VmState::Calling { call: Call::Create, until };
     let plan = world.plan();
@@ -187,11 +187,11 @@ fn answer(world: &World, provider_id: &str, node_name: &str, unusable: &str) -> 
 #[test]
 fn a_vm_whose_node_name_cannot_be_used_is_an_error_and_its_id_is_written_down() {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.vm = answer(&world, "p", "", "the node name is too long");
     assert_eq!(world.plan().because, Reason::NamelessVm);
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     assert_eq!(world.machine().spec.provider_id, "p", "whoever deletes the machine must know of the VM");
     assert_eq!(world.machine().status.last_operation.error_code, "Internal");
     assert!(world.text().contains("the node name is too long"), "{}", world.text());
@@ -201,10 +201,10 @@ fn a_vm_whose_node_name_cannot_be_used_is_an_error_and_its_id_is_written_down() 
 #[test]
 fn a_vm_whose_id_cannot_be_used_is_an_error_and_the_machine_is_deleted_by_its_name() {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.vms = 1;
     world.vm = answer(&world, "", "node-1", "the provider id holds control characters");
-    world.pass();
+    world.reconcile();
     assert!(world.machine().spec.provider_id.is_empty());
     assert!(world.text().contains("the provider id holds control characters"), "{}", world.text());
     world.delete();
@@ -215,7 +215,7 @@ fn a_vm_whose_id_cannot_be_used_is_an_error_and_the_machine_is_deleted_by_its_na
 #[test]
 fn a_machine_whose_vm_cannot_be_used_is_marked_failed_at_its_creation_timeout() {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.vms = 1;
     world.vm = answer(&world, "p", "", "the node name is too long");
     world.settle();
@@ -261,7 +261,7 @@ fn an_expiry_survives_every_status_write_until_the_machine_is_deleted(
     assert_eq!(world.machine().status.current_status.preserve_expiry_time, expiry);
 
     world.delete();
-    world.pass();
+    world.reconcile();
     assert_eq!(*world.machine().phase(), MachinePhase::Terminating);
     assert_eq!(world.machine().status.current_status.preserve_expiry_time, None);
 }
@@ -288,7 +288,7 @@ fn a_failed_initialization_is_tried_again_in_seconds_and_keeps_what_the_driver_n
     let mut world = World::new();
     world.edit(|m| m["status"]["lastKnownState"] = json!("step 2"));
     for _ in 0..4 {
-        world.pass();
+        world.reconcile();
     }
     assert_eq!(world.diary.last().unwrap(), "tell: VMCreated");
     world.failures = vec![code];
@@ -395,7 +395,7 @@ fn a_machine_that_waited_for_a_controller_longer_than_its_timeout_still_gets_its
 #[test]
 fn an_answer_without_a_name_is_asked_for_again() {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.vms = 1;
     world.vm = VmState::Known(Vm {
         provider_id: "".into(),
@@ -457,10 +457,10 @@ fn a_process_that_dies_before_the_vm_was_given_back_leaves_that_to_the_next() {
     let mut world = World::new();
     world.namesake = Some(node_of_another(""));
     while world.vms == 0 {
-        world.pass();
+        world.reconcile();
     }
     world.failures = vec![Code::Unavailable];
-    world.pass();
+    world.reconcile();
     assert_eq!((world.phase(), world.vms), (&MachinePhase::Failed, 1));
     world.vm = VmState::Unasked;
     world.settle();
@@ -557,7 +557,7 @@ fn addresses_that_were_told_outlive_a_cloud_that_does_not_show_its_new_vm_yet() 
     world.joins = false;
     world.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2")].into();
     while !world.diary.iter().any(|step| step.contains("initialize")) {
-        world.pass();
+        world.reconcile();
     }
     world.failures = vec![Code::NotFound];
     world.settle();

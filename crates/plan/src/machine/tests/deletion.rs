@@ -126,7 +126,7 @@ fn volumes_of_a_node_that_is_another_machines_are_left_to_it() {
 #[test]
 fn a_machine_that_never_had_a_vm_goes_too() {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.delete();
     world.settle();
     assert!(world.machine.is_none());
@@ -177,7 +177,7 @@ fn a_deletion_begun_by_the_reference_is_finished_from_its_text(#[case] text: &st
         m["status"]["currentStatus"]["phase"] = json!("Terminating");
         m["status"]["lastOperation"] = json!({ "description": text, "state": "Processing", "type": "Delete" });
     });
-    world.pass();
+    world.reconcile();
     assert_eq!(world.diary.iter().filter(|s| !s.starts_with("tell: Term")).collect::<Vec<_>>(), next);
     world.settle();
     assert!(world.machine.is_none());
@@ -230,7 +230,7 @@ fn without_its_class_the_vm_cannot_be_deleted_and_the_machine_says_so() {
 #[test]
 fn a_creation_under_way_is_waited_for_before_the_deletion_begins() {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.delete();
     let until = super::super::facts::later(world.now, Duration::from_mins(1));
     world.vm = VmState::Calling { call: Call::Create, until };
@@ -252,7 +252,7 @@ fn a_node_held_by_someone_else_does_not_hold_the_machine() {
 #[test]
 fn a_node_that_nobody_had_written_down_is_found_by_asking_and_goes_too() {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.vms = 1; // created by a process that died before it could write anything down
     world.register("True");
     world.delete();
@@ -271,7 +271,7 @@ fn a_cloud_that_cannot_say_which_node_it_became_is_asked_again(
     #[case] words: &str,
 ) {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.delete();
     world.failures = vec![code];
     world.settle();
@@ -282,6 +282,22 @@ fn a_cloud_that_cannot_say_which_node_it_became_is_asked_again(
     world.now = at;
     world.settle();
     assert!(world.machine.is_none());
+}
+
+#[test]
+fn a_creation_that_failed_does_not_hold_up_the_question_for_the_node() {
+    let mut world = World::new();
+    world.reconcile();
+    world.vm = VmState::Failed(failed(Call::Create, None, &world));
+    world.delete();
+    world.settle();
+    assert!(world.machine.is_none(), "{}", world.text());
+}
+
+fn failed(call: Call, note: Option<&str>, world: &World) -> Failure {
+    let code = Code::Unavailable;
+    let text = api::CodedText { code, message: "no luck" }.to_string();
+    Failure { call, code, text, last_known_state: note.map(str::to_owned), at: world.now }
 }
 
 #[test]
@@ -315,7 +331,7 @@ fn a_machine_of_a_class_that_never_existed_can_be_deleted() {
 #[case::tried(json!({ "status": { "currentStatus": { "phase": "CrashLoopBackOff" }, "lastOperation": { "errorCode": "DeadlineExceeded" } } }))]
 fn without_its_class_a_machine_that_may_have_a_vm_stays(#[case] evidence: serde_json::Value) {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.class = Lookup::Absent;
     world.edit(|m| super::world::merge(m, &evidence));
     world.delete();
@@ -323,6 +339,7 @@ fn without_its_class_a_machine_that_may_have_a_vm_stays(#[case] evidence: serde_
     assert_eq!(*world.phase(), MachinePhase::Terminating);
     assert!(world.text().starts_with("MachineClass \"c\" does not exist."), "{}", world.text());
     assert_eq!(world.told, ["Terminating", "DeletionBlocked"]);
+    assert!(!world.diary.iter().any(|step| step.contains("ask the cloud")), "nobody can be asked: {:?}", world.diary);
 }
 
 #[test]
@@ -347,7 +364,7 @@ fn deleting_a_machine_that_a_manager_has_marked_already_ends_its_preservation() 
             json!({ "description": "Deleting machine from cloud provider", "type": "Delete" });
     });
     world.delete();
-    world.pass();
+    world.reconcile();
     assert_eq!(world.machine().status.current_status.preserve_expiry_time, None);
 }
 
@@ -420,12 +437,14 @@ fn a_machine_that_may_have_a_vm_of_a_provider_that_nobody_serves_stays_and_is_to
     #[case] evidence: serde_json::Value,
 ) {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.edit(|m| super::world::merge(m, &evidence));
     world.driver = unserved();
     world.settle();
+    world.forget();
     world.delete();
     world.settle();
+    assert!(!world.diary.iter().any(|step| step.contains("ask the cloud")), "nobody can be asked: {:?}", world.diary);
     assert_eq!(world.text(), "no driver serves \"mars\"; this process has virtual. Initiate VM deletion");
     assert_eq!(world.told.last(), Some(&"DeletionBlocked"));
     let said = world.said.last().unwrap();
@@ -440,7 +459,7 @@ fn a_machine_that_may_have_a_vm_of_a_provider_that_nobody_serves_stays_and_is_to
 #[test]
 fn a_vm_that_is_uninitialized_and_that_nobody_names_does_not_hold_up_a_deletion() {
     let mut world = World::new();
-    world.pass();
+    world.reconcile();
     world.vms = 1;
     world.delete();
     world.failures = vec![Code::Uninitialized];
@@ -454,21 +473,21 @@ fn a_node_that_cannot_be_removed_is_told_in_the_reference_s_words_each_time_they
     world.delete();
     world.keeps_node = Some("nodes \"node-1\" is forbidden: no");
     while world.vms == 1 {
-        assert!(world.pass());
+        assert!(world.reconcile());
     }
     world.forget();
-    world.pass();
+    world.reconcile();
     let finalizer = "Removal of finalizers from Node Object \"node-1\" failed due to error: nodes \"node-1\" is forbidden: no, \
                      Retrying. Initiate node object deletion";
     assert_eq!((world.text(), &world.machine().status.last_operation.state), (finalizer, &api::OperationState::Failed));
     assert_eq!(world.told, ["NodeNotRemoved"]);
     world.wait(Duration::from_secs(5));
-    world.pass();
+    world.reconcile();
     assert_eq!(world.told.len(), 1, "the same is not said again");
 
     world.keeps_node = Some("timed out");
     world.edit_node(|n| n["metadata"]["finalizers"] = json!([]));
-    world.pass();
+    world.reconcile();
     assert_eq!(
         world.text(),
         "Deletion of Node Object \"node-1\" failed due to error: timed out. Initiate node object deletion"
@@ -493,12 +512,24 @@ fn a_failed_delete_without_a_note_leaves_the_drivers_last_one_as_it_is(#[case] c
 }
 
 #[test]
+fn the_note_of_a_failed_delete_is_kept() {
+    let mut world = running();
+    world.delete();
+    while world.text() != "Initiate VM deletion" && !world.text().ends_with(". Initiate VM deletion") {
+        assert!(world.reconcile(), "the deletion of the VM never begins: {}", world.text());
+    }
+    world.vm = VmState::Failed(failed(Call::Delete, Some("disk 8 is attached"), &world));
+    world.reconcile();
+    assert_eq!(world.machine().status.last_known_state, "disk 8 is attached", "{}", world.text());
+}
+
+#[test]
 fn what_the_driver_noted_when_it_deleted_the_vm_is_kept_as_long_as_the_machine() {
     let mut world = running();
     world.note = Some("address 9 is still reserved".into());
     world.delete();
     while world.machine().status.last_known_state.is_empty() {
-        assert!(world.pass(), "nothing is left to do, and the note is not kept: {:?}", world.diary);
+        assert!(world.reconcile(), "nothing is left to do, and the note is not kept: {:?}", world.diary);
     }
     assert_eq!(world.machine().status.last_known_state, "address 9 is still reserved");
     assert_eq!(world.text(), "VM deletion was successful. Initiate node object deletion");

@@ -112,7 +112,7 @@ fn a_forced_drain_that_fails_does_not_hold_up_the_deletion() {
     world.settle();
     assert!(!says(&world).0.contains("force deletion"), "the drain has a whole minute: {}", says(&world).0);
     world.wait(Duration::from_secs(2));
-    world.pass();
+    world.reconcile();
     let end = "However, since it's a force deletion shall continue deletion of VM. Delete Volume Attachments";
     assert!(
         says(&world).0.starts_with("Drain failed due to - ") && says(&world).0.ends_with(end),
@@ -152,8 +152,8 @@ fn the_node_of_a_machine_that_had_failed_says_so() {
     let mut world = occupied();
     world.edit(|m| m["status"]["conditions"] = json!([{ "type": "Ready", "status": "Unknown" }]));
     world.delete();
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     let condition = world.node.as_ref().unwrap().condition("Terminating").unwrap();
     assert_eq!(
         (&*condition.reason, &*condition.message),
@@ -173,7 +173,7 @@ fn attachments_are_deleted_after_force_and_waited_for_until_they_are_marked() {
         });
     });
     world.edit_node(|node| node["status"]["volumesAttached"] = json!([{ "name": "v", "devicePath": "" }]));
-    world.pass();
+    world.reconcile();
     assert_eq!(world.diary.last().unwrap(), "watch budgets and attachments");
     let attachment = |deleted: bool| {
         let mut value = json!({ "metadata": { "name": "a", "uid": "u" }, "spec": { "nodeName": "node-1" } });
@@ -183,12 +183,12 @@ fn attachments_are_deleted_after_force_and_waited_for_until_they_are_marked() {
         Watched::Seen(vec![std::sync::Arc::new(serde_json::from_value(value).unwrap())])
     };
     world.drain_view.attachments = attachment(false);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.diary.last().unwrap(), "delete 1 VolumeAttachments");
-    assert!(!world.pass(), "it waits");
+    assert!(!world.reconcile(), "it waits");
     assert_eq!(world.plan().drain, DrainNeed::Going);
     world.drain_view.attachments = attachment(true);
-    world.pass();
+    world.reconcile();
     let expected = "note: No Live VolumeAttachments for node: node-1. Moving to VM Deletion. Initiate VM deletion";
     assert_eq!(world.diary.last().unwrap(), expected);
 }
@@ -209,7 +209,7 @@ fn attachments_that_cannot_be_deleted_hold_up_the_vm_no_longer_than_a_drain_may_
     world.drain_view.attachments = Watched::Seen(vec![std::sync::Arc::new(serde_json::from_value(live).unwrap())]);
     world.settle();
     world.wait(Duration::from_hours(3));
-    world.pass();
+    world.reconcile();
     let expected = "note: 1 VolumeAttachments of node: node-1 could not be deleted in time. Moving to VM Deletion. \
                     Initiate VM deletion";
     assert_eq!(world.diary.last().unwrap(), expected);

@@ -103,12 +103,12 @@ fn a_token_that_could_not_be_removed_is_tried_again_with_the_next_look() {
     world.settle();
     (world.token, world.refused_removals) = (TokenRecord::Made, 3);
     world.register("True");
-    world.pass();
+    world.reconcile();
     assert_eq!(*world.phase(), MachinePhase::Running, "it runs although its token could not be removed");
     assert_eq!(world.diary.last().unwrap(), "remove its bootstrap token", "the first attempt: {:#?}", world.diary);
     for attempt in 2..4 {
         world.forget();
-        world.pass();
+        world.reconcile();
         assert_eq!(world.diary, ["remove its bootstrap token"], "attempt {attempt}");
         assert_eq!(world.token, TokenRecord::Made);
     }

@@ -139,7 +139,7 @@ fn a_failed_machine_is_tainted_and_hidden_from_the_autoscaler(#[case] value: &st
     wish(&mut world, value);
     world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
     world.report(&[("Ready", "False")]);
-    world.pass();
+    world.reconcile();
     let node = world.node.as_ref().unwrap();
     let taint = &node.spec.taints[0];
     assert_eq!((taint.key.as_str(), taint.effect.to_string()), (taints::PRESERVED, "NoSchedule".to_owned()));
@@ -246,7 +246,7 @@ fn preservation_starts_no_health_timeout_anew() {
     assert!(expires(&world).is_some());
     assert_eq!(world.machine().status.current_status.last_update_time, since);
     world.wait(Duration::from_secs(301));
-    world.pass();
+    world.reconcile();
     assert_eq!(*world.phase(), MachinePhase::Failed);
 }
 
@@ -280,7 +280,7 @@ fn fail(world: &mut World) {
     world.report_ready("False");
     world.settle();
     world.wait(Duration::from_secs(601));
-    world.pass();
+    world.reconcile();
     assert_eq!(*world.phase(), MachinePhase::Failed);
 }
 

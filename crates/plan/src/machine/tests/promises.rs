@@ -69,7 +69,7 @@ fn live_through(world: &mut World, mishaps: &[Mishap]) {
             }
             Mishap::Nothing | Mishap::Reports(_) | Mishap::Back | Mishap::Marked => {}
         }
-        world.pass();
+        world.reconcile();
     }
     world.failures.clear();
 }
@@ -80,7 +80,7 @@ fn come_to_rest(world: &mut World) {
         if world.machine.is_none() {
             return;
         }
-        if !world.pass() {
+        if !world.reconcile() {
             let Some(plan) = world.machine.is_some().then(|| world.plan()) else { return };
             match plan.wake {
                 Wake::By { awaited: Awaited::Retry | Awaited::Pods, at } => world.now = at,
@@ -160,7 +160,7 @@ proptest! {
         } else if early && world.vms > 0 {
             world.register("True"); // before anyone has written down which node it becomes
         }
-        world.pass();
+        world.reconcile();
         world.delete();
         for mishap in after {
             if world.machine.is_some() {

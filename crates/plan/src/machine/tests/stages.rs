@@ -9,10 +9,10 @@ use serde_json::json;
 use super::super::*;
 use super::world::World;
 
-/// Passes until nothing is left to do, and tells each stage once.
+/// Reconciles until nothing is left to do, and tells each stage once.
 fn stages(world: &mut World) -> Vec<Stage> {
     let mut seen = vec![world.stage()];
-    while world.pass() && world.machine.is_some() {
+    while world.reconcile() && world.machine.is_some() {
         seen.push(world.stage());
     }
     seen.dedup();
@@ -51,4 +51,27 @@ fn a_machine_that_only_others_hold_is_let_go_of() {
     world.delete();
     world.edit(|machine| machine["metadata"]["finalizers"] = json!(["someone/else"]));
     assert_eq!(world.stage(), Stage::LetGo);
+}
+
+#[rstest]
+#[case::neither_asked_for_nor_let_go_of(None, Some(api::names::finalizers::NODE), Stage::DeleteNode)]
+#[case::not_yet_let_go_of(Some("2026-01-01T00:00:10Z"), Some(api::names::finalizers::NODE), Stage::DeleteNode)]
+#[case::not_yet_asked_for(None, None, Stage::DeleteNode)]
+#[case::left_to_others(Some("2026-01-01T00:00:10Z"), None, Stage::LetGo)]
+fn a_node_is_done_with_once_it_is_being_deleted_and_our_finalizer_is_gone(
+    #[case] deleted: Option<&str>,
+    #[case] ours: Option<&str>,
+    #[case] expected: Stage,
+) {
+    let mut world = World::running();
+    world.delete();
+    while world.stage() != Stage::DeleteNode {
+        assert!(world.reconcile(), "it never comes to its node");
+    }
+    let finalizers: Vec<&str> = ours.into_iter().chain(["someone/else"]).collect();
+    world.edit_node(|node| {
+        node["metadata"]["deletionTimestamp"] = json!(deleted);
+        node["metadata"]["finalizers"] = json!(finalizers);
+    });
+    assert_eq!(world.stage(), expected);
 }

@@ -281,7 +281,7 @@ impl World {
     }
 
     /// Plans and carries out; false once there was nothing to do.
-    pub(super) fn pass(&mut self) -> bool {
+    pub(super) fn reconcile(&mut self) -> bool {
         if self.machine.is_none() {
             return false;
         }
@@ -311,7 +311,7 @@ impl World {
     /// Passes until nothing is left to do.
     pub(super) fn settle(&mut self) -> &[String] {
         for _ in 0..50 {
-            if !self.pass() {
+            if !self.reconcile() {
                 return &self.diary;
             }
         }

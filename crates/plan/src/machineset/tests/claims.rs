@@ -82,8 +82,8 @@ fn a_machine_that_cannot_be_adopted_holds_up_nobody() {
     world.add("m", "Running", 0);
     world.edit("m", |m| m["metadata"]["ownerReferences"] = json!([]));
     world.fates = vec![Fate::Refused];
-    world.pass();
-    world.pass();
+    world.reconcile();
+    world.reconcile();
     let ours = |m: &&api::Machine| m.controller_owner().is_some();
     assert_eq!(world.machines.values().filter(ours).count(), 2, "the set goes on without it");
     world.now = "2026-01-01T12:01:00Z".parse().unwrap();

@@ -43,7 +43,7 @@ fn a_machine_that_goes_is_replaced_before_it_is_gone() {
 #[test]
 fn terminating_machines_are_neither_missing_nor_too_many() {
     let mut world = pool(3, &["Running", "Running", "Running", "Terminating"]);
-    world.pass();
+    world.reconcile();
     assert_eq!(world.plan().steps, []);
     assert_eq!(world.set.status.replicas, 4);
 }
@@ -53,7 +53,7 @@ fn a_failed_machine_goes_first_and_is_replaced_with_the_next_look() {
     let mut world = pool(3, &["Running", "Running", "Failed"]);
     assert_eq!(deleted(&world.plan()), ["m2"]);
     assert_eq!(world.plan().wake, Wake::Again);
-    world.pass();
+    world.reconcile();
     assert_eq!(created(&world.plan()), [1]);
 }
 
@@ -182,7 +182,7 @@ fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_set_wants_the_machine
     let mut world = pool(3, &["Running", "Running", "Running"]);
     world.edit_set(|set| set["spec"]["replicas"] = json!(2));
     world.fates = vec![Fate::LostUnheard];
-    world.pass();
+    world.reconcile();
     assert_eq!(world.outstanding.deletes, ["u-m0".into()].into());
     world.edit_set(|set| set["spec"]["replicas"] = json!(3));
     let plan = world.plan();
@@ -236,14 +236,14 @@ fn a_template_that_makes_nothing_of_its_own_is_told_instead_of_tried() {
         set["spec"]["selector"] = json!({});
         set["spec"]["template"]["metadata"] = json!({});
     });
-    world.pass();
+    world.reconcile();
     assert_eq!(world.set.status.conditions[0].message, "unable to create machines, no labels");
     world.edit_set(|set| {
         set["spec"]["template"]["metadata"] = json!({ "labels": { "pool": "a" } });
         set["spec"]["selector"] =
             json!({ "matchExpressions": [{ "key": "pool", "operator": "NotIn", "values": ["a"] }] });
     });
-    world.pass();
+    world.reconcile();
     assert!(world.machines.is_empty());
     assert!(world.set.status.conditions[0].message.contains("spec.selector does not select"));
 }

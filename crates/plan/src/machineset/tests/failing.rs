@@ -61,7 +61,7 @@ fn a_machine_that_its_node_preserves_is_not_asked_for_by_its_set_as_well() {
     world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
     world.add("m", "Failed", 0);
     world.nodes = [("m".to_owned(), node(&json!({PRESERVE: "now"})))].into();
-    world.pass();
+    world.reconcile();
     assert_eq!(auto_preserved(&world), [""; 0], "or the machine's controller would take it back, and so on for ever");
     assert_eq!(deleted(&world.plan()), [""; 0]);
 }
@@ -96,7 +96,7 @@ fn the_newest_failures_are_kept_up_to_the_limit_and_the_rest_is_replaced() {
     world.add("a", "Failed", 0).add("b", "Failed", 1).add("c", "Failed", 2).add("no", "Failed", 3);
     world.edit("no", |m| m["metadata"]["annotations"] = json!({ PRESERVE: "false" }));
     assert_eq!(deleted(&world.plan()), ["a", "no"]);
-    world.pass();
+    world.reconcile();
     assert_eq!(auto_preserved(&world), ["b", "c"]);
     assert_eq!(world.set.status.auto_preserve_failed_machine_count, 2);
 }
@@ -109,7 +109,7 @@ fn a_lower_limit_lets_go_of_the_oldest_and_of_no_more_than_it_must() {
     world.settle();
     assert_eq!(auto_preserved(&world), ["a", "b", "c"]);
     world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(2));
-    world.pass();
+    world.reconcile();
     assert_eq!(auto_preserved(&world), ["b", "c"]);
     world.settle();
     assert_eq!(auto_preserved(&world), ["b", "c"], "the status of the reconcile before is not asked");
@@ -137,7 +137,7 @@ fn a_machine_whose_preservation_has_ended_is_replaced_and_not_preserved_a_second
     // The machine's controller was faster than its set, or its set was away.
     world.edit("m", |m| drop(m["metadata"]["annotations"].as_object_mut().unwrap().remove(PRESERVE)));
     assert_eq!(deleted(&world.plan()), ["m"]);
-    world.pass();
+    world.reconcile();
     assert_eq!(auto_preserved(&world), [""; 0]);
 }
 

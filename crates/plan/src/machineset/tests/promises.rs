@@ -56,7 +56,7 @@ fn happen(world: &mut World, event: &Event) {
     match event {
         Event::Pass(fates) => {
             world.fates.clone_from(fates);
-            world.pass();
+            world.reconcile();
             world.fates.clear();
         }
         Event::See(n) => world.catch_up_one(*n),
@@ -185,7 +185,7 @@ proptest! {
         prop_assert_eq!(plan.wake, crate::Wake::On(crate::Awaited::Change), "and sleeps until something changes");
         prop_assert_eq!(world.set.status.replicas, world.set.spec.replicas);
         let version = world.set.metadata.resource_version.clone();
-        prop_assert!(!world.pass(), "it has nothing to write");
+        prop_assert!(!world.reconcile(), "it has nothing to write");
         prop_assert_eq!(&world.set.metadata.resource_version, &version);
     }
 

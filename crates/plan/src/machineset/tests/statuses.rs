@@ -52,7 +52,7 @@ fn every_field_counts_what_it_says() {
 fn a_status_is_written_when_it_changed_and_not_because_time_went_by() {
     let mut world = World::new(1);
     world.add("a", "Running", 0);
-    world.pass();
+    world.reconcile();
     world.now = "2026-01-01T13:00:00Z".parse().unwrap();
     assert_eq!(written(&world), None);
     world.edit_set(|set| set["metadata"]["generation"] = json!(2));
@@ -64,7 +64,7 @@ fn a_failure_is_told_as_what_it_was_with_the_newest_message_and_removed_when_it_
     let mut world = World::new(2);
     world.add("going", "Terminating", 0).add("going-too", "Terminating", 0).add("and-this", "Terminating", 0);
     world.fates = vec![Fate::Refused];
-    world.pass();
+    world.reconcile();
     let condition = world.set.status.conditions[0].clone();
     assert_eq!((condition.kind.as_str(), condition.reason.as_str()), ("ReplicaFailure", "FailedCreate"));
     assert_eq!((condition.status, condition.message.as_str()), (ConditionStatus::True, "refused"));
@@ -85,7 +85,7 @@ fn the_conditions_of_others_stay_as_they_are() {
     let frozen = json!({ "type": "Frozen", "status": "True", "reason": "OverShootingReplicaCount", "message": "m" });
     world.edit_set(|set| set["status"] = json!({ "machineSetCondition": [frozen] }));
     world.fates = vec![Fate::Refused];
-    world.pass();
+    world.reconcile();
     let kinds = |world: &World| world.set.status.conditions.iter().map(|c| c.kind.clone()).collect::<Vec<_>>();
     assert_eq!(kinds(&world), ["Frozen", "ReplicaFailure"]);
     world.settle();
@@ -164,7 +164,7 @@ fn due_after(change: impl FnOnce(&mut World)) -> Option<Due> {
     for n in 0..30 {
         world.add(&format!("m-{n:02}"), "Running", n);
     }
-    world.pass();
+    world.reconcile();
     assert_eq!(written(&world), None);
     world.now = world.now.checked_add(jiff::SignedDuration::from_secs(4)).unwrap();
     change(&mut world);

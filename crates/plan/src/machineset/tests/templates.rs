@@ -20,7 +20,7 @@ fn patch(phase: &str, annotations: Value, machine: &Value, template: &Value) -> 
     let found = plan.steps.iter().find_map(patches);
     world.policy.set.replacement = Replacement::OnceGone; // so that a Failed one is not replaced, and the set can rest
     for _ in 0..3 {
-        world.pass();
+        world.reconcile();
     }
     let same = world.plan().steps.iter().any(|step| matches!(step, Step::Patch(_)));
     assert!(!same, "written once, it is as it should be: {:?}", world.plan());
@@ -87,7 +87,7 @@ fn a_write_that_did_not_go_through_is_planned_again_and_holds_up_nobody() {
     world.add("a", "Running", 0).add("b", "Running", 1);
     world.edit_set(|set| set["spec"]["template"]["spec"]["drainTimeout"] = json!("1h"));
     world.fates = vec![Fate::Done, Fate::Done, Fate::Refused];
-    world.pass();
+    world.reconcile();
     assert_eq!(world.living().len(), 3, "the missing machine was made all the same");
     let changed =
         |world: &World| world.machines.values().filter(|m| m.spec.configuration.drain_timeout.is_some()).count();
@@ -120,6 +120,6 @@ fn how_many_may_be_replaced_at_once_reaches_the_machines_that_are_there(
     let patch = |step: &Step| if let Step::Patch(patches) = step { Some(patches[0].to_patch()) } else { None };
     let found = world.plan().steps.iter().find_map(patch).map(|patch| patch["metadata"]["annotations"][key].clone());
     assert_eq!(found, written.map(|limit| json!(limit)));
-    world.pass();
+    world.reconcile();
     assert_eq!(world.plan().steps.iter().find_map(patch), None, "once");
 }

@@ -200,7 +200,7 @@ impl World {
     }
 
     /// Plans, carries out, and writes the status. False once there was nothing to do.
-    pub(super) fn pass(&mut self) -> bool {
+    pub(super) fn reconcile(&mut self) -> bool {
         if self.set_is_gone {
             return false;
         }
@@ -221,7 +221,7 @@ impl World {
     pub(super) fn settle(&mut self) {
         for _ in 0..200 {
             self.catch_up();
-            if !self.pass() {
+            if !self.reconcile() {
                 return;
             }
         }
