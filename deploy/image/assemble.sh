@@ -1,13 +1,16 @@
 #!/bin/sh
 # Compiles a static binary and lays out what the image holds: assemble.sh FOLDER [TARGET]
 #
+# FEATURES are the cargo features that are compiled in. Those of production are the default; `otel,dev` adds the virtual cloud, for
+# deploy/virtual-cloud.
+#
 # The recipe calls it in its first stage, where the host's own target links statically (Alpine). `cargo xtask image` calls it on any other
 # machine, with a musl target of the compiler, so that what is shown there is what the recipe does.
 set -eu
 image=${1:?which folder to fill}
 target=${2:-}
 
-cargo build --release --locked --package millwright ${target:+--target "$target"}
+cargo build --release --locked --package millwright --no-default-features --features "${FEATURES:-otel}" ${target:+--target "$target"}
 binary=${CARGO_TARGET_DIR:-target}/${target:+$target/}release/millwright
 
 # A binary that asks for an interpreter would not start in an empty image: better to fail here.

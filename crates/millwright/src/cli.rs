@@ -2,6 +2,8 @@
 
 mod both;
 mod definition;
+#[cfg(feature = "dev")]
+mod dev;
 mod fleet;
 mod machine;
 mod manager;
@@ -11,6 +13,7 @@ mod notes;
 mod page;
 mod pflag;
 #[cfg(test)]
+#[cfg(feature = "dev")]
 mod prose;
 mod reading;
 #[cfg(test)]
@@ -24,10 +27,12 @@ pub(crate) mod values;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use remote_driver::{Endpoint, TlsFiles};
 
 pub(crate) use both::Log;
+#[cfg(feature = "dev")]
+pub(crate) use dev::{ApiServer, Demo, Dev, DevCommand, Output, VirtualCloud};
 use fleet::Fleet;
 pub(crate) use machine::{DriverFlags, MachineFlags};
 pub(crate) use manager::ManagerFlags;
@@ -61,48 +66,11 @@ pub(crate) enum Command {
     MachineController(Box<MachineController>),
     /// Look after everything in one process.
     Run(Box<Run>),
-    /// Show a machine's life, from its creation to its deletion, on an embedded API server and an embedded cloud.
-    Demo(Demo),
-    /// Keep a whole cluster in memory running, with virtual machines, for kubectl: nothing to install, nothing left behind.
-    Dev(Dev),
     /// Print the CustomResourceDefinitions, or write them to a directory.
     Crds(Crds),
-    /// Serve the embedded API server on loopback, for kubectl and for `millwright run`.
-    ApiServer(ApiServer),
-    /// Run the virtual cloud and its kubelets as a process of their own, for `millwright run --driver-endpoint`.
-    VirtualCloud(VirtualCloud),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Demo {
-    /// How to print.
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    pub(crate) output: Output,
-    /// Also log to stderr: 4 tells why, 6 every step.
-    #[arg(short, long = "v", value_name = "N")]
-    pub(crate) verbosity: Option<i32>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Dev {
-    /// The port on 127.0.0.1; 0 takes a free one.
-    #[arg(long, default_value_t = 0)]
-    pub(crate) port: u16,
-    /// Where to write the kubeconfig, which is removed at the end; in a new directory by default.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// Also log to stderr: 4 tells why, 6 every step.
-    #[arg(short, long = "v", value_name = "N")]
-    pub(crate) verbosity: Option<i32>,
-}
-
-/// For people, or for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// Lines for people.
-    Text,
-    /// One JSON object a line.
-    Json,
+    #[cfg(feature = "dev")]
+    #[command(flatten)]
+    Dev(DevCommand),
 }
 
 #[derive(Debug, Args)]
@@ -110,50 +78,6 @@ pub(crate) struct Crds {
     /// Write one file a kind into this directory instead of printing them.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ApiServer {
-    /// The port on 127.0.0.1; 0 takes a free one.
-    #[arg(long, default_value_t = 0)]
-    pub(crate) port: u16,
-    /// Where to write a kubeconfig for it.
-    #[arg(long, value_name = "FILE", default_value = "millwright.kubeconfig")]
-    pub(crate) kubeconfig: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct VirtualCloud {
-    /// Where to listen for controllers: `unix:PATH`, open to the same user only, or `tcp+mtls://HOST:PORT`.
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
-    pub(crate) listen: Endpoint,
-    /// The authority that issues the certificates of controllers, for tcp+mtls.
-    #[arg(long, value_name = "FILE", requires_all = ["tls_cert_file", "tls_private_key_file"])]
-    pub(crate) client_ca_file: Option<PathBuf>,
-    /// The certificate to show to controllers, for tcp+mtls.
-    #[arg(long, value_name = "FILE", requires_all = ["client_ca_file", "tls_private_key_file"])]
-    pub(crate) tls_cert_file: Option<PathBuf>,
-    /// The key of that certificate.
-    #[arg(long, value_name = "FILE", requires_all = ["client_ca_file", "tls_cert_file"])]
-    pub(crate) tls_private_key_file: Option<PathBuf>,
-    /// Kubeconfig of the cluster that nodes join; empty for the pod's own, `none` for VMs that never join.
-    #[arg(long, value_name = "FILE", default_value = "")]
-    pub(crate) kubeconfig: String,
-    /// After how long a silent node is `Unknown`; 0s leaves that to a kube-controller-manager.
-    #[arg(long, value_name = "DURATION", default_value = "40s", value_parser = values::duration)]
-    pub(crate) node_monitor_grace_period: std::time::Duration,
-    /// Make a second VM for whoever creates twice, as some clouds do, so that a doubled create shows.
-    #[arg(long)]
-    pub(crate) allow_doubles: bool,
-    #[command(flatten)]
-    pub(crate) log: Log,
-}
-
-impl VirtualCloud {
-    /// The files of our side of TLS with controllers; all or none, clap sees to it.
-    pub(crate) fn tls(&self) -> Option<TlsFiles> {
-        tls_files([&self.client_ca_file, &self.tls_cert_file, &self.tls_private_key_file])
-    }
 }
 
 fn tls_files([authority, certificate, key]: [&Option<PathBuf>; 3]) -> Option<TlsFiles> {

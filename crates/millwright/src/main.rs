@@ -1,9 +1,12 @@
 //! The `millwright` binary: commands, flags, wiring.
 
 mod cli;
+#[cfg(feature = "dev")]
 mod cloud;
 mod crds;
+#[cfg(feature = "dev")]
 mod demo;
+#[cfg(feature = "dev")]
 mod dev;
 mod drain_flags;
 #[cfg(feature = "failpoints")]
@@ -11,11 +14,14 @@ mod failpoints;
 mod http;
 mod print;
 mod run;
+#[cfg(feature = "dev")]
 mod serve;
 mod traces;
 
 use std::process::ExitCode;
 
+#[cfg(feature = "dev")]
+use cli::DevCommand;
 use cli::{Asked, Command, Servers};
 
 /// The system's allocator keeps what a burst of lists once needed; mimalloc gives it back.
@@ -24,7 +30,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[allow(clippy::print_stderr, reason = "the last word to the person who called, when there may be no log yet")]
 fn main() -> ExitCode {
-    let Asked { command, notes, complaints } = match cli::read(std::env::args_os()) {
+    let Asked { command, notes, complaints } = match cli::read(std::env::args_os(), run::BUILT_IN) {
         Ok(asked) => asked,
         Err(usage) => usage.exit(),
     };
@@ -33,14 +39,17 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let outcome = match command {
-        Command::Demo(options) => demo::run(&options),
-        Command::Dev(options) => dev::run(&options),
         Command::Crds(options) => crds::run(&options),
-        Command::ApiServer(options) => serve::run(&options),
+        #[cfg(feature = "dev")]
+        Command::Dev(command) => match command {
+            DevCommand::Demo(options) => demo::run(&options),
+            DevCommand::Dev(options) => dev::run(&options),
+            DevCommand::ApiServer(options) => serve::run(&options),
+            DevCommand::VirtualCloud(options) => cloud::run(&options),
+        },
         Command::Manager(flags) => run::run(&Servers::new(*flags, notes)),
         Command::MachineController(flags) => run::run(&Servers::new(*flags, notes)),
         Command::Run(flags) => run::run(&Servers::new(*flags, notes)),
-        Command::VirtualCloud(options) => cloud::run(&options),
     };
     match outcome {
         Ok(code) => code,

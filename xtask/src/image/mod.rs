@@ -16,8 +16,12 @@ use clap::Args;
 
 use archive::Image;
 use e2e::control_plane::{Build, compiled};
-use e2e::suites::{Cell, run_image};
+use e2e::suites::{Cell, Images, run_image};
 use e2e::workspace::root;
+
+/// What is compiled into the image that is shipped, and into the one that brings the virtual cloud along.
+const PRODUCTION: &str = "otel";
+const DEV: &str = "otel,dev";
 
 /// How to build it.
 #[derive(Args)]
@@ -36,7 +40,7 @@ pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let home = root().join("target/image");
     let files = home.join("context/image");
     fs::create_dir_all(&files).with_context(|| format!("failed to make {}", files.display()))?;
-    assemble(&files, &args.target)?;
+    assemble(&files, &args.target, PRODUCTION)?;
     let recipe = fs::read_to_string(root().join("deploy/image/Dockerfile")).context("failed to read the recipe")?;
     fs::write(home.join("Dockerfile"), last_stage(&recipe)?)?;
     let archive = build(&home)?;
@@ -47,20 +51,24 @@ pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     if args.without_run {
         return Ok(());
     }
+    // The side-car of the example. It is run from its files: what buildah makes of them is shown by the other.
+    let dev = Cell { root: home.join("dev"), user: image.user.clone() };
+    assemble(&dev.root, &args.target, DEV)?;
+    let images = Images { production: Cell { root: image.root, user: image.user }, dev };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     let report = runtime.block_on(async {
         let binaries = compiled(&Build::by_default()).await?;
-        run_image(binaries, Cell { root: image.root, user: image.user }).await
+        run_image(binaries, images).await
     })?;
     ensure!(report.conclude()?.failed == 0, "the image does not do what it must");
     Ok(())
 }
 
 /// The first stage, on this machine.
-fn assemble(folder: &Path, target: &str) -> anyhow::Result<()> {
+fn assemble(folder: &Path, target: &str, features: &str) -> anyhow::Result<()> {
     let mut script = Command::new("sh");
-    script.arg("deploy/image/assemble.sh").arg(folder).arg(target).current_dir(root());
+    script.arg("deploy/image/assemble.sh").arg(folder).arg(target).env("FEATURES", features).current_dir(root());
     if which("musl-gcc") {
         script.env(format!("CC_{}", target.replace('-', "_")), "musl-gcc");
     }

@@ -31,7 +31,7 @@ use crate::crash_table;
 use crate::workspace::cargo;
 use jobs::{Jobs, Passenger};
 
-pub use deploy::{Cell, run_image};
+pub use deploy::{Cell, Images, run_image};
 pub(crate) use machines::install_definitions;
 pub use program::{Teller, run as run_program};
 pub use report::Report;

@@ -36,8 +36,8 @@ impl MachineFlags {
 #[command(next_help_heading = NEW)]
 #[allow(clippy::struct_field_names, reason = "the flags are named after the fields")]
 pub(crate) struct DriverFlags {
-    /// Whose driver serves every class, as a provider's own binary does. Built in is `virtual`: a cloud that lives and dies with this
-    /// process. Any other needs --driver-endpoint.
+    /// Whose driver serves every class, as a provider's own binary does. `virtual`, in builds with the feature `dev`, is a cloud that lives
+    /// and dies with this process. Any other needs --driver-endpoint.
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
     /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Needed unless --provider names a cloud that is built in.

@@ -92,7 +92,7 @@ fn every_flag_and_every_command_line_that_a_page_shows_is_ours() {
             }
             if words.len() > 1 && words.first() == Some(&"millwright") && !snippet.contains(['…', '<']) {
                 lines += 1;
-                let misread = read(words.iter().map(std::ffi::OsString::from)).err().map(|error| error.kind());
+                let misread = read(words.iter().map(std::ffi::OsString::from), None).err().map(|error| error.kind());
                 // What a page only mentions need not be whole.
                 let whole = matches!(misread, None | Some(ErrorKind::MissingRequiredArgument));
                 if !whole {

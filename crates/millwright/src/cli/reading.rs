@@ -22,26 +22,33 @@ pub(crate) struct Asked {
     pub(crate) complaints: Vec<String>,
 }
 
-/// Reads a command line, the name of the program in front. The error is usage, for a person to read; it knows its exit code.
-pub(crate) fn read(line: impl IntoIterator<Item = OsString>) -> Result<Asked, clap::Error> {
+/// Reads a command line, the name of the program in front; `built_in` is the cloud that this program brings along. The error is usage, for
+/// a person to read; it knows its exit code.
+pub(crate) fn read(line: impl IntoIterator<Item = OsString>, built_in: Option<&str>) -> Result<Asked, clap::Error> {
     let mut words: Vec<OsString> = line.into_iter().collect();
     let all = definition();
     let program = words.first().and_then(|path| Path::new(path).file_name()).unwrap_or_default().to_os_string();
     if let Some((name, command)) = CALLED.into_iter().find(|(name, _)| program == OsStr::new(name)) {
         let flags = words.split_off(1.min(words.len()));
-        return read_server(&all, command, name, flags);
+        return read_server(&all, command, name, flags, built_in);
     }
     let second = words.get(1).and_then(|word| word.to_str());
     if let Some((command, _)) = SERVERS.into_iter().find(|(name, _)| second == Some(name)) {
         let flags = words.split_off(2.min(words.len()));
-        return read_server(&all, command, &format!("millwright {command}"), flags);
+        return read_server(&all, command, &format!("millwright {command}"), flags, built_in);
     }
     let command = Arguments::from_arg_matches(&all.try_get_matches_from(words)?)?.command;
     Ok(Asked { command, notes: Notes::default(), complaints: Vec::new() })
 }
 
 /// Reads the flags of a command that looks after a cluster; `called` is what its usage calls it.
-fn read_server(all: &Definition, command: &str, called: &str, flags: Vec<OsString>) -> Result<Asked, clap::Error> {
+fn read_server(
+    all: &Definition,
+    command: &str,
+    called: &str,
+    flags: Vec<OsString>,
+    built_in: Option<&str>,
+) -> Result<Asked, clap::Error> {
     let Some(found) = all.find_subcommand(command) else {
         return Err(all.clone().error(clap::error::ErrorKind::InvalidSubcommand, "no such command"));
     };
@@ -62,7 +69,7 @@ fn read_server(all: &Definition, command: &str, called: &str, flags: Vec<OsStrin
     let complaints = validation::out_of_range(&definition, &matches);
     let notes = Notes::of(command, &definition, &matches);
     let command = parsed(command, &matches)?;
-    let complaints = complaints.into_iter().chain(validation::contradictions(&command)).collect();
+    let complaints = complaints.into_iter().chain(validation::contradictions(&command, built_in)).collect();
     Ok(Asked { command, notes, complaints })
 }
 

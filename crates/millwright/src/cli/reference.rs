@@ -75,7 +75,7 @@ fn expected(command: &str) -> Vec<(&'static str, &'static str)> {
 }
 
 fn line(words: &[&str]) -> Result<Asked, clap::Error> {
-    read(words.iter().map(OsString::from))
+    read(words.iter().map(OsString::from), Some("virtual"))
 }
 
 fn servers(words: &[&str]) -> Servers {
@@ -83,7 +83,9 @@ fn servers(words: &[&str]) -> Servers {
         Command::Manager(flags) => (*flags).into(),
         Command::MachineController(flags) => (*flags).into(),
         Command::Run(flags) => (*flags).into(),
-        other => panic!("expected a server, got {other:?}"),
+        Command::Crds(options) => panic!("expected a server, got {options:?}"),
+        #[cfg(feature = "dev")]
+        Command::Dev(other) => panic!("expected a server, got {other:?}"),
     }
 }
 

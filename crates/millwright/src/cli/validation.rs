@@ -30,23 +30,28 @@ fn complaint<T: Ranged + Clone + Send + Sync + 'static>(matches: &ArgMatches, id
     Some(format!("{wrong}, and {written} is not"))
 }
 
-/// Flags that do not go together.
-pub(super) fn contradictions(command: &Command) -> Vec<String> {
+/// The cloud that a build with the feature `dev` brings along.
+const VIRTUAL: &str = "virtual";
+
+/// Flags that do not go together, in a program that brings along the driver of this name.
+pub(super) fn contradictions(command: &Command, built_in: Option<&str>) -> Vec<String> {
     let mut found = Vec::new();
     match command {
         Command::Manager(flags) => check_common(&flags.common, &mut found),
         Command::MachineController(flags) => {
             check_common(&flags.common, &mut found);
-            check_machine(&flags.machine, &mut found);
+            check_machine(&flags.machine, built_in, &mut found);
         }
         Command::Run(flags) => {
             check_common(&flags.common, &mut found);
-            check_machine(&flags.machine, &mut found);
+            check_machine(&flags.machine, built_in, &mut found);
             if flags.manager_port == flags.common.listening.port {
                 found.push(format!("--manager-port and --port must differ, and both are {}", flags.manager_port.get()));
             }
         }
-        _ => {}
+        Command::Crds(_) => {}
+        #[cfg(feature = "dev")]
+        Command::Dev(_) => {}
     }
     found
 }
@@ -101,12 +106,12 @@ fn check_election(election: &Election, found: &mut Vec<String>) {
     }
 }
 
-fn check_machine(machine: &MachineFlags, found: &mut Vec<String>) {
+fn check_machine(machine: &MachineFlags, built_in: Option<&str>, found: &mut Vec<String>) {
     found.extend(machine.safety.contradiction());
-    check_driver(&machine.driver, found);
+    check_driver(&machine.driver, built_in, found);
 }
 
-fn check_driver(driver: &DriverFlags, found: &mut Vec<String>) {
+fn check_driver(driver: &DriverFlags, built_in: Option<&str>, found: &mut Vec<String>) {
     if driver.driver_call_timeout.get().is_zero() && driver.driver_call_timeout.complaint().is_none() {
         found.push("--driver-call-timeout must be above zero: with 0s every driver call would fail".to_owned());
     }
@@ -115,17 +120,29 @@ fn check_driver(driver: &DriverFlags, found: &mut Vec<String>) {
             "--driver-endpoint=tcp+mtls://… needs --driver-ca-file, --driver-cert-file and --driver-key-file"
                 .to_owned(),
         ),
-        (None, Some(provider)) if provider != virtual_cloud::PROVIDER => found.push(format!(
-            "--provider={provider} needs --driver-endpoint: built in is only {}",
-            virtual_cloud::PROVIDER
-        )),
-        // A cloud that nobody asked for would make machines of a cluster that somebody needs vanish with this process.
-        (None, None) => found.push(format!(
-            "--driver-endpoint or --provider is missing: say where the driver of your cloud listens, or ask for the virtual cloud with --provider={}",
-            virtual_cloud::PROVIDER
-        )),
+        (None, provider) => found.extend(missing_driver(provider.as_deref(), built_in)),
         _ => {}
     }
+}
+
+/// What is wrong with a command line that names no endpoint.
+fn missing_driver(provider: Option<&str>, built_in: Option<&str>) -> Option<String> {
+    let complaint = match (provider, built_in) {
+        (Some(provider), Some(built_in)) if provider == built_in => return None,
+        (Some(VIRTUAL), _) => format!(
+            "--provider={VIRTUAL} is not in this program: build it with the cargo feature `dev`, or say with --driver-endpoint where a driver listens"
+        ),
+        (Some(provider), Some(built_in)) => {
+            format!("--provider={provider} needs --driver-endpoint: built in is only {built_in}")
+        }
+        (Some(provider), None) => format!("--provider={provider} needs --driver-endpoint: no driver is built in"),
+        // A cloud that nobody asked for would make machines of a cluster that somebody needs vanish with this process.
+        (None, Some(built_in)) => format!(
+            "--driver-endpoint or --provider is missing: say where the driver of your cloud listens, or ask for the one that is built in with --provider={built_in}"
+        ),
+        (None, None) => "--driver-endpoint is missing: say where the driver of your cloud listens".to_owned(),
+    };
+    Some(complaint)
 }
 
 /// All complaints as one text; `None` when there is nothing to complain about.
@@ -134,5 +151,29 @@ pub(crate) fn summary(complaints: &[String]) -> Option<String> {
         [] => None,
         [one] => Some(one.clone()),
         several => Some(format!("{} things are wrong with the flags:\n  {}", several.len(), several.join("\n  "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case(Some("virtual"), Some("virtual"), &[])]
+    #[case(Some("virtual"), None, &["--provider=virtual is not in this program", "feature `dev`", "--driver-endpoint"])]
+    #[case(Some("aws"), Some("virtual"), &["--provider=aws needs --driver-endpoint", "only virtual"])]
+    #[case(Some("aws"), None, &["--provider=aws needs --driver-endpoint", "no driver is built in"])]
+    #[case(None, Some("virtual"), &["--driver-endpoint or --provider is missing", "--provider=virtual"])]
+    #[case(None, None, &["--driver-endpoint is missing"])]
+    fn without_an_endpoint_only_the_built_in_driver_can_be_asked_for(
+        #[case] provider: Option<&str>,
+        #[case] built_in: Option<&str>,
+        #[case] words: &[&str],
+    ) {
+        let complaint = missing_driver(provider, built_in);
+        assert_eq!(complaint.is_none(), words.is_empty(), "{complaint:?}");
+        let complaint = complaint.unwrap_or_default();
+        assert!(words.iter().all(|word| complaint.contains(word)), "{complaint}");
     }
 }

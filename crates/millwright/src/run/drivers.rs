@@ -1,20 +1,29 @@
 //! Which cloud the machines are made in.
 //!
 //! With `--driver-endpoint` it is at the other end of a connection, outlives this process and is shared with other replicas.
-//! With `--provider=virtual` it is in this process and forgets everything when the process ends: good for a first look. One of the
-//! two must be said.
+//! With `--provider=virtual` it is in this process and forgets everything when the process ends: good for a first look, and compiled in by the
+//! feature `dev` only. One of the two must be said.
 
 use std::sync::Arc;
 
+#[cfg(not(feature = "dev"))]
+use anyhow::bail;
 use controllers::Drivers;
 use remote_driver::{Caller, RemoteDriver};
 use runtime::client::Waited;
 use runtime::{Clock, Random, Tasks};
 use tokio_util::sync::CancellationToken;
+#[cfg(feature = "dev")]
 use virtual_cloud::{Config, VirtualCloud};
 
 use super::post::Setting;
 use crate::cli::DriverFlags;
+
+/// The cloud that this program brings along.
+#[cfg(feature = "dev")]
+pub(crate) const BUILT_IN: Option<&str> = Some(virtual_cloud::PROVIDER);
+#[cfg(not(feature = "dev"))]
+pub(crate) const BUILT_IN: Option<&str> = None;
 
 /// The drivers at hand; `None` when asked to stop before there was one.
 pub(super) async fn at_hand(
@@ -26,9 +35,8 @@ pub(super) async fn at_hand(
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<Drivers>> {
     let Some(endpoint) = &options.driver_endpoint else {
-        let cloud = in_this_process(&setting.tasks, kubelets, clock, random);
-        // That no other is built in was found out with the flags.
-        return Ok(Some(Drivers::only(Arc::new(cloud))));
+        // Whether the one that was asked for is built in was found out with the flags.
+        return in_this_process(&setting.tasks, kubelets, clock, random).map(Some);
     };
     let caller = Caller {
         name: concat!("millwright/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -44,12 +52,24 @@ pub(super) async fn at_hand(
 }
 
 /// The cloud in this process, with its kubelets if there is a cluster to join.
-fn in_this_process(tasks: &Tasks, kubelets: Option<kube::Client>, clock: &Clock, random: &Random) -> VirtualCloud {
+#[cfg(feature = "dev")]
+#[allow(clippy::unnecessary_wraps, reason = "without the feature there is none")]
+fn in_this_process(
+    tasks: &Tasks,
+    kubelets: Option<kube::Client>,
+    clock: &Clock,
+    random: &Random,
+) -> anyhow::Result<Drivers> {
     let now = clock.clone();
     let cloud = VirtualCloud::new(Config::default(), Arc::new(move || now.now()), random.number());
     if let Some(client) = kubelets {
         let (cloud, stopping) = (cloud.clone(), tasks.stopping());
         tasks.spawn("kubelets", async move { cloud.run_nodes(client, stopping).await });
     }
-    cloud
+    Ok(Drivers::only(Arc::new(cloud)))
+}
+
+#[cfg(not(feature = "dev"))]
+fn in_this_process(_: &Tasks, _: Option<kube::Client>, _: &Clock, _: &Random) -> anyhow::Result<Drivers> {
+    bail!("--driver-endpoint is missing: no driver is built in")
 }

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Log, Servers};
 use crate::http::ListenError;
+pub(crate) use drivers::BUILT_IN;
 use process::LostLease;
 
 pub(crate) fn run(options: &Servers) -> anyhow::Result<ExitCode> {

@@ -34,6 +34,22 @@ pub struct Cell {
     pub user: String,
 }
 
+/// The images that `deploy/` names and that are ours.
+#[derive(Clone, Debug)]
+pub struct Images {
+    /// `millwright`: what is shipped.
+    pub production: Cell,
+    /// `millwright-dev`: with the virtual cloud.
+    pub dev: Cell,
+}
+
+impl Images {
+    /// The one that a container asks for.
+    pub(super) fn of(&self, name: &str) -> &Cell {
+        if name.contains("millwright-dev") { &self.dev } else { &self.production }
+    }
+}
+
 /// What a pod is told of its cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Surroundings {

@@ -7,24 +7,24 @@ use anyhow::{Context, ensure};
 use control_plane::{Binaries, ControlPlane};
 use serde_json::Value;
 
-use super::cell::{Cell, Surroundings};
+use super::cell::{Cell, Images, Surroundings};
 use super::corpus::Mode;
 use super::names::Names;
 use super::{NAMESPACE, apply, apply_all, install_definitions, pods, pool, without_pods};
 use crate::suites::report::Report;
 
 /// Runs it on a control plane of its own.
-pub async fn run(binaries: Binaries, cell: Cell) -> anyhow::Result<Report> {
+pub async fn run(binaries: Binaries, images: Images) -> anyhow::Result<Report> {
     let mut report = Report::of("image");
-    report.case("it says what it can, under each of its names", async { helps(&cell) }).await;
-    report.case("it can write nothing", async { writes_nothing(&cell) }).await;
+    report.case("it says what it can, under each of its names", async { helps(&images.production) }).await;
+    report.case("it can write nothing", async { writes_nothing(&images.production) }).await;
     let plane = ControlPlane::start(without_pods(&binaries)).await?;
-    let outcome = play(&plane, &cell, &mut report).await;
+    let outcome = play(&plane, &images, &mut report).await;
     plane.stop().await?;
     outcome.map(|()| report)
 }
 
-async fn play(plane: &ControlPlane, cell: &Cell, report: &mut Report) -> anyhow::Result<()> {
+async fn play(plane: &ControlPlane, images: &Images, report: &mut Report) -> anyhow::Result<()> {
     install_definitions(plane)?;
     apply_all(plane)?;
     apply(plane, Mode::Deny.folder())?;
@@ -32,13 +32,13 @@ async fn play(plane: &ControlPlane, cell: &Cell, report: &mut Report) -> anyhow:
     let names = Names::serve()?;
     let resolver = names.resolver(NAMESPACE);
     let around = |host: &str| Surroundings { server: (host.to_owned(), port.clone()), resolver: resolver.clone() };
-    let lives = pool::lives_in_image(plane, cell.clone(), around("127.0.0.1"));
+    let lives = pool::lives_in_image(plane, images.clone(), around("127.0.0.1"));
     report
         .case("it finds the API server by its address, believes its authority, and a pool comes and goes", lives)
         .await;
     let before = names.answered();
     let lives = async {
-        pool::lives_in_image(plane, cell.clone(), around("kubernetes.default.svc")).await?;
+        pool::lives_in_image(plane, images.clone(), around("kubernetes.default.svc")).await?;
         ensure!(names.answered() > before, "nobody asked the name server");
         Ok(())
     };

@@ -29,7 +29,7 @@ use super::machines::install_definitions;
 use super::report::Report;
 use crate::web;
 use crate::workspace::{cargo, root};
-pub use cell::Cell;
+pub use cell::{Cell, Images};
 use corpus::Mode;
 pub use image::run as run_image;
 use pool::Form;

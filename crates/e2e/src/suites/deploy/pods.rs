@@ -13,7 +13,7 @@ use control_plane::guard::{Guarded, tail};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::cell::{Cell, Surroundings};
+use super::cell::{Images, Surroundings};
 use super::template::{Container, Place, PodTemplate, Source};
 use super::{kubectl, web};
 use crate::desk::free_port;
@@ -33,8 +33,8 @@ pub(super) struct Programs {
 pub(super) enum Millwright {
     /// As a process of this machine.
     Here(PathBuf),
-    /// In its image.
-    InImage(Cell, Surroundings),
+    /// In its image, and in the one with the virtual cloud.
+    InImage(Images, Surroundings),
 }
 
 impl PodTemplate {
@@ -128,7 +128,9 @@ impl Process {
     fn start(container: &Container, place: &Place, programs: &Programs) -> anyhow::Result<Self> {
         let file = |ending: &str| place.folder.join(format!("{}.{ending}", container.name));
         let command = match &programs.millwright {
-            Millwright::InImage(cell, surroundings) => cell.command("/millwright", container, place, surroundings)?,
+            Millwright::InImage(images, surroundings) => {
+                images.of(&container.image).command("/millwright", container, place, surroundings)?
+            }
             Millwright::Here(program) => {
                 let mut command = vec![program.display().to_string()];
                 let mut arguments = container.command_line(place);

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use control_plane::{Binaries, ControlPlane};
 use serde_json::{Value, json};
 
-use super::cell::{Cell, Surroundings};
+use super::cell::{Images, Surroundings};
 use super::pods::{Millwright, Pod, Programs, kubeconfig};
 use super::template::PodTemplate;
 use super::{NAMESPACE, apply, kubectl, list, until, without_pods};
@@ -53,9 +53,9 @@ pub(super) async fn lives_and_tells(plane: &ControlPlane, form: Form) -> anyhow:
 }
 
 /// The same by a program in its image, and by the smallest of our examples.
-pub(super) async fn lives_in_image(plane: &ControlPlane, cell: Cell, around: Surroundings) -> anyhow::Result<()> {
+pub(super) async fn lives_in_image(plane: &ControlPlane, images: Images, around: Surroundings) -> anyhow::Result<()> {
     apply(plane, Form::OneProcess.example())?;
-    let programs = Programs { millwright: Millwright::InImage(cell, around), joins: None };
+    let programs = Programs { millwright: Millwright::InImage(images, around), joins: None };
     play(plane, plane, Form::OneProcess, &programs).await.map(drop)
 }
 
