@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -132,25 +133,8 @@ impl Query {
 
 /// Undoes percent-encoding and `+`. Broken escapes stay as they are.
 pub(crate) fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        match (byte, hex(rest.clone())) {
-            (b'%', Some(value)) => {
-                bytes.push(value);
-                rest.nth(1);
-            }
-            (b'+', _) => bytes.push(b' '),
-            _ => bytes.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The byte that the next two characters spell.
-fn hex(mut ahead: std::str::Bytes<'_>) -> Option<u8> {
-    let mut digit = || char::from(ahead.next()?).to_digit(16).and_then(|d| u8::try_from(d).ok());
-    Some(digit()? * 16 + digit()?)
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

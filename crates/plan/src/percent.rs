@@ -1,15 +1,11 @@
 //! Text as it stands in a URL.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// All but what RFC 3986 calls unreserved, as Go's `url.QueryEscape` has it.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// Letters, digits and `-_.~` as they are, all else as `%` and its byte.
 pub(crate) fn encoded(text: &str) -> String {
-    let half = |number: u8| char::from_digit(u32::from(number), 16).unwrap_or('0').to_ascii_uppercase();
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.extend(['%', half(byte >> 4), half(byte & 15)]);
-        }
-    }
-    encoded
+    utf8_percent_encode(text, RESERVED).to_string()
 }
