@@ -17,6 +17,7 @@ pub mod machine;
 pub mod machineset;
 mod measure;
 pub mod overshoot;
+mod presence;
 pub mod replacement_lock;
 mod requests;
 pub mod safety;

@@ -12,18 +12,18 @@ use api::view::NodeView;
 use api::{Machine, Object, PreserveValue};
 use jiff::Timestamp;
 
-use crate::Lookup;
+use crate::Presence;
 
 /// The wish that counts; `None` if nobody wishes anything. A value that is none of the four counts as not said: on a Machine as if
 /// it were absent, on a Node as if what it said before still stood.
 #[must_use]
-pub fn effective_value(machine: &Machine, node: Lookup<&NodeView>) -> Option<PreserveValue> {
+pub fn effective_value(machine: &Machine, node: Presence<&NodeView>) -> Option<PreserveValue> {
     let own = machine.preserve().filter(PreserveValue::is_valid);
     let noted = noted(machine);
     let said = match node {
-        Lookup::Present(node) => node.preserve(),
+        Presence::Present(node) => node.preserve(),
         // The machine's own word is the newer one: it was cleared when the Node's was noted.
-        Lookup::Absent | Lookup::Undecodable => return own.or(noted),
+        Presence::Absent | Presence::Undecodable => return own.or(noted),
     };
     match said {
         Some(value) if value.is_valid() => Some(value),
@@ -36,7 +36,7 @@ pub fn effective_value(machine: &Machine, node: Lookup<&NodeView>) -> Option<Pre
 /// Whether a Failed machine is kept instead of replaced: until its time is up, and from the moment the wish is there, whether or not
 /// anybody has acted on it yet.
 #[must_use]
-pub fn is_preserved(machine: &Machine, node: Lookup<&NodeView>, now: Timestamp) -> bool {
+pub fn is_preserved(machine: &Machine, node: Presence<&NodeView>, now: Timestamp) -> bool {
     match machine.status.current_status.preserve_expiry_time {
         Some(expiry) => expiry.timestamp() > now,
         None => matches!(
@@ -84,8 +84,8 @@ mod tests {
         Some(serde_json::from_value(json!({ "metadata": { "name": "n", "annotations": annotations } })).unwrap())
     }
 
-    fn found(node: Option<&NodeView>) -> Lookup<&NodeView> {
-        node.map_or(Lookup::Absent, Lookup::Present)
+    fn found(node: Option<&NodeView>) -> Presence<&NodeView> {
+        node.map_or(Presence::Absent, Presence::Present)
     }
 
     #[rstest]

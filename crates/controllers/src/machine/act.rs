@@ -242,7 +242,7 @@ fn call_driver(
     machine: &Arc<Machine>,
     call: Call,
 ) -> Result<(), WriteError> {
-    let plan::Lookup::Present(class) = &seen.class else { return Err(WriteError::Missing("its MachineClass")) };
+    let plan::Presence::Present(class) = &seen.class else { return Err(WriteError::Missing("its MachineClass")) };
     cluster.limiter.begin(key, machine, class, call);
     Ok(())
 }

@@ -16,19 +16,20 @@ use runtime::cache::{Cache, Cached, Lookup};
 
 use crate::credentials::AtHand;
 use crate::indexes::{MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, NODES_BY_MACHINE};
+use crate::presence::presence;
 use crate::vm_state::{Known, Wanted};
 use crate::{Cluster, cluster};
 
 /// What was seen, kept alive for the planner and for the steps that follow.
 pub(super) struct Seen {
     pub(super) machine: Arc<Machine>,
-    pub(super) class: plan::Lookup<Arc<MachineClass>>,
+    pub(super) class: plan::Presence<Arc<MachineClass>>,
     driver: DriverState,
     class_looked_for: LookedFor,
     secret: SecretState,
-    node: Option<plan::Lookup<Arc<NodeView>>>,
+    node: Option<plan::Presence<Arc<NodeView>>>,
     drain_view: DrainView,
-    namesake: plan::Lookup<Arc<NodeView>>,
+    namesake: plan::Presence<Arc<NodeView>>,
     siblings: Siblings,
     rivals: Vec<Arc<Machine>>,
     known: Known,
@@ -45,7 +46,7 @@ pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Se
     let looker = Looker { cluster, key, machine: &machine, known: &known };
     let class_key = Key::new(machine.namespace(), machine.spec.class.name.as_str());
     let (class, class_looked_for) = looker.look(&cluster.classes, Wanted::Class(class_key.clone()), &class_key);
-    let class = plain(class);
+    let class = presence(class);
     let secret = looker.secret(class.as_ref().present().map(|class| &**class), cluster.clock.now());
     let driver = class.as_ref().present().map_or(DriverState::Served, |class| cluster.limiter.driver_state(class));
     let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
@@ -127,12 +128,12 @@ impl Looker<'_> {
 
 /// The node that has the name of the VM already, before anybody has linked the two. A label that the machine was created with links
 /// nothing.
-fn namesake(cluster: &Cluster, machine: &Machine, known: &Known) -> plan::Lookup<Arc<NodeView>> {
+fn namesake(cluster: &Cluster, machine: &Machine, known: &Known) -> plan::Presence<Arc<NodeView>> {
     match (&cluster.target, &known.vm) {
         (Some(target), VmState::Known(vm)) if machine.spec.provider_id.is_empty() => {
-            plain(target.nodes.look_up(&Key::cluster(vm.node_name.as_str())))
+            presence(target.nodes.look_up(&Key::cluster(vm.node_name.as_str())))
         }
-        _ => plan::Lookup::Absent,
+        _ => plan::Presence::Absent,
     }
 }
 
@@ -155,15 +156,15 @@ fn siblings(cluster: &Cluster, machine: &Machine) -> Siblings {
 }
 
 /// The node its label names, else the node that names the machine.
-fn node_of(target: &cluster::Target, machine: &Machine) -> plan::Lookup<Arc<NodeView>> {
+fn node_of(target: &cluster::Target, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
     match machine.node_name() {
-        Some(name) => plain(target.nodes.look_up(&Key::cluster(name.as_str()))),
+        Some(name) => presence(target.nodes.look_up(&Key::cluster(name.as_str()))),
         None => target
             .nodes
             .find(&NODES_BY_MACHINE, machine.name())
             .into_iter()
             .next()
-            .map_or(plan::Lookup::Absent, plan::Lookup::Present),
+            .map_or(plan::Presence::Absent, plan::Presence::Present),
     }
 }
 
@@ -173,14 +174,6 @@ fn rollout(cluster: &Cluster, machine: &Machine) -> RollOut {
     match (&cluster.fleet, owner) {
         (Some(fleet), Some(set)) if fleet.rollouts.guard(&set) => RollOut::UnderWay,
         _ => RollOut::NotKnown,
-    }
-}
-
-fn plain<K>(found: Lookup<K>) -> plan::Lookup<Arc<K>> {
-    match found {
-        Lookup::Absent => plan::Lookup::Absent,
-        Lookup::Present(object) => plan::Lookup::Present(object),
-        Lookup::Undecodable(_) => plan::Lookup::Undecodable,
     }
 }
 

@@ -8,17 +8,18 @@ use api::{Machine, MachineName, MachinePhase, MachineSet, Object, Uid};
 use jiff::{SignedDuration, Timestamp};
 use plan::machineset::{Member, NameSeed, Observed, Outstanding, Unreadable};
 use runtime::Key;
-use runtime::cache::{Lookup, UndecodableObject};
+use runtime::cache::UndecodableObject;
 use runtime::expectations::Expected;
 
 use crate::Cluster;
 use crate::fleet::Fleet;
 use crate::indexes::{MACHINES_BY_OWNER, ORPHAN, ORPHAN_MACHINES};
+use crate::presence::presence;
 
 /// What was seen, kept alive for the planner and for the steps that follow.
 pub(super) struct Seen {
     pub(super) set: Arc<MachineSet>,
-    machines: Vec<(Arc<Machine>, plan::Lookup<Arc<NodeView>>)>,
+    machines: Vec<(Arc<Machine>, plan::Presence<Arc<NodeView>>)>,
     unreadable: Vec<Unreadable>,
     outstanding: Outstanding,
     refused: BTreeMap<Uid, Timestamp>,
@@ -56,16 +57,12 @@ fn outstanding(cluster: &Cluster, fleet: &Fleet, key: &Key) -> Outstanding {
     unseen
 }
 
-fn node_of(cluster: &Cluster, machine: &Machine) -> plan::Lookup<Arc<NodeView>> {
+fn node_of(cluster: &Cluster, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
     if *machine.phase() != MachinePhase::Failed {
-        return plan::Lookup::Absent;
+        return plan::Presence::Absent;
     }
-    let Some((target, node)) = cluster.target.as_ref().zip(machine.node_name()) else { return plan::Lookup::Absent };
-    match target.nodes.look_up(&Key::cluster(node.as_str())) {
-        Lookup::Absent => plan::Lookup::Absent,
-        Lookup::Present(node) => plan::Lookup::Present(node),
-        Lookup::Undecodable(_) => plan::Lookup::Undecodable,
-    }
+    let Some((target, node)) = cluster.target.as_ref().zip(machine.node_name()) else { return plan::Presence::Absent };
+    presence(target.nodes.look_up(&Key::cluster(node.as_str())))
 }
 
 fn is_owned(left: &UndecodableObject, uid: &Uid) -> bool {

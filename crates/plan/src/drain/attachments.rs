@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::pause::{later, pause};
 use super::{Limits, Memory, Note, Watched};
-use crate::{Awaited, Lookup, Wake};
+use crate::{Awaited, Presence, Wake};
 
 /// What is known.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct AttachmentsView<'a> {
     /// The node's name.
     pub name: &'a str,
     /// The node.
-    pub node: Lookup<&'a NodeView>,
+    pub node: Presence<&'a NodeView>,
     /// The attachments of the cluster, or at least of this node.
     pub attachments: Watched<Vec<&'a VolumeAttachmentView>>,
     /// When this step began.
@@ -86,9 +86,9 @@ pub fn detach(attachments_view: &AttachmentsView<'_>, memory: &Memory) -> Detach
         .map(|since| later(since, attachments_view.timeout.max(attachments_view.limits.forced_timeout)));
     let over = end.is_some_and(|end| end <= attachments_view.now);
     let node = match attachments_view.node {
-        Lookup::Absent => return ended(State::NoNode),
-        Lookup::Present(node) => Some(node),
-        Lookup::Undecodable => None,
+        Presence::Absent => return ended(State::NoNode),
+        Presence::Present(node) => Some(node),
+        Presence::Undecodable => None,
     };
     if node.is_some_and(|node| node.status.volumes_attached.is_empty()) {
         return ended(State::Detached);

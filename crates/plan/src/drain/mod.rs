@@ -36,7 +36,7 @@ use api::VolumeName;
 use api::view::{NodeView, PodDisruptionBudgetView, PodView, VolumeAttachmentView};
 use jiff::Timestamp;
 
-use crate::{Lookup, Wake};
+use crate::{Presence, Wake};
 use builder::AdvanceBuilder;
 
 pub use answer::{Answer, Failure, Outlook, Refusal, Reply};
@@ -60,7 +60,7 @@ pub struct View<'a> {
     /// The VolumeAttachments of the cluster.
     pub attachments: Watched<Vec<&'a VolumeAttachmentView>>,
     /// The node.
-    pub node: Lookup<&'a NodeView>,
+    pub node: Presence<&'a NodeView>,
     /// The time of the decision.
     pub now: Timestamp,
 }

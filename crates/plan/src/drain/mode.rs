@@ -89,7 +89,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Lookup;
+    use crate::Presence;
     use crate::drain::Limits;
     use api::Machine;
     use rstest::rstest;
@@ -121,7 +121,7 @@ mod tests {
             "status": {"conditions": conditions},
         }))
         .unwrap();
-        let request = Request::for_deletion(&machine, "n", Lookup::Absent, &limits, Duration::ZERO);
+        let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, Duration::ZERO);
         let (mode, _) = Mode::of(&request, "2026-01-01T12:00:00Z".parse().unwrap());
         assert_eq!(mode, expected.map_or(Mode::Gentle, Mode::Forced));
     }
@@ -131,7 +131,7 @@ mod tests {
             "metadata": {"deletionTimestamp": "2026-01-01T10:00:00Z", "labels": {"force-deletion": label}},
         }))
         .unwrap();
-        let request = Request::for_deletion(&machine, "n", Lookup::Absent, limits, Duration::ZERO);
+        let request = Request::for_deletion(&machine, "n", Presence::Absent, limits, Duration::ZERO);
         Mode::of(&request, now.parse().unwrap())
     }
 

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::Limits;
 use super::pause::later;
-use crate::Lookup;
+use crate::Presence;
 
 /// Whose drain it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl<'a> Request<'a> {
     pub fn for_deletion(
         machine: &'a Machine,
         name: &'a str,
-        node: Lookup<&'a NodeView>,
+        node: Presence<&'a NodeView>,
         limits: &'a Limits,
         outage: Duration,
     ) -> Self {
@@ -76,7 +76,7 @@ impl<'a> Request<'a> {
     pub fn for_in_place(
         machine: &'a Machine,
         name: &'a str,
-        node: Lookup<&'a NodeView>,
+        node: Presence<&'a NodeView>,
         limits: &'a Limits,
         outage: Duration,
     ) -> Self {
@@ -92,7 +92,7 @@ impl<'a> Request<'a> {
     pub fn for_preservation(
         machine: &'a Machine,
         name: &'a str,
-        node: Lookup<&'a NodeView>,
+        node: Presence<&'a NodeView>,
         limits: &'a Limits,
         outage: Duration,
     ) -> Self {
@@ -103,7 +103,7 @@ impl<'a> Request<'a> {
     fn new(
         machine: &'a Machine,
         name: &'a str,
-        node: Lookup<&'a NodeView>,
+        node: Presence<&'a NodeView>,
         limits: &'a Limits,
         outage: Duration,
     ) -> Self {
@@ -124,8 +124,8 @@ impl<'a> Request<'a> {
             // The machine's copy stands still once its deletion has begun: only the node itself can say that it has
             // recovered, or fallen ill since.
             conditions: match node {
-                Lookup::Present(node) => &node.status.conditions,
-                Lookup::Absent | Lookup::Undecodable => &machine.status.conditions,
+                Presence::Present(node) => &node.status.conditions,
+                Presence::Absent | Presence::Undecodable => &machine.status.conditions,
             },
             outage,
             limits,
@@ -191,7 +191,7 @@ mod tests {
     ) {
         let limits = Limits::default();
         let machine = machine(json!({"spec": spec}));
-        let request = Request::for_deletion(&machine, "n", Lookup::Absent, &limits, Duration::ZERO);
+        let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, Duration::ZERO);
         assert_eq!((request.timeout, request.evict_retries), (Duration::from_secs(seconds), retries));
     }
 
@@ -212,9 +212,9 @@ mod tests {
         let machine = machine(json!({"metadata": {"labels": {key: value}}}));
         let forced = |request: Request<'_>| request.force == ForceLabel::Set;
         let zero = Duration::ZERO;
-        assert_eq!(forced(Request::for_deletion(&machine, "n", Lookup::Absent, &limits, zero)), deletion);
-        assert_eq!(forced(Request::for_in_place(&machine, "n", Lookup::Absent, &limits, zero)), others);
-        assert_eq!(forced(Request::for_preservation(&machine, "n", Lookup::Absent, &limits, zero)), others);
+        assert_eq!(forced(Request::for_deletion(&machine, "n", Presence::Absent, &limits, zero)), deletion);
+        assert_eq!(forced(Request::for_in_place(&machine, "n", Presence::Absent, &limits, zero)), others);
+        assert_eq!(forced(Request::for_preservation(&machine, "n", Presence::Absent, &limits, zero)), others);
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
         let (selected, ready) = (node("SelectedForUpdate"), node("ReadyForUpdate"));
         let time = |text: &str| Some(text.parse::<Timestamp>().unwrap());
         let outage = Duration::from_mins(10);
-        let present = Lookup::Present(&selected);
+        let present = Presence::Present(&selected);
         let deadline = |request: Request<'_>| request.deadline();
         assert_eq!(
             deadline(Request::for_deletion(&machine, "n", present, &limits, outage)),
@@ -245,7 +245,7 @@ mod tests {
             deadline(Request::for_in_place(&machine, "n", present, &limits, Duration::ZERO)),
             time("2026-01-01T05:00:00Z")
         );
-        let other = Request::for_in_place(&machine, "n", Lookup::Present(&ready), &limits, Duration::ZERO);
+        let other = Request::for_in_place(&machine, "n", Presence::Present(&ready), &limits, Duration::ZERO);
         assert_eq!(other.deadline(), None);
     }
 
@@ -257,7 +257,7 @@ mod tests {
         let machine = machine(json!({"status": {"conditions": [ill]}}));
         let node: NodeView = serde_json::from_value(json!({"status": {"conditions": [well]}})).unwrap();
         let conditions = |node| Request::for_deletion(&machine, "n", node, &limits, Duration::ZERO).conditions.to_vec();
-        assert_eq!(conditions(Lookup::Present(&node)), node.status.conditions);
-        assert_eq!(conditions(Lookup::Absent), machine.status.conditions);
+        assert_eq!(conditions(Presence::Present(&node)), node.status.conditions);
+        assert_eq!(conditions(Presence::Absent), machine.status.conditions);
     }
 }

@@ -16,7 +16,7 @@ use super::memory::{NodeLookup, Note};
 use super::pause::later;
 use super::selection::PodId;
 use super::{EphemeralVolumes, Step, Watched};
-use crate::Lookup;
+use crate::Presence;
 
 /// A claim, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -180,7 +180,7 @@ fn missing<K: Ord + Clone, T>(
 /// Where volumes are, as the caches show it.
 pub(super) struct Places<'a> {
     node_name: &'a str,
-    node: Lookup<&'a NodeView>,
+    node: Presence<&'a NodeView>,
     attachments: &'a Watched<Vec<&'a VolumeAttachmentView>>,
 }
 
@@ -193,11 +193,11 @@ impl<'a> Places<'a> {
     /// moment. Ids are compared as plain text; a node that is gone holds nothing.
     pub(super) fn holds(&self, volume: &Tracked) -> bool {
         let listed = match (self.node, &volume.id) {
-            (Lookup::Absent, _) => return false,
-            (Lookup::Present(node), Some(id)) => {
+            (Presence::Absent, _) => return false,
+            (Presence::Present(node), Some(id)) => {
                 node.status.volumes_attached.iter().any(|attached| attached.name.contains(id.as_str()))
             }
-            (Lookup::Present(_) | Lookup::Undecodable, _) => false,
+            (Presence::Present(_) | Presence::Undecodable, _) => false,
         };
         listed || self.of_volume(&volume.name).any(|a| a.spec.node_name == *self.node_name)
     }
@@ -209,7 +209,7 @@ impl<'a> Places<'a> {
 
     /// Whether there is no node to detach from.
     pub(super) fn node_is_gone(&self) -> bool {
-        self.node == Lookup::Absent
+        self.node == Presence::Absent
     }
 
     /// Volumes that are just being taken off the node.

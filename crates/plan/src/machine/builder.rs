@@ -18,7 +18,7 @@ use api::view::NodeView;
 
 use super::{DrainNeed, MachinePatch, Notice, Observed, Plan, Reason, StatusWrite, Step};
 use crate::node::Draft;
-use crate::{Lookup, Wake};
+use crate::{Presence, Wake};
 
 /// What the parts have decided so far.
 pub(super) struct PlanBuilder<'a> {
@@ -75,8 +75,8 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// The same, for those who ask whether it is there.
-    pub(super) fn found_node(&self) -> Lookup<&'a NodeView> {
-        self.node().map_or(Lookup::Absent, Lookup::Present)
+    pub(super) fn found_node(&self) -> Presence<&'a NodeView> {
+        self.node().map_or(Presence::Absent, Presence::Present)
     }
 
     /// Writes parts of the status, on top of what is to be written already.

@@ -17,7 +17,7 @@ use super::{
     awaits_class, facts, hold, refusal, stale,
 };
 use crate::limiter::{Capacity, Refusal};
-use crate::{Awaited, Lookup, Wake, class};
+use crate::{Awaited, Presence, Wake, class};
 
 /// Whether the machine has no VM that is known to be waited for.
 pub(super) fn is_due(facts: &Facts<'_>) -> bool {
@@ -34,11 +34,11 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     }
     let class_name = seen.machine.spec.class.name.clone();
     match seen.class {
-        Lookup::Absent => return refusal(seen, Reason::NoClass(class_name), "MachineClassNotFound", Awaited::Class),
-        Lookup::Undecodable => {
+        Presence::Absent => return refusal(seen, Reason::NoClass(class_name), "MachineClassNotFound", Awaited::Class),
+        Presence::Undecodable => {
             return refusal(seen, Reason::UnreadableClass(class_name), "MachineClassUnreadable", Awaited::Class);
         }
-        Lookup::Present(_) => {}
+        Presence::Present(_) => {}
     }
     if let DriverState::Missing(why) = seen.driver {
         // The phase stays empty: that nothing was asked of any cloud is what lets the machine be deleted.

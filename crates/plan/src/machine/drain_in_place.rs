@@ -6,7 +6,7 @@ use api::view::NodeView;
 use super::builder::PlanBuilder;
 use super::{Facts, Observed, Step, Target};
 use crate::drain::{Caller, Mode, Outcome, Request};
-use crate::{Awaited, Lookup, Wake};
+use crate::{Awaited, Presence, Wake};
 
 /// How the drain of a node stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +61,7 @@ pub(super) fn way(builder: &PlanBuilder<'_>, caller: Caller) -> Way {
     }
 }
 
-fn request<'a>(seen: &Observed<'a>, node: Lookup<&'a NodeView>, caller: Caller) -> Option<Request<'a>> {
+fn request<'a>(seen: &Observed<'a>, node: Presence<&'a NodeView>, caller: Caller) -> Option<Request<'a>> {
     let name = node.present().map(Object::name).or(Facts::of(seen.machine).node_name)?;
     let begin = match caller {
         Caller::Preservation => Request::for_preservation,

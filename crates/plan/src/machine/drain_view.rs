@@ -12,7 +12,7 @@ use super::Step;
 use super::barrier::Obstruction;
 use crate::drain::concurrency::Standing;
 use crate::drain::{self, Memory, Outcome, Pods, Request, View, Watched};
-use crate::{Lookup, Wake};
+use crate::{Presence, Wake};
 
 /// What is known of the drain of a machine's node. Nothing, by default: the drain then asks for what it needs.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub(super) struct Progress {
 
 impl DrainView {
     /// What to do next, whoever asks.
-    pub(super) fn advance(&self, request: &Request<'_>, node: Lookup<&NodeView>, now: Timestamp) -> Progress {
+    pub(super) fn advance(&self, request: &Request<'_>, node: Presence<&NodeView>, now: Timestamp) -> Progress {
         let view = View {
             pods: match &self.pods {
                 Watched::NotYet => Watched::NotYet,

@@ -21,7 +21,7 @@ use super::reason::elapsed;
 use super::{Facts, Notice, Observed, Reason, StatusWrite, Tone, facts};
 use crate::policy::FailedUpdate;
 use crate::replacement_limit::{self, Ruling};
-use crate::{Awaited, Lookup, Wake};
+use crate::{Awaited, Presence, Wake};
 
 /// What becomes of the machine, given its node.
 #[derive(Debug)]
@@ -39,14 +39,14 @@ pub(super) struct HealthDecision {
 }
 
 /// What becomes of the machine, given its node.
-pub(super) fn decision(seen: &Observed<'_>, facts: &Facts<'_>, node: Lookup<&NodeView>) -> HealthDecision {
+pub(super) fn decision(seen: &Observed<'_>, facts: &Facts<'_>, node: Presence<&NodeView>) -> HealthDecision {
     let state = match node {
         // It is there and nobody knows how it fares: neither a reason to give up its machine nor to rely on it.
-        Lookup::Undecodable => {
+        Presence::Undecodable => {
             return stays(Wake::On(Awaited::Node), Reason::NodeNotHealthy("its Node object cannot be read".into()));
         }
-        Lookup::Absent => State::Missing,
-        Lookup::Present(node) => match unhealthy_reason(seen.machine, &node.status.conditions, seen.policy) {
+        Presence::Absent => State::Missing,
+        Presence::Present(node) => match unhealthy_reason(seen.machine, &node.status.conditions, seen.policy) {
             None => State::Healthy(node),
             Some(why) => State::Unhealthy(node, why),
         },
@@ -64,7 +64,7 @@ pub(super) fn decision(seen: &Observed<'_>, facts: &Facts<'_>, node: Lookup<&Nod
 
 /// Whether the node of a machine whose creation keeps failing has come all the same, and is well: then the machine runs.
 pub(super) fn has_joined_all_the_same(seen: &Observed<'_>, facts: &Facts<'_>) -> bool {
-    let super::Target::Cluster { node: Lookup::Present(node), .. } = seen.target else { return false };
+    let super::Target::Cluster { node: Presence::Present(node), .. } = seen.target else { return false };
     *facts.phase == MachinePhase::CrashLoopBackOff
         && facts.node_name == Some(node.name())
         && claim(seen, node).holds()

@@ -12,12 +12,12 @@ use super::drain_in_place::drain_in_place;
 use super::{Facts, Notice, Observed, Plan, Reason, RollOut, Step, Target, Tone, health, in_place, preserve};
 use crate::drain::Caller;
 use crate::node::{self, Claim, Draft, Oddity};
-use crate::{Awaited, Lookup, Wake};
+use crate::{Awaited, Presence, Wake};
 
 /// A Node that somebody deletes takes its machine with it: whoever deletes a Node wants the VM behind it gone. Only a Node that says
 /// that it is being deleted counts. One that has merely vanished is missing, and that is a matter of health.
 pub(super) fn follow_node(seen: &Observed<'_>) -> Option<Plan> {
-    let Target::Cluster { node: Lookup::Present(node), .. } = seen.target else { return None };
+    let Target::Cluster { node: Presence::Present(node), .. } = seen.target else { return None };
     if !node.is_deleting() || node.annotation(annotations::NOT_MANAGED).is_some() || !claim(seen, node).holds() {
         return None;
     }
@@ -57,7 +57,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 fn keep_node(builder: &mut PlanBuilder<'_>, name: &str) {
     let Some(draft) = &mut builder.draft else { return };
     let mut oddities = node::keep_template(draft, &builder.seen.machine.spec.node_template);
-    if let Lookup::Present(class) = builder.seen.class {
+    if let Presence::Present(class) = builder.seen.class {
         oddities.extend(node::keep_capacity(draft, class));
     }
     if builder.seen.rollout == RollOut::UnderWay && !draft.node().has_finalizer(finalizers::NODE) {
@@ -88,11 +88,11 @@ pub(super) fn claim(seen: &Observed<'_>, node: &api::view::NodeView) -> Claim {
 }
 
 /// The same of a node that may not be there, or not be readable: then nobody can tell whose of several it is.
-pub(super) fn claim_of(seen: &Observed<'_>, node: Lookup<&api::view::NodeView>) -> Claim {
+pub(super) fn claim_of(seen: &Observed<'_>, node: Presence<&api::view::NodeView>) -> Claim {
     match node {
-        Lookup::Present(node) => claim(seen, node),
-        Lookup::Absent | Lookup::Undecodable if seen.rivals.is_empty() => Claim::Undisputed,
-        Lookup::Absent | Lookup::Undecodable => {
+        Presence::Present(node) => claim(seen, node),
+        Presence::Absent | Presence::Undecodable if seen.rivals.is_empty() => Claim::Undisputed,
+        Presence::Absent | Presence::Undecodable => {
             let mut with: Vec<String> = seen.rivals.iter().map(|rival| rival.name().to_owned()).collect();
             with.sort();
             Claim::Open { with }

@@ -40,7 +40,7 @@ use crate::limiter::Capacity;
 use crate::replacement_limit::Siblings;
 use crate::safety::Outages;
 use crate::token::TokenRecord;
-use crate::{Awaited, LookedFor, Lookup, Policy, Wake};
+use crate::{Awaited, LookedFor, Policy, Presence, Wake};
 
 pub use barrier::{Barrier, NOT_KEPT, Obstruction, not_kept, set_up_by};
 pub use delete::removal_failed;
@@ -59,7 +59,7 @@ pub struct Observed<'a> {
     /// The machine itself.
     pub machine: &'a Machine,
     /// The class it names.
-    pub class: Lookup<&'a MachineClass>,
+    pub class: Presence<&'a MachineClass>,
     /// Whether a driver of this process serves the class's provider.
     pub driver: &'a DriverState,
     /// Whether a class that is absent was looked for.
@@ -71,7 +71,7 @@ pub struct Observed<'a> {
     /// What the cloud last said of its VM.
     pub vm: &'a VmState,
     /// The node that already has the name under which the VM is about to register, while nobody has linked the two.
-    pub namesake: Lookup<&'a NodeView>,
+    pub namesake: Presence<&'a NodeView>,
     /// The other machines of its deployment; counted only if it [may ask](crate::replacement_limit::may_ask).
     pub siblings: Siblings,
     /// Whether its class has room for another VM, as far as the cloud has said.
@@ -100,7 +100,7 @@ pub enum Target<'a> {
     /// There is one.
     Cluster {
         /// The node of this machine: the one its label names, else the one that names the machine.
-        node: Lookup<&'a NodeView>,
+        node: Presence<&'a NodeView>,
         /// What the API server itself said of it, if it was asked because the cache does not show it.
         node_lookup: &'a NodeLookup,
         /// What is known of the drain of that node, should it be asked for.
@@ -190,7 +190,7 @@ fn next_steps(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 /// A class that the cache does not show may exist all the same, and nothing is concluded from its absence before a list that could
 /// have shown it has come.
 fn awaits_class(seen: &Observed<'_>) -> Option<Plan> {
-    if !matches!(seen.class, Lookup::Absent) || seen.class_looked_for == LookedFor::Yes {
+    if !matches!(seen.class, Presence::Absent) || seen.class_looked_for == LookedFor::Yes {
         return None;
     }
     let at = facts::later(seen.now, seen.policy.short_retry);

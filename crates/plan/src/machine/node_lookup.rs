@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use super::{Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Target, Tone, facts};
 use crate::drain::{Outlook, Request};
-use crate::{Awaited, Lookup, Wake};
+use crate::{Awaited, Presence, Wake};
 
 /// What the API server itself last said of a node that the cache does not show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,8 @@ pub(super) enum Absence<'a> {
 
 /// What is known of the node, given that the cache does not show it, before the deletion takes this step.
 pub(super) fn absence<'a>(seen: &Observed<'a>, facts: &Facts<'_>, next: Stage) -> Absence<'a> {
-    let (Target::Cluster { node: Lookup::Absent, node_lookup, .. }, Some(name)) = (seen.target, facts.node_name) else {
+    let (Target::Cluster { node: Presence::Absent, node_lookup, .. }, Some(name)) = (seen.target, facts.node_name)
+    else {
         return Absence::Certain;
     };
     match node_lookup {
@@ -107,6 +108,6 @@ fn ask_again(seen: &Observed<'_>, failure: &Unanswered, name: &str, next: Stage)
 fn is_enough(seen: &Observed<'_>, failure: &Unanswered, name: &str) -> bool {
     let forced = seen.machine.label(labels::FORCE_DELETION).and_then(labels::is_true) == Some(true);
     let patience =
-        Request::for_deletion(seen.machine, name, Lookup::Absent, &seen.policy.drain, Duration::ZERO).timeout;
+        Request::for_deletion(seen.machine, name, Presence::Absent, &seen.policy.drain, Duration::ZERO).timeout;
     forced || failure.outlook == Outlook::Lasting || facts::later(failure.since, patience) <= seen.now
 }

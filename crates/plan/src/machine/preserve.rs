@@ -23,11 +23,11 @@ use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Target, Tone, facts};
 use crate::drain::Caller;
 use crate::node::Draft;
 use crate::preservation::effective_value;
-use crate::{Awaited, Lookup, Wake};
+use crate::{Awaited, Presence, Wake};
 
 /// Starts, keeps up or ends the preservation. `drain_in_place` empties the node.
 pub(super) fn plan(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
-    if matches!(builder.seen.target, Target::Cluster { node: Lookup::Undecodable, .. }) {
+    if matches!(builder.seen.target, Target::Cluster { node: Presence::Undecodable, .. }) {
         return; // nobody can say what its node wishes, or clean up there
     }
     remark_on_nonsense(builder);

@@ -14,11 +14,11 @@ use api::{Machine, MachinePhase, Object, OperationState, OperationType};
 use super::vm::{Call, Origin, Vm, VmState};
 use super::{DriverState, Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Tone, hold};
 use crate::node::is_same_vm;
-use crate::{Awaited, Lookup, Wake};
+use crate::{Awaited, Presence, Wake};
 
 /// The node whose name a VM that was just made has been given, if it is not the VM's own.
 pub(super) fn taken_over<'a>(seen: &Observed<'a>, vm: &Vm) -> Option<&'a NodeView> {
-    let Lookup::Present(node) = seen.namesake else { return None };
+    let Presence::Present(node) = seen.namesake else { return None };
     let fresh = matches!(vm.origin, Origin::Made { .. });
     // A node that is named after its machine may well have come before the answer did.
     let own_name = vm.node_name.as_str() == seen.machine.name();

@@ -7,7 +7,7 @@ use api::view::NodeView;
 use api::{Machine, MachineName, MachinePhase, Object, Uid, UpdateResult};
 
 use super::Observed;
-use crate::Lookup;
+use crate::Presence;
 
 /// A machine and its node.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Member<'a> {
     pub machine: &'a Machine,
     /// The node it is linked to. What is looked at is its word on preserving the machine, so it is looked up for a machine that has
     /// failed only: a set's reconcile is made again and again over all its machines.
-    pub node: Lookup<&'a NodeView>,
+    pub node: Presence<&'a NodeView>,
 }
 
 /// A machine of the set that cannot be read.

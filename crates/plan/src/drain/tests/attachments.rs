@@ -23,7 +23,7 @@ fn attachment(name: &str, node: &str, deleted: bool) -> VolumeAttachmentView {
 }
 
 fn attachments_view<'a>(
-    node: Lookup<&'a NodeView>,
+    node: Presence<&'a NodeView>,
     attachments: &'a [VolumeAttachmentView],
     limits: &'a Limits,
     second: u64,
@@ -45,8 +45,8 @@ fn without_a_node_or_volumes_there_is_nothing_to_do() {
     let (limits, bare) = (Limits::default(), node(&[]));
     let live = [attachment("a", "n", false)];
     let state = |node| detach(&attachments_view(node, &live, &limits, 0), &Memory::default()).state;
-    assert_eq!(state(Lookup::Absent), State::NoNode);
-    assert_eq!(state(Lookup::Present(&bare)), State::Detached);
+    assert_eq!(state(Presence::Absent), State::NoNode);
+    assert_eq!(state(Presence::Present(&bare)), State::Detached);
 }
 
 #[test]
@@ -54,14 +54,14 @@ fn live_attachments_of_the_node_are_deleted_until_all_are_marked() {
     let (limits, node) = (Limits::default(), node(&["v"]));
     let mut memory = Memory::default();
     let all = [attachment("a", "n", false), attachment("b", "n", true), attachment("c", "other", false)];
-    let plan = detach(&attachments_view(Lookup::Present(&node), &all, &limits, 0), &memory);
+    let plan = detach(&attachments_view(Presence::Present(&node), &all, &limits, 0), &memory);
     assert_eq!(plan.delete, [AttachmentId { name: "a".into(), uid: "uid-a".into() }]);
     assert!(matches!(plan.state, State::Waiting { live: 1, .. }));
     memory.take(plan.notes);
-    assert_eq!(detach(&attachments_view(Lookup::Present(&node), &all, &limits, 1), &memory).delete, [], "asked once");
+    assert_eq!(detach(&attachments_view(Presence::Present(&node), &all, &limits, 1), &memory).delete, [], "asked once");
 
     let marked = [attachment("a", "n", true)];
-    let plan = detach(&attachments_view(Lookup::Present(&node), &marked, &limits, 2), &memory);
+    let plan = detach(&attachments_view(Presence::Present(&node), &marked, &limits, 2), &memory);
     assert_eq!((plan.delete.len(), plan.state), (0, State::NoneLive), "marked is enough");
 }
 
@@ -72,7 +72,7 @@ fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_t
     let mut memory = Memory::default();
     let (mut second, mut tries) = (0, 0);
     loop {
-        let attachments_view = attachments_view(Lookup::Present(&node), &all, &limits, second);
+        let attachments_view = attachments_view(Presence::Present(&node), &all, &limits, second);
         let plan = detach(&attachments_view, &memory);
         memory.take(plan.notes);
         if !plan.delete.is_empty() {
@@ -102,7 +102,7 @@ fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_t
 #[test]
 fn before_anything_is_seen_nothing_is_concluded() {
     let (limits, node) = (Limits::default(), node(&["v"]));
-    let mut attachments_view = attachments_view(Lookup::Present(&node), &[], &limits, 0);
+    let mut attachments_view = attachments_view(Presence::Present(&node), &[], &limits, 0);
     attachments_view.attachments = Watched::NotYet;
     assert!(matches!(detach(&attachments_view, &Memory::default()).state, State::Waiting { live: 0, .. }));
 }

@@ -262,7 +262,7 @@ impl Cluster {
                 (false, true) => Watched::NotYet,
                 (false, false) => Watched::Never,
             },
-            node: node.as_ref().map_or(Lookup::Absent, Lookup::Present),
+            node: node.as_ref().map_or(Presence::Absent, Presence::Present),
             now: self.now,
         };
         let limits = &self.limits;

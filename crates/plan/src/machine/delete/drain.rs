@@ -20,10 +20,10 @@ use super::begin_vm_deletion;
 use crate::drain::attachments::{AttachmentsView, State, detach as detach_volumes};
 use crate::drain::{Blocker, Mode, Obstacle, Outcome, Request, Watched, Worth, progress, worth_writing};
 use crate::node::{Draft, NodeWrite, announce_departure};
-use crate::{Awaited, Lookup, Wake};
+use crate::{Awaited, Presence, Wake};
 
 /// D3: the node called `name` is emptied, whether or not it is (still) registered.
-pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Lookup<&NodeView>, drain_view: &DrainView) -> Plan {
+pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Presence<&NodeView>, drain_view: &DrainView) -> Plan {
     let request = request(seen, name, node);
     if let Some(plan) = keep_pods_away(seen, node, drain_view, Mode::of(&request, seen.now)) {
         return plan;
@@ -46,7 +46,7 @@ pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Lookup<&NodeView>, dr
     }
 }
 
-fn request<'a>(seen: &Observed<'a>, name: &'a str, node: Lookup<&'a NodeView>) -> Request<'a> {
+fn request<'a>(seen: &Observed<'a>, name: &'a str, node: Presence<&'a NodeView>) -> Request<'a> {
     let outage = seen.machine.deleted_at().map_or_else(Default::default, |at| seen.outages.within(at, seen.now));
     Request::for_deletion(seen.machine, name, node, &seen.policy.drain, outage)
 }
@@ -72,7 +72,7 @@ fn cordon(node: &NodeView) -> Option<NodeWrite> {
 /// tries again; a forced one goes on, because force is for nodes on which nothing works any more.
 fn keep_pods_away(
     seen: &Observed<'_>,
-    node: Lookup<&NodeView>,
+    node: Presence<&NodeView>,
     drain_view: &DrainView,
     (mode, forced): (Mode, Option<jiff::Timestamp>),
 ) -> Option<Plan> {
@@ -109,7 +109,7 @@ fn keep_pods_away(
 /// Other machines name the node too, and nobody can tell on whose VM it runs. DrainView it could take it from one that stays, deleting
 /// the VM could take it from its pods. So the deletion waits for somebody to settle it, as long as a drain may take, and then goes on
 /// without having touched the node.
-pub(super) fn wait_for_owner(seen: &Observed<'_>, name: &str, node: Lookup<&NodeView>, with: &[String]) -> Plan {
+pub(super) fn wait_for_owner(seen: &Observed<'_>, name: &str, node: Presence<&NodeView>, with: &[String]) -> Plan {
     let others = with.join(", ");
     let (mode, forced) = Mode::of(&request(seen, name, node), seen.now);
     if mode != Mode::Gentle {
@@ -143,7 +143,7 @@ struct Telling {
 /// changes later, is said at most twice a minute.
 fn tell(
     seen: &Observed<'_>,
-    node: Lookup<&NodeView>,
+    node: Presence<&NodeView>,
     waiting: &[Blocker],
     standing: &str,
     failure: Option<&str>,
@@ -174,7 +174,7 @@ fn tell(
             if needs_help {
                 let message = failure.unwrap_or(standing).to_owned();
                 let notice = Notice { tone: Tone::Warning, reason: events::ours::DRAIN_BLOCKED, message };
-                if let Lookup::Present(node) = node {
+                if let Presence::Present(node) = node {
                     steps.push(Step::TellNode {
                         name: node.name().to_owned(),
                         uid: node.uid(),

@@ -31,7 +31,7 @@ use super::{
     awaits_class, facts, hold,
 };
 use crate::node::Claim;
-use crate::{Awaited, Lookup, Wake, node};
+use crate::{Awaited, Presence, Wake, node};
 
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if facts.without_our_finalizer().is_none() {
@@ -67,7 +67,7 @@ pub(super) fn stage(seen: &Observed<'_>) -> Option<Stage> {
 /// D1: nobody may count on it any more. A machine goes at once if its class never existed or nobody serves its provider, and nothing
 /// that is written down says that a VM was asked for: nobody can have made one.
 fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
-    let nobody_to_ask = matches!(seen.class, Lookup::Absent) || matches!(seen.driver, DriverState::Missing(_));
+    let nobody_to_ask = matches!(seen.class, Presence::Absent) || matches!(seen.driver, DriverState::Missing(_));
     let untried = matches!(facts.phase, MachinePhase::New | MachinePhase::Terminating)
         && seen.machine.status.last_operation.error_code.is_empty();
     let unmade = facts.provider_id.is_none() && facts.node_name.is_none() && !matches!(seen.vm, VmState::Known(_));
@@ -142,9 +142,9 @@ fn delete_vm(seen: &Observed<'_>) -> Plan {
     }
     let class_name = seen.machine.spec.class.name.clone();
     match seen.class {
-        Lookup::Absent => return stuck(seen, Reason::NoClass(class_name), Awaited::Class),
-        Lookup::Undecodable => return stuck(seen, Reason::UnreadableClass(class_name), Awaited::Class),
-        Lookup::Present(_) => {}
+        Presence::Absent => return stuck(seen, Reason::NoClass(class_name), Awaited::Class),
+        Presence::Undecodable => return stuck(seen, Reason::UnreadableClass(class_name), Awaited::Class),
+        Presence::Present(_) => {}
     }
     if let DriverState::Missing(why) = seen.driver {
         return stuck(seen, Reason::NoDriver(why.clone()), Awaited::Class);
@@ -196,11 +196,11 @@ fn keep_note(seen: &Observed<'_>) -> Option<Plan> {
 fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let node = match seen.target {
         // Whose VM it runs on is not ours to guess; the last machine that names it will see to it.
-        Target::Cluster { node: Lookup::Present(node), .. } if !claim(seen, node).holds() => return let_go(facts),
-        Target::Cluster { node: Lookup::Present(node), .. } => node,
+        Target::Cluster { node: Presence::Present(node), .. } if !claim(seen, node).holds() => return let_go(facts),
+        Target::Cluster { node: Presence::Present(node), .. } => node,
         // It is there: without it the machine would leave a node behind that nobody can delete, for our finalizer is on it.
-        Target::Cluster { node: Lookup::Undecodable, .. } => return unreadable_node(seen, facts),
-        Target::Cluster { node: Lookup::Absent, .. } | Target::None => return end_without_node(seen, facts),
+        Target::Cluster { node: Presence::Undecodable, .. } => return unreadable_node(seen, facts),
+        Target::Cluster { node: Presence::Absent, .. } | Target::None => return end_without_node(seen, facts),
     };
     let name = node.name().to_owned();
     let uid = node.uid();
@@ -230,9 +230,9 @@ fn end_without_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 /// Whether nothing is left to do about its node.
 pub(super) fn is_done_with_node(seen: &Observed<'_>, facts: &Facts<'_>) -> bool {
     match seen.target {
-        Target::Cluster { node: Lookup::Present(node), .. } => node.is_deleting() && node::let_go(node).is_none(),
-        Target::Cluster { node: Lookup::Undecodable, .. } => false,
-        Target::Cluster { node: Lookup::Absent, .. } | Target::None => {
+        Target::Cluster { node: Presence::Present(node), .. } => node.is_deleting() && node::let_go(node).is_none(),
+        Target::Cluster { node: Presence::Undecodable, .. } => false,
+        Target::Cluster { node: Presence::Absent, .. } | Target::None => {
             !matches!(absence(seen, facts, Stage::DeleteNode), Absence::Open(_))
         }
     }

@@ -129,10 +129,10 @@ fn the_same_failure_is_written_again_only_after_half_an_hour() {
 }
 
 #[rstest]
-#[case::absent(Lookup::Absent, "MachineClass \"c\" does not exist")]
-#[case::unreadable(Lookup::Undecodable, "MachineClass \"c\" exists but cannot be read")]
+#[case::absent(Presence::Absent, "MachineClass \"c\" does not exist")]
+#[case::unreadable(Presence::Undecodable, "MachineClass \"c\" exists but cannot be read")]
 fn without_its_class_a_machine_says_so_and_waits_for_it(
-    #[case] class: Lookup<api::MachineClass>,
+    #[case] class: Presence<api::MachineClass>,
     #[case] sentence: &str,
 ) {
     let mut world = World::new();
@@ -324,7 +324,7 @@ fn a_time_of_the_next_try_that_would_not_be_kept_is_not_told() {
 #[test]
 fn nothing_is_concluded_from_a_class_that_was_not_looked_for() {
     let mut world = World::new();
-    world.class = Lookup::Absent;
+    world.class = Presence::Absent;
     world.class_looked_for = LookedFor::NotYet;
     world.settle();
     assert_eq!((world.told.len(), world.text()), (0, ""), "it may exist");

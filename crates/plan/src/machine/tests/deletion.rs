@@ -214,7 +214,7 @@ fn a_vm_that_is_already_gone_counts_as_deleted() {
 #[test]
 fn without_its_class_the_vm_cannot_be_deleted_and_the_machine_says_so() {
     let mut world = running();
-    let class = std::mem::replace(&mut world.class, Lookup::Absent);
+    let class = std::mem::replace(&mut world.class, Presence::Absent);
     world.delete();
     world.settle();
     assert_eq!(
@@ -318,7 +318,7 @@ fn what_a_cloud_says_does_not_skip_the_drain() {
 #[test]
 fn a_machine_of_a_class_that_never_existed_can_be_deleted() {
     let mut world = World::new();
-    world.class = Lookup::Absent;
+    world.class = Presence::Absent;
     world.settle();
     world.delete();
     world.settle();
@@ -332,7 +332,7 @@ fn a_machine_of_a_class_that_never_existed_can_be_deleted() {
 fn without_its_class_a_machine_that_may_have_a_vm_stays(#[case] evidence: serde_json::Value) {
     let mut world = World::new();
     world.reconcile();
-    world.class = Lookup::Absent;
+    world.class = Presence::Absent;
     world.edit(|m| super::world::merge(m, &evidence));
     world.delete();
     world.settle();
@@ -345,7 +345,7 @@ fn without_its_class_a_machine_that_may_have_a_vm_stays(#[case] evidence: serde_
 #[test]
 fn neither_an_invalid_class_nor_an_unusable_secret_stops_a_deletion() {
     let mut world = running();
-    world.class = Lookup::Present(super::world::read(json!({
+    world.class = Presence::Present(super::world::read(json!({
         "metadata": { "name": "c", "namespace": "ns" }, "providerSpec": {}, "nodeTemplate": { "capacity": {}, "instanceType": "", "region": "", "zone": "" },
     })));
     world.secret = SecretState::Unusable("no user data".into());

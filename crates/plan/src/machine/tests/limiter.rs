@@ -58,7 +58,7 @@ fn a_machine_that_is_held_back_can_be_deleted() {
 fn no_vm_is_made_before_its_class_is_held() {
     let mut world = World::new();
     let free = json!({ "metadata": { "name": "c", "namespace": "ns" }, "providerSpec": {} });
-    world.class = Lookup::Present(read(free.clone()));
+    world.class = Presence::Present(read(free.clone()));
     world.settle();
     let plan = world.plan();
     assert_eq!((world.created, &plan.because), (0, &Reason::ClassNotHeld("c".into())));
@@ -66,7 +66,7 @@ fn no_vm_is_made_before_its_class_is_held() {
 
     let mut leaving = free;
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    world.class = Lookup::Present(read(leaving));
+    world.class = Presence::Present(read(leaving));
     world.settle();
     assert!(world.text().contains("is being deleted"), "{}", world.text());
     assert_eq!(world.created, 0);
@@ -75,7 +75,7 @@ fn no_vm_is_made_before_its_class_is_held() {
 #[test]
 fn no_vm_is_made_from_an_invalid_class_and_the_machine_says_why() {
     let mut world = World::new();
-    world.class = Lookup::Present(read(json!({
+    world.class = Presence::Present(read(json!({
         "metadata": { "name": "c", "namespace": "ns", "finalizers": [api::names::finalizers::MACHINE] },
         "providerSpec": {},
         "nodeTemplate": { "capacity": { "cpu": "1" }, "instanceType": "t", "region": "r", "zone": "" },

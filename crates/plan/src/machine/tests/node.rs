@@ -19,7 +19,7 @@ fn wants(world: &mut World, template: &Value) {
 #[test]
 fn marks_template_and_capacity_are_one_write_of_the_object_and_one_of_its_status() {
     let mut world = World::new();
-    world.class = Lookup::Present(read(json!({
+    world.class = Presence::Present(read(json!({
         "metadata": { "name": "c", "finalizers": [api::names::finalizers::MACHINE] }, "providerSpec": {},
         "nodeTemplate": { "capacity": { "cpu": "1", "gpu": "0", "memory": "1Gi" }, "virtualCapacity": { "x.org/ports": "8" }, "instanceType": "t", "region": "r", "zone": "z" },
     })));
@@ -65,9 +65,9 @@ fn a_changed_template_changes_the_node_and_a_person_s_own_entries_stay() {
 }
 
 #[rstest]
-#[case::missing(Lookup::Absent)]
-#[case::unreadable(Lookup::Undecodable)]
-fn without_a_class_the_template_is_kept_and_the_capacity_left_alone(#[case] class: Lookup<api::MachineClass>) {
+#[case::missing(Presence::Absent)]
+#[case::unreadable(Presence::Undecodable)]
+fn without_a_class_the_template_is_kept_and_the_capacity_left_alone(#[case] class: Presence<api::MachineClass>) {
     let mut world = World::running();
     world.edit_node(|n| {
         n["metadata"]["annotations"][LAST_APPLIED_VIRTUAL_CAPACITY] = json!(r#"{"x.org/ports":"8"}"#);

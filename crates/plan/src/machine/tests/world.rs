@@ -18,7 +18,7 @@ pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
 /// One machine and everything around it.
 pub(super) struct World {
     pub(super) machine: Option<Machine>,
-    pub(super) class: Lookup<MachineClass>,
+    pub(super) class: Presence<MachineClass>,
     pub(super) driver: DriverState,
     pub(super) class_looked_for: LookedFor,
     pub(super) secret: SecretState,
@@ -90,7 +90,7 @@ impl World {
         });
         Self {
             machine: Some(read(machine)),
-            class: Lookup::Present(read(json!({
+            class: Presence::Present(read(json!({
                 "metadata": { "name": "c", "namespace": "ns", "finalizers": [api::names::finalizers::MACHINE] },
                 "providerSpec": {},
             }))),
@@ -158,7 +158,7 @@ impl World {
             secret: &self.secret,
             target,
             vm: &self.vm,
-            namesake: self.namesake.as_ref().map_or(Lookup::Absent, Lookup::Present),
+            namesake: self.namesake.as_ref().map_or(Presence::Absent, Presence::Present),
             siblings: self.siblings,
             rivals: &self.rivals,
             rollout: self.rollout,
@@ -177,11 +177,11 @@ impl World {
         }
     }
 
-    fn visible(&self) -> Lookup<&NodeView> {
+    fn visible(&self) -> Presence<&NodeView> {
         match self.visible_node() {
-            None => Lookup::Absent,
-            Some(_) if self.node_is_unreadable => Lookup::Undecodable,
-            Some(node) => Lookup::Present(node),
+            None => Presence::Absent,
+            Some(_) if self.node_is_unreadable => Presence::Undecodable,
+            Some(node) => Presence::Present(node),
         }
     }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::Lookup;
+use crate::Presence;
 
 pub(super) const NOW: &str = "2026-01-01T12:00:00Z";
 
@@ -179,7 +179,7 @@ impl World {
     }
 
     pub(super) fn with<R>(&self, look: impl FnOnce(&Observed<'_>) -> R) -> R {
-        let node = |name: &str| self.nodes.get(name).map_or(Lookup::Absent, Lookup::Present);
+        let node = |name: &str| self.nodes.get(name).map_or(Presence::Absent, Presence::Present);
         let member: Vec<Member<'_>> =
             self.cached.iter().map(|(name, machine)| Member { machine, node: node(name) }).collect();
         let outstanding = Outstanding { until: self.until(), ..self.outstanding.clone() };

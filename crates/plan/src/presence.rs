@@ -3,7 +3,7 @@
 /// An object as a planner finds it. *Undecodable* is not *absent*: an object that is there but cannot be read must never be
 /// taken for one that is gone, or its machine would be replaced for a typing error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup<T> {
+pub enum Presence<T> {
     /// There is no such object.
     Absent,
     /// Here it is.
@@ -22,7 +22,7 @@ pub enum LookedFor {
     NotYet,
 }
 
-impl<T> Lookup<T> {
+impl<T> Presence<T> {
     /// The object, if it can be read.
     pub fn present(self) -> Option<T> {
         match self {
@@ -32,20 +32,20 @@ impl<T> Lookup<T> {
     }
 
     /// The same finding, by reference.
-    pub fn as_ref(&self) -> Lookup<&T> {
+    pub fn as_ref(&self) -> Presence<&T> {
         match self {
-            Self::Absent => Lookup::Absent,
-            Self::Present(object) => Lookup::Present(object),
-            Self::Undecodable => Lookup::Undecodable,
+            Self::Absent => Presence::Absent,
+            Self::Present(object) => Presence::Present(object),
+            Self::Undecodable => Presence::Undecodable,
         }
     }
 
     /// The same finding, about something else.
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Lookup<U> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Presence<U> {
         match self {
-            Self::Absent => Lookup::Absent,
-            Self::Present(object) => Lookup::Present(change(object)),
-            Self::Undecodable => Lookup::Undecodable,
+            Self::Absent => Presence::Absent,
+            Self::Present(object) => Presence::Present(change(object)),
+            Self::Undecodable => Presence::Undecodable,
         }
     }
 }
