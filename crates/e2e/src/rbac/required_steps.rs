@@ -30,7 +30,7 @@ const OF_MANAGER: &[&str] = &[
     "(failed",
     // Roll-outs.
     "for the roll-out",
-    "answer the args to roll back",
+    "answer the wish to roll back",
     "to be updated some time",
     "choose node",
     "move machine",

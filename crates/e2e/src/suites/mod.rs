@@ -90,7 +90,7 @@ impl ChoreArgs {
         }
     }
 
-    /// What a person would type to have one suite played as this args would.
+    /// What a person would type to have one suite played as these arguments say.
     fn arguments(&self, suite: Suite) -> Vec<String> {
         if suite.is_chore() && !self.in_memory {
             return vec![suite.name().to_owned()];

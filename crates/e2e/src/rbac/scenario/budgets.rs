@@ -35,7 +35,7 @@ impl Scenario<'_> {
         world.patch("machinedeployments", "fleet", &annotated(args, "nobody")).await?;
         world.until_settled("fleet", "other", 2).await?;
         world
-            .until("the args and the old set are gone", async || {
+            .until("the request and the old set are gone", async || {
                 let fleet = world.get("machinedeployments", "fleet").await?.unwrap_or_default();
                 let has_wish = fleet.pointer("/metadata/annotations").is_some_and(|all| all.get(args).is_some());
                 Ok(!has_wish && world.of("machinesets", "fleet").await?.len() == 1)

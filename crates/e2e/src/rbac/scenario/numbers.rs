@@ -73,7 +73,7 @@ impl Scenario<'_> {
             object.pointer("/metadata/annotations").is_some_and(|all| all.get(key).is_some())
         };
         world
-            .until("the args was granted", async || {
+            .until("the request was granted", async || {
                 let owner = world.get("machinedeployments", "crowd").await?.unwrap_or_default();
                 let sets = world.of("machinesets", "crowd").await?;
                 Ok(!annotation(&owner, unfreeze) && !sets.iter().any(|set| annotation(set, unfreeze)))

@@ -12,7 +12,7 @@ fn objects() -> [(&'static str, Value); 4] {
     let object = |kind: &str, fields: Value| {
         let mut object = json!({
             "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": kind,
-            "metadata": { "name": "existing_object", "finalizers": ["millwright.test/hold"] },
+            "metadata": { "name": "existing-object", "finalizers": ["millwright.test/hold"] },
         });
         if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
             object.extend(fields);
@@ -42,7 +42,7 @@ pub(super) async fn store(proxy: &Proxy) -> anyhow::Result<()> {
 /// Does everything to them that must be possible, and what must not be.
 pub(super) async fn let_go(proxy: &Proxy) -> anyhow::Result<()> {
     for (plural, _) in objects() {
-        let path = format!("{BASE}/{plural}/existing_object");
+        let path = format!("{BASE}/{plural}/existing-object");
         let change = async |at: &str, to: Value| proxy.send("PATCH", at, &to).await;
         well(change(&path, json!({ "metadata": { "labels": { "seen": "yes" } } })).await?, "marked")?;
         if plural != "machineclasses" {
