@@ -25,7 +25,7 @@ use crate::measure::LifecycleMetrics;
 use crate::replacement_lock::ReplacementLocks;
 use crate::safety::{ApiConnectivity, Safety};
 use crate::vm_state::VmStateCache;
-use crate::write_locks::WriteLocks;
+use crate::write::Writer;
 
 /// The machine controller's world.
 pub struct Cluster {
@@ -37,8 +37,8 @@ pub struct Cluster {
     pub target: Option<Target>,
     /// All Machines of the namespace.
     pub machines: Cache<Machine>,
-    /// Who of us writes to which of them.
-    pub machine_write_locks: WriteLocks,
+    /// The machine controller's way to write them.
+    pub machine_writer: Writer<Machine>,
     /// All MachineClasses of the namespace.
     pub classes: Cache<MachineClass>,
     /// The metadata of all Secrets of the namespace.
@@ -90,6 +90,6 @@ pub struct Target {
     pub client: Client,
     /// All its Nodes.
     pub nodes: Cache<NodeView>,
-    /// Who of us writes to which of them.
-    pub write_locks: WriteLocks,
+    /// The machine controller's way to write them.
+    pub writer: Writer<NodeView>,
 }

@@ -26,7 +26,7 @@ pub mod tokens;
 mod unreadable;
 pub mod vm_state;
 pub mod wiring;
-pub mod write_locks;
+pub mod write;
 
 pub use cluster::Cluster;
 pub use decision::{Decision, Listener};

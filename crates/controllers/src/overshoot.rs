@@ -9,22 +9,20 @@ use std::sync::Arc;
 use api::names::annotations::UNFREEZE;
 use api::names::events::components;
 use api::{Machine, MachineDeployment, MachineSet, Object};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Resource};
+use kube::Resource;
 use plan::deployment::OvershootCount;
-use plan::overshoot::{Edit, Kind, Observed, Part, SeenSet, Step, plan};
+use plan::overshoot::{Edit, Kind, Observed, SeenSet, Step, plan};
 use plan::{Awaited, Wake};
 use runtime::Key;
 use runtime::cache::{Cached, Delta, Reflector, Trust};
-use runtime::client::ApiError;
 use runtime::events::Notice;
 use runtime::queue::Outcome;
-use serde_json::Value;
 
 use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::indexes::MACHINES_BY_OWNER;
-use crate::requests::{guard, severity};
+use crate::requests::severity;
+use crate::write::{Guard, Part, WriteError};
 use crate::{Cluster, Decision};
 
 /// The only key there is.
@@ -188,7 +186,7 @@ async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &
         match step {
             Step::Write(edit) => {
                 // One object that cannot be written does not keep the others from being judged.
-                let written = write(cluster, fleet, edit, versions).await;
+                let written = write(fleet, edit, step, versions).await;
                 tell(cluster, edit, step, written.as_ref().err());
                 if written.is_err() {
                     versions.0.remove(&(edit.kind, edit.name.clone()));
@@ -209,7 +207,7 @@ async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &
 }
 
 /// Tells what was done to an object, under its own name.
-fn tell(cluster: &Cluster, edit: &Edit, step: &Step, api_error: Option<&ApiError>) {
+fn tell(cluster: &Cluster, edit: &Edit, step: &Step, error: Option<&WriteError>) {
     let about = match edit.kind {
         Kind::Set => Subject::Set,
         Kind::Deployment => Subject::Deployment,
@@ -217,46 +215,23 @@ fn tell(cluster: &Cluster, edit: &Edit, step: &Step, api_error: Option<&ApiError
     let key = Key::new(cluster.namespace.as_str(), edit.name.as_str());
     let because = "all sets and deployments were judged by how many machines they have";
     let decision = Decision::of(about, &key, &[step], &because, Wake::On(Awaited::Machines));
-    let ending = api_error.map_or(Ending::Done, |api_error| Ending::refused(api_error, api_error.to_string()));
+    let ending = error.map_or(Ending::Done, WriteError::ending);
     cluster.journal.decided(&decision.ended(ending));
 }
 
-async fn write(cluster: &Cluster, fleet: &Fleet, edit: &Edit, versions: &mut Versions) -> Result<(), ApiError> {
+async fn write(fleet: &Fleet, edit: &Edit, step: &Step, versions: &mut Versions) -> Result<(), WriteError> {
     let place = (edit.kind, edit.name.clone());
     let Some(based_on) = versions.0.get(&place) else { return Ok(()) };
-    let mut patch = edit.changes.clone();
-    guard(&mut patch, edit.uid.as_str(), Some(based_on));
+    let guard = Guard { name: &edit.name, uid: edit.uid.as_str(), version: Some(based_on) };
+    let part = match edit.part {
+        plan::overshoot::Part::Metadata => Part::Object,
+        plan::overshoot::Part::Status => Part::Status,
+    };
+    let (writers, body) = (&fleet.writers, edit.changes.clone());
     let written = match edit.kind {
-        Kind::Set => {
-            let _lock = fleet.set_write_locks.take(&edit.name).await;
-            let answer: MachineSet = send(cluster, fleet, edit, &patch).await?;
-            let written = version(&answer);
-            fleet.sets.wrote(answer);
-            written
-        }
-        Kind::Deployment => {
-            let answer: MachineDeployment = send(cluster, fleet, edit, &patch).await?;
-            let written = version(&answer);
-            fleet.deployments.wrote(answer);
-            written
-        }
+        Kind::Set => version(&*writers.sets.patch(guard, part, body, step).await?.object),
+        Kind::Deployment => version(&*writers.deployments.patch(guard, part, body, step).await?.object),
     };
     versions.0.insert(place, written);
     Ok(())
-}
-
-async fn send<K>(cluster: &Cluster, fleet: &Fleet, edit: &Edit, patch: &Value) -> Result<K, ApiError>
-where
-    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + serde::de::DeserializeOwned,
-{
-    let api: Api<K> = Api::namespaced(fleet.clients.control.clone(), &cluster.namespace);
-    let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
-    let answer = match edit.part {
-        Part::Metadata => api.patch(&edit.name, &parameters, &patch).await,
-        Part::Status => api.patch_status(&edit.name, &parameters, &patch).await,
-    };
-    answer.map_err(|error| ApiError::of(&error))
 }

@@ -19,7 +19,7 @@ use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::machine::outcome;
 use crate::{Cluster, Decision};
-use act::{Acting, WriteError};
+use act::Acting;
 pub use reported::Reported;
 pub use rollouts::RollOuts;
 
@@ -71,11 +71,11 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
             Ok(()) if acting.went_through() => (Ending::Done, outcome(plan.wake, &cluster.clock)),
             Ok(()) => (acting.ending(), Outcome::Failed),
             Err(write_error) => {
-                if let WriteError::SetNotMade { set, api_error } = &write_error {
-                    let report = creation_failed(&input, set, &api_error.to_string());
-                    if let Err(second) = acting.carry_out(&report).await {
-                        tracing::info!(deployment = %key, why = %second, "could not say why its set was not made");
-                    }
+                let report = acting.set_not_made().map(|(set, why)| creation_failed(&input, set, why));
+                if let Some(report) = report
+                    && let Err(second) = acting.carry_out(&report).await
+                {
+                    tracing::info!(deployment = %key, why = %second, "could not say why its set was not made");
                 }
                 (write_error.ending(), write_error.outcome())
             }

@@ -2,19 +2,20 @@
 
 use api::view::NodeView;
 use api::{Machine, MachineDeployment, MachineSet};
+use kube::Api;
 use plan::Policy;
 use plan::deployment::OvershootCount;
 use runtime::cache::{Cache, Caches, Reflector};
 use runtime::queue::{Coalesced, Queue, RetryPolicy};
 use runtime::{Clock, Expectations, Random};
 
-use super::Fleet;
+use super::{Fleet, FleetWriters};
 use crate::deployment::{Reported, RollOuts};
 use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
 use crate::machineset::Memory;
 use crate::measure::{self, Replacements};
 use crate::wiring::Component;
-use crate::write_locks::WriteLocks;
+use crate::write::Writer;
 use crate::{deployment, machineset, overshoot};
 
 /// A fleet whose caches are still to be fed.
@@ -36,14 +37,29 @@ pub(crate) struct FleetParts<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) policy: &'a Policy,
     pub(crate) component: &'a Component,
+    /// The machine controller's, whose locks are shared.
+    pub(crate) machines: &'a Writer<Machine>,
+    /// The same for Nodes; none without a target cluster.
+    pub(crate) nodes: Option<&'a Writer<NodeView>>,
     pub(crate) clock: &'a Clock,
     pub(crate) random: &'a Random,
+}
+
+fn writers(parts: FleetParts<'_>, sets: &Cache<MachineSet>, deployments: &Cache<MachineDeployment>) -> FleetWriters {
+    let FleetParts { namespace, component, machines, nodes, .. } = parts;
+    let (control, target) = (&component.clients.control, &component.clients.target);
+    FleetWriters {
+        machines: machines.through(Api::namespaced(control.clone(), namespace)),
+        sets: Writer::new(Api::namespaced(control.clone(), namespace), sets),
+        deployments: Writer::new(Api::namespaced(control.clone(), namespace), deployments),
+        nodes: nodes.zip(target.clone()).map(|(nodes, client)| nodes.through(Api::all(client))),
+    }
 }
 
 impl Declared {
     /// Adds its own caches to those that are `needed` anyway.
     pub(crate) fn of(parts: FleetParts<'_>, mut needed: Caches) -> Self {
-        let FleetParts { namespace, policy, component, clock, random } = parts;
+        let FleetParts { namespace, policy, component, clock, random, .. } = parts;
         let metrics = &component.metrics;
         let (sets, set_reflector) =
             Cache::<MachineSet>::builder().namespace(namespace).index(SETS_BY_OWNER).index(ORPHAN_SETS).build();
@@ -56,6 +72,7 @@ impl Declared {
         let overshoot_queue = Queue::new("machinesafetyovershooting", RetryPolicy::default(), metrics, random);
         measure::show_fleet(metrics, &sets, &deployments);
         let fleet = Fleet {
+            writers: writers(parts, &sets, &deployments),
             replacements: Replacements::register(metrics),
             wake_overshoot: Coalesced::new(overshoot_queue.clone(), policy.fleet_interval),
             wake_set: Coalesced::new(set_queue.clone(), policy.fleet_interval),
@@ -66,7 +83,6 @@ impl Declared {
             rollouts: RollOuts::default(),
             random: random.fork(),
             sets,
-            set_write_locks: WriteLocks::default(),
             deployments,
             set_queue,
             deployment_queue,

@@ -8,7 +8,8 @@
 
 mod declare;
 
-use api::{MachineDeployment, MachineSet};
+use api::view::NodeView;
+use api::{Machine, MachineDeployment, MachineSet};
 use runtime::cache::{Cache, Caches};
 use runtime::events::EventSink;
 use runtime::lease::Leadership;
@@ -21,14 +22,21 @@ use crate::deployment::{Reported, RollOuts};
 use crate::machineset::Memory;
 use crate::measure::Replacements;
 use crate::wiring::Clients;
-use crate::write_locks::WriteLocks;
+use crate::write::Writer;
+
+/// What the manager writes, each kind in turn with whoever else of us does.
+pub(crate) struct FleetWriters {
+    pub(crate) machines: Writer<Machine>,
+    pub(crate) sets: Writer<MachineSet>,
+    pub(crate) deployments: Writer<MachineDeployment>,
+    /// None without a target cluster.
+    pub(crate) nodes: Option<Writer<NodeView>>,
+}
 
 /// What sets and deployments are looked after with.
 pub struct Fleet {
     /// All MachineSets of the namespace.
     pub sets: Cache<MachineSet>,
-    /// Who of us writes to which of them.
-    pub set_write_locks: WriteLocks,
     /// All MachineDeployments of the namespace.
     pub deployments: Cache<MachineDeployment>,
     /// Sets to look at.
@@ -55,6 +63,8 @@ pub struct Fleet {
     pub needed: Caches,
     /// This component's ways to the API servers.
     pub clients: Clients,
+    /// This component's ways to write.
+    pub(crate) writers: FleetWriters,
     /// Whether this component may act.
     pub leadership: Leadership,
     /// Where Events go; `speaking_as` whoever says something.

@@ -6,27 +6,24 @@
 pub(crate) mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use api::view::SecretView;
 use api::{MachineClass, Object, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, Resource};
+use kube::Resource;
 use parking_lot::Mutex;
 use plan::in_use_protection::{Plan, Said, Users};
-use runtime::cache::{Cache, Cached, Lookup, Trust};
-use runtime::client::{ApiError, RetryClass};
+use runtime::cache::{Lookup, Trust};
 use runtime::events::{Notice, Severity};
 use runtime::queue::{Outcome, Queue, RetryPolicy};
 use runtime::{Key, Metrics, Random};
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Cluster;
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS};
-use crate::requests::{again_after, severity};
+use crate::requests::severity;
+use crate::write::{Guard, Kind, Part, Retry, WriteError, Writer};
 
 /// What the two controllers need beyond the caches.
 pub struct InUseProtection {
@@ -34,17 +31,22 @@ pub struct InUseProtection {
     pub classes: Queue<Key>,
     /// Secrets to look at.
     pub secrets: Queue<Key>,
-    /// Writes Secrets.
-    pub core: Client,
+    class_writer: Writer<MachineClass>,
+    secret_writer: Writer<SecretView>,
     said: Mutex<BTreeMap<Uid, BTreeSet<Said>>>,
 }
 
 impl InUseProtection {
     /// Remembers nothing yet.
-    pub fn new(core: Client, metrics: &Metrics, random: &Random) -> Self {
+    pub(crate) fn new(
+        class_writer: Writer<MachineClass>,
+        secret_writer: Writer<SecretView>,
+        metrics: &Metrics,
+        random: &Random,
+    ) -> Self {
         let queue = |name| Queue::new(name, RetryPolicy::default(), metrics, random);
         let (classes, secrets) = (queue("machineclass"), queue("secret"));
-        Self { classes, secrets, core, said: Mutex::default() }
+        Self { classes, secrets, class_writer, secret_writer, said: Mutex::default() }
     }
 
     fn said(&self, uid: &Uid) -> BTreeSet<Said> {
@@ -85,7 +87,7 @@ pub async fn reconcile_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
     };
     let said = cluster.in_use_protection.said(&class.uid());
     let plan = plan::class::plan(&plan::class::Observed { class: &class, users, said: &said });
-    carry_out(&cluster, (&cluster.classes, &cluster.control), &class, &plan, |_| {}).await
+    carry_out(&cluster, &cluster.in_use_protection.class_writer, &class, &plan, |_| {}).await
 }
 
 /// Looks at one Secret.
@@ -106,19 +108,16 @@ pub async fn reconcile_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let carry_over = |written: &SecretView| {
         cluster.credentials.carry_over(&key, secret.resource_version(), written.resource_version());
     };
-    carry_out(&cluster, (&cluster.secrets, &cluster.in_use_protection.core), &secret, &plan, carry_over).await
+    carry_out(&cluster, &cluster.in_use_protection.secret_writer, &secret, &plan, carry_over).await
 }
 
-async fn carry_out<K>(
+async fn carry_out<K: Kind>(
     cluster: &Cluster,
-    (cache, client): (&Cache<K>, &Client),
+    writer: &Writer<K>,
     object: &Arc<K>,
     plan: &Plan,
     on_written: impl FnOnce(&K),
-) -> Outcome
-where
-    K: Cached + Object + Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + Debug + Serialize,
-{
+) -> Outcome {
     if cluster.caches.trust() == Trust::Doubtful || cluster.leadership.check().is_err() {
         return Outcome::Again { after: cluster.policy.short_retry };
     }
@@ -126,16 +125,9 @@ where
     tracing::debug!(%kind, name = object.name(), because = ?plan.because, finalizers = ?plan.finalizers, "decided");
     if let Some(finalizers) = &plan.finalizers {
         // The list is rewritten whole, so it must be the one we saw.
-        let body = json!({ "metadata": {
-            "uid": object.uid(), "resourceVersion": object.resource_version(), "finalizers": finalizers,
-        } });
-        let api: Api<K> = Api::namespaced(client.clone(), object.namespace());
-        match api.patch(object.name(), &PatchParams::default(), &Patch::Merge(&body)).await {
-            Ok(answer) => {
-                on_written(&answer);
-                cache.wrote(answer);
-            }
-            Err(error) => return failed(&kind, object.name(), &ApiError::of(&error)),
+        let body = json!({ "metadata": { "finalizers": finalizers } });
+        if let Err(error) = write(writer, object, body, on_written).await {
+            return failed(&kind, object.name(), &error);
         }
     }
     for (said, notice) in &plan.tell {
@@ -147,11 +139,21 @@ where
     Outcome::Done
 }
 
-fn failed(kind: &str, name: &str, api_error: &ApiError) -> Outcome {
-    tracing::info!(%kind, %name, why = %api_error, "its finalizers could not be written; planning afresh");
-    match api_error.class {
-        RetryClass::NotFound => Outcome::Done,
-        _ => again_after(api_error),
+async fn write<K: Kind>(
+    writer: &Writer<K>,
+    object: &K,
+    body: Value,
+    on_written: impl FnOnce(&K),
+) -> Result<(), WriteError> {
+    let mut held = writer.hold(Guard::as_seen(object), &"write its finalizers").await?;
+    held.patch_telling(Part::Object, body, on_written).await.map(drop)
+}
+
+fn failed(kind: &str, name: &str, error: &WriteError) -> Outcome {
+    tracing::info!(%kind, %name, why = %error, "planning afresh");
+    match error.retry() {
+        Retry::Gone => Outcome::Done,
+        _ => error.outcome(),
     }
 }
 

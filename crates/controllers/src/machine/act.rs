@@ -4,72 +4,20 @@
 //! was decided about one state of the world is never done to another. The answer to every write goes into the cache before the
 //! next step, so that the next reconcile sees it whether or not the watch has caught up.
 
-use std::fmt;
 use std::sync::Arc;
 
 use api::{Machine, Object};
-use either::Either;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use kube::{Api, Resource};
+use kube::Resource;
 use plan::machine::{Call, MachinePatch, NOT_KEPT, NodeLookup, Notice, Plan, Reason, Step};
 use runtime::Key;
-use runtime::client::{ApiError, RetryClass};
-use runtime::lease::NotLeading;
-use runtime::queue::Outcome;
 use serde_json::{Value, json};
 
 use super::observe::Seen;
 use super::{drain, node};
 use crate::Cluster;
 use crate::cluster::Target;
-use crate::decision::Ending;
-use crate::requests::{again_after, guard, severity};
-use crate::write_locks::is_outdated;
-
-/// Why the rest of a plan was not carried out.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum WriteError {
-    #[error("{0}")]
-    NotLeading(#[from] NotLeading),
-    #[error("failed to {step}: {api_error}")]
-    Api { step: String, api_error: ApiError, said: String },
-    #[error("the write to {step} changed nothing, so the API server does not keep what we write")]
-    NothingChanged { step: String },
-    #[error("did not {step}: what it was decided on has changed since")]
-    Outdated { step: String },
-    #[error("a step needs {0}, which is not there")]
-    Missing(&'static str),
-}
-
-impl WriteError {
-    /// When to try again.
-    pub(super) fn outcome(&self) -> Outcome {
-        match self {
-            Self::Api { api_error, .. } => again_after(api_error),
-            _ => Outcome::Failed,
-        }
-    }
-
-    /// What is told of it.
-    pub(super) fn ending(&self) -> Ending {
-        match self {
-            Self::NotLeading(_) | Self::Outdated { .. } => Ending::Postponed(self.to_string()),
-            Self::Api { api_error, .. } => Ending::refused(api_error, self.to_string()),
-            Self::NothingChanged { .. } | Self::Missing(_) => Ending::Failed(self.to_string()),
-        }
-    }
-
-    /// Whether the API server may hold something else than our cache shows: the write may have gone through, or somebody else
-    /// was faster.
-    pub(super) fn leaves_doubt(&self) -> bool {
-        match self {
-            Self::Api { api_error, .. } => {
-                matches!(api_error.class, RetryClass::Transient | RetryClass::Undecodable | RetryClass::Conflict)
-            }
-            Self::NotLeading(_) | Self::NothingChanged { .. } | Self::Outdated { .. } | Self::Missing(_) => false,
-        }
-    }
-}
+use crate::requests::severity;
+use crate::write::{Guard, Part, Retry, WriteError};
 
 pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<(), WriteError> {
     // Two writes of one plan touch the same object: the second is guarded by what the first one made of it.
@@ -77,10 +25,10 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
     for step in &plan.steps {
         cluster.leadership.check()?;
         match step {
-            Step::Patch(patch) => machine = write(cluster, &machine, &body(patch), Part::Object, step).await?,
+            Step::Patch(patch) => machine = write(cluster, &machine, body(patch), Part::Object, step).await?,
             Step::Status(status) => {
                 let before = machine.phase().clone();
-                machine = write(cluster, &machine, &status.to_patch(&machine), Part::Status, step).await?;
+                machine = write(cluster, &machine, status.to_patch(&machine), Part::Status, step).await?;
                 if *machine.phase() != before {
                     measure(cluster, seen, &machine, &plan.because);
                 }
@@ -126,15 +74,17 @@ async fn tell_of_removal(
     write_error: WriteError,
 ) -> WriteError {
     let why = match &write_error {
-        WriteError::Api { api_error, .. } if api_error.class == RetryClass::Conflict => return write_error, // somebody was faster, no more
+        WriteError::Api { .. } if write_error.retry() == Retry::Stale => return write_error, // somebody was faster, no more
         WriteError::Api { said, .. } => said.clone(),
         WriteError::NothingChanged { .. } => NOT_KEPT.to_owned(),
-        WriteError::NotLeading(_) | WriteError::Outdated { .. } | WriteError::Missing(_) => return write_error,
+        WriteError::NotLeading(_) | WriteError::Stale { .. } | WriteError::NoLonger(_) | WriteError::Missing(_) => {
+            return write_error;
+        }
     };
     for step in plan::machine::removal_failed(machine, step, &why, &cluster.policy, cluster.clock.now()) {
         match &step {
             Step::Status(status) => {
-                if let Err(why) = write(cluster, machine, &status.to_patch(machine), Part::Status, &step).await {
+                if let Err(why) = write(cluster, machine, status.to_patch(machine), Part::Status, &step).await {
                     tracing::warn!(machine = machine.name(), %why, "could not be told why its Node stays");
                     break;
                 }
@@ -146,63 +96,20 @@ async fn tell_of_removal(
     write_error
 }
 
-/// Which part of an object a patch is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Object,
-    Status,
-}
-
 async fn write(
     cluster: &Cluster,
     machine: &Arc<Machine>,
-    patch: &Value,
+    body: Value,
     part: Part,
     step: &Step,
 ) -> Result<Arc<Machine>, WriteError> {
-    let api: Api<Machine> = Api::namespaced(cluster.control.clone(), machine.namespace());
-    let (key, uid) = (Key::new(machine.namespace(), machine.name()), machine.uid());
-    let _lock = cluster.machine_write_locks.take(machine.name()).await;
-    if is_outdated(&cluster.machines, &key, uid.as_str(), machine.resource_version()) {
-        return Err(WriteError::Outdated { step: step.to_string() });
-    }
-    let mut patch = patch.clone();
-    guard(&mut patch, machine.uid().as_str(), Some(machine.resource_version()));
-    let (name, parameters, patch) = (machine.name(), PatchParams::default(), Patch::Merge(&patch));
-    let answer = match part {
-        Part::Object => api.patch(name, &parameters, &patch).await,
-        Part::Status => api.patch_status(name, &parameters, &patch).await,
-    };
-    let answer = answer.map_err(|error| write_error(step, &error))?;
-    // The write that takes the last finalizer is the object's end, and its answer shows the version before it.
-    let gone = answer.is_deleting() && answer.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
-    if !gone && answer.resource_version() == machine.resource_version() {
-        return Err(WriteError::NothingChanged { step: step.to_string() });
-    }
-    cluster.machines.wrote(answer.clone());
-    Ok(Arc::new(answer))
+    cluster.machine_writer.patch(Guard::as_seen(&**machine), part, body, step).await?.kept()
 }
 
 /// Asks for the deletion of this very machine. One that is gone is gone; a conflict says only that something is not as it was decided
 /// on, and the watch will say what.
 async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(), WriteError> {
-    let uid = machine.uid();
-    let parameters = DeleteParams {
-        preconditions: Some(Preconditions { uid: Some(uid.as_str().to_owned()), resource_version: None }),
-        ..DeleteParams::default()
-    };
-    let api: Api<Machine> = Api::namespaced(cluster.control.clone(), machine.namespace());
-    let key = Key::new(machine.namespace(), machine.name());
-    let _lock = cluster.machine_write_locks.take(machine.name()).await;
-    match api.delete(machine.name(), &parameters).await {
-        Ok(Either::Left(machine)) => cluster.machines.wrote(machine),
-        Ok(Either::Right(_)) => cluster.machines.deleted(&key, uid.as_str()),
-        Err(error) => match ApiError::of(&error).class {
-            RetryClass::NotFound => cluster.machines.deleted(&key, uid.as_str()),
-            _ => return Err(write_error(step, &error)),
-        },
-    }
-    Ok(())
+    cluster.machine_writer.hold(Guard::any_version(machine), step).await?.delete().await.map(drop)
 }
 
 /// Notes what has come of waiting for a node, now that it is written down.
@@ -271,13 +178,4 @@ fn tell(cluster: &Cluster, machine: &Machine, notice: &Notice) {
 
 pub(super) fn target(cluster: &Cluster) -> Result<&Target, WriteError> {
     cluster.target.as_ref().ok_or(WriteError::Missing("a target cluster"))
-}
-
-pub(super) fn write_error(step: &impl fmt::Display, error: &kube::Error) -> WriteError {
-    let api_error = ApiError::of(error);
-    let said = match error {
-        kube::Error::Api(status) => status.message.clone(),
-        _ => api_error.to_string(),
-    };
-    WriteError::Api { step: step.to_string(), api_error, said }
 }

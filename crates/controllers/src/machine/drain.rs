@@ -1,22 +1,18 @@
 //! The steps of a plan that empty a node.
 
-use api::view::NodeView;
 use api::{Object, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use plan::machine::{Barrier, NOT_KEPT, Notice, Plan, Step, not_kept, set_up_by};
 use plan::node::NodeWrite;
 use runtime::Key;
-use runtime::client::{ApiError, RetryClass};
 
-use super::act::{self, WriteError};
-use super::node::{Bearer, catch_up};
+use super::act;
 use super::observe::Seen;
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::drain::Drains;
-use crate::requests::{guard, severity};
+use crate::requests::severity;
+use crate::write::{Found, Guard, Part, Retry, WriteError};
 
 /// Carries out a step about the drain of a node. Requests to pods and volumes leave the reconcile and run on their own.
 pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &Step) -> Result<(), WriteError> {
@@ -24,7 +20,7 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &
     let uid = seen.machine.uid();
     match step {
         Step::KeepPodsAway { part, write } => {
-            let obstacle = keep_pods_away(target, *part, write).await;
+            let obstacle = keep_pods_away(target, *part, write, step).await;
             drains.obstructed(key, &uid, *part, obstacle);
         }
         Step::Watch { node, what } => {
@@ -51,44 +47,37 @@ pub(super) fn settle(cluster: &Cluster, key: &Key, plan: &Plan) {
 
 /// Writes fields that are nobody else's, so any version of this very node will do: its kubelet writes all the time, and must not
 /// hold up a drain. A node that is gone needs no barrier. Answers with what was in the way.
-async fn keep_pods_away(target: &Target, part: Barrier, write: &NodeWrite) -> Option<String> {
-    let api: Api<NodeView> = Api::all(target.client.clone());
-    let (name, uid, parameters) = (&write.name, write.uid.as_str(), PatchParams::default());
-    let _lock = target.write_locks.take(name).await;
-    let answer = match (write.object_patch(), write.status_patch()) {
-        (Some(mut body), _) => {
-            guard(&mut body, uid, None);
-            api.patch(name, &parameters, &Patch::Merge(&body)).await
-        }
-        (None, Some(mut body)) => {
-            guard(&mut body, uid, None);
-            api.patch_status(name, &parameters, &Patch::Strategic(&body)).await
-        }
+async fn keep_pods_away(target: &Target, part: Barrier, write: &NodeWrite, step: &Step) -> Option<String> {
+    let (patched, body) = match (write.object_patch(), write.status_patch()) {
+        (Some(body), _) => (Part::Object, body),
+        (None, Some(body)) => (Part::StrategicStatus, body),
         (None, None) => return None,
     };
-    let error = match answer {
-        Ok(node) => {
-            let kept = not_kept(write, &node).is_empty();
-            target.nodes.wrote(node);
-            return (!kept).then(|| said_of(part, name, NOT_KEPT));
+    let guard = Guard { name: &write.name, uid: write.uid.as_str(), version: None };
+    let mut node = match target.writer.hold(guard, step).await {
+        Ok(node) => node,
+        Err(error) => return Some(said_of(part, &write.name, &error.to_string())),
+    };
+    let error = match node.patch(patched, body).await {
+        Ok(answer) => {
+            let kept = not_kept(write, &answer.object).is_empty();
+            return (!kept).then(|| said_of(part, &write.name, NOT_KEPT));
         }
         Err(error) => error,
     };
-    match ApiError::of(&error).class {
-        RetryClass::NotFound => {
-            target.nodes.deleted(&Key::cluster(name.as_str()), uid);
+    match error.retry() {
+        Retry::Gone => {
+            node.is_gone();
             return None;
         }
-        RetryClass::Conflict if matches!(catch_up(target, name, uid).await, Ok(Bearer::Another | Bearer::Nobody)) => {
-            return None;
-        }
+        Retry::Stale if matches!(node.catch_up().await, Ok(Found::Another | Found::Nothing)) => return None,
         _ => {}
     }
-    let said = match &error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => ApiError::of(other).to_string(),
+    let said = match error {
+        WriteError::Api { said, .. } => said,
+        other => other.to_string(),
     };
-    Some(said_of(part, name, &said))
+    Some(said_of(part, &write.name, &said))
 }
 
 fn said_of(part: Barrier, node: &str, said: &str) -> String {

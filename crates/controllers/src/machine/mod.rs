@@ -9,7 +9,6 @@ pub(crate) mod wake;
 use std::sync::Arc;
 use std::time::Duration;
 
-use act::WriteError;
 use api::Machine;
 use observe::Seen;
 use plan::Wake;
@@ -19,6 +18,7 @@ use runtime::queue::Outcome;
 use runtime::{Clock, Key};
 
 use crate::decision::{Ending, Standing, Subject};
+use crate::write::WriteError;
 use crate::{Cluster, Decision};
 
 /// Looks at one machine and does what its plan says.

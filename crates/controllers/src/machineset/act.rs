@@ -9,19 +9,17 @@ mod requests;
 use std::time::Duration;
 
 use api::names::events::components;
-use api::{Machine, MachineDeployment, MachineSet, Object, Uid};
+use api::{MachineDeployment, MachineSet, Object, Uid};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Resource};
+use kube::Resource;
 use plan::Due;
 use plan::machine::Notice;
 use plan::machineset::{Claim, Doing, Failure, MachineCreate, MachineDelete, MachinePatch, Plan, Step, status};
 use runtime::Key;
-use runtime::client::{ApiError, RetryClass};
+use runtime::client::RetryClass;
 use runtime::events::Severity;
-use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
 use serde_json::json;
 
@@ -29,40 +27,9 @@ use super::observe::{Seen, observe};
 use crate::Cluster;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
-use crate::requests::{again_after, severity};
-use crate::write_locks::{WriteLock, is_outdated};
+use crate::requests::severity;
+use crate::write::{Guard, Part, Retry as WriteRetry, WriteError};
 use requests::{Edit, Went};
-
-/// Why the rest of a plan was not carried out.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum WriteError {
-    #[error("{0}")]
-    NotLeading(#[from] NotLeading),
-    #[error("failed to {step}: {api_error}")]
-    Api { step: String, api_error: ApiError },
-    #[error("did not {step}: the set has changed since that was decided")]
-    Outdated { step: String },
-    #[error("the set is gone or going, which the cache had not shown yet")]
-    NoLonger,
-}
-
-impl WriteError {
-    /// When to try again.
-    pub(super) fn outcome(&self) -> Outcome {
-        match self {
-            Self::Api { api_error, .. } => again_after(api_error),
-            _ => Outcome::Failed,
-        }
-    }
-
-    /// What is told of it.
-    pub(super) fn ending(&self) -> Ending {
-        match self {
-            Self::NotLeading(_) | Self::Outdated { .. } | Self::NoLonger => Ending::Postponed(self.to_string()),
-            Self::Api { api_error, .. } => Ending::refused(api_error, self.to_string()),
-        }
-    }
-}
 
 /// One reconcile at work.
 pub(super) struct Acting<'a> {
@@ -153,19 +120,15 @@ impl<'a> Acting<'a> {
             return Ok(Some(at));
         }
         self.fleet.leadership.check()?;
-        let (name, patch) = (seen.set.name(), write.to_patch(&seen.set));
-        let _lock = self.lock_for_write(&seen.set, "write the status").await?;
-        match self.sets().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-            Ok(set) => {
-                self.fleet.memory.wrote(self.key, set.resource_version());
-                self.fleet.sets.wrote(set);
+        let mut held = self.fleet.writers.sets.hold(Guard::as_seen(&*seen.set), &"write the status").await?;
+        let note = |set: &MachineSet| self.fleet.memory.wrote(self.key, set.resource_version());
+        match held.patch_telling(Part::Status, write.to_patch(&seen.set), note).await {
+            Ok(_) => {
                 self.fleet.memory.written(self.key);
                 Ok(None)
             }
-            Err(error) => match ApiError::of(&error) {
-                ApiError { class: RetryClass::NotFound, .. } => Ok(None),
-                api_error => Err(WriteError::Api { step: "write the status".to_owned(), api_error }),
-            },
+            Err(error) if error.retry() == WriteRetry::Gone => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -177,40 +140,20 @@ impl<'a> Acting<'a> {
     }
 
     async fn write_finalizers(&self, list: &[String], step: &Step) -> Result<(), WriteError> {
-        let set = &self.seen.set;
-        let patch = json!({ "metadata": {
-            "uid": set.uid(), "resourceVersion": set.resource_version(), "finalizers": list,
-        } });
-        let _lock = self.lock_for_write(set, &step.to_string()).await?;
-        let answer = self.sets().patch(set.name(), &PatchParams::default(), &Patch::Merge(&patch)).await;
-        self.fleet.sets.wrote(answer.map_err(|error| write_error(step, &error))?);
-        Ok(())
-    }
-
-    /// Waits until nobody else of us writes to the set, and looks whether somebody did.
-    async fn lock_for_write(&self, set: &MachineSet, step: &str) -> Result<WriteLock, WriteError> {
-        let lock = self.fleet.set_write_locks.take(set.name()).await;
-        if is_outdated(&self.fleet.sets, self.key, set.uid().as_str(), set.resource_version()) {
-            return Err(WriteError::Outdated { step: step.to_owned() });
-        }
-        Ok(lock)
+        let body = json!({ "metadata": { "finalizers": list } });
+        self.fleet.writers.sets.patch(Guard::as_seen(&*self.seen.set), Part::Object, body, step).await.map(drop)
     }
 
     async fn confirm(&self, step: &Step) -> Result<(), WriteError> {
         let set = &self.seen.set;
-        let live = self.sets().get_opt(set.name()).await.map_err(|error| write_error(step, &error))?;
-        let stays = live.as_ref().is_some_and(|live| live.uid() == set.uid() && !live.is_deleting());
-        if let Some(live) = live {
-            self.fleet.sets.wrote(live);
-        }
-        if stays { Ok(()) } else { Err(WriteError::NoLonger) }
+        let live = self.fleet.writers.sets.read(set.name()).await.map_err(|error| WriteError::answered(step, error))?;
+        let stays = live.is_some_and(|live| live.uid() == set.uid() && !live.is_deleting());
+        if stays { Ok(()) } else { Err(WriteError::NoLonger("set")) }
     }
 
     async fn claim(&mut self, claims: &[Claim]) {
         let edits = claims.iter().map(|claim| {
-            let body = json!({ "metadata": {
-                "uid": claim.uid, "resourceVersion": claim.resource_version, "ownerReferences": claim.owners,
-            } });
+            let body = json!({ "metadata": { "ownerReferences": claim.owners } });
             Edit { name: &claim.name, uid: &claim.uid, version: &claim.resource_version, body }
         });
         let went = self.patch_all(edits).await;
@@ -306,20 +249,4 @@ impl<'a> Acting<'a> {
         let notice = runtime::events::Notice { about, severity, reason: reason.into(), message };
         self.fleet.events.speaking_as(components::MACHINE_SET).emit(notice);
     }
-
-    fn machines(&self) -> Api<Machine> {
-        Api::namespaced(self.fleet.clients.control.clone(), self.seen.set.namespace())
-    }
-
-    fn sets(&self) -> Api<MachineSet> {
-        Api::namespaced(self.fleet.clients.control.clone(), self.seen.set.namespace())
-    }
-
-    fn machine_key(&self, name: &str) -> Key {
-        Key::new(self.key.namespace.clone(), name)
-    }
-}
-
-fn write_error(step: &Step, error: &kube::Error) -> WriteError {
-    WriteError::Api { step: step.to_string(), api_error: ApiError::of(error) }
 }

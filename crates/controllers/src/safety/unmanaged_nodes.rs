@@ -6,19 +6,16 @@ use std::time::Duration;
 use api::names::{annotations, labels};
 use api::view::NodeView;
 use api::{Machine, Object};
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use plan::safety::unmanaged::{Change, Management, Mark, Owner, judge};
 use runtime::Key;
 use runtime::cache::Lookup;
-use runtime::client::ApiError;
 use runtime::queue::Outcome;
 use serde_json::json;
 
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::indexes::MACHINES_BY_NODE;
-use crate::write_locks::is_outdated;
+use crate::write::{Guard, Part, WriteError};
 
 /// Looks at one Node.
 pub(super) async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
@@ -71,12 +68,8 @@ async fn write(cluster: &Cluster, target: &Target, mark: &Mark) -> Outcome {
         return Outcome::Failed;
     }
     let Mark { name, uid, resource_version, finalizers, change } = mark;
-    let _lock = target.write_locks.take(name).await;
-    if is_outdated(&target.nodes, &Key::cluster(name.as_str()), uid.as_str(), resource_version) {
-        return Outcome::Failed; // somebody of us was faster; what to do is decided again, on what there is now
-    }
-    let mut metadata = json!({ "uid": uid, "resourceVersion": resource_version });
-    if let (Some(list), Some(metadata)) = (finalizers, metadata.as_object_mut()) {
+    let mut metadata = serde_json::Map::new();
+    if let Some(list) = finalizers {
         metadata.insert("finalizers".to_owned(), json!(list));
     }
     let value = match change {
@@ -84,20 +77,20 @@ async fn write(cluster: &Cluster, target: &Target, mark: &Mark) -> Outcome {
         Change::TakeOff => Some(serde_json::Value::Null),
         Change::Stays => None,
     };
-    if let (Some(value), Some(metadata)) = (value, metadata.as_object_mut()) {
+    if let Some(value) = value {
         metadata.insert("annotations".to_owned(), json!({ annotations::NOT_MANAGED: value }));
     }
-    let api: Api<NodeView> = Api::all(target.client.clone());
+    let guard = Guard { name, uid: uid.as_str(), version: Some(resource_version) };
     let body = json!({ "metadata": metadata });
-    match api.patch(name, &PatchParams::default(), &Patch::Merge(&body)).await {
-        Ok(node) => {
+    match target.writer.patch(guard, Part::Object, body, &"mark a Node as ours or not ours").await {
+        Ok(_) => {
             let what = if *change == Change::TakeOff { "is ours after all" } else { "belongs to no Machine" };
             tracing::info!(node = %name, "{what}");
-            target.nodes.wrote(node);
             Outcome::Done
         }
+        Err(WriteError::Stale { .. }) => Outcome::Failed, // what to do is decided again, on what there is now
         Err(error) => {
-            tracing::info!(node = %name, why = %ApiError::of(&error), "failed to mark a Node as ours or not ours");
+            tracing::info!(node = %name, why = %error, "planning afresh");
             Outcome::Failed
         }
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass};
-use kube::Client;
+use kube::{Api, Client};
 use plan::Policy;
 use runtime::cache::{Cache, Caches, Reflector};
 use runtime::metrics::MetricsError;
@@ -38,7 +38,7 @@ use crate::replacement_lock::ReplacementLocks;
 use crate::safety::{ApiConnectivity, Safety};
 use crate::tokens::Tokens;
 use crate::vm_state::VmStateCache;
-use crate::write_locks::WriteLocks;
+use crate::write::Writer;
 use crate::{Drivers, Listener, machine};
 pub use component::{Clients, Component, Components};
 use reflectors::Reflectors;
@@ -83,11 +83,12 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let (secrets, mut secret_reflector) =
         Cache::<SecretView>::builder().namespace(&parts.namespace).metadata_only().build();
     needed.add(&machines);
-    let mut nodes = parts.watches.target.clone().map(|client| {
+    let mut nodes = parts.watches.target.clone().map(|watch| {
         let (nodes, reflector) = node_cache();
         needed.add(&nodes);
-        (nodes, reflector, client)
+        (target(&component, &watch, nodes), reflector, watch)
     });
+    let machine_writer = Writer::new(Api::namespaced(component.clients.control.clone(), &parts.namespace), &machines);
     let needed_by_fleet = needed.clone();
     if runs_machines {
         needed.add(&classes);
@@ -95,7 +96,8 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     }
     let mut declared = parts.components.fleet().map(|component| {
         let Parts { namespace, policy, clock, random, .. } = &parts;
-        Declared::of(FleetParts { namespace, policy, component, clock, random }, needed_by_fleet)
+        let (machines, nodes) = (&machine_writer, nodes.as_ref().map(|(target, ..)| &target.writer));
+        Declared::of(FleetParts { namespace, policy, component, machines, nodes, clock, random }, needed_by_fleet)
     });
     let credentials = credentials(&parts, &component, &secrets);
 
@@ -108,8 +110,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         Seen { machines: &machines, classes: &classes, credentials: &credentials, connectivity: &safety.connectivity };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);
     let limiter = limiter(&parts, &component, &policy, seen, &vm_states, &queue, (&lifecycle, &journal));
-    let in_use_protection =
-        Arc::new(InUseProtection::new(component.clients.control_core.clone(), &component.metrics, &parts.random));
+    let in_use_protection = in_use_protection(&parts, &component, &classes, &secrets);
     if runs_machines {
         in_use_protection::wake::on_machines(&mut machine_reflector, &in_use_protection, &classes);
         in_use_protection::wake::on_classes(&mut class_reflector, &in_use_protection, &secrets);
@@ -128,10 +129,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         declared.listen(&machines, &mut machine_reflector, nodes.as_mut().map(|(_, reflector, _)| reflector));
     }
     let fleet = declared.map(|declared| spawn_fleet(&reflectors, declared, &parts.watches.control));
-    let target = nodes.map(|(nodes, reflector, watch)| {
-        reflectors.spawn("nodes", reflector, watch.clone());
-        Target { client: component.clients.target.clone().unwrap_or(watch), nodes, write_locks: WriteLocks::default() }
-    });
+    let target = nodes.map(|nodes| spawn_nodes(&reflectors, nodes));
     reflectors.spawn("machines", machine_reflector, parts.watches.control.clone());
 
     let drained = target.as_ref().filter(|_| runs_machines);
@@ -141,7 +139,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         control: component.clients.control,
         target,
         machines,
-        machine_write_locks: WriteLocks::default(),
+        machine_writer,
         classes,
         secrets,
         credentials,
@@ -180,9 +178,26 @@ fn spawn_fleet(reflectors: &Reflectors, declared: Declared, watch: &Client) -> A
     Arc::new(declared.fleet)
 }
 
+fn spawn_nodes(reflectors: &Reflectors, (target, reflector, watch): (Target, Reflector<NodeView>, Client)) -> Target {
+    reflectors.spawn("nodes", reflector, watch);
+    target
+}
+
 fn credentials(parts: &Parts, component: &Component, secrets: &Cache<SecretView>) -> Credentials {
     let core = component.clients.control_core.clone();
     Credentials::new(core, secrets.clone(), &parts.clock, &component.metrics, &parts.random)
+}
+
+fn in_use_protection(
+    parts: &Parts,
+    component: &Component,
+    classes: &Cache<MachineClass>,
+    secrets: &Cache<SecretView>,
+) -> Arc<InUseProtection> {
+    let Clients { control, control_core, .. } = &component.clients;
+    let class_writer = Writer::new(Api::namespaced(control.clone(), &parts.namespace), classes);
+    let secret_writer = Writer::new(Api::namespaced(control_core.clone(), &parts.namespace), secrets);
+    Arc::new(InUseProtection::new(class_writer, secret_writer, &component.metrics, &parts.random))
 }
 
 /// A class and its Secrets wake the machines that need them.
@@ -250,6 +265,11 @@ fn limiter(
         random: parts.random.clone(),
         tasks: parts.tasks.clone(),
     })
+}
+
+fn target(component: &Component, watch: &Client, nodes: Cache<NodeView>) -> Target {
+    let client = component.clients.target.as_ref().unwrap_or(watch).clone();
+    Target { writer: Writer::new(Api::all(client.clone()), &nodes), client, nodes }
 }
 
 fn node_cache() -> (Cache<NodeView>, Reflector<NodeView>) {

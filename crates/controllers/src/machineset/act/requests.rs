@@ -2,15 +2,14 @@
 
 use api::names::events::{messages, reference};
 use api::{Machine, MachineName, MachineSet, Object, Uid};
-use either::Either;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use plan::machineset::{Asked, MachineCreate, MachineDelete};
+use runtime::Key;
 use runtime::client::{ApiError, Effect, RetryClass};
 use runtime::events::Severity;
 use serde_json::Value;
 
 use super::Acting;
-use crate::write_locks::is_outdated;
+use crate::write::{Deletion, Guard, Held, Part, Retry, WriteError, Written};
 
 /// How one request about one machine went.
 pub(super) enum Went {
@@ -19,7 +18,7 @@ pub(super) enum Went {
     NameTaken,
     /// Decided on a state that is no longer: no fault, but to be planned afresh.
     Stale,
-    /// The API server does not keep what we write.
+    /// The API server does not keep what we write. It must not be asked again at once.
     NotKept,
     /// We no longer lead.
     Halted,
@@ -40,29 +39,24 @@ impl Acting<'_> {
         if self.fleet.leadership.check().is_err() {
             return Went::Halted;
         }
-        let (machines, key) = (self.machines(), self.machine_key(create.name.as_str()));
+        let (machines, name) = (&self.fleet.writers.machines, create.name.as_str());
+        let key = Key::new(self.key.namespace.clone(), name);
         self.fleet.expectations.expect_create(self.key, key.clone());
-        let api_error = match machines.create(&PostParams::default(), &create.machine).await {
-            Ok(machine) => {
-                self.cluster.machines.wrote(machine);
-                self.fleet.expectations.created(&key);
-                self.say(Severity::Normal, reference::SUCCESSFUL_CREATE, messages::created(create.name.as_str()));
-                return Went::Through;
-            }
-            Err(error) => ApiError::of(&error),
+        let Err(error) = machines.create(&create.machine, &"create a machine").await else {
+            self.fleet.expectations.created(&key);
+            self.say(Severity::Normal, reference::SUCCESSFUL_CREATE, messages::created(name));
+            return Went::Through;
         };
+        let WriteError::Api { api_error, .. } = error else { return Went::of(error) };
         match api_error.class {
             // An earlier create of ours whose answer was lost, or somebody else's machine: one look tells.
-            RetryClass::AlreadyExists => match machines.get_opt(create.name.as_str()).await {
+            RetryClass::AlreadyExists => match machines.read(name).await {
                 Ok(found) => {
-                    let ours = found.as_ref().is_some_and(|machine| is_owned(machine, &self.seen.set));
-                    if let Some(machine) = found {
-                        self.cluster.machines.wrote(machine);
-                    }
+                    let ours = found.is_some_and(|machine| is_owned(&machine, &self.seen.set));
                     self.fleet.expectations.created(&key);
                     if ours { Went::Through } else { Went::NameTaken }
                 }
-                Err(error) => Went::Wrong(ApiError::of(&error)),
+                Err(api_error) => Went::Wrong(api_error),
             },
             class => {
                 if class.effect() == Effect::None && create.asked == Asked::First {
@@ -78,95 +72,82 @@ impl Acting<'_> {
         if self.fleet.leadership.check().is_err() {
             return Went::Halted;
         }
-        let (machines, name, uid) = (self.machines(), delete.name.as_str(), delete.uid.as_str());
-        let _lock = self.cluster.machine_write_locks.take(name).await;
-        if self.is_outdated(name, uid, &delete.resource_version) {
-            return Went::Stale;
-        }
-        let as_it_was = self.cluster.machines.get(&self.machine_key(name));
+        let (name, uid) = (delete.name.as_str(), delete.uid.as_str());
+        let guard = Guard { name, uid, version: Some(&delete.resource_version) };
+        let machine = match self.fleet.writers.machines.hold(guard, &"delete a machine").await {
+            Ok(machine) => machine,
+            Err(error) => return Went::of(error),
+        };
+        let as_it_was = self.cluster.machines.get(&Key::new(self.key.namespace.clone(), name));
         let expectations = &self.fleet.expectations;
         expectations.expect_delete(self.key, uid);
-        let guard =
-            Preconditions { uid: Some(uid.to_owned()), resource_version: Some(delete.resource_version.clone()) };
-        let parameters = DeleteParams { preconditions: Some(guard), ..DeleteParams::default() };
-        let api_error = match machines.delete(name, &parameters).await {
-            Ok(left) => {
-                match left {
-                    Either::Left(machine) => self.cluster.machines.wrote(machine),
-                    Either::Right(_) => self.cluster.machines.deleted(&self.machine_key(name), uid),
-                }
+        let error = match machine.delete().await {
+            Ok(deletion) => {
                 expectations.deleted(uid);
-                if let Some(machine) = as_it_was.filter(|machine| machine.uid() == delete.uid) {
-                    self.fleet.replacements.deleted(&machine);
+                if deletion != Deletion::AlreadyGone {
+                    if let Some(machine) = as_it_was.filter(|machine| machine.uid() == delete.uid) {
+                        self.fleet.replacements.deleted(&machine);
+                    }
+                    self.say(Severity::Normal, reference::SUCCESSFUL_DELETE, messages::deleted(name));
                 }
-                self.say(Severity::Normal, reference::SUCCESSFUL_DELETE, messages::deleted(name));
                 return Went::Through;
             }
-            Err(error) => ApiError::of(&error),
+            Err(error) => error,
         };
-        match api_error.class {
-            RetryClass::NotFound => {
-                self.cluster.machines.deleted(&self.machine_key(name), uid);
+        if error.retry() == Retry::Stale {
+            let went = catch_up(&machine).await;
+            if let Went::Stale = went {
                 expectations.deleted(uid);
-                Went::Through
             }
-            RetryClass::Conflict => {
-                let went = self.look_at(name, uid).await;
-                if let Went::Stale = went {
-                    expectations.deleted(uid);
-                }
-                went
-            }
-            class => {
-                if class.effect() == Effect::None && delete.asked == Asked::First {
-                    expectations.deleted(uid);
-                }
-                self.say(Severity::Warning, reference::FAILED_DELETE, messages::delete_failed(&api_error.to_string()));
-                Went::Wrong(api_error)
-            }
+            return went;
         }
+        let WriteError::Api { api_error, .. } = error else { return Went::of(error) };
+        if api_error.class.effect() == Effect::None && delete.asked == Asked::First {
+            expectations.deleted(uid);
+        }
+        self.say(Severity::Warning, reference::FAILED_DELETE, messages::delete_failed(&api_error.to_string()));
+        Went::Wrong(api_error)
     }
 
     pub(super) async fn patch_one(&self, edit: Edit<'_>) -> Went {
         if self.fleet.leadership.check().is_err() {
             return Went::Halted;
         }
-        let name = edit.name.as_str();
-        let _lock = self.cluster.machine_write_locks.take(name).await;
-        if self.is_outdated(name, edit.uid.as_str(), edit.version) {
-            return Went::Stale;
-        }
-        match self.machines().patch(name, &PatchParams::default(), &Patch::Merge(&edit.body)).await {
-            // It must not be asked again at once.
-            Ok(machine) if machine.resource_version() == edit.version => Went::NotKept,
-            Ok(machine) => {
-                self.cluster.machines.wrote(machine);
+        let guard = Guard { name: edit.name.as_str(), uid: edit.uid.as_str(), version: Some(edit.version) };
+        let mut machine = match self.fleet.writers.machines.hold(guard, &"patch a machine").await {
+            Ok(machine) => machine,
+            Err(error) => return Went::of(error),
+        };
+        let Err(error) = machine.patch(Part::Object, edit.body).await.and_then(Written::kept) else {
+            return Went::Through;
+        };
+        match error.retry() {
+            Retry::Gone => {
+                machine.is_gone();
                 Went::Through
             }
-            Err(error) => match ApiError::of(&error) {
-                ApiError { class: RetryClass::NotFound, .. } => {
-                    self.cluster.machines.deleted(&self.machine_key(name), edit.uid.as_str());
-                    Went::Through
-                }
-                ApiError { class: RetryClass::Conflict, .. } => self.look_at(name, edit.uid.as_str()).await,
-                api_error => Went::Wrong(api_error),
-            },
+            Retry::Stale => catch_up(&machine).await,
+            _ => Went::of(error),
         }
     }
+}
 
-    /// It is not what it was; one look, and the next plan knows.
-    async fn look_at(&self, name: &str, uid: &str) -> Went {
-        match self.machines().get_opt(name).await {
-            Ok(Some(machine)) => self.cluster.machines.wrote(machine),
-            Ok(None) => self.cluster.machines.deleted(&self.machine_key(name), uid),
-            Err(error) => return Went::Wrong(ApiError::of(&error)),
+impl Went {
+    fn of(error: WriteError) -> Self {
+        match error {
+            WriteError::Api { api_error, .. } => Self::Wrong(api_error),
+            WriteError::NothingChanged { .. } => Self::NotKept,
+            WriteError::Stale { .. } | WriteError::NoLonger(_) => Self::Stale,
+            WriteError::NotLeading(_) | WriteError::Missing(_) => Self::Halted,
         }
-        Went::Stale
     }
+}
 
-    /// Whether the cache shows this very machine in another version than the one that was decided on.
-    fn is_outdated(&self, name: &str, uid: &str, version: &str) -> bool {
-        is_outdated(&self.cluster.machines, &self.machine_key(name), uid, version)
+/// It is not what it was; one look, and the next plan knows.
+async fn catch_up(machine: &Held<'_, Machine>) -> Went {
+    match machine.catch_up().await {
+        Ok(_) => Went::Stale,
+        Err(error) => Went::of(error),
     }
 }
 

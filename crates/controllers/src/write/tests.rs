@@ -1,0 +1,171 @@
+use std::time::Duration;
+
+use api::Machine;
+use apiserver::faults::{Rule, RuleId, Verb};
+use apiserver::{Options, Server};
+use rstest::rstest;
+use runtime::cache::Reflector;
+use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::{Clock, Metrics};
+use serde_json::json;
+
+use super::*;
+
+const STEP: &str = "change it";
+
+/// A server with one machine, and two components that write to it.
+struct World {
+    server: Server,
+    writer: Writer<Machine>,
+    other: Writer<Machine>,
+    cache: Cache<Machine>,
+    /// Nothing is watched: what the cache shows is what a test or a write has put there.
+    _unwatched: Reflector<Machine>,
+}
+
+async fn world() -> World {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    let server = Server::new(Options::new(Arc::new(move || clock.now()), 1));
+    for definition in api::crd::definitions() {
+        server.insert(&definition).unwrap();
+    }
+    for object in [
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "pool" } }),
+        json!({
+            "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine",
+            "metadata": { "name": "m", "namespace": "pool" },
+            "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+        }),
+    ] {
+        server.insert(&object).unwrap();
+    }
+    let metrics = Metrics::new().unwrap();
+    let api = |agent| {
+        let spec = ClientSpec::new(UserAgent::new(agent, "0", "test")).within(Duration::from_secs(20));
+        Api::namespaced(in_process(server.service(), "pool", &spec, &metrics.rest), "pool")
+    };
+    let (cache, reflector) = Cache::<Machine>::builder().namespace("pool").build();
+    let writer = Writer::new(api("one"), &cache);
+    let other = writer.through(api("other"));
+    writer.read("m").await.unwrap().unwrap();
+    World { server, writer, other, cache, _unwatched: reflector }
+}
+
+impl World {
+    fn shown(&self) -> Option<Arc<Machine>> {
+        self.cache.get(&Key::new("pool", "m"))
+    }
+
+    fn seen(&self) -> Arc<Machine> {
+        self.shown().unwrap()
+    }
+
+    /// Writes that reached the server.
+    fn writes(&self) -> u64 {
+        let counts = self.server.request_counts();
+        counts.iter().filter(|(tally, _)| ["patch", "delete"].contains(&tally.verb.as_str())).map(|(_, n)| n).sum()
+    }
+}
+
+fn label(value: &str) -> Value {
+    json!({ "metadata": { "labels": { "a": value } } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_to_be_stale_is_refused_without_a_request() {
+    let world = world().await;
+    let seen = world.seen();
+    world.other.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.unwrap();
+    let sent = world.writes();
+    let patch = world.writer.patch(Guard::as_seen(&*seen), Part::Object, label("2"), &STEP).await;
+    assert!(matches!(patch, Err(WriteError::Stale { .. })));
+    assert!(matches!(world.writer.hold(Guard::as_seen(&*seen), &STEP).await, Err(WriteError::Stale { .. })));
+    assert_eq!(world.writes(), sent);
+    world.writer.patch(Guard::any_version(&*seen), Part::Object, label("3"), &STEP).await.unwrap();
+    assert_eq!(world.seen().label("a"), Some("3"), "fields that are nobody else's are written to any version");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_components_take_the_same_write_lock_and_the_second_sees_what_the_first_wrote() {
+    let world = world().await;
+    let seen = world.seen();
+    let mut first = world.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
+    let mut second = Box::pin(world.other.patch(Guard::as_seen(&*seen), Part::Object, label("2"), &STEP));
+    assert!(tokio::time::timeout(Duration::from_mins(1), &mut second).await.is_err(), "it has to wait");
+    first.patch(Part::Object, label("1")).await.unwrap();
+    drop(first);
+    assert!(matches!(second.await, Err(WriteError::Stale { .. })));
+    assert_eq!(world.writes(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_in_the_cache_before_the_lock_is_released_and_guards_the_next_write() {
+    let world = world().await;
+    let seen = world.seen();
+    let mut held = world.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
+    let mut told = None;
+    let tell = |answer: &Machine| {
+        told = Some(answer.resource_version().to_owned());
+        assert_eq!(world.seen().label("a"), None, "the cache does not show it yet");
+    };
+    held.patch_telling(Part::Object, label("1"), tell).await.unwrap();
+    assert_eq!(world.seen().label("a"), Some("1"));
+    assert_eq!(told.as_deref(), Some(world.seen().resource_version()));
+    let status = json!({ "status": { "currentStatus": { "phase": "Running" } } });
+    held.patch(Part::Status, status).await.unwrap().kept().unwrap();
+    assert_eq!(world.seen().phase(), &api::MachinePhase::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_changes_nothing_can_be_told_from_one_that_did() {
+    let world = world().await;
+    let (seen, nothing) = (world.seen(), json!({ "metadata": { "labels": { "a": null } } }));
+    let written = world.writer.patch(Guard::as_seen(&*seen), Part::Object, nothing, &STEP).await.unwrap();
+    assert!(matches!(written.kept(), Err(WriteError::NothingChanged { .. })));
+    let written = world.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.unwrap();
+    assert!(written.kept().is_ok());
+}
+
+#[rstest]
+#[case::conflict(Rule::conflict, Retry::Stale)]
+#[case::forbidden(Rule::forbid, Retry::Refused)]
+#[case::server_error(Rule::fail, Retry::Transient)]
+#[case::answer_lost(Rule::lose_answer, Retry::Transient)]
+#[case::throttled(|rule: Rule| rule.throttle(None), Retry::Transient)]
+#[tokio::test(start_paused = true)]
+async fn each_refusal_of_a_write_has_its_retry_class(#[case] deal: fn(Rule) -> RuleId, #[case] expected: Retry) {
+    let world = world().await;
+    let seen = world.seen();
+    // All writes: a patch that is forbidden is tried as an update.
+    deal(world.server.faults().on(Verb::WRITES));
+    let error = world.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.err().unwrap();
+    assert_eq!(error.retry(), expected, "{error}");
+    assert!(error.to_string().starts_with("failed to change it: "), "{error}");
+    assert_eq!(world.seen().resource_version(), seen.resource_version(), "the cache shows what was answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_and_a_look_at_what_is_left_reach_the_cache() {
+    let world = world().await;
+    let seen = world.seen();
+    let held = world.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
+    assert_eq!(held.catch_up().await.unwrap(), Found::Itself);
+    assert_eq!(held.delete().await.unwrap(), Deletion::Done);
+    assert!(world.shown().is_none());
+    assert_eq!(held.delete().await.unwrap(), Deletion::AlreadyGone);
+    assert_eq!(held.catch_up().await.unwrap(), Found::Nothing);
+    drop(held);
+    let gone = world.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.err().unwrap();
+    assert_eq!(gone.retry(), Retry::Gone);
+    let body = json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine", "metadata": { "name": "m" },
+        "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+    });
+    let made = world.writer.create(&body, &STEP).await.unwrap();
+    assert_eq!(world.seen().uid(), made.uid());
+    let again = world.writer.create(&body, &STEP).await.err().unwrap();
+    assert_eq!(again.api_error().map(|error| error.class), Some(runtime::client::RetryClass::AlreadyExists));
+    let held = world.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
+    assert_eq!(held.catch_up().await.unwrap(), Found::Another, "the name is another's now");
+    assert_eq!(world.seen().uid(), made.uid());
+}
