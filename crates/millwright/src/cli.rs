@@ -44,6 +44,28 @@ pub(crate) use servers::{MachineController, Manager, Run, Servers};
 pub(crate) use tracing::Tracing;
 pub(crate) use validation::summary;
 
+/// The driver that a program brings along.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuiltIn<'a> {
+    /// What `--provider` calls it.
+    pub(crate) name: &'a str,
+    /// When it is used.
+    pub(crate) choice: Choice,
+}
+
+/// When the driver that a program brings along is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Unless another is named: it is what the program is for.
+    ByDefault,
+    /// Only if it is named. A cloud that nobody asked for would make machines of a cluster that somebody needs vanish with the process.
+    #[cfg_attr(
+        not(any(test, feature = "dev")),
+        allow(dead_code, reason = "so is the virtual cloud, which is not in this build")
+    )]
+    OnRequest,
+}
+
 /// The heading of flags that MCM does not have.
 pub(crate) const NEW: &str = "New in Millwright";
 

@@ -9,7 +9,7 @@ use clap::{ArgMatches, Command as Definition, FromArgMatches};
 use super::definition::{CALLED, SERVERS, definition};
 use super::notes::Notes;
 use super::pflag::spelled_out;
-use super::{Arguments, Command, validation};
+use super::{Arguments, BuiltIn, Command, validation};
 
 /// What was asked for.
 #[derive(Debug)]
@@ -24,7 +24,10 @@ pub(crate) struct Asked {
 
 /// Reads a command line, the name of the program in front; `built_in` is the cloud that this program brings along. The error is usage, for
 /// a person to read; it knows its exit code.
-pub(crate) fn read(line: impl IntoIterator<Item = OsString>, built_in: Option<&str>) -> Result<Asked, clap::Error> {
+pub(crate) fn read(
+    line: impl IntoIterator<Item = OsString>,
+    built_in: Option<BuiltIn<'_>>,
+) -> Result<Asked, clap::Error> {
     let mut words: Vec<OsString> = line.into_iter().collect();
     let all = definition();
     let program = words.first().and_then(|path| Path::new(path).file_name()).unwrap_or_default().to_os_string();
@@ -47,7 +50,7 @@ fn read_server(
     command: &str,
     called: &str,
     flags: Vec<OsString>,
-    built_in: Option<&str>,
+    built_in: Option<BuiltIn<'_>>,
 ) -> Result<Asked, clap::Error> {
     let Some(found) = all.find_subcommand(command) else {
         return Err(all.clone().error(clap::error::ErrorKind::InvalidSubcommand, "no such command"));

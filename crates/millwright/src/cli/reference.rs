@@ -7,7 +7,7 @@ use rstest::rstest;
 
 use super::definition::{HEADINGS, SERVERS, default_of, definition};
 use super::pflag::is_boolean;
-use super::{Asked, Command, NEW, Servers, read};
+use super::{Asked, BuiltIn, Choice, Command, NEW, Servers, read};
 
 /// Flags of both processes: the manager's default and the machine controller's.
 const BOTH: [(&str, &str, &str); 22] = [
@@ -75,7 +75,7 @@ fn expected(command: &str) -> Vec<(&'static str, &'static str)> {
 }
 
 fn line(words: &[&str]) -> Result<Asked, clap::Error> {
-    read(words.iter().map(OsString::from), Some("virtual"))
+    read(words.iter().map(OsString::from), Some(BuiltIn { name: "virtual", choice: Choice::OnRequest }))
 }
 
 fn servers(words: &[&str]) -> Servers {

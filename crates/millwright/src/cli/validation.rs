@@ -9,7 +9,7 @@ use remote_driver::Endpoint;
 use super::both::{Common, Election};
 use super::machine::{DriverFlags, MachineFlags};
 use super::values::{Count, Places, Port, Ranged, Rate, Span};
-use super::{Command, media_type};
+use super::{BuiltIn, Choice, Command, media_type};
 
 /// Values that are out of range, by their type.
 pub(super) fn out_of_range(definition: &Definition, matches: &ArgMatches) -> Vec<String> {
@@ -34,7 +34,7 @@ fn complaint<T: Ranged + Clone + Send + Sync + 'static>(matches: &ArgMatches, id
 const VIRTUAL: &str = "virtual";
 
 /// Flags that do not go together, in a program that brings along the driver of this name.
-pub(super) fn contradictions(command: &Command, built_in: Option<&str>) -> Vec<String> {
+pub(super) fn contradictions(command: &Command, built_in: Option<BuiltIn<'_>>) -> Vec<String> {
     let mut found = Vec::new();
     match command {
         Command::Manager(flags) => check_common(&flags.common, &mut found),
@@ -106,12 +106,12 @@ fn check_election(election: &Election, found: &mut Vec<String>) {
     }
 }
 
-fn check_machine(machine: &MachineFlags, built_in: Option<&str>, found: &mut Vec<String>) {
+fn check_machine(machine: &MachineFlags, built_in: Option<BuiltIn<'_>>, found: &mut Vec<String>) {
     found.extend(machine.safety.contradiction());
     check_driver(&machine.driver, built_in, found);
 }
 
-fn check_driver(driver: &DriverFlags, built_in: Option<&str>, found: &mut Vec<String>) {
+fn check_driver(driver: &DriverFlags, built_in: Option<BuiltIn<'_>>, found: &mut Vec<String>) {
     if driver.driver_call_timeout.get().is_zero() && driver.driver_call_timeout.complaint().is_none() {
         found.push("--driver-call-timeout must be above zero: with 0s every driver call would fail".to_owned());
     }
@@ -126,19 +126,19 @@ fn check_driver(driver: &DriverFlags, built_in: Option<&str>, found: &mut Vec<St
 }
 
 /// What is wrong with a command line that names no endpoint.
-fn missing_driver(provider: Option<&str>, built_in: Option<&str>) -> Option<String> {
+fn missing_driver(provider: Option<&str>, built_in: Option<BuiltIn<'_>>) -> Option<String> {
     let complaint = match (provider, built_in) {
-        (Some(provider), Some(built_in)) if provider == built_in => return None,
-        (Some(VIRTUAL), _) => format!(
+        (Some(provider), Some(built_in)) if provider == built_in.name => return None,
+        (None, Some(BuiltIn { choice: Choice::ByDefault, .. })) => return None,
+        (Some(VIRTUAL), None) => format!(
             "--provider={VIRTUAL} is not in this program: build it with the cargo feature `dev`, or say with --driver-endpoint where a driver listens"
         ),
-        (Some(provider), Some(built_in)) => {
-            format!("--provider={provider} needs --driver-endpoint: built in is only {built_in}")
+        (Some(provider), Some(BuiltIn { name, .. })) => {
+            format!("--provider={provider} needs --driver-endpoint: built in is only {name}")
         }
         (Some(provider), None) => format!("--provider={provider} needs --driver-endpoint: no driver is built in"),
-        // A cloud that nobody asked for would make machines of a cluster that somebody needs vanish with this process.
-        (None, Some(built_in)) => format!(
-            "--driver-endpoint or --provider is missing: say where the driver of your cloud listens, or ask for the one that is built in with --provider={built_in}"
+        (None, Some(BuiltIn { name, choice: Choice::OnRequest })) => format!(
+            "--driver-endpoint or --provider is missing: say where the driver of your cloud listens, or ask for the one that is built in with --provider={name}"
         ),
         (None, None) => "--driver-endpoint is missing: say where the driver of your cloud listens".to_owned(),
     };
@@ -159,16 +159,22 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    const VIRTUAL_CLOUD: Option<BuiltIn<'_>> = Some(BuiltIn { name: "virtual", choice: Choice::OnRequest });
+    const OWN: Option<BuiltIn<'_>> = Some(BuiltIn { name: "mycloud", choice: Choice::ByDefault });
+
     #[rstest]
-    #[case(Some("virtual"), Some("virtual"), &[])]
+    #[case(Some("virtual"), VIRTUAL_CLOUD, &[])]
     #[case(Some("virtual"), None, &["--provider=virtual is not in this program", "feature `dev`", "--driver-endpoint"])]
-    #[case(Some("aws"), Some("virtual"), &["--provider=aws needs --driver-endpoint", "only virtual"])]
+    #[case(Some("aws"), VIRTUAL_CLOUD, &["--provider=aws needs --driver-endpoint", "only virtual"])]
     #[case(Some("aws"), None, &["--provider=aws needs --driver-endpoint", "no driver is built in"])]
-    #[case(None, Some("virtual"), &["--driver-endpoint or --provider is missing", "--provider=virtual"])]
+    #[case(None, VIRTUAL_CLOUD, &["--driver-endpoint or --provider is missing", "--provider=virtual"])]
     #[case(None, None, &["--driver-endpoint is missing"])]
+    #[case(None, OWN, &[])]
+    #[case(Some("mycloud"), OWN, &[])]
+    #[case(Some("virtual"), OWN, &["--provider=virtual needs --driver-endpoint", "only mycloud"])]
     fn without_an_endpoint_only_the_built_in_driver_can_be_asked_for(
         #[case] provider: Option<&str>,
-        #[case] built_in: Option<&str>,
+        #[case] built_in: Option<BuiltIn<'_>>,
         #[case] words: &[&str],
     ) {
         let complaint = missing_driver(provider, built_in);

@@ -18,12 +18,12 @@ use runtime::logs::{Verbosity, subscriber};
 use runtime::{Clock, signals};
 use tokio_util::sync::CancellationToken;
 
+use crate::built_in::BuiltIn;
 use crate::cli::{Log, Servers};
 use crate::http::ListenError;
-pub(crate) use drivers::BUILT_IN;
 use process::LostLease;
 
-pub(crate) fn run(options: &Servers) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &Servers, built_in: Option<BuiltIn>) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
     log_to_stderr(&options.common.log, &clock)?;
     // First, because the notes show each flag: a password in a URL is refused before it is shown.
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Servers) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("failed to start the async runtime")?;
-    runtime.block_on(operate(options, &connections, clock))
+    runtime.block_on(operate(options, &connections, built_in, clock))
 }
 
 /// Lets the log begin. Whatever a process has to say comes after it.
@@ -81,12 +81,17 @@ pub(crate) fn in_cluster() -> Source {
     Source::InCluster(InCluster::new(read("KUBERNETES_SERVICE_HOST"), read("KUBERNETES_SERVICE_PORT")))
 }
 
-async fn operate(options: &Servers, connections: &Connections, clock: Clock) -> anyhow::Result<ExitCode> {
+async fn operate(
+    options: &Servers,
+    connections: &Connections,
+    built_in: Option<BuiltIn>,
+    clock: Clock,
+) -> anyhow::Result<ExitCode> {
     let stop = CancellationToken::new();
     let signals = signals::listen()?;
     tokio::select! {
         biased;
-        ended = process::work(options, connections, clock, &stop) => match ended {
+        ended = process::work(options, connections, built_in, clock, &stop) => match ended {
             Ok(()) => Ok(ExitCode::SUCCESS),
             // Where the reference ends with 255, so do we: somebody may have noted it down.
             Err(error) if error.is::<LostLease>() || error.is::<ListenError>() => {

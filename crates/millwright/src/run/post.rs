@@ -121,10 +121,10 @@ impl<'a> Setting<'a> {
         }
     }
 
-    /// A client for the kubelets of a cloud in this process.
-    pub(super) fn kubelets(&self, metrics: &Metrics) -> Option<kube::Client> {
+    /// A client for a driver in this process.
+    pub(super) fn target_for_driver(&self, agent: &str, metrics: &Metrics) -> Option<kube::Client> {
         let target = self.connections.target.as_ref()?;
-        Some(target.client(&self.unlimited("virtual-kubelets"), &metrics.rest))
+        Some(target.client(&self.unlimited(agent), &metrics.rest))
     }
 }
 

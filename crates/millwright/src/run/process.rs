@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::post::{Post, Role, Setting};
 use super::{Connections, drivers, waiting};
+use crate::built_in::BuiltIn;
 use crate::cli::Servers;
 use crate::http::StatePage;
 use crate::traces;
@@ -40,6 +41,7 @@ pub(super) struct LostLease {
 pub(super) async fn work(
     options: &Servers,
     connections: &Connections,
+    built_in: Option<BuiltIn>,
     clock: Clock,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
@@ -64,7 +66,7 @@ pub(super) async fn work(
     let listeners: Vec<Listener> = tracer.into_iter().chain(last_decisions).collect();
     let (mut drivers, mut driver_places) = (Drivers::new(), 1);
     if let Some(flags) = options.machine.as_ref().map(|component| &component.flags.driver) {
-        let found = drivers::at_hand(flags, setting.kubelets(&metrics), &clock, &random, &setting, stop).await?;
+        let found = drivers::at_hand(flags, built_in, &metrics, &clock, &random, &setting, stop).await?;
         let Some(found) = found else { return Ok(()) };
         (drivers, driver_places) = (found, flags.driver_calls_per_credential.get());
     }

@@ -11,6 +11,7 @@ mod faults;
 mod lag;
 mod lives;
 mod nodes;
+mod provider;
 mod world;
 
 use bench::Environment;

@@ -1,0 +1,71 @@
+//! The driver that a program brings along.
+//!
+//! A driver written in Rust needs no process of its own: [`run`](crate::run) and [`run_with`](crate::run_with) make a program of it that has
+//! all commands and flags of ours and makes machines in its cloud, as a provider's binary does with MCM. The virtual cloud of our own program is brought along in the
+//! same way, except that it has to be asked for.
+
+use std::sync::Arc;
+
+use driver::Driver;
+use runtime::{Clock, Random, Tasks};
+
+use crate::cli;
+
+/// What a driver in this process may use of it.
+#[non_exhaustive]
+pub struct Host {
+    /// The time.
+    pub clock: Clock,
+    /// Randomness that nobody shares.
+    pub random: Random,
+    /// For work that goes on beside the calls. It ends with the controllers; nothing is left running when the process has ended.
+    pub tasks: Tasks,
+    /// A client for the cluster that nodes join, if there is one. Most drivers need none.
+    pub target: Option<kube::Client>,
+}
+
+/// Makes the driver when everything it may use is there.
+type Make = Box<dyn FnOnce(Host) -> Arc<dyn Driver> + Send>;
+
+/// A driver that is compiled in.
+pub(crate) struct BuiltIn {
+    name: String,
+    choice: cli::Choice,
+    /// The suffix of its client's user agent.
+    pub(crate) agent: &'static str,
+    pub(crate) make: Make,
+}
+
+impl BuiltIn {
+    /// The driver that the whole program is for.
+    pub(crate) fn own(name: String, make: impl FnOnce(Host) -> Arc<dyn Driver> + Send + 'static) -> Self {
+        Self { name, choice: cli::Choice::ByDefault, agent: "driver", make: Box::new(make) }
+    }
+
+    /// What the flags have to know of it.
+    pub(crate) fn named(&self) -> cli::BuiltIn<'_> {
+        cli::BuiltIn { name: &self.name, choice: self.choice }
+    }
+}
+
+/// The cloud of our own program: virtual, with its kubelets if there is a cluster to join.
+#[cfg(feature = "dev")]
+pub(crate) fn virtual_cloud() -> BuiltIn {
+    use virtual_cloud::{Config, PROVIDER, VirtualCloud};
+
+    let make = |host: Host| {
+        let Host { clock, random, tasks, target } = host;
+        let cloud = VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), random.number());
+        if let Some(client) = target {
+            let (cloud, stopping) = (cloud.clone(), tasks.stopping());
+            tasks.spawn("kubelets", async move { cloud.run_nodes(client, stopping).await });
+        }
+        Arc::new(cloud) as Arc<dyn Driver>
+    };
+    BuiltIn {
+        name: PROVIDER.to_owned(),
+        choice: cli::Choice::OnRequest,
+        agent: "virtual-kubelets",
+        make: Box::new(make),
+    }
+}

@@ -1,0 +1,113 @@
+//! Millwright as a program: commands, flags, wiring. And as the program of a driver: [`run`].
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! use millwright::About;
+//! use millwright::driver::Driver;
+//!
+//! fn program_of(my_cloud: impl Driver) -> ExitCode {
+//!     millwright::run(my_cloud, About { name: "mycloud".to_owned(), version: "1.0.0".to_owned() })
+//! }
+//! ```
+
+mod built_in;
+mod cli;
+#[cfg(feature = "dev")]
+mod cloud;
+mod crds;
+#[cfg(feature = "dev")]
+mod demo;
+#[cfg(feature = "dev")]
+mod dev;
+mod drain_flags;
+#[cfg(feature = "failpoints")]
+mod failpoints;
+mod http;
+mod print;
+mod run;
+#[cfg(feature = "dev")]
+mod serve;
+mod traces;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+#[cfg(feature = "dev")]
+use cli::DevCommand;
+use cli::{Asked, Command, Servers};
+
+pub use built_in::Host;
+pub use driver;
+pub use remote_driver::About;
+
+use built_in::BuiltIn;
+
+/// The program that we ship. It ends when this returns.
+pub fn main() -> ExitCode {
+    #[cfg(feature = "dev")]
+    let built_in = Some(built_in::virtual_cloud());
+    #[cfg(not(feature = "dev"))]
+    let built_in = None;
+    program(built_in)
+}
+
+/// The same program with this driver in it, which serves every class unless `--driver-endpoint` names another: the whole `main` of a driver's
+/// program, as `app.Run` is for a provider of MCM.
+pub fn run(driver: impl driver::Driver, about: About) -> ExitCode {
+    run_with(about, |_| Arc::new(driver))
+}
+
+/// The same for a driver that uses something of the process: its clock, its tasks, a client for the cluster that nodes join. It is made inside the
+/// async runtime, once API servers have answered, and only in a process that looks after machines.
+pub fn run_with(about: About, make: impl FnOnce(Host) -> Arc<dyn driver::Driver> + Send + 'static) -> ExitCode {
+    let About { name, version } = about;
+    program(Some(BuiltIn::own(name.clone(), move |host| {
+        tracing::info!(name, version, "the driver is in this process");
+        make(host)
+    })))
+}
+
+#[allow(clippy::print_stderr, reason = "the last word to the person who called, when there may be no log yet")]
+fn program(built_in: Option<BuiltIn>) -> ExitCode {
+    let named = built_in.as_ref().map(BuiltIn::named);
+    let Asked { command, notes, complaints } = match cli::read(std::env::args_os(), named) {
+        Ok(asked) => asked,
+        Err(usage) => usage.exit(),
+    };
+    if let Some(sentence) = cli::summary(&complaints) {
+        eprintln!("millwright: {sentence}");
+        return ExitCode::FAILURE;
+    }
+    let outcome = match command {
+        Command::Crds(options) => crds::run(&options),
+        #[cfg(feature = "dev")]
+        Command::Dev(command) => match command {
+            DevCommand::Demo(options) => demo::run(&options),
+            DevCommand::Dev(options) => dev::run(&options),
+            DevCommand::ApiServer(options) => serve::run(&options),
+            DevCommand::VirtualCloud(options) => cloud::run(&options),
+        },
+        Command::Manager(flags) => run::run(&Servers::new(*flags, notes), built_in),
+        Command::MachineController(flags) => run::run(&Servers::new(*flags, notes), built_in),
+        Command::Run(flags) => run::run(&Servers::new(*flags, notes), built_in),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("millwright: {}", sentence(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error and what led to it, in one line.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for part in error.chain().map(ToString::to_string) {
+        if !parts.last().is_some_and(|last| last.contains(&part)) {
+            parts.push(part);
+        }
+    }
+    parts.join(": ")
+}
