@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::MachinePhase;
+use json_patch::merge;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -196,15 +197,4 @@ fn node_of(pod: &Pod) -> &str {
 
 fn claim(class: &str, mode: &str) -> Value {
     json!({ "accessModes": [mode], "storageClassName": class, "resources": { "requests": { "storage": "1Gi" } } })
-}
-
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from.clone(),
-    }
 }

@@ -2,26 +2,9 @@
 //! held to the same files on a real API server, by `cargo xtask e2e deploy`.
 
 use api::validation::{FieldError, joined, machine, machine_class, machine_deployment, machine_set};
+use json_patch::merge;
 use rstest::rstest;
 use serde_json::Value;
-
-fn merge(into: &mut Value, change: &Value) {
-    let Value::Object(change) = change else {
-        *into = change.clone();
-        return;
-    };
-    if !into.is_object() {
-        *into = Value::Object(serde_json::Map::default());
-    }
-    let into = into.as_object_mut().unwrap();
-    for (key, value) in change {
-        if value.is_null() {
-            into.remove(key);
-        } else {
-            merge(into.entry(key).or_insert(Value::Null), value);
-        }
-    }
-}
 
 /// What the controllers say of an object; `None` if they cannot read it.
 fn said(object: &Value) -> Option<String> {

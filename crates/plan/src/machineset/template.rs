@@ -6,8 +6,8 @@
 //! many may be replaced at once: whoever raises it for a deployment has sick machines now, and they read it on themselves.
 
 use api::names::annotations;
-use api::{GoDuration, Machine, MachinePhase, MachineSet, MachineTemplateSpec, Object, same_meaning};
-use serde_json::{Map, Value};
+use api::{GoDuration, Machine, MachinePhase, MachineSet, MachineTemplateSpec, Object, merge, same_meaning};
+use serde_json::Value;
 
 use super::member::Member;
 
@@ -32,8 +32,7 @@ pub(super) fn difference(member: &Member<'_>, template: &MachineTemplateSpec) ->
         spec.get_or_insert_with(|| machine.spec.clone()).class.kind.clone_from(&wanted.class.kind);
     }
     let spec = spec?;
-    let json = |spec| serde_json::to_value(spec).unwrap_or_default();
-    merge_patch(&json(&machine.spec), &json(&spec))
+    merge::changes(&machine.spec, &spec)
 }
 
 /// How many of its deployment may be replaced at once, if the set says otherwise than the machine. A set that says nothing leaves the
@@ -50,21 +49,4 @@ fn is_active(member: &Member<'_>) -> bool {
 
 fn has_timeout_of_its_own(machine: &Machine) -> bool {
     machine.annotation(annotations::EFFECTIVE_CREATION_TIMEOUT).is_some_and(|text| text.parse::<GoDuration>().is_ok())
-}
-
-/// The merge patch that turns one value into the other; `None` if they are equal.
-fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
-    let (Value::Object(old), Value::Object(new)) = (from, to) else {
-        return (from != to).then(|| to.clone());
-    };
-    let removed = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null));
-    let changed = new.iter().filter_map(|(key, value)| {
-        let patch = match old.get(key) {
-            Some(before) => merge_patch(before, value)?,
-            None => value.clone(),
-        };
-        Some((key.clone(), patch))
-    });
-    let patch: Map<String, Value> = removed.chain(changed).collect();
-    (!patch.is_empty()).then_some(Value::Object(patch))
 }

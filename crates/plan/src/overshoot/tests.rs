@@ -1,6 +1,7 @@
 use std::cell::Cell;
 
 use api::names;
+use json_patch::merge;
 use rstest::rstest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -101,21 +102,6 @@ impl World {
 }
 
 fn patched<T: serde::Serialize + DeserializeOwned>(object: &T, changes: &Value) -> T {
-    fn merge(value: &mut Value, patch: &Value) {
-        let Value::Object(changes) = patch else {
-            *value = patch.clone();
-            return;
-        };
-        for (key, change) in changes {
-            if change.is_null() {
-                value.as_object_mut().unwrap().remove(key);
-            } else {
-                let object = value.as_object_mut().unwrap();
-                let inner = object.entry(key.clone()).or_insert_with(|| json!({}));
-                merge(inner, change);
-            }
-        }
-    }
     let mut value = serde_json::to_value(object).unwrap();
     merge(&mut value, changes);
     read(value)

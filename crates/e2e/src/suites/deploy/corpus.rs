@@ -4,7 +4,8 @@
 use std::fs;
 
 use anyhow::{Context, bail, ensure};
-use serde_json::{Map, Value};
+use json_patch::merge;
+use serde_json::Value;
 
 use super::web::{Answer, Proxy};
 use crate::workspace::root;
@@ -85,25 +86,6 @@ fn read_case(plural: &'static str, base: &Value, case: &Value) -> anyhow::Result
         other => bail!("there is no verdict {other}"),
     };
     Ok(Case { plural, sentence: text("case").context("no name")?.to_owned(), object, verdict })
-}
-
-/// A JSON merge patch.
-pub(super) fn merge(into: &mut Value, change: &Value) {
-    let Value::Object(change) = change else {
-        *into = change.clone();
-        return;
-    };
-    if !into.is_object() {
-        *into = Value::Object(Map::default());
-    }
-    let Some(into) = into.as_object_mut() else { return };
-    for (key, value) in change {
-        if value.is_null() {
-            into.remove(key);
-        } else {
-            merge(into.entry(key.clone()).or_insert(Value::Null), value);
-        }
-    }
 }
 
 impl Case {

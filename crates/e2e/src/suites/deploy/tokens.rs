@@ -10,7 +10,6 @@ use control_plane::ControlPlane;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::corpus::merge;
 use super::web::{Answer, Proxy};
 use super::{PATIENCE, kubectl};
 use crate::workspace::root;
@@ -43,7 +42,7 @@ fn read() -> anyhow::Result<Vec<Case>> {
 fn read_case(base: &Value, case: &Value) -> anyhow::Result<Case> {
     let text = |field: &str| case.get(field).and_then(Value::as_str).map(str::to_owned);
     let mut secret = base.clone();
-    merge(&mut secret, case.get("change").context("no change")?);
+    json_patch::merge(&mut secret, case.get("change").context("no change")?);
     let because = match text("verdict").context("no verdict")?.as_str() {
         "allowed" => None,
         "denied" => Some(text("because").context("it does not say why")?),

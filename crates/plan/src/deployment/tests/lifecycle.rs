@@ -337,7 +337,7 @@ fn nothing_that_can_be_written_crashes() {
 fn whatever_is_missing_touches_no_set_and_holds_up_no_deletion(#[case] change: serde_json::Value) {
     let mut world = World::settled(2, &rolling(1, 0));
     let mut spec = serde_json::to_value(&world.deployment.spec).unwrap();
-    super::world::merge(&mut spec, &change);
+    json_patch::merge(&mut spec, &change);
     world.edit(|deployment| deployment.spec = read(spec));
     let sets = world.sets.clone();
     for _ in 0..3 {

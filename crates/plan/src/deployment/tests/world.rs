@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::view::NodeView;
 use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object, names};
 use jiff::{SignedDuration, Timestamp};
+use json_patch::merge;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -439,23 +440,5 @@ impl World {
     pub(super) fn condition(&self, kind: &str) -> Option<(String, String)> {
         let found = self.deployment.status.conditions.iter().find(|condition| condition.kind == kind)?;
         Some((found.status.to_string(), found.reason.clone()))
-    }
-}
-
-pub(super) fn merge(value: &mut Value, patch: &Value) {
-    let Value::Object(changes) = patch else {
-        *value = patch.clone();
-        return;
-    };
-    if !value.is_object() {
-        *value = json!({});
-    }
-    let object = value.as_object_mut().unwrap();
-    for (key, change) in changes {
-        if change.is_null() {
-            object.remove(key);
-        } else {
-            merge(object.entry(key.clone()).or_insert(Value::Null), change);
-        }
     }
 }

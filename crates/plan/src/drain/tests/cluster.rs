@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::Machine;
 use api::view::{NodeView, PodDisruptionBudgetView, PodView, VolumeAttachmentView};
 use jiff::Timestamp;
+use json_patch::merge;
 use serde_json::{Value, json};
 
 use super::super::pause::later;
@@ -481,16 +482,5 @@ impl Cluster {
         let second = |at: Timestamp| u64::try_from(at.duration_since(begin).as_secs()).unwrap();
         let pods = self.diary.iter().filter(|entry| entry.what.contains(" pod "));
         pods.map(|entry| (second(entry.at), entry.what.as_str())).collect()
-    }
-}
-
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from.clone(),
     }
 }

@@ -333,7 +333,7 @@ fn without_its_class_a_machine_that_may_have_a_vm_stays(#[case] evidence: serde_
     let mut world = World::new();
     world.reconcile();
     world.class = Presence::Absent;
-    world.edit(|m| super::world::merge(m, &evidence));
+    world.edit(|m| json_patch::merge(m, &evidence));
     world.delete();
     world.settle();
     assert_eq!(*world.phase(), MachinePhase::Terminating);
@@ -423,7 +423,7 @@ fn a_machine_of_a_provider_that_nobody_serves_goes_if_no_vm_was_ever_asked_for(#
     let mut world = World::new();
     world.driver = unserved();
     world.settle();
-    world.edit(|m| super::world::merge(&mut m["status"], &status));
+    world.edit(|m| json_patch::merge(&mut m["status"], &status));
     world.delete();
     world.settle();
     assert!(world.machine.is_none(), "{:?}", world.diary);
@@ -438,7 +438,7 @@ fn a_machine_that_may_have_a_vm_of_a_provider_that_nobody_serves_stays_and_is_to
 ) {
     let mut world = World::new();
     world.reconcile();
-    world.edit(|m| super::world::merge(m, &evidence));
+    world.edit(|m| json_patch::merge(m, &evidence));
     world.driver = unserved();
     world.settle();
     world.forget();

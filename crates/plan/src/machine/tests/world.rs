@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::view::{NodeView, PodView};
 use api::{Code, Machine, MachineClass, Object};
 use jiff::Timestamp;
+use json_patch::merge;
 use serde_json::{Value, json};
 
 use super::super::*;
@@ -486,23 +487,6 @@ impl World {
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("a readable object")
-}
-
-pub(super) fn merge(into: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *into = patch.clone();
-        return;
-    };
-    if !into.is_object() {
-        *into = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            into.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut into[key], value);
-        }
-    }
 }
 
 /// A strategic merge patch of a Node's status, as far as we write one: conditions are merged by type.

@@ -43,7 +43,7 @@ fn b_goes_before_a(#[case] a: Value, #[case] b: Value) {
     let mut world = World::new(1);
     for (name, second, look) in [("a", 0, a), ("b", 1, b)] {
         world.add(name, "Running", second);
-        world.edit(name, |machine| super::world::merge(machine, &look));
+        world.edit(name, |machine| json_patch::merge(machine, &look));
     }
     assert_eq!(deleted(&world.plan()).first(), Some(&"b"));
 }

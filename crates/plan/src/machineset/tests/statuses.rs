@@ -105,7 +105,7 @@ fn an_invalid_set_is_told_once_and_nothing_else_happens_to_it(#[case] change: Va
     let before = world.set.status.clone();
     let machines = world.machines.clone();
     world.edit_set(|set| {
-        super::world::merge(&mut set["spec"], &change);
+        json_patch::merge(&mut set["spec"], &change);
         set["metadata"]["generation"] = json!(2);
     });
     world.settle();

@@ -12,9 +12,9 @@ fn patch(phase: &str, annotations: Value, machine: &Value, template: &Value) -> 
     world.add("m", phase, 0);
     world.edit("m", |m| {
         m["metadata"]["annotations"] = annotations;
-        super::world::merge(&mut m["spec"], machine);
+        json_patch::merge(&mut m["spec"], machine);
     });
-    world.edit_set(|set| super::world::merge(&mut set["spec"]["template"]["spec"], template));
+    world.edit_set(|set| json_patch::merge(&mut set["spec"]["template"]["spec"], template));
     let plan = world.plan();
     let patches = |step: &Step| if let Step::Patch(patches) = step { patches[0].spec.clone() } else { None };
     let found = plan.steps.iter().find_map(patches);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::view::NodeView;
 use api::{Machine, MachineSet, Object};
 use jiff::Timestamp;
+use json_patch::merge;
 use serde_json::{Value, json};
 
 use super::super::*;
@@ -373,23 +374,6 @@ enum Answer {
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("a readable object")
-}
-
-pub(super) fn merge(into: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *into = patch.clone();
-        return;
-    };
-    if !into.is_object() {
-        *into = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            into.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut into[key], value);
-        }
-    }
 }
 
 /// The names of the machines that a plan deletes, in its order.

@@ -2,7 +2,8 @@
 //!
 //! Two languages of patches, as far as we speak them: in a merge patch lists are replaced and `null` removes; a strategic patch also
 //! knows that some lists are tables with a key, and merges them row by row. Which ones is written in the types of Kubernetes; we
-//! know the ones that we write, and leave the rest to who knows more.
+//! know the ones that we write, and leave the rest to who knows more. The `json-patch` crate merges as RFC 7396 says and knows no
+//! tables; a strategic patch has them at any depth, so one recursion serves both languages.
 
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
