@@ -1,4 +1,8 @@
 //! Which objects belong to a set, by their labels.
+//!
+//! `kube::core::Selector` would do, but for two things: it takes `In` with an empty list and `Exists` with values for valid, where the API
+//! machinery refuses the selector as a whole, and it is made from a copy of the selector, while ours is asked for every machine.
+//! (The API server in memory has its own, because it matches text from queries and answers with the real one's complaints.)
 
 use std::collections::BTreeMap;
 

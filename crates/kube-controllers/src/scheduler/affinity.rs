@@ -3,7 +3,6 @@
 use k8s_openapi::api::core::v1::{Node, NodeSelector, NodeSelectorTerm, PodSpec};
 
 use crate::pod::name_of;
-use crate::selection::holds;
 
 /// Whether a node is what a pod asks for: its `nodeSelector` and its required node affinity.
 pub(crate) fn suits(spec: &PodSpec, node: &Node) -> bool {
@@ -35,6 +34,22 @@ fn holds_for(term: &NodeSelectorTerm, node: &Node) -> bool {
         && fields.iter().all(|e| holds(&e.operator, e.values.as_deref().unwrap_or_default(), field(&e.key)))
 }
 
+/// Whether a label (or its absence) meets a condition. Node selectors also compare numbers, which `kube::core::Selector` cannot.
+fn holds(operator: &str, values: &[String], label: Option<&str>) -> bool {
+    let listed = label.is_some_and(|label| values.iter().any(|value| value == label));
+    let number = |text: &str| text.parse::<i64>().ok();
+    let sides = || Some((number(label?)?, number(values.first()?)?));
+    match operator {
+        "In" => listed,
+        "NotIn" => !listed,
+        "Exists" => label.is_some(),
+        "DoesNotExist" => label.is_none(),
+        "Gt" => sides().is_some_and(|(label, bound)| label > bound),
+        "Lt" => sides().is_some_and(|(label, bound)| label < bound),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,5 +78,14 @@ mod tests {
         let node: Node =
             serde_json::from_value(json!({ "metadata": { "name": "n", "labels": { "zone": "a" } } })).unwrap();
         assert_eq!(suits(&spec, &node), expected);
+    }
+
+    #[rstest]
+    #[case("Gt", "4", true)]
+    #[case("Gt", "5", false)]
+    #[case("Lt", "6", true)]
+    #[case("Lt", "many", false)]
+    fn numbers_are_compared_as_numbers(#[case] operator: &str, #[case] bound: &str, #[case] expected: bool) {
+        assert_eq!(holds(operator, &[bound.to_owned()], Some("5")), expected);
     }
 }
