@@ -20,6 +20,7 @@ pub mod signals;
 pub mod tasks;
 pub mod watchdog;
 
+pub use backoff::{Backoff, Exponential};
 pub use bucket::TokenBucket;
 pub use clock::Clock;
 pub use entropy::Entropy;

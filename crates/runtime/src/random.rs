@@ -49,7 +49,7 @@ impl Random {
 
     /// `base` stretched by a random share of up to `most` (0.5 = up to half as long again).
     pub fn stretched(&self, base: Duration, most: f64) -> Duration {
-        base.mul_f64(1.0 + self.fraction() * most.max(0.0))
+        backoff::stretched(base, most, self.fraction())
     }
 }
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use api::view::PodView;
 use parking_lot::Mutex;
-use runtime::Key;
 use runtime::cache::{Cache, Index, Trust};
 use runtime::queue::Queue;
+use runtime::{Backoff, Exponential, Key};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::DropGuard;
 
@@ -23,9 +23,8 @@ use super::watch::{Held, OnDemand, Watcher};
 /// Pods by the node they are bound to.
 const PODS_BY_NODE: Index<PodView> = Index::new("pods-by-node", |pod| vec![pod.spec.node_name.to_string()]);
 
-/// The first wait after the pods of a node could not be read; it doubles up to [`LONGEST_WAIT`].
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The waits after the pods of a node could not be read.
+const WAITS: Exponential = Exponential::new(Duration::from_secs(1), Duration::from_secs(30));
 
 /// The nodes that share a watch.
 type Members = Arc<Mutex<BTreeMap<String, Member>>>;
@@ -117,11 +116,10 @@ async fn admit(cache: &Cache<PodView>, watcher: &Watcher, node: &str) -> bool {
     if !cache.is_synced() {
         return cache.synced().await.is_ok(); // its first list is asked of the node when it is taken over
     }
-    let mut wait = FIRST_WAIT;
+    let mut backoff = Backoff::new(WAITS);
     while let Err(why) = cache.admit(&watcher.client, &of_node(node)).await {
         tracing::warn!(node, %why, "cannot see which pods are on the node; trying again");
-        tokio::time::sleep(watcher.random.stretched(wait, 0.5)).await;
-        wait = (wait * 2).min(LONGEST_WAIT);
+        tokio::time::sleep(watcher.random.stretched(backoff.failed(), 0.5)).await;
     }
     true
 }

@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use runtime::{Random, Tasks};
+use runtime::{Exponential, Random, Tasks};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -28,9 +28,8 @@ use crate::messages::driver_client::DriverClient;
 
 /// How long reaching a driver may take, from the first packet to its name.
 const REACHED_WITHIN: Duration = Duration::from_secs(10);
-/// The first wait after a failed attempt; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// The waits after failed attempts.
+const WAITS: Exponential = Exponential::new(Duration::from_millis(200), Duration::from_secs(10));
 /// Spreads the return of many callers to a driver that comes back.
 const JITTER: f64 = 0.5;
 /// How often a silent connection is asked whether it is alive. Servers in Go hang up on clients that ask more than every five minutes.
@@ -111,7 +110,7 @@ impl Line {
             }
             Err(why) => {
                 let why = Arc::new(why);
-                let wait = FIRST_WAIT.saturating_mul(1 << setbacks.min(6)).min(LONGEST_WAIT);
+                let wait = WAITS.after(setbacks.saturating_add(1));
                 let until = Instant::now() + self.caller.random.stretched(wait, JITTER);
                 tracing::debug!(why = %why.sentence(), setbacks, "the driver was not reached");
                 *state = State::Down { setbacks: setbacks.saturating_add(1), until, why: why.clone() };

@@ -13,7 +13,7 @@ use controllers::decision::{DriverCall, Listen};
 use parking_lot::Mutex;
 use prometheus::{IntCounter, IntCounterVec, Opts};
 use runtime::metrics::MetricsError;
-use runtime::{Clock, Key, Metrics, Random};
+use runtime::{Backoff, Clock, Exponential, Key, Metrics, Random};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::sync::CancellationToken;
@@ -33,8 +33,8 @@ const LINGER: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a batch is sent before it is given up.
 const TRIES: u32 = 4;
-/// The pause before the second try; each further one is twice as long.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The pauses between them.
+const PAUSES: Exponential = Exponential::new(Duration::from_secs(1), Duration::from_mins(1));
 /// How long the end may take. Shorter than the patience of a shutdown.
 const FAREWELL: Duration = Duration::from_secs(3);
 
@@ -183,15 +183,14 @@ impl<P: Post> Exporter<P> {
             return;
         }
         let (body, count) = (otlp::body(&self.service, batch), batch.len());
-        let mut pause = PAUSE;
+        let mut backoff = Backoff::new(PAUSES);
         for tries_left in (0..TRIES).rev() {
             let answer = tokio::time::timeout(TIMEOUT, self.post.post(body.clone())).await;
             let answer = answer.unwrap_or_else(|_| Err(Refusal::Later(format!("no answer within {TIMEOUT:?}"))));
             match answer {
                 Ok(answer) => return self.taken(count, &answer),
                 Err(Refusal::Later(_)) if tries_left > 0 => {
-                    tokio::time::sleep(self.random.stretched(pause, 0.5)).await;
-                    pause = pause.saturating_mul(2);
+                    tokio::time::sleep(self.random.stretched(backoff.failed(), 0.5)).await;
                 }
                 Err(why) => return self.refused(count, &why.to_string()),
             }

@@ -7,15 +7,14 @@
 use std::time::Duration;
 
 use api::Uid;
+use backoff::{Exponential, shortened};
 
 pub(super) use crate::wake::later;
 
 /// The pause after this many attempts in a row came to nothing.
 pub(super) fn pause(of: &Uid, attempts: u32, first: Duration, longest: Duration) -> Duration {
-    let doublings = attempts.saturating_sub(1).min(16);
-    let whole = first.saturating_mul(1 << doublings).min(longest);
     let share = u32::try_from(scatter(of.as_str(), attempts) % 256).unwrap_or_default();
-    whole.mul_f64(1.0 - f64::from(share) / 1024.0)
+    shortened(Exponential::new(first, longest).after(attempts), 0.25, f64::from(share) / 256.0)
 }
 
 /// FNV-1a: small, and the same on every machine.

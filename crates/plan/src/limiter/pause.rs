@@ -6,10 +6,14 @@
 //! while has been let in, however long a VM takes.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+
+use backoff::{Exponential, stretched};
 
 use super::{CallId, CallOutcome, Moment};
 use crate::Policy;
+
+/// The share by which a pause is stretched, so that not all of those who were refused together come back together.
+const JITTER: f64 = 0.5;
 
 /// Whether one credential is being left alone.
 #[derive(Debug, Default)]
@@ -107,19 +111,13 @@ impl Pause {
     }
 
     fn rest(&mut self, now: Moment, chance: f64, policy: &Policy) {
-        let doubled = 2u32.saturating_pow(self.pauses.min(16));
-        let pause = policy.throttle_pause.saturating_mul(doubled).min(policy.throttle_longest_pause);
         self.pauses = self.pauses.saturating_add(1);
+        let pause = Exponential::new(policy.throttle_pause, policy.throttle_longest_pause).after(self.pauses);
         self.refused.clear();
-        self.phase = Phase::Resting { until: now.saturating_add(spread(pause, chance)) };
+        self.phase = Phase::Resting { until: now.saturating_add(stretched(pause, JITTER, chance)) };
     }
 
     fn open(&mut self) {
         *self = Self::default();
     }
-}
-
-/// A time stretched by up to half, so that not all of those who were refused together come back together.
-pub(super) fn spread(time: Duration, chance: f64) -> Duration {
-    time.mul_f64(1.0 + 0.5 * chance.clamp(0.0, 1.0))
 }

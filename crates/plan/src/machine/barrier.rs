@@ -8,6 +8,7 @@
 use api::names::conditions::{in_place, terminating};
 use api::names::taints;
 use api::view::NodeView;
+use backoff::Exponential;
 use jiff::Timestamp;
 
 use super::facts::later;
@@ -53,8 +54,7 @@ impl Obstruction {
 
     /// When it is tried again: later each time.
     pub(super) fn again(&self, policy: &Policy) -> Timestamp {
-        let doublings = self.times.saturating_sub(1).min(16);
-        later(self.at, policy.short_retry.saturating_mul(1 << doublings).min(policy.medium_retry))
+        later(self.at, Exponential::new(policy.short_retry, policy.medium_retry).after(self.times))
     }
 }
 

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use backoff::Exponential;
+
 use crate::Random;
 
 const FIRST: Duration = Duration::from_millis(800);
@@ -14,34 +16,30 @@ const JITTER: f64 = 0.5;
 #[derive(Debug)]
 pub(super) struct Backoff {
     random: Random,
-    setbacks: u32,
+    pauses: backoff::Backoff,
 }
 
 impl Backoff {
     pub(super) fn new(random: Random) -> Self {
-        Self { random, setbacks: 0 }
+        Self { random, pauses: backoff::Backoff::new(Exponential::new(FIRST, LONGEST)) }
     }
 
     /// The wait after a failure: doubling, up to half a minute, stretched by a random share.
     pub(super) fn after_failure(&mut self) -> Duration {
-        let wait = FIRST.saturating_mul(1 << self.setbacks.min(6)).min(LONGEST);
-        self.setbacks = self.setbacks.saturating_add(1);
-        self.random.stretched(wait, JITTER)
+        self.random.stretched(self.pauses.failed(), JITTER)
     }
 
     /// The wait after something that is normal once and a sign of error when repeated (an expired version, a watch that
     /// ended at once): none the first time, so that one relist is not late.
     pub(super) fn after_surprise(&mut self) -> Duration {
-        if self.setbacks == 0 {
-            self.setbacks = 1;
-            return Duration::ZERO;
-        }
-        self.after_failure()
+        let first = self.pauses.failures() == 0;
+        let wait = self.pauses.failed();
+        if first { Duration::ZERO } else { self.random.stretched(wait, JITTER) }
     }
 
     /// The watch works.
     pub(super) fn reset(&mut self) {
-        self.setbacks = 0;
+        self.pauses.reset();
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use backoff::{Backoff, Exponential};
 use kube::Resource;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -17,8 +18,7 @@ use super::api_error::{ApiError, RetryClass};
 use super::connection::Connection;
 use crate::random::Random;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const PAUSES: Exponential = Exponential::new(Duration::from_millis(500), Duration::from_secs(10));
 const REMIND_EVERY: Duration = Duration::from_secs(30);
 
 /// A kind that must be served.
@@ -174,7 +174,7 @@ pub async fn wait_until_ready(
     stop: &CancellationToken,
     mut report: impl FnMut(&Obstacle),
 ) -> Waited {
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = Backoff::new(PAUSES);
     let mut said: Option<(Obstacle, Instant)> = None;
     loop {
         let checked = tokio::select! {
@@ -191,9 +191,8 @@ pub async fn wait_until_ready(
         tokio::select! {
             biased;
             () = stop.cancelled() => return Waited::Stopped,
-            () = sleep(random.stretched(pause, 0.5)) => {}
+            () = sleep(random.stretched(backoff.failed(), 0.5)) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backoff::{Backoff, Exponential};
 use k8s_openapi::api::core::v1::{Event, EventSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -17,6 +18,9 @@ use crate::client::{ApiError, RetryClass};
 use crate::metrics::{EventFate, EventMetrics, Metrics};
 use crate::watchdog::{Heartbeat, PATIENCE};
 use crate::{Clock, Random, TokenBucket, Watchdog};
+
+/// No pause between two tries is longer.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// What Events may cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,7 +188,7 @@ impl EventWriter {
         if !self.bucket.try_take() {
             return EventFate::RateLimited;
         }
-        let mut pause = self.policy.first_pause;
+        let mut backoff = Backoff::new(Exponential::new(self.policy.first_pause, LONGEST_PAUSE));
         for attempt in 1..=self.policy.tries.max(1) {
             let Err(class) = self.write(emitted, &telling).await else {
                 self.right = Right::Assumed;
@@ -219,8 +223,7 @@ impl EventWriter {
                     RetryClass::Throttled { after: Some(after) } => after.min(self.policy.request_timeout),
                     _ => Duration::ZERO,
                 };
-                tokio::time::sleep(self.random.stretched(pause, 0.5).max(asked)).await;
-                pause *= 2;
+                tokio::time::sleep(self.random.stretched(backoff.failed(), 0.5).max(asked)).await;
             }
         }
         EventFate::Unreachable

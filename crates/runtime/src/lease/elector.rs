@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use backoff::{Backoff, Exponential};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -196,7 +197,8 @@ impl Elector {
             self.standing.send_replace(Standing::Leading { until });
             let renewal = async {
                 let period = self.candidate.timing.retry_period;
-                let (mut last_try, mut pause, mut next_pause) = (sent, period, period / 8);
+                let mut retries = Backoff::new(Exponential::new(period / 8, period));
+                let (mut last_try, mut pause) = (sent, period);
                 loop {
                     tokio::time::sleep_until(last_try + self.random.stretched(pause, HOLDER_JITTER)).await;
                     last_try = self.clock.instant();
@@ -207,8 +209,7 @@ impl Elector {
                         Err(error) => self.complain(&error),
                     }
                     // The deadline is near and the trouble may be small: soon again, then less often.
-                    pause = next_pause;
-                    next_pause = (pause * 2).min(period);
+                    pause = retries.failed();
                 }
             };
             let renewed = tokio::select! {

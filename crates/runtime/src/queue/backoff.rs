@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use backoff::{Exponential, shortened};
+
 use crate::Random;
 
 /// How fast failed work comes back. The defaults are client-go's.
@@ -34,10 +36,9 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// The pause of a key that had failed `failures` times before this failure.
     pub(super) fn pause(&self, failures: u32, random: &Random) -> Duration {
-        let doubled = 1u32.checked_shl(failures).and_then(|factor| self.first_pause.checked_mul(factor));
-        let pause = doubled.map_or(self.longest_pause, |pause| pause.min(self.longest_pause));
+        let pause = Exponential::new(self.first_pause, self.longest_pause).after(failures.saturating_add(1));
         // Shortened, not stretched: the longest pause is a promise.
-        pause.mul_f64(1.0 - random.fraction() * self.jitter.clamp(0.0, 1.0))
+        shortened(pause, self.jitter, random.fraction())
     }
 }
 

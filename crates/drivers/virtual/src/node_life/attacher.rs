@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use backoff::shortened;
 use futures::StreamExt;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::api::WatchEvent;
@@ -72,16 +73,16 @@ impl<'a> Attacher<'a> {
 
     /// Keeps the jobs up to date with the attachments of the cluster; what fails is tried again, later and later.
     async fn follow(&self, dice: &mut fastrand::Rng) {
-        let mut wait = self.life.retry;
+        let mut attempts = 1_u32;
         loop {
             let begun = Instant::now();
             let ended = self.list_and_watch().await;
             let lasted = begun.elapsed() > self.life.lease_period;
-            wait = if lasted { self.life.retry } else { (wait * 2).min(self.life.lease_period) };
+            attempts = if lasted { 1 } else { attempts.saturating_add(1) };
             if let Err(error) = ended {
                 tracing::debug!(%error, "the watch of volume attachments ended; listing them again");
             }
-            tokio::time::sleep(wait.mul_f64(0.5 + dice.f64() / 2.0)).await;
+            tokio::time::sleep(shortened(self.life.pauses().after(attempts), 0.5, 1.0 - dice.f64())).await;
         }
     }
 
@@ -163,12 +164,11 @@ impl<'a> Attacher<'a> {
         match done {
             Ok(()) => drop(jobs.remove(name)),
             Err(error) => {
-                let wait =
-                    self.life.retry.saturating_mul(2_u32.saturating_pow(job.failures)).min(self.life.lease_period);
+                let wait = self.life.pauses().after(job.failures.saturating_add(1));
                 tracing::debug!(attachment = name, ?error, ?wait, "an attacher's request failed; trying again");
                 if let Some(job) = jobs.get_mut(name) {
                     job.failures = job.failures.saturating_add(1);
-                    job.due = Instant::now() + wait.mul_f64(0.5 + dice.f64() / 2.0).max(Duration::from_millis(1));
+                    job.due = Instant::now() + shortened(wait, 0.5, 1.0 - dice.f64()).max(Duration::from_millis(1));
                 }
             }
         }

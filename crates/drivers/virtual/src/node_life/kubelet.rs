@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backoff::shortened;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -273,9 +274,8 @@ impl<'a> Kubelet<'a> {
     }
 
     fn try_again_after(&mut self, error: &WriteError) -> Instant {
-        let wait = self.life.retry.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.life.lease_period);
         self.failures = self.failures.saturating_add(1);
-        let wait = wait.mul_f64(0.5 + self.dice.f64() / 2.0);
+        let wait = shortened(self.life.pauses().after(self.failures), 0.5, 1.0 - self.dice.f64());
         tracing::debug!(node = self.node, ?error, ?wait, "a kubelet's request failed; trying again");
         Instant::now() + wait
     }

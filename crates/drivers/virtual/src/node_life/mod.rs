@@ -18,6 +18,7 @@ mod writes;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use backoff::Exponential;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
@@ -68,6 +69,12 @@ pub enum Monitor {
     Absent,
     /// We do, and set its conditions to `Unknown` once its lease has not been renewed for this long.
     Grace(Duration),
+}
+
+impl NodeLife {
+    fn pauses(&self) -> Exponential {
+        Exponential::new(self.retry, self.lease_period)
+    }
 }
 
 impl Default for NodeLife {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use backoff::shortened;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -154,16 +155,16 @@ fn rundown(pod: &Pod, life: &NodeLife) -> Duration {
 /// Keeps the desks up to date with the pods of the cluster. Ends only with the process: what fails is tried again, later and
 /// later.
 pub(super) async fn follow(writes: &Writes, desks: &Desks, life: &NodeLife, mut dice: fastrand::Rng, now: &Now) {
-    let mut wait = life.retry;
+    let mut attempts = 1_u32;
     loop {
         let begun = Instant::now();
         let ended = list_and_watch(writes, desks, life, now).await;
         // A watch that lasted was a good one: the next begins at once and with fresh patience.
-        wait = if begun.elapsed() > life.lease_period { life.retry } else { (wait * 2).min(life.lease_period) };
+        attempts = if begun.elapsed() > life.lease_period { 1 } else { attempts.saturating_add(1) };
         if let Err(error) = ended {
             tracing::debug!(%error, "the watch of pods ended; listing them again");
         }
-        tokio::time::sleep(wait.mul_f64(0.5 + dice.f64() / 2.0)).await;
+        tokio::time::sleep(shortened(life.pauses().after(attempts), 0.5, 1.0 - dice.f64())).await;
     }
 }
 
