@@ -11,11 +11,12 @@ use api::view::NodeView;
 use api::{MachineDeployment, Object};
 use futures::stream::{self, StreamExt};
 use kube::Resource;
-use plan::deployment::{MachineEdit, NewSet, NodeEdit, Plan, SetChange, SetEdit, Step, Uncordon};
+use plan::deployment::{MachineEdit, NewSet, Plan, SetChange, SetEdit, Step};
 use plan::machine::Notice;
+use plan::node::NodeWrite;
 use runtime::client::RetryClass;
 use runtime::events::EventSink;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::Cluster;
 use crate::decision::Ending;
@@ -185,10 +186,10 @@ impl<'a> Acting<'a> {
         }
     }
 
-    async fn write_nodes(&mut self, edits: Vec<&NodeEdit>) {
+    async fn write_nodes(&mut self, writes: Vec<&NodeWrite>) {
         let Some(nodes) = &self.fleet.writers.nodes else { return };
-        let edits: Vec<NodeEdit> = edits.into_iter().cloned().collect();
-        let marks = edits.into_iter().map(|edit| async move { mark(nodes, &edit).await });
+        let writes: Vec<NodeWrite> = writes.into_iter().cloned().collect();
+        let marks = writes.into_iter().map(|write| async move { mark(nodes, &write).await });
         let mut answers = stream::iter(marks).buffer_unordered(NODES_AT_ONCE);
         let mut failed = Vec::new();
         while let Some(answer) = answers.next().await {
@@ -214,29 +215,7 @@ impl<'a> Acting<'a> {
     }
 }
 
-async fn mark(nodes: &Writer<NodeView>, edit: &NodeEdit) -> Result<(), WriteError> {
-    let guard = Guard { name: &edit.name, uid: edit.uid.as_str(), version: edit.resource_version.as_deref() };
-    nodes.patch(guard, Part::Object, body(edit), &format!("mark node {:?}", edit.name)).await.map(drop)
-}
-
-fn body(edit: &NodeEdit) -> Value {
-    let mut metadata = Map::new();
-    if !edit.labels.is_empty() {
-        metadata.insert("labels".to_owned(), json!(edit.labels));
-    }
-    if !edit.annotations.is_empty() {
-        metadata.insert("annotations".to_owned(), json!(edit.annotations));
-    }
-    let mut spec = Map::new();
-    if let Some(taints) = &edit.taints {
-        spec.insert("taints".to_owned(), json!(taints));
-    }
-    if edit.uncordon == Uncordon::Yes {
-        spec.insert("unschedulable".to_owned(), Value::Null);
-    }
-    let mut body = json!({ "metadata": metadata });
-    if let (false, Some(body)) = (spec.is_empty(), body.as_object_mut()) {
-        body.insert("spec".to_owned(), Value::Object(spec));
-    }
-    body
+async fn mark(nodes: &Writer<NodeView>, write: &NodeWrite) -> Result<(), WriteError> {
+    let step = format!("mark node {:?}", write.name);
+    nodes.hold(Guard::of_node(write), &step).await?.write(write).await.map(drop)
 }

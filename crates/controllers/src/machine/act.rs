@@ -28,7 +28,7 @@ pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &
             Step::Patch(patch) => machine = write(cluster, &machine, body(patch), Part::Object, step).await?,
             Step::Status(status) => {
                 let before = machine.phase().clone();
-                machine = write(cluster, &machine, status.to_patch(&machine), Part::Status, step).await?;
+                machine = write(cluster, &machine, status.to_patch(), Part::Status, step).await?;
                 if *machine.phase() != before {
                     measure(cluster, seen, &machine, &plan.because);
                 }
@@ -84,7 +84,7 @@ async fn tell_of_removal(
     for step in plan::machine::removal_failed(machine, step, &why, &cluster.policy, cluster.clock.now()) {
         match &step {
             Step::Status(status) => {
-                if let Err(why) = write(cluster, machine, status.to_patch(machine), Part::Status, &step).await {
+                if let Err(why) = write(cluster, machine, status.to_patch(), Part::Status, &step).await {
                     tracing::warn!(machine = machine.name(), %why, "could not be told why its Node stays");
                     break;
                 }

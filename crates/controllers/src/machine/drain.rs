@@ -12,7 +12,7 @@ use crate::Cluster;
 use crate::cluster::Target;
 use crate::drain::Drains;
 use crate::requests::severity;
-use crate::write::{Found, Guard, Part, Retry, WriteError};
+use crate::write::{Found, Guard, Retry, WriteError};
 
 /// Carries out a step about the drain of a node. Requests to pods and volumes leave the reconcile and run on their own.
 pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &Step) -> Result<(), WriteError> {
@@ -45,22 +45,15 @@ pub(super) fn settle(cluster: &Cluster, key: &Key, plan: &Plan) {
     }
 }
 
-/// Writes fields that are nobody else's, so any version of this very node will do: its kubelet writes all the time, and must not
-/// hold up a drain. A node that is gone needs no barrier. Answers with what was in the way.
+/// A node that is gone needs no barrier. Answers with what was in the way.
 async fn keep_pods_away(target: &Target, part: Barrier, write: &NodeWrite, step: &Step) -> Option<String> {
-    let (patched, body) = match (write.object_patch(), write.status_patch()) {
-        (Some(body), _) => (Part::Object, body),
-        (None, Some(body)) => (Part::StrategicStatus, body),
-        (None, None) => return None,
-    };
-    let guard = Guard { name: &write.name, uid: write.uid.as_str(), version: None };
-    let mut node = match target.writer.hold(guard, step).await {
+    let mut node = match target.writer.hold(Guard::of_node(write), step).await {
         Ok(node) => node,
         Err(error) => return Some(said_of(part, &write.name, &error.to_string())),
     };
-    let error = match node.patch(patched, body).await {
+    let error = match node.write(write).await {
         Ok(answer) => {
-            let kept = not_kept(write, &answer.object).is_empty();
+            let kept = answer.is_none_or(|answer| not_kept(write, &answer).is_empty());
             return (!kept).then(|| said_of(part, &write.name, NOT_KEPT));
         }
         Err(error) => error,

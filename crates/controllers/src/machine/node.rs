@@ -1,7 +1,4 @@
 //! Writing on Nodes, removing them, and asking for one that the cache does not show.
-//!
-//! Metadata and spec are a merge patch, the status a strategic one, in which conditions are merged by type and the kubelet's stay
-//! out of it. Each is guarded by what the decision was based on, the second by what the first one made of it.
 
 use api::names::finalizers;
 use api::view::NodeView;
@@ -14,28 +11,17 @@ use runtime::cache::Lookup;
 use runtime::client::RetryClass;
 
 use crate::cluster::Target;
-use crate::write::{Deletion, Found, Guard, Part, Retry, WriteError};
+use crate::write::{Deletion, Found, Guard, Retry, WriteError};
 
-/// Writes what is to be written, in one request for the object and one for its status. Answers with the barriers that were taken and
-/// not kept.
+/// Writes what is to be written. Answers with the barriers that were taken and not kept.
 pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Result<Vec<Barrier>, WriteError> {
-    let mut node = target.writer.hold(guard(write), step).await?;
-    let mut last = None;
-    if let Some(body) = write.object_patch() {
-        let answer = node.patch(Part::Object, body).await?.object;
-        if releases_in_vain(write, &answer) {
-            return Err(WriteError::NothingChanged { step: step.to_string() });
-        }
-        last = Some(answer);
+    let Some(answer) = target.writer.hold(Guard::of_node(write), step).await?.write(write).await? else {
+        return Ok(Vec::new());
+    };
+    if releases_in_vain(write, &answer) {
+        return Err(WriteError::NothingChanged { step: step.to_string() });
     }
-    if let Some(body) = write.status_patch() {
-        last = Some(node.patch(Part::StrategicStatus, body).await?.object);
-    }
-    Ok(last.map(|answer| not_kept(write, &answer)).unwrap_or_default())
-}
-
-fn guard(write: &NodeWrite) -> Guard<'_> {
-    Guard { name: &write.name, uid: write.uid.as_str(), version: Some(&write.resource_version) }
+    Ok(not_kept(write, &answer))
 }
 
 /// Whether our finalizer was to go and did not: the next attempt would be the same, and at once.

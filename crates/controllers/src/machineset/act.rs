@@ -122,7 +122,7 @@ impl<'a> Acting<'a> {
         self.fleet.leadership.check()?;
         let mut held = self.fleet.writers.sets.hold(Guard::as_seen(&*seen.set), &"write the status").await?;
         let note = |set: &MachineSet| self.fleet.memory.wrote(self.key, set.resource_version());
-        match held.patch_telling(Part::Status, write.to_patch(&seen.set), note).await {
+        match held.patch_telling(Part::Status, write.to_patch(), note).await {
             Ok(_) => {
                 self.fleet.memory.written(self.key);
                 Ok(None)

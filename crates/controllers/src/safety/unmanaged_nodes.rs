@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::names::{annotations, labels};
+use api::names::labels;
 use api::view::NodeView;
 use api::{Machine, Object};
-use plan::safety::unmanaged::{Change, Management, Mark, Owner, judge};
+use plan::node::NodeWrite;
+use plan::safety::unmanaged::{Management, Owner, judge};
 use runtime::Key;
 use runtime::cache::Lookup;
 use runtime::queue::Outcome;
-use serde_json::json;
 
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::indexes::MACHINES_BY_NODE;
-use crate::write::{Guard, Part, WriteError};
+use crate::write::{Guard, WriteError};
 
 /// Looks at one Node.
 pub(super) async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
@@ -36,7 +36,8 @@ pub(super) async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
         Management::Wait { until } => {
             Outcome::Again { after: Duration::try_from(until.duration_since(now)).unwrap_or_default() }
         }
-        Management::Write(mark) => write(&cluster, target, &mark).await,
+        Management::Release(node) => write(&cluster, target, &node, "belongs to no Machine").await,
+        Management::Reclaim(node) => write(&cluster, target, &node, "is ours after all").await,
     }
 }
 
@@ -62,35 +63,24 @@ fn claimant(cluster: &Cluster, node: &NodeView) -> Claimant {
     }
 }
 
-async fn write(cluster: &Cluster, target: &Target, mark: &Mark) -> Outcome {
+async fn write(cluster: &Cluster, target: &Target, write: &NodeWrite, what: &str) -> Outcome {
     if let Err(why) = cluster.leadership.check() {
-        tracing::debug!(node = %mark.name, %why, "not ours to write");
+        tracing::debug!(node = %write.name, %why, "not ours to write");
         return Outcome::Failed;
     }
-    let Mark { name, uid, resource_version, finalizers, change } = mark;
-    let mut metadata = serde_json::Map::new();
-    if let Some(list) = finalizers {
-        metadata.insert("finalizers".to_owned(), json!(list));
-    }
-    let value = match change {
-        Change::PutOn => Some(json!(annotations::NOT_MANAGED_VALUE)),
-        Change::TakeOff => Some(serde_json::Value::Null),
-        Change::Stays => None,
+    let held = target.writer.hold(Guard::of_node(write), &"mark a Node as ours or not ours").await;
+    let written = match held {
+        Ok(mut node) => node.write(write).await,
+        Err(stale) => Err(stale),
     };
-    if let Some(value) = value {
-        metadata.insert("annotations".to_owned(), json!({ annotations::NOT_MANAGED: value }));
-    }
-    let guard = Guard { name, uid: uid.as_str(), version: Some(resource_version) };
-    let body = json!({ "metadata": metadata });
-    match target.writer.patch(guard, Part::Object, body, &"mark a Node as ours or not ours").await {
+    match written {
         Ok(_) => {
-            let what = if *change == Change::TakeOff { "is ours after all" } else { "belongs to no Machine" };
-            tracing::info!(node = %name, "{what}");
+            tracing::info!(node = %write.name, "{what}");
             Outcome::Done
         }
         Err(WriteError::Stale { .. }) => Outcome::Failed, // what to do is decided again, on what there is now
         Err(error) => {
-            tracing::info!(node = %name, why = %error, "planning afresh");
+            tracing::info!(node = %write.name, why = %error, "planning afresh");
             Outcome::Failed
         }
     }

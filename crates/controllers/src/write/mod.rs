@@ -14,6 +14,7 @@ mod error;
 mod guard;
 mod held;
 mod locks;
+mod node;
 #[cfg(test)]
 mod tests;
 

@@ -10,7 +10,7 @@ use super::claim::Claim;
 use super::draft::{self, Draft, Sets};
 use super::fleet_policy::AutoscalerGuard;
 use super::limits::Limits;
-use super::nodes::NodeEdits;
+use super::nodes::NodeDrafts;
 use super::reason::Reason;
 use super::status::{self, Report};
 use super::step::{DeploymentEdit, MachineEdit, Plan, Purpose, Step};
@@ -25,7 +25,7 @@ pub(super) struct PlanBuilder<'a> {
     pub(super) deployment: MachineDeployment,
     pub(super) limits: Limits,
     pub(super) sets: Sets<'a>,
-    pub(super) nodes: NodeEdits<'a>,
+    pub(super) nodes: NodeDrafts<'a>,
     /// Machines that are changed before any set is: marks and moves.
     pub(super) machines: Vec<MachineEdit>,
     /// Machines that are changed once the sets have their sizes.
@@ -79,7 +79,7 @@ impl<'a> PlanBuilder<'a> {
             limits: Limits::of(seen.deployment),
             deployment,
             sets,
-            nodes: NodeEdits::default(),
+            nodes: NodeDrafts::default(),
             machines: marks,
             machines_after: Vec::new(),
             removals: Vec::new(),

@@ -45,8 +45,7 @@ pub use limits::Limits;
 pub use reason::Reason;
 pub use requested_deletions::machines_named;
 pub use step::{
-    DeploymentEdit, MachineChange, MachineEdit, NewSet, NodeEdit, Plan, Purpose, SetChange, SetEdit, StatusEdit, Step,
-    Uncordon,
+    DeploymentEdit, MachineChange, MachineEdit, NewSet, Plan, Purpose, SetChange, SetEdit, StatusEdit, Step,
 };
 pub use template::same_template;
 

@@ -10,41 +10,25 @@ use std::collections::BTreeMap;
 use api::names::conditions::in_place;
 use api::names::{annotations, labels, taints};
 use api::view::NodeView;
-use api::{Machine, MachinePhase, Object, Taint, TaintEffect, UpdateResult, lists};
+use api::{Machine, MachinePhase, Object, Taint, TaintEffect, UpdateResult};
 
-use super::step::{NodeEdit, Step, Uncordon};
-use crate::node::is_left_to_autoscaler;
+use super::step::Step;
+use crate::node::{Draft, is_left_to_autoscaler, keep_from_autoscaler};
 
-/// All node writes of one builder.
+/// All node writes of one builder, by name. A node of which nothing is to be said has no draft: there may be thousands.
 #[derive(Debug, Default)]
-pub(super) struct NodeEdits<'a>(BTreeMap<&'a str, Edit<'a>>);
+pub(super) struct NodeDrafts<'a>(BTreeMap<&'a str, Draft<'a>>);
 
-#[derive(Debug)]
-struct Edit<'a> {
-    node: &'a NodeView,
-    labels: BTreeMap<&'static str, Option<&'static str>>,
-    annotations: BTreeMap<&'static str, Option<&'static str>>,
-    taints: Vec<Taint>,
-    uncordon: Uncordon,
-}
-
-impl<'a> NodeEdits<'a> {
-    fn of(&mut self, node: &'a NodeView) -> &mut Edit<'a> {
-        self.0.entry(node.name()).or_insert_with(|| Edit {
-            node,
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            taints: node.spec.taints.clone(),
-            uncordon: Uncordon::No,
-        })
+impl<'a> NodeDrafts<'a> {
+    fn of(&mut self, node: &'a NodeView) -> &mut Draft<'a> {
+        self.0.entry(node.name()).or_insert_with(|| Draft::of(node))
     }
 
     /// Its machine is to be replaced: pods go elsewhere if they can.
     pub(super) fn mark_outgoing(&mut self, node: &'a NodeView) {
         let ours = outgoing();
-        if !node.spec.taints.iter().any(|taint| taint.is_same_as(&ours) && taint.value == ours.value) {
-            let edit = self.of(node);
-            edit.taints = lists::taints_with(&edit.taints, &ours);
+        if !has(&node.spec.taints, &ours) {
+            self.of(node).taint(&ours);
         }
     }
 
@@ -54,24 +38,20 @@ impl<'a> NodeEdits<'a> {
         if !is_being_updated(node, machine) {
             for label in [labels::CANDIDATE_FOR_UPDATE, labels::SELECTED_FOR_UPDATE] {
                 if node.label(label).is_some() {
-                    self.of(node).labels.insert(label, None);
+                    self.of(node).label(label, None);
                 }
             }
         }
         let ours = outgoing();
-        if node.spec.taints.iter().any(|taint| taint.is_same_as(&ours) && taint.value == ours.value) {
-            let edit = self.of(node);
-            edit.taints = lists::taints_without(&edit.taints, &ours);
+        if has(&node.spec.taints, &ours) {
+            self.of(node).untaint(&ours);
         }
     }
 
     /// The autoscaler leaves it alone, unless it does so anyway at the user's request.
     pub(super) fn keep_from_autoscaler(&mut self, node: &'a NodeView) {
         if is_left_to_autoscaler(node) {
-            let value = Some(annotations::SCALE_DOWN_DISABLED_VALUE);
-            self.of(node)
-                .annotations
-                .extend([(annotations::SCALE_DOWN_DISABLED, value), (annotations::SCALE_DOWN_DISABLED_BY_US, value)]);
+            keep_from_autoscaler(self.of(node));
         }
     }
 
@@ -79,80 +59,66 @@ impl<'a> NodeEdits<'a> {
     pub(super) fn leave_to_autoscaler(&mut self, node: &'a NodeView, machine: &Machine) {
         let ours = node.annotation(annotations::SCALE_DOWN_DISABLED_BY_US).is_some();
         if ours && machine.status.current_status.preserve_expiry_time.is_none() {
-            let edit = self.of(node);
-            edit.annotations.insert(annotations::SCALE_DOWN_DISABLED_BY_US, None);
-            if node.annotation(annotations::SCALE_DOWN_DISABLED).is_some() {
-                edit.annotations.insert(annotations::SCALE_DOWN_DISABLED, None);
-            }
+            let draft = self.of(node);
+            draft.annotate(annotations::SCALE_DOWN_DISABLED_BY_US, None);
+            draft.annotate(annotations::SCALE_DOWN_DISABLED, None);
         }
     }
 
     /// It may be updated in place some time.
     pub(super) fn make_candidate(&mut self, node: &'a NodeView) {
         if node.label(labels::CANDIDATE_FOR_UPDATE) != Some(labels::PRESENT_VALUE) {
-            self.of(node).labels.insert(labels::CANDIDATE_FOR_UPDATE, Some(labels::PRESENT_VALUE));
+            self.of(node).label(labels::CANDIDATE_FOR_UPDATE, Some(labels::PRESENT_VALUE));
         }
     }
 
     /// It is to be updated in place now.
     pub(super) fn select(&mut self, node: &'a NodeView) {
-        self.of(node).labels.insert(labels::SELECTED_FOR_UPDATE, Some(labels::PRESENT_VALUE));
+        self.of(node).label(labels::SELECTED_FOR_UPDATE, Some(labels::PRESENT_VALUE));
     }
 
     /// It was updated: every trace of the update goes, and pods come back once its system components are up again.
     pub(super) fn give_back(&mut self, node: &'a NodeView) {
         let (outgoing, starting) = (outgoing(), starting());
-        let edit = self.of(node);
+        let draft = self.of(node);
         for label in [labels::CANDIDATE_FOR_UPDATE, labels::SELECTED_FOR_UPDATE, labels::UPDATE_RESULT] {
-            if node.label(label).is_some() {
-                edit.labels.insert(label, None);
-            }
+            draft.label(label, None);
         }
-        if node.annotation(annotations::UPDATE_FAILED_REASON).is_some() {
-            edit.annotations.insert(annotations::UPDATE_FAILED_REASON, None);
+        draft.annotate(annotations::UPDATE_FAILED_REASON, None);
+        if has(draft.taints(), &outgoing) {
+            draft.untaint(&outgoing);
         }
-        edit.taints.retain(|taint| !(taint.is_same_as(&outgoing) && taint.value == outgoing.value));
-        if !edit.taints.iter().any(|taint| taint.is_same_as(&starting)) {
-            edit.taints.push(starting);
+        if !draft.taints().iter().any(|taint| taint.is_same_as(&starting)) {
+            draft.taint(&starting);
         }
-        if node.spec.unschedulable {
-            edit.uncordon = Uncordon::Yes;
-        }
+        draft.uncordon();
     }
 
     /// Its machine has moved to the new set; pods may come.
     pub(super) fn uncordon(&mut self, node: &'a NodeView) {
         if node.spec.unschedulable {
-            self.of(node).uncordon = Uncordon::Yes;
+            self.of(node).uncordon();
         }
     }
 
     /// So many writes, one for each node, and how many had to be left for the next builder.
     pub(super) fn steps(self, most: usize) -> (Vec<Step>, usize) {
-        let mut steps: Vec<Step> = self.0.into_iter().filter_map(|(name, edit)| edit.step(name)).collect();
+        let mut steps: Vec<Step> = self.0.into_values().filter_map(step).collect();
         let left = steps.len().saturating_sub(most);
         steps.truncate(most);
         (steps, left)
     }
 }
 
-impl Edit<'_> {
-    fn step(self, name: &str) -> Option<Step> {
-        let Self { node, labels, annotations, taints, uncordon } = self;
-        let taints = (taints != node.spec.taints).then_some(taints);
-        if labels.is_empty() && annotations.is_empty() && taints.is_none() && uncordon == Uncordon::No {
-            return None;
-        }
-        Some(Step::Node(NodeEdit {
-            name: name.to_owned(),
-            uid: node.uid(),
-            resource_version: taints.as_ref().map(|_| node.resource_version().to_owned()),
-            labels,
-            annotations,
-            taints,
-            uncordon,
-        }))
-    }
+/// Only taints are rewritten whole; labels and annotations are ours alone, and the kubelet writes all the time.
+fn step(draft: Draft<'_>) -> Option<Step> {
+    let write = draft.finish()?;
+    Some(Step::Node(if write.taints.is_some() { write } else { write.in_any_version() }))
+}
+
+/// Whether this very taint is among them, value included.
+fn has(taints: &[Taint], ours: &Taint) -> bool {
+    taints.iter().any(|taint| taint.is_same_as(ours) && taint.value == ours.value)
 }
 
 /// Whether the machine controller or the node agent is at work, or has an answer that is still to be dealt with.

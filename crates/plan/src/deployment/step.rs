@@ -1,14 +1,15 @@
 //! What can be done about a deployment, as data.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use api::{MachineDeploymentStatus, MachineSet, Taint, Uid};
+use api::names::labels::{CANDIDATE_FOR_UPDATE, SELECTED_FOR_UPDATE};
+use api::{MachineDeploymentStatus, MachineSet, Uid};
 use serde_json::Value;
 
 use super::reason::Reason;
 use crate::Wake;
 use crate::machine::Notice;
+use crate::node::NodeWrite;
 
 /// What to do, in order, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +49,7 @@ pub enum Step {
     /// Change a machine.
     Machine(MachineEdit),
     /// Change a node.
-    Node(NodeEdit),
+    Node(NodeWrite),
     /// Tell people, as an Event on the deployment.
     Tell(Notice),
 }
@@ -167,34 +168,6 @@ pub enum MachineChange {
     Label,
 }
 
-/// Fields of a Node; what is not named stays as it is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeEdit {
-    /// Which node.
-    pub name: String,
-    /// The very one the decision was about.
-    pub uid: Uid,
-    /// The version the decision was about, if taints are rewritten whole.
-    pub resource_version: Option<String>,
-    /// Labels to set, or to remove.
-    pub labels: BTreeMap<&'static str, Option<&'static str>>,
-    /// Annotations to set, or to remove.
-    pub annotations: BTreeMap<&'static str, Option<&'static str>>,
-    /// The whole list of taints.
-    pub taints: Option<Vec<Taint>>,
-    /// Pods may come again.
-    pub uncordon: Uncordon,
-}
-
-/// Whether a cordon is lifted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uncordon {
-    /// The node stays as it is.
-    No,
-    /// Pods may be placed on it again.
-    Yes,
-}
-
 impl Plan {
     pub(super) fn of(steps: Vec<Step>, wake: Wake, because: Reason) -> Self {
         Self { steps, wake, because, guarded: Vec::new() }
@@ -224,7 +197,7 @@ impl fmt::Display for Step {
                 MachineChange::MoveDone => write!(f, "finish the move of machine {name:?}"),
                 MachineChange::Label => write!(f, "label machine {name:?}"),
             },
-            Self::Node(edit) => edit.fmt(f),
+            Self::Node(write) => mark(write, f),
             Self::Tell(notice) => write!(f, "tell: {}", notice.reason),
         }
     }
@@ -242,15 +215,12 @@ impl fmt::Display for Purpose {
     }
 }
 
-impl fmt::Display for NodeEdit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use api::names::labels::{CANDIDATE_FOR_UPDATE, SELECTED_FOR_UPDATE};
-        let name = &self.name;
-        match (self.labels.get(SELECTED_FOR_UPDATE), self.labels.get(CANDIDATE_FOR_UPDATE)) {
-            (Some(Some(_)), _) => write!(f, "choose node {name:?} to be updated"),
-            (_, Some(Some(_))) => write!(f, "mark node {name:?} to be updated some time"),
-            (_, Some(None)) => write!(f, "give updated node {name:?} back"),
-            (_, None) => write!(f, "mark node {name:?} for the roll-out"),
-        }
+/// What a write to a node means in a roll-out.
+fn mark(NodeWrite { name, labels, .. }: &NodeWrite, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match (labels.get(SELECTED_FOR_UPDATE), labels.get(CANDIDATE_FOR_UPDATE)) {
+        (Some(Some(_)), _) => write!(f, "choose node {name:?} to be updated"),
+        (_, Some(Some(_))) => write!(f, "mark node {name:?} to be updated some time"),
+        (_, Some(None)) => write!(f, "give updated node {name:?} back"),
+        (_, None) => write!(f, "mark node {name:?} for the roll-out"),
     }
 }

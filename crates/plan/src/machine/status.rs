@@ -217,8 +217,8 @@ impl StatusWrite {
         Self { last_operation: Some(operation), ..Self::default() }
     }
 
-    /// The body of a merge patch on the status subresource, guarded by the version the decision was based on.
-    pub fn to_patch(&self, machine: &Machine) -> Value {
+    /// The body of a merge patch on the status subresource, without its guard.
+    pub fn to_patch(&self) -> Value {
         let mut status = serde_json::Map::new();
         if let Some(operation) = &self.last_operation {
             status.insert(
@@ -241,7 +241,7 @@ impl StatusWrite {
         if let Some(addresses) = &self.addresses {
             status.insert("addresses".into(), serde_json::to_value(addresses).unwrap_or(Value::Null));
         }
-        json!({ "metadata": { "uid": machine.metadata.uid, "resourceVersion": machine.metadata.resource_version }, "status": status })
+        json!({ "status": status })
     }
 
     /// A new phase, with what led to it.

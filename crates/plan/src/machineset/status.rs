@@ -82,13 +82,12 @@ pub fn status(seen: &Observed<'_>, failures: &[Failure]) -> Option<StatusWrite> 
 }
 
 impl StatusWrite {
-    /// The merge patch of the status subresource, guarded by the version that was looked at.
+    /// The body of a merge patch on the status subresource, without its guard.
     #[must_use]
-    pub fn to_patch(&self, set: &MachineSet) -> Value {
+    pub fn to_patch(&self) -> Value {
         let status = &self.status;
         let failed = if status.failed_machines.is_empty() { Value::Null } else { json!(status.failed_machines) };
         json!({
-            "metadata": { "uid": set.uid(), "resourceVersion": set.resource_version() },
             "status": {
                 "replicas": status.replicas,
                 "fullyLabeledReplicas": status.fully_labeled_replicas,

@@ -109,12 +109,10 @@ pub enum Mark {
 }
 
 impl MachinePatch {
-    /// The merge patch, guard included.
+    /// The body of the merge patch, without its guard.
     #[must_use]
     pub fn to_patch(&self) -> Value {
         let mut metadata = Map::new();
-        metadata.insert("uid".into(), json!(self.uid));
-        metadata.insert("resourceVersion".into(), json!(self.resource_version));
         let mut said = Map::new();
         if let Some(mark) = self.preserve {
             let value = match mark {

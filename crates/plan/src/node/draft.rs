@@ -23,7 +23,7 @@ impl<'a> Draft<'a> {
         let write = NodeWrite {
             name: node.name().to_owned(),
             uid: node.uid(),
-            resource_version: node.resource_version().to_owned(),
+            resource_version: Some(node.resource_version().to_owned()),
             ..NodeWrite::default()
         };
         Self { node, write }
@@ -239,7 +239,7 @@ mod tests {
         draft.state(condition("R", "another"));
         assert_eq!(draft.annotation("b"), Some("2"));
         let write = draft.finish().unwrap();
-        assert_eq!((write.name.as_str(), write.uid.as_str(), write.resource_version.as_str()), ("n", "u", "7"));
+        assert_eq!((write.name.as_str(), write.uid.as_str(), write.resource_version.as_deref()), ("n", "u", Some("7")));
         assert_eq!(
             write.object_patch().unwrap(),
             json!({

@@ -21,8 +21,9 @@ pub struct NodeWrite {
     pub name: String,
     /// The very one the decision was about.
     pub uid: Uid,
-    /// The version the decision was about.
-    pub resource_version: String,
+    /// The version the decision was about; `None` where no list is rewritten whole and the fields are nobody else's, so that any version
+    /// of this very node will do.
+    pub resource_version: Option<String>,
     /// Labels to set or remove.
     pub labels: BTreeMap<String, Option<String>>,
     /// Annotations to set or remove.
@@ -49,6 +50,12 @@ pub enum Scheduling {
 }
 
 impl NodeWrite {
+    /// The same to this very node, whatever was written to it meanwhile.
+    #[must_use]
+    pub fn in_any_version(self) -> Self {
+        Self { resource_version: None, ..self }
+    }
+
     /// The body of a merge patch on the Node, without its guard; `None` if metadata and spec stay as they are.
     pub fn object_patch(&self) -> Option<Value> {
         let (mut metadata, mut spec) = (Map::new(), Map::new());

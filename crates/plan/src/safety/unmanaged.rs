@@ -6,12 +6,13 @@
 
 use api::names::{annotations, finalizers};
 use api::view::NodeView;
-use api::{Machine, Object, Uid, lists};
+use api::{Machine, Object};
 use jiff::Timestamp;
 
 use super::Outages;
 use crate::Policy;
 use crate::machine::creation_timeout;
+use crate::node::{Draft, NodeWrite};
 
 /// Whom a Node belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ pub enum Owner<'a> {
 }
 
 /// What to do about a Node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Management {
     /// Nothing.
     Leave,
@@ -34,67 +35,34 @@ pub enum Management {
         /// When its time is over.
         until: Timestamp,
     },
-    /// Write this.
-    Write(Mark),
-}
-
-/// One write to a Node, guarded by the version it was decided on: finalizers are rewritten whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Which Node.
-    pub name: String,
-    /// The very one.
-    pub uid: Uid,
-    /// In this version.
-    pub resource_version: String,
-    /// The whole list of finalizers, if ours goes.
-    pub finalizers: Option<Vec<String>>,
-    /// What happens to the mark.
-    pub change: Change,
-}
-
-/// What happens to the mark on a Node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is put on.
-    PutOn,
-    /// It is there already.
-    Stays,
-    /// It is taken off.
-    TakeOff,
+    /// No Machine has it: let go of it, and mark it.
+    Release(NodeWrite),
+    /// It is ours after all: take the mark off.
+    Reclaim(NodeWrite),
 }
 
 /// Decides about one Node.
 #[must_use]
 pub fn judge(node: &NodeView, owner: Owner<'_>, outages: &Outages, policy: &Policy, now: Timestamp) -> Management {
     let marked = node.annotation(annotations::NOT_MANAGED).is_some();
+    let mut draft = Draft::of(node);
     let (born, patience) = match owner {
-        Owner::Linked if marked => return Management::Write(mark(node, None, Change::TakeOff)),
-        Owner::Linked => return Management::Leave,
+        Owner::Linked => {
+            draft.annotate(annotations::NOT_MANAGED, None);
+            return draft.finish().map_or(Management::Leave, Management::Reclaim);
+        }
         Owner::Claimed(machine) => (machine.created_at(), creation_timeout(machine, policy)),
         Owner::Nobody => (node.created_at(), policy.creation_timeout),
     };
-    let released = lists::finalizers_without(node.metadata.finalizers.as_deref(), finalizers::NODE);
-    if marked && released.is_none() {
-        return Management::Leave;
+    if !marked {
+        draft.annotate(annotations::NOT_MANAGED, Some(annotations::NOT_MANAGED_VALUE));
     }
+    draft.release(finalizers::NODE);
+    let Some(write) = draft.finish() else { return Management::Leave };
     let until = outages.deadline(born.unwrap_or(now), patience, now);
     // One that somebody deletes is held up by our finalizer alone, and no Machine is left to wait for.
-    let held_up = node.is_deleting() && released.is_some() && matches!(owner, Owner::Nobody);
-    if until > now && !held_up {
-        return Management::Wait { until };
-    }
-    Management::Write(mark(node, released, if marked { Change::Stays } else { Change::PutOn }))
-}
-
-fn mark(node: &NodeView, finalizers: Option<Vec<String>>, change: Change) -> Mark {
-    Mark {
-        name: node.name().to_owned(),
-        uid: node.uid(),
-        resource_version: node.resource_version().to_owned(),
-        finalizers,
-        change,
-    }
+    let held_up = node.is_deleting() && write.finalizers.is_some() && matches!(owner, Owner::Nobody);
+    if until > now && !held_up { Management::Wait { until } } else { Management::Release(write) }
 }
 
 #[cfg(test)]
@@ -113,6 +81,22 @@ mod tests {
         serde_json::from_value(node).unwrap()
     }
 
+    #[derive(Debug, PartialEq)]
+    enum Mark {
+        PutOn,
+        TakenOff,
+        AsItIs,
+    }
+
+    /// What a write makes of the mark.
+    fn mark(write: &NodeWrite) -> Mark {
+        match write.annotations.get(annotations::NOT_MANAGED) {
+            Some(Some(_)) => Mark::PutOn,
+            Some(None) => Mark::TakenOff,
+            None => Mark::AsItIs,
+        }
+    }
+
     fn ours() -> NodeView {
         node(|n| n["metadata"]["finalizers"] = json!(["someone/else", finalizers::NODE]))
     }
@@ -128,30 +112,30 @@ mod tests {
     #[test]
     fn a_node_without_a_machine_is_let_go_and_marked_in_one_write_after_the_creation_timeout() {
         assert_eq!(look(&ours(), Owner::Nobody, 19), Management::Wait { until: at(20) });
-        let Management::Write(mark) = look(&ours(), Owner::Nobody, 20) else { panic!("expected a write") };
-        assert_eq!(mark.finalizers, Some(vec!["someone/else".to_owned()]), "the others stay");
-        assert_eq!((mark.change, mark.resource_version.as_str()), (Change::PutOn, "7"));
+        let Management::Release(write) = look(&ours(), Owner::Nobody, 20) else { panic!("expected a write") };
+        assert_eq!(write.finalizers, Some(vec!["someone/else".to_owned()]), "the others stay");
+        assert_eq!((mark(&write), write.resource_version.as_deref()), (Mark::PutOn, Some("7")));
     }
 
     #[test]
     fn a_node_that_was_never_ours_is_marked_too_and_one_that_is_marked_is_still_let_go() {
         let never_ours = node(|n| n["metadata"]["finalizers"] = json!(["someone/else"]));
         assert_eq!(look(&never_ours, Owner::Nobody, 19), Management::Wait { until: at(20) });
-        let Management::Write(mark) = look(&never_ours, Owner::Nobody, 20) else { panic!("expected a write") };
-        assert_eq!((mark.finalizers, mark.change), (None, Change::PutOn));
+        let Management::Release(write) = look(&never_ours, Owner::Nobody, 20) else { panic!("expected a write") };
+        assert_eq!((mark(&write), write.finalizers.clone()), (Mark::PutOn, None));
         let held = node(|n| {
             n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" });
             n["metadata"]["finalizers"] = json!([finalizers::NODE]);
         });
-        let Management::Write(mark) = look(&held, Owner::Nobody, 20) else { panic!("expected a write") };
-        assert_eq!((mark.finalizers, mark.change), (Some(vec![]), Change::Stays));
+        let Management::Release(write) = look(&held, Owner::Nobody, 20) else { panic!("expected a write") };
+        assert_eq!((mark(&write), write.finalizers.clone()), (Mark::AsItIs, Some(vec![])));
         assert_eq!(look(&marked(), Owner::Nobody, 1000), Management::Leave, "nothing is left to do with it");
     }
 
     #[test]
     fn a_wrong_mark_goes_as_soon_as_a_machine_is_linked() {
-        let Management::Write(mark) = look(&marked(), Owner::Linked, 0) else { panic!("expected a write") };
-        assert_eq!((mark.finalizers, mark.change), (None, Change::TakeOff));
+        let Management::Reclaim(write) = look(&marked(), Owner::Linked, 0) else { panic!("expected a write") };
+        assert_eq!((mark(&write), write.finalizers.clone()), (Mark::TakenOff, None));
     }
 
     #[test]
@@ -162,7 +146,7 @@ mod tests {
         });
         let machine: Machine = serde_json::from_value(machine).unwrap();
         assert_eq!(look(&ours(), Owner::Claimed(&machine), 30), Management::Wait { until: at(70) });
-        assert!(matches!(look(&ours(), Owner::Claimed(&machine), 70), Management::Write(_)));
+        assert!(matches!(look(&ours(), Owner::Claimed(&machine), 70), Management::Release(_)));
     }
 
     #[test]
@@ -171,8 +155,8 @@ mod tests {
             n["metadata"]["finalizers"] = json!([finalizers::NODE]);
             n["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:30Z");
         });
-        let Management::Write(mark) = look(&going, Owner::Nobody, 1) else { panic!("expected a write") };
-        assert_eq!(mark.finalizers, Some(vec![]));
+        let Management::Release(write) = look(&going, Owner::Nobody, 1) else { panic!("expected a write") };
+        assert_eq!(write.finalizers, Some(vec![]));
     }
 
     #[test]
@@ -192,10 +176,10 @@ mod tests {
                 if was_marked { n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "any" }); }
             });
             let owner = if linked { Owner::Linked } else { Owner::Nobody };
-            let Management::Write(mark) = look(&before, owner, 1000) else { return Ok(()) };
+            let (Management::Release(write) | Management::Reclaim(write)) = look(&before, owner, 1000) else { return Ok(()) };
             let after = node(|n| {
-                n["metadata"]["finalizers"] = json!(mark.finalizers.or(before.metadata.finalizers.clone()));
-                if mark.change != Change::TakeOff { n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" }); }
+                n["metadata"]["finalizers"] = json!(write.finalizers.clone().or(before.metadata.finalizers.clone()));
+                if mark(&write) != Mark::TakenOff { n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" }); }
             });
             prop_assert_eq!(look(&after, owner, 1000), Management::Leave);
         }

@@ -183,18 +183,16 @@ impl World {
                 let after = self.patched(&before, &edit.changes);
                 self.machines.insert(edit.name.clone(), after);
             }
-            Step::Node(edit) => {
-                let before = self.nodes[&edit.name].clone();
-                let mut changes = json!({ "metadata": { "labels": edit.labels, "annotations": edit.annotations } });
-                if let Some(taints) = &edit.taints {
-                    assert_eq!(edit.resource_version.as_deref(), Some(before.resource_version()));
-                    changes["spec"]["taints"] = json!(taints);
-                }
-                if edit.uncordon == Uncordon::Yes {
-                    changes["spec"]["unschedulable"] = Value::Null;
-                }
-                let after = self.patched(&before, &changes);
-                self.nodes.insert(edit.name.clone(), after);
+            Step::Node(write) => {
+                let before = self.nodes[&write.name].clone();
+                let guard = write.taints.as_ref().map(|_| before.resource_version());
+                assert_eq!(
+                    write.resource_version.as_deref(),
+                    guard,
+                    "a list is rewritten whole, everything else is ours"
+                );
+                let after = self.patched(&before, &write.object_patch().unwrap());
+                self.nodes.insert(write.name.clone(), after);
             }
             Step::Tell(notice) => self.told.push(format!("{}: {}", notice.reason, notice.message)),
         }

@@ -78,8 +78,10 @@ fn keep_pods_away(
 ) -> Option<Plan> {
     let node = node.present()?;
     let wanted = [(Barrier::Announcement, announce(node, seen)), (Barrier::Cordon, cordon(node))];
-    let steps: Vec<Step> =
-        wanted.into_iter().filter_map(|(part, write)| write.map(|write| Step::KeepPodsAway { part, write })).collect();
+    // Its kubelet writes all the time, and must not hold up a drain.
+    let step =
+        |(part, write): (_, Option<NodeWrite>)| Some(Step::KeepPodsAway { part, write: write?.in_any_version() });
+    let steps: Vec<Step> = wanted.into_iter().filter_map(step).collect();
     if steps.is_empty() {
         return None;
     }

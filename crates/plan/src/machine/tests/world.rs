@@ -343,7 +343,7 @@ impl World {
                 }
             }
             Step::Status(write) => {
-                let patch = write.to_patch(self.machine());
+                let patch = write.to_patch();
                 self.edit(|m| merge(&mut m["status"], &patch["status"]));
             }
             Step::PatchNode(patch) => self.write_node(patch),
