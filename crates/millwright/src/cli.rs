@@ -74,7 +74,7 @@ const IDLE: &str = "Without effect";
 
 /// A machine controller manager for Kubernetes.
 #[derive(Debug, Parser)]
-#[command(name = "millwright", version, propagate_version = true)]
+#[command(name = "millwright", version = crate::build_info::LONG, propagate_version = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -11,6 +11,7 @@
 //! }
 //! ```
 
+mod build_info;
 mod built_in;
 mod cli;
 #[cfg(feature = "dev")]

@@ -8,6 +8,7 @@ use clap::{ArgMatches, Command};
 
 use super::IDLE;
 use super::values::Span;
+use crate::build_info;
 
 /// From which verbosity on all flags are listed.
 const FLAGS_FROM: i32 = 2;
@@ -53,7 +54,7 @@ impl Notes {
     /// Tells it.
     pub(crate) fn tell(&self, verbosity: i32) {
         if verbosity >= self.version_from {
-            tracing::info!("Version: {}", env!("CARGO_PKG_VERSION"));
+            tracing::info!("Version: {}", build_info::LONG);
         }
         if verbosity >= FLAGS_FROM {
             for (name, value) in &self.flags {

@@ -10,6 +10,7 @@ use super::definition::{CALLED, SERVERS, definition};
 use super::notes::Notes;
 use super::pflag::spelled_out;
 use super::{Arguments, BuiltIn, Command, validation};
+use crate::build_info;
 
 /// What was asked for.
 #[derive(Debug)]
@@ -55,12 +56,8 @@ fn read_server(
     let Some(found) = all.find_subcommand(command) else {
         return Err(all.clone().error(clap::error::ErrorKind::InvalidSubcommand, "no such command"));
     };
-    let mut definition = found
-        .clone()
-        .bin_name(called)
-        .display_name("millwright")
-        .version(env!("CARGO_PKG_VERSION"))
-        .no_binary_name(true);
+    let mut definition =
+        found.clone().bin_name(called).display_name("millwright").version(build_info::LONG).no_binary_name(true);
     let flags = spelled_out(&definition, flags).map_err(|misspelt| misspelt.for_command(&mut definition))?;
     let matches = definition.try_get_matches_from_mut(flags).map_err(|mut error| {
         // clap leaves usage out where a value is wrong; MCM never does.

@@ -16,6 +16,7 @@ use runtime::lease::{Candidacy, Elector, Identity, Leadership};
 use runtime::{Clock, Metrics, Random, Tasks};
 
 use super::Connections;
+use crate::build_info;
 use crate::cli::Servers;
 use crate::http::{self, ControllerState, LastDecisions, Served, StatePage};
 
@@ -148,6 +149,7 @@ impl Post {
         let metrics = Metrics::new().context("failed to set up metrics")?;
         #[cfg(target_os = "linux")]
         metrics.register_process().context("failed to set up metrics")?;
+        metrics.register_build(build_info::VERSION, build_info::COMMIT).context("failed to set up metrics")?;
         let controller_state = show(role, setting, listen, &metrics).await?;
         let events = tell(role, setting, &metrics);
         let (leadership, elector) = stand(role, setting, &metrics, &events)?;

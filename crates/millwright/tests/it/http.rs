@@ -59,6 +59,12 @@ async fn a_process_that_waits_for_its_api_server_is_healthy_and_not_ready() {
         until_it_says(port, "/healthz", |status, body| (status, body) == (200, "OK")).await;
         let (status, body) = get(port, "/readyz").unwrap();
         assert_eq!(status, 503, "{body}");
+        let (_, page) = get(port, "/metrics").unwrap();
+        let build = page.lines().find(|line| line.starts_with("millwright_build_info")).expect("what it is made from");
+        let said = text(&run(&["--version"]).stdout);
+        let (version, commit) = said.trim().trim_start_matches("millwright ").split_once(' ').unwrap();
+        let commit = commit.trim_matches(['(', ')']);
+        assert_eq!(build, format!("millwright_build_info{{commit=\"{commit}\",version=\"{version}\"}} 1"));
     }
     assert!(program.terminate().success());
     assert_eq!(get(ports[0], "/healthz"), None);

@@ -20,8 +20,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use prometheus::Opts;
 use prometheus::core::Collector;
+use prometheus::{IntGauge, Opts};
 
 use crate::cache::Caches;
 pub use cache::CacheMetrics;
@@ -114,6 +114,17 @@ impl Metrics {
     #[cfg(target_os = "linux")]
     pub fn register_process(&self) -> Result<(), MetricsError> {
         self.register(prometheus::process_collector::ProcessCollector::for_self())
+    }
+
+    /// Adds `millwright_build_info`: always 1, with what the program is made from as labels, to be joined with the other families.
+    pub fn register_build(&self, version: &str, commit: &str) -> Result<(), MetricsError> {
+        let labels =
+            [("version", version), ("commit", commit)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let what = "Always 1; the labels say what this program is made from.";
+        let about = Opts::new("millwright_build_info", what).const_labels(labels.into());
+        let build = IntGauge::with_opts(about).map_err(MetricsError::Register)?;
+        build.set(1);
+        self.register(build)
     }
 
     /// Runs `refresh` before each scrape, for gauges that are computed when someone looks.
