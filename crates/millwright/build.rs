@@ -3,7 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-#[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "cargo talks to build scripts by environment and stdout")]
+#[allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "cargo talks to build scripts by environment and stdout"
+)]
 fn main() {
     println!("cargo::rerun-if-env-changed=MILLWRIGHT_COMMIT");
     // Written by each commit and checkout. Cargo would run this script each time if it named a file that is not there.

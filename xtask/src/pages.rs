@@ -114,6 +114,31 @@ fn every_file_that_a_page_names_is_there_and_every_chore_is_known() {
 }
 
 #[test]
+fn every_answer_of_the_ten_questions_is_there_and_near_the_crate_list() {
+    let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let (_, rest) = page.split_once("\n## Ten questions\n").expect("the questions");
+    let questions = rest.split("\n## ").next().unwrap_or_default();
+    let answers: Vec<(&str, &str)> = questions
+        .lines()
+        .filter(|line| line.contains("? |"))
+        .map(|line| {
+            let mut cells = line.split('|').skip(2).map(|cell| cell.trim().trim_matches('`'));
+            (cells.next().unwrap_or_default(), cells.next().unwrap_or_default())
+        })
+        .collect();
+    assert_eq!(answers.len(), 10);
+    for (file, function) in answers {
+        let text = fs::read_to_string(root().join(file)).unwrap_or_else(|_| panic!("{file} is not there"));
+        assert!(
+            text.contains(&format!("fn {function}(")) || text.contains(&format!("fn {function}<")),
+            "{file}: {function}"
+        );
+        let inside = file.split_once("/src/").expect("a file of a crate").1;
+        assert!(inside.split('/').count() <= 2, "{file} is more than two hops from its crate");
+    }
+}
+
+#[test]
 fn a_page_is_taken_apart() {
     let (prose, typed) = parts("see [a](b.md#c) and `[x](y)`\n```sh\ncargo xtask e2e # all\n```\n");
     assert_eq!(links(&prose).collect::<Vec<_>>(), ["b.md#c"]);
