@@ -16,6 +16,7 @@ pub mod limiter;
 pub mod machine;
 pub mod machineset;
 mod measure;
+mod outcome;
 pub mod overshoot;
 mod presence;
 pub mod replacement_lock;

@@ -196,7 +196,7 @@ async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &
             Step::Tell { set, notice } => {
                 let key = Key::new(cluster.namespace.as_str(), set.as_str());
                 if let (Some(set), true) = (fleet.sets.get(&key), versions.0.contains_key(&(Kind::Set, set.clone()))) {
-                    let severity = severity(notice.tone);
+                    let severity = severity(notice.event_type);
                     let (about, reason, message) = (set.object_ref(&()), notice.reason.into(), notice.message.clone());
                     fleet.events.speaking_as(components::MANAGER).emit(Notice { about, severity, reason, message });
                 }

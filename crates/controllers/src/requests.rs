@@ -1,6 +1,6 @@
 //! What the requests of all controllers have in common: what a refusal means for the key, and how loud a notice is.
 
-use plan::machine::Tone;
+use plan::EventType;
 use runtime::client::{ApiError, RetryClass};
 use runtime::events::Severity;
 use runtime::queue::Outcome;
@@ -14,9 +14,9 @@ pub(crate) fn again_after(api_error: &ApiError) -> Outcome {
 }
 
 /// How an Event says it.
-pub(crate) fn severity(tone: Tone) -> Severity {
-    match tone {
-        Tone::Normal => Severity::Normal,
-        Tone::Warning => Severity::Warning,
+pub(crate) fn severity(event_type: EventType) -> Severity {
+    match event_type {
+        EventType::Normal => Severity::Normal,
+        EventType::Warning => Severity::Warning,
     }
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use api::Uid;
 use parking_lot::Mutex;
-use plan::machine::{NodeLookup, Notice, Vm, VmState};
+use plan::Event;
+use plan::machine::{NodeLookup, Vm, VmState};
 use plan::token::TokenRecord;
 use runtime::Key;
 use runtime::cache::RefreshTicket;
@@ -34,7 +35,7 @@ pub struct Known {
     /// What the API server said when it was asked for a node that the cache does not show.
     pub node_lookup: NodeLookup,
     /// What people were told to be so, and still is.
-    remarked: Vec<Notice>,
+    remarked: Vec<Event>,
     /// Its bootstrap token.
     token: TokenState,
     /// Objects that it names and that the cache did not show, with the list that was asked for because of it.
@@ -173,7 +174,7 @@ impl VmStateCache {
     }
 
     /// Those of the remarks that were not made after the last reconcile: what is so is told once, for as long as it is so.
-    pub fn news(&self, key: &Key, uid: &Uid, remarks: &[Notice]) -> Vec<Notice> {
+    pub fn news(&self, key: &Key, uid: &Uid, remarks: &[Event]) -> Vec<Event> {
         let known = self.of(key, uid).remarked;
         if known == remarks {
             return Vec::new();
@@ -247,7 +248,7 @@ mod tests {
         let vm_states = VmStateCache::default();
         let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
         let remark =
-            |message: &str| Notice { tone: plan::machine::Tone::Warning, reason: "R", message: message.into() };
+            |message: &str| Event { event_type: plan::EventType::Warning, reason: "R", message: message.into() };
         assert_eq!(vm_states.news(&key, &uid, &[]), []);
         assert!(vm_states.is_empty(), "whoever has nothing to say is not remembered");
         assert_eq!(vm_states.news(&key, &uid, &[remark("a")]), [remark("a")]);

@@ -8,7 +8,7 @@ use api::names::{events, finalizers};
 use api::{MachineClass, Object};
 
 use crate::in_use_protection::{self, Kept, Plan, Said, Users};
-use crate::machine::{Notice, Tone};
+use crate::{Event, EventType};
 
 /// Everything the decision may look at.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
         let said = Said::Invalid(text.clone());
         if !seen.said.contains(&said) {
             let message = format!("no machine is made from it until this is mended: {text}");
-            plan.tell.push((said, Notice { tone: Tone::Warning, reason: events::ours::INVALID, message }));
+            plan.tell.push((said, Event { event_type: EventType::Warning, reason: events::ours::INVALID, message }));
         }
     }
     plan

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use api::lists::{finalizers_with, finalizers_without};
 use api::names::events;
 
-use crate::machine::{Notice, Tone};
+use crate::{Event, EventType};
 
 /// Who needs an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub struct Plan {
     /// The whole list of finalizers to write, over the version the decision was based on; `None` leaves it alone.
     pub finalizers: Option<Vec<String>>,
     /// What to tell people now.
-    pub tell: Vec<(Said, Notice)>,
+    pub tell: Vec<(Said, Event)>,
     /// Why.
     pub because: Reason,
 }
@@ -91,7 +91,7 @@ pub fn plan(kept: &Kept<'_>) -> Plan {
             let example = example.unwrap_or_default();
             let message =
                 format!("its deletion waits until nothing needs it: {count} {kind} do, among them {example:?}");
-            let notice = Notice { tone: Tone::Warning, reason: events::ours::IN_USE, message };
+            let notice = Event { event_type: EventType::Warning, reason: events::ours::IN_USE, message };
             let tell = (!kept.said.contains(&Said::InUse)).then_some((Said::InUse, notice));
             Plan { tell: tell.into_iter().collect(), because: Reason::NeededStill, ..Plan::default() }
         }

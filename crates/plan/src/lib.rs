@@ -9,6 +9,7 @@
 pub mod class;
 pub mod deployment;
 pub mod drain;
+pub mod event;
 pub mod in_use_protection;
 pub mod limiter;
 pub mod machine;
@@ -28,6 +29,7 @@ pub mod token;
 pub mod user_data;
 pub mod wake;
 
+pub use event::{Event, EventType};
 pub use policy::Policy;
 pub use presence::{LookedFor, Presence};
 pub use reporting::Due;

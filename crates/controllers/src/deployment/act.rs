@@ -11,8 +11,8 @@ use api::view::NodeView;
 use api::{MachineDeployment, Object};
 use futures::stream::{self, StreamExt};
 use kube::Resource;
+use plan::Event;
 use plan::deployment::{MachineEdit, NewSet, Plan, SetChange, SetEdit, Step};
-use plan::machine::Notice;
 use plan::node::NodeWrite;
 use runtime::client::RetryClass;
 use runtime::events::EventSink;
@@ -205,10 +205,10 @@ impl<'a> Acting<'a> {
         self.nodes_failed.extend(failed);
     }
 
-    fn tell(&self, notice: &Notice) {
+    fn tell(&self, notice: &Event) {
         self.events.emit(runtime::events::Notice {
             about: self.deployment.object_ref(&()),
-            severity: severity(notice.tone),
+            severity: severity(notice.event_type),
             reason: notice.reason.into(),
             message: notice.message.clone(),
         });

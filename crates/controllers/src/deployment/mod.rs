@@ -17,7 +17,7 @@ use runtime::queue::Outcome;
 
 use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
-use crate::machine::outcome;
+use crate::outcome::outcome;
 use crate::{Cluster, Decision};
 use act::Acting;
 pub use reported::Reported;

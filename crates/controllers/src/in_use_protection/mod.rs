@@ -131,7 +131,7 @@ async fn carry_out<K: Kind>(
         }
     }
     for (said, notice) in &plan.tell {
-        let severity = severity(notice.tone);
+        let severity = severity(notice.event_type);
         let (reason, message) = (notice.reason.into(), notice.message.clone());
         cluster.events.emit(Notice { about: object.object_ref(&()), severity, reason, message });
         cluster.in_use_protection.said.lock().entry(object.uid()).or_default().insert(said.clone());

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use api::{Machine, Object};
 use kube::Resource;
-use plan::machine::{Call, MachinePatch, NOT_KEPT, NodeLookup, Notice, Plan, Reason, Step};
+use plan::Event;
+use plan::machine::{Call, MachinePatch, NOT_KEPT, NodeLookup, Plan, Reason, Step};
 use runtime::Key;
 use serde_json::{Value, json};
 
@@ -164,9 +165,9 @@ async fn remove_token(cluster: &Cluster, key: &Key, machine: &Machine) {
     }
 }
 
-fn tell(cluster: &Cluster, machine: &Machine, notice: &Notice) {
-    let Notice { tone, reason, message } = notice;
-    let severity = severity(*tone);
+fn tell(cluster: &Cluster, machine: &Machine, notice: &Event) {
+    let Event { event_type, reason, message } = notice;
+    let severity = severity(*event_type);
     let about = machine.object_ref(&());
     cluster.events.emit(runtime::events::Notice {
         about,

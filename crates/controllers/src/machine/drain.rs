@@ -2,7 +2,8 @@
 
 use api::{Object, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
-use plan::machine::{Barrier, NOT_KEPT, Notice, Plan, Step, not_kept, set_up_by};
+use plan::Event;
+use plan::machine::{Barrier, NOT_KEPT, Plan, Step, not_kept, set_up_by};
 use plan::node::NodeWrite;
 use runtime::Key;
 
@@ -91,7 +92,7 @@ pub(super) fn remember(cluster: &Cluster, key: &Key, uid: &Uid, write: &NodeWrit
     }
 }
 
-fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Notice) {
+fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Event) {
     let about = ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Node".to_owned()),
@@ -101,7 +102,7 @@ fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Notice) {
     };
     drains.tell_node(runtime::events::Notice {
         about,
-        severity: severity(notice.tone),
+        severity: severity(notice.event_type),
         reason: notice.reason.into(),
         message: notice.message.clone(),
     });

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use api::Machine;
 use observe::Seen;
-use plan::Wake;
 use plan::machine::{Plan, Step, stage};
+use runtime::Key;
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
-use runtime::{Clock, Key};
 
 use crate::decision::{Ending, Standing, Subject};
+use crate::outcome::outcome;
 use crate::write::WriteError;
 use crate::{Cluster, Decision};
 
@@ -90,15 +90,4 @@ fn decide(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> (Seen, Plan) {
     let seen = observe::observe(cluster, key, machine);
     let plan = plan::machine::plan(&seen.as_input(cluster));
     (seen, plan)
-}
-
-/// When a wake-up is due.
-pub(crate) fn outcome(wake: Wake, clock: &Clock) -> Outcome {
-    match wake {
-        Wake::Again => Outcome::Again { after: Duration::ZERO },
-        Wake::On(_) => Outcome::Done,
-        Wake::By { at, .. } => {
-            Outcome::Again { after: Duration::try_from(at.duration_since(clock.now())).unwrap_or_default() }
-        }
-    }
 }

@@ -15,7 +15,7 @@ use futures::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use kube::Resource;
 use plan::Due;
-use plan::machine::Notice;
+use plan::Event;
 use plan::machineset::{Claim, Doing, Failure, MachineCreate, MachineDelete, MachinePatch, Plan, Step, status};
 use runtime::Key;
 use runtime::client::RetryClass;
@@ -240,8 +240,8 @@ impl<'a> Acting<'a> {
         };
     }
 
-    fn tell(&self, notice: &Notice) {
-        self.say(severity(notice.tone), notice.reason, notice.message.clone());
+    fn tell(&self, notice: &Event) {
+        self.say(severity(notice.event_type), notice.reason, notice.message.clone());
     }
 
     fn say(&self, severity: Severity, reason: &'static str, message: String) {

@@ -17,7 +17,7 @@ pub use memory::Memory;
 
 use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
-use crate::machine::outcome;
+use crate::outcome::outcome;
 use crate::{Cluster, Decision};
 
 /// Looks at one set and does what its plan says, then writes down what came of it.

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::SeenMachine;
 use super::limits::Limits;
 use super::step::{NewSet, SetChange, SetEdit, Step};
-use crate::machine::{Notice, Tone};
+use crate::{Event, EventType};
 
 /// One set, and what is to become of it.
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ impl Draft<'_> {
             std::cmp::Ordering::Greater => messages::scaled_down(self.name(), to),
             std::cmp::Ordering::Equal => return None,
         };
-        Some(Step::Tell(Notice { tone: Tone::Normal, reason: reference::SCALING_MACHINE_SET, message }))
+        Some(Step::Tell(Event { event_type: EventType::Normal, reason: reference::SCALING_MACHINE_SET, message }))
     }
 }
 

@@ -11,8 +11,8 @@ use super::reason::Reason;
 use super::status::{self, Conditions};
 use super::step::{Plan, Step};
 use super::{Observed, TargetCluster};
-use crate::machine::{Notice, Tone};
 use crate::{Awaited, Wake};
+use crate::{Event, EventType};
 
 pub(super) fn plan(seen: &Observed<'_>) -> Option<Plan> {
     let (reason, fault) = fault(seen)?;
@@ -31,7 +31,7 @@ pub(super) fn plan(seen: &Observed<'_>) -> Option<Plan> {
     if !said {
         let message =
             if reason == reference::SELECTING_ALL { messages::SELECTING_ALL.to_owned() } else { fault.clone() };
-        steps.push(Step::Tell(Notice { tone: Tone::Warning, reason, message }));
+        steps.push(Step::Tell(Event { event_type: EventType::Warning, reason, message }));
     }
     Some(Plan::of(steps, Wake::On(Awaited::Change), Reason::Invalid(fault)))
 }

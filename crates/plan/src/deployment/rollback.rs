@@ -15,7 +15,7 @@ use super::revision;
 use super::step::{DeploymentEdit, Plan, Purpose, Step};
 use super::template::{same_template, without_hash};
 use crate::Wake;
-use crate::machine::{Notice, Tone};
+use crate::{Event, EventType};
 
 pub(super) fn plan(mut builder: PlanBuilder<'_>, wanted: i64) -> Plan {
     let mut steps = builder.opening();
@@ -29,8 +29,8 @@ pub(super) fn plan(mut builder: PlanBuilder<'_>, wanted: i64) -> Plan {
     Plan::of(steps, Wake::Again, Reason::RollbackAsked(wanted))
 }
 
-fn answer(builder: &mut PlanBuilder<'_>, wanted: i64) -> Notice {
-    let warn = |reason, message: String| Notice { tone: Tone::Warning, reason, message };
+fn answer(builder: &mut PlanBuilder<'_>, wanted: i64) -> Event {
+    let warn = |reason, message: String| Event { event_type: EventType::Warning, reason, message };
     let name = builder.deployment.name().to_owned();
     let last = builder.sets.old.iter().map(|old| revision::of(&old.set)).max().unwrap_or(0);
     let revision = if wanted == 0 { last } else { wanted };
@@ -49,5 +49,9 @@ fn answer(builder: &mut PlanBuilder<'_>, wanted: i64) -> Notice {
     let annotations = builder.deployment.metadata.annotations.get_or_insert_default();
     annotations.retain(|key, _| !revision::is_inherited(key));
     annotations.extend(theirs.map(|(key, value)| (key.clone(), value.clone())));
-    Notice { tone: Tone::Normal, reason: reference::ROLLBACK, message: messages::rolled_back(&name, revision) }
+    Event {
+        event_type: EventType::Normal,
+        reason: reference::ROLLBACK,
+        message: messages::rolled_back(&name, revision),
+    }
 }

@@ -18,9 +18,9 @@ use super::claim::Claim;
 use super::draft::total;
 use super::step::{StatusEdit, Step};
 use super::{Observed, Plan, Reason};
-use crate::machine::{Notice, Tone};
 use crate::reporting::{Unreported, furthest};
 use crate::{Awaited, Due, Wake};
+use crate::{Event, EventType};
 
 /// How much a status says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +192,7 @@ pub(super) fn creation_failed(seen: &Observed<'_>, set: &str, error: &str) -> Pl
     let mut steps: Vec<Step> = step(&seen.deployment.status, status).into_iter().collect();
     if !steps.is_empty() {
         let reason = reference::MACHINE_SET_CREATE_ERROR;
-        steps.push(Step::Tell(Notice { tone: Tone::Warning, reason, message }));
+        steps.push(Step::Tell(Event { event_type: EventType::Warning, reason, message }));
     }
     Plan::of(steps, Wake::On(Awaited::Retry), Reason::SetNotMade(error.to_owned()))
 }

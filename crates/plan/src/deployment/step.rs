@@ -7,8 +7,8 @@ use api::{MachineDeploymentStatus, MachineSet, Uid};
 use serde_json::Value;
 
 use super::reason::Reason;
+use crate::Event;
 use crate::Wake;
-use crate::machine::Notice;
 use crate::node::NodeWrite;
 
 /// What to do, in order, and why.
@@ -51,7 +51,7 @@ pub enum Step {
     /// Change a node.
     Node(NodeWrite),
     /// Tell people, as an Event on the deployment.
-    Tell(Notice),
+    Tell(Event),
 }
 
 /// A merge patch of a deployment; guarded by the version that was seen, or that the step before it made.

@@ -16,9 +16,9 @@ use std::borrow::Cow;
 use api::Machine;
 use api::view::NodeView;
 
-use super::{DrainNeed, MachinePatch, Notice, Observed, Plan, Reason, StatusWrite, Step};
+use super::{DrainNeed, MachinePatch, Observed, Plan, Reason, StatusWrite, Step};
 use crate::node::Draft;
-use crate::{Presence, Wake};
+use crate::{Event, Presence, Wake};
 
 /// What the parts have decided so far.
 pub(super) struct PlanBuilder<'a> {
@@ -38,11 +38,11 @@ pub(super) struct PlanBuilder<'a> {
     pub(super) drain: DrainNeed,
     /// What the first status write means for people. Told right after it: the machine will not come to this state a second time, and a
     /// write to a busy Node may fail.
-    pub(super) news: Vec<Notice>,
+    pub(super) news: Vec<Event>,
     /// What people are told.
-    pub(super) notices: Vec<Notice>,
+    pub(super) notices: Vec<Event>,
     /// What people should know for as long as it is so.
-    pub(super) remarks: Vec<Notice>,
+    pub(super) remarks: Vec<Event>,
     /// What is waited for.
     pub(super) wake: Wake,
     /// Why.

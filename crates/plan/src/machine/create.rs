@@ -13,11 +13,11 @@ use jiff::Timestamp;
 use super::hold::{Hold, Outlook};
 use super::vm::{Call, Failure, Initialized, Origin, Vm, VmState};
 use super::{
-    DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
-    awaits_class, facts, hold, refusal, stale,
+    DriverState, Facts, MachinePatch, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, awaits_class,
+    facts, hold, refusal, stale,
 };
 use crate::limiter::{Capacity, Refusal};
-use crate::{Awaited, Presence, Wake, class};
+use crate::{Awaited, Event, EventType, Presence, Wake, class};
 
 /// Whether the machine has no VM that is known to be waited for.
 pub(super) fn is_due(facts: &Facts<'_>) -> bool {
@@ -91,7 +91,7 @@ fn create_or_trust(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         // Another attempt would make a VM only to give its machine up.
         let write = StatusWrite::creation_given_up(seen.machine, seen.now);
         let message = format!("{}: {}", Reason::CreationTimedOut, seen.machine.status.last_operation.description);
-        let notice = Notice { tone: Tone::Warning, reason: events::ours::GIVEN_UP, message };
+        let notice = Event { event_type: EventType::Warning, reason: events::ours::GIVEN_UP, message };
         return Plan::of(vec![Step::Status(write), Step::Tell(notice)], Wake::Again, Reason::CreationTimedOut);
     }
     if let Some(plan) = class_in_the_way(seen) {
@@ -133,8 +133,8 @@ fn carry_on(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
         return stale::give_up(seen, node);
     }
     if let Some(patch) = to_write_down(seen, facts, vm, joins) {
-        let notice = Notice {
-            tone: Tone::Normal,
+        let notice = Event {
+            event_type: EventType::Normal,
             reason: events::ours::VM_CREATED,
             message: format!("VM {} exists; its node will be {:?}", vm.provider_id, vm.node_name),
         };

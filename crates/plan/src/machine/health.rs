@@ -18,10 +18,10 @@ use jiff::Timestamp;
 use super::diagnosis::{awaits_critical_components, unhealthy_reason};
 use super::living::claim;
 use super::reason::elapsed;
-use super::{Facts, Notice, Observed, Reason, StatusWrite, Tone, facts};
+use super::{Facts, Observed, Reason, StatusWrite, facts};
 use crate::policy::FailedUpdate;
 use crate::replacement_limit::{self, Ruling};
-use crate::{Awaited, Presence, Wake};
+use crate::{Awaited, Event, EventType, Presence, Wake};
 
 /// What becomes of the machine, given its node.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct HealthDecision {
     /// The status to write, if anything changes.
     pub(super) status: Option<StatusWrite>,
     /// What people are told about it.
-    pub(super) tell: Option<Notice>,
+    pub(super) tell: Option<Event>,
     /// What is waited for.
     pub(super) wake: Wake,
     /// Why.
@@ -128,12 +128,12 @@ impl HealthCheck<'_> {
         let last = &machine.status.last_operation;
         if last.kind == OperationType::Create && last.state != OperationState::Successful {
             let text = text::joined(machine.name(), elapsed(machine.created_at().unwrap_or(now), now));
-            let tell = Notice { tone: Tone::Normal, reason: events::ours::JOINED, message: text.clone() };
+            let tell = Event { event_type: EventType::Normal, reason: events::ours::JOINED, message: text.clone() };
             let operation = (OperationType::Create, OperationState::Successful);
             return self.becomes(MachinePhase::Running, operation, text, tell, Reason::Joined);
         }
         let text = text::rejoined(machine.name());
-        let tell = Notice { tone: Tone::Normal, reason: events::ours::REJOINED, message: text.clone() };
+        let tell = Event { event_type: EventType::Normal, reason: events::ours::REJOINED, message: text.clone() };
         let operation = (OperationType::HealthCheck, OperationState::Successful);
         self.becomes(MachinePhase::Running, operation, text, tell, Reason::Rejoined)
     }
@@ -147,8 +147,8 @@ impl HealthCheck<'_> {
             Clock::Runs { wake } => stays(wake, why),
             Clock::Ran => {
                 let text = text::never_joined(machine.name(), GoDuration::from(patience));
-                let tell = Notice {
-                    tone: Tone::Warning,
+                let tell = Event {
+                    event_type: EventType::Warning,
                     reason: events::ours::GIVEN_UP,
                     message: format!("{text} The reason: {why}"),
                 };
@@ -183,7 +183,7 @@ impl HealthCheck<'_> {
             format!("it is marked Failed after {patience} unless that changes")
         };
         let message = format!("{because}; {outlook}");
-        let tell = Notice { tone: Tone::Warning, reason: events::ours::UNHEALTHY, message };
+        let tell = Event { event_type: EventType::Warning, reason: events::ours::UNHEALTHY, message };
         let operation = (OperationType::HealthCheck, OperationState::Processing);
         self.becomes(MachinePhase::Unknown, operation, text, tell, because)
     }
@@ -227,7 +227,7 @@ impl HealthCheck<'_> {
         let machine = self.seen.machine;
         let text = text::given_up(machine.name(), GoDuration::from(patience), self.conditions());
         let message = format!("unhealthy for {} and marked Failed: {}", GoDuration::from(patience), self.obstacle());
-        let tell = Notice { tone: Tone::Warning, reason: events::ours::GIVEN_UP, message };
+        let tell = Event { event_type: EventType::Warning, reason: events::ours::GIVEN_UP, message };
         let operation = (machine.status.last_operation.kind.clone(), OperationState::Failed);
         let decision = self.becomes(MachinePhase::Failed, operation, text, tell, Reason::HealthTimedOut);
         HealthDecision { exclusive_in: replacement_limit::deployment(machine).map(str::to_owned), ..decision }
@@ -245,7 +245,8 @@ impl HealthCheck<'_> {
         match result {
             Some(UpdateResult::Successful) => {
                 let text = in_place::updated(machine.name());
-                let tell = Notice { tone: Tone::Normal, reason: events::ours::UPDATED, message: text.clone() };
+                let tell =
+                    Event { event_type: EventType::Normal, reason: events::ours::UPDATED, message: text.clone() };
                 let operation = (OperationType::InPlaceUpdate, OperationState::Successful);
                 self.becomes(MachinePhase::InPlaceUpdateSuccessful, operation, text, tell, Reason::Updated)
             }
@@ -275,7 +276,7 @@ impl HealthCheck<'_> {
     }
 
     fn is_not_updated(&self, text: String, because: Reason) -> HealthDecision {
-        let tell = Notice { tone: Tone::Warning, reason: events::ours::NOT_UPDATED, message: text.clone() };
+        let tell = Event { event_type: EventType::Warning, reason: events::ours::NOT_UPDATED, message: text.clone() };
         let operation = (OperationType::InPlaceUpdate, OperationState::Failed);
         self.becomes(MachinePhase::InPlaceUpdateFailed, operation, text, tell, because)
     }
@@ -285,7 +286,7 @@ impl HealthCheck<'_> {
         phase: MachinePhase,
         (kind, state): (OperationType, OperationState),
         text: String,
-        tell: Notice,
+        tell: Event,
         because: Reason,
     ) -> HealthDecision {
         let status = StatusWrite::change(self.seen.machine, phase, kind, state, text, self.seen.now);

@@ -10,8 +10,8 @@ use api::{Code, CodedText};
 use jiff::Timestamp;
 
 use super::vm::{Call, Failure};
-use super::{Notice, Observed, Plan, Reason, StatusWrite, Step, Tone, facts};
-use crate::{Awaited, Policy, Wake};
+use super::{Observed, Plan, Reason, StatusWrite, Step, facts};
+use crate::{Awaited, Event, EventType, Policy, Wake};
 
 /// What a failed call leads to.
 pub(super) struct Hold {
@@ -60,7 +60,10 @@ pub(super) fn told(seen: &Observed<'_>, failure: &Failure, write: StatusWrite, o
     }
     let said = CodedText::parse(&failure.text).map_or(failure.text.as_str(), |coded| coded.message);
     let message = format!("{} failed: {}: {said}; {outlook}", failure.call.method(), failure.code);
-    vec![Step::Status(write), Step::Tell(Notice { tone: Tone::Warning, reason: events::ours::DRIVER_ERROR, message })]
+    vec![
+        Step::Status(write),
+        Step::Tell(Event { event_type: EventType::Warning, reason: events::ours::DRIVER_ERROR, message }),
+    ]
 }
 
 /// When it is tried again, for people.

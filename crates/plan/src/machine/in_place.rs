@@ -16,9 +16,9 @@ use api::{ConditionStatus, MachinePhase, NodeCondition, Object, OperationState, 
 
 use super::builder::PlanBuilder;
 use super::drain_in_place::{InPlaceDrain, Way, way};
-use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Tone};
+use super::{DrainNeed, Reason, StatusWrite, Step};
 use crate::drain::Caller;
-use crate::{Awaited, Wake};
+use crate::{Awaited, Event, EventType, Wake};
 
 /// Takes the update as far as it goes now. `drain_in_place` empties the node.
 pub(super) fn plan(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
@@ -73,7 +73,11 @@ fn empty(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder
                 let phase = MachinePhase::InPlaceUpdating;
                 builder.write_status(StatusWrite::change(&builder.machine, phase, kind, state, said, builder.seen.now));
                 let message = "its node is drained and may be updated".to_owned();
-                builder.notices.push(Notice { tone: Tone::Normal, reason: events::ours::READY_FOR_UPDATE, message });
+                builder.notices.push(Event {
+                    event_type: EventType::Normal,
+                    reason: events::ours::READY_FOR_UPDATE,
+                    message,
+                });
             }
             be_ready(builder);
         }
@@ -94,7 +98,7 @@ fn tell_held_up(builder: &mut PlanBuilder<'_>, why: &str) {
     if write.is_news(&builder.machine, builder.seen.policy, builder.seen.now) {
         builder.write_status(write);
         let message = format!("its node cannot be drained for its update: {why}");
-        builder.notices.push(Notice { tone: Tone::Warning, reason: events::ours::NOT_UPDATED, message });
+        builder.notices.push(Event { event_type: EventType::Warning, reason: events::ours::NOT_UPDATED, message });
     }
 }
 

@@ -9,10 +9,10 @@ use api::{Machine, Object};
 
 use super::builder::PlanBuilder;
 use super::drain_in_place::drain_in_place;
-use super::{Facts, Notice, Observed, Plan, Reason, RollOut, Step, Target, Tone, health, in_place, preserve};
+use super::{Facts, Observed, Plan, Reason, RollOut, Step, Target, health, in_place, preserve};
 use crate::drain::Caller;
 use crate::node::{self, Claim, Draft, Oddity};
-use crate::{Awaited, Presence, Wake};
+use crate::{Awaited, Event, EventType, Presence, Wake};
 
 /// A Node that somebody deletes takes its machine with it: whoever deletes a Node wants the VM behind it gone. Only a Node that says
 /// that it is being deleted counts. One that has merely vanished is missing, and that is a matter of health.
@@ -22,8 +22,8 @@ pub(super) fn follow_node(seen: &Observed<'_>) -> Option<Plan> {
         return None;
     }
     let because = Reason::NodeDeleted(node.name().to_owned());
-    let notice = Notice {
-        tone: Tone::Normal,
+    let notice = Event {
+        event_type: EventType::Normal,
         reason: events::ours::NODE_DELETED,
         message: format!("{because}, so it goes too"),
     };
@@ -72,11 +72,11 @@ fn keep_node(builder: &mut PlanBuilder<'_>, name: &str) {
         match oddity {
             Oddity::UnreadableRecord(_) => {
                 let reason = events::ours::NODE_RECORD_REPLACED;
-                builder.notices.push(Notice { tone: Tone::Warning, reason, message });
+                builder.notices.push(Event { event_type: EventType::Warning, reason, message });
             }
             Oddity::InvalidEntry(_) => {
                 let reason = events::ours::NODE_TEMPLATE_INVALID;
-                builder.remarks.push(Notice { tone: Tone::Warning, reason, message });
+                builder.remarks.push(Event { event_type: EventType::Warning, reason, message });
             }
         }
     }
@@ -117,5 +117,5 @@ fn remark_on_rivals(builder: &mut PlanBuilder<'_>, node: &str, claim: &Claim) {
             with.join(", ")
         ),
     };
-    builder.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::NODE_DISPUTED, message });
+    builder.remarks.push(Event { event_type: EventType::Warning, reason: events::ours::NODE_DISPUTED, message });
 }

@@ -40,7 +40,7 @@ use crate::limiter::Capacity;
 use crate::replacement_limit::Siblings;
 use crate::safety::Outages;
 use crate::token::TokenRecord;
-use crate::{Awaited, LookedFor, Policy, Presence, Wake};
+use crate::{Awaited, Event, EventType, LookedFor, Policy, Presence, Wake};
 
 pub use barrier::{Barrier, NOT_KEPT, Obstruction, not_kept, set_up_by};
 pub use delete::removal_failed;
@@ -50,7 +50,7 @@ pub use node_lookup::{NodeLookup, Unanswered};
 pub use reason::Reason;
 pub use stage::{Stage, stage};
 pub use status::StatusWrite;
-pub use step::{DrainNeed, MachinePatch, Notice, Plan, Step, Tone};
+pub use step::{DrainNeed, MachinePatch, Plan, Step};
 pub use vm::{Call, Failure, Initialized, Origin, Vm, VmState};
 
 /// Everything the decision may look at.
@@ -204,7 +204,7 @@ fn refusal(seen: &Observed<'_>, because: Reason, event: &'static str, awaited: A
     let mut steps = Vec::new();
     if write.is_news(seen.machine, seen.policy, seen.now) {
         steps.push(Step::Status(write));
-        steps.push(Step::Tell(Notice { tone: Tone::Warning, reason: event, message: because.to_string() }));
+        steps.push(Step::Tell(Event { event_type: EventType::Warning, reason: event, message: because.to_string() }));
     }
     let wake = Wake::By { awaited, at: facts::later(seen.now, seen.policy.long_retry) };
     Plan::of(steps, wake, because)

@@ -16,9 +16,9 @@ use api::descriptions::deletion as text;
 use api::names::{events, labels};
 use jiff::Timestamp;
 
-use super::{Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Target, Tone, facts};
+use super::{Facts, Observed, Plan, Reason, StatusWrite, Step, Target, facts};
 use crate::drain::{Outlook, Request};
-use crate::{Awaited, Presence, Wake};
+use crate::{Awaited, Event, EventType, Presence, Wake};
 
 /// What the API server itself last said of a node that the cache does not show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,12 +82,12 @@ pub(super) fn absence<'a>(seen: &Observed<'a>, facts: &Facts<'_>, next: Stage) -
 }
 
 /// What people are told when a machine goes while nobody knows of its node.
-pub(super) fn confess(name: &str, failure: &Unanswered) -> Notice {
+pub(super) fn confess(name: &str, failure: &Unanswered) -> Event {
     let message = format!(
         "its VM is gone, but whether node {name:?} is registered could not be found out: {}; if it is, delete it by hand",
         failure.why
     );
-    Notice { tone: Tone::Warning, reason: events::ours::NODE_MAY_BE_LEFT, message }
+    Event { event_type: EventType::Warning, reason: events::ours::NODE_MAY_BE_LEFT, message }
 }
 
 fn ask(name: &str, because: Reason) -> Plan {

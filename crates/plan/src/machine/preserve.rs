@@ -19,11 +19,11 @@ use jiff::Timestamp;
 
 use super::builder::PlanBuilder;
 use super::drain_in_place::{InPlaceDrain, Way, way};
-use super::{DrainNeed, Notice, Reason, StatusWrite, Step, Target, Tone, facts};
+use super::{DrainNeed, Reason, StatusWrite, Step, Target, facts};
 use crate::drain::Caller;
 use crate::node::Draft;
 use crate::preservation::effective_value;
-use crate::{Awaited, Presence, Wake};
+use crate::{Awaited, Event, EventType, Presence, Wake};
 
 /// Starts, keeps up or ends the preservation. `drain_in_place` empties the node.
 pub(super) fn plan(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
@@ -156,7 +156,7 @@ fn expiry(builder: &mut PlanBuilder<'_>, by: By) -> Time {
         By::Set => "as its set wishes",
     };
     let message = format!("preserved until {expiry}, {whose}");
-    builder.notices.push(Notice { tone: Tone::Normal, reason: events::ours::PRESERVED, message });
+    builder.notices.push(Event { event_type: EventType::Normal, reason: events::ours::PRESERVED, message });
     expiry
 }
 
@@ -193,7 +193,7 @@ fn empty(
 /// Its node could not be emptied, or not be kept free of new pods: says so there and on the machine.
 fn not_drained(builder: &mut PlanBuilder<'_>, by: By, expiry: Time, why: &str) {
     let message = format!("its node could not be drained and is tried again: {why}");
-    builder.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::PRESERVED, message });
+    builder.remarks.push(Event { event_type: EventType::Warning, reason: events::ours::PRESERVED, message });
     let condition = condition(by, Drain::Failed, expiry, builder.seen.now);
     if let Some(draft) = &mut builder.draft {
         draft.state(condition);
@@ -208,7 +208,11 @@ fn stop(builder: &mut PlanBuilder<'_>, annotations: Annotations, why: &'static s
     if preserved {
         builder.afterwards = Some(StatusWrite::preserved_until(&builder.machine, None));
         let message = format!("no longer preserved: {why}");
-        builder.notices.push(Notice { tone: Tone::Normal, reason: events::ours::PRESERVATION_ENDED, message });
+        builder.notices.push(Event {
+            event_type: EventType::Normal,
+            reason: events::ours::PRESERVATION_ENDED,
+            message,
+        });
         builder.explain(Reason::PreservationEnded(why));
     } else if !forget {
         return Annotations::Keep;
@@ -326,6 +330,10 @@ fn remark_on_nonsense(builder: &mut PlanBuilder<'_>) {
             "{whose} annotation {PRESERVE} says {:?}, which {outcome}; it may say now, when-failed, auto-preserved or false",
             value.as_str()
         );
-        builder.remarks.push(Notice { tone: Tone::Warning, reason: events::ours::PRESERVE_VALUE_INVALID, message });
+        builder.remarks.push(Event {
+            event_type: EventType::Warning,
+            reason: events::ours::PRESERVE_VALUE_INVALID,
+            message,
+        });
     }
 }

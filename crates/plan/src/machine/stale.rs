@@ -12,9 +12,9 @@ use api::view::NodeView;
 use api::{Machine, MachinePhase, Object, OperationState, OperationType};
 
 use super::vm::{Call, Origin, Vm, VmState};
-use super::{DriverState, Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Tone, hold};
+use super::{DriverState, Facts, Observed, Plan, Reason, StatusWrite, Step, hold};
 use crate::node::is_same_vm;
-use crate::{Awaited, Presence, Wake};
+use crate::{Awaited, Event, EventType, Presence, Wake};
 
 /// The node whose name a VM that was just made has been given, if it is not the VM's own.
 pub(super) fn taken_over<'a>(seen: &Observed<'a>, vm: &Vm) -> Option<&'a NodeView> {
@@ -32,7 +32,7 @@ pub(super) fn give_up(seen: &Observed<'_>, node: &NodeView) -> Plan {
     let text = descriptions::STALE_NODE.to_owned();
     let (kind, state) = (OperationType::Create, OperationState::Failed);
     let write = StatusWrite::change(seen.machine, MachinePhase::Failed, kind, state, text, seen.now);
-    let notice = Notice { tone: Tone::Warning, reason: events::ours::GIVEN_UP, message: because.to_string() };
+    let notice = Event { event_type: EventType::Warning, reason: events::ours::GIVEN_UP, message: because.to_string() };
     let steps = vec![Step::Status(write), Step::Tell(notice), Step::Driver(Call::Delete)];
     Plan::of(steps, Wake::On(Awaited::DriverAnswer), because)
 }

@@ -13,7 +13,7 @@ use super::status::StatusWrite;
 use super::vm::Call;
 use crate::drain::{self, attachments::AttachmentId};
 use crate::node::NodeWrite;
-use crate::{Awaited, Wake};
+use crate::{Awaited, Event, Wake};
 
 /// What to do, in order, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Plan {
     /// Whether what the drain of its node holds is still needed.
     pub drain: DrainNeed,
     /// What people should know for as long as it is so. Told when it is new, not in every reconcile.
-    pub remarks: Vec<Notice>,
+    pub remarks: Vec<Event>,
     /// The deployment for which this is the only plan that may be carried out at a time: decide again once nobody else does.
     pub exclusive_in: Option<String>,
 }
@@ -92,14 +92,14 @@ pub enum Step {
         /// Its uid.
         uid: Uid,
         /// What.
-        notice: Notice,
+        notice: Event,
     },
     /// Remove the machine's bootstrap token from the target cluster, if there is one. Failing is no reason to stop: it expires.
     RemoveToken,
     /// Call the driver; always the last step.
     Driver(Call),
     /// Tell people, as an Event on the Machine.
-    Tell(Notice),
+    Tell(Event),
 }
 
 /// Fields of a Machine outside its status. `None` leaves a field alone.
@@ -122,26 +122,6 @@ pub enum DrainNeed {
     Going,
     /// It is not: whatever was held for it can go.
     Over,
-}
-
-/// An Event on the Machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// Good or bad news.
-    pub tone: Tone,
-    /// One word for programs.
-    pub reason: &'static str,
-    /// One sentence for people.
-    pub message: String,
-}
-
-/// Whether an Event is worth worrying about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
-    /// Things go as they should.
-    Normal,
-    /// Someone should look.
-    Warning,
 }
 
 impl Plan {

@@ -32,8 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{MachineName, MachineSet, Object, Uid};
 use jiff::Timestamp;
 
-use crate::machine::{Notice, Tone};
 use crate::{Awaited, Policy, Wake};
+use crate::{Event, EventType};
 
 pub use claim::{Claim, Ownership};
 pub use create::NameSeed;
@@ -111,7 +111,7 @@ fn refusal(seen: &Observed<'_>, what: String) -> Plan {
         Vec::new()
     } else {
         let reason = api::names::events::ours::INVALID;
-        vec![Step::Tell(Notice { tone: Tone::Warning, reason, message: what.clone() })]
+        vec![Step::Tell(Event { event_type: EventType::Warning, reason, message: what.clone() })]
     };
     Plan::of(steps, Wake::On(Awaited::Change), Reason::Invalid(what))
 }

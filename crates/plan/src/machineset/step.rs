@@ -11,8 +11,8 @@ use super::Reason;
 use super::claim::{Claim, Ownership};
 use super::status::Failure;
 use super::victims::Why;
+use crate::Event;
 use crate::Wake;
-use crate::machine::Notice;
 
 /// What to do, in order, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +44,7 @@ pub enum Step {
     /// Delete these machines.
     Delete(Vec<MachineDelete>),
     /// Tell people, as an Event on the set.
-    Tell(Notice),
+    Tell(Event),
 }
 
 /// A machine to be made.

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::Policy;
 use crate::deployment::OvershootCount;
-use crate::machine::{Notice, Tone};
+use crate::{Event, EventType};
 
 /// Everything the decision may look at.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ pub enum Step {
         /// The set's name.
         set: String,
         /// The Event.
-        notice: Notice,
+        notice: Event,
     },
 }
 
@@ -280,7 +280,7 @@ fn set_steps(set: &MachineSet, decision: &FreezeDecision, now: Time) -> Vec<Step
     let about = About { kind: Kind::Set, name: set.name(), uid: set.uid(), change };
     let mut steps = about.edits(merge::changes(set, &after));
     if !steps.is_empty() {
-        let notice = Notice { tone: Tone::Normal, reason, message };
+        let notice = Event { event_type: EventType::Normal, reason, message };
         steps.push(Step::Tell { set: set.name().to_owned(), notice });
     }
     steps

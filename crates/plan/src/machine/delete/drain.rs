@@ -13,14 +13,12 @@ use api::{Object, OperationState};
 use super::super::barrier::{Barrier, Obstruction};
 use super::super::drain_view::{DrainView, Watching};
 use super::super::living::claim_of;
-use super::super::{
-    DrainNeed, Facts, Notice, Observed, Plan, Reason, StatusWrite, Step, Target, Tone, diagnosis, facts,
-};
+use super::super::{DrainNeed, Facts, Observed, Plan, Reason, StatusWrite, Step, Target, diagnosis, facts};
 use super::begin_vm_deletion;
 use crate::drain::attachments::{AttachmentsView, State, detach as detach_volumes};
 use crate::drain::{Blocker, Mode, Obstacle, Outcome, Request, Watched, Worth, progress, worth_writing};
 use crate::node::{Draft, NodeWrite, announce_departure};
-use crate::{Awaited, Presence, Wake};
+use crate::{Awaited, Event, EventType, Presence, Wake};
 
 /// D3: the node called `name` is emptied, whether or not it is (still) registered.
 pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Presence<&NodeView>, drain_view: &DrainView) -> Plan {
@@ -123,7 +121,7 @@ pub(super) fn wait_for_owner(seen: &Observed<'_>, name: &str, node: Presence<&No
     if write.is_news(seen.machine, seen.policy, seen.now) {
         let message = format!("deletion waits: {why}; correct the label of the machine that it does not belong to");
         steps.push(Step::Status(write));
-        steps.push(Step::Tell(Notice { tone: Tone::Warning, reason: events::ours::NODE_DISPUTED, message }));
+        steps.push(Step::Tell(Event { event_type: EventType::Warning, reason: events::ours::NODE_DISPUTED, message }));
     }
     let at = facts::later(seen.now, seen.policy.long_retry);
     Plan::of(steps, Wake::By { awaited: Awaited::Node, at }.no_later_than(forced), Reason::NodeDisputed(why))
@@ -175,7 +173,7 @@ fn tell(
             let mut steps = vec![Step::Status(write)];
             if needs_help {
                 let message = failure.unwrap_or(standing).to_owned();
-                let notice = Notice { tone: Tone::Warning, reason: events::ours::DRAIN_BLOCKED, message };
+                let notice = Event { event_type: EventType::Warning, reason: events::ours::DRAIN_BLOCKED, message };
                 if let Presence::Present(node) = node {
                     steps.push(Step::TellNode {
                         name: node.name().to_owned(),

@@ -27,11 +27,11 @@ use super::living::{claim, claim_of};
 use super::node_lookup::{Absence, absence, confess};
 use super::vm::{Call, Failure, VmState};
 use super::{
-    DriverState, Facts, MachinePatch, Notice, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, Tone,
-    awaits_class, facts, hold,
+    DriverState, Facts, MachinePatch, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, awaits_class,
+    facts, hold,
 };
 use crate::node::Claim;
-use crate::{Awaited, Presence, Wake, node};
+use crate::{Awaited, Event, EventType, Presence, Wake, node};
 
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if facts.without_our_finalizer().is_none() {
@@ -75,7 +75,8 @@ fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         return awaits_class(seen).unwrap_or_else(|| let_go(facts));
     }
     let write = StatusWrite::terminating(seen.machine, seen.now);
-    let notice = Notice { tone: Tone::Normal, reason: events::ours::TERMINATING, message: "deletion begins".into() };
+    let notice =
+        Event { event_type: EventType::Normal, reason: events::ours::TERMINATING, message: "deletion begins".into() };
     Plan::of(vec![Step::Status(write), Step::Tell(notice)], Wake::Again, Reason::DeletionAsked)
 }
 
@@ -239,11 +240,12 @@ pub(super) fn is_done_with_node(seen: &Observed<'_>, facts: &Facts<'_>) -> bool 
 }
 
 fn let_go(facts: &Facts<'_>) -> Plan {
-    let notice = Notice { tone: Tone::Normal, reason: events::ours::GONE, message: Reason::NothingLeft.to_string() };
+    let notice =
+        Event { event_type: EventType::Normal, reason: events::ours::GONE, message: Reason::NothingLeft.to_string() };
     remove_finalizer(facts, notice, Reason::NothingLeft)
 }
 
-fn remove_finalizer(facts: &Facts<'_>, notice: Notice, because: Reason) -> Plan {
+fn remove_finalizer(facts: &Facts<'_>, notice: Event, because: Reason) -> Plan {
     let patch = MachinePatch { finalizers: facts.without_our_finalizer(), ..MachinePatch::default() };
     Plan::of(vec![Step::Tell(notice), Step::Patch(patch)], Wake::On(Awaited::Change), because)
 }
@@ -279,7 +281,7 @@ fn blocked(seen: &Observed<'_>, text: String, because: Reason, awaited: Awaited)
     if write.is_news(seen.machine, seen.policy, seen.now) {
         let message = format!("deletion cannot go on: {because}{}", advice(&because));
         steps.push(Step::Status(write));
-        steps.push(Step::Tell(Notice { tone: Tone::Warning, reason: "DeletionBlocked", message }));
+        steps.push(Step::Tell(Event { event_type: EventType::Warning, reason: "DeletionBlocked", message }));
     }
     let at = facts::later(seen.now, seen.policy.long_retry);
     Plan::of(steps, Wake::By { awaited, at }, because)

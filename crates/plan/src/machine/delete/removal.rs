@@ -9,8 +9,9 @@ use api::names::finalizers;
 use api::{Machine, Object};
 use jiff::Timestamp;
 
-use super::super::{Notice, StatusWrite, Step, Tone};
+use super::super::{StatusWrite, Step};
 use crate::Policy;
+use crate::{Event, EventType};
 
 /// What is to be written and told when a step that removes a Node failed; nothing for any other step, or if it was said before.
 #[must_use]
@@ -27,7 +28,7 @@ pub fn removal_failed(machine: &Machine, step: &Step, why: &str, policy: &Policy
         return Vec::new();
     }
     let message = format!("its VM is gone, but its Node is not: failed to {step}: {why}; it is tried again");
-    let notice = Notice { tone: Tone::Warning, reason: "NodeNotRemoved", message };
+    let notice = Event { event_type: EventType::Warning, reason: "NodeNotRemoved", message };
     vec![Step::Status(write), Step::Tell(notice)]
 }
 
