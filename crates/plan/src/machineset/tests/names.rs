@@ -77,6 +77,7 @@ fn a_machine_is_born_with_our_finalizer_its_owner_and_all_of_the_template() {
         json!({ "a": "1", "node.machine.sapcloud.io/effective-creation-timeout": "30m" })
     );
     assert_eq!(machine["metadata"]["labels"], json!({ "pool": "a", "more": "b" }));
+    assert_eq!(machine["metadata"]["namespace"], json!("ns"), "that of its set");
     assert_eq!(
         machine["metadata"]["ownerReferences"],
         json!([{
