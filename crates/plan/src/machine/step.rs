@@ -13,7 +13,7 @@ use super::status::StatusWrite;
 use super::vm::Call;
 use crate::drain::{self, attachments::AttachmentId};
 use crate::node::NodeWrite;
-use crate::{Awaited, Event, Wake};
+use crate::{Event, Wake};
 
 /// What to do, in order, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,10 +128,15 @@ impl Plan {
     pub(super) fn of(steps: Vec<Step>, wake: Wake, because: Reason) -> Self {
         let drain = match wake {
             // What comes next is decided in a moment.
-            Wake::Again | Wake::On(Awaited::Pods) | Wake::By { awaited: Awaited::Pods, .. } => DrainNeed::Going,
+            Wake::Again => DrainNeed::Going,
             Wake::On(_) | Wake::By { .. } => DrainNeed::Over,
         };
         Self { steps, wake, because, drain, remarks: Vec::new(), exclusive_in: None }
+    }
+
+    /// The same while its node is being emptied: what was learned in the drain must outlive the wait.
+    pub(super) fn draining(self) -> Self {
+        Self { drain: DrainNeed::Going, ..self }
     }
 
     pub(super) fn wait(wake: Wake, because: Reason) -> Self {

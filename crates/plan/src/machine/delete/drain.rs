@@ -13,7 +13,7 @@ use api::{Object, OperationState};
 use super::super::barrier::{Barrier, Obstruction};
 use super::super::drain_view::{DrainView, Watching};
 use super::super::living::claim_of;
-use super::super::{DrainNeed, Facts, Observed, Plan, Reason, StatusWrite, Step, Target, diagnosis, facts};
+use super::super::{Facts, Observed, Plan, Reason, StatusWrite, Step, Target, diagnosis, facts};
 use super::begin_vm_deletion;
 use crate::drain::attachments::{AttachmentsView, State, detach as detach_volumes};
 use crate::drain::{Blocker, Mode, Obstacle, Outcome, Request, Watched, Worth, progress, worth_writing};
@@ -33,7 +33,7 @@ pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Presence<&NodeView>, 
             let said = drain_view.ahead.map_or_else(|| progress(&waiting), turn);
             let telling = tell(seen, node, &waiting, &said, failure.as_deref());
             steps.extend(telling.steps);
-            Plan::of(steps, wake.no_later_than(telling.again), Reason::Draining(said))
+            Plan::of(steps, wake.no_later_than(telling.again), Reason::Draining(said)).draining()
         }
         Outcome::Drained(Mode::Gentle) => emptied(seen, text::drained()),
         Outcome::Drained(Mode::Forced(_)) => emptied(seen, text::force_drained()),
@@ -102,8 +102,7 @@ fn keep_pods_away(
     let write = StatusWrite::deletion_failed(said, seen.now);
     let steps = write.is_news(seen.machine, seen.policy, seen.now).then_some(Step::Status(write)).into_iter().collect();
     let wake = Wake::By { awaited: Awaited::Retry, at: again }.no_later_than(forced);
-    // How often it was tried must outlive the wait.
-    Some(Plan { drain: DrainNeed::Going, ..Plan::of(steps, wake, because) })
+    Some(Plan::of(steps, wake, because).draining())
 }
 
 /// Other machines name the node too, and nobody can tell on whose VM it runs. DrainView it could take it from one that stays, deleting
@@ -248,7 +247,7 @@ pub(super) fn detach(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
             if !detachment.delete.is_empty() {
                 steps.push(Step::Detach { attachments: detachment.delete, notes: detachment.notes });
             }
-            Plan::of(steps, wake, Reason::Detaching { live })
+            Plan::of(steps, wake, Reason::Detaching { live }).draining()
         }
     }
 }
