@@ -10,11 +10,10 @@
 //!
 //! All other changes of a Machine reach the deployment through the status of its set, which counts many of them at once.
 
-use api::names::conditions::in_place;
-use api::names::{finalizers, labels};
 use api::view::NodeView;
-use api::{LabelSelector, Machine, MachineDeployment, MachinePhase, MachineSet, Object};
+use api::{LabelSelector, Machine, MachineDeployment, MachineSet, Object};
 use kube::Resource;
+use plan::deployment::interest;
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};
 use runtime::queue::Coalesced;
@@ -57,7 +56,7 @@ pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
     let owners = Owners::of(fleet);
     reflector.on_delta(move |_, delta| {
         let (before, now) = (delta.before(), delta.now());
-        if before.map(|machine| turning_point(machine)) != now.map(|machine| turning_point(machine)) {
+        if interest::in_machine(before.map(|machine| &**machine), now.map(|machine| &**machine)) {
             for machine in [before, now].into_iter().flatten() {
                 owners.wake(machine);
             }
@@ -69,35 +68,12 @@ pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
 pub(crate) fn on_nodes(reflector: &mut Reflector<NodeView>, machines: &Cache<Machine>, fleet: &Fleet) {
     let (owners, machines) = (Owners::of(fleet), machines.clone());
     reflector.on_delta(move |key, delta| {
-        if delta.before().map(|node| update_state(node)) != delta.now().map(|node| update_state(node)) {
+        if interest::in_node(delta.before().map(|node| &**node), delta.now().map(|node| &**node)) {
             for machine in machines.find(&MACHINES_BY_NODE, &key.name) {
                 owners.wake(&machine);
             }
         }
     });
-}
-
-/// What of a machine a deployment looks at itself.
-fn turning_point(machine: &Machine) -> impl PartialEq + use<> {
-    let update = machine.status.conditions.iter().rfind(|condition| *condition.kind == *in_place::TYPE);
-    (
-        machine.is_deleting(),
-        *machine.phase() == MachinePhase::Failed,
-        *machine.phase() == MachinePhase::InPlaceUpdating,
-        machine.metadata.owner_references.clone(),
-        [labels::TEMPLATE_HASH, labels::UPDATE_RESULT].map(|key| machine.label(key).map(str::to_owned)),
-        update.map(|condition| condition.reason.clone()),
-    )
-}
-
-/// What of a node a roll-out looks at.
-fn update_state(node: &NodeView) -> impl PartialEq + use<> {
-    let keys = [labels::CANDIDATE_FOR_UPDATE, labels::SELECTED_FOR_UPDATE, labels::UPDATE_RESULT];
-    (
-        keys.map(|key| node.label(key).map(str::to_owned)),
-        node.has_finalizer(finalizers::NODE),
-        node.condition(in_place::TYPE).map(|condition| condition.reason.clone()),
-    )
 }
 
 /// The way from a machine to its deployment.

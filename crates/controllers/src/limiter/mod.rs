@@ -27,14 +27,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use api::view::PersistentVolumeSpec;
-use api::{Machine, MachineClass, MachinePhase, Object, SecretData, Uid};
+use api::{Machine, MachineClass, Object, SecretData, Uid};
 use driver::{ClassRequest, Code, Deleted, DriverError, MachineRequest, Method, Owners};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use plan::Policy;
 use plan::limiter::{CallOutcome, CallPriority, CallRequest, Claim, Refusal, call_timeout};
+use plan::machine::interest::in_turns;
 use plan::machine::{Call, DriverState, VmState};
-use plan::replacement_limit;
 use plan::scrub::Scrubber;
 use runtime::cache::Cache;
 use runtime::lease::Leadership;
@@ -135,7 +135,7 @@ impl CallLimiter {
         let LimiterParts { machines, queue, clock, tasks, policy, .. } = parts;
         let on_room = {
             let (machines, queue, random) = (machines.clone(), queue.clone(), parts.random.fork());
-            Box::new(move |class: &str| wake_in_write_locks(class, &machines, &queue, &random))
+            Box::new(move |class: &str| wake_in_turns(class, &machines, &queue, &random))
         };
         let rules = plan::limiter::CallLimiter::new(parts.places, (*policy).clone());
         let call_queue = CallQueue::new(rules, clock.clone(), parts.random.fork(), on_room);
@@ -486,20 +486,13 @@ fn method(call: Call) -> Method {
     }
 }
 
-/// Wakes the machines of a class that wait for room: one of each deployment, then the next of each, beginning with any of them. The
-/// first to be looked at is the one that tries.
-fn wake_in_write_locks(class: &str, machines: &Cache<Machine>, queue: &Queue<Key>, random: &Random) {
-    let mut pools: BTreeMap<String, Vec<Key>> = BTreeMap::new();
-    for machine in machines.find(&MACHINES_BY_CLASS, class) {
-        if machine.spec.provider_id.is_empty() && !matches!(machine.phase(), MachinePhase::Failed) {
-            let pool = replacement_limit::deployment(&machine).unwrap_or_default().to_owned();
-            pools.entry(pool).or_default().push(Key::new(machine.namespace(), machine.name()));
-        }
-    }
-    let mut pools: Vec<_> = pools.into_values().map(Vec::into_iter).collect();
-    let begin = usize::try_from(random.below(u64::try_from(pools.len()).unwrap_or_default())).unwrap_or_default();
-    pools.rotate_left(begin);
-    while !pools.is_empty() {
-        pools.retain_mut(|pool| pool.next().map(|key| queue.add(key)).is_some());
+/// Wakes the machines of a class that wait for room, beginning with any of their deployments.
+fn wake_in_turns(class: &str, machines: &Cache<Machine>, queue: &Queue<Key>, random: &Random) {
+    let machines = machines.find(&MACHINES_BY_CLASS, class);
+    let begin = |deployments: usize| {
+        usize::try_from(random.below(u64::try_from(deployments).unwrap_or_default())).unwrap_or_default()
+    };
+    for machine in in_turns(machines.iter().map(|machine| &**machine), begin) {
+        queue.add(Key::new(machine.namespace(), machine.name()));
     }
 }

@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 use api::names::labels;
 use api::view::{NodeView, SecretView};
-use api::{Machine, MachineClass, MachinePhase, Object};
+use api::{Machine, MachineClass, Object};
+use plan::machine::interest::{self, ClassInterest, needs_class};
 use plan::replacement_limit;
 use runtime::Key;
 use runtime::cache::{Cache, Cached, Reflector, Signal};
@@ -101,14 +102,13 @@ pub(crate) fn on_classes(
         {
             try_again(&queue, &machines, &vm_states, &limiter, &key.name);
         }
-        let capacity = |class: Option<&Arc<MachineClass>>| {
-            class.and_then(|class| class.node_template.as_ref()).map(|t| t.virtual_capacity.clone()).unwrap_or_default()
-        };
-        if delta.now().is_none() || capacity(delta.before()) == capacity(delta.now()) {
-            return wake_needy(&queue, &machines, &key.name);
-        }
-        for machine in machines.find(&MACHINES_BY_CLASS, &key.name) {
-            queue.add(Key::new(machine.namespace(), machine.name()));
+        match interest::of_class(delta.before().map(|class| &**class), delta.now().map(|class| &**class)) {
+            ClassInterest::Needy => wake_needy(&queue, &machines, &key.name),
+            ClassInterest::All => {
+                for machine in machines.find(&MACHINES_BY_CLASS, &key.name) {
+                    queue.add(Key::new(machine.namespace(), machine.name()));
+                }
+            }
         }
     });
 }
@@ -170,15 +170,9 @@ fn try_again(
     keys.filter(|key| vm_states.try_again(key)).for_each(|key| queue.add(key));
 }
 
-/// Wakes the machines of a class that may be waiting for it. Those that run need neither class nor Secret, and waking thousands of
-/// them for every edit would be a storm for nothing.
+/// Wakes the machines of a class that may be waiting for it.
 fn wake_needy(queue: &Queue<Key>, machines: &Cache<Machine>, class: &str) {
-    for machine in machines.find(&MACHINES_BY_CLASS, class) {
-        let needy = machine.is_deleting()
-            || machine.spec.provider_id.is_empty()
-            || *machine.phase() == MachinePhase::CrashLoopBackOff;
-        if needy {
-            queue.add(Key::new(machine.namespace(), machine.name()));
-        }
+    for machine in machines.find(&MACHINES_BY_CLASS, class).into_iter().filter(|machine| needs_class(machine)) {
+        queue.add(Key::new(machine.namespace(), machine.name()));
     }
 }

@@ -8,9 +8,10 @@
 //! | the preserve annotation of a Node, or its end | the sets of its machines |
 
 use api::view::NodeView;
-use api::{LabelSelector, Machine, MachineSet, Object, OperationState};
+use api::{LabelSelector, Machine, MachineSet, Object};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
+use plan::machineset::interest::{is_new_orphan, matters};
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};
 
@@ -61,9 +62,7 @@ pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
         for owner in owners(delta) {
             wake.add(Key::new(key.namespace.clone(), owner));
         }
-        if let Some(orphan) = delta.now().filter(|machine| machine.controller_owner().is_none())
-            && !delta.before().is_some_and(|before| is_same_orphan(before, orphan))
-        {
+        if let Some(orphan) = delta.now().filter(|now| is_new_orphan(delta.before().map(|before| &**before), now)) {
             for set in sets.list() {
                 if selects(set.spec.selector.as_ref(), orphan) {
                     wake.add(Key::new(set.namespace(), set.name()));
@@ -114,26 +113,4 @@ fn selects(selector: Option<&LabelSelector>, machine: &Machine) -> bool {
     let labels = machine.metadata.labels.as_ref();
     labels.is_some_and(|labels| !labels.is_empty())
         && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels) == Ok(true))
-}
-
-fn is_same_orphan(before: &Machine, now: &Machine) -> bool {
-    before.metadata.labels == now.metadata.labels && before.controller_owner().is_none()
-}
-
-/// Whether a set could decide differently for this change. Most changes of a Machine are copies of its Node's conditions, and
-/// looking at five thousand machines for each of them would be work for nothing.
-fn matters(old: &Machine, new: &Machine) -> bool {
-    let operation = |machine: &Machine| {
-        let failed = machine.status.last_operation.state == OperationState::Failed;
-        failed.then(|| machine.status.last_operation.clone())
-    };
-    let (before, after) = (&old.metadata, &new.metadata);
-    old.uid() != new.uid()
-        || before.labels != after.labels
-        || before.annotations != after.annotations
-        || before.owner_references != after.owner_references
-        || before.deletion_timestamp != after.deletion_timestamp
-        || old.spec != new.spec
-        || old.status.current_status != new.status.current_status
-        || operation(old) != operation(new)
 }

@@ -17,6 +17,7 @@ mod fleet_policy;
 mod hash;
 mod history;
 mod in_place;
+pub mod interest;
 mod limits;
 mod nodes;
 mod reason;

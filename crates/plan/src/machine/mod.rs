@@ -19,6 +19,7 @@ mod facts;
 mod health;
 mod hold;
 mod in_place;
+pub mod interest;
 mod living;
 mod node_lookup;
 mod preserve;

@@ -17,6 +17,7 @@
 mod claim;
 mod create;
 mod ending;
+pub mod interest;
 mod member;
 mod policy;
 mod preservation;
