@@ -150,3 +150,12 @@ fn while_it_rolls_nodes_that_join_any_of_its_sets_are_to_be_kept_from_the_autosc
     world.settle();
     assert!(world.plan().guarded.is_empty(), "and so does the end of the roll-out");
 }
+
+#[test]
+fn an_old_set_none_of_whose_nodes_was_tainted_does_not_say_so() {
+    let mut world = World::settled(2, &rolling(1, 0));
+    world.use_class("large");
+    world.nodes.clear();
+    world.reconcile();
+    assert_eq!(world.set_of("small").annotation(names::annotations::PREFER_NO_SCHEDULE), None);
+}

@@ -275,6 +275,21 @@ fn a_finished_roll_out_has_no_deadline_left() {
     assert_eq!((plan.steps, plan.wake), (vec![], Wake::On(Awaited::Sets)));
 }
 
+/// What one old set gives is no longer there for the next one to give.
+#[test]
+fn two_old_sets_together_give_no_more_machines_than_can_be_spared() {
+    let mut world = World::settled(4, &rolling(2, 0));
+    world.use_class("large");
+    world.reconcile();
+    world.run_sets();
+    world.run_machines();
+    world.run_sets();
+    assert_eq!((world.running_of("small"), world.running_of("large")), (4, 2));
+    world.use_class("huge");
+    world.reconcile();
+    assert_eq!(world.size_of("small") + world.size_of("large"), 4, "four have to stay available");
+}
+
 #[test]
 fn two_changes_in_a_row_end_with_the_last() {
     let mut world = World::settled(6, &rolling(2, 1));
