@@ -233,3 +233,23 @@ fn orphans_in_a_list_of_half_a_million_are_told_in_one_sentence_with_a_count_and
     assert!(young.held_back().is_empty());
     assert!(young.young().unwrap().to_string().contains("not before 1970-01-01T00:03:00Z"));
 }
+
+/// As many as there are examples, one more, and far fewer.
+#[rstest]
+#[case(1, "VM vm-00 stays although no Machine claims it: ")]
+#[case(2, "2 VMs stay although no Machine claims them (vm-00, vm-01): ")]
+#[case(
+    10,
+    "10 VMs stay although no Machine claims them (vm-00, vm-01, vm-02, vm-03, vm-04, vm-05, vm-06, vm-07, vm-08, vm-09): "
+)]
+#[case(
+    12,
+    "12 VMs stay although no Machine claims them (vm-00, vm-01, vm-02, vm-03, vm-04, vm-05, vm-06, vm-07, vm-08, vm-09 and 2 more): "
+)]
+fn those_whose_time_has_not_come_are_counted(#[case] count: usize, #[case] told: &str) {
+    let young = |n: usize| (format!("vm-{n:02}").into(), Spared::Young { until: at(3) });
+    let findings = Findings { spared: (0..count).map(young).collect(), ..Findings::default() };
+    let group = findings.young().unwrap();
+    assert_eq!(group.count(), count);
+    assert!(group.to_string().starts_with(told), "{group}");
+}
