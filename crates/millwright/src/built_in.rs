@@ -1,6 +1,6 @@
 //! The driver that a program brings along.
 //!
-//! A driver written in Rust needs no process of its own: [`run`](crate::run) and [`run_with`](crate::run_with) make a program of it that has
+//! A driver written in Rust needs no process of its own: [`run`](fn@crate::run) and [`run_with`](crate::run_with) make a program of it that has
 //! all commands and flags of ours and makes machines in its cloud, as a provider's binary does with MCM. The virtual cloud of our own program is brought along in the
 //! same way, except that it has to be asked for.
 

@@ -1,4 +1,4 @@
-//! Millwright as a program: commands, flags, wiring. And as the program of a driver: [`run`].
+//! Millwright as a program: commands, flags, wiring. And as the program of a driver: [`run`](fn@run).
 //!
 //! ```no_run
 //! use std::process::ExitCode;
