@@ -1,7 +1,7 @@
 //! A driver in a process of its own.
 //!
 //! Two components that meet at `proto/millwright/driver/v1/driver.proto`: [`RemoteDriver`] is a [`driver::Driver`] whose cloud is at
-//! the other end of a connection, and [`serve`] puts any [`driver::Driver`] there. Drivers in other languages speak the same
+//! the other end of a connection, and [`serve`](fn@serve) puts any [`driver::Driver`] there. Drivers in other languages speak the same
 //! protocol and pass the same conformance suite, over the wire.
 //!
 //! What the wire adds is uncertainty: a connection can break after the cloud was asked and before it was heard. That is

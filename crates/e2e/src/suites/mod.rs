@@ -2,7 +2,7 @@
 //!
 //! Each suite ends with a line `N passed, N failed, N skipped` and leaves `target/e2e/<suite>.json` behind, so that a person and
 //! a machine read the same result. On the real server, a case that cannot be run is a failure, not a skip: a promise that was not
-//! shown there was not shown. Each suite has a control plane of its own, so several are played side by side ([`jobs`]).
+//! shown there was not shown. Each suite has a control plane of its own, so several are played side by side (`jobs`).
 
 mod deploy;
 mod fixture;
