@@ -4,7 +4,7 @@
 //! fetched when a machine needs it, and again only when its resourceVersion has changed.
 //!
 //! A read may fail for as long as a role lacks a verb, and nothing that can go on without it may wait for it. So whoever looks at a
-//! machine takes what is at hand ([`Credentials::look`]); what is not is read by workers of their own, with back-off, and the end of
+//! machine takes what is at hand (`Credentials::look`); what is not is read by workers of their own, with back-off, and the end of
 //! the read wakes the machines of the classes that name the Secret. Only a call to the cloud, which cannot go on without, waits
 //! ([`Credentials::of`]).
 

@@ -7,7 +7,7 @@
 //! the decision is made again, on what there is now. What other programs write in between, our own other component in a process of its own
 //! among them, is still the API server's to refuse.
 //!
-//! The answer is in the cache before the lock is released, because whoever is next looks there. What did not work is one [`WriteError`],
+//! The answer is in the cache before the lock is released, because whoever is next looks there. What did not work is one `WriteError`,
 //! whatever the kind, and says how it is tried again.
 
 mod error;
