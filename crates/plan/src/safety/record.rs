@@ -150,6 +150,28 @@ mod tests {
     }
 
     #[test]
+    fn one_machine_that_was_forgotten_is_told_of_and_hundreds_fit() {
+        let named =
+            |count: usize| (0..count).map(|n| MachineName::from(format!("machine-{n:013}"))).collect::<Vec<_>>();
+        let forgotten = |count: usize| {
+            let record = Record::of(&Suspicions::new(), named(count).iter(), &Outages::NONE, at(0)).unwrap();
+            (record.forgotten().0.len(), record.forgotten().1)
+        };
+        assert_eq!(forgotten(1), (1, false));
+        assert_eq!(forgotten(1024), (1024, false), "21 bytes, two quotes and a comma each");
+        assert_eq!(forgotten(1025), (1024, true));
+    }
+
+    #[test]
+    fn a_record_is_believed_for_two_periods_to_the_second() {
+        let policy = SafetyPolicy::default();
+        let record = Record::of(&accused(&[("vm", 0)]), [].iter(), &Outages::NONE, at(0)).unwrap();
+        let end = at(0) + policy.orphan_period * 2;
+        let believed = |now| !record.suspicions(&Outages::NONE, &policy, now).is_empty();
+        assert!(believed(end) && !believed(end + Duration::from_secs(1)));
+    }
+
+    #[test]
     fn nothing_is_told_of_nothing_and_nonsense_is_not_believed() {
         assert_eq!(Record::of(&Suspicions::new(), [].iter(), &Outages::NONE, at(0)), None);
         assert_eq!(Record::read("{}"), None);

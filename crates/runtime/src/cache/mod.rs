@@ -6,7 +6,7 @@
 //!
 //! - **Our own writes are in it at once** ([`Cache::wrote`], [`Cache::deleted`]), and nothing older undoes them.
 //! - **What disappeared while nobody watched is told**, as [`Removal::Vanished`], which is not [`Removal::Deleted`].
-//! - **Whether it could have heard is told too** ([`Cache::line`], [`Reflector::on_signal`]).
+//! - **Whether it could have heard is told too** ([`Cache::watch`], [`Reflector::on_signal`]).
 //! - **What cannot be decoded is still there** ([`Lookup::Undecodable`]).
 //! - **A server that goes back in time is noticed** ([`Trust::Doubtful`]) instead of believed.
 //! - **Component a list changes nothing.**

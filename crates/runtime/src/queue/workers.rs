@@ -21,7 +21,7 @@ use crate::watchdog::{Look, PATIENCE, Stuck};
 pub struct Workers {
     /// How many keys are worked on at once; at least one.
     pub size: usize,
-    /// For how long work may be silent before it counts as stuck ([`crate::heartbeat`]).
+    /// For how long work may be silent before it counts as stuck ([`crate::watchdog`]).
     pub patience: Duration,
 }
 
