@@ -5,7 +5,7 @@
 //! counts on the machine, and *VM deletion*, so that nobody drains a node whose VM is already going. The other steps can be seen
 //! from the world itself (the VM is gone, the node is gone) and are taken at once.
 //!
-//! What happens to the pods and volumes on the node is in [`draining`].
+//! What happens to the pods and volumes on the node is in [`drain`].
 //!
 //! A node that is not in the cache may be there all the same ([`node_lookup`](super::node_lookup)).
 //!
