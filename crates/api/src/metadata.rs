@@ -50,6 +50,20 @@ impl From<&meta::OwnerReference> for OwnerReference {
     }
 }
 
+/// For an object that is made: what somebody else wrote into an owner reference is on objects that are there.
+impl From<OwnerReference> for meta::OwnerReference {
+    fn from(owner: OwnerReference) -> Self {
+        Self {
+            api_version: owner.api_version,
+            kind: owner.kind,
+            name: owner.name,
+            uid: owner.uid.into(),
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
+        }
+    }
+}
+
 /// What owner references hold beyond what kube's type does, by the owner's uid. Empty, and then free, for nearly all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::box_collection, reason = "nearly always empty: one pointer instead of three")]

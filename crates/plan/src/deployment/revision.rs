@@ -16,7 +16,7 @@ use api::names::annotations::{
 };
 use api::names::{finalizers, labels};
 use api::{MachineDeployment, MachineSet, MachineSetSpec, Object, TextMap, same_meaning};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::builder::PlanBuilder;
 use super::claim;
@@ -97,7 +97,6 @@ pub(super) fn make_new(builder: &mut PlanBuilder<'_>, size: i32) {
     annotations.insert(REVISION.to_owned(), next(builder).to_string());
     annotations.insert(DESIRED_REPLICAS.to_owned(), limits.replicas.to_string());
     annotations.insert(MAX_REPLICAS.to_owned(), limits.booked_most().to_string());
-    let owner = claim::reference_to(deployment);
     let set = MachineSet {
         metadata: ObjectMeta {
             name: Some(name.clone()),
@@ -105,14 +104,7 @@ pub(super) fn make_new(builder: &mut PlanBuilder<'_>, size: i32) {
             labels: template.metadata.labels.as_ref().map(TextMap::to_btree),
             annotations: Some(annotations),
             finalizers: Some(vec![finalizers::MACHINE.to_owned()]),
-            owner_references: Some(vec![OwnerReference {
-                api_version: owner.api_version,
-                kind: owner.kind,
-                name: owner.name,
-                uid: owner.uid.into(),
-                controller: owner.controller,
-                block_owner_deletion: owner.block_owner_deletion,
-            }]),
+            owner_references: Some(vec![claim::reference_to(deployment).into()]),
             ..ObjectMeta::default()
         },
         spec: MachineSetSpec {

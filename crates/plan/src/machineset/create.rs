@@ -76,7 +76,6 @@ fn machine(set: &MachineSet, base: &str, name: &MachineName) -> Machine {
     }
     let held = template.metadata.finalizers.as_deref();
     let held = api::lists::finalizers_with(held, finalizers::MACHINE).or_else(|| held.map(<[String]>::to_vec));
-    let owner = reference(set);
     Machine {
         metadata: meta::ObjectMeta {
             name: Some(name.to_string()),
@@ -85,14 +84,7 @@ fn machine(set: &MachineSet, base: &str, name: &MachineName) -> Machine {
             labels: template.metadata.labels.as_ref().map(api::TextMap::to_btree),
             annotations: (!given.is_empty()).then_some(given),
             finalizers: held,
-            owner_references: Some(vec![meta::OwnerReference {
-                api_version: owner.api_version,
-                kind: owner.kind,
-                name: owner.name,
-                uid: owner.uid.into(),
-                controller: owner.controller,
-                block_owner_deletion: owner.block_owner_deletion,
-            }]),
+            owner_references: Some(vec![reference(set).into()]),
             ..meta::ObjectMeta::default()
         },
         spec: template.spec.clone(),
