@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn two_who_write_to_one_object_take_write_locks_and_nobody_else_waits() {
+    async fn two_writers_of_one_object_wait_for_each_other_and_nobody_else_waits() {
         let write_locks = WriteLocks::default();
         let first = write_locks.take("a").await;
         assert!(write_locks.take("b").now_or_never().is_some());
