@@ -6,6 +6,7 @@ mod bench;
 mod conformance;
 mod crds;
 mod image;
+mod moto;
 mod mutants;
 #[cfg(test)]
 mod pages;
@@ -49,6 +50,9 @@ enum Chore {
     /// A real Kubernetes control plane on this machine: etcd, API server, controllers, scheduler and kubectl.
     #[command(subcommand)]
     ControlPlane(control_plane::Chore),
+    /// moto on this machine: an EC2 and STS that we did not write, for the tests of drivers.
+    #[command(subcommand)]
+    Moto(moto::Chore),
     /// Hold API servers to what Kubernetes API servers do: the real one, which the cases come from, and ours.
     Conformance(conformance::ChoreArgs),
     /// Run end-to-end suites.
@@ -86,6 +90,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Types => types::write(),
         Chore::Bench { subject } => bench::run(subject),
         Chore::ControlPlane(chore) => control_plane::run(chore),
+        Chore::Moto(chore) => moto::run(&chore),
         Chore::Conformance(args) => conformance::run(&args),
         Chore::E2e(args) => suites::run(&args),
         Chore::CrashTable(args) => crash_table::run(&args),

@@ -1,0 +1,12 @@
+//! What drivers of clouds are tested with. Nothing of this is ever part of a program that runs in production.
+//!
+//! - [`moto`] is an EC2 that we did not write, so it cannot share our misunderstandings. It runs as a process on loopback.
+//! - `ec2` is a small EC2 of our own for what moto cannot show: capacity that is used up, effects that show late, tokens that make a
+//!   create idempotent. It is held to moto for the calls that both know.
+//! - [`model`] is what AWS itself says of its messages: which parameters exist, of which shape, and what an answer may hold.
+//! - `proxy` stands between a driver and any of them and loses what is sent, or what comes back.
+
+pub mod exchange;
+pub mod model;
+pub mod moto;
+pub mod parameters;

@@ -1,0 +1,54 @@
+//! `cargo xtask moto build|start`: an EC2 and STS on this machine, for the tests of drivers and for hands that want to try something.
+
+use anyhow::Context;
+use clap::Subcommand;
+use driver_testing::moto::{Cache, Installation, Installer, Moto, Progress, Requirements};
+
+/// What to do with moto.
+#[derive(Subcommand)]
+pub(crate) enum Chore {
+    /// Install moto into the user's cache, unless somebody did; a minute or two and 300 MB.
+    Build,
+    /// Start moto, print where it is, and stay until Ctrl-C.
+    Start,
+}
+
+/// Does it.
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+pub(crate) fn run(chore: &Chore) -> anyhow::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
+    runtime.block_on(async {
+        let installation = installed().await?;
+        match chore {
+            Chore::Build => println!("{}", installation.folder().display()),
+            Chore::Start => {
+                let mut moto = Moto::start(&installation).await?;
+                println!("{}", moto.endpoint());
+                tokio::select! {
+                    ended = moto.until_ended() => anyhow::bail!("moto ended with {}", ended?),
+                    asked = tokio::signal::ctrl_c() => asked.context("failed to wait for Ctrl-C")?,
+                }
+                moto.stop().await?;
+            }
+        }
+        Ok(())
+    })
+}
+
+#[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
+async fn installed() -> anyhow::Result<Installation> {
+    let (requirements, cache) = (Requirements::of_this_repository()?, Cache::of_this_user()?);
+    let tell = |progress| eprintln!("moto: {}", sentence(progress));
+    Ok(Installer::default().install(&requirements, &cache, tell).await?)
+}
+
+fn sentence(progress: Progress) -> &'static str {
+    match progress {
+        Progress::WaitingForAnother => "somebody else is installing the same; waiting for theirs",
+        Progress::MakingEnvironment => "making a virtualenv",
+        Progress::FetchingPackages => {
+            "fetching the packages of hack/moto/requirements.txt; a minute or two, and 300 MB"
+        }
+    }
+}
