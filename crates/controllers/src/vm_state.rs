@@ -1,7 +1,8 @@
 //! What this process has learned of each machine, beyond what objects say.
 //!
 //! Answers of the cloud are kept here between two reconciles, by uid, so that a machine made anew under
-//! an old name inherits nothing. All of it may be lost at any time: the planner then asks again.
+//! an old name inherits nothing. All of it may be lost at any time: the planner then asks again. Whether a call is out is no part of it:
+//! the limiter knows that (`limiter::open_calls`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub struct Known {
     uid: Uid,
     /// What the cloud last said.
     pub vm: VmState,
-    /// The VM as it was last described, which outlives a call that is under way.
+    /// The VM as it was last described, which outlives a call that fails.
     pub described: Option<Vm>,
     /// What the driver last noted for itself, which may not be written down yet.
     note: Option<String>,
@@ -40,8 +41,6 @@ pub struct Known {
     token: TokenState,
     /// Objects that it names and that the cache did not show, with the list that was asked for because of it.
     requested: BTreeMap<Wanted, RefreshTicket>,
-    /// What a call is made with has changed while it is under way: should it fail, that says little about the next one.
-    overtaken: bool,
 }
 
 /// An object that a machine names.
@@ -102,16 +101,20 @@ impl VmStateCache {
             .unwrap_or_else(|| Known { uid: uid.clone(), ..Known::default() })
     }
 
-    /// What the cloud last said of each machine.
-    pub(crate) fn all(&self) -> Vec<(Key, VmState)> {
-        self.known.lock().iter().map(|(key, known)| (key.clone(), known.vm.clone())).collect()
+    /// The machines anything is known of.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.known.lock().keys().cloned().collect()
     }
 
-    /// Notes that a call begins, or what the cloud answered. A late answer about a machine that is no more does not touch what
-    /// has begun for its successor of the same name: that could make it ask again, and create twice.
-    pub fn learn(&self, key: &Key, uid: &Uid, vm: VmState) {
-        let begins = matches!(vm, VmState::Calling { .. });
-        if !begins && self.known.lock().get(key).is_some_and(|known| known.uid != *uid) {
+    /// A call begins whose answer will be about this machine: what is known of another of its name is forgotten.
+    pub(crate) fn begin(&self, key: &Key, uid: &Uid) {
+        self.change(key, uid, |_| {});
+    }
+
+    /// Keeps what the cloud answered, and what the driver wants to be shown at its next call. A late answer about a machine that is no
+    /// more does not touch what has begun for its successor of the same name: that could make it ask again, and create twice.
+    pub(crate) fn learn(&self, key: &Key, uid: &Uid, vm: VmState, note: Option<String>) {
+        if self.known.lock().get(key).is_some_and(|known| known.uid != *uid) {
             return;
         }
         self.change(key, uid, |known| {
@@ -121,38 +124,20 @@ impl VmStateCache {
                 VmState::Gone { .. } => known.node_lookup = NodeLookup::Unasked,
                 _ => {}
             }
-            let ends = !begins && std::mem::take(&mut known.overtaken);
-            known.vm = if ends && matches!(vm, VmState::Failed(_)) { VmState::Unasked } else { vm };
+            known.vm = vm;
+            known.note = note.or_else(|| known.note.take());
         });
     }
 
-    /// Notes what the driver wants to be shown at its next call.
-    pub(crate) fn noted(&self, key: &Key, uid: &Uid, note: String) {
-        self.change(key, uid, |known| known.note = Some(note));
-    }
-
-    /// What a call about this machine is made with has changed: its class, a Secret of that or the driver. What failed is tried
-    /// again without waiting for its back-off; says whether something had failed.
+    /// Forgets that the last call failed, because what it was made with has changed; says whether it had.
     pub(crate) fn try_again(&self, key: &Key) -> bool {
         let mut all = self.known.lock();
         let Some(known) = all.get_mut(key) else { return false };
-        match known.vm {
-            VmState::Failed(_) => {
-                known.vm = VmState::Unasked;
-                true
-            }
-            VmState::Calling { .. } => {
-                known.overtaken = true;
-                false
-            }
-            _ => false,
+        let failed = matches!(known.vm, VmState::Failed(_));
+        if failed {
+            known.vm = VmState::Unasked;
         }
-    }
-
-    /// The same for all machines; says which had failed.
-    pub(crate) fn try_all_again(&self) -> Vec<Key> {
-        let all: Vec<Key> = self.known.lock().keys().cloned().collect();
-        all.into_iter().filter(|key| self.try_again(key)).collect()
+        failed
     }
 
     /// Asks for a list, once, because of an object that this machine names and the cache does not show.
@@ -221,13 +206,12 @@ impl VmStateCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plan::machine::Call;
 
     #[test]
     fn a_machine_made_anew_under_an_old_name_inherits_nothing() {
         let vm_states = VmStateCache::default();
         let key = Key::new("ns", "m");
-        vm_states.learn(&key, &"old".into(), VmState::Absent);
+        vm_states.learn(&key, &"old".into(), VmState::Absent, None);
         assert_eq!(vm_states.of(&key, &"old".into()).vm, VmState::Absent);
         assert_eq!(vm_states.of(&key, &"new".into()).vm, VmState::Unasked);
     }
@@ -237,9 +221,9 @@ mod tests {
         let vm_states = VmStateCache::default();
         let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
         vm_states.inquired(&key, &uid, NodeLookup::Absent);
-        vm_states.learn(&key, &uid, VmState::Calling { call: Call::Delete, until: jiff::Timestamp::MAX });
+        vm_states.begin(&key, &uid);
         assert_eq!(vm_states.of(&key, &uid).node_lookup, NodeLookup::Absent);
-        vm_states.learn(&key, &uid, VmState::Gone { last_known_state: None });
+        vm_states.learn(&key, &uid, VmState::Gone { last_known_state: None }, None);
         assert_eq!(vm_states.of(&key, &uid).node_lookup, NodeLookup::Unasked, "it may have joined since");
     }
 
@@ -258,36 +242,15 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_tried_again_when_what_it_was_tried_with_has_changed_even_meanwhile() {
-        let vm_states = VmStateCache::default();
-        let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
-        let at = jiff::Timestamp::UNIX_EPOCH;
-        let failed = || {
-            let text = String::new();
-            let (call, code) = (Call::Create, api::Code::InvalidArgument);
-            VmState::Failed(plan::machine::Failure { call, code, text, last_known_state: None, at })
-        };
-        vm_states.learn(&key, &uid, failed());
-        assert!(vm_states.try_again(&key));
-        assert_eq!(vm_states.of(&key, &uid).vm, VmState::Unasked);
-        let calling = || VmState::Calling { call: Call::Create, until: jiff::Timestamp::MAX };
-        vm_states.learn(&key, &uid, calling());
-        assert!(!vm_states.try_again(&key), "nobody is woken while a call is under way");
-        vm_states.learn(&key, &uid, failed());
-        assert_eq!(vm_states.of(&key, &uid).vm, VmState::Unasked, "it was made with what has changed since");
-        vm_states.learn(&key, &uid, calling());
-        vm_states.learn(&key, &uid, failed());
-        assert_eq!(vm_states.of(&key, &uid).vm, failed(), "once");
-    }
-
-    #[test]
-    fn a_late_answer_about_its_predecessor_ends_no_call_for_a_machine() {
+    fn a_late_answer_about_its_predecessor_is_not_kept_for_a_machine() {
         let vm_states = VmStateCache::default();
         let key = Key::new("ns", "m");
-        let calling = |call| VmState::Calling { call, until: jiff::Timestamp::MAX };
-        vm_states.learn(&key, &"old".into(), calling(Call::Delete));
-        vm_states.learn(&key, &"new".into(), calling(Call::Create));
-        vm_states.learn(&key, &"old".into(), VmState::Gone { last_known_state: None });
-        assert_eq!(vm_states.of(&key, &"new".into()).vm, calling(Call::Create));
+        vm_states.begin(&key, &"old".into());
+        vm_states.begin(&key, &"new".into());
+        vm_states.learn(&key, &"old".into(), VmState::Gone { last_known_state: None }, Some("note".into()));
+        let known = vm_states.of(&key, &"new".into());
+        assert_eq!((known.vm, known.note), (VmState::Unasked, None));
+        vm_states.learn(&key, &"new".into(), VmState::Absent, None);
+        assert_eq!(vm_states.of(&key, &"new".into()).vm, VmState::Absent);
     }
 }

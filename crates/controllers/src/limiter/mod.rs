@@ -7,7 +7,8 @@
 //!
 //! | file | idea |
 //! | --- | --- |
-//! | `call_queue` | places, the line before them, and the time |
+//! | `queue` | places, the line before them, and the time |
+//! | `open_calls` | whether a call about a machine is out |
 //! | `request` | what a driver is handed, and what must not be told of it |
 //! | `answer` | what an answer teaches |
 //! | `words` | what a driver said, made fit to be written down |
@@ -16,12 +17,12 @@
 
 mod answer;
 mod metrics;
+mod open_calls;
 mod queue;
 mod request;
 mod state;
 mod words;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,11 +31,10 @@ use api::view::PersistentVolumeSpec;
 use api::{Machine, MachineClass, Object, SecretData, Uid};
 use driver::{ClassRequest, Code, Deleted, DriverError, MachineRequest, Method, Owners};
 use jiff::{SignedDuration, Timestamp};
-use parking_lot::Mutex;
 use plan::Policy;
 use plan::limiter::{CallOutcome, CallPriority, CallRequest, Claim, Refusal, call_timeout};
 use plan::machine::interest::in_turns;
-use plan::machine::{Call, DriverState, VmState};
+use plan::machine::{Call, CallUnderWay, DriverState, VmState};
 use plan::scrub::Scrubber;
 use runtime::cache::Cache;
 use runtime::lease::Leadership;
@@ -52,6 +52,7 @@ use crate::tokens::Tokens;
 use crate::vm_state::{Known, VmStateCache};
 use answer::Answer;
 use metrics::LimiterMetrics;
+use open_calls::{End, OpenCall, OpenCalls, Recall};
 use queue::{CallPermit, CallQueue};
 use request::{Prepared, Requests};
 pub use state::{CallState, CredentialState, LimiterState};
@@ -71,24 +72,13 @@ struct Shared {
     requests: Requests,
     metrics: Option<LimiterMetrics>,
     lifecycle: LifecycleMetrics,
-    /// The calls about Machines that have not ended, and how to take one back that has not left.
-    open: Mutex<BTreeMap<Key, Recall>>,
+    open_calls: OpenCalls,
     policy: Arc<Policy>,
     connectivity: ApiConnectivity,
-    vm_states: VmStateCache,
     leadership: Leadership,
-    queue: Queue<Key>,
     journal: Journal,
     clock: Clock,
     tasks: Tasks,
-}
-
-/// Whether a call may be taken back.
-enum Recall {
-    /// It was planned for a machine that was to stay.
-    Possible(CancellationToken),
-    /// It is part of a deletion, which wants it.
-    Never,
 }
 
 /// What a limiter is made from.
@@ -144,29 +134,26 @@ impl CallLimiter {
             .inspect_err(|why| tracing::warn!(%why, "the driver limiter is not measured"))
             .inspect(|metrics| metrics.follow(&call_queue, &parts.metrics))
             .ok();
-        let vm_states = parts.vm_states;
         let requests = Requests {
             machines,
             classes: parts.classes,
             credentials: parts.credentials,
-            vm_states: vm_states.clone(),
+            vm_states: parts.vm_states.clone(),
             tokens: parts.tokens,
             policy: policy.clone(),
         };
         let (drivers, leadership, connectivity) = (parts.drivers, parts.leadership, parts.connectivity);
-        let open = Mutex::default();
+        let open_calls = OpenCalls::new(parts.vm_states, queue);
         let shared = Shared {
             drivers,
             call_queue,
             requests,
             metrics,
             lifecycle: parts.lifecycle,
-            open,
+            open_calls,
             policy,
             connectivity,
-            vm_states,
             leadership,
-            queue,
             journal: parts.journal,
             clock,
             tasks,
@@ -174,29 +161,21 @@ impl CallLimiter {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Starts a call about a machine. From this moment until its answer is noted, the machine is known to be *calling*. A machine
-    /// that is calling already starts nothing: the end of that call wakes it.
+    /// Starts a call about a machine, unless one is out: the end of that call wakes it.
     pub fn begin(&self, key: &Key, machine: &Arc<Machine>, class: &Arc<MachineClass>, call: Call) {
         let recall = CancellationToken::new();
         let uid = machine.uid();
-        let place = {
-            let mut open = self.shared.open.lock();
-            if open.contains_key(key) {
-                return;
-            }
-            let Some(place) = self.shared.call_queue.enter(CallRequest::about(call, machine, class)) else {
-                // Its class was closed since the plan was made; the next plan says so.
-                self.shared.queue.add(key.clone());
-                return;
-            };
-            let wanted_to_stay = !machine.is_deleting();
-            open.insert(key.clone(), if wanted_to_stay { Recall::Possible(recall.clone()) } else { Recall::Never });
-            place
-        };
-        let before = self.shared.vm_states.of(key, &uid);
         let timeout = call_timeout(call, machine, &self.shared.policy);
         // First it may wait as long as a call may take, then it may take that long.
-        self.calling(key, &uid, call, timeout.saturating_mul(2));
+        let under_way = CallUnderWay { call, until: self.later(timeout.saturating_mul(2)) };
+        let may_recall = if machine.is_deleting() { Recall::Never } else { Recall::Possible(recall.clone()) };
+        let Some(open_call) = self.shared.open_calls.begin(key, &uid, under_way, may_recall) else { return };
+        let Some(place) = self.shared.call_queue.enter(CallRequest::about(call, machine, class)) else {
+            // Its class was closed since the plan was made; the next plan says so.
+            open_call.end(End::NothingSent);
+            return;
+        };
+        let (_, before) = self.shared.open_calls.look(key, &uid);
         let asked = self.shared.clock.now();
         let (limiter, key, machine, class) = (self.clone(), key.clone(), machine.clone(), class.clone());
         let claim = CallRequest::about(call, &machine, &class).claim;
@@ -204,39 +183,51 @@ impl CallLimiter {
             let left = OnceLock::new();
             let subject =
                 Subject { key: &key, uid: &uid, class: &class, call, claim, timeout, known: &before, left: &left };
-            let answer = limiter.serve(&subject, place, &recall).await;
-            let ended = limiter.shared.clock.now();
-            let note = answer.as_ref().and_then(|answer| match answer {
-                Ok(answer) => answer.note(),
-                Err(error) => error.last_known_state(),
-            });
-            if let Some(note) = note {
-                limiter.shared.vm_states.noted(&key, &uid, note.to_owned());
-            }
-            let code = answer.as_ref().map(|answer| answer.as_ref().map_or_else(DriverError::code, |_| Code::Ok));
-            let learned = match answer {
-                Some(Ok(answer)) => answer.into_vm_state(before.described, ended),
-                Some(Err(error)) => answer::failed(call, &error, before.described, ended),
-                None => before.vm, // nothing was sent, so nothing is known that was not known before
+            let Some(answer) = limiter.serve(&subject, &open_call, place, &recall).await else {
+                open_call.end(End::NothingSent);
+                return;
             };
-            tracing::debug!(machine = %key, call = call.verb(), ?learned, "the cloud answered");
-            if let (Some(code), Some(left)) = (code, left.into_inner()) {
-                let (taught, provider_id) = meaning(&learned);
+            let ended = limiter.shared.clock.now();
+            let (code, note, vm) = match answer {
+                Ok(answer) => {
+                    let note = answer.note().map(str::to_owned);
+                    (Code::Ok, note, answer.into_vm_state(before.described, ended))
+                }
+                Err(error) => {
+                    let note = error.last_known_state().map(str::to_owned);
+                    (error.code(), note, answer::failed(call, &error, before.described, ended))
+                }
+            };
+            tracing::debug!(machine = %key, call = call.verb(), learned = ?vm, "the cloud answered");
+            if let Some(left) = left.into_inner() {
+                let (taught, provider_id) = meaning(&vm);
                 let told = DriverCall { machine, call, asked, left, ended, code, taught, provider_id };
                 limiter.shared.journal.called(&key, &told);
             }
-            limiter.shared.vm_states.learn(&key, &uid, learned);
-            limiter.shared.open.lock().remove(&key);
-            limiter.shared.queue.add(key);
+            open_call.end(End::Answered { vm, note });
         });
     }
 
     /// Takes back a call that has not left: its machine is being deleted, and must not wait behind a crowd for a VM it no longer
     /// wants.
     pub fn recall(&self, key: &Key) {
-        if let Some(Recall::Possible(recall)) = self.shared.open.lock().get(key) {
-            recall.cancel();
-        }
+        self.shared.open_calls.recall(key);
+    }
+
+    /// The call that is out about this very machine, if there is one, and what is known of its VM: both of one moment.
+    pub fn look(&self, key: &Key, uid: &Uid) -> (Option<CallUnderWay>, Known) {
+        self.shared.open_calls.look(key, uid)
+    }
+
+    /// What a call about this machine is made with has changed: its class, a Secret of that or the driver. What failed is tried again
+    /// without waiting for its back-off, also if it fails only now; says whether something had failed.
+    pub(crate) fn try_again(&self, key: &Key) -> bool {
+        self.shared.open_calls.try_again(key)
+    }
+
+    /// The same for all machines; says which had failed.
+    pub(crate) fn try_all_again(&self) -> Vec<Key> {
+        self.shared.open_calls.try_all_again()
     }
 
     /// The refusal that holds back the creates of a class, and when to look again.
@@ -332,6 +323,7 @@ impl CallLimiter {
     async fn serve(
         &self,
         subject: &Subject<'_>,
+        open_call: &OpenCall,
         mut place: CallPermit,
         recall: &CancellationToken,
     ) -> Option<Result<Answer, DriverError>> {
@@ -340,7 +332,7 @@ impl CallLimiter {
         if !admitted || !claim.may_leave(self.shared.connectivity.now()) {
             return None;
         }
-        self.calling(key, uid, call, timeout);
+        open_call.leaves(self.later(timeout));
         let _ = left.set(self.shared.clock.now());
         let preparing = self.shared.requests.prepare(key, uid, class, call, known);
         let prepared = self.limits_without_effect(class, timeout).bound(preparing).await;
@@ -412,10 +404,6 @@ impl CallLimiter {
             metrics.ended(&class.provider, method, left.elapsed(), answer.as_ref().err().map(DriverError::code));
         }
         answer
-    }
-
-    fn calling(&self, key: &Key, uid: &Uid, call: Call, at_most: Duration) {
-        self.shared.vm_states.learn(key, uid, VmState::Calling { call, until: self.later(at_most) });
     }
 
     fn later(&self, by: Duration) -> Timestamp {

@@ -1,7 +1,7 @@
 //! The limiter at one moment, for `/debug/state`.
 
 use jiff::Timestamp;
-use plan::machine::VmState;
+use plan::machine::CallUnderWay;
 use serde::Serialize;
 
 use super::CallLimiter;
@@ -54,10 +54,10 @@ impl CallLimiter {
             waiting: traffic.waiting,
             paused: traffic.paused,
         });
-        let known = self.shared.vm_states.all();
-        let calls = known.into_iter().filter_map(|(key, vm)| match vm {
-            VmState::Calling { call, until } => Some(CallState { machine: key.to_string(), call: call.verb(), until }),
-            _ => None,
+        let calls = self.shared.open_calls.all().into_iter().map(|(key, CallUnderWay { call, until })| CallState {
+            machine: key.to_string(),
+            call: call.verb(),
+            until,
         });
         LimiterState { credentials: credentials.collect(), classes_held_back, calls: calls.collect() }
     }

@@ -7,7 +7,9 @@ use api::{Machine, MachineClass, Object, Uid};
 use jiff::Timestamp;
 use plan::LookedFor;
 use plan::limiter::{Capacity, Refusal};
-use plan::machine::{Connectivity, DrainView, DriverState, Observed, RollOut, SecretState, Target, VmState};
+use plan::machine::{
+    CallUnderWay, Connectivity, DrainView, DriverState, Observed, RollOut, SecretState, Target, VmState,
+};
 use plan::replacement_limit::{self, Siblings};
 use plan::safety::Outages;
 use plan::secret::{Content, Reference};
@@ -33,6 +35,7 @@ pub(super) struct Seen {
     siblings: Siblings,
     rivals: Vec<Arc<Machine>>,
     known: Known,
+    call_under_way: Option<CallUnderWay>,
     /// Why creates of its class are held back, and until when.
     exhaustion: Option<(Refusal, Timestamp)>,
     connectivity: Connectivity,
@@ -42,7 +45,7 @@ pub(super) struct Seen {
 
 /// Takes what is at hand and waits for nothing: what is missing is asked for, and its arrival wakes the machine.
 pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Seen {
-    let known = cluster.vm_states.of(key, &machine.uid());
+    let (call_under_way, known) = cluster.limiter.look(key, &machine.uid());
     let looker = Looker { cluster, key, machine: &machine, known: &known };
     let class_key = Key::new(machine.namespace(), machine.spec.class.name.as_str());
     let (class, class_looked_for) = looker.look(&cluster.classes, Wanted::Class(class_key.clone()), &class_key);
@@ -71,6 +74,7 @@ pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Se
         siblings,
         rivals,
         known,
+        call_under_way,
         exhaustion,
         connectivity,
         outages,
@@ -195,6 +199,7 @@ impl Seen {
                 },
             },
             vm: &self.known.vm,
+            call_under_way: self.call_under_way,
             namesake: self.namesake.as_ref().map(|node| &**node),
             rivals: &self.rivals,
             rollout: rollout(cluster, &self.machine),

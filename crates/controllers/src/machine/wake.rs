@@ -92,15 +92,14 @@ pub(crate) fn on_classes(
     reflector: &mut Reflector<MachineClass>,
     queue: &Queue<Key>,
     machines: &Cache<Machine>,
-    vm_states: &VmStateCache,
     limiter: &CallLimiter,
 ) {
-    let (queue, machines, vm_states, limiter) = (queue.clone(), machines.clone(), vm_states.clone(), limiter.clone());
+    let (queue, machines, limiter) = (queue.clone(), machines.clone(), limiter.clone());
     reflector.on_delta(move |key, delta| {
         if let Some((before, now)) = delta.before().zip(delta.now())
             && plan::class::is_another_for_drivers(before, now)
         {
-            try_again(&queue, &machines, &vm_states, &limiter, &key.name);
+            try_again(&queue, &machines, &limiter, &key.name);
         }
         match interest::of_class(delta.before().map(|class| &**class), delta.now().map(|class| &**class)) {
             ClassInterest::Needy => wake_needy(&queue, &machines, &key.name),
@@ -149,7 +148,7 @@ pub(crate) async fn read_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
     let Some(news) = news else { return outcome };
     for class in cluster.classes.find(&CLASSES_BY_SECRET, &key.name) {
         if news == News::Changed {
-            try_again(&cluster.queue, &cluster.machines, &cluster.vm_states, &cluster.limiter, class.name());
+            try_again(&cluster.queue, &cluster.machines, &cluster.limiter, class.name());
         }
         wake_needy(&cluster.queue, &cluster.machines, class.name());
     }
@@ -158,16 +157,10 @@ pub(crate) async fn read_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
 
 /// What calls for the machines of a class are made with has changed: what failed may succeed now, and a cloud that had no room may
 /// have some.
-fn try_again(
-    queue: &Queue<Key>,
-    machines: &Cache<Machine>,
-    vm_states: &VmStateCache,
-    limiter: &CallLimiter,
-    class: &str,
-) {
+fn try_again(queue: &Queue<Key>, machines: &Cache<Machine>, limiter: &CallLimiter, class: &str) {
     limiter.forget_class(class);
     let keys = machines.find(&MACHINES_BY_CLASS, class).into_iter().map(|m| Key::new(m.namespace(), m.name()));
-    keys.filter(|key| vm_states.try_again(key)).for_each(|key| queue.add(key));
+    keys.filter(|key| limiter.try_again(key)).for_each(|key| queue.add(key));
 }
 
 /// Wakes the machines of a class that may be waiting for it.

@@ -16,7 +16,6 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use kube::Resource;
 use parking_lot::Mutex;
-use plan::machine::VmState;
 use plan::safety::Record;
 use plan::safety::orphans::{Charge, Findings, Group, Listed, Owner, Reach, Scan, Suspicions, judge};
 use runtime::Key;
@@ -220,9 +219,9 @@ impl Inside {
             Lookup::Present(machine) => {
                 self.classes.insert(name.clone(), machine.spec.class.name.clone());
                 self.forgotten.remove(name);
-                match cluster.vm_states.of(&key, &machine.uid()).vm {
-                    VmState::Calling { .. } => Owner::Unsettled,
-                    _ => Owner::of(&machine),
+                match cluster.limiter.look(&key, &machine.uid()) {
+                    (Some(_), _) => Owner::Unsettled,
+                    (None, _) => Owner::of(&machine),
                 }
             }
             Lookup::Undecodable(_) => Owner::Unsettled,

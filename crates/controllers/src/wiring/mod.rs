@@ -208,7 +208,7 @@ fn wake_for_class(
     vm_states: &VmStateCache,
     limiter: &CallLimiter,
 ) {
-    machine::wake::on_classes(classes, queue, seen.machines, vm_states, limiter);
+    machine::wake::on_classes(classes, queue, seen.machines, limiter);
     machine::wake::on_lists(classes, queue, vm_states);
     machine::wake::on_lists(secrets, queue, vm_states);
     machine::wake::on_secrets(secrets, queue, seen.machines, seen.classes, seen.credentials);
@@ -216,11 +216,11 @@ fn wake_for_class(
 
 /// Another driver than before may do what the last one could not.
 fn follow_driver(cluster: &Arc<Cluster>, mut changes: watch::Receiver<u64>) {
-    let (vm_states, queue, stopping) = (cluster.vm_states.clone(), cluster.queue.clone(), cluster.tasks.stopping());
+    let (limiter, queue, stopping) = (cluster.limiter.clone(), cluster.queue.clone(), cluster.tasks.stopping());
     cluster.tasks.spawn("driver changes", async move {
         let follow = async {
             while changes.changed().await.is_ok() {
-                vm_states.try_all_again().into_iter().for_each(|machine| queue.add(machine));
+                limiter.try_all_again().into_iter().for_each(|machine| queue.add(machine));
             }
         };
         stopping.run_until_cancelled(follow).await;

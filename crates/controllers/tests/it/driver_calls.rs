@@ -134,3 +134,62 @@ async fn a_driver_is_shown_the_last_note_it_left_at_every_call_until_it_leaves_a
     ];
     assert_eq!(shown, expected.map(|(method, note)| (method, note.to_owned())));
 }
+
+/// How the first create ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstCreate {
+    Fails,
+    Hangs,
+    Panics,
+}
+
+struct Unlucky {
+    cloud: VirtualCloud,
+    first: Mutex<Option<FirstCreate>>,
+}
+
+#[async_trait::async_trait]
+impl Driver for Unlucky {
+    fn capabilities(&self) -> Capabilities {
+        self.cloud.capabilities()
+    }
+    #[allow(clippy::panic, reason = "a panic of a driver is what is tested")]
+    async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
+        let first = self.first.lock().take();
+        match first {
+            None => self.cloud.create(call, request).await,
+            Some(FirstCreate::Fails) => Err(DriverError::new(Code::Internal, "on purpose")),
+            Some(FirstCreate::Hangs) => std::future::pending().await,
+            Some(FirstCreate::Panics) => panic!("on purpose"),
+        }
+    }
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        self.cloud.delete(call, request).await
+    }
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.cloud.status(call, request).await
+    }
+}
+
+#[rstest::rstest]
+#[case(FirstCreate::Fails)]
+#[case(FirstCreate::Hangs)]
+#[case(FirstCreate::Panics)]
+#[tokio::test(start_paused = true)]
+async fn a_call_that_failed_timed_out_or_panicked_is_not_out_any_more(#[case] first: FirstCreate) {
+    let world = World::new(85);
+    let driver = Arc::new(Unlucky { cloud: world.cloud.clone(), first: Mutex::new(Some(first)) });
+    let process = world.start_with(driver.clone());
+    world.create("m-1").await;
+    world.until("the create was made", |_| driver.first.lock().is_none()).await;
+    let limiter = &process.cluster.limiter;
+    world.until("no call is out", |_| limiter.state().calls.is_empty()).await;
+    let machine = world.machine("m-1").unwrap();
+    let (call, known) = limiter.look(&runtime::Key::new(crate::world::NAMESPACE, "m-1"), &api::Object::uid(&machine));
+    assert_eq!(call, None);
+    match first {
+        FirstCreate::Fails => world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await,
+        FirstCreate::Hangs => assert!(matches!(known.vm, plan::machine::VmState::Failed(_)), "{:?}", known.vm),
+        FirstCreate::Panics => assert_eq!(known.vm, plan::machine::VmState::Unasked, "its answer was lost"),
+    }
+}

@@ -57,10 +57,10 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         }
         SecretState::Ready => {}
     }
+    if let Some(call) = seen.call_under_way {
+        return Plan::await_answer(call);
+    }
     match seen.vm {
-        VmState::Calling { call, until } => {
-            Plan::wait(Wake::By { awaited: Awaited::DriverAnswer, at: *until }, Reason::CallUnderWay(*call))
-        }
         VmState::Unasked | VmState::Gone { .. } => ask(),
         VmState::Absent => create_or_trust(seen, facts),
         VmState::Known(vm) => carry_on(seen, facts, vm),

@@ -52,7 +52,7 @@ pub use reason::Reason;
 pub use stage::{Stage, stage};
 pub use status::StatusWrite;
 pub use step::{DrainNeed, MachinePatch, Plan, Step};
-pub use vm::{Call, Failure, Initialized, Origin, Vm, VmState};
+pub use vm::{Call, CallUnderWay, Failure, Initialized, Origin, Vm, VmState};
 
 /// Everything the decision may look at.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,8 @@ pub struct Observed<'a> {
     pub target: Target<'a>,
     /// What the cloud last said of its VM.
     pub vm: &'a VmState,
+    /// The driver call about it that has not ended, if there is one.
+    pub call_under_way: Option<CallUnderWay>,
     /// The node that already has the name under which the VM is about to register, while nobody has linked the two.
     pub namesake: Presence<&'a NodeView>,
     /// The other machines of its deployment; counted only if it [may ask](crate::replacement_limit::may_ask).

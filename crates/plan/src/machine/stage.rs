@@ -57,7 +57,7 @@ pub fn stage(seen: &Observed<'_>) -> Stage {
         return leaving(seen, &facts);
     }
     if create::is_due(&facts) {
-        return coming(seen.vm, &facts);
+        return seen.call_under_way.map_or_else(|| coming(seen.vm, &facts), |under_way| of_call(under_way.call));
     }
     match facts.phase {
         MachinePhase::Pending => Stage::Join,
@@ -69,7 +69,6 @@ fn coming(vm: &VmState, facts: &Facts<'_>) -> Stage {
     match vm {
         VmState::Unasked | VmState::Gone { .. } => Stage::Ask,
         VmState::Absent => Stage::Create,
-        VmState::Calling { call, .. } => of_call(*call),
         VmState::Failed(failure) => of_call(failure.call),
         VmState::Known(_) if facts.provider_id.is_none() => Stage::Create,
         VmState::Known(vm) => match vm.initialized {

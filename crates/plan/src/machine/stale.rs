@@ -51,10 +51,10 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
     if seen.class.present().is_none() || matches!(seen.driver, DriverState::Missing(_)) {
         return waits(); // nobody can be asked; the machine's own deletion will say so
     }
+    if let Some(call) = seen.call_under_way {
+        return Plan::await_answer(call);
+    }
     match seen.vm {
-        VmState::Calling { call, until } => {
-            Plan::wait(Wake::By { awaited: Awaited::DriverAnswer, at: *until }, Reason::CallUnderWay(*call))
-        }
         VmState::Unasked => call(Call::Status),
         VmState::Known(_) => call(Call::Delete),
         VmState::Absent | VmState::Gone { .. } => waits(),

@@ -10,10 +10,10 @@ use super::barrier::Barrier;
 use super::drain_view::Watching;
 use super::reason::Reason;
 use super::status::StatusWrite;
-use super::vm::Call;
+use super::vm::{Call, CallUnderWay};
 use crate::drain::{self, attachments::AttachmentId};
 use crate::node::NodeWrite;
-use crate::{Event, Wake};
+use crate::{Awaited, Event, Wake};
 
 /// What to do, in order, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,6 +141,11 @@ impl Plan {
 
     pub(super) fn wait(wake: Wake, because: Reason) -> Self {
         Self::of(Vec::new(), wake, because)
+    }
+
+    /// Nothing, until a driver call has ended.
+    pub(super) fn await_answer(CallUnderWay { call, until }: CallUnderWay) -> Self {
+        Self::wait(Wake::By { awaited: Awaited::DriverAnswer, at: until }, Reason::CallUnderWay(call))
     }
 }
 

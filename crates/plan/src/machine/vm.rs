@@ -13,13 +13,6 @@ pub enum VmState {
     /// Nothing: nobody has asked, or the last answer was lost.
     #[default]
     Unasked,
-    /// A call is under way. Nothing is planned on this VM until it ends.
-    Calling {
-        /// Which one.
-        call: Call,
-        /// When it is marked Failed.
-        until: Timestamp,
-    },
     /// The cloud has no such VM, or its driver cannot tell.
     Absent,
     /// The VM exists.
@@ -117,6 +110,16 @@ impl Call {
             Self::Delete => "delete",
         }
     }
+}
+
+/// A driver call about one machine that has not ended. Whether there is one is known to whoever makes the calls and is no part of what
+/// the cloud has said: nothing is planned on a VM until it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallUnderWay {
+    /// Which one.
+    pub call: Call,
+    /// When it has ended at the latest.
+    pub until: Timestamp,
 }
 
 /// A call that did not succeed.

@@ -37,8 +37,8 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if facts.without_our_finalizer().is_none() {
         return Plan::wait(Wake::On(Awaited::Change), Reason::NotOurs);
     }
-    if let VmState::Calling { call, until } = seen.vm {
-        return Plan::wait(Wake::By { awaited: Awaited::DriverAnswer, at: *until }, Reason::CallUnderWay(*call));
+    if let Some(call) = seen.call_under_way {
+        return Plan::await_answer(call);
     }
     let Some(stage) = stage(seen) else { return begin(seen, facts) };
     match stage {
@@ -125,7 +125,7 @@ fn find_node(seen: &Observed<'_>) -> Plan {
             let write = StatusWrite::deletion_failed(text, seen.now);
             hold::hold_up(seen, failure, Hold { delay, write, again: Call::Status, outlook: Outlook::NextTry })
         }
-        VmState::Unasked | VmState::Failed(_) | VmState::Calling { .. } => {
+        VmState::Unasked | VmState::Failed(_) => {
             Plan::of(vec![Step::Driver(Call::Status)], Wake::On(Awaited::DriverAnswer), Reason::NodeUnknown)
         }
     }

@@ -166,7 +166,7 @@ fn while_a_call_is_under_way_nothing_is_planned() {
     let mut world = World::new();
     world.reconcile();
     let until = super::super::facts::later(world.now, Duration::from_mins(1));
-    world.vm = VmState::Calling { call: Call::Create, until };
+    world.call_under_way = Some(CallUnderWay { call: Call::Create, until });
     let plan = world.plan();
     assert!(plan.steps.is_empty());
     assert_eq!(plan.wake, Wake::By { awaited: Awaited::DriverAnswer, at: until });

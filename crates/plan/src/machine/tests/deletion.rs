@@ -233,7 +233,7 @@ fn a_creation_under_way_is_waited_for_before_the_deletion_begins() {
     world.reconcile();
     world.delete();
     let until = super::super::facts::later(world.now, Duration::from_mins(1));
-    world.vm = VmState::Calling { call: Call::Create, until };
+    world.call_under_way = Some(CallUnderWay { call: Call::Create, until });
     assert!(world.plan().steps.is_empty());
 }
 

@@ -41,7 +41,7 @@ fn a_life_goes_through_its_stages_in_their_order() {
 #[case(Call::Initialize, Stage::Initialize)]
 fn a_call_under_way_is_its_stage(#[case] call: Call, #[case] expected: Stage) {
     let mut world = World::new();
-    world.vm = VmState::Calling { call, until: Timestamp::MAX };
+    world.call_under_way = Some(CallUnderWay { call, until: Timestamp::MAX });
     assert_eq!(world.stage(), expected);
 }
 

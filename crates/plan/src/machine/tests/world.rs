@@ -53,6 +53,7 @@ pub(super) struct World {
     pub(super) connectivity: Connectivity,
     /// What the process remembers.
     pub(super) vm: VmState,
+    pub(super) call_under_way: Option<CallUnderWay>,
     /// How many VMs really exist.
     pub(super) vms: usize,
     pub(super) created: usize,
@@ -117,6 +118,7 @@ impl World {
             rollout: RollOut::NotKnown,
             connectivity: Connectivity::Connected,
             vm: VmState::Unasked,
+            call_under_way: None,
             vms: 0,
             created: 0,
             note: None,
@@ -159,6 +161,7 @@ impl World {
             secret: &self.secret,
             target,
             vm: &self.vm,
+            call_under_way: self.call_under_way,
             namesake: self.namesake.as_ref().map_or(Presence::Absent, Presence::Present),
             siblings: self.siblings,
             rivals: &self.rivals,
