@@ -85,19 +85,19 @@ struct Cost {
 async fn up_and_down(machines: usize) -> Cost {
     // Heartbeats cost by the hour and not by the machine: there are none here.
     let quiet = Duration::from_hours(24);
-    let world = World::new(NodeLife {
+    let fixture = ScaleFixture::new(NodeLife {
         lease_period: quiet,
         status_period: quiet,
         monitor: Monitor::Absent,
         ..NodeLife::default()
     });
-    let controllers = world.start();
-    world.create_set().await;
+    let controllers = fixture.start();
+    fixture.create_set().await;
     tokio::time::sleep(Duration::from_secs(5)).await;
 
-    let (up, up_requests) = world.costs(|| world.scale(machines, Phase::Running)).await;
+    let (up, up_requests) = fixture.costs(|| fixture.scale(machines, Phase::Running)).await;
     println!("{machines:>8} are up after {up:.0} ms of CPU");
-    let (down, down_requests) = world.costs(|| world.scale(0, Phase::Gone)).await;
+    let (down, down_requests) = fixture.costs(|| fixture.scale(0, Phase::Gone)).await;
     controllers.stop().await;
     let each = |figure: f64| figure / machines as f64;
     let cost = Cost { up: each(up), down: each(down) };
@@ -112,30 +112,30 @@ async fn up_and_down(machines: usize) -> Cost {
 }
 
 async fn steady(machines: usize) -> bool {
-    let world = World::new(NodeLife::default());
-    let first = world.start();
-    world.create_set().await;
-    world.scale(machines, Phase::Running).await;
+    let fixture = ScaleFixture::new(NodeLife::default());
+    let first = fixture.start();
+    fixture.create_set().await;
+    fixture.scale(machines, Phase::Running).await;
     first.stop().await;
 
-    // The same world, seen by a process that has made none of it.
-    let second = world.start();
+    // The same cluster, seen by a process that has made none of it.
+    let second = fixture.start();
     tokio::time::sleep(Duration::from_mins(2)).await;
     let begun = cpu();
-    world.server.forget_requests();
+    fixture.server.forget_requests();
     tokio::time::sleep(Duration::from_mins(10)).await;
     let spent = cpu() - begun;
 
     let mut asked: BTreeMap<String, u64> = BTreeMap::new();
     let mut heartbeats = 0;
-    for (tally, count) in world.server.request_counts() {
+    for (tally, count) in fixture.server.request_counts() {
         if tally.user_agent.starts_with(CONTROLLER) {
             *asked.entry(format!("{} {}", tally.verb, tally.resource)).or_default() += count;
         } else {
             heartbeats += count;
         }
     }
-    let running = world.count(Phase::Running);
+    let running = fixture.count(Phase::Running);
     let resident = resident();
     // What goes with the controllers is what they held; the API server's history grows all the time and is not theirs.
     let region = Region::new(MEMORY);
@@ -165,7 +165,7 @@ enum Phase {
     Gone,
 }
 
-struct World {
+struct ScaleFixture {
     server: Server,
     cloud: VirtualCloud,
     clock: Clock,
@@ -187,7 +187,7 @@ impl Controllers {
     }
 }
 
-impl World {
+impl ScaleFixture {
     fn new(node_life: NodeLife) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().expect("a time"));
         let random = Random::seeded(1);
@@ -215,10 +215,10 @@ impl World {
         }
         let cloud = VirtualCloud::new(Config { node_life, ..Config::default() }, now, random.number());
         let metrics = Metrics::new().expect("a registry");
-        let world = Self { server, cloud, clock, random, metrics, outside: Tasks::new() };
-        let (cloud, kubelets, stop) = (world.cloud.clone(), world.client("kubelets"), world.outside.stopping());
-        world.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
-        world
+        let fixture = Self { server, cloud, clock, random, metrics, outside: Tasks::new() };
+        let (cloud, kubelets, stop) = (fixture.cloud.clone(), fixture.client("kubelets"), fixture.outside.stopping());
+        fixture.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
+        fixture
     }
 
     fn client(&self, agent: &str) -> Client {

@@ -14,7 +14,7 @@ use super::*;
 const STEP: &str = "change it";
 
 /// A server with one machine, and two components that write to it.
-struct World {
+struct WriterFixture {
     server: Server,
     writer: Writer<Machine>,
     other: Writer<Machine>,
@@ -23,7 +23,7 @@ struct World {
     _unwatched: Reflector<Machine>,
 }
 
-async fn world() -> World {
+async fn fixture() -> WriterFixture {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
     let server = Server::new(Options::new(Arc::new(move || clock.now()), 1));
     for definition in api::crd::definitions() {
@@ -48,10 +48,10 @@ async fn world() -> World {
     let writer = Writer::new(api("one"), &cache);
     let other = writer.through(api("other"));
     writer.read("m").await.unwrap().unwrap();
-    World { server, writer, other, cache, _unwatched: reflector }
+    WriterFixture { server, writer, other, cache, _unwatched: reflector }
 }
 
-impl World {
+impl WriterFixture {
     fn shown(&self) -> Option<Arc<Machine>> {
         self.cache.get(&Key::new("pool", "m"))
     }
@@ -73,56 +73,56 @@ fn label(value: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_known_to_be_stale_is_refused_without_a_request() {
-    let world = world().await;
-    let seen = world.seen();
-    world.other.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.unwrap();
-    let sent = world.writes();
-    let patch = world.writer.patch(Guard::as_seen(&*seen), Part::Object, label("2"), &STEP).await;
+    let fixture = fixture().await;
+    let seen = fixture.seen();
+    fixture.other.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.unwrap();
+    let sent = fixture.writes();
+    let patch = fixture.writer.patch(Guard::as_seen(&*seen), Part::Object, label("2"), &STEP).await;
     assert!(matches!(patch, Err(WriteError::Stale { .. })));
-    assert!(matches!(world.writer.hold(Guard::as_seen(&*seen), &STEP).await, Err(WriteError::Stale { .. })));
-    assert_eq!(world.writes(), sent);
-    world.writer.patch(Guard::any_version(&*seen), Part::Object, label("3"), &STEP).await.unwrap();
-    assert_eq!(world.seen().label("a"), Some("3"), "fields that are nobody else's are written to any version");
+    assert!(matches!(fixture.writer.hold(Guard::as_seen(&*seen), &STEP).await, Err(WriteError::Stale { .. })));
+    assert_eq!(fixture.writes(), sent);
+    fixture.writer.patch(Guard::any_version(&*seen), Part::Object, label("3"), &STEP).await.unwrap();
+    assert_eq!(fixture.seen().label("a"), Some("3"), "fields that are nobody else's are written to any version");
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_components_take_the_same_write_lock_and_the_second_sees_what_the_first_wrote() {
-    let world = world().await;
-    let seen = world.seen();
-    let mut first = world.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
-    let mut second = Box::pin(world.other.patch(Guard::as_seen(&*seen), Part::Object, label("2"), &STEP));
+    let fixture = fixture().await;
+    let seen = fixture.seen();
+    let mut first = fixture.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
+    let mut second = Box::pin(fixture.other.patch(Guard::as_seen(&*seen), Part::Object, label("2"), &STEP));
     assert!(tokio::time::timeout(Duration::from_mins(1), &mut second).await.is_err(), "it has to wait");
     first.patch(Part::Object, label("1")).await.unwrap();
     drop(first);
     assert!(matches!(second.await, Err(WriteError::Stale { .. })));
-    assert_eq!(world.writes(), 1);
+    assert_eq!(fixture.writes(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_in_the_cache_before_the_lock_is_released_and_guards_the_next_write() {
-    let world = world().await;
-    let seen = world.seen();
-    let mut held = world.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
+    let fixture = fixture().await;
+    let seen = fixture.seen();
+    let mut held = fixture.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
     let mut told = None;
     let tell = |answer: &Machine| {
         told = Some(answer.resource_version().to_owned());
-        assert_eq!(world.seen().label("a"), None, "the cache does not show it yet");
+        assert_eq!(fixture.seen().label("a"), None, "the cache does not show it yet");
     };
     held.patch_telling(Part::Object, label("1"), tell).await.unwrap();
-    assert_eq!(world.seen().label("a"), Some("1"));
-    assert_eq!(told.as_deref(), Some(world.seen().resource_version()));
+    assert_eq!(fixture.seen().label("a"), Some("1"));
+    assert_eq!(told.as_deref(), Some(fixture.seen().resource_version()));
     let status = json!({ "status": { "currentStatus": { "phase": "Running" } } });
     held.patch(Part::Status, status).await.unwrap().kept().unwrap();
-    assert_eq!(world.seen().phase(), &api::MachinePhase::Running);
+    assert_eq!(fixture.seen().phase(), &api::MachinePhase::Running);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_changes_nothing_can_be_told_from_one_that_did() {
-    let world = world().await;
-    let (seen, nothing) = (world.seen(), json!({ "metadata": { "labels": { "a": null } } }));
-    let written = world.writer.patch(Guard::as_seen(&*seen), Part::Object, nothing, &STEP).await.unwrap();
+    let fixture = fixture().await;
+    let (seen, nothing) = (fixture.seen(), json!({ "metadata": { "labels": { "a": null } } }));
+    let written = fixture.writer.patch(Guard::as_seen(&*seen), Part::Object, nothing, &STEP).await.unwrap();
     assert!(matches!(written.kept(), Err(WriteError::NothingChanged { .. })));
-    let written = world.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.unwrap();
+    let written = fixture.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.unwrap();
     assert!(written.kept().is_ok());
 }
 
@@ -134,38 +134,38 @@ async fn a_write_that_changes_nothing_can_be_told_from_one_that_did() {
 #[case::throttled(|rule: Rule| rule.throttle(None), Retry::Transient)]
 #[tokio::test(start_paused = true)]
 async fn each_refusal_of_a_write_has_its_retry_class(#[case] deal: fn(Rule) -> RuleId, #[case] expected: Retry) {
-    let world = world().await;
-    let seen = world.seen();
+    let fixture = fixture().await;
+    let seen = fixture.seen();
     // All writes: a patch that is forbidden is tried as an update.
-    deal(world.server.faults().on(Verb::WRITES));
-    let error = world.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.err().unwrap();
+    deal(fixture.server.faults().on(Verb::WRITES));
+    let error = fixture.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.err().unwrap();
     assert_eq!(error.retry(), expected, "{error}");
     assert!(error.to_string().starts_with("failed to change it: "), "{error}");
-    assert_eq!(world.seen().resource_version(), seen.resource_version(), "the cache shows what was answered");
+    assert_eq!(fixture.seen().resource_version(), seen.resource_version(), "the cache shows what was answered");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_and_a_look_at_what_is_left_reach_the_cache() {
-    let world = world().await;
-    let seen = world.seen();
-    let held = world.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
+    let fixture = fixture().await;
+    let seen = fixture.seen();
+    let held = fixture.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
     assert_eq!(held.catch_up().await.unwrap(), Found::Itself);
     assert_eq!(held.delete().await.unwrap(), Deletion::Done);
-    assert!(world.shown().is_none());
+    assert!(fixture.shown().is_none());
     assert_eq!(held.delete().await.unwrap(), Deletion::AlreadyGone);
     assert_eq!(held.catch_up().await.unwrap(), Found::Nothing);
     drop(held);
-    let gone = world.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.err().unwrap();
+    let gone = fixture.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.err().unwrap();
     assert_eq!(gone.retry(), Retry::Gone);
     let body = json!({
         "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine", "metadata": { "name": "m" },
         "spec": { "class": { "kind": "MachineClass", "name": "small" } },
     });
-    let made = world.writer.create(&body, &STEP).await.unwrap();
-    assert_eq!(world.seen().uid(), made.uid());
-    let again = world.writer.create(&body, &STEP).await.err().unwrap();
+    let made = fixture.writer.create(&body, &STEP).await.unwrap();
+    assert_eq!(fixture.seen().uid(), made.uid());
+    let again = fixture.writer.create(&body, &STEP).await.err().unwrap();
     assert_eq!(again.api_error().map(|error| error.class), Some(runtime::client::RetryClass::AlreadyExists));
-    let held = world.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
+    let held = fixture.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
     assert_eq!(held.catch_up().await.unwrap(), Found::Another, "the name is another's now");
-    assert_eq!(world.seen().uid(), made.uid());
+    assert_eq!(fixture.seen().uid(), made.uid());
 }

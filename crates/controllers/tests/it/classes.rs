@@ -13,86 +13,86 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use virtual_cloud::{Fault, Script, VirtualCloud};
 
-use crate::world::{CONTROLLER, NAMESPACE, World, class};
+use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 
-async fn change(world: &World, name: &str, patch: &Value) {
-    let classes: Api<MachineClass> = Api::namespaced(world.client("person"), NAMESPACE);
+async fn change(cluster: &TestCluster, name: &str, patch: &Value) {
+    let classes: Api<MachineClass> = Api::namespaced(cluster.client("person"), NAMESPACE);
     classes.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
-fn code(world: &World, name: &str) -> String {
-    world.machine(name).map(|m| m.status.last_operation.error_code).unwrap_or_default()
+fn code(cluster: &TestCluster, name: &str) -> String {
+    cluster.machine(name).map(|m| m.status.last_operation.error_code).unwrap_or_default()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_class_is_called_missing_only_after_a_list_that_could_have_shown_it() {
-    let world = World::new(1);
+    let cluster = TestCluster::new(1);
     // The watch of classes says nothing for a while, that of machines speaks.
-    world
+    cluster
         .server
         .faults()
         .on(Verb::Watch)
         .of("machineclasses")
         .by_agent(CONTROLLER)
         .stall_watch(After::Time(Duration::ZERO));
-    let _process = world.start();
+    let _process = cluster.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    world.server.insert(&class("late", &json!({ "createLatency": "2s", "bootLatency": "1s" }))).unwrap();
-    world.create_of_class("m-0", "late").await;
-    let begin = world.clock.now();
-    world.until("it is made", |w| !w.cloud.vms_of("m-0").is_empty()).await;
-    assert!(world.clock.now().duration_since(begin).as_secs() < 60);
+    cluster.server.insert(&class("late", &json!({ "createLatency": "2s", "bootLatency": "1s" }))).unwrap();
+    cluster.create_of_class("m-0", "late").await;
+    let begin = cluster.clock.now();
+    cluster.until("it is made", |w| !w.cloud.vms_of("m-0").is_empty()).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() < 60);
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(world.told("MachineClassNotFound"), Vec::<String>::new());
+    assert_eq!(cluster.told("MachineClassNotFound"), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_class_that_does_not_exist_is_told_after_one_list_for_all_who_name_it() {
-    let world = World::new(2);
-    let _process = world.start();
+    let cluster = TestCluster::new(2);
+    let _process = cluster.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    world.server.forget_requests();
+    cluster.server.forget_requests();
     for n in 0..20 {
-        world.create_of_class(&format!("m-{n}"), "nowhere").await;
+        cluster.create_of_class(&format!("m-{n}"), "nowhere").await;
     }
-    let told = |w: &World, n: usize| {
+    let told = |w: &TestCluster, n: usize| {
         w.machine(&format!("m-{n}"))
             .is_some_and(|m| m.status.last_operation.description == "MachineClass \"nowhere\" does not exist")
     };
-    world.until("all say so", |w| (0..20).all(|n| told(w, n))).await;
+    cluster.until("all say so", |w| (0..20).all(|n| told(w, n))).await;
     tokio::time::sleep(Duration::from_hours(1)).await;
-    let lists = world.requests().iter().filter(|request| request.starts_with("list machineclasses")).count();
+    let lists = cluster.requests().iter().filter(|request| request.starts_with("list machineclasses")).count();
     assert!(lists <= 20, "no more than one for each: {lists}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_class_that_is_mended_ends_the_back_off_of_those_who_failed_because_of_it() {
-    let world = World::new(3);
-    world.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::InvalidArgument)));
-    let _process = world.start();
-    world.create("m-0").await;
-    world.until("the cloud refuses it", |w| code(w, "m-0") == "InvalidArgument").await;
-    let begin = world.clock.now();
-    change(&world, "small", &json!({ "providerSpec": { "bootLatency": "1s" } })).await;
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    let took = world.clock.now().duration_since(begin).as_secs();
+    let cluster = TestCluster::new(3);
+    cluster.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::InvalidArgument)));
+    let _process = cluster.start();
+    cluster.create("m-0").await;
+    cluster.until("the cloud refuses it", |w| code(w, "m-0") == "InvalidArgument").await;
+    let begin = cluster.clock.now();
+    change(&cluster, "small", &json!({ "providerSpec": { "bootLatency": "1s" } })).await;
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!(took < 60, "the back-off is three minutes: {took} s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_full_class_that_is_changed_is_tried_again_at_once_by_all_its_machines() {
-    let world = World::new(4);
-    world.server.insert(&class("full", &json!({ "createLatency": "2s", "bootLatency": "1s", "quota": 0 }))).unwrap();
-    let _process = world.start();
+    let cluster = TestCluster::new(4);
+    cluster.server.insert(&class("full", &json!({ "createLatency": "2s", "bootLatency": "1s", "quota": 0 }))).unwrap();
+    let _process = cluster.start();
     for n in 0..3 {
-        world.create_of_class(&format!("m-{n}"), "full").await;
+        cluster.create_of_class(&format!("m-{n}"), "full").await;
     }
-    world.until("all say why", |w| (0..3).all(|n| code(w, &format!("m-{n}")) == "ResourceExhausted")).await;
-    let begin = world.clock.now();
-    change(&world, "full", &json!({ "providerSpec": { "quota": 9 } })).await;
-    let running = |w: &World| (0..3).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running));
-    world.until("all run", running).await;
-    let took = world.clock.now().duration_since(begin).as_secs();
+    cluster.until("all say why", |w| (0..3).all(|n| code(w, &format!("m-{n}")) == "ResourceExhausted")).await;
+    let begin = cluster.clock.now();
+    change(&cluster, "full", &json!({ "providerSpec": { "quota": 9 } })).await;
+    let running = |w: &TestCluster| (0..3).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running));
+    cluster.until("all run", running).await;
+    let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!(took < 60, "the class would be held back for ten minutes: {took} s");
 }
 
@@ -123,15 +123,15 @@ impl Driver for Replaceable {
 
 #[tokio::test(start_paused = true)]
 async fn another_driver_ends_the_back_off_of_those_who_failed() {
-    let world = World::new(5);
-    world.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::Internal)));
+    let cluster = TestCluster::new(5);
+    cluster.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::Internal)));
     let changes = watch::Sender::new(0);
-    let _process = world.start_with(Arc::new(Replaceable { cloud: world.cloud.clone(), changes: changes.clone() }));
-    world.create("m-0").await;
-    world.until("the driver fails", |w| code(w, "m-0") == "Internal").await;
-    let begin = world.clock.now();
+    let _process = cluster.start_with(Arc::new(Replaceable { cloud: cluster.cloud.clone(), changes: changes.clone() }));
+    cluster.create("m-0").await;
+    cluster.until("the driver fails", |w| code(w, "m-0") == "Internal").await;
+    let begin = cluster.clock.now();
     changes.send_modify(|changes| *changes += 1);
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    let took = world.clock.now().duration_since(begin).as_secs();
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!(took < 60, "the back-off is three minutes: {took} s");
 }

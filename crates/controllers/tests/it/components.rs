@@ -13,10 +13,10 @@ use runtime::tasks::Ended;
 use serde_json::json;
 use virtual_cloud::{CallEnd, CallRecord};
 
-use crate::world::{CONTROLLER, Leaders, NAMESPACE, World};
+use crate::test_cluster::{CONTROLLER, Leaders, NAMESPACE, TestCluster};
 
 /// A set of two machines, and a machine of nobody's.
-async fn two_wishes(world: &World) {
+async fn two_wishes(cluster: &TestCluster) {
     let set = json!({
         "metadata": { "name": "set" },
         "spec": {
@@ -28,20 +28,20 @@ async fn two_wishes(world: &World) {
             },
         },
     });
-    let sets: Api<MachineSet> = Api::namespaced(world.client("person"), NAMESPACE);
+    let sets: Api<MachineSet> = Api::namespaced(cluster.client("person"), NAMESPACE);
     sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
-    world.create("alone").await;
+    cluster.create("alone").await;
     tokio::time::sleep(Duration::from_mins(10)).await;
 }
 
-fn machines(world: &World) -> usize {
-    world.server.objects("machines.machine.sapcloud.io").len()
+fn machines(cluster: &TestCluster) -> usize {
+    cluster.server.objects("machines.machine.sapcloud.io").len()
 }
 
 /// Which kinds it has asked for.
-fn asked_for(world: &World, kind: &str) -> bool {
+fn asked_for(cluster: &TestCluster, kind: &str) -> bool {
     let ours = |agent: &str| agent.starts_with(CONTROLLER);
-    world.server.requests().iter().any(|entry| ours(&entry.tally.user_agent) && entry.tally.resource == kind)
+    cluster.server.requests().iter().any(|entry| ours(&entry.tally.user_agent) && entry.tally.resource == kind)
 }
 
 #[rstest]
@@ -52,12 +52,12 @@ fn asked_for(world: &World, kind: &str) -> bool {
 #[case::a_manager(Leaders::Fleet(Leadership::unguarded()), 3, false)]
 #[tokio::test(start_paused = true)]
 async fn each_component_acts_under_its_own_lease(#[case] leaders: Leaders, #[case] made: usize, #[case] runs: bool) {
-    let world = World::new(1);
-    let _process = world.start_led_by(leaders);
-    two_wishes(&world).await;
-    assert_eq!(machines(&world), made, "the set's two machines are the manager's to make");
-    assert_eq!(world.phase("alone") == Some(MachinePhase::Running), runs, "VMs are the machine controller's to make");
-    assert_eq!(world.cloud.vms().len(), if runs { made } else { 0 });
+    let cluster = TestCluster::new(1);
+    let _process = cluster.start_led_by(leaders);
+    two_wishes(&cluster).await;
+    assert_eq!(machines(&cluster), made, "the set's two machines are the manager's to make");
+    assert_eq!(cluster.phase("alone") == Some(MachinePhase::Running), runs, "VMs are the machine controller's to make");
+    assert_eq!(cluster.cloud.vms().len(), if runs { made } else { 0 });
 }
 
 #[rstest]
@@ -69,14 +69,14 @@ async fn a_component_asks_only_for_what_it_needs(
     #[case] needed: &[&str],
     #[case] foreign: &[&str],
 ) {
-    let world = World::new(2);
-    let _process = world.start_led_by(leaders);
-    two_wishes(&world).await;
+    let cluster = TestCluster::new(2);
+    let _process = cluster.start_led_by(leaders);
+    two_wishes(&cluster).await;
     for kind in needed {
-        assert!(asked_for(&world, kind), "it never looked at {kind}");
+        assert!(asked_for(&cluster, kind), "it never looked at {kind}");
     }
     for kind in foreign {
-        assert!(!asked_for(&world, kind), "it looked at {kind}");
+        assert!(!asked_for(&cluster, kind), "it looked at {kind}");
     }
 }
 
@@ -87,24 +87,24 @@ async fn a_component_asks_only_for_what_it_needs(
 #[case::a_manager_without_machines(Leaders::Fleet(Leadership::unguarded()), "machines")]
 #[tokio::test(start_paused = true)]
 async fn nobody_works_before_all_it_decides_from_was_read(#[case] leaders: Leaders, #[case] kind: &str) {
-    let world = World::new(6);
-    let rule = world.server.faults().on(Verb::READS).of(kind).by_agent(CONTROLLER).forbid();
-    let _process = world.start_led_by(leaders);
-    two_wishes(&world).await;
-    assert!(world.server.faults().times_fired(rule) > 0, "it tried to read {kind}");
+    let cluster = TestCluster::new(6);
+    let rule = cluster.server.faults().on(Verb::READS).of(kind).by_agent(CONTROLLER).forbid();
+    let _process = cluster.start_led_by(leaders);
+    two_wishes(&cluster).await;
+    assert!(cluster.server.faults().times_fired(rule) > 0, "it tried to read {kind}");
     let reads = |request: &String| request.starts_with("list ") || request.starts_with("get ");
-    let others: Vec<String> = world.requests().into_iter().filter(|request| !reads(request)).collect();
+    let others: Vec<String> = cluster.requests().into_iter().filter(|request| !reads(request)).collect();
     assert_eq!(others, [""; 0], "it wrote although it had not read {kind}");
-    assert_eq!(world.cloud.calls().len(), 0);
-    world.server.faults().withdraw(rule);
-    world.until("it works", |w| w.requests().iter().any(|request| !reads(request))).await;
+    assert_eq!(cluster.cloud.calls().len(), 0);
+    cluster.server.faults().withdraw(rule);
+    cluster.until("it works", |w| w.requests().iter().any(|request| !reads(request))).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_half_is_measured_where_the_other_is_not() {
-    let world = World::new(3);
-    let process = world.start_led_by(Leaders::Both(Leadership::unguarded(), Leadership::unguarded()));
-    two_wishes(&world).await;
+    let cluster = TestCluster::new(3);
+    let process = cluster.start_led_by(Leaders::Both(Leadership::unguarded(), Leadership::unguarded()));
+    two_wishes(&cluster).await;
     let (machines, fleet) = (process.metrics.encode().unwrap(), process.fleet_metrics.encode().unwrap());
     let queue = |name: &str| format!("mcm_workqueue_adds_total{{name=\"{name}\"}}");
     for name in ["machine", "machineclass", "secret", "machinesafetyorphanvms", "machinesafetyapiserver", "node"] {
@@ -118,23 +118,23 @@ async fn each_half_is_measured_where_the_other_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_half_that_wins_later_begins_from_what_is_true_then() {
-    let world = World::new(4);
-    let (machines, fleet) = (world.stand("machines"), world.stand("fleet"));
-    let _process = world.start_led_by(Leaders::Both(machines.leadership.clone(), fleet.leadership.clone()));
-    machines.begin(&world);
+    let cluster = TestCluster::new(4);
+    let (machines, fleet) = (cluster.stand("machines"), cluster.stand("fleet"));
+    let _process = cluster.start_led_by(Leaders::Both(machines.leadership.clone(), fleet.leadership.clone()));
+    machines.begin(&cluster);
     tokio::time::sleep(Duration::from_mins(1)).await;
-    world.server.forget_requests();
-    fleet.begin(&world);
-    two_wishes(&world).await;
+    cluster.server.forget_requests();
+    fleet.begin(&cluster);
+    two_wishes(&cluster).await;
     let lists = |kind: &str| {
-        let requests = world.server.requests();
+        let requests = cluster.server.requests();
         requests.iter().filter(|entry| entry.tally.verb == "list" && entry.tally.resource == kind).count()
     };
     for kind in ["machines", "nodes", "machinesets", "machinedeployments"] {
         assert_eq!(lists(kind), 1, "{kind} had to be read again, once");
     }
     assert_eq!(lists("secrets"), 0, "the manager decides nothing from Secrets");
-    assert_eq!(world.server.objects("machines.machine.sapcloud.io").len(), 3);
+    assert_eq!(cluster.server.objects("machines.machine.sapcloud.io").len(), 3);
 }
 
 #[rstest]
@@ -142,14 +142,14 @@ async fn a_half_that_wins_later_begins_from_what_is_true_then() {
 #[case::a_long_one_is_left_behind_and_keeps_the_lease("1m", Ended::LeftBehind(1))]
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_out_is_given_its_time(#[case] latency: &str, #[case] ended: Ended) {
-    let world = World::new(5);
-    world
+    let cluster = TestCluster::new(5);
+    cluster
         .server
-        .insert(&crate::world::class("slow", &json!({ "createLatency": latency, "bootLatency": "1s" })))
+        .insert(&crate::test_cluster::class("slow", &json!({ "createLatency": latency, "bootLatency": "1s" })))
         .unwrap();
-    let process = world.start();
-    world.create_of_class("m", "slow").await;
+    let process = cluster.start();
+    cluster.create_of_class("m", "slow").await;
     let is_out = |call: &CallRecord| call.method == Method::Create && call.end == CallEnd::Open;
-    world.until("a VM is being made", |w| w.cloud.calls().iter().any(is_out)).await;
+    cluster.until("a VM is being made", |w| w.cloud.calls().iter().any(is_out)).await;
     assert_eq!(process.end(Duration::from_secs(5)).await, ended);
 }

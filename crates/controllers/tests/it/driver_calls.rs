@@ -10,51 +10,51 @@ use parking_lot::Mutex;
 use serde_json::json;
 use virtual_cloud::{CallEnd, Config, VirtualCloud};
 
-use crate::world::{World, class};
+use crate::test_cluster::{TestCluster, class};
 
-fn calls(world: &World, method: Method) -> Vec<CallEnd> {
-    world.cloud.calls().iter().filter(|call| call.method == method).map(|call| call.end).collect()
+fn calls(cluster: &TestCluster, method: Method) -> Vec<CallEnd> {
+    cluster.cloud.calls().iter().filter(|call| call.method == method).map(|call| call.end).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_takes_longer_than_a_machine_may_take_to_join_is_not_cut_off() {
-    let mut world = World::new(81);
-    world.policy.creation_timeout = Duration::from_mins(1);
-    world.server.insert(&class("slow", &json!({ "deleteLatency": "10m", "bootLatency": "5s" }))).unwrap();
-    let _process = world.start();
-    world.create_of_class("m-1", "slow").await;
-    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
-    world.delete("m-1").await;
-    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
-    assert_eq!(calls(&world, Method::Delete), [CallEnd::Answered(Code::Ok)]);
+    let mut cluster = TestCluster::new(81);
+    cluster.policy.creation_timeout = Duration::from_mins(1);
+    cluster.server.insert(&class("slow", &json!({ "deleteLatency": "10m", "bootLatency": "5s" }))).unwrap();
+    let _process = cluster.start();
+    cluster.create_of_class("m-1", "slow").await;
+    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    cluster.delete("m-1").await;
+    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    assert_eq!(calls(&cluster, Method::Delete), [CallEnd::Answered(Code::Ok)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_create_may_take_as_long_as_its_own_machine_may_take_to_join() {
-    let world = World::new(82);
-    world.server.insert(&class("slow", &json!({ "createLatency": "30m", "bootLatency": "5s" }))).unwrap();
-    let _process = world.start();
+    let cluster = TestCluster::new(82);
+    cluster.server.insert(&class("slow", &json!({ "createLatency": "30m", "bootLatency": "5s" }))).unwrap();
+    let _process = cluster.start();
     let machine = json!({
         "metadata": { "name": "m-1", "annotations": { EFFECTIVE_CREATION_TIMEOUT: "2h" } },
         "spec": { "class": { "kind": "MachineClass", "name": "slow" } },
     });
     let machine = serde_json::from_value(machine).unwrap();
-    world.machines().create(&kube::api::PostParams::default(), &machine).await.unwrap();
-    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
-    assert_eq!(calls(&world, Method::Create), [CallEnd::Answered(Code::Ok)], "it is not cut off");
+    cluster.machines().create(&kube::api::PostParams::default(), &machine).await.unwrap();
+    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    assert_eq!(calls(&cluster, Method::Create), [CallEnd::Answered(Code::Ok)], "it is not cut off");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_creation_timeout_of_zero_gives_machines_up_as_the_reference_does_and_cuts_off_no_call() {
-    let mut world = World::new(83);
-    world.policy.creation_timeout = Duration::ZERO;
-    let _process = world.start();
-    world.create("m-1").await;
-    world.until("it is marked Failed", |w| w.phase("m-1") == Some(MachinePhase::Failed)).await;
-    assert_eq!(world.cloud.vms().len(), 1, "the create was heard: {:?}", calls(&world, Method::Create));
-    world.delete("m-1").await;
-    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
-    assert!(world.cloud.vms().is_empty());
+    let mut cluster = TestCluster::new(83);
+    cluster.policy.creation_timeout = Duration::ZERO;
+    let _process = cluster.start();
+    cluster.create("m-1").await;
+    cluster.until("it is marked Failed", |w| w.phase("m-1") == Some(MachinePhase::Failed)).await;
+    assert_eq!(cluster.cloud.vms().len(), 1, "the create was heard: {:?}", calls(&cluster, Method::Create));
+    cluster.delete("m-1").await;
+    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    assert!(cluster.cloud.vms().is_empty());
 }
 
 /// Leaves notes, and keeps what it is shown of them.
@@ -104,7 +104,7 @@ impl Driver for Noting {
 
 #[tokio::test(start_paused = true)]
 async fn a_driver_is_shown_the_last_note_it_left_at_every_call_until_it_leaves_another() {
-    let world = World::with_cloud(84, Config { capabilities: Capabilities::ALL, ..Config::default() });
+    let cluster = TestCluster::with_cloud(84, Config { capabilities: Capabilities::ALL, ..Config::default() });
     let script = vec![
         (Some(Code::Unavailable), Some("disk made")),
         (Some(Code::InvalidArgument), None),
@@ -114,13 +114,13 @@ async fn a_driver_is_shown_the_last_note_it_left_at_every_call_until_it_leaves_a
         (Some(Code::Unavailable), Some("")),
         (None, Some("gone")),
     ];
-    let noting = Arc::new(Noting { cloud: world.cloud.clone(), script: Mutex::new(script), shown: Mutex::default() });
-    let _process = world.start_with(noting.clone());
-    world.create("m-1").await;
-    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
-    assert_eq!(world.machine("m-1").unwrap().status.last_known_state, "VM made");
-    world.delete("m-1").await;
-    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    let noting = Arc::new(Noting { cloud: cluster.cloud.clone(), script: Mutex::new(script), shown: Mutex::default() });
+    let _process = cluster.start_with(noting.clone());
+    cluster.create("m-1").await;
+    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    assert_eq!(cluster.machine("m-1").unwrap().status.last_known_state, "VM made");
+    cluster.delete("m-1").await;
+    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
     let shown: Vec<_> = noting.shown.lock().iter().map(|(method, note)| (*method, note.clone())).collect();
     let expected = [
         (Method::Create, ""),
@@ -177,18 +177,19 @@ impl Driver for Unlucky {
 #[case(FirstCreate::Panics)]
 #[tokio::test(start_paused = true)]
 async fn a_call_that_failed_timed_out_or_panicked_is_not_out_any_more(#[case] first: FirstCreate) {
-    let world = World::new(85);
-    let driver = Arc::new(Unlucky { cloud: world.cloud.clone(), first: Mutex::new(Some(first)) });
-    let process = world.start_with(driver.clone());
-    world.create("m-1").await;
-    world.until("the create was made", |_| driver.first.lock().is_none()).await;
+    let cluster = TestCluster::new(85);
+    let driver = Arc::new(Unlucky { cloud: cluster.cloud.clone(), first: Mutex::new(Some(first)) });
+    let process = cluster.start_with(driver.clone());
+    cluster.create("m-1").await;
+    cluster.until("the create was made", |_| driver.first.lock().is_none()).await;
     let limiter = &process.cluster.limiter;
-    world.until("no call is out", |_| limiter.state().calls.is_empty()).await;
-    let machine = world.machine("m-1").unwrap();
-    let (call, known) = limiter.look(&runtime::Key::new(crate::world::NAMESPACE, "m-1"), &api::Object::uid(&machine));
+    cluster.until("no call is out", |_| limiter.state().calls.is_empty()).await;
+    let machine = cluster.machine("m-1").unwrap();
+    let (call, known) =
+        limiter.look(&runtime::Key::new(crate::test_cluster::NAMESPACE, "m-1"), &api::Object::uid(&machine));
     assert_eq!(call, None);
     match first {
-        FirstCreate::Fails => world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await,
+        FirstCreate::Fails => cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await,
         FirstCreate::Hangs => assert!(matches!(known.vm, plan::machine::VmState::Failed(_)), "{:?}", known.vm),
         FirstCreate::Panics => assert_eq!(known.vm, plan::machine::VmState::Unasked, "its answer was lost"),
     }

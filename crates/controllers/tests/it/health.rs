@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams};
 use plan::replacement_limit::Limit;
 use serde_json::json;
 
-use crate::world::{CONTROLLER, World};
+use crate::test_cluster::{CONTROLLER, TestCluster};
 
 const MACHINES: usize = 6;
 
@@ -18,76 +18,76 @@ fn name(n: usize) -> String {
 }
 
 /// A deployment whose machines all run.
-async fn deployment(world: &World) {
+async fn deployment(cluster: &TestCluster) {
     for n in 0..MACHINES {
-        world.create(&name(n)).await;
+        cluster.create(&name(n)).await;
         let label = json!({ "metadata": { "labels": { (labels::NAME): "pool" } } });
-        world.machines().patch(&name(n), &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+        cluster.machines().patch(&name(n), &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
     }
-    world.until("all run", |w| (0..MACHINES).all(|n| w.phase(&name(n)) == Some(MachinePhase::Running))).await;
+    cluster.until("all run", |w| (0..MACHINES).all(|n| w.phase(&name(n)) == Some(MachinePhase::Running))).await;
 }
 
-fn dark(world: &World) {
+fn dark(cluster: &TestCluster) {
     for n in 0..MACHINES {
-        world.cloud.vms_of(&name(n)).iter().for_each(|vm| world.cloud.hang(&vm.id));
+        cluster.cloud.vms_of(&name(n)).iter().for_each(|vm| cluster.cloud.hang(&vm.id));
     }
 }
 
-fn in_phase(world: &World, phase: &MachinePhase) -> usize {
-    (0..MACHINES).filter(|n| world.phase(&name(*n)).as_ref() == Some(phase)).count()
+fn in_phase(cluster: &TestCluster, phase: &MachinePhase) -> usize {
+    (0..MACHINES).filter(|n| cluster.phase(&name(*n)).as_ref() == Some(phase)).count()
 }
 
 #[tokio::test(start_paused = true)]
 async fn in_a_dark_zone_one_machine_is_marked_failed_at_a_time_and_the_next_as_soon_as_it_is_gone() {
-    let world = World::new(1);
-    let _process = world.start();
-    deployment(&world).await;
-    dark(&world);
-    world.until("all are ill", |w| in_phase(w, &MachinePhase::Unknown) == MACHINES).await;
-    world.until("one is marked Failed", |w| in_phase(w, &MachinePhase::Failed) > 0).await;
+    let cluster = TestCluster::new(1);
+    let _process = cluster.start();
+    deployment(&cluster).await;
+    dark(&cluster);
+    cluster.until("all are ill", |w| in_phase(w, &MachinePhase::Unknown) == MACHINES).await;
+    cluster.until("one is marked Failed", |w| in_phase(w, &MachinePhase::Failed) > 0).await;
     tokio::time::sleep(Duration::from_mins(30)).await;
-    assert_eq!(in_phase(&world, &MachinePhase::Failed), 1, "the others wait for it");
+    assert_eq!(in_phase(&cluster, &MachinePhase::Failed), 1, "the others wait for it");
 
     // Its set would delete it.
-    let first = (0..MACHINES).find(|n| world.phase(&name(*n)) == Some(MachinePhase::Failed)).unwrap();
-    world.delete(&name(first)).await;
-    world.until("it is gone", |w| w.machine(&name(first)).is_none()).await;
+    let first = (0..MACHINES).find(|n| cluster.phase(&name(*n)) == Some(MachinePhase::Failed)).unwrap();
+    cluster.delete(&name(first)).await;
+    cluster.until("it is gone", |w| w.machine(&name(first)).is_none()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(in_phase(&world, &MachinePhase::Failed), 1, "the next one was woken, it did not poll");
+    assert_eq!(in_phase(&cluster, &MachinePhase::Failed), 1, "the next one was woken, it did not poll");
 }
 
 #[tokio::test(start_paused = true)]
 async fn as_many_as_the_limit_allows_are_given_up_and_never_more_even_while_writes_fail() {
     for seed in 1..=4 {
-        let mut world = World::new(seed);
-        world.policy.max_replacements = Limit::Percent(50);
-        let _process = world.start();
-        deployment(&world).await;
-        let faults = world.server.faults().clone();
+        let mut cluster = TestCluster::new(seed);
+        cluster.policy.max_replacements = Limit::Percent(50);
+        let _process = cluster.start();
+        deployment(&cluster).await;
+        let faults = cluster.server.faults().clone();
         faults.on([Verb::Patch]).by_agent(CONTROLLER).with_probability(0.2).lose_answer();
         faults.on([Verb::Patch]).by_agent(CONTROLLER).with_probability(0.2).fail();
-        dark(&world);
-        world.until("half are marked Failed", |w| in_phase(w, &MachinePhase::Failed) == MACHINES / 2).await;
+        dark(&cluster);
+        cluster.until("half are marked Failed", |w| in_phase(w, &MachinePhase::Failed) == MACHINES / 2).await;
         tokio::time::sleep(Duration::from_mins(30)).await;
-        assert_eq!(in_phase(&world, &MachinePhase::Failed), MACHINES / 2);
+        assert_eq!(in_phase(&cluster, &MachinePhase::Failed), MACHINES / 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_zone_that_comes_back_in_time_loses_nobody() {
-    let world = World::new(3);
-    let _process = world.start();
-    deployment(&world).await;
-    dark(&world);
-    world.until("all are ill", |w| in_phase(w, &MachinePhase::Unknown) == MACHINES).await;
+    let cluster = TestCluster::new(3);
+    let _process = cluster.start();
+    deployment(&cluster).await;
+    dark(&cluster);
+    cluster.until("all are ill", |w| in_phase(w, &MachinePhase::Unknown) == MACHINES).await;
     tokio::time::sleep(Duration::from_mins(9)).await;
     for n in 0..MACHINES {
-        world.cloud.vms_of(&name(n)).iter().for_each(|vm| world.cloud.revive(&vm.id));
+        cluster.cloud.vms_of(&name(n)).iter().for_each(|vm| cluster.cloud.revive(&vm.id));
     }
-    world.until("all run", |w| in_phase(w, &MachinePhase::Running) == MACHINES).await;
-    let machine = world.machine(&name(0)).unwrap();
+    cluster.until("all run", |w| in_phase(w, &MachinePhase::Running) == MACHINES).await;
+    let machine = cluster.machine(&name(0)).unwrap();
     let expected = format!("Machine {} successfully re-joined the cluster", machine.name());
     assert_eq!(machine.status.last_operation.description, expected);
     tokio::time::sleep(Duration::from_hours(1)).await;
-    assert_eq!(in_phase(&world, &MachinePhase::Running), MACHINES);
+    assert_eq!(in_phase(&cluster, &MachinePhase::Running), MACHINES);
 }

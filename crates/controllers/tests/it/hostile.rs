@@ -13,7 +13,7 @@ use runtime::logs::LogFormat;
 use serde_json::Value;
 
 use crate::page::Page;
-use crate::world::World;
+use crate::test_cluster::TestCluster;
 
 /// Keeps every text that is told to listeners: traces and `/debug/state` are made of them.
 #[derive(Default)]
@@ -40,29 +40,29 @@ fn texts_in(value: &Value, into: &mut Vec<String>) {
     }
 }
 
-/// A world in which one driver is hostile, and everything that is shown of it.
-struct HostileWorld {
-    world: World,
+/// A cluster in which one driver is hostile, and everything that is shown of it.
+struct HostileCluster {
+    cluster: TestCluster,
     page: Page,
     heard: Arc<Heard>,
-    process: crate::world::Process,
+    process: crate::test_cluster::Process,
     _log: tracing::subscriber::DefaultGuard,
 }
 
-impl HostileWorld {
+impl HostileCluster {
     fn new(seed: u64, attack: Attack) -> Self {
-        let (mut world, page, heard) = (World::new(seed), Page::default(), Arc::new(Heard::default()));
-        world.listener = Some(heard.clone());
-        let log = page.open(&world, LogFormat::Text, 5);
-        let process = world.start_with(Arc::new(Hostile::new(Arc::new(world.cloud.clone()), attack)));
-        Self { world, page, heard, process, _log: log }
+        let (mut cluster, page, heard) = (TestCluster::new(seed), Page::default(), Arc::new(Heard::default()));
+        cluster.listener = Some(heard.clone());
+        let log = page.open(&cluster, LogFormat::Text, 5);
+        let process = cluster.start_with(Arc::new(Hostile::new(Arc::new(cluster.cloud.clone()), attack)));
+        Self { cluster, page, heard, process, _log: log }
     }
 
     /// Fails if anything that is shown could harm whoever reads it.
     fn judge(&self) {
         let mut shown = Vec::new();
         for kind in ["machines.machine.sapcloud.io", "events"] {
-            self.world.server.objects(kind).iter().for_each(|object| texts_in(object, &mut shown));
+            self.cluster.server.objects(kind).iter().for_each(|object| texts_in(object, &mut shown));
         }
         texts_in(&serde_json::to_value(ClusterState::of(&self.process.cluster)).unwrap(), &mut shown);
         shown.extend(self.heard.0.lock().unwrap().iter().cloned());
@@ -79,9 +79,9 @@ impl HostileWorld {
     }
 
     async fn ends_without_a_vm(&self) {
-        self.world.delete("m-1").await;
-        self.world.until("it is gone", |w| w.machine("m-1").is_none()).await;
-        assert!(self.world.cloud.vms().is_empty(), "a VM is left behind and paid for");
+        self.cluster.delete("m-1").await;
+        self.cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+        assert!(self.cluster.cloud.vms().is_empty(), "a VM is left behind and paid for");
         self.judge();
     }
 }
@@ -91,12 +91,12 @@ impl HostileWorld {
 async fn whatever_a_driver_says_when_it_fails_is_shown_on_one_line_of_bounded_length(
     #[values(0, 1, 2, 3, 4, 5, 6)] text: usize,
 ) {
-    let hostile = HostileWorld::new(91, Attack::Error(texts().swap_remove(text)));
-    hostile.world.create("m-1").await;
-    let failed = |w: &World| w.machine("m-1").unwrap().status.last_operation.error_code == "Internal";
-    hostile.world.until("it says why not", failed).await;
+    let hostile = HostileCluster::new(91, Attack::Error(texts().swap_remove(text)));
+    hostile.cluster.create("m-1").await;
+    let failed = |w: &TestCluster| w.machine("m-1").unwrap().status.last_operation.error_code == "Internal";
+    hostile.cluster.until("it says why not", failed).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert!(!hostile.world.told("DriverError").is_empty());
+    assert!(!hostile.cluster.told("DriverError").is_empty());
     hostile.judge();
     hostile.ends_without_a_vm().await;
 }
@@ -104,11 +104,11 @@ async fn whatever_a_driver_says_when_it_fails_is_shown_on_one_line_of_bounded_le
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn a_text_that_names_the_steps_of_a_deletion_skips_none_of_them(#[values(5, 6)] text: usize) {
-    let hostile = HostileWorld::new(92, Attack::DeleteError(texts().swap_remove(text), 3));
-    hostile.world.create("m-1").await;
-    hostile.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    let hostile = HostileCluster::new(92, Attack::DeleteError(texts().swap_remove(text), 3));
+    hostile.cluster.create("m-1").await;
+    hostile.cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     hostile.ends_without_a_vm().await;
-    assert!(hostile.world.node("m-1").is_none(), "nor a Node");
+    assert!(hostile.cluster.node("m-1").is_none(), "nor a Node");
 }
 
 #[rstest]
@@ -120,11 +120,11 @@ async fn a_node_name_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machin
     #[case] name: String,
     #[case] told: &str,
 ) {
-    let hostile = HostileWorld::new(93, Attack::NodeName(name));
-    hostile.world.create("m-1").await;
+    let hostile = HostileCluster::new(93, Attack::NodeName(name));
+    hostile.cluster.create("m-1").await;
     unusable(&hostile, told).await;
-    let machine = hostile.world.machine("m-1").unwrap();
-    assert_eq!(machine.spec.provider_id, hostile.world.cloud.vms()[0].provider_id, "the VM is known");
+    let machine = hostile.cluster.machine("m-1").unwrap();
+    assert_eq!(machine.spec.provider_id, hostile.cluster.cloud.vms()[0].provider_id, "the VM is known");
     hostile.ends_without_a_vm().await;
 }
 
@@ -133,36 +133,36 @@ async fn a_node_name_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machin
 #[case::too_long("i".repeat(3 << 20))]
 #[tokio::test(start_paused = true)]
 async fn a_provider_id_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machine(#[case] id: String) {
-    let hostile = HostileWorld::new(94, Attack::ProviderId(id));
-    hostile.world.create("m-1").await;
+    let hostile = HostileCluster::new(94, Attack::ProviderId(id));
+    hostile.cluster.create("m-1").await;
     unusable(&hostile, "provider id").await;
-    assert!(hostile.world.machine("m-1").unwrap().spec.provider_id.is_empty());
+    assert!(hostile.cluster.machine("m-1").unwrap().spec.provider_id.is_empty());
     hostile.ends_without_a_vm().await;
 }
 
 /// The machine says in its status and in an Event what cannot be used, and its VM is made once.
-async fn unusable(hostile: &HostileWorld, told: &str) {
-    let says = |w: &World| {
+async fn unusable(hostile: &HostileCluster, told: &str) {
+    let says = |w: &TestCluster| {
         let machine = w.machine("m-1").unwrap();
         let last = &machine.status.last_operation;
         *machine.phase() == MachinePhase::CrashLoopBackOff
             && last.error_code == "Internal"
             && last.description.contains(told)
     };
-    hostile.world.until("it says what is wrong", says).await;
+    hostile.cluster.until("it says what is wrong", says).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    let events = hostile.world.told("DriverError");
+    let events = hostile.cluster.told("DriverError");
     assert!(events.iter().any(|event| event.contains(told)), "{events:?}");
-    assert_eq!(hostile.world.cloud.vms().len(), 1);
+    assert_eq!(hostile.cluster.cloud.vms().len(), 1);
     hostile.judge();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_note_of_three_megabytes_is_not_kept_and_holds_up_nothing() {
-    let hostile = HostileWorld::new(95, Attack::Note("n".repeat(3 << 20)));
-    hostile.world.create("m-1").await;
-    hostile.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
-    assert_eq!(hostile.world.machine("m-1").unwrap().status.last_known_state, "");
+    let hostile = HostileCluster::new(95, Attack::Note("n".repeat(3 << 20)));
+    hostile.cluster.create("m-1").await;
+    hostile.cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    assert_eq!(hostile.cluster.machine("m-1").unwrap().status.last_known_state, "");
     hostile.judge();
     hostile.ends_without_a_vm().await;
 }
@@ -172,11 +172,11 @@ async fn a_note_of_three_megabytes_is_not_kept_and_holds_up_nothing() {
 #[case::escapes(Attack::Owner("never\u{1b}[31m\nthere".into()))]
 #[tokio::test(start_paused = true)]
 async fn a_list_that_was_made_up_costs_no_machine_its_vm(#[case] attack: Attack) {
-    let hostile = HostileWorld::new(96, attack);
-    hostile.world.create("m-1").await;
-    hostile.world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    let hostile = HostileCluster::new(96, attack);
+    hostile.cluster.create("m-1").await;
+    hostile.cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     tokio::time::sleep(Duration::from_hours(1)).await;
-    assert_eq!(hostile.world.cloud.vms().len(), 1);
-    assert_eq!(hostile.world.phase("m-1"), Some(MachinePhase::Running));
+    assert_eq!(hostile.cluster.cloud.vms().len(), 1);
+    assert_eq!(hostile.cluster.phase("m-1"), Some(MachinePhase::Running));
     hostile.judge();
 }

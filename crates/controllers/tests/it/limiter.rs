@@ -7,46 +7,46 @@ use driver::Method;
 use serde_json::json;
 use virtual_cloud::{Fault, Script};
 
-use crate::world::{NAMESPACE, World, class};
+use crate::test_cluster::{NAMESPACE, TestCluster, class};
 
 const RETRY: Duration = Duration::from_mins(10);
 
-fn running(world: &World, name: &str) -> bool {
-    world.phase(name) == Some(MachinePhase::Running)
+fn running(cluster: &TestCluster, name: &str) -> bool {
+    cluster.phase(name) == Some(MachinePhase::Running)
 }
 
-fn code(world: &World, name: &str) -> String {
-    world.machine(name).map(|m| m.status.last_operation.error_code).unwrap_or_default()
+fn code(cluster: &TestCluster, name: &str) -> String {
+    cluster.machine(name).map(|m| m.status.last_operation.error_code).unwrap_or_default()
 }
 
 /// Creates that were asked of the cloud for machines whose names begin so.
-fn creates(world: &World, prefix: &str) -> usize {
+fn creates(cluster: &TestCluster, prefix: &str) -> usize {
     let of = |call: &&virtual_cloud::CallRecord| {
         call.method == Method::Create && call.machine.as_deref().is_some_and(|name| name.starts_with(prefix))
     };
-    world.cloud.calls().iter().filter(of).count()
+    cluster.cloud.calls().iter().filter(of).count()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_machines_of_a_full_class_hold_up_nobody_and_ask_once_a_period() {
-    let world = World::new(21);
-    world.server.insert(&class("full", &json!({ "createLatency": "2s", "quota": 0 }))).unwrap();
-    let _process = world.start();
+    let cluster = TestCluster::new(21);
+    cluster.server.insert(&class("full", &json!({ "createLatency": "2s", "quota": 0 }))).unwrap();
+    let _process = cluster.start();
     for n in 0..1000 {
-        world.create_of_class(&format!("full-{n}"), "full").await;
+        cluster.create_of_class(&format!("full-{n}"), "full").await;
     }
-    let begin = world.clock.now();
+    let begin = cluster.clock.now();
     for n in 0..10 {
-        world.create(&format!("m-{n}")).await;
+        cluster.create(&format!("m-{n}")).await;
     }
-    world.until("the others run", |w| (0..10).all(|n| running(w, &format!("m-{n}")))).await;
-    let took = world.clock.now().duration_since(begin).as_secs();
+    cluster.until("the others run", |w| (0..10).all(|n| running(w, &format!("m-{n}")))).await;
+    let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!(took <= 60, "40 s are the cloud's own, a little is the line's: {took} s");
-    world.until("all say why", |w| (0..1000).all(|n| code(w, &format!("full-{n}")) == "ResourceExhausted")).await;
-    let first = creates(&world, "full-");
+    cluster.until("all say why", |w| (0..1000).all(|n| code(w, &format!("full-{n}")) == "ResourceExhausted")).await;
+    let first = creates(&cluster, "full-");
     assert!(first <= 10, "only those who were out together were refused by the cloud itself: {first}");
     let held = (0..1000).filter(|n| {
-        let machine = world.machine(&format!("full-{n}")).unwrap();
+        let machine = cluster.machine(&format!("full-{n}")).unwrap();
         machine
             .status
             .last_operation
@@ -56,114 +56,114 @@ async fn a_thousand_machines_of_a_full_class_hold_up_nobody_and_ask_once_a_perio
     assert!(held.count() >= 980);
 
     tokio::time::sleep(RETRY * 9 / 10).await;
-    assert_eq!(creates(&world, "full-"), first, "nobody asks before the period is over");
-    let asked = world.cloud.calls().len();
+    assert_eq!(creates(&cluster, "full-"), first, "nobody asks before the period is over");
+    let asked = cluster.cloud.calls().len();
     tokio::time::sleep(RETRY / 2).await;
-    assert_eq!(creates(&world, "full-"), first + 1, "one tries for all");
-    let asked = world.cloud.calls().len() - asked;
+    assert_eq!(creates(&cluster, "full-"), first + 1, "one tries for all");
+    let asked = cluster.cloud.calls().len() - asked;
     assert!(asked <= 2, "and does not even ask more often: {asked}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn when_the_one_that_tries_is_served_the_others_go_at_once() {
-    let mut world = World::new(22);
-    world.policy.creation_timeout = Duration::from_hours(1);
-    world.cloud.set_quotas(virtual_cloud::Quotas { total: Some(0), ..Default::default() });
-    let _process = world.start();
+    let mut cluster = TestCluster::new(22);
+    cluster.policy.creation_timeout = Duration::from_hours(1);
+    cluster.cloud.set_quotas(virtual_cloud::Quotas { total: Some(0), ..Default::default() });
+    let _process = cluster.start();
     for n in 0..30 {
-        world.create(&format!("m-{n}")).await;
+        cluster.create(&format!("m-{n}")).await;
     }
-    world.until("all say why", |w| (0..30).all(|n| code(w, &format!("m-{n}")) == "ResourceExhausted")).await;
-    world.cloud.set_quotas(virtual_cloud::Quotas::default());
-    let begin = world.clock.now();
-    world.until("all run", |w| (0..30).all(|n| running(w, &format!("m-{n}")))).await;
-    let took = world.clock.now().duration_since(begin).as_secs();
+    cluster.until("all say why", |w| (0..30).all(|n| code(w, &format!("m-{n}")) == "ResourceExhausted")).await;
+    cluster.cloud.set_quotas(virtual_cloud::Quotas::default());
+    let begin = cluster.clock.now();
+    cluster.until("all run", |w| (0..30).all(|n| running(w, &format!("m-{n}")))).await;
+    let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!(took <= 600 + 60 + 60 + 60, "the period with its jitter, the boot, a few rounds of two seconds: {took} s");
-    assert_eq!(world.cloud.vms().len(), 30);
+    assert_eq!(cluster.cloud.vms().len(), 30);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_deleted_while_it_is_held_back_goes_at_once() {
-    let world = World::new(23);
-    world.server.insert(&class("full", &json!({ "quota": 0 }))).unwrap();
-    let _process = world.start();
+    let cluster = TestCluster::new(23);
+    cluster.server.insert(&class("full", &json!({ "quota": 0 }))).unwrap();
+    let _process = cluster.start();
     for n in 0..20 {
-        world.create_of_class(&format!("full-{n}"), "full").await;
+        cluster.create_of_class(&format!("full-{n}"), "full").await;
     }
-    world.until("all say why", |w| (0..20).all(|n| code(w, &format!("full-{n}")) == "ResourceExhausted")).await;
-    let begin = world.clock.now();
+    cluster.until("all say why", |w| (0..20).all(|n| code(w, &format!("full-{n}")) == "ResourceExhausted")).await;
+    let begin = cluster.clock.now();
     for n in 0..20 {
-        world.delete(&format!("full-{n}")).await;
+        cluster.delete(&format!("full-{n}")).await;
     }
-    world.until("all are gone", |w| (0..20).all(|n| w.machine(&format!("full-{n}")).is_none())).await;
-    assert!(world.clock.now().duration_since(begin).as_secs() <= 30);
+    cluster.until("all are gone", |w| (0..20).all(|n| w.machine(&format!("full-{n}")).is_none())).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() <= 30);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_deleted_in_the_line_does_not_wait_for_its_turn() {
-    let world = World::new(24);
+    let cluster = TestCluster::new(24);
     // The first nine creates hang for as long as a call may; whoever comes then stands in line.
-    world.cloud.inject(Script::always(Fault::Hang).on(Method::Create));
-    let _process = world.start();
+    cluster.cloud.inject(Script::always(Fault::Hang).on(Method::Create));
+    let _process = cluster.start();
     for n in 0..15 {
-        world.create(&format!("m-{n:02}")).await;
+        cluster.create(&format!("m-{n:02}")).await;
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
     let out: Vec<_> =
-        world.cloud.calls().iter().filter(|c| c.method == Method::Create).filter_map(|c| c.machine.clone()).collect();
+        cluster.cloud.calls().iter().filter(|c| c.method == Method::Create).filter_map(|c| c.machine.clone()).collect();
     let waiting = (0..15).map(|n| format!("m-{n:02}")).find(|name| !out.contains(name)).unwrap();
-    world.delete(&waiting).await;
-    let begin = world.clock.now();
-    world.until("it is gone", |w| w.machine(&waiting).is_none()).await;
-    assert!(world.clock.now().duration_since(begin).as_secs() <= 10);
+    cluster.delete(&waiting).await;
+    let begin = cluster.clock.now();
+    cluster.until("it is gone", |w| w.machine(&waiting).is_none()).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() <= 10);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_whose_calls_hang_does_not_hold_up_another() {
-    let world = World::new(25);
+    let cluster = TestCluster::new(25);
     for n in 0..40 {
-        world.cloud.inject(Script::always(Fault::Hang).on(Method::Create).of(format!("hangs-{n}")));
+        cluster.cloud.inject(Script::always(Fault::Hang).on(Method::Create).of(format!("hangs-{n}")));
     }
-    let _process = world.start();
+    let _process = cluster.start();
     for n in 0..40 {
-        world.create_in_pool(&format!("hangs-{n}"), "hanging").await;
+        cluster.create_in_pool(&format!("hangs-{n}"), "hanging").await;
     }
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let begin = world.clock.now();
+    let begin = cluster.clock.now();
     for n in 0..3 {
-        world.create_in_pool(&format!("m-{n}"), "healthy").await;
+        cluster.create_in_pool(&format!("m-{n}"), "healthy").await;
     }
-    world.until("the healthy ones run", |w| (0..3).all(|n| running(w, &format!("m-{n}")))).await;
-    assert!(world.clock.now().duration_since(begin).as_secs() <= 60);
+    cluster.until("the healthy ones run", |w| (0..3).all(|n| running(w, &format!("m-{n}")))).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() <= 60);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_throttling_cloud_is_called_less_and_less_until_it_answers() {
-    let world = World::new(26);
-    world.cloud.inject(Script::always(Fault::Fail(Code::Unavailable)));
-    let _process = world.start();
+    let cluster = TestCluster::new(26);
+    cluster.cloud.inject(Script::always(Fault::Fail(Code::Unavailable)));
+    let _process = cluster.start();
     for n in 0..50 {
-        world.create(&format!("m-{n}")).await;
+        cluster.create(&format!("m-{n}")).await;
     }
     tokio::time::sleep(Duration::from_mins(5)).await;
-    let calls = world.cloud.calls().len();
+    let calls = cluster.cloud.calls().len();
     // Fifty machines that try every five seconds would have called three thousand times.
     assert!((5..60).contains(&calls), "{calls}");
-    world.cloud.clear_faults();
-    let begin = world.clock.now();
-    world.until("all run", |w| (0..50).all(|n| running(w, &format!("m-{n}")))).await;
-    let took = world.clock.now().duration_since(begin).as_secs();
+    cluster.cloud.clear_faults();
+    let begin = cluster.clock.now();
+    cluster.until("all run", |w| (0..50).all(|n| running(w, &format!("m-{n}")))).await;
+    let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!(took <= 45 + 60 + 20, "a pause at most, then the cloud's own time: {took} s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_limiter_shows_its_numbers_by_the_name_of_the_secret() {
-    let world = World::new(27);
-    world.server.insert(&class("full", &json!({ "quota": 0 }))).unwrap();
-    let process = world.start();
-    world.create_of_class("full-1", "full").await;
-    world.create("m-1").await;
-    world.until("it runs", |w| running(w, "m-1")).await;
+    let cluster = TestCluster::new(27);
+    cluster.server.insert(&class("full", &json!({ "quota": 0 }))).unwrap();
+    let process = cluster.start();
+    cluster.create_of_class("full-1", "full").await;
+    cluster.create("m-1").await;
+    cluster.until("it runs", |w| running(w, "m-1")).await;
     let shown = process.metrics.encode().unwrap();
     for line in [
         "millwright_machine_class_held_back{class=\"full\"} 1",
@@ -177,11 +177,11 @@ async fn the_limiter_shows_its_numbers_by_the_name_of_the_secret() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_cloud_has_never_done_yet_is_shown_as_zero_and_not_as_nothing() {
-    let world = World::new(28);
-    world.cloud.inject(Script::always(Fault::Fail(Code::InvalidArgument)).on(Method::Create));
-    let process = world.start();
-    world.create("m-1").await;
-    world.until("the create was refused", |w| code(w, "m-1") == "InvalidArgument").await;
+    let cluster = TestCluster::new(28);
+    cluster.cloud.inject(Script::always(Fault::Fail(Code::InvalidArgument)).on(Method::Create));
+    let process = cluster.start();
+    cluster.create("m-1").await;
+    cluster.until("the create was refused", |w| code(w, "m-1") == "InvalidArgument").await;
     let shown = process.metrics.encode().unwrap();
     for line in [
         "mcm_cloud_api_driver_request_duration_seconds_count{operation=\"create_machine\",provider=\"virtual\"} 0",
@@ -229,26 +229,26 @@ impl driver::Driver for Chatterbox {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_driver_says_reaches_no_status_and_no_event_with_a_secret_in_it() {
-    let world = World::new(28);
+    let cluster = TestCluster::new(28);
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "keys", "namespace": NAMESPACE },
         "stringData": { "userData": "join with <<BOOTSTRAP_TOKEN>>", "password": "correct horse battery", "region": "eu-1" },
     });
     let mut chatty = class("chatty", &json!({}));
     chatty["credentialsSecretRef"] = json!({ "name": "keys", "namespace": NAMESPACE });
-    world.server.insert(&secret).unwrap();
-    world.server.insert(&chatty).unwrap();
-    let _process = world.start_with(std::sync::Arc::new(Chatterbox(world.cloud.clone())));
-    world.create_of_class("m-1", "chatty").await;
-    world.until("it says why not", |w| code(w, "m-1") == "Internal").await;
+    cluster.server.insert(&secret).unwrap();
+    cluster.server.insert(&chatty).unwrap();
+    let _process = cluster.start_with(std::sync::Arc::new(Chatterbox(cluster.cloud.clone())));
+    cluster.create_of_class("m-1", "chatty").await;
+    cluster.until("it says why not", |w| code(w, "m-1") == "Internal").await;
     tokio::time::sleep(Duration::from_mins(1)).await;
 
-    let tokens = world.tokens();
+    let tokens = cluster.tokens();
     let token = tokens[0]["data"]["token-secret"].as_str().unwrap();
     let token =
         String::from_utf8(base64::Engine::decode(&base64::engine::general_purpose::STANDARD, token).unwrap()).unwrap();
-    let machine = serde_json::to_string(&world.machine("m-1").unwrap()).unwrap();
-    let events = format!("{:?}", world.server.objects("events"));
+    let machine = serde_json::to_string(&cluster.machine("m-1").unwrap()).unwrap();
+    let events = format!("{:?}", cluster.server.objects("events"));
     for said in [&machine, &events] {
         assert!(said.contains("bad request") && said.contains("eu-1"), "{said}");
         for secret in ["correct horse battery", "join with", token.as_str()] {

@@ -33,7 +33,7 @@ mod secrets;
 mod sets;
 mod targetless;
 mod telling;
+mod test_cluster;
 mod tokens;
 mod unmanaged_nodes;
 mod watchdog;
-mod world;

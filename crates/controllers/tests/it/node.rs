@@ -13,39 +13,39 @@ use millwright_controllers::Decision;
 use millwright_controllers::decision::Listen;
 use serde_json::{Value, json};
 
-use crate::world::{CONTROLLER, World};
+use crate::test_cluster::{CONTROLLER, TestCluster};
 
-async fn running(world: &World) {
-    world.create("m-1").await;
-    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+async fn running(cluster: &TestCluster) {
+    cluster.create("m-1").await;
+    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-async fn change_machine(world: &World, change: Value) {
-    world.machines().patch("m-1", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+async fn change_machine(cluster: &TestCluster, change: Value) {
+    cluster.machines().patch("m-1", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
 }
 
-fn nodes(world: &World) -> Api<NodeView> {
-    Api::all(world.client("person"))
+fn nodes(cluster: &TestCluster) -> Api<NodeView> {
+    Api::all(cluster.client("person"))
 }
 
-async fn change_node(world: &World, change: Value) {
-    nodes(world).patch("m-1", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+async fn change_node(cluster: &TestCluster, change: Value) {
+    nodes(cluster).patch("m-1", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
 }
 
-fn conditions(world: &World) -> Vec<String> {
-    let node = world.node("m-1").unwrap();
+fn conditions(cluster: &TestCluster) -> Vec<String> {
+    let node = cluster.node("m-1").unwrap();
     let list = node["status"]["conditions"].as_array().unwrap();
     list.iter().map(|c| format!("{} {} {}", c["type"], c["status"], c["reason"]).replace('"', "")).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_template_is_kept_on_the_node_and_what_others_put_there_stays() {
-    let world = World::new(21);
-    let _process = world.start();
-    running(&world).await;
+    let cluster = TestCluster::new(21);
+    let _process = cluster.start();
+    running(&cluster).await;
     change_node(
-        &world,
+        &cluster,
         json!({
             "metadata": { "labels": { "mine": "yes" } },
             "spec": { "taints": [{ "key": "theirs", "effect": "NoSchedule" }] },
@@ -56,96 +56,96 @@ async fn a_template_is_kept_on_the_node_and_what_others_put_there_stays() {
         "metadata": { "labels": { "pool": "a" }, "annotations": { "owner": "team" } },
         "spec": { "taints": [{ "key": "ours", "effect": "NoSchedule", "value": "1" }] },
     });
-    change_machine(&world, json!({ "spec": { "nodeTemplate": template } })).await;
-    world.until("the node has it", |w| w.node("m-1").unwrap()["metadata"]["labels"]["pool"] == "a").await;
-    let node = world.node("m-1").unwrap();
+    change_machine(&cluster, json!({ "spec": { "nodeTemplate": template } })).await;
+    cluster.until("the node has it", |w| w.node("m-1").unwrap()["metadata"]["labels"]["pool"] == "a").await;
+    let node = cluster.node("m-1").unwrap();
     assert_eq!(node["metadata"]["labels"]["mine"], "yes");
     assert_eq!(node["metadata"]["annotations"]["owner"], "team");
     let keys: Vec<&Value> = node["spec"]["taints"].as_array().unwrap().iter().map(|taint| &taint["key"]).collect();
     assert_eq!(keys, ["theirs", "ours"]);
 
-    world.server.forget_requests();
-    change_node(&world, json!({ "metadata": { "labels": { "pool": "b", "mine": "no" } } })).await;
-    world.until("it is put back", |w| w.node("m-1").unwrap()["metadata"]["labels"]["pool"] == "a").await;
-    assert_eq!(world.node("m-1").unwrap()["metadata"]["labels"]["mine"], "no");
-    assert_eq!(world.requests(), ["patch nodes m-1 -> 200"]);
+    cluster.server.forget_requests();
+    change_node(&cluster, json!({ "metadata": { "labels": { "pool": "b", "mine": "no" } } })).await;
+    cluster.until("it is put back", |w| w.node("m-1").unwrap()["metadata"]["labels"]["pool"] == "a").await;
+    assert_eq!(cluster.node("m-1").unwrap()["metadata"]["labels"]["mine"], "no");
+    assert_eq!(cluster.requests(), ["patch nodes m-1 -> 200"]);
 
-    change_machine(&world, json!({ "spec": { "nodeTemplate": null } })).await;
-    world
+    change_machine(&cluster, json!({ "spec": { "nodeTemplate": null } })).await;
+    cluster
         .until("the node has it no more", |w| w.node("m-1").unwrap()["metadata"]["labels"].get("pool").is_none())
         .await;
-    let taints = world.node("m-1").unwrap()["spec"]["taints"].clone();
+    let taints = cluster.node("m-1").unwrap()["spec"]["taints"].clone();
     assert_eq!(taints, json!([{ "key": "theirs", "effect": "NoSchedule" }]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_class_that_changes_its_virtual_capacity_reaches_every_node() {
-    let world = World::new(22);
-    let _process = world.start();
-    running(&world).await;
+    let cluster = TestCluster::new(22);
+    let _process = cluster.start();
+    running(&cluster).await;
     let template = |capacity: Value| {
         json!({ "nodeTemplate": {
             "capacity": { "cpu": "1", "gpu": "0", "memory": "1Gi" }, "virtualCapacity": capacity,
             "instanceType": "t", "region": "r", "zone": "z",
         } })
     };
-    let classes: Api<api::MachineClass> = Api::namespaced(world.client("person"), crate::world::NAMESPACE);
+    let classes: Api<api::MachineClass> = Api::namespaced(cluster.client("person"), crate::test_cluster::NAMESPACE);
     let change = |body: Value| {
         let classes = classes.clone();
         async move { classes.patch("small", &PatchParams::default(), &Patch::Merge(&body)).await.unwrap() }
     };
-    let capacity = |w: &World| w.node("m-1").unwrap()["status"]["capacity"]["x.org/ports"].clone();
-    let kubelets = conditions(&world);
+    let capacity = |w: &TestCluster| w.node("m-1").unwrap()["status"]["capacity"]["x.org/ports"].clone();
+    let kubelets = conditions(&cluster);
     change(template(json!({ "x.org/ports": "8" }))).await;
-    world.until("the node shows it", |w| capacity(w) == "8").await;
+    cluster.until("the node shows it", |w| capacity(w) == "8").await;
     change(json!({ "nodeTemplate": null })).await;
-    world.until("the node shows it no more", |w| capacity(w).is_null()).await;
+    cluster.until("the node shows it no more", |w| capacity(w).is_null()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let node = world.node("m-1").unwrap();
+    let node = cluster.node("m-1").unwrap();
     assert!(!node.to_string().contains("last-applied-virtual-capacity"), "and the claim is dropped: {node:#}");
-    assert_eq!(conditions(&world), kubelets, "what the kubelet says was neither sent nor lost");
+    assert_eq!(conditions(&cluster), kubelets, "what the kubelet says was neither sent nor lost");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_a_person_deletes_takes_its_machine_and_its_vm_with_it() {
-    let world = World::new(23);
-    let _process = world.start();
-    running(&world).await;
-    nodes(&world).delete("m-1", &DeleteParams::default()).await.unwrap();
-    world.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
-    assert!(world.cloud.vms().is_empty());
+    let cluster = TestCluster::new(23);
+    let _process = cluster.start();
+    running(&cluster).await;
+    nodes(&cluster).delete("m-1", &DeleteParams::default()).await.unwrap();
+    cluster.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+    assert!(cluster.cloud.vms().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_preserved_machine_says_so_on_its_node_until_the_very_second_it_ends() {
-    let world = World::new(24);
-    let _process = world.start();
-    running(&world).await;
-    let kubelets = conditions(&world);
+    let cluster = TestCluster::new(24);
+    let _process = cluster.start();
+    running(&cluster).await;
+    let kubelets = conditions(&cluster);
     let preserve = "node.machine.sapcloud.io/preserve";
     change_machine(
-        &world,
+        &cluster,
         json!({ "metadata": { "annotations": { preserve: "now" } }, "spec": { "machinePreserveTimeout": "1h" } }),
     )
     .await;
-    let said = |w: &World, text: &str| conditions(w).iter().any(|condition| condition == text);
-    world.until("it is preserved", |w| said(w, "Preserved True Preserved by user.")).await;
+    let said = |w: &TestCluster, text: &str| conditions(w).iter().any(|condition| condition == text);
+    cluster.until("it is preserved", |w| said(w, "Preserved True Preserved by user.")).await;
     assert!(
-        kubelets.iter().all(|condition| conditions(&world).contains(condition)),
+        kubelets.iter().all(|condition| conditions(&cluster).contains(condition)),
         "the kubelet's own are there still"
     );
-    let status = world.machine("m-1").unwrap().status;
+    let status = cluster.machine("m-1").unwrap().status;
     let expiry = status.current_status.preserve_expiry_time.unwrap().timestamp();
-    world.until("its time is up", |w| said(w, "Preserved False Preservation stopped.")).await;
-    let late = world.clock.now().duration_since(expiry);
+    cluster.until("its time is up", |w| said(w, "Preserved False Preservation stopped.")).await;
+    let late = cluster.clock.now().duration_since(expiry);
     assert!(late.as_secs() <= 1, "{late} late");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let machine = world.machine("m-1").unwrap();
+    let machine = cluster.machine("m-1").unwrap();
     assert_eq!(machine.status.current_status.preserve_expiry_time, None);
     let annotations = machine.metadata.annotations.unwrap_or_default();
     let left: Vec<&String> = annotations.keys().filter(|key| key.contains("preserve")).collect();
     assert_eq!(left, [api::names::annotations::PRESERVED_BEFORE], "the wish is gone; its set finds a note about it");
-    assert!(!world.node("m-1").unwrap().to_string().contains("scale-down-disabled"));
+    assert!(!cluster.node("m-1").unwrap().to_string().contains("scale-down-disabled"));
 }
 
 /// Which objects were looked at, whether or not there was anything to do.
@@ -160,18 +160,18 @@ impl Listen for Heard {
 
 #[tokio::test(start_paused = true)]
 async fn two_machines_with_the_same_node_are_both_told_once() {
-    let mut world = World::new(25);
+    let mut cluster = TestCluster::new(25);
     let heard = Arc::new(Heard::default());
-    world.listener = Some(heard.clone());
-    let _process = world.start();
-    running(&world).await;
-    world.create("m-2").await;
-    world.until("the other runs", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
+    cluster.listener = Some(heard.clone());
+    let _process = cluster.start();
+    running(&cluster).await;
+    cluster.create("m-2").await;
+    cluster.until("the other runs", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
     let change = json!({ "metadata": { "labels": { "node": "m-1" } } });
-    world.machines().patch("m-2", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+    cluster.machines().patch("m-2", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
     tokio::time::sleep(Duration::from_mins(10)).await;
     let told = |machine: &str| {
-        let events = world.server.objects("events");
+        let events = cluster.server.objects("events");
         let about = |event: &&std::sync::Arc<Value>| {
             event["reason"] == "NodeDisputed" && event["involvedObject"]["name"] == machine
         };
@@ -180,68 +180,68 @@ async fn two_machines_with_the_same_node_are_both_told_once() {
     assert_eq!((told("m-1"), told("m-2")), (vec![1], vec![1]));
     // What happens to the node concerns both.
     heard.0.lock().unwrap().clear();
-    change_node(&world, json!({ "metadata": { "labels": { "somebody": "was-here" } } })).await;
+    change_node(&cluster, json!({ "metadata": { "labels": { "somebody": "was-here" } } })).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let woken: BTreeSet<String> = heard.0.lock().unwrap().drain(..).collect();
     assert_eq!(woken, BTreeSet::from(["pool/m-1".to_owned(), "pool/m-2".to_owned()]));
-    assert_eq!(world.node("m-1").unwrap()["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-1");
+    assert_eq!(cluster.node("m-1").unwrap()["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_cannot_be_deleted_is_told_on_its_machine_until_it_can() {
-    let world = World::new(31);
-    let _process = world.start();
-    running(&world).await;
-    let forbids = world.server.faults().on(Verb::Delete).of("nodes").by_agent(CONTROLLER).forbid();
-    world.delete("m-1").await;
-    let text = |w: &World| w.machine("m-1").map(|m| m.status.last_operation.description).unwrap_or_default();
-    world.until("it says why it stays", |w| text(w).starts_with("Deletion of Node Object")).await;
-    let said = text(&world);
+    let cluster = TestCluster::new(31);
+    let _process = cluster.start();
+    running(&cluster).await;
+    let forbids = cluster.server.faults().on(Verb::Delete).of("nodes").by_agent(CONTROLLER).forbid();
+    cluster.delete("m-1").await;
+    let text = |w: &TestCluster| w.machine("m-1").map(|m| m.status.last_operation.description).unwrap_or_default();
+    cluster.until("it says why it stays", |w| text(w).starts_with("Deletion of Node Object")).await;
+    let said = text(&cluster);
     assert!(said.starts_with("Deletion of Node Object \"m-1\" failed due to error: "), "{said}");
     assert!(said.contains("forbidden") && said.ends_with(". Initiate node object deletion"), "{said}");
-    assert!(world.cloud.vms().is_empty(), "its VM is gone");
+    assert!(cluster.cloud.vms().is_empty(), "its VM is gone");
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(world.told("NodeNotRemoved").len(), 1, "the same is told once");
+    assert_eq!(cluster.told("NodeNotRemoved").len(), 1, "the same is told once");
 
-    world.server.faults().withdraw(forbids);
-    world.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+    cluster.server.faults().withdraw(forbids);
+    cluster.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_that_stays_on_a_node_is_told_on_its_machine() {
-    let world = World::new(32);
-    let _process = world.start();
-    running(&world).await;
+    let cluster = TestCluster::new(32);
+    let _process = cluster.start();
+    running(&cluster).await;
     // A webhook that takes the cordon and the finalizer's removal, and puts back what was.
     let reverts =
-        world.server.faults().on(Verb::Patch).of("nodes").subresource("").by_agent(CONTROLLER).skipping(1).revert();
-    world.delete("m-1").await;
-    let text = |w: &World| w.machine("m-1").map(|m| m.status.last_operation.description).unwrap_or_default();
-    world.until("it says why it stays", |w| text(w).starts_with("Removal of finalizers from Node Object")).await;
-    let before = world.requests().len();
+        cluster.server.faults().on(Verb::Patch).of("nodes").subresource("").by_agent(CONTROLLER).skipping(1).revert();
+    cluster.delete("m-1").await;
+    let text = |w: &TestCluster| w.machine("m-1").map(|m| m.status.last_operation.description).unwrap_or_default();
+    cluster.until("it says why it stays", |w| text(w).starts_with("Removal of finalizers from Node Object")).await;
+    let before = cluster.requests().len();
     tokio::time::sleep(Duration::from_mins(10)).await;
-    let asked = world.requests().len() - before;
+    let asked = cluster.requests().len() - before;
     assert!(asked < 40, "{asked} requests in ten minutes");
-    world.server.faults().withdraw(reverts);
-    world.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+    cluster.server.faults().withdraw(reverts);
+    cluster.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_copied_manifest_does_not_touch_the_node_it_names() {
-    let world = World::new(33);
-    let _process = world.start();
-    running(&world).await;
+    let cluster = TestCluster::new(33);
+    let _process = cluster.start();
+    running(&cluster).await;
     let copy = json!({
         "metadata": { "name": "m-2", "labels": { "node": "m-1" } },
         "spec": { "class": { "kind": "MachineClass", "name": "small" } },
     });
-    world.machines().create(&PostParams::default(), &serde_json::from_value(copy).unwrap()).await.unwrap();
-    world.until("it runs", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
-    assert_eq!(world.machine("m-2").unwrap().node_name().unwrap(), "m-2");
-    world.delete("m-2").await;
-    world.until("it is gone", |w| w.machine("m-2").is_none() && w.node("m-2").is_none()).await;
-    let node = world.node("m-1").unwrap();
+    cluster.machines().create(&PostParams::default(), &serde_json::from_value(copy).unwrap()).await.unwrap();
+    cluster.until("it runs", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
+    assert_eq!(cluster.machine("m-2").unwrap().node_name().unwrap(), "m-2");
+    cluster.delete("m-2").await;
+    cluster.until("it is gone", |w| w.machine("m-2").is_none() && w.node("m-2").is_none()).await;
+    let node = cluster.node("m-1").unwrap();
     assert!(node["spec"]["unschedulable"].is_null(), "{node:#}");
     assert_eq!(node["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-1");
-    assert_eq!(world.phase("m-1"), Some(MachinePhase::Running));
+    assert_eq!(cluster.phase("m-1"), Some(MachinePhase::Running));
 }

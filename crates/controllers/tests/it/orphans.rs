@@ -11,220 +11,220 @@ use plan::safety::Limit;
 use serde_json::json;
 use virtual_cloud::{Fault, Script, Spec};
 
-use crate::world::{CONTROLLER, NAMESPACE, World, class};
+use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
 
-fn plant(world: &World, machine: &str) -> String {
+fn plant(cluster: &TestCluster, machine: &str) -> String {
     let spec = Spec::decode(&json!({ "join": "never" })).unwrap();
-    world.cloud.plant(spec, Some(machine.into())).unwrap().provider_id.to_string()
+    cluster.cloud.plant(spec, Some(machine.into())).unwrap().provider_id.to_string()
 }
 
 /// Removes a Machine as somebody in a hurry does: its finalizer first.
-async fn tear_out(world: &World, name: &str) {
+async fn tear_out(cluster: &TestCluster, name: &str) {
     let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-    world.machines().patch(name, &PatchParams::default(), &free).await.unwrap();
-    world.machines().delete(name, &DeleteParams::default()).await.ok();
-    while world.machine(name).is_some() {
-        world.machines().patch(name, &PatchParams::default(), &free).await.ok();
+    cluster.machines().patch(name, &PatchParams::default(), &free).await.unwrap();
+    cluster.machines().delete(name, &DeleteParams::default()).await.ok();
+    while cluster.machine(name).is_some() {
+        cluster.machines().patch(name, &PatchParams::default(), &free).await.ok();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_without_a_machine_goes_after_a_creation_timeout_and_before_two_periods_more() {
-    let world = World::new(1);
-    let _process = world.start();
-    plant(&world, "nobody");
+    let cluster = TestCluster::new(1);
+    let _process = cluster.start();
+    plant(&cluster, "nobody");
     tokio::time::sleep(19 * MINUTE).await;
-    assert_eq!(world.cloud.vms_of("nobody").len(), 1, "it may yet turn out to be somebody's");
+    assert_eq!(cluster.cloud.vms_of("nobody").len(), 1, "it may yet turn out to be somebody's");
     tokio::time::sleep(31 * MINUTE).await;
-    assert_eq!(world.cloud.vms_of("nobody").len(), 0);
-    let told = world.told("OrphanVMDeleted");
+    assert_eq!(cluster.cloud.vms_of("nobody").len(), 0);
+    let told = cluster.told("OrphanVMDeleted");
     assert!(told.len() == 1 && told[0].contains("its Machine does not exist"), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_torn_out_leaves_a_vm_that_is_collected() {
-    let world = World::new(2);
-    let process = world.start();
-    world.create("m-0").await;
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let cluster = TestCluster::new(2);
+    let process = cluster.start();
+    cluster.create("m-0").await;
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
     process.kill().await; // or it would put the finalizer back
-    tear_out(&world, "m-0").await;
-    let _process = world.start();
-    world.until("its VM is collected", |w| w.cloud.vms().is_empty()).await;
+    tear_out(&cluster, "m-0").await;
+    let _process = cluster.start();
+    cluster.until("its VM is collected", |w| w.cloud.vms().is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_vm_of_a_machine_goes_and_the_one_that_is_written_down_stays() {
-    let world = World::new(3);
-    let _process = world.start();
-    world.create("m-0").await;
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    let own = world.machine("m-0").unwrap().spec.provider_id.to_string();
-    plant(&world, "m-0");
-    assert_eq!(world.cloud.vms_of("m-0").len(), 2);
-    world.until("one is left", |w| w.cloud.vms_of("m-0").len() == 1).await;
-    assert_eq!(world.cloud.vms_of("m-0")[0].provider_id, own.as_str());
-    assert_eq!(world.phase("m-0"), Some(MachinePhase::Running));
+    let cluster = TestCluster::new(3);
+    let _process = cluster.start();
+    cluster.create("m-0").await;
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let own = cluster.machine("m-0").unwrap().spec.provider_id.to_string();
+    plant(&cluster, "m-0");
+    assert_eq!(cluster.cloud.vms_of("m-0").len(), 2);
+    cluster.until("one is left", |w| w.cloud.vms_of("m-0").len() == 1).await;
+    assert_eq!(cluster.cloud.vms_of("m-0")[0].provider_id, own.as_str());
+    assert_eq!(cluster.phase("m-0"), Some(MachinePhase::Running));
 }
 
 #[tokio::test(start_paused = true)]
 async fn living_machines_keep_their_vms() {
-    let world = World::new(4);
-    let _process = world.start();
+    let cluster = TestCluster::new(4);
+    let _process = cluster.start();
     for n in 0..5 {
-        world.create(&format!("m-{n}")).await;
+        cluster.create(&format!("m-{n}")).await;
     }
     tokio::time::sleep(4 * HOUR).await;
-    assert_eq!((world.cloud.vms().len(), world.cloud.count(Method::Delete)), (5, 0));
-    assert!(world.cloud.count(Method::List) >= 14, "looked every quarter of an hour");
+    assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (5, 0));
+    assert!(cluster.cloud.count(Method::List) >= 14, "looked every quarter of an hour");
 }
 
 #[tokio::test(start_paused = true)]
 async fn too_many_at_once_stay_and_are_told_until_an_operator_allows_it() {
-    let mut world = World::new(5);
-    let process = world.start();
+    let mut cluster = TestCluster::new(5);
+    let process = cluster.start();
     for n in 0..4 {
-        plant(&world, &format!("gone-{n}"));
+        plant(&cluster, &format!("gone-{n}"));
     }
     tokio::time::sleep(3 * HOUR).await;
-    assert_eq!((world.cloud.vms().len(), world.cloud.count(Method::Delete)), (4, 0));
-    let told = world.told("OrphanVMsHeldBack");
+    assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (4, 0));
+    let told = cluster.told("OrphanVMsHeldBack");
     assert!(told.iter().any(|message| message.contains("4 of 4 VMs")), "{told:?}");
     process.kill().await;
-    world.policy.safety.orphan_limit = Limit::Any;
-    let _process = world.start();
+    cluster.policy.safety.orphan_limit = Limit::Any;
+    let _process = cluster.start();
     tokio::time::sleep(HOUR).await;
-    assert_eq!(world.cloud.vms().len(), 0);
+    assert_eq!(cluster.cloud.vms().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_class_that_cannot_be_listed_stops_no_other() {
-    let world = World::new(6);
+    let cluster = TestCluster::new(6);
     let mut broken = class("a-broken-one", &json!({}));
     broken["provider"] = json!("elsewhere");
-    world.server.insert(&broken).unwrap();
-    let _process = world.start();
-    plant(&world, "nobody");
+    cluster.server.insert(&broken).unwrap();
+    let _process = cluster.start();
+    plant(&cluster, "nobody");
     tokio::time::sleep(HOUR).await;
-    assert_eq!(world.cloud.vms().len(), 0);
-    assert!(!world.told("OrphanScanFailed").is_empty());
+    assert_eq!(cluster.cloud.vms().len(), 0);
+    assert!(!cluster.told("OrphanScanFailed").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_two_classes_list_is_deleted_once() {
-    let world = World::new(7);
-    world.server.insert(&class("another", &json!({}))).unwrap();
-    let _process = world.start();
-    plant(&world, "nobody");
+    let cluster = TestCluster::new(7);
+    cluster.server.insert(&class("another", &json!({}))).unwrap();
+    let _process = cluster.start();
+    plant(&cluster, "nobody");
     tokio::time::sleep(HOUR).await;
-    assert_eq!((world.cloud.vms().len(), world.cloud.count(Method::Delete)), (0, 1));
+    assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_is_late_deletes_no_vm_of_a_machine_that_exists() {
-    let mut world = World::new(8);
-    world.policy.creation_timeout = Duration::from_secs(30); // shorter than a watch may be silent
-    world.policy.safety.orphan_period = Duration::from_secs(20);
-    world.policy.safety.orphan_interval = Duration::from_secs(1);
-    world.server.faults().on(Verb::Watch).of("machines").by_agent(CONTROLLER).times(2).stall_watch(After::Events(0));
-    let process = world.start();
+    let mut cluster = TestCluster::new(8);
+    cluster.policy.creation_timeout = Duration::from_secs(30); // shorter than a watch may be silent
+    cluster.policy.safety.orphan_period = Duration::from_secs(20);
+    cluster.policy.safety.orphan_interval = Duration::from_secs(1);
+    cluster.server.faults().on(Verb::Watch).of("machines").by_agent(CONTROLLER).times(2).stall_watch(After::Events(0));
+    let process = cluster.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let id = plant(&world, "m-0");
+    let id = plant(&cluster, "m-0");
     let mut machine: Machine = serde_json::from_value(json!({
         "metadata": { "name": "m-0" }, "spec": { "class": { "kind": "MachineClass", "name": "small" }, "providerID": id },
     }))
     .unwrap();
     machine.status = serde_json::from_value(json!({ "currentStatus": { "phase": "Running" } })).unwrap();
-    world.machines().create(&PostParams::default(), &machine).await.unwrap();
+    cluster.machines().create(&PostParams::default(), &machine).await.unwrap();
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(process.cluster.machines.len(), 0, "the cache has not heard of it");
     tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(process.cluster.machines.len(), 1);
-    assert_eq!((world.cloud.vms().len(), world.cloud.count(Method::Delete)), (1, 0));
+    assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_does_not_see_collects_nothing() {
-    let world = World::new(9);
-    let _process = world.start();
+    let cluster = TestCluster::new(9);
+    let _process = cluster.start();
     tokio::time::sleep(MINUTE).await;
-    let until = world.clock.now() + jiff::SignedDuration::from_hours(3);
-    world.server.faults().on_any().by_agent(CONTROLLER).of("nodes").until(until).disconnect();
+    let until = cluster.clock.now() + jiff::SignedDuration::from_hours(3);
+    cluster.server.faults().on_any().by_agent(CONTROLLER).of("nodes").until(until).disconnect();
     tokio::time::sleep(5 * MINUTE).await;
-    plant(&world, "nobody");
+    plant(&cluster, "nobody");
     tokio::time::sleep(2 * HOUR).await;
-    assert_eq!(world.cloud.vms().len(), 1);
+    assert_eq!(cluster.cloud.vms().len(), 1);
     tokio::time::sleep(2 * HOUR).await;
-    assert_eq!(world.cloud.vms().len(), 0);
+    assert_eq!(cluster.cloud.vms().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_orphan_that_cannot_be_deleted_is_told_and_tried_again() {
-    let world = World::new(10);
-    world.cloud.inject(Script::always(Fault::Fail(api::Code::PermissionDenied)).on(Method::Delete).times(2));
-    let _process = world.start();
-    plant(&world, "nobody");
+    let cluster = TestCluster::new(10);
+    cluster.cloud.inject(Script::always(Fault::Fail(api::Code::PermissionDenied)).on(Method::Delete).times(2));
+    let _process = cluster.start();
+    plant(&cluster, "nobody");
     tokio::time::sleep(2 * HOUR).await;
-    assert_eq!(world.cloud.vms().len(), 0);
-    assert!(world.told("OrphanVMNotDeleted").iter().any(|message| message.contains("PermissionDenied")));
+    assert_eq!(cluster.cloud.vms().len(), 0);
+    assert!(cluster.told("OrphanVMNotDeleted").iter().any(|message| message.contains("PermissionDenied")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_machines_that_go_start_few_scans() {
-    let world = World::new(11);
-    let _process = world.start();
+    let cluster = TestCluster::new(11);
+    let _process = cluster.start();
     for n in 0..10 {
-        world.create(&format!("m-{n}")).await;
+        cluster.create(&format!("m-{n}")).await;
     }
-    let all_run = |w: &World| (0..10).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running));
-    world.until("all run", all_run).await;
-    let before = world.cloud.count(Method::List);
+    let all_run = |w: &TestCluster| (0..10).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running));
+    cluster.until("all run", all_run).await;
+    let before = cluster.cloud.count(Method::List);
     for n in 0..10 {
-        world.delete(&format!("m-{n}")).await;
+        cluster.delete(&format!("m-{n}")).await;
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
-    world.until("all are gone", |w| w.server.objects("machines.machine.sapcloud.io").is_empty()).await;
+    cluster.until("all are gone", |w| w.server.objects("machines.machine.sapcloud.io").is_empty()).await;
     tokio::time::sleep(2 * MINUTE).await;
-    let scans = world.cloud.count(Method::List) - before;
+    let scans = cluster.cloud.count(Method::List) - before;
     assert!((1..=4).contains(&scans), "{scans} scans");
-    let machines: Api<Machine> = Api::namespaced(world.client("person"), NAMESPACE);
+    let machines: Api<Machine> = Api::namespaced(cluster.client("person"), NAMESPACE);
     assert!(machines.list(&kube::api::ListParams::default()).await.unwrap().iter().all(|m| m.name().is_empty()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_whose_machine_the_api_server_forgot_stays_under_the_next_leader_too() {
-    let world = World::new(12);
-    let first = world.start_replica("replica-a");
-    let running = |name: &'static str| move |w: &World| w.phase(name) == Some(MachinePhase::Running);
-    world.create("m-0").await;
-    world.until("it runs", running("m-0")).await;
-    let backup = world.server.revision();
-    world.create("m-1").await;
-    world.until("it runs", running("m-1")).await;
+    let cluster = TestCluster::new(12);
+    let first = cluster.start_replica("replica-a");
+    let running = |name: &'static str| move |w: &TestCluster| w.phase(name) == Some(MachinePhase::Running);
+    cluster.create("m-0").await;
+    cluster.until("it runs", running("m-0")).await;
+    let backup = cluster.server.revision();
+    cluster.create("m-1").await;
+    cluster.until("it runs", running("m-1")).await;
     tokio::time::sleep(2 * MINUTE).await;
-    world.server.restore(backup).unwrap();
+    cluster.server.restore(backup).unwrap();
     tokio::time::sleep(10 * MINUTE).await;
-    assert!(world.machine("m-1").is_none() && world.cloud.vms_of("m-1").len() == 1);
+    assert!(cluster.machine("m-1").is_none() && cluster.cloud.vms_of("m-1").len() == 1);
     first.kill().await;
-    let _next = world.start_replica("replica-b");
+    let _next = cluster.start_replica("replica-b");
     tokio::time::sleep(2 * HOUR).await;
-    assert_eq!(world.cloud.vms_of("m-1").len(), 1, "nobody deleted its Machine");
-    assert_eq!(world.cloud.count(Method::Delete), 0);
+    assert_eq!(cluster.cloud.vms_of("m-1").len(), 1, "nobody deleted its Machine");
+    assert_eq!(cluster.cloud.count(Method::Delete), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_orphan_is_collected_although_no_leader_lives_as_long_as_a_creation_timeout() {
-    let world = World::new(13);
-    plant(&world, "nobody");
+    let cluster = TestCluster::new(13);
+    plant(&cluster, "nobody");
     let mut left = 0;
     for n in 0..6 {
-        let process = world.start_replica(&format!("replica-{n}"));
+        let process = cluster.start_replica(&format!("replica-{n}"));
         tokio::time::sleep(12 * MINUTE).await;
         process.kill().await;
-        left = world.cloud.vms_of("nobody").len();
+        left = cluster.cloud.vms_of("nobody").len();
         assert!(n > 0 || left == 1, "it may yet turn out to be somebody's");
     }
     assert_eq!(left, 0, "each new leader began to count anew");

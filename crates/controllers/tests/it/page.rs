@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use runtime::logs::{LogFormat, Verbosity, subscriber};
 use serde_json::Value;
 
-use crate::world::World;
+use crate::test_cluster::TestCluster;
 
 /// What was logged.
 #[derive(Clone, Default)]
@@ -14,13 +14,18 @@ pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
 
 impl Page {
     /// Everything this thread says from now on is written here.
-    pub(crate) fn open(&self, world: &World, format: LogFormat, verbosity: i32) -> tracing::subscriber::DefaultGuard {
+    pub(crate) fn open(
+        &self,
+        cluster: &TestCluster,
+        format: LogFormat,
+        verbosity: i32,
+    ) -> tracing::subscriber::DefaultGuard {
         // While a process has a single subscriber, `tracing` asks whichever thread comes by whether a line is wanted, and the threads
         // of other tests want none. A second one, which hears nothing, makes it ask all subscribers.
         static OTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
         OTHER.get_or_init(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default()));
         let page = self.clone();
-        let log = subscriber(format, Verbosity(verbosity), world.clock.clone(), move || page.clone());
+        let log = subscriber(format, Verbosity(verbosity), cluster.clock.clone(), move || page.clone());
         tracing::subscriber::set_default(log)
     }
 

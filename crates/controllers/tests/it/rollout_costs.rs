@@ -10,46 +10,47 @@ use kube::api::{Patch, PatchParams, PostParams};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::world::{CONTROLLER, NAMESPACE, World, class};
+use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 
 const SIZE: usize = 30;
 
-fn deployments(world: &World) -> Api<MachineDeployment> {
-    Api::namespaced(world.client("person"), NAMESPACE)
+fn deployments(cluster: &TestCluster) -> Api<MachineDeployment> {
+    Api::namespaced(cluster.client("person"), NAMESPACE)
 }
 
-async fn edit(world: &World, change: serde_json::Value) {
-    deployments(world).patch("pool", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+async fn edit(cluster: &TestCluster, change: serde_json::Value) {
+    deployments(cluster).patch("pool", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
 }
 
-fn deployment(world: &World) -> MachineDeployment {
-    let object = world.server.object("machinedeployments.machine.sapcloud.io", NAMESPACE, "pool").unwrap();
+fn deployment(cluster: &TestCluster) -> MachineDeployment {
+    let object = cluster.server.object("machinedeployments.machine.sapcloud.io", NAMESPACE, "pool").unwrap();
     serde_json::from_value((*object).clone()).unwrap()
 }
 
-fn machines(world: &World) -> Vec<Machine> {
-    let all = world.server.objects("machines.machine.sapcloud.io");
+fn machines(cluster: &TestCluster) -> Vec<Machine> {
+    let all = cluster.server.objects("machines.machine.sapcloud.io");
     all.iter().map(|machine| serde_json::from_value((**machine).clone()).unwrap()).collect()
 }
 
-fn is_complete(world: &World, class: &str) -> bool {
-    let all = machines(world);
+fn is_complete(cluster: &TestCluster, class: &str) -> bool {
+    let all = machines(cluster);
     let runs = |machine: &Machine| *machine.phase() == MachinePhase::Running && machine.spec.class.name == class;
-    let progressing = deployment(world).status.conditions.into_iter().find(|condition| condition.kind == "Progressing");
+    let progressing =
+        deployment(cluster).status.conditions.into_iter().find(|condition| condition.kind == "Progressing");
     all.len() == SIZE
         && all.iter().all(runs)
         && progressing.is_some_and(|condition| condition.reason == "NewMachineSetAvailable")
 }
 
 /// The fleet of `cargo xtask counts`, on a server whose writes take up to `latency`.
-async fn fleet(seed: u64, latency: Duration) -> World {
-    let world = World::new(seed);
+async fn fleet(seed: u64, latency: Duration) -> TestCluster {
+    let cluster = TestCluster::new(seed);
     let quick = json!({ "createLatency": "300ms", "bootLatency": "500ms", "deleteLatency": "300ms", "join": { "after": "200ms" } });
     for name in ["one", "two"] {
-        world.server.insert(&class(name, &quick)).unwrap();
+        cluster.server.insert(&class(name, &quick)).unwrap();
     }
     if !latency.is_zero() {
-        world.server.faults().on(Verb::WRITES).by_agent(CONTROLLER).delay_between(Duration::from_millis(1), latency);
+        cluster.server.faults().on(Verb::WRITES).by_agent(CONTROLLER).delay_between(Duration::from_millis(1), latency);
     }
     let fleet = json!({
         "metadata": { "name": "pool" },
@@ -63,14 +64,14 @@ async fn fleet(seed: u64, latency: Duration) -> World {
             },
         },
     });
-    deployments(&world).create(&PostParams::default(), &serde_json::from_value(fleet).unwrap()).await.unwrap();
-    world
+    deployments(&cluster).create(&PostParams::default(), &serde_json::from_value(fleet).unwrap()).await.unwrap();
+    cluster
 }
 
 /// How often each kind of request was made.
-fn tally(world: &World) -> BTreeMap<String, usize> {
+fn tally(cluster: &TestCluster) -> BTreeMap<String, usize> {
     let mut tally = BTreeMap::new();
-    for request in world.requests() {
+    for request in cluster.requests() {
         let what: Vec<&str> = request.split(' ').take(2).collect();
         *tally.entry(what.join(" ")).or_default() += 1;
     }
@@ -81,19 +82,19 @@ fn of(tally: &BTreeMap<String, usize>, what: &str) -> usize {
     tally.get(what).copied().unwrap_or_default()
 }
 
-fn sets(world: &World) -> Vec<MachineSet> {
-    let all = world.server.objects("machinesets.machine.sapcloud.io");
+fn sets(cluster: &TestCluster) -> Vec<MachineSet> {
+    let all = cluster.server.objects("machinesets.machine.sapcloud.io");
     all.iter().map(|set| serde_json::from_value((**set).clone()).unwrap()).collect()
 }
 
 /// Everything that is said of the fleet is as it is.
-fn assert_told_as_it_is(world: &World) {
-    let said = deployment(world);
+fn assert_told_as_it_is(cluster: &TestCluster) {
+    let said = deployment(cluster);
     let status = &said.status;
     assert_eq!((status.replicas, status.updated_replicas, status.ready_replicas), (30, 30, 30));
     assert_eq!((status.available_replicas, status.unavailable_replicas), (30, 0));
     assert_eq!(Some(status.observed_generation), said.metadata.generation);
-    for set in sets(world) {
+    for set in sets(cluster) {
         let wanted = set.spec.replicas;
         let status = &set.status;
         let counts = [status.replicas, status.fully_labeled_replicas, status.ready_replicas, status.available_replicas];
@@ -108,65 +109,65 @@ fn assert_told_as_it_is(world: &World) {
 #[case::very_busy(Duration::from_millis(600))]
 #[tokio::test(start_paused = true)]
 async fn a_roll_out_costs_as_many_requests_on_a_busy_server_as_on_an_idle_one(#[case] latency: Duration) {
-    let world = fleet(1, latency).await;
-    let _process = world.start();
-    world.until("all run", |w| is_complete(w, "one")).await;
-    let up = tally(&world);
+    let cluster = fleet(1, latency).await;
+    let _process = cluster.start();
+    cluster.until("all run", |w| is_complete(w, "one")).await;
+    let up = tally(&cluster);
     assert!(up.values().sum::<usize>() <= SIZE * 6, "up: {up:#?}");
     tokio::time::sleep(Duration::from_secs(30)).await;
-    world.server.forget_requests();
-    edit(&world, json!({ "spec": { "template": { "spec": { "class": { "name": "two" } } } } })).await;
-    world.until("all are replaced", |w| is_complete(w, "two")).await;
+    cluster.server.forget_requests();
+    edit(&cluster, json!({ "spec": { "template": { "spec": { "class": { "name": "two" } } } } })).await;
+    cluster.until("all are replaced", |w| is_complete(w, "two")).await;
     tokio::time::sleep(latency * 4 + Duration::from_secs(1)).await;
-    assert_told_as_it_is(&world);
-    let rolled = tally(&world);
+    assert_told_as_it_is(&cluster);
+    let rolled = tally(&cluster);
     let statuses = of(&rolled, "patch machinesets/status") + of(&rolled, "patch machinedeployments/status");
     assert!(statuses <= SIZE, "{statuses} writes that only tell how far it got: {rolled:#?}");
     assert!(of(&rolled, "patch nodes") <= SIZE * 5, "{rolled:#?}");
     assert!(rolled.values().sum::<usize>() <= SIZE * 19, "rolled: {rolled:#?}");
-    world.server.forget_requests();
+    cluster.server.forget_requests();
     tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(world.requests(), Vec::<String>::new(), "nothing was left for later");
-    edit(&world, json!({ "spec": { "replicas": 0 } })).await;
-    world.until("all are gone", |w| machines(w).is_empty()).await;
-    let down = tally(&world);
+    assert_eq!(cluster.requests(), Vec::<String>::new(), "nothing was left for later");
+    edit(&cluster, json!({ "spec": { "replicas": 0 } })).await;
+    cluster.until("all are gone", |w| machines(w).is_empty()).await;
+    let down = tally(&cluster);
     assert!(down.values().sum::<usize>() <= SIZE * 10, "down: {down:#?}");
 }
 
 /// Counts are written late. The roll-out does not wait for that.
 #[tokio::test(start_paused = true)]
 async fn a_roll_out_goes_on_as_soon_as_a_machine_has_come_or_gone() {
-    let world = fleet(1, Duration::ZERO).await;
-    let _process = world.start();
-    world.until("all run", |w| is_complete(w, "one")).await;
-    let begin = world.clock.now();
-    edit(&world, json!({ "spec": { "template": { "spec": { "class": { "name": "two" } } } } })).await;
-    world.until("all are replaced", |w| is_complete(w, "two")).await;
-    let took = world.clock.now().duration_since(begin);
+    let cluster = fleet(1, Duration::ZERO).await;
+    let _process = cluster.start();
+    cluster.until("all run", |w| is_complete(w, "one")).await;
+    let begin = cluster.clock.now();
+    edit(&cluster, json!({ "spec": { "template": { "spec": { "class": { "name": "two" } } } } })).await;
+    cluster.until("all are replaced", |w| is_complete(w, "two")).await;
+    let took = cluster.clock.now().duration_since(begin);
     // Five rounds of six machines, of which each needs a second to come and a third of one to go.
     assert!(took.as_millis() <= 7_500, "took {took}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_never_goes_keeps_no_count_from_being_written() {
-    let world = fleet(1, Duration::ZERO).await;
-    let _process = world.start();
-    world.until("all run", |w| is_complete(w, "one")).await;
-    let stuck = machines(&world).swap_remove(7);
+    let cluster = fleet(1, Duration::ZERO).await;
+    let _process = cluster.start();
+    cluster.until("all run", |w| is_complete(w, "one")).await;
+    let stuck = machines(&cluster).swap_remove(7);
     let mut finalizers = stuck.metadata.finalizers.clone().unwrap();
     finalizers.push("example.org/held".to_owned());
     let hold = json!({ "metadata": { "finalizers": finalizers } });
-    world.machines().patch(stuck.name(), &PatchParams::default(), &Patch::Merge(&hold)).await.unwrap();
-    world.delete(stuck.name()).await;
-    world
+    cluster.machines().patch(stuck.name(), &PatchParams::default(), &Patch::Merge(&hold)).await.unwrap();
+    cluster.delete(stuck.name()).await;
+    cluster
         .until("it is made up for", |w| {
             let all = machines(w);
             all.len() == SIZE + 1 && all.iter().filter(|m| *m.phase() == MachinePhase::Running).count() == SIZE
         })
         .await;
     tokio::time::sleep(Duration::from_secs(6)).await;
-    let status = sets(&world).swap_remove(0).status;
+    let status = sets(&cluster).swap_remove(0).status;
     assert_eq!((status.replicas, status.ready_replicas, status.available_replicas), (31, 30, 30));
-    let status = deployment(&world).status;
+    let status = deployment(&cluster).status;
     assert_eq!((status.replicas, status.ready_replicas, status.available_replicas), (31, 30, 30));
 }

@@ -8,83 +8,83 @@ use apiserver::faults::Verb;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::world::{CONTROLLER, NAMESPACE, World, class};
+use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 
 #[tokio::test(start_paused = true)]
 async fn a_changed_secret_named_only_as_credentials_wakes_its_machine() {
-    let world = World::new(12);
+    let cluster = TestCluster::new(12);
     let secret =
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "keys", "namespace": NAMESPACE } });
-    world.server.insert(&secret).unwrap();
+    cluster.server.insert(&secret).unwrap();
     let mut keyed = class("keyed", &json!({ "bootLatency": "1s" }));
     keyed["secretRef"] = serde_json::Value::Null;
     keyed["credentialsSecretRef"] = json!({ "name": "keys", "namespace": NAMESPACE });
-    world.server.insert(&keyed).unwrap();
-    let _process = world.start();
-    world.create_of_class("m-1", "keyed").await;
-    let told = |w: &World| {
+    cluster.server.insert(&keyed).unwrap();
+    let _process = cluster.start();
+    cluster.create_of_class("m-1", "keyed").await;
+    let told = |w: &TestCluster| {
         w.machine("m-1").is_some_and(|m| m.status.last_operation.description.contains("userdata field not found"))
     };
-    world.until("it says what is missing", told).await;
-    let begin = world.clock.now();
+    cluster.until("it says what is missing", told).await;
+    let begin = cluster.clock.now();
     let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(world.client("person"), NAMESPACE);
+        kube::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = kube::api::Patch::Merge(json!({ "stringData": { "userData": "#cloud-config" } }));
     secrets.patch("keys", &kube::api::PatchParams::default(), &patch).await.unwrap();
-    world.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
-    assert!(world.clock.now().duration_since(begin).as_secs() < 30, "an event woke it, not the ten-minute look");
+    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() < 30, "an event woke it, not the ten-minute look");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_data_of_a_secret_is_read_once_per_version() {
-    let world = World::new(13);
-    let _process = world.start();
-    let reads = || world.requests().iter().filter(|request| request.starts_with("get secrets cloud")).count();
+    let cluster = TestCluster::new(13);
+    let _process = cluster.start();
+    let reads = || cluster.requests().iter().filter(|request| request.starts_with("get secrets cloud")).count();
     for name in ["m-1", "m-2", "m-3"] {
-        world.create(name).await;
-        world.until("it runs", |w| w.phase(name) == Some(MachinePhase::Running)).await;
+        cluster.create(name).await;
+        cluster.until("it runs", |w| w.phase(name) == Some(MachinePhase::Running)).await;
     }
     // Our own finalizer makes a version too, and the first read may have been on its way when it was written.
     let first = reads();
     assert!((1..=2).contains(&first), "{first}");
     let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(world.client("person"), NAMESPACE);
+        kube::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = kube::api::Patch::Merge(json!({ "stringData": { "userData": "#cloud-config, renewed" } }));
     secrets.patch("cloud", &kube::api::PatchParams::default(), &patch).await.unwrap();
-    world.create("m-4").await;
-    world.until("it runs", |w| w.phase("m-4") == Some(MachinePhase::Running)).await;
+    cluster.create("m-4").await;
+    cluster.until("it runs", |w| w.phase("m-4") == Some(MachinePhase::Running)).await;
     assert_eq!(reads(), first + 1);
 }
 
 /// Two machines that run, and a process that may not read the Secret of their class.
-async fn running_pair(seed: u64) -> World {
-    let world = World::new(seed);
-    let process = world.start();
+async fn running_pair(seed: u64) -> TestCluster {
+    let cluster = TestCluster::new(seed);
+    let process = cluster.start();
     for name in ["m-0", "m-1"] {
-        world.create(name).await;
-        world.until("it runs", |w| w.phase(name) == Some(MachinePhase::Running)).await;
+        cluster.create(name).await;
+        cluster.until("it runs", |w| w.phase(name) == Some(MachinePhase::Running)).await;
     }
     process.kill().await;
-    world.server.faults().on(Verb::Get).of("secrets").by_agent(CONTROLLER).forbid();
-    world
+    cluster.server.faults().on(Verb::Get).of("secrets").by_agent(CONTROLLER).forbid();
+    cluster
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_may_not_be_read_does_not_stop_health() {
-    let world = running_pair(14).await;
-    let _process = world.start();
-    world.cloud.vms_of("m-0").iter().for_each(|vm| world.cloud.hang(&vm.id));
-    let begin = world.clock.now();
-    world.until("its Node is missed", |w| w.phase("m-0") == Some(MachinePhase::Unknown)).await;
-    assert!(world.clock.now().duration_since(begin).as_secs() < 120);
+    let cluster = running_pair(14).await;
+    let _process = cluster.start();
+    cluster.cloud.vms_of("m-0").iter().for_each(|vm| cluster.cloud.hang(&vm.id));
+    let begin = cluster.clock.now();
+    cluster.until("its Node is missed", |w| w.phase("m-0") == Some(MachinePhase::Unknown)).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() < 120);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_may_not_be_read_does_not_stop_a_deletion_that_needs_no_credentials() {
-    let world = running_pair(15).await;
+    let cluster = running_pair(15).await;
     // Somebody deleted its VM and died before its Node was deleted.
-    world.cloud.vms_of("m-1").iter().for_each(|vm| world.cloud.reclaim(&vm.id));
-    world.delete("m-1").await;
+    cluster.cloud.vms_of("m-1").iter().for_each(|vm| cluster.cloud.reclaim(&vm.id));
+    cluster.delete("m-1").await;
     let status = json!({ "status": {
         "currentStatus": { "phase": "Terminating" },
         "lastOperation": {
@@ -92,87 +92,88 @@ async fn a_secret_that_may_not_be_read_does_not_stop_a_deletion_that_needs_no_cr
             "description": Step::DeleteNode.describe("VM deletion was successful."),
         },
     } });
-    world.machines().patch_status("m-1", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
-    let _process = world.start();
-    let begin = world.clock.now();
-    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
-    assert!(world.clock.now().duration_since(begin).as_secs() < 60);
-    assert!(world.node("m-1").is_none());
+    cluster.machines().patch_status("m-1", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    let _process = cluster.start();
+    let begin = cluster.clock.now();
+    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() < 60);
+    assert!(cluster.node("m-1").is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_may_not_be_read_is_told_and_read_again_until_it_may() {
-    let world = World::new(16);
-    let rule = world.server.faults().on(Verb::Get).of("secrets").by_agent(CONTROLLER).forbid();
-    let _process = world.start();
-    world.create("m-0").await;
-    let text = |w: &World| w.machine("m-0").map(|m| m.status.last_operation.description).unwrap_or_default();
-    world.until("it says why not", |w| text(w).contains("failed to read Secret pool/cloud")).await;
+    let cluster = TestCluster::new(16);
+    let rule = cluster.server.faults().on(Verb::Get).of("secrets").by_agent(CONTROLLER).forbid();
+    let _process = cluster.start();
+    cluster.create("m-0").await;
+    let text = |w: &TestCluster| w.machine("m-0").map(|m| m.status.last_operation.description).unwrap_or_default();
+    cluster.until("it says why not", |w| text(w).contains("failed to read Secret pool/cloud")).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    let asked = world.server.faults().times_fired(rule);
+    let asked = cluster.server.faults().times_fired(rule);
     assert!((5..40).contains(&asked), "it is read again with back-off: {asked} times in five minutes");
-    assert_eq!(world.told("SecretUnusable").len(), 1);
-    world.server.faults().withdraw(rule);
-    let begin = world.clock.now();
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    assert!(world.clock.now().duration_since(begin).as_secs() < 120, "the read that succeeded woke it");
+    assert_eq!(cluster.told("SecretUnusable").len(), 1);
+    cluster.server.faults().withdraw(rule);
+    let begin = cluster.clock.now();
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() < 120, "the read that succeeded woke it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_secret_is_called_missing() {
-    let world = World::new(17);
+    let cluster = TestCluster::new(17);
     let mut lost = class("lost", &json!({}));
     lost["secretRef"]["name"] = json!("nowhere");
-    world.server.insert(&lost).unwrap();
-    let _process = world.start();
-    world.create_of_class("m-0", "lost").await;
-    let text = |w: &World| w.machine("m-0").map(|m| m.status.last_operation.description).unwrap_or_default();
-    world.until("it says what is missing", |w| text(w).contains("nowhere")).await;
-    assert!(text(&world).contains("Secret pool/nowhere does not exist"), "{}", text(&world));
-    assert!(!text(&world).contains("add the key"), "{}", text(&world));
+    cluster.server.insert(&lost).unwrap();
+    let _process = cluster.start();
+    cluster.create_of_class("m-0", "lost").await;
+    let text = |w: &TestCluster| w.machine("m-0").map(|m| m.status.last_operation.description).unwrap_or_default();
+    cluster.until("it says what is missing", |w| text(w).contains("nowhere")).await;
+    assert!(text(&cluster).contains("Secret pool/nowhere does not exist"), "{}", text(&cluster));
+    assert!(!text(&cluster).contains("add the key"), "{}", text(&cluster));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_is_mended_ends_the_back_off_of_those_who_failed_because_of_it() {
-    let world = World::new(18);
-    world.cloud.inject(virtual_cloud::Script::next(
+    let cluster = TestCluster::new(18);
+    cluster.cloud.inject(virtual_cloud::Script::next(
         driver::Method::Create,
         virtual_cloud::Fault::Fail(api::Code::PermissionDenied),
     ));
-    let _process = world.start();
-    world.create("m-0").await;
+    let _process = cluster.start();
+    cluster.create("m-0").await;
     let refused =
-        |w: &World| w.machine("m-0").is_some_and(|m| m.status.last_operation.error_code == "PermissionDenied");
-    world.until("the cloud refuses it", refused).await;
-    let begin = world.clock.now();
+        |w: &TestCluster| w.machine("m-0").is_some_and(|m| m.status.last_operation.error_code == "PermissionDenied");
+    cluster.until("the cloud refuses it", refused).await;
+    let begin = cluster.clock.now();
     let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(world.client("person"), NAMESPACE);
+        kube::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = Patch::Merge(json!({ "stringData": { "password": "a better one" } }));
     secrets.patch("cloud", &PatchParams::default(), &patch).await.unwrap();
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    let took = world.clock.now().duration_since(begin).as_secs();
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!(took < 60, "the back-off is three minutes, the cloud takes 42 s: {took} s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_failed_for_want_of_a_secret_goes_on_when_it_is_mended() {
-    let world = World::new(19);
-    let _process = world.start();
-    world.create("m-0").await;
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    world.cloud.inject(virtual_cloud::Script::next(
+    let cluster = TestCluster::new(19);
+    let _process = cluster.start();
+    cluster.create("m-0").await;
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    cluster.cloud.inject(virtual_cloud::Script::next(
         driver::Method::Delete,
         virtual_cloud::Fault::Fail(api::Code::PermissionDenied),
     ));
-    world.machines().delete("m-0", &DeleteParams::default()).await.unwrap();
-    let refused =
-        |w: &World| w.machine("m-0").is_some_and(|m| m.status.last_operation.description.contains("PermissionDenied"));
-    world.until("the cloud refuses it", refused).await;
-    let begin = world.clock.now();
+    cluster.machines().delete("m-0", &DeleteParams::default()).await.unwrap();
+    let refused = |w: &TestCluster| {
+        w.machine("m-0").is_some_and(|m| m.status.last_operation.description.contains("PermissionDenied"))
+    };
+    cluster.until("the cloud refuses it", refused).await;
+    let begin = cluster.clock.now();
     let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(world.client("person"), NAMESPACE);
+        kube::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = Patch::Merge(json!({ "stringData": { "password": "a better one" } }));
     secrets.patch("cloud", &PatchParams::default(), &patch).await.unwrap();
-    world.until("it is gone", |w| w.machine("m-0").is_none()).await;
-    assert!(world.clock.now().duration_since(begin).as_secs() < 60, "the back-off is ten minutes");
+    cluster.until("it is gone", |w| w.machine("m-0").is_none()).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() < 60, "the back-off is ten minutes");
 }

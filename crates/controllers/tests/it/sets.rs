@@ -10,15 +10,15 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Po
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::world::{CONTROLLER, NAMESPACE, World};
+use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster};
 
 const MACHINES: &str = "machines.machine.sapcloud.io";
 
-fn sets(world: &World) -> Api<MachineSet> {
-    Api::namespaced(world.client("person"), NAMESPACE)
+fn sets(cluster: &TestCluster) -> Api<MachineSet> {
+    Api::namespaced(cluster.client("person"), NAMESPACE)
 }
 
-async fn create_set(world: &World, name: &str, replicas: i32) {
+async fn create_set(cluster: &TestCluster, name: &str, replicas: i32) {
     let set = json!({
         "metadata": { "name": name },
         "spec": {
@@ -30,39 +30,39 @@ async fn create_set(world: &World, name: &str, replicas: i32) {
             },
         },
     });
-    sets(world).create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    sets(cluster).create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
 }
 
-async fn edit(world: &World, name: &str, change: Value) {
-    sets(world).patch(name, &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+async fn edit(cluster: &TestCluster, name: &str, change: Value) {
+    sets(cluster).patch(name, &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
 }
 
-async fn scale(world: &World, name: &str, replicas: i32) {
-    edit(world, name, json!({ "spec": { "replicas": replicas } })).await;
+async fn scale(cluster: &TestCluster, name: &str, replicas: i32) {
+    edit(cluster, name, json!({ "spec": { "replicas": replicas } })).await;
 }
 
-fn set(world: &World, name: &str) -> Option<MachineSet> {
-    let object = world.server.object("machinesets.machine.sapcloud.io", NAMESPACE, name)?;
+fn set(cluster: &TestCluster, name: &str) -> Option<MachineSet> {
+    let object = cluster.server.object("machinesets.machine.sapcloud.io", NAMESPACE, name)?;
     Some(serde_json::from_value((*object).clone()).unwrap())
 }
 
-fn machines(world: &World) -> Vec<Machine> {
-    world.server.objects(MACHINES).iter().map(|m| serde_json::from_value((**m).clone()).unwrap()).collect()
+fn machines(cluster: &TestCluster) -> Vec<Machine> {
+    cluster.server.objects(MACHINES).iter().map(|m| serde_json::from_value((**m).clone()).unwrap()).collect()
 }
 
-fn living(world: &World) -> usize {
-    machines(world).iter().filter(|machine| !machine.is_deleting()).count()
+fn living(cluster: &TestCluster) -> usize {
+    machines(cluster).iter().filter(|machine| !machine.is_deleting()).count()
 }
 
-fn running(world: &World, count: usize) -> bool {
-    let all = machines(world);
+fn running(cluster: &TestCluster, count: usize) -> bool {
+    let all = machines(cluster);
     all.len() == count && all.iter().all(|machine| *machine.phase() == MachinePhase::Running)
 }
 
 /// The largest number of machines that were not being deleted, at any write since the beginning.
-fn most_ever(world: &World) -> usize {
+fn most_ever(cluster: &TestCluster) -> usize {
     let (mut there, mut most) = (std::collections::BTreeSet::new(), 0);
-    for change in world.server.changes(MACHINES, 0).expect("nothing was compacted") {
+    for change in cluster.server.changes(MACHINES, 0).expect("nothing was compacted") {
         let gone = change.kind == ChangeKind::Removed || !change.after["metadata"]["deletionTimestamp"].is_null();
         if gone {
             there.remove(&change.key)
@@ -76,16 +76,16 @@ fn most_ever(world: &World) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none_with_a_handful_of_requests() {
-    let world = World::new(1);
-    let _process = world.start();
+    let cluster = TestCluster::new(1);
+    let _process = cluster.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    create_set(&world, "pool", 0).await;
-    world.until("it is held", |w| set(w, "pool").is_some_and(|s| s.status.observed_generation == 1)).await;
-    world.server.forget_requests();
-    scale(&world, "pool", 50).await;
-    world.until("fifty run", |w| running(w, 50)).await;
-    world.until("the status says so", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 50)).await;
-    let up = world.requests();
+    create_set(&cluster, "pool", 0).await;
+    cluster.until("it is held", |w| set(w, "pool").is_some_and(|s| s.status.observed_generation == 1)).await;
+    cluster.server.forget_requests();
+    scale(&cluster, "pool", 50).await;
+    cluster.until("fifty run", |w| running(w, 50)).await;
+    cluster.until("the status says so", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 50)).await;
+    let up = cluster.requests();
     assert!(up.iter().all(|request| request.ends_with("200") || request.ends_with("201")), "{up:#?}");
     assert!(up.len() <= 50 * 8, "budget: 8 requests for a machine to come up, its set included: {}", up.len());
     assert_eq!(up.iter().filter(|request| request.starts_with("create machines")).count(), 50);
@@ -95,121 +95,121 @@ async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none_with_a_handful_of_reque
     let looks = up.iter().filter(|request| request.starts_with("patch machinesets/status")).count();
     assert!(looks <= 20, "one look for many changes: {looks}");
 
-    world.server.forget_requests();
-    scale(&world, "pool", 10).await;
-    world.until("ten run", |w| running(w, 10)).await;
-    scale(&world, "pool", 0).await;
-    world.until("none is left", |w| machines(w).is_empty()).await;
-    world.until("the status says so", |w| set(w, "pool").is_some_and(|s| s.status.replicas == 0)).await;
-    let down = world.requests();
+    cluster.server.forget_requests();
+    scale(&cluster, "pool", 10).await;
+    cluster.until("ten run", |w| running(w, 10)).await;
+    scale(&cluster, "pool", 0).await;
+    cluster.until("none is left", |w| machines(w).is_empty()).await;
+    cluster.until("the status says so", |w| set(w, "pool").is_some_and(|s| s.status.replicas == 0)).await;
+    let down = cluster.requests();
     assert!(down.iter().all(|request| request.ends_with("200")), "{down:#?}");
     assert!(down.len() <= 50 * 10, "budget: 10 requests for a machine to go, its set included: {}", down.len());
-    assert_eq!(most_ever(&world), 50);
+    assert_eq!(most_ever(&cluster), 50);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_steady_set_costs_no_request_at_all() {
-    let world = World::new(2);
-    let process = world.start();
-    create_set(&world, "pool", 3).await;
-    world.until("three run", |w| running(w, 3)).await;
+    let cluster = TestCluster::new(2);
+    let process = cluster.start();
+    create_set(&cluster, "pool", 3).await;
+    cluster.until("three run", |w| running(w, 3)).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
-    world.server.forget_requests();
+    cluster.server.forget_requests();
     tokio::time::sleep(Duration::from_hours(1)).await;
-    assert_eq!(world.requests(), Vec::<String>::new());
+    assert_eq!(cluster.requests(), Vec::<String>::new());
     assert!(process.cluster.fleet.as_ref().unwrap().set_queue.is_empty());
 }
 
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn answers_lost_after_the_commit_make_no_second_machine(#[values(1, 2, 3, 4)] seed: u64) {
-    let world = World::new(seed);
-    let faults = world.server.faults();
+    let cluster = TestCluster::new(seed);
+    let faults = cluster.server.faults();
     faults.on([Verb::Create]).of("machines").by_agent(CONTROLLER).with_probability(0.3).lose_answer();
     faults.on([Verb::Create]).of("machines").by_agent(CONTROLLER).with_probability(0.1).disconnect();
     faults.on([Verb::Create]).of("machines").by_agent(CONTROLLER).with_probability(0.1).fail();
-    let _process = world.start();
-    create_set(&world, "pool", 20).await;
-    world.until("twenty run", |w| running(w, 20)).await;
-    assert_eq!(most_ever(&world), 20);
-    assert_eq!(world.cloud.vms().len(), 20);
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 20).await;
+    cluster.until("twenty run", |w| running(w, 20)).await;
+    assert_eq!(most_ever(&cluster), 20);
+    assert_eq!(cluster.cloud.vms().len(), 20);
 }
 
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_lags_and_breaks_makes_no_machine_too_many_and_takes_none_too_many(#[values(1, 2, 3)] seed: u64) {
-    let world = World::new(seed);
-    let faults = world.server.faults();
+    let cluster = TestCluster::new(seed);
+    let faults = cluster.server.faults();
     faults.on([Verb::Watch]).of("machines").by_agent(CONTROLLER).with_probability(0.7).stall_watch(After::Events(3));
     faults.on(Verb::WRITES).by_agent(CONTROLLER).with_probability(0.1).lose_answer();
     faults.on(Verb::WRITES).by_agent(CONTROLLER).with_probability(0.1).conflict();
-    let _process = world.start();
-    create_set(&world, "pool", 15).await;
-    world.until("fifteen are there", |w| living(w) == 15).await;
-    scale(&world, "pool", 5).await;
-    world.until("five are there", |w| living(w) == 5).await;
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 15).await;
+    cluster.until("fifteen are there", |w| living(w) == 15).await;
+    scale(&cluster, "pool", 5).await;
+    cluster.until("five are there", |w| living(w) == 5).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(living(&world), 5);
-    assert_eq!(most_ever(&world), 15);
-    world.server.faults().calm();
-    world.until("five run", |w| running(w, 5)).await;
+    assert_eq!(living(&cluster), 5);
+    assert_eq!(most_ever(&cluster), 15);
+    cluster.server.faults().calm();
+    cluster.until("five run", |w| running(w, 5)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_was_never_carried_out_is_not_repeated_once_the_set_is_scaled_up_again() {
-    let world = World::new(9);
-    let _process = world.start();
-    create_set(&world, "pool", 3).await;
-    world.until("three run", |w| running(w, 3)).await;
-    let faults = world.server.faults();
+    let cluster = TestCluster::new(9);
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 3).await;
+    cluster.until("three run", |w| running(w, 3)).await;
+    let faults = cluster.server.faults();
     let cut = faults.on([Verb::Delete]).of("machines").by_agent(CONTROLLER).disconnect();
-    scale(&world, "pool", 2).await;
-    world.until("a delete is lost", |w| w.server.faults().times_fired(cut) > 0).await;
-    scale(&world, "pool", 3).await;
+    scale(&cluster, "pool", 2).await;
+    cluster.until("a delete is lost", |w| w.server.faults().times_fired(cut) > 0).await;
+    scale(&cluster, "pool", 3).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    world.server.faults().calm();
+    cluster.server.faults().calm();
     // Longer than the answer is waited for.
     tokio::time::sleep(Duration::from_mins(20)).await;
-    assert!(running(&world, 3));
-    let deleted = world.server.changes(MACHINES, 0).expect("nothing was compacted").into_iter();
+    assert!(running(&cluster, 3));
+    let deleted = cluster.server.changes(MACHINES, 0).expect("nothing was compacted").into_iter();
     let deleted = deleted.filter(|change| !change.after["metadata"]["deletionTimestamp"].is_null()).count();
     assert_eq!(deleted, 0, "nobody wanted any of the three gone");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_dies_while_it_scales_makes_no_machine_too_many() {
-    let world = World::new(5);
-    create_set(&world, "pool", 40).await;
-    let mut process = world.start();
+    let cluster = TestCluster::new(5);
+    create_set(&cluster, "pool", 40).await;
+    let mut process = cluster.start();
     for life in 0..12 {
         tokio::time::sleep(Duration::from_millis(3 + 7 * life)).await;
         process.kill().await;
-        process = world.start();
+        process = cluster.start();
     }
-    world.until("forty run", |w| running(w, 40)).await;
-    assert_eq!(most_ever(&world), 40);
+    cluster.until("forty run", |w| running(w, 40)).await;
+    assert_eq!(most_ever(&cluster), 40);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_deleted_is_replaced_before_it_is_gone() {
-    let world = World::new(6);
-    let _process = world.start();
-    create_set(&world, "pool", 2).await;
-    world.until("two run", |w| running(w, 2)).await;
-    let victim = machines(&world)[0].name().to_owned();
-    world.delete(&victim).await;
-    world.until("it is replaced", |w| living(w) == 2).await;
-    assert!(world.machine(&victim).is_some(), "the successor did not wait for the end of the first");
-    world.until("two run again", |w| running(w, 2)).await;
+    let cluster = TestCluster::new(6);
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 2).await;
+    cluster.until("two run", |w| running(w, 2)).await;
+    let victim = machines(&cluster)[0].name().to_owned();
+    cluster.delete(&victim).await;
+    cluster.until("it is replaced", |w| living(w) == 2).await;
+    assert!(cluster.machine(&victim).is_some(), "the successor did not wait for the end of the first");
+    cluster.until("two run again", |w| running(w, 2)).await;
 }
 
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn an_orphan_that_changes_while_it_is_adopted_is_not_made_up_for(#[values(1, 2, 3, 4)] seed: u64) {
-    let world = World::new(seed);
-    let writes = world.server.faults().on(Verb::WRITES).by_agent(CONTROLLER);
+    let cluster = TestCluster::new(seed);
+    let writes = cluster.server.faults().on(Verb::WRITES).by_agent(CONTROLLER);
     writes.delay_between(Duration::from_millis(1), Duration::from_millis(80));
-    let _process = world.start();
+    let _process = cluster.start();
     let orphan = |name: &str| {
         let machine = json!({
             "metadata": { "name": name, "labels": { "set": "pool" } },
@@ -218,33 +218,33 @@ async fn an_orphan_that_changes_while_it_is_adopted_is_not_made_up_for(#[values(
         serde_json::from_value::<Machine>(machine).unwrap()
     };
     for name in ["a", "b", "c"] {
-        world.machines().create(&PostParams::default(), &orphan(name)).await.unwrap();
+        cluster.machines().create(&PostParams::default(), &orphan(name)).await.unwrap();
     }
-    create_set(&world, "pool", 4).await;
-    world.until("four run", |w| running(w, 4)).await;
-    assert_eq!(most_ever(&world), 4);
+    create_set(&cluster, "pool", 4).await;
+    cluster.until("four run", |w| running(w, 4)).await;
+    assert_eq!(most_ever(&cluster), 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn orphans_are_adopted_and_machines_that_no_longer_match_are_released() {
-    let world = World::new(7);
-    let _process = world.start();
-    world.create("stray").await;
+    let cluster = TestCluster::new(7);
+    let _process = cluster.start();
+    cluster.create("stray").await;
     let label = |value: &str| json!({ "metadata": { "labels": { "set": value } } });
     let patch = |value: &str| Patch::Merge(label(value));
-    world.machines().patch("stray", &PatchParams::default(), &patch("pool")).await.unwrap();
-    create_set(&world, "pool", 1).await;
-    world.until("it is adopted", |w| w.machine("stray").is_some_and(|m| m.controller_owner().is_some())).await;
+    cluster.machines().patch("stray", &PatchParams::default(), &patch("pool")).await.unwrap();
+    create_set(&cluster, "pool", 1).await;
+    cluster.until("it is adopted", |w| w.machine("stray").is_some_and(|m| m.controller_owner().is_some())).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(machines(&world).len(), 1, "no machine was made for one that was there");
+    assert_eq!(machines(&cluster).len(), 1, "no machine was made for one that was there");
 
-    world.machines().patch("stray", &PatchParams::default(), &patch("elsewhere")).await.unwrap();
-    world.until("it is released", |w| w.machine("stray").is_some_and(|m| m.controller_owner().is_none())).await;
-    world.until("it is replaced", |w| machines(w).len() == 2).await;
-    world.server.forget_requests();
+    cluster.machines().patch("stray", &PatchParams::default(), &patch("elsewhere")).await.unwrap();
+    cluster.until("it is released", |w| w.machine("stray").is_some_and(|m| m.controller_owner().is_none())).await;
+    cluster.until("it is replaced", |w| machines(w).len() == 2).await;
+    cluster.server.forget_requests();
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert!(!world.requests().iter().any(|r| r.starts_with("patch machines stray ")), "{:#?}", world.requests());
-    assert_eq!(living(&world), 2);
+    assert!(!cluster.requests().iter().any(|r| r.starts_with("patch machines stray ")), "{:#?}", cluster.requests());
+    assert_eq!(living(&cluster), 2);
 }
 
 #[rstest]
@@ -253,63 +253,64 @@ async fn orphans_are_adopted_and_machines_that_no_longer_match_are_released() {
 #[case::without_its_machines(PropagationPolicy::Orphan, 3)]
 #[tokio::test(start_paused = true)]
 async fn a_set_is_deleted_with_or_without_its_machines(#[case] policy: PropagationPolicy, #[case] left: usize) {
-    let world = World::new(8);
-    world.keep_house();
-    let _process = world.start();
-    create_set(&world, "pool", 3).await;
-    world.until("three run", |w| running(w, 3)).await;
+    let cluster = TestCluster::new(8);
+    cluster.keep_house();
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 3).await;
+    cluster.until("three run", |w| running(w, 3)).await;
     let parameters = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
-    sets(&world).delete("pool", &parameters).await.unwrap();
-    world.until("the set is gone", |w| set(w, "pool").is_none()).await;
+    sets(&cluster).delete("pool", &parameters).await.unwrap();
+    cluster.until("the set is gone", |w| set(w, "pool").is_none()).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!((living(&world), world.cloud.vms().len()), (left, left));
-    assert!(machines(&world).iter().all(|m| m.controller_owner().is_none()));
+    assert_eq!((living(&cluster), cluster.cloud.vms().len()), (left, left));
+    assert!(machines(&cluster).iter().all(|m| m.controller_owner().is_none()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_set_is_told_mended_and_deleted_and_holds_up_nobody_else() {
-    let world = World::new(9);
-    let _process = world.start();
-    create_set(&world, "pool", 1).await;
-    world.until("it runs", |w| running(w, 1)).await;
-    edit(&world, "pool", json!({ "spec": { "selector": null, "replicas": 5 } })).await;
-    let invalid = |w: &World| set(w, "pool").and_then(|s| s.status.conditions.first().cloned());
-    world.until("it is told", |w| invalid(w).is_some_and(|c| c.kind == "Invalid")).await;
-    assert!(invalid(&world).unwrap().message.starts_with("spec.selector: Required value"));
-    create_set(&world, "other", 2).await;
-    world.until("others go on", |w| running(w, 3)).await;
-    edit(&world, "pool", json!({ "spec": { "selector": { "matchLabels": { "set": "pool" } }, "replicas": 2 } })).await;
-    world.until("it is mended", |w| invalid(w).is_none() && running(w, 4)).await;
-    edit(&world, "pool", json!({ "spec": { "selector": null } })).await;
-    sets(&world).delete("pool", &DeleteParams::default()).await.unwrap();
-    world.until("it is gone", |w| set(w, "pool").is_none() && running(w, 2)).await;
+    let cluster = TestCluster::new(9);
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 1).await;
+    cluster.until("it runs", |w| running(w, 1)).await;
+    edit(&cluster, "pool", json!({ "spec": { "selector": null, "replicas": 5 } })).await;
+    let invalid = |w: &TestCluster| set(w, "pool").and_then(|s| s.status.conditions.first().cloned());
+    cluster.until("it is told", |w| invalid(w).is_some_and(|c| c.kind == "Invalid")).await;
+    assert!(invalid(&cluster).unwrap().message.starts_with("spec.selector: Required value"));
+    create_set(&cluster, "other", 2).await;
+    cluster.until("others go on", |w| running(w, 3)).await;
+    edit(&cluster, "pool", json!({ "spec": { "selector": { "matchLabels": { "set": "pool" } }, "replicas": 2 } }))
+        .await;
+    cluster.until("it is mended", |w| invalid(w).is_none() && running(w, 4)).await;
+    edit(&cluster, "pool", json!({ "spec": { "selector": null } })).await;
+    sets(&cluster).delete("pool", &DeleteParams::default()).await.unwrap();
+    cluster.until("it is gone", |w| set(w, "pool").is_none() && running(w, 2)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_create_is_told_in_the_status_and_tried_again_with_growing_pauses() {
-    let world = World::new(10);
-    let rule = world.server.faults().on([Verb::Create]).of("machines").by_agent(CONTROLLER).fail();
-    let _process = world.start();
-    create_set(&world, "pool", 30).await;
-    let failure = |w: &World| set(w, "pool").and_then(|s| s.status.conditions.first().cloned());
-    world.until("it is told", |w| failure(w).is_some_and(|c| c.reason == "FailedCreate")).await;
+    let cluster = TestCluster::new(10);
+    let rule = cluster.server.faults().on([Verb::Create]).of("machines").by_agent(CONTROLLER).fail();
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 30).await;
+    let failure = |w: &TestCluster| set(w, "pool").and_then(|s| s.status.conditions.first().cloned());
+    cluster.until("it is told", |w| failure(w).is_some_and(|c| c.reason == "FailedCreate")).await;
     tokio::time::sleep(Duration::from_mins(10)).await;
-    let tried = world.server.faults().times_fired(rule);
+    let tried = cluster.server.faults().times_fired(rule);
     assert!((5..60).contains(&tried), "one request per try, and fewer and fewer tries: {tried}");
-    world.server.faults().calm();
-    world.until("thirty are there", |w| living(w) == 30 && failure(w).is_none()).await;
+    cluster.server.faults().calm();
+    cluster.until("thirty are there", |w| living(w) == 30 && failure(w).is_none()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_template_reaches_the_machines_that_are_there() {
-    let world = World::new(11);
-    let _process = world.start();
-    create_set(&world, "pool", 3).await;
-    world.until("three run", |w| running(w, 3)).await;
+    let cluster = TestCluster::new(11);
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 3).await;
+    cluster.until("three run", |w| running(w, 3)).await;
     let change = json!({ "drainTimeout": "5m", "nodeTemplate": { "metadata": { "labels": { "rack": "7" } } } });
-    world.server.forget_requests();
-    edit(&world, "pool", json!({ "spec": { "template": { "spec": change } } })).await;
-    world
+    cluster.server.forget_requests();
+    edit(&cluster, "pool", json!({ "spec": { "template": { "spec": change } } })).await;
+    cluster
         .until("all have it", |w| {
             machines(w).iter().all(|m| {
                 m.spec.configuration.drain_timeout.is_some()
@@ -317,73 +318,73 @@ async fn a_change_of_the_template_reaches_the_machines_that_are_there() {
             })
         })
         .await;
-    let patches = world.requests().iter().filter(|r| r.starts_with("patch machines ")).count();
-    assert_eq!(patches, 3, "one write for each machine: {:#?}", world.requests());
+    let patches = cluster.requests().iter().filter(|r| r.starts_with("patch machines ")).count();
+    assert_eq!(patches, 3, "one write for each machine: {:#?}", cluster.requests());
 }
 
 #[tokio::test(start_paused = true)]
 async fn deletions_run_side_by_side_up_to_a_limit() {
-    let mut world = World::new(12);
-    world.policy.set.requests = 5;
-    let _process = world.start();
-    create_set(&world, "pool", 30).await;
-    world.until("thirty run", |w| running(w, 30)).await;
-    world.server.faults().on([Verb::Delete]).of("machines").by_agent(CONTROLLER).delay(Duration::from_secs(3));
-    let begin = world.clock.now();
-    scale(&world, "pool", 0).await;
-    world.until("all are going", |w| living(w) == 0).await;
-    let took = world.clock.now().duration_since(begin).as_secs();
+    let mut cluster = TestCluster::new(12);
+    cluster.policy.set.requests = 5;
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 30).await;
+    cluster.until("thirty run", |w| running(w, 30)).await;
+    cluster.server.faults().on([Verb::Delete]).of("machines").by_agent(CONTROLLER).delay(Duration::from_secs(3));
+    let begin = cluster.clock.now();
+    scale(&cluster, "pool", 0).await;
+    cluster.until("all are going", |w| living(w) == 0).await;
+    let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!((18..=20).contains(&took), "six rounds of five: {took} s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_status_write_that_fails_is_tried_again_with_growing_pauses() {
-    let world = World::new(13);
+    let cluster = TestCluster::new(13);
     let rule =
-        world.server.faults().on([Verb::Patch]).of("machinesets").subresource("status").by_agent(CONTROLLER).fail();
-    let _process = world.start();
-    create_set(&world, "pool", 2).await;
-    world.until("the machines come all the same", |w| running(w, 2)).await;
+        cluster.server.faults().on([Verb::Patch]).of("machinesets").subresource("status").by_agent(CONTROLLER).fail();
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 2).await;
+    cluster.until("the machines come all the same", |w| running(w, 2)).await;
     tokio::time::sleep(Duration::from_mins(10)).await;
-    let tried = world.server.faults().times_fired(rule);
+    let tried = cluster.server.faults().times_fired(rule);
     assert!((5..80).contains(&tried), "fewer and fewer tries: {tried}");
-    world.server.faults().calm();
-    world.until("it is written", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 2)).await;
+    cluster.server.faults().calm();
+    cluster.until("it is written", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 2)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_condition_of_somebody_else_survives_every_status_write() {
-    let world = World::new(14);
-    let _process = world.start();
-    create_set(&world, "pool", 1).await;
-    world.until("it runs", |w| running(w, 1)).await;
+    let cluster = TestCluster::new(14);
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 1).await;
+    cluster.until("it runs", |w| running(w, 1)).await;
     let foreign = json!([{ "type": "Audited", "status": "True", "reason": "ByPeople", "message": "m" }]);
     let patch = Patch::Merge(json!({ "status": { "machineSetCondition": foreign } }));
-    sets(&world).patch_status("pool", &PatchParams::default(), &patch).await.unwrap();
-    scale(&world, "pool", 3).await;
-    world.until("three run", |w| running(w, 3)).await;
-    world.until("its status says so", |w| set(w, "pool").is_some_and(|s| s.status.ready_replicas == 3)).await;
-    let kinds: Vec<String> = set(&world, "pool").unwrap().status.conditions.into_iter().map(|c| c.kind).collect();
+    sets(&cluster).patch_status("pool", &PatchParams::default(), &patch).await.unwrap();
+    scale(&cluster, "pool", 3).await;
+    cluster.until("three run", |w| running(w, 3)).await;
+    cluster.until("its status says so", |w| set(w, "pool").is_some_and(|s| s.status.ready_replicas == 3)).await;
+    let kinds: Vec<String> = set(&cluster, "pool").unwrap().status.conditions.into_iter().map(|c| c.kind).collect();
     assert_eq!(kinds, ["Audited"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_set_that_cannot_be_read_is_told_by_an_event_and_its_machines_stay() {
-    let world = World::new(15);
-    let _process = world.start();
-    create_set(&world, "pool", 2).await;
-    world.until("two run", |w| running(w, 2)).await;
+    let cluster = TestCluster::new(15);
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 2).await;
+    cluster.until("two run", |w| running(w, 2)).await;
     let kind = ApiResource::erase::<MachineSet>(&());
-    let unchecked: Api<DynamicObject> = Api::namespaced_with(world.client("person"), NAMESPACE, &kind);
+    let unchecked: Api<DynamicObject> = Api::namespaced_with(cluster.client("person"), NAMESPACE, &kind);
     let odd = Patch::Merge(json!({ "spec": { "template": { "metadata": { "labels": 7 } } } }));
     unchecked.patch("pool", &PatchParams::default(), &odd).await.unwrap();
-    let told = |w: &World| {
+    let told = |w: &TestCluster| {
         w.server
             .objects("events")
             .iter()
             .any(|e| e["reason"] == "Invalid" && e["involvedObject"]["kind"] == "MachineSet")
     };
-    world.until("it is told", told).await;
+    cluster.until("it is told", told).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(living(&world), 2);
+    assert_eq!(living(&cluster), 2);
 }

@@ -20,25 +20,25 @@ use serde_json::{Value, json};
 use virtual_cloud::{Fault, Script, VirtualCloud};
 
 use crate::page::Page;
-use crate::world::{NAMESPACE, World, class};
+use crate::test_cluster::{NAMESPACE, TestCluster, class};
 
-fn runs(name: &'static str) -> impl Fn(&World) -> bool {
-    move |world| world.phase(name) == Some(MachinePhase::Running)
+fn runs(name: &'static str) -> impl Fn(&TestCluster) -> bool {
+    move |cluster| cluster.phase(name) == Some(MachinePhase::Running)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_life_is_told_in_one_line_for_each_decision_and_silence_in_between() {
-    let (world, page) = (World::new(71), Page::default());
-    let _log = page.open(&world, LogFormat::Json, 0);
-    let _process = world.start();
-    world.create("m-1").await;
-    world.until("it runs", runs("m-1")).await;
+    let (cluster, page) = (TestCluster::new(71), Page::default());
+    let _log = page.open(&cluster, LogFormat::Json, 0);
+    let _process = cluster.start();
+    cluster.create("m-1").await;
+    cluster.until("it runs", runs("m-1")).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     let born = page.about("machine");
     tokio::time::sleep(Duration::from_hours(2)).await;
     assert_eq!(page.about("machine").len(), born.len(), "a machine that runs is nothing to talk about");
-    world.delete("m-1").await;
-    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    cluster.delete("m-1").await;
+    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
 
     let lines = page.about("machine");
     for line in &lines {
@@ -68,9 +68,9 @@ async fn a_life_is_told_in_one_line_for_each_decision_and_silence_in_between() {
 
 #[tokio::test(start_paused = true)]
 async fn sets_and_deployments_are_told_in_the_same_form() {
-    let (world, page) = (World::new(72), Page::default());
-    let _log = page.open(&world, LogFormat::Json, 0);
-    let _process = world.start();
+    let (cluster, page) = (TestCluster::new(72), Page::default());
+    let _log = page.open(&cluster, LogFormat::Json, 0);
+    let _process = cluster.start();
     let pool = json!({
         "metadata": { "name": "workers" },
         "spec": {
@@ -83,9 +83,9 @@ async fn sets_and_deployments_are_told_in_the_same_form() {
             },
         },
     });
-    let pools: Api<api::MachineDeployment> = Api::namespaced(world.client("person"), NAMESPACE);
+    let pools: Api<api::MachineDeployment> = Api::namespaced(cluster.client("person"), NAMESPACE);
     pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
-    world.until("two VMs are there", |w| w.cloud.vms().len() == 2).await;
+    cluster.until("two VMs are there", |w| w.cloud.vms().len() == 2).await;
     for kind in ["set", "deployment"] {
         let lines = page.about(kind);
         assert!(!lines.is_empty(), "{kind}");
@@ -98,14 +98,14 @@ async fn sets_and_deployments_are_told_in_the_same_form() {
 
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_keeps_failing_is_not_told_at_every_try() {
-    let (mut world, page) = (World::new(73), Page::default());
-    world.policy.creation_timeout = Duration::from_hours(10);
-    world.cloud.inject(Script::always(Fault::Fail(Code::Internal)).on(Method::Create));
-    let _log = page.open(&world, LogFormat::Json, 0);
-    let _process = world.start();
-    world.create("m-1").await;
+    let (mut cluster, page) = (TestCluster::new(73), Page::default());
+    cluster.policy.creation_timeout = Duration::from_hours(10);
+    cluster.cloud.inject(Script::always(Fault::Fail(Code::Internal)).on(Method::Create));
+    let _log = page.open(&cluster, LogFormat::Json, 0);
+    let _process = cluster.start();
+    cluster.create("m-1").await;
     tokio::time::sleep(Duration::from_hours(1)).await;
-    let tries = world.cloud.calls().iter().filter(|call| call.method == Method::Create).count();
+    let tries = cluster.cloud.calls().iter().filter(|call| call.method == Method::Create).count();
     assert!(tries >= 10, "it is tried again and again: {tries}");
     let lines = page.about("machine");
     let told = lines.iter().filter(|line| line["step"].as_str().unwrap().contains("create its VM")).count();
@@ -188,16 +188,16 @@ impl Listen for Eavesdropper {
 const CANARIES: [&str; 3] = ["canary-of-the-class-1234", "canary-of-the-credentials", "canary-in-the-user-data"];
 
 /// A class whose Secrets and user data hold canaries, and asks for a token.
-fn plant_canaries(world: &World) {
+fn plant_canaries(cluster: &TestCluster) {
     let [of_class, of_credentials, in_user_data] = CANARIES;
     let secret = |name: &str, data: Value| json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": NAMESPACE }, "stringData": data });
     let user_data = format!("#cloud-config\nkey: {in_user_data}\njoin: <<BOOTSTRAP_TOKEN>>\nname: <<MACHINE_NAME>>\n");
-    world.server.insert(&secret("canary", json!({ "userData": user_data, "key": of_class }))).unwrap();
-    world.server.insert(&secret("canary-credentials", json!({ "password": of_credentials }))).unwrap();
+    cluster.server.insert(&secret("canary", json!({ "userData": user_data, "key": of_class }))).unwrap();
+    cluster.server.insert(&secret("canary-credentials", json!({ "password": of_credentials }))).unwrap();
     let mut canary = class("canary", &json!({ "createLatency": "2s", "bootLatency": "5s", "join": { "after": "1s" } }));
     canary["secretRef"] = json!({ "name": "canary", "namespace": NAMESPACE });
     canary["credentialsSecretRef"] = json!({ "name": "canary-credentials", "namespace": NAMESPACE });
-    world.server.insert(&canary).unwrap();
+    cluster.server.insert(&canary).unwrap();
 }
 
 #[rstest]
@@ -207,37 +207,37 @@ fn plant_canaries(world: &World) {
 async fn no_secret_reaches_log_events_status_metrics_state_or_listeners_at_the_highest_verbosity(
     #[case] format: LogFormat,
 ) {
-    let (mut world, page, heard) = (World::new(74), Page::default(), Arc::new(Eavesdropper::default()));
-    world.listener = Some(heard.clone());
-    plant_canaries(&world);
-    let _log = page.open(&world, format, 10);
-    let process = world.start_with(Arc::new(Indiscreet { cloud: world.cloud.clone(), failed: Mutex::default() }));
-    world.create_of_class("m-1", "canary").await;
+    let (mut cluster, page, heard) = (TestCluster::new(74), Page::default(), Arc::new(Eavesdropper::default()));
+    cluster.listener = Some(heard.clone());
+    plant_canaries(&cluster);
+    let _log = page.open(&cluster, format, 10);
+    let process = cluster.start_with(Arc::new(Indiscreet { cloud: cluster.cloud.clone(), failed: Mutex::default() }));
+    cluster.create_of_class("m-1", "canary").await;
     let (mut shown, mut states) = (Vec::new(), Vec::new());
     let mut tokens = Vec::new();
     for step in 0..2 {
-        let begin = world.clock.now();
+        let begin = cluster.clock.now();
         loop {
             // Everything an onlooker without access to Secrets could see, at every moment.
-            shown.push(format!("{:?}", world.server.objects("machines.machine.sapcloud.io")));
+            shown.push(format!("{:?}", cluster.server.objects("machines.machine.sapcloud.io")));
             states.push(serde_json::to_string(&ClusterState::of(&process.cluster)).unwrap());
             tokens.extend(
-                world.tokens().iter().filter_map(|token| token["data"]["token-secret"].as_str().map(str::to_owned)),
+                cluster.tokens().iter().filter_map(|token| token["data"]["token-secret"].as_str().map(str::to_owned)),
             );
-            if if step == 0 { runs("m-1")(&world) } else { world.machine("m-1").is_none() } {
+            if if step == 0 { runs("m-1")(&cluster) } else { cluster.machine("m-1").is_none() } {
                 break;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
-            assert!(world.clock.now().duration_since(begin).as_hours() < 1, "{:?}", world.machine("m-1"));
+            assert!(cluster.clock.now().duration_since(begin).as_hours() < 1, "{:?}", cluster.machine("m-1"));
         }
         if step == 0 {
-            world.delete("m-1").await;
+            cluster.delete("m-1").await;
         }
     }
     tokio::time::sleep(Duration::from_mins(1)).await;
 
-    let events = format!("{:?}", world.server.objects("events"));
-    let metrics = process.metrics.encode().unwrap() + &world.metrics.encode().unwrap();
+    let events = format!("{:?}", cluster.server.objects("events"));
+    let metrics = process.metrics.encode().unwrap() + &cluster.metrics.encode().unwrap();
     let log = page.text();
     let (listeners, shown) = (heard.0.lock().unwrap().join("\n"), shown.join("\n"));
     for (place, text) in [("the log", &log), ("Events", &events), ("the status", &shown)] {

@@ -10,76 +10,76 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::world::{CONTROLLER, World};
+use crate::test_cluster::{CONTROLLER, TestCluster};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-fn insert(world: &World, name: &str) {
+fn insert(cluster: &TestCluster, name: &str) {
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": name, "finalizers": [finalizers::NODE, "someone.else/holds"] },
     });
-    world.server.insert(&node).unwrap();
+    cluster.server.insert(&node).unwrap();
 }
 
-fn is_marked(world: &World, name: &str) -> bool {
-    !world.node(name).unwrap()["metadata"]["annotations"][annotations::NOT_MANAGED].is_null()
+fn is_marked(cluster: &TestCluster, name: &str) -> bool {
+    !cluster.node(name).unwrap()["metadata"]["annotations"][annotations::NOT_MANAGED].is_null()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_machine_is_let_go_and_marked_in_one_write() {
-    let world = World::new(1);
-    let _process = world.start();
-    insert(&world, "stranger");
+    let cluster = TestCluster::new(1);
+    let _process = cluster.start();
+    insert(&cluster, "stranger");
     tokio::time::sleep(19 * MINUTE).await;
-    assert!(!is_marked(&world, "stranger"));
-    world.server.forget_requests();
+    assert!(!is_marked(&cluster, "stranger"));
+    cluster.server.forget_requests();
     tokio::time::sleep(2 * MINUTE).await;
-    assert_eq!(world.node("stranger").unwrap()["metadata"]["annotations"][annotations::NOT_MANAGED], "1");
-    assert_eq!(world.node("stranger").unwrap()["metadata"]["finalizers"], json!(["someone.else/holds"]));
-    let writes: Vec<_> = world.requests().into_iter().filter(|request| request.contains("nodes")).collect();
+    assert_eq!(cluster.node("stranger").unwrap()["metadata"]["annotations"][annotations::NOT_MANAGED], "1");
+    assert_eq!(cluster.node("stranger").unwrap()["metadata"]["finalizers"], json!(["someone.else/holds"]));
+    let writes: Vec<_> = cluster.requests().into_iter().filter(|request| request.contains("nodes")).collect();
     assert_eq!(writes, ["patch nodes stranger -> 200"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_node_that_cannot_be_written_stops_no_other() {
-    let world = World::new(2);
-    world.server.faults().on(Verb::Patch).of("nodes").named("a").by_agent(CONTROLLER).fail();
-    let _process = world.start();
-    insert(&world, "a");
-    insert(&world, "b");
+    let cluster = TestCluster::new(2);
+    cluster.server.faults().on(Verb::Patch).of("nodes").named("a").by_agent(CONTROLLER).fail();
+    let _process = cluster.start();
+    insert(&cluster, "a");
+    insert(&cluster, "b");
     tokio::time::sleep(21 * MINUTE).await;
-    assert!(is_marked(&world, "b") && !is_marked(&world, "a"));
-    world.server.faults().calm();
+    assert!(is_marked(&cluster, "b") && !is_marked(&cluster, "a"));
+    cluster.server.faults().calm();
     tokio::time::sleep(20 * MINUTE).await;
-    assert!(is_marked(&world, "a"), "it is tried again");
+    assert!(is_marked(&cluster, "a"), "it is tried again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wrong_mark_is_taken_off_at_once() {
-    let world = World::new(3);
-    let _process = world.start();
-    world.create("m-0").await;
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    let node = world.cloud.vms_of("m-0")[0].node_name.to_string();
-    let nodes: Api<Node> = Api::all(world.client("person"));
+    let cluster = TestCluster::new(3);
+    let _process = cluster.start();
+    cluster.create("m-0").await;
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let node = cluster.cloud.vms_of("m-0")[0].node_name.to_string();
+    let nodes: Api<Node> = Api::all(cluster.client("person"));
     let mark = Patch::Merge(json!({ "metadata": { "annotations": { annotations::NOT_MANAGED: "1" } } }));
     nodes.patch(&node, &PatchParams::default(), &mark).await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(!is_marked(&world, &node));
+    assert!(!is_marked(&cluster, &node));
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_does_not_see_machines_marks_no_node() {
-    let world = World::new(4);
-    let process = world.start();
-    insert(&world, "stranger");
+    let cluster = TestCluster::new(4);
+    let process = cluster.start();
+    insert(&cluster, "stranger");
     tokio::time::sleep(MINUTE).await;
-    let until = world.clock.now() + jiff::SignedDuration::from_hours(2);
-    world.server.faults().on_any().of("machines").by_agent(CONTROLLER).until(until).disconnect();
+    let until = cluster.clock.now() + jiff::SignedDuration::from_hours(2);
+    cluster.server.faults().on_any().of("machines").by_agent(CONTROLLER).until(until).disconnect();
     tokio::time::sleep(Duration::from_mins(90)).await;
     assert_eq!(process.cluster.connectivity.now(), plan::machine::Connectivity::Frozen);
-    assert!(!is_marked(&world, "stranger"));
+    assert!(!is_marked(&cluster, "stranger"));
     tokio::time::sleep(2 * 60 * MINUTE).await;
-    assert!(is_marked(&world, "stranger"));
+    assert!(is_marked(&cluster, "stranger"));
 }

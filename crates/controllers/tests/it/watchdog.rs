@@ -6,7 +6,7 @@ use api::MachinePhase;
 use plan::machine::Connectivity;
 use virtual_cloud::{Fault, Script};
 
-use crate::world::{CONTROLLER, Process, World};
+use crate::test_cluster::{CONTROLLER, Process, TestCluster};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -19,46 +19,46 @@ async fn stays_healthy(process: &Process, lasting: Duration) {
     }
 }
 
-fn sever(world: &World, lasting: Duration) {
-    let until = world.clock.now() + jiff::SignedDuration::try_from(lasting).unwrap();
-    world.server.faults().on_any().by_agent(CONTROLLER).until(until).disconnect();
+fn sever(cluster: &TestCluster, lasting: Duration) {
+    let until = cluster.clock.now() + jiff::SignedDuration::try_from(lasting).unwrap();
+    cluster.server.faults().on_any().by_agent(CONTROLLER).until(until).disconnect();
 }
 
 #[tokio::test(start_paused = true)]
 async fn neither_a_lost_api_server_nor_a_freeze_looks_like_a_loop_that_has_stopped() {
-    let world = World::new(1);
-    let process = world.start();
-    world.create("m-0").await;
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    sever(&world, 6 * HOUR);
-    world.create("m-1").await;
-    world.delete("m-0").await;
+    let cluster = TestCluster::new(1);
+    let process = cluster.start();
+    cluster.create("m-0").await;
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    sever(&cluster, 6 * HOUR);
+    cluster.create("m-1").await;
+    cluster.delete("m-0").await;
     stays_healthy(&process, HOUR).await;
     assert_eq!(process.cluster.connectivity.now(), Connectivity::Frozen);
     stays_healthy(&process, 6 * HOUR).await;
-    world.until("life goes on", |w| w.machine("m-0").is_none()).await;
+    cluster.until("life goes on", |w| w.machine("m-0").is_none()).await;
     assert_eq!(process.cluster.tasks.watchdog().stuck(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_answers_nothing_for_hours_does_not_look_like_a_loop_that_has_stopped() {
-    let world = World::new(2);
-    let process = world.start();
-    world.create("m-0").await;
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    let until = world.clock.now() + jiff::SignedDuration::from_hours(3);
-    world.server.faults().on_any().by_agent(CONTROLLER).until(until).delay(24 * HOUR);
-    world.delete("m-0").await;
+    let cluster = TestCluster::new(2);
+    let process = cluster.start();
+    cluster.create("m-0").await;
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let until = cluster.clock.now() + jiff::SignedDuration::from_hours(3);
+    cluster.server.faults().on_any().by_agent(CONTROLLER).until(until).delay(24 * HOUR);
+    cluster.delete("m-0").await;
     stays_healthy(&process, 3 * HOUR).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_that_waits_for_hours_and_a_quiet_leader_do_not_look_like_loops_that_have_stopped() {
-    let world = World::new(3);
-    let leader = world.start_replica("first");
-    world.create("m-0").await;
-    world.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    let standby = world.start_replica("second");
+    let cluster = TestCluster::new(3);
+    let leader = cluster.start_replica("first");
+    cluster.create("m-0").await;
+    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    let standby = cluster.start_replica("second");
     for _ in 0..2 {
         tokio::time::sleep(HOUR).await;
         assert_eq!(leader.cluster.tasks.watchdog().stuck(), []);
@@ -68,9 +68,9 @@ async fn a_standby_that_waits_for_hours_and_a_quiet_leader_do_not_look_like_loop
 
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_never_answers_does_not_look_like_a_loop_that_has_stopped() {
-    let world = World::new(4);
-    world.cloud.inject(Script::always(Fault::Hang));
-    let process = world.start();
-    world.create("m-0").await;
+    let cluster = TestCluster::new(4);
+    cluster.cloud.inject(Script::always(Fault::Hang));
+    let process = cluster.start();
+    cluster.create("m-0").await;
     stays_healthy(&process, 4 * HOUR).await;
 }

@@ -15,7 +15,7 @@ mod required_steps;
 mod role_report;
 mod scenario;
 mod trial;
-mod world;
+mod trial_cluster;
 
 use std::path::Path;
 

@@ -13,7 +13,7 @@ use super::programs::{Programs, Said};
 use super::requests::{self, Request};
 use super::role_report::RoleReport;
 use super::scenario::Scenario;
-use super::world::World;
+use super::trial_cluster::TrialCluster;
 use super::{lacks, required_steps};
 use crate::counts::Audit;
 use crate::desk::Desk;
@@ -119,8 +119,8 @@ impl Stand<'_> {
     }
 
     async fn live(&self, trial: &Trial, programs: &mut Programs, mark: u64) -> anyhow::Result<()> {
-        let world = World { proxy: self.proxy, namespace: trial.namespace, trial: trial.name };
-        let scenario = Scenario { world };
+        let cluster = TrialCluster { proxy: self.proxy, namespace: trial.namespace, trial: trial.name };
+        let scenario = Scenario { cluster };
         programs.start(self)?;
         scenario.come_up().await?;
         programs.stop()?;

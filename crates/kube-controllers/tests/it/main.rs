@@ -11,5 +11,5 @@
 mod evictions;
 mod lost_nodes;
 mod placement;
+mod simulated_cluster;
 mod volumes;
-mod world;

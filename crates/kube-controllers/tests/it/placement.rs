@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use crate::world::{World, condition, set};
+use crate::simulated_cluster::{SimulatedCluster, condition, set};
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_replica_set_are_spread_over_the_nodes_and_a_cordoned_node_gets_none() {
-    let world = World::with_nodes(&["n1", "n2", "n3"]).await;
-    world.cordon("n2").await;
-    world.make(&set("ReplicaSet", "web", 4, &json!({})));
-    world.pass(3).await;
-    assert_eq!(world.counts(&["n1", "n2", "n3"]), [2, 0, 2]);
-    assert_eq!(world.taints("n2"), ["node.kubernetes.io/unschedulable:NoSchedule"]);
-    let status = &world.server.object("replicasets.apps", "default", "web").unwrap()["status"];
+    let cluster = SimulatedCluster::with_nodes(&["n1", "n2", "n3"]).await;
+    cluster.cordon("n2").await;
+    cluster.make(&set("ReplicaSet", "web", 4, &json!({})));
+    cluster.pass(3).await;
+    assert_eq!(cluster.counts(&["n1", "n2", "n3"]), [2, 0, 2]);
+    assert_eq!(cluster.taints("n2"), ["node.kubernetes.io/unschedulable:NoSchedule"]);
+    let status = &cluster.server.object("replicasets.apps", "default", "web").unwrap()["status"];
     assert_eq!(
         (&status["replicas"], &status["readyReplicas"], &status["availableReplicas"]),
         (&json!(4), &json!(4), &json!(4))
@@ -21,11 +21,11 @@ async fn pods_of_a_replica_set_are_spread_over_the_nodes_and_a_cordoned_node_get
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_fits_nowhere_says_why_and_is_bound_as_soon_as_it_does() {
-    let world = World::with_nodes(&["n1"]).await;
-    world.cordon("n1").await;
-    world.make(&set("ReplicaSet", "web", 1, &json!({})));
-    world.pass(3).await;
-    let scheduled = condition(&world.pods()[0], "PodScheduled");
+    let cluster = SimulatedCluster::with_nodes(&["n1"]).await;
+    cluster.cordon("n1").await;
+    cluster.make(&set("ReplicaSet", "web", 1, &json!({})));
+    cluster.pass(3).await;
+    let scheduled = condition(&cluster.pods()[0], "PodScheduled");
     assert_eq!((&scheduled["status"], &scheduled["reason"]), (&json!("False"), &json!("Unschedulable")));
     assert_eq!(
         scheduled["message"],
@@ -33,70 +33,70 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_bound_as_soon_as_it_does() {
          preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
         "as kube-scheduler 1.36 was heard to say it"
     );
-    world.add_node("n2", "a").await;
-    world.pass(3).await;
-    assert_eq!(world.counts(&["n1", "n2"]), [0, 1]);
+    cluster.add_node("n2", "a").await;
+    cluster.pass(3).await;
+    assert_eq!(cluster.counts(&["n1", "n2"]), [0, 1]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn when_room_is_short_the_important_pod_gets_it() {
-    let world = World::with_nodes(&["n1"]).await;
-    world.cordon("n1").await;
-    world.make(&json!({
+    let cluster = SimulatedCluster::with_nodes(&["n1"]).await;
+    cluster.cordon("n1").await;
+    cluster.make(&json!({
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": "high" }, "value": 1000,
     }));
-    world.make(&set("ReplicaSet", "many", 5, &json!({})));
-    world.make(&set("ReplicaSet", "vip", 1, &json!({ "priorityClassName": "high" })));
-    world.pass(3).await;
-    world.patch_node("n1", json!({ "spec": { "unschedulable": null } })).await;
-    world.pass(3).await;
-    let ready = world.ready();
+    cluster.make(&set("ReplicaSet", "many", 5, &json!({})));
+    cluster.make(&set("ReplicaSet", "vip", 1, &json!({ "priorityClassName": "high" })));
+    cluster.pass(3).await;
+    cluster.patch_node("n1", json!({ "spec": { "unschedulable": null } })).await;
+    cluster.pass(3).await;
+    let ready = cluster.ready();
     assert_eq!(ready["n1"].len(), 5, "the node has room for five");
     assert!(ready["n1"].iter().any(|name| name.starts_with("vip-")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_node_gets_its_daemon_also_a_cordoned_one_and_one_that_comes_later() {
-    let world = World::with_nodes(&["n1", "n2"]).await;
-    world.cordon("n1").await;
-    world.make(&set("DaemonSet", "agent", 0, &json!({})));
-    world.pass(3).await;
-    assert_eq!(world.counts(&["n1", "n2"]), [1, 1]);
-    world.add_node("n3", "a").await;
-    world.pass(5).await;
-    assert_eq!(world.counts(&["n1", "n2", "n3"]), [1, 1, 1]);
-    let status = &world.server.object("daemonsets.apps", "default", "agent").unwrap()["status"];
+    let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;
+    cluster.cordon("n1").await;
+    cluster.make(&set("DaemonSet", "agent", 0, &json!({})));
+    cluster.pass(3).await;
+    assert_eq!(cluster.counts(&["n1", "n2"]), [1, 1]);
+    cluster.add_node("n3", "a").await;
+    cluster.pass(5).await;
+    assert_eq!(cluster.counts(&["n1", "n2", "n3"]), [1, 1, 1]);
+    let status = &cluster.server.object("daemonsets.apps", "default", "agent").unwrap()["status"];
     assert_eq!((&status["desiredNumberScheduled"], &status["numberReady"]), (&json!(3), &json!(3)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_rolls_to_its_new_template() {
-    let world = World::with_nodes(&["n1", "n2"]).await;
+    let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;
     let mut deployment = set("Deployment", "web", 4, &json!({}));
-    world.make(&deployment);
-    world.pass(5).await;
-    assert_eq!(world.counts(&["n1", "n2"]), [2, 2]);
+    cluster.make(&deployment);
+    cluster.pass(5).await;
+    assert_eq!(cluster.counts(&["n1", "n2"]), [2, 2]);
     deployment["spec"]["template"]["spec"]["containers"][0]["image"] = "new".into();
-    world.merge("deployments", "web", &json!({ "spec": { "template": deployment["spec"]["template"] } })).await;
-    world.pass(20).await;
-    let images: Vec<_> = world.pods().iter().map(|pod| pod["spec"]["containers"][0]["image"].clone()).collect();
+    cluster.merge("deployments", "web", &json!({ "spec": { "template": deployment["spec"]["template"] } })).await;
+    cluster.pass(20).await;
+    let images: Vec<_> = cluster.pods().iter().map(|pod| pod["spec"]["containers"][0]["image"].clone()).collect();
     assert_eq!(images, [json!("new"), json!("new"), json!("new"), json!("new")]);
-    let deployment = world.server.object("deployments.apps", "default", "web").unwrap();
+    let deployment = cluster.server.object("deployments.apps", "default", "web").unwrap();
     assert_eq!(condition(&deployment, "Available")["status"], "True");
     assert_eq!(condition(&deployment, "Progressing")["reason"], "NewReplicaSetAvailable");
-    assert_eq!(world.server.objects("replicasets.apps").len(), 2);
+    assert_eq!(cluster.server.objects("replicasets.apps").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_cluster_is_left_alone() {
-    let world = World::with_nodes(&["n1", "n2"]).await;
-    world.make(&set("Deployment", "web", 2, &json!({})));
-    world.make(&set("StatefulSet", "db", 2, &json!({})));
-    world.make(&set("DaemonSet", "agent", 0, &json!({})));
-    world.pass(60).await;
-    world.server.forget_requests();
-    world.pass(600).await;
-    let writes: Vec<_> = world
+    let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;
+    cluster.make(&set("Deployment", "web", 2, &json!({})));
+    cluster.make(&set("StatefulSet", "db", 2, &json!({})));
+    cluster.make(&set("DaemonSet", "agent", 0, &json!({})));
+    cluster.pass(60).await;
+    cluster.server.forget_requests();
+    cluster.pass(600).await;
+    let writes: Vec<_> = cluster
         .server
         .requests()
         .into_iter()

@@ -22,13 +22,13 @@ fn name(n: usize) -> String {
 }
 
 /// An API server on loopback with a class and ten machines, and a folder for sockets.
-struct World {
+struct CloudFixture {
     server: Server,
     _running: Running,
     folder: TempDir,
 }
 
-impl World {
+impl CloudFixture {
     async fn new() -> Self {
         let (clock, folder) = (runtime::Clock::system(), TempDir::new().unwrap());
         let server = Server::new(Options::new(Arc::new(move || clock.now()), 1));
@@ -106,19 +106,19 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_is_killed_finds_its_ten_vms_again_and_makes_no_more() {
-    let (world, tasks) = (World::new().await, Tasks::new());
-    let mut cloud = world.cloud();
+    let (fixture, tasks) = (CloudFixture::new().await, Tasks::new());
+    let mut cloud = fixture.cloud();
     cloud.says(&["the virtual cloud is open", "cloud.sock"]);
-    let mut controller = world.controller();
+    let mut controller = fixture.controller();
     controller.says(&["connected to the driver", "virtual"]);
-    world.until("some VMs are there", async || world.vms(&tasks).await > 0).await;
+    fixture.until("some VMs are there", async || fixture.vms(&tasks).await > 0).await;
     controller.kill();
 
-    let controller = world.controller();
-    world.until("all run", async || world.running() == MACHINES).await;
-    assert_eq!(world.vms(&tasks).await, MACHINES, "a doubled create would show");
+    let controller = fixture.controller();
+    fixture.until("all run", async || fixture.running() == MACHINES).await;
+    assert_eq!(fixture.vms(&tasks).await, MACHINES, "a doubled create would show");
 
-    let requests = world.server.requests();
+    let requests = fixture.server.requests();
     let of_nodes = requests.iter().filter(|entry| entry.tally.resource == "nodes" && entry.tally.verb == "create");
     let agents: Vec<_> = of_nodes.map(|entry| entry.tally.user_agent.clone()).collect();
     assert_eq!(agents.len(), MACHINES);
@@ -127,16 +127,16 @@ async fn a_controller_that_is_killed_finds_its_ten_vms_again_and_makes_no_more()
     tasks.stop();
     assert!(controller.terminate().success());
     assert!(cloud.terminate().success());
-    assert!(!std::path::Path::new(&world.path("cloud.sock")).exists(), "the socket went with its owner");
+    assert!(!std::path::Path::new(&fixture.path("cloud.sock")).exists(), "the socket went with its owner");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_is_not_there_is_waited_for_until_it_is() {
-    let world = World::new().await;
-    let mut controller = world.controller();
+    let fixture = CloudFixture::new().await;
+    let mut controller = fixture.controller();
     let said = controller.says(&["waiting for the driver"]);
-    assert!(said.contains(&world.endpoint()) && said.contains("start it"), "{said}");
-    let _cloud = world.cloud();
+    assert!(said.contains(&fixture.endpoint()) && said.contains("start it"), "{said}");
+    let _cloud = fixture.cloud();
     controller.says(&["connected to the driver"]);
     controller.says(&["beginning to work"]);
     assert!(controller.terminate().success());
@@ -144,10 +144,10 @@ async fn a_driver_that_is_not_there_is_waited_for_until_it_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_cloud_does_not_take_the_socket_of_the_first() {
-    let world = World::new().await;
-    let mut cloud = world.cloud();
+    let fixture = CloudFixture::new().await;
+    let mut cloud = fixture.cloud();
     cloud.says(&["the virtual cloud is open"]);
-    let output = run(&["virtual-cloud", "--listen", &world.endpoint(), "--kubeconfig=none"]);
+    let output = run(&["virtual-cloud", "--listen", &fixture.endpoint(), "--kubeconfig=none"]);
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("another process already does"), "{}", text(&output.stderr));
 }

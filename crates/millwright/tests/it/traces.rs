@@ -116,7 +116,7 @@ fn attribute(span: &Span, key: &str) -> String {
 }
 
 /// An API server, a cloud behind a socket, and a collector, all of the test; controllers come and go as processes.
-struct World {
+struct TracesFixture {
     server: Server,
     cloud: VirtualCloud,
     collector: Collector,
@@ -126,7 +126,7 @@ struct World {
     _running: Running,
 }
 
-impl World {
+impl TracesFixture {
     async fn new() -> Self {
         Self::with(None).await
     }
@@ -209,27 +209,27 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_machines_trace_reaches_a_collector_and_a_restart_in_mid_creation_carries_it_on() {
-    let world = World::new().await;
-    world.cloud.inject(Script::next(Method::Create, Fault::Hang));
-    let mut first = world.controller(&[]);
+    let fixture = TracesFixture::new().await;
+    fixture.cloud.inject(Script::next(Method::Create, Fault::Hang));
+    let mut first = fixture.controller(&[]);
     first.says(&["machines' lives are traced"]);
-    world.create("m-1");
-    world.until("its creation is under way", |w| !w.collector.named("ask").is_empty()).await;
+    fixture.create("m-1");
+    fixture.until("its creation is under way", |w| !w.collector.named("ask").is_empty()).await;
     assert!(first.last_words().0.success());
-    let interrupted = world.collector.named("create");
+    let interrupted = fixture.collector.named("create");
     assert_eq!(interrupted.len(), 1, "what was open when it was asked to stop is told all the same");
     assert_eq!(attribute(&interrupted[0], "millwright.outcome"), "interrupted");
-    assert!(world.collector.named("create machine").is_empty(), "the life goes on");
+    assert!(fixture.collector.named("create machine").is_empty(), "the life goes on");
 
-    let second = world.controller(&[]);
-    world.until("its trace is whole", |w| !w.collector.named("create machine").is_empty()).await;
-    world.delete("m-1").await;
-    world.until("its end is told", |w| !w.collector.named("delete machine").is_empty()).await;
+    let second = fixture.controller(&[]);
+    fixture.until("its trace is whole", |w| !w.collector.named("create machine").is_empty()).await;
+    fixture.delete("m-1").await;
+    fixture.until("its end is told", |w| !w.collector.named("delete machine").is_empty()).await;
     assert!(second.last_words().0.success());
-    assert_eq!(*world.collector.strange.lock().unwrap(), Vec::<String>::new());
+    assert_eq!(*fixture.collector.strange.lock().unwrap(), Vec::<String>::new());
 
-    let spans = world.collector.spans.lock().unwrap().clone();
-    let root = world.collector.named("create machine").remove(0);
+    let spans = fixture.collector.spans.lock().unwrap().clone();
+    let root = fixture.collector.named("create machine").remove(0);
     let life: Vec<&Span> = spans.iter().filter(|span| span.trace_id == root.trace_id).collect();
     assert!(life.iter().any(|span| span.span_id == interrupted[0].span_id), "both processes tell the same trace");
     assert_eq!(attribute(&root, "millwright.outcome"), "running");
@@ -249,38 +249,38 @@ async fn one_machines_trace_reaches_a_collector_and_a_restart_in_mid_creation_ca
     assert!(life.iter().all(|span| span.start_time_unix_nano <= span.end_time_unix_nano));
     assert!(life.iter().all(|span| span.start_time_unix_nano >= root.start_time_unix_nano));
 
-    let end = world.collector.named("delete machine").remove(0);
+    let end = fixture.collector.named("delete machine").remove(0);
     assert_ne!(end.trace_id, root.trace_id);
     let stages: BTreeSet<String> =
         spans.iter().filter(|span| span.parent_span_id == end.span_id).map(|span| span.name.clone()).collect();
     assert!(["drain", "delete VM", "delete node"].iter().all(|stage| stages.contains(*stage)), "{stages:?}");
-    world.tasks.shut_down(Duration::from_secs(5)).await;
+    fixture.tasks.shut_down(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_either() {
-    let world = World::new().await;
-    world.cloud.inject(Script::next(Method::Create, Fault::Fail(api::Code::Internal)).of("m-bad"));
-    let mut controller = world.controller(&["-v=10", "--log-format=json", "--profiling"]);
+    let fixture = TracesFixture::new().await;
+    fixture.cloud.inject(Script::next(Method::Create, Fault::Fail(api::Code::Internal)).of("m-bad"));
+    let mut controller = fixture.controller(&["-v=10", "--log-format=json", "--profiling"]);
     let port: String = {
         let line = controller.says(&["FLAG: --port="]);
         let behind = line.split("--port=").nth(1).unwrap();
         behind.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect()
     };
-    world.create("m-1");
-    world.create("m-bad");
+    fixture.create("m-1");
+    fixture.create("m-bad");
     let mut tokens = BTreeSet::new();
-    let of = |w: &World| {
+    let of = |w: &TracesFixture| {
         let secrets = w.server.objects("secrets");
         let data = secrets.iter().filter_map(|s| s["data"]["token-secret"].as_str().map(str::to_owned));
         data.collect::<Vec<String>>()
     };
     for _ in 0..2400 {
-        tokens.extend(of(&world));
-        let runs = world.machine("m-1").is_some_and(|m| m["status"]["currentStatus"]["phase"] == "Running");
+        tokens.extend(of(&fixture));
+        let runs = fixture.machine("m-1").is_some_and(|m| m["status"]["currentStatus"]["phase"] == "Running");
         if runs
             && !tokens.is_empty()
-            && world.machine("m-bad").is_some_and(|m| m["status"]["lastOperation"]["errorCode"] == "Internal")
+            && fixture.machine("m-bad").is_some_and(|m| m["status"]["lastOperation"]["errorCode"] == "Internal")
         {
             break;
         }
@@ -289,16 +289,16 @@ async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_eith
     assert!(!tokens.is_empty(), "a token was made and seen");
     let pages = ["/metrics", "/debug/state", "/readyz?verbose"].map(|path| page(&port, path)).join("\n");
     assert!(pages.contains("mcm_workqueue") && pages.contains("default/m-1"), "{pages}");
-    world.delete("m-1").await;
-    world.delete("m-bad").await;
-    world.until("both are gone", |w| w.server.objects(MACHINES).is_empty()).await;
+    fixture.delete("m-1").await;
+    fixture.delete("m-bad").await;
+    fixture.until("both are gone", |w| w.server.objects(MACHINES).is_empty()).await;
     let (status, said) = controller.last_words();
     assert!(status.success());
 
     let log = said.join("\n");
     assert!(log.contains("\"TRACE\""), "it says all it can");
-    let events = format!("{:?}", world.server.objects("events"));
-    let spans = format!("{:?}", world.collector.spans.lock().unwrap());
+    let events = format!("{:?}", fixture.server.objects("events"));
+    let spans = format!("{:?}", fixture.collector.spans.lock().unwrap());
     assert!(spans.contains("delete machine"));
     let mut needles: Vec<String> = ["canary-in-the-user-data", "canary-of-the-class"].map(str::to_owned).to_vec();
     needles.extend(["Y2FuYXJ5LWluLXRoZS11c2VyLWRhdG", "Y2FuYXJ5LW9mLXRoZS1jbGFzc"].map(str::to_owned));
@@ -311,7 +311,7 @@ async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_eith
             assert!(found.is_none(), "{needle} is in the {place}: {around:?}");
         }
     }
-    world.tasks.shut_down(Duration::from_secs(5)).await;
+    fixture.tasks.shut_down(Duration::from_secs(5)).await;
 }
 
 /// What it shows over HTTP.

@@ -32,7 +32,7 @@ thread_local! {
 }
 
 /// Some objects, and an API server that merges patches.
-struct World {
+struct OvershootFixture {
     deployment: Option<MachineDeployment>,
     sets: Vec<(MachineSet, i32)>,
     /// How many of each set's machines are being deleted.
@@ -41,7 +41,7 @@ struct World {
     told: Vec<String>,
 }
 
-impl World {
+impl OvershootFixture {
     fn new(deployment: Option<MachineDeployment>, sets: Vec<(MachineSet, i32)>) -> Self {
         Self { deployment, sets, deleting: 0, policy: Policy::default(), told: Vec::new() }
     }
@@ -119,64 +119,66 @@ fn a_set_freezes_at_the_upper_limit_and_thaws_at_the_lower(
     #[case] upper: i32,
     #[case] lower: i32,
 ) {
-    let mut world = World::new(Some(deployment(replicas, &strategy)), vec![(set("s", replicas), upper - 1)]);
-    assert_eq!(world.plan(), []);
-    world.sets[0].1 = upper;
-    world.reconcile();
-    assert_eq!(world.frozen(), [true]);
-    assert_eq!(world.deployment_frozen(), (true, Some("OverShootingReplicaCount")));
+    let mut fixture =
+        OvershootFixture::new(Some(deployment(replicas, &strategy)), vec![(set("s", replicas), upper - 1)]);
+    assert_eq!(fixture.plan(), []);
+    fixture.sets[0].1 = upper;
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [true]);
+    assert_eq!(fixture.deployment_frozen(), (true, Some("OverShootingReplicaCount")));
     let message =
         format!("The number of machines backing MachineSet: s is {upper} >= {upper} which is the Max-ScaleUp-Limit");
-    assert_eq!(world.sets[0].0.status.conditions[0].message, message);
-    assert_eq!(world.plan(), [], "once is enough");
-    world.sets[0].1 = lower;
-    world.reconcile();
-    assert_eq!(world.frozen(), [false]);
-    assert_eq!(world.deployment_frozen(), (false, None));
-    assert_eq!(world.told, [messages::froze("s"), messages::unfroze("s")]);
-    assert_eq!(world.plan(), []);
+    assert_eq!(fixture.sets[0].0.status.conditions[0].message, message);
+    assert_eq!(fixture.plan(), [], "once is enough");
+    fixture.sets[0].1 = lower;
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [false]);
+    assert_eq!(fixture.deployment_frozen(), (false, None));
+    assert_eq!(fixture.told, [messages::froze("s"), messages::unfroze("s")]);
+    assert_eq!(fixture.plan(), []);
 }
 
 #[test]
 fn a_set_of_its_own_may_have_twice_its_size() {
-    let mut world = World::new(None, vec![(set("s", 3), 7)]);
-    assert_eq!(world.plan(), []);
-    world.sets[0].1 = 8;
-    world.reconcile();
-    assert_eq!(world.frozen(), [true]);
+    let mut fixture = OvershootFixture::new(None, vec![(set("s", 3), 7)]);
+    assert_eq!(fixture.plan(), []);
+    fixture.sets[0].1 = 8;
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [true]);
 }
 
 #[test]
 fn a_rapid_scale_down_freezes_its_set_until_enough_machines_are_gone() {
-    let mut world = World::new(Some(deployment(2, &rolling(2))), vec![(set("s", 2), 6)]);
-    world.deployment.as_mut().unwrap().metadata.generation = Some(2); // nobody has acted on the new number yet
-    world.reconcile();
-    assert_eq!(world.frozen(), [true], "six machines, and two more than four may be there");
-    world.deleting = 4;
-    assert_eq!(world.plan(), [], "those that are being deleted count");
-    (world.sets[0].1, world.deleting) = (5, 3);
-    world.reconcile();
-    assert_eq!(world.frozen(), [false]);
-    assert_eq!(world.told, [messages::froze("s"), messages::unfroze("s")]);
+    let mut fixture = OvershootFixture::new(Some(deployment(2, &rolling(2))), vec![(set("s", 2), 6)]);
+    fixture.deployment.as_mut().unwrap().metadata.generation = Some(2); // nobody has acted on the new number yet
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [true], "six machines, and two more than four may be there");
+    fixture.deleting = 4;
+    assert_eq!(fixture.plan(), [], "those that are being deleted count");
+    (fixture.sets[0].1, fixture.deleting) = (5, 3);
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [false]);
+    assert_eq!(fixture.told, [messages::froze("s"), messages::unfroze("s")]);
 }
 
 #[test]
 fn where_deleting_machines_do_not_count_a_rapid_scale_down_freezes_nothing() {
     let of = |generation, observed| {
-        let mut world = World::new(None, vec![(set("s", 2), 50)]).ignoring_deleting_machines();
-        world.sets[0].0.metadata.generation = Some(generation);
-        world.sets[0].0.status.observed_generation = observed;
-        world
+        let mut fixture = OvershootFixture::new(None, vec![(set("s", 2), 50)]).ignoring_deleting_machines();
+        fixture.sets[0].0.metadata.generation = Some(generation);
+        fixture.sets[0].0.status.observed_generation = observed;
+        fixture
     };
     assert_eq!(of(2, 1).plan(), [], "its controller has not looked yet");
-    let mut world = of(2, 2);
-    world.deleting = 48;
-    assert_eq!(world.plan(), [], "it has deleted what is too much");
-    world.deleting = 0;
-    assert!(!world.plan().is_empty(), "it has looked, and they are still there");
-    let mut world = World::new(Some(deployment(2, &rolling(1))), vec![(set("s", 50), 50)]).ignoring_deleting_machines();
-    world.deployment.as_mut().unwrap().metadata.generation = Some(2);
-    assert_eq!(world.plan(), []);
+    let mut fixture = of(2, 2);
+    fixture.deleting = 48;
+    assert_eq!(fixture.plan(), [], "it has deleted what is too much");
+    fixture.deleting = 0;
+    assert!(!fixture.plan().is_empty(), "it has looked, and they are still there");
+    let mut fixture =
+        OvershootFixture::new(Some(deployment(2, &rolling(1))), vec![(set("s", 50), 50)]).ignoring_deleting_machines();
+    fixture.deployment.as_mut().unwrap().metadata.generation = Some(2);
+    assert_eq!(fixture.plan(), []);
 }
 
 #[test]
@@ -207,15 +209,15 @@ fn each_set_is_looked_at_once_however_many_deployments_there_are() {
 
 #[test]
 fn all_sets_are_judged_in_one_reconcile() {
-    let mut world = World::new(None, vec![(set("a", 1), 9), (set("b", 1), 9), (set("c", 1), 1)]);
-    world.reconcile();
-    assert_eq!(world.frozen(), [true, true, false]);
+    let mut fixture = OvershootFixture::new(None, vec![(set("a", 1), 9), (set("b", 1), 9), (set("c", 1), 1)]);
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [true, true, false]);
 }
 
 #[test]
 fn the_reason_is_there_before_the_label() {
-    let world = World::new(None, vec![(set("a", 1), 9)]);
-    let parts: Vec<Part> = world
+    let fixture = OvershootFixture::new(None, vec![(set("a", 1), 9)]);
+    let parts: Vec<Part> = fixture
         .plan()
         .iter()
         .filter_map(|step| if let Step::Write(edit) = step { Some(edit.part) } else { None })
@@ -227,13 +229,13 @@ fn the_reason_is_there_before_the_label() {
 fn a_deployment_follows_its_sets() {
     let mut frozen = set("s", 3);
     frozen.metadata.labels = Some([(labels::FREEZE.to_owned(), "True".to_owned())].into());
-    let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(frozen, 6)]);
-    world.sets[0].0.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
-    world.reconcile();
-    assert_eq!(world.deployment_frozen(), (true, Some("MachineDeploymentStateSync")));
-    world.sets.clear();
-    world.reconcile();
-    assert_eq!(world.deployment_frozen(), (false, None));
+    let mut fixture = OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(frozen, 6)]);
+    fixture.sets[0].0.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
+    fixture.reconcile();
+    assert_eq!(fixture.deployment_frozen(), (true, Some("MachineDeploymentStateSync")));
+    fixture.sets.clear();
+    fixture.reconcile();
+    assert_eq!(fixture.deployment_frozen(), (false, None));
 }
 
 #[test]
@@ -242,10 +244,10 @@ fn a_label_without_its_condition_is_completed_and_a_condition_without_its_label_
     labelled.metadata.labels = Some([(labels::FREEZE.to_owned(), "True".to_owned())].into());
     let mut stated = set("b", 1);
     stated.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
-    let mut world = World::new(None, vec![(labelled, 9), (stated, 9)]);
-    world.reconcile();
-    assert_eq!(world.frozen(), [true, true]);
-    assert_eq!(world.plan(), []);
+    let mut fixture = OvershootFixture::new(None, vec![(labelled, 9), (stated, 9)]);
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [true, true]);
+    assert_eq!(fixture.plan(), []);
 }
 
 /// A process that ended between two writes, or somebody's hands, may leave a label without its condition or a condition without its label.
@@ -263,12 +265,12 @@ fn half_of_the_marks_of_a_freeze_are_completed_or_removed(
     let (mut owner, mut child) = (deployment(3, &rolling(1)), set("s", 3));
     (owner.metadata.labels, child.metadata.labels) = (marked(label), marked(set_label));
     (owner.status.conditions, child.status.conditions) = (read(stated(condition)), read(stated(set_condition)));
-    let mut world = World::new(Some(owner), vec![(child, machines)]);
-    world.policy.fleet.safety_down = 2; // frozen at 6, thawed at 4, and kept at 5
-    world.reconcile();
+    let mut fixture = OvershootFixture::new(Some(owner), vec![(child, machines)]);
+    fixture.policy.fleet.safety_down = 2; // frozen at 6, thawed at 4, and kept at 5
+    fixture.reconcile();
 
-    let (set, _) = &world.sets[0];
-    let (of_set, of_deployment) = ((is_labelled(set), has_condition(set)), world.deployment_frozen());
+    let (set, _) = &fixture.sets[0];
+    let (of_set, of_deployment) = ((is_labelled(set), has_condition(set)), fixture.deployment_frozen());
     let of_deployment = (of_deployment.0, of_deployment.1.is_some());
     match machines {
         6 => assert_eq!((of_set, of_deployment), ((true, true), (true, true))),
@@ -279,7 +281,7 @@ fn half_of_the_marks_of_a_freeze_are_completed_or_removed(
             assert_eq!(of_deployment, (frozen, frozen), "as its set");
         }
     }
-    assert_eq!(world.plan(), [], "once is enough");
+    assert_eq!(fixture.plan(), [], "once is enough");
 }
 
 /// The wish stays on the deployment until the set has it, whichever mark of a freeze the set still has.
@@ -293,12 +295,12 @@ fn a_wish_to_thaw_is_kept_until_a_set_with_half_of_the_marks_has_it(#[case] labe
     if condition {
         child.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
     }
-    let mut world = World::new(Some(owner), vec![(child, 5)]);
-    world.policy.fleet.safety_down = 2;
-    let steps: Vec<String> = world.reconcile().iter().map(ToString::to_string).collect();
+    let mut fixture = OvershootFixture::new(Some(owner), vec![(child, 5)]);
+    fixture.policy.fleet.safety_down = 2;
+    let steps: Vec<String> = fixture.reconcile().iter().map(ToString::to_string).collect();
     assert_eq!(steps, ["let set \"s\" thaw with its deployment"]);
-    assert!(world.deployment.as_ref().unwrap().annotation(names::annotations::UNFREEZE).is_some());
-    let steps: Vec<String> = world.reconcile().iter().map(ToString::to_string).collect();
+    assert!(fixture.deployment.as_ref().unwrap().annotation(names::annotations::UNFREEZE).is_some());
+    let steps: Vec<String> = fixture.reconcile().iter().map(ToString::to_string).collect();
     let (tell, thaw) = ("tell: UnfrozeMachineSet".to_owned(), "thaw set \"s\"".to_owned());
     assert!(steps.contains(&tell) && steps.contains(&thaw), "{steps:?}");
     assert!(steps.contains(&"thaw deployment \"md\"".to_owned()), "{steps:?}");
@@ -306,26 +308,26 @@ fn a_wish_to_thaw_is_kept_until_a_set_with_half_of_the_marks_has_it(#[case] labe
 
 #[test]
 fn a_user_thaws_a_deployment_and_all_its_sets() {
-    let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
-    world.reconcile();
-    assert_eq!(world.frozen(), [true, true]);
-    for (_, machines) in &mut world.sets {
+    let mut fixture = OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [true, true]);
+    for (_, machines) in &mut fixture.sets {
         *machines = 5;
     }
     // Between the limits nothing thaws by itself.
-    world.sets[0].1 = 6;
-    world.sets[1].1 = 6;
+    fixture.sets[0].1 = 6;
+    fixture.sets[1].1 = 6;
     let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
-    world.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
-    world.reconcile();
-    world.reconcile();
-    assert_eq!(world.deployment_frozen(), (false, None));
-    world.sets[0].1 = 5;
-    world.sets[1].1 = 5;
-    world.reconcile();
-    assert_eq!(world.frozen(), [false, false]);
-    assert!(world.sets.iter().all(|(set, _)| set.annotation(names::annotations::UNFREEZE).is_none()));
-    assert_eq!(world.plan(), []);
+    fixture.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
+    fixture.reconcile();
+    fixture.reconcile();
+    assert_eq!(fixture.deployment_frozen(), (false, None));
+    fixture.sets[0].1 = 5;
+    fixture.sets[1].1 = 5;
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [false, false]);
+    assert!(fixture.sets.iter().all(|(set, _)| set.annotation(names::annotations::UNFREEZE).is_none()));
+    assert_eq!(fixture.plan(), []);
 }
 
 /// Be it a crash, a lost lease or a write that somebody else's came before.
@@ -333,21 +335,22 @@ fn a_user_thaws_a_deployment_and_all_its_sets() {
 fn a_users_wish_to_thaw_outlives_a_reconcile_that_ends_after_any_step() {
     for first in 0..8 {
         for second in 0..8 {
-            let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
-            world.reconcile();
+            let mut fixture =
+                OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
+            fixture.reconcile();
             let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
-            world.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
-            world.reconcile_until(first);
-            world.reconcile_until(second);
+            fixture.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
+            fixture.reconcile_until(first);
+            fixture.reconcile_until(second);
             // Meanwhile one machine of each has gone, so that they do not freeze again.
-            world.sets.iter_mut().for_each(|(_, machines)| *machines = 5);
-            (0..4).for_each(|_| drop(world.reconcile()));
-            assert_eq!((world.deployment_frozen(), world.frozen()), ((false, None), vec![false, false]));
+            fixture.sets.iter_mut().for_each(|(_, machines)| *machines = 5);
+            (0..4).for_each(|_| drop(fixture.reconcile()));
+            assert_eq!((fixture.deployment_frozen(), fixture.frozen()), ((false, None), vec![false, false]));
             let is_done =
                 |annotations: &Texts| annotations.iter().all(|all| !all.contains_key(names::annotations::UNFREEZE));
-            assert!(is_done(&world.deployment.as_ref().unwrap().metadata.annotations), "after {first} and {second}");
-            assert!(world.sets.iter().all(|(set, _)| is_done(&set.metadata.annotations)));
-            assert_eq!(world.plan(), []);
+            assert!(is_done(&fixture.deployment.as_ref().unwrap().metadata.annotations), "after {first} and {second}");
+            assert!(fixture.sets.iter().all(|(set, _)| is_done(&set.metadata.annotations)));
+            assert_eq!(fixture.plan(), []);
         }
     }
 }
@@ -356,29 +359,30 @@ fn a_users_wish_to_thaw_outlives_a_reconcile_that_ends_after_any_step() {
 #[test]
 fn every_set_hears_of_its_deployments_wish_wherever_the_reconcile_ends_that_hands_it_down() {
     for end in 0..8 {
-        let mut world = World::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
-        world.reconcile();
-        world.told.clear();
+        let mut fixture =
+            OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
+        fixture.reconcile();
+        fixture.told.clear();
         let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
-        world.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
-        world.reconcile_until(end);
-        (0..3).for_each(|_| drop(world.reconcile()));
+        fixture.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
+        fixture.reconcile_until(end);
+        (0..3).for_each(|_| drop(fixture.reconcile()));
         for name in ["a", "b"] {
             let thawed = messages::unfroze(name);
-            assert!(world.told.contains(&thawed), "{name} was not thawed after {end} steps: {:?}", world.told);
+            assert!(fixture.told.contains(&thawed), "{name} was not thawed after {end} steps: {:?}", fixture.told);
         }
     }
 }
 
 #[test]
 fn a_set_that_is_thawed_and_still_too_large_freezes_again() {
-    let mut world = World::new(None, vec![(set("a", 1), 9)]);
-    world.reconcile();
-    world.sets[0].0.metadata.annotations = Some([(names::annotations::UNFREEZE.to_owned(), String::new())].into());
-    world.reconcile();
-    assert_eq!(world.frozen(), [false]);
-    world.reconcile();
-    assert_eq!(world.frozen(), [true]);
+    let mut fixture = OvershootFixture::new(None, vec![(set("a", 1), 9)]);
+    fixture.reconcile();
+    fixture.sets[0].0.metadata.annotations = Some([(names::annotations::UNFREEZE.to_owned(), String::new())].into());
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [false]);
+    fixture.reconcile();
+    assert_eq!(fixture.frozen(), [true]);
 }
 
 #[test]
@@ -387,10 +391,10 @@ fn foreign_conditions_and_labels_stay() {
     other.metadata.labels = Some([("team".to_owned(), "blue".to_owned())].into());
     other.status.conditions =
         vec![read(json!({ "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate" }))];
-    let mut world = World::new(None, vec![(other, 9)]);
-    world.reconcile();
-    world.sets[0].1 = 0;
-    world.reconcile();
-    let (set, _) = &world.sets[0];
+    let mut fixture = OvershootFixture::new(None, vec![(other, 9)]);
+    fixture.reconcile();
+    fixture.sets[0].1 = 0;
+    fixture.reconcile();
+    let (set, _) = &fixture.sets[0];
     assert_eq!((set.label("team"), set.status.conditions.len()), (Some("blue"), 1));
 }

@@ -20,14 +20,14 @@ use runtime::{Clock, Key, Random, Tasks};
 use serde_json::{Value, json};
 
 /// A server, a client and the tasks of one test.
-struct World {
+struct CacheFixture {
     server: Server,
     client: Client,
     clock: Clock,
     tasks: Tasks,
 }
 
-impl World {
+impl CacheFixture {
     fn new() -> Self {
         Self::seeded(7)
     }
@@ -132,13 +132,13 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 #[tokio::test(start_paused = true)]
 async fn a_cache_follows_what_others_do() {
-    let world = World::new();
-    world.create("a").await;
-    let (cache, log) = world.maps(Cache::builder()).await;
+    let fixture = CacheFixture::new();
+    fixture.create("a").await;
+    let (cache, log) = fixture.maps(Cache::builder()).await;
     assert_eq!(names(&cache), ["a"]);
-    world.create("b").await;
-    world.touch("a", "new").await;
-    world.delete("b").await;
+    fixture.create("b").await;
+    fixture.touch("a", "new").await;
+    fixture.delete("b").await;
     settle().await;
     assert_eq!(log.read(), ["added b", "changed a", "deleted b"]);
     assert_eq!(cache.get(&key("a")).unwrap().data.as_ref().unwrap()["key"], "new");
@@ -146,27 +146,27 @@ async fn a_cache_follows_what_others_do() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_list_is_read_in_pages_that_fit_together() {
-    let world = World::new();
+    let fixture = CacheFixture::new();
     for n in 0..25 {
-        world.create(&format!("m{n:02}")).await;
+        fixture.create(&format!("m{n:02}")).await;
     }
-    let (cache, _) = world.maps(Cache::builder().with(|settings| settings.page = 10)).await;
+    let (cache, _) = fixture.maps(Cache::builder().with(|settings| settings.page = 10)).await;
     assert_eq!(cache.len(), 25);
-    assert_eq!(world.requests("list", "configmaps"), 3);
+    assert_eq!(fixture.requests("list", "configmaps"), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn our_write_is_there_before_the_watch_shows_it_and_is_told_once() {
-    let world = World::new();
-    world.create("a").await;
-    world.server.faults().on(Verb::Watch).of("configmaps").once().stall_watch(After::Events(0));
-    let (cache, log) = world.maps(Cache::builder()).await;
-    cache.wrote(world.touch("a", "ours").await);
-    cache.wrote(world.create("b").await);
+    let fixture = CacheFixture::new();
+    fixture.create("a").await;
+    fixture.server.faults().on(Verb::Watch).of("configmaps").once().stall_watch(After::Events(0));
+    let (cache, log) = fixture.maps(Cache::builder()).await;
+    cache.wrote(fixture.touch("a", "ours").await);
+    cache.wrote(fixture.create("b").await);
     assert_eq!(cache.get(&key("a")).unwrap().data.as_ref().unwrap()["key"], "ours");
     assert_eq!(names(&cache), ["a", "b"]);
     let uid = cache.get(&key("b")).unwrap().metadata.uid.clone().unwrap();
-    world.delete("b").await;
+    fixture.delete("b").await;
     cache.deleted(&key("b"), &uid);
     assert_eq!(names(&cache), ["a"]);
     tokio::time::sleep(3 * MINUTE).await; // the stalled watch is abandoned; the next one shows it all again
@@ -178,31 +178,31 @@ async fn our_write_is_there_before_the_watch_shows_it_and_is_told_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stale_list_does_not_undo_our_write() {
-    let world = World::new();
-    world.create("a").await;
-    let watch = world.server.faults().on(Verb::Watch).of("configmaps").stall_watch(After::Events(0));
-    let (cache, log) = world.maps(Cache::builder()).await;
-    cache.wrote(world.create("ours").await);
-    world.server.faults().on(Verb::List).of("configmaps").once().be_stale(Staleness::Revisions(1));
+    let fixture = CacheFixture::new();
+    fixture.create("a").await;
+    let watch = fixture.server.faults().on(Verb::Watch).of("configmaps").stall_watch(After::Events(0));
+    let (cache, log) = fixture.maps(Cache::builder()).await;
+    cache.wrote(fixture.create("ours").await);
+    fixture.server.faults().on(Verb::List).of("configmaps").once().be_stale(Staleness::Revisions(1));
     let refreshed = cache.refresh().await;
     assert_eq!((refreshed, names(&cache)), (Ok(()), vec!["a".to_owned(), "ours".to_owned()]));
     assert_eq!((cache.trust(), log.read()), (Trust::Firm, vec!["added ours".to_owned()]));
-    world.server.faults().withdraw(watch);
+    fixture.server.faults().withdraw(watch);
     tokio::time::sleep(3 * MINUTE).await;
     assert_eq!((names(&cache).len(), log.read().len()), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_deleted_while_the_history_was_lost_has_vanished() {
-    let world = World::new();
+    let fixture = CacheFixture::new();
     for name in ["a", "b"] {
-        world.create(name).await;
+        fixture.create(name).await;
     }
-    world.server.faults().on(Verb::Watch).of("configmaps").once().stall_watch(After::Events(0));
-    let (cache, log) = world.maps(Cache::builder()).await;
-    world.delete("a").await;
-    world.create("c").await;
-    world.server.compact(world.server.revision());
+    fixture.server.faults().on(Verb::Watch).of("configmaps").once().stall_watch(After::Events(0));
+    let (cache, log) = fixture.maps(Cache::builder()).await;
+    fixture.delete("a").await;
+    fixture.create("c").await;
+    fixture.server.compact(fixture.server.revision());
     tokio::time::sleep(3 * MINUTE).await;
     assert_eq!(log.read(), ["vanished a", "added c"]);
     assert_eq!((names(&cache), cache.status().counters.expirations), (vec!["b".to_owned(), "c".to_owned()], 1));
@@ -210,42 +210,42 @@ async fn what_was_deleted_while_the_history_was_lost_has_vanished() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_watch_is_opened_again_without_reading_everything_and_misses_nothing() {
-    let world = World::new();
-    world.server.faults().on(Verb::Watch).of("configmaps").times(5).drop_watch(After::Events(1));
-    let (cache, log) = world.maps(Cache::builder()).await;
+    let fixture = CacheFixture::new();
+    fixture.server.faults().on(Verb::Watch).of("configmaps").times(5).drop_watch(After::Events(1));
+    let (cache, log) = fixture.maps(Cache::builder()).await;
     for n in 0..10 {
-        world.create(&format!("m{n}")).await;
+        fixture.create(&format!("m{n}")).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
     assert_eq!((cache.len(), log.read().len()), (10, 10));
     assert_eq!(cache.status().counters.lists, 1);
-    assert_eq!(world.requests("list", "configmaps"), 1 + 5, "each time one object, to see that time did not go back");
+    assert_eq!(fixture.requests("list", "configmaps"), 1 + 5, "each time one object, to see that time did not go back");
     assert_eq!(cache.status().counters.failures, 5);
 }
 
 #[tokio::test(start_paused = true)]
 async fn bookmarks_keep_a_quiet_watch_from_expiring() {
-    let world = World::new();
-    let (cache, _) = world.maps(Cache::builder()).await;
-    let pods: Api<Pod> = Api::default_namespaced(world.client.clone());
+    let fixture = CacheFixture::new();
+    let (cache, _) = fixture.maps(Cache::builder()).await;
+    let pods: Api<Pod> = Api::default_namespaced(fixture.client.clone());
     for n in 0..60 {
         let pod = json!({ "metadata": { "name": format!("p{n}") }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
         pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
         tokio::time::sleep(MINUTE).await;
-        world.server.compact(world.server.revision().saturating_sub(5));
+        fixture.server.compact(fixture.server.revision().saturating_sub(5));
     }
     let counters = cache.status().counters;
-    assert_eq!((world.requests("list", "configmaps"), counters.expirations), (1, 0));
+    assert_eq!((fixture.requests("list", "configmaps"), counters.expirations), (1, 0));
     assert!(counters.bookmarks > 0 && counters.watches >= 30, "{counters:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
-    let world = World::new();
-    world.create("before").await;
-    let backup = world.server.revision();
+    let fixture = CacheFixture::new();
+    fixture.create("before").await;
+    let backup = fixture.server.revision();
     for name in ["lost-1", "lost-2"] {
-        world.create(name).await;
+        fixture.create(name).await;
     }
     let log = Log::default();
     let trusts = Arc::new(Mutex::new(Vec::new()));
@@ -256,45 +256,45 @@ async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
             seen.lock().push(looking.trust());
         }
     });
-    let stopping = world.tasks.stopping();
-    world
+    let stopping = fixture.tasks.stopping();
+    fixture
         .tasks
-        .spawn("reflector", reflector.run(world.client.clone(), world.clock.clone(), Random::seeded(3), stopping));
+        .spawn("reflector", reflector.run(fixture.client.clone(), fixture.clock.clone(), Random::seeded(3), stopping));
     cache.synced().await.unwrap();
     log.read();
-    world.server.restore(backup).unwrap();
+    fixture.server.restore(backup).unwrap();
     tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(names(&cache), ["before"]);
     assert_eq!((cache.trust(), cache.status().counters.regressions), (Trust::Firm, 1));
     let removed: Vec<_> = log.read().into_iter().filter(|line| line.starts_with("forgotten")).collect();
     assert_eq!(removed, ["forgotten lost-1", "forgotten lost-2"]);
     assert_eq!(*trusts.lock(), [Trust::Firm; 2], "whoever is woken by the new list may rely on it");
-    world.create("after").await;
+    fixture.create("after").await;
     settle().await;
     assert_eq!(names(&cache), ["after", "before"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restored_server_that_one_kind_finds_out_is_doubted_by_all() {
-    let world = World::new();
-    world.create("before").await;
-    let backup = world.server.revision();
-    world.create("lost").await;
-    let (maps, log) = world.maps(Cache::builder()).await;
-    let nodes: Cache<Node> = world.reflector(Cache::builder());
+    let fixture = CacheFixture::new();
+    fixture.create("before").await;
+    let backup = fixture.server.revision();
+    fixture.create("lost").await;
+    let (maps, log) = fixture.maps(Cache::builder()).await;
+    let nodes: Cache<Node> = fixture.reflector(Cache::builder());
     let mut caches = Caches::new();
     caches.add(&maps);
     caches.add(&nodes);
     caches.all_synced().await.unwrap();
     let node = |n: u32| json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": format!("n{n}") } });
     for n in 0..20 {
-        world.server.insert(&node(n)).unwrap();
+        fixture.server.insert(&node(n)).unwrap();
     }
     settle().await;
-    world.server.restore(backup).unwrap();
+    fixture.server.restore(backup).unwrap();
     // Others are quick to write: what the maps have seen last is no longer in the future when anybody asks.
     for n in 100..110 {
-        world.server.insert(&node(n)).unwrap();
+        fixture.server.insert(&node(n)).unwrap();
     }
     tokio::time::sleep(5 * MINUTE).await;
     assert_eq!((maps.status().counters.regressions, nodes.status().counters.regressions), (0, 1));
@@ -305,28 +305,28 @@ async fn a_restored_server_that_one_kind_finds_out_is_doubted_by_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_ends_up_as_a_plain_one_does() {
-    let world = World::new();
+    let fixture = CacheFixture::new();
     for name in ["a", "b"] {
-        world.create(name).await;
+        fixture.create(name).await;
     }
-    let (cache, log) = world.maps(Cache::builder().listing(Listing::Streamed)).await;
+    let (cache, log) = fixture.maps(Cache::builder().listing(Listing::Streamed)).await;
     assert_eq!(names(&cache), ["a", "b"]);
-    world.create("c").await;
+    fixture.create("c").await;
     settle().await;
-    assert_eq!((log.read(), world.requests("list", "configmaps")), (vec!["added c".to_owned()], 0));
+    assert_eq!((log.read(), fixture.requests("list", "configmaps")), (vec!["added c".to_owned()], 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_sees_everything_written_before_it_asked() {
-    let world = World::new();
-    world.server.faults().on(Verb::Watch).of("configmaps").stall_watch(After::Events(0));
-    let (maps, _) = world.maps(Cache::builder().reading(Reading::Cached)).await;
-    let pods: Cache<Pod> = world.reflector(Cache::builder());
+    let fixture = CacheFixture::new();
+    fixture.server.faults().on(Verb::Watch).of("configmaps").stall_watch(After::Events(0));
+    let (maps, _) = fixture.maps(Cache::builder().reading(Reading::Cached)).await;
+    let pods: Cache<Pod> = fixture.reflector(Cache::builder());
     let mut caches = Caches::new();
     caches.add(&maps);
     caches.add(&pods);
     caches.all_synced().await.unwrap();
-    world.create("written-by-the-last-leader").await;
+    fixture.create("written-by-the-last-leader").await;
     settle().await;
     assert!(maps.is_empty(), "the watch is stalled");
     caches.refresh_all().await.unwrap();
@@ -335,9 +335,9 @@ async fn a_new_leader_sees_everything_written_before_it_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
-    let world = World::new();
+    let fixture = CacheFixture::new();
     let allowed = Arc::new(Mutex::new(false));
-    let (rule, server) = (allowed.clone(), world.server.service());
+    let (rule, server) = (allowed.clone(), fixture.server.service());
     let picky = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         let refused = request.uri().path().ends_with("/secrets") && !*rule.lock();
         let mut server = server.clone();
@@ -354,14 +354,14 @@ async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
     });
     let client = Client::new(picky, "default");
     let log = Log::default();
-    let maps: Cache<ConfigMap> = world.reflector_by(client.clone(), Cache::builder().on_delta(log.writer()));
-    let secrets: Cache<Secret> = world.reflector_by(client, Cache::builder().metadata_only());
+    let maps: Cache<ConfigMap> = fixture.reflector_by(client.clone(), Cache::builder().on_delta(log.writer()));
+    let secrets: Cache<Secret> = fixture.reflector_by(client, Cache::builder().metadata_only());
     let mut caches = Caches::new();
     caches.add(&maps);
     caches.add(&secrets);
     for n in 0..20 {
         tokio::time::sleep(Duration::from_secs(37)).await;
-        world.create(&format!("m{n}")).await;
+        fixture.create(&format!("m{n}")).await;
         settle().await;
         assert_eq!(log.read(), [format!("added m{n}")], "no event waits for the kind that is refused");
     }
@@ -376,14 +376,14 @@ async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_that_merely_lives_on_wakes_nobody() {
-    let world = World::new();
+    let fixture = CacheFixture::new();
     let status = |beat: &str, ready: &str| json!({ "status": { "conditions": [{ "type": "Ready", "status": ready, "lastHeartbeatTime": beat }] } });
-    let nodes: Api<Node> = Api::all(world.client.clone());
+    let nodes: Api<Node> = Api::all(fixture.client.clone());
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" } });
-    world.server.insert(&node).unwrap();
+    fixture.server.insert(&node).unwrap();
     let log = Log::default();
     let quiet = Cache::builder().ignore_updates(NodeView::differs_only_in_heartbeats).on_delta(log.writer());
-    let cache: Cache<NodeView> = world.reflector(quiet);
+    let cache: Cache<NodeView> = fixture.reflector(quiet);
     cache.synced().await.unwrap();
     let report = async |beat: &str, ready: &str| {
         let patch = Patch::Merge(status(beat, ready));
@@ -394,27 +394,27 @@ async fn a_kubelet_that_merely_lives_on_wakes_nobody() {
     assert_eq!(report("2026-01-01T00:00:00Z", "True").await, ["added n", "changed n"]);
     assert_eq!(report("2026-01-01T00:05:00Z", "True").await, [""; 0]);
     assert_eq!(report("2026-01-01T00:10:00Z", "True").await, [""; 0]);
-    let revision = world.server.revision().to_string();
+    let revision = fixture.server.revision().to_string();
     assert_eq!(cache.list()[0].metadata.resource_version, Some(revision), "the cache itself keeps up");
     assert_eq!(report("2026-01-01T00:15:00Z", "False").await, ["changed n"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_decoded_is_present_and_hides_no_other() {
-    let world = World::new();
+    let fixture = CacheFixture::new();
     for name in ["good", "odd"] {
-        world.create(name).await;
+        fixture.create(name).await;
     }
-    world.touch("good", "7").await;
+    fixture.touch("good", "7").await;
     let log = Log::default();
-    let cache: Cache<Count> = world.reflector(Cache::builder().on_delta(log.writer()));
+    let cache: Cache<Count> = fixture.reflector(Cache::builder().on_delta(log.writer()));
     cache.synced().await.unwrap();
     assert_eq!((cache.len(), cache.list().len()), (2, 1), "it counts, and it is not planned on");
     assert!(matches!(cache.look_up(&key("odd")), Lookup::Undecodable(_)));
     assert!(cache.get(&key("odd")).is_none());
     assert_eq!(log.read(), ["added good", "undecodable odd"]);
-    world.touch("odd", "8").await;
-    world.touch("good", "not a number any more").await;
+    fixture.touch("odd", "8").await;
+    fixture.touch("good", "not a number any more").await;
     settle().await;
     assert_eq!(log.read(), ["mended odd", "undecodable good"]);
     assert_eq!(cache.get(&key("odd")).unwrap().number, 8);
@@ -467,25 +467,25 @@ impl kube::Resource for Count {
 
 #[tokio::test(start_paused = true)]
 async fn a_selector_keeps_everything_else_out() {
-    let world = World::new();
-    let pods: Api<Pod> = Api::default_namespaced(world.client.clone());
+    let fixture = CacheFixture::new();
+    let pods: Api<Pod> = Api::default_namespaced(fixture.client.clone());
     for (name, node) in [("here", "n1"), ("there", "n2")] {
         let pod = json!({ "metadata": { "name": name }, "spec": { "nodeName": node, "containers": [{ "name": "c", "image": "i" }] } });
         pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
     }
-    let cache: Cache<Pod> = world.reflector(Cache::builder().fields("spec.nodeName=n1"));
+    let cache: Cache<Pod> = fixture.reflector(Cache::builder().fields("spec.nodeName=n1"));
     cache.synced().await.unwrap();
     assert_eq!((cache.len(), pods.list(&ListParams::default()).await.unwrap().items.len()), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn secrets_leave_their_data_at_the_server() {
-    let world = World::new();
-    let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
+    let fixture = CacheFixture::new();
+    let secrets: Api<Secret> = Api::default_namespaced(fixture.client.clone());
     let secret = json!({ "metadata": { "name": "s" }, "stringData": { "password": "hunter2" } });
     secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
     // Decoded as bare metadata: the kind on the wire is PartialObjectMetadata, whatever it is the metadata of.
-    let cache: Cache<kube::core::PartialObjectMeta<Secret>> = world.reflector(Cache::builder().metadata_only());
+    let cache: Cache<kube::core::PartialObjectMeta<Secret>> = fixture.reflector(Cache::builder().metadata_only());
     cache.synced().await.unwrap();
     let held = cache.get(&key("s")).unwrap();
     assert_eq!(held.types.as_ref().unwrap().kind, "PartialObjectMetadata");
@@ -495,18 +495,18 @@ async fn secrets_leave_their_data_at_the_server() {
 #[tokio::test(start_paused = true)]
 async fn the_same_seed_makes_the_same_requests() {
     async fn course() -> Vec<String> {
-        let world = World::new();
-        world.server.faults().on(Verb::READS).of("configmaps").with_probability(0.4).fail();
-        let cache: Cache<ConfigMap> = world.reflector(Cache::builder());
-        let _pods: Cache<Pod> = world.reflector(Cache::builder().listing(Listing::Streamed));
+        let fixture = CacheFixture::new();
+        fixture.server.faults().on(Verb::READS).of("configmaps").with_probability(0.4).fail();
+        let cache: Cache<ConfigMap> = fixture.reflector(Cache::builder());
+        let _pods: Cache<Pod> = fixture.reflector(Cache::builder().listing(Listing::Streamed));
         for n in 0..20 {
-            world.create(&format!("m{n}")).await;
+            fixture.create(&format!("m{n}")).await;
             tokio::time::sleep(Duration::from_secs(31)).await;
         }
         tokio::time::sleep(10 * MINUTE).await;
         assert_eq!(cache.len(), 20);
         let line = |entry: &apiserver::ledger::Entry| format!("{} {} {}", entry.at, entry.tally.verb, entry.tally.code);
-        world.server.requests().iter().map(line).collect()
+        fixture.server.requests().iter().map(line).collect()
     }
     let (first, second) = (course().await, course().await);
     let mut tally: BTreeMap<&str, usize> = BTreeMap::new();
@@ -520,36 +520,36 @@ async fn the_same_seed_makes_the_same_requests() {
 #[tokio::test(start_paused = true)]
 async fn after_any_storm_the_cache_is_what_the_server_holds() {
     for seed in 0..10 {
-        let world = World::seeded(seed);
+        let fixture = CacheFixture::seeded(seed);
         let random = Random::seeded(seed);
         let listing = if seed % 2 == 0 { Listing::Paged } else { Listing::Streamed };
         let reading = if seed % 3 == 0 { Reading::Cached } else { Reading::Quorum };
         let small_pages = Cache::builder().listing(listing).reading(reading).with(|settings| settings.page = 3);
-        let cache: Cache<ConfigMap> = world.reflector(small_pages);
-        world.server.faults().brew(1.0);
+        let cache: Cache<ConfigMap> = fixture.reflector(small_pages);
+        fixture.server.faults().brew(1.0);
         for _ in 0..150 {
             let name = format!("m{}", random.below(8));
             // Some of these fail, some are carried out without an answer: that is what storms are for.
             match random.below(3) {
                 0 => drop(
-                    world.api().create(&PostParams::default(), &config_map(&name)).await.map(|map| cache.wrote(map)),
+                    fixture.api().create(&PostParams::default(), &config_map(&name)).await.map(|map| cache.wrote(map)),
                 ),
                 1 => {
                     let patch = Patch::Merge(json!({ "data": { "key": random.number().to_string() } }));
-                    drop(world.api().patch(&name, &PatchParams::default(), &patch).await.map(|map| cache.wrote(map)));
+                    drop(fixture.api().patch(&name, &PatchParams::default(), &patch).await.map(|map| cache.wrote(map)));
                 }
                 _ => {
                     let Some(uid) = cache.get(&key(&name)).and_then(|map| map.metadata.uid.clone()) else { continue };
                     let only_this = Preconditions { uid: Some(uid.clone()), resource_version: None };
                     let params = DeleteParams { preconditions: Some(only_this), ..DeleteParams::default() };
-                    drop(world.api().delete(&name, &params).await.map(|_| cache.deleted(&key(&name), &uid)));
+                    drop(fixture.api().delete(&name, &params).await.map(|_| cache.deleted(&key(&name), &uid)));
                 }
             }
             tokio::time::sleep(Duration::from_millis(random.below(20_000))).await;
         }
-        world.server.faults().calm();
+        fixture.server.faults().calm();
         tokio::time::sleep(5 * MINUTE).await;
-        let real: Vec<ConfigMap> = (world.server.objects("configmaps").iter())
+        let real: Vec<ConfigMap> = (fixture.server.objects("configmaps").iter())
             .map(|object| serde_json::from_value(Value::clone(object)).unwrap())
             .collect();
         let cached: Vec<ConfigMap> = cache.list().iter().map(|map| ConfigMap::clone(map)).collect();

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-struct World {
+struct LeaseFixture {
     server: Server,
     clock: Clock,
     random: Random,
@@ -27,7 +27,7 @@ struct Candidate {
     stop: CancellationToken,
 }
 
-impl World {
+impl LeaseFixture {
     fn new(seed: u64) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let told = clock.clone();
@@ -72,12 +72,12 @@ fn leading(candidates: &[&Candidate]) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_the_server_no_longer_answers_is_followed_by_the_other_never_joined() {
-    let world = World::new(1);
-    let one = world.stand("one", None);
+    let fixture = LeaseFixture::new(1);
+    let one = fixture.stand("one", None);
     one.leadership.wait_until_leading().await.unwrap();
-    let other = world.stand("other", None);
+    let other = fixture.stand("other", None);
     tokio::time::sleep(30 * SECOND).await;
-    world.server.faults().on_any().by_agent("one").disconnect();
+    fixture.server.faults().on_any().by_agent("one").disconnect();
     let mut changes = vec![0];
     for _ in 0..400 {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -92,7 +92,7 @@ async fn a_candidate_the_server_no_longer_answers_is_followed_by_the_other_never
         }
     }
     assert_eq!(changes, [0, 1, 2], "one, then nobody, then the other");
-    let record = world.record();
+    let record = fixture.record();
     assert_eq!(record["spec"]["leaseTransitions"], 1);
     assert!(record["spec"]["holderIdentity"].as_str().unwrap().starts_with("other_"));
 }
@@ -100,11 +100,11 @@ async fn a_candidate_the_server_no_longer_answers_is_followed_by_the_other_never
 #[tokio::test(start_paused = true)]
 async fn conflicts_lost_answers_and_slowness_never_make_two_leaders_nor_take_a_healthy_one_down() {
     for seed in 0..5 {
-        let world = World::new(seed);
-        let one = world.stand("one", None);
+        let fixture = LeaseFixture::new(seed);
+        let one = fixture.stand("one", None);
         one.leadership.wait_until_leading().await.unwrap();
-        let other = world.stand("other", None);
-        let faults = world.server.faults();
+        let other = fixture.stand("other", None);
+        let faults = fixture.server.faults();
         faults.on(Verb::Update).of("leases").with_probability(0.1).conflict();
         faults.on(Verb::Update).of("leases").with_probability(0.05).lose_answer();
         faults.on([Verb::Get, Verb::Update]).of("leases").delay_between(Duration::ZERO, SECOND / 2);
@@ -118,29 +118,29 @@ async fn conflicts_lost_answers_and_slowness_never_make_two_leaders_nor_take_a_h
 
 #[tokio::test(start_paused = true)]
 async fn an_orderly_handover_takes_seconds_and_is_told_in_events() {
-    let world = World::new(3);
+    let fixture = LeaseFixture::new(3);
     let (writer, sink) = EventWriter::new(
-        world.client("events"),
+        fixture.client("events"),
         "machine-controller",
         EventPolicy::default(),
-        &world.clock,
-        &world.random,
-        &world.metrics,
+        &fixture.clock,
+        &fixture.random,
+        &fixture.metrics,
     );
-    let stop = world.tasks.stopping();
-    world.tasks.spawn("events", async move {
+    let stop = fixture.tasks.stopping();
+    fixture.tasks.spawn("events", async move {
         writer.run(stop).await;
     });
-    let one = world.stand("one", Some(sink.clone()));
+    let one = fixture.stand("one", Some(sink.clone()));
     one.leadership.wait_until_leading().await.unwrap();
-    let other = world.stand("other", Some(sink));
+    let other = fixture.stand("other", Some(sink));
     tokio::time::sleep(30 * SECOND).await;
     one.stop.cancel();
     let handover = tokio::time::timeout(5 * SECOND, other.leadership.wait_until_leading()).await;
     assert_eq!(handover, Ok(Ok(())), "a released lease need not be waited out");
     tokio::time::sleep(SECOND).await;
 
-    let mut told: Vec<_> = world.server.objects("events");
+    let mut told: Vec<_> = fixture.server.objects("events");
     told.sort_by_key(|event| event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap());
     let messages: Vec<_> =
         told.iter().map(|event| event["message"].as_str().unwrap().split_once(' ').unwrap().1).collect();
@@ -148,18 +148,18 @@ async fn an_orderly_handover_takes_seconds_and_is_told_in_events() {
     let first = &told[0];
     assert_eq!(first["reason"], "LeaderElection");
     assert_eq!(first["involvedObject"]["kind"], "Lease");
-    assert_eq!(first["involvedObject"]["uid"], world.record()["metadata"]["uid"]);
+    assert_eq!(first["involvedObject"]["uid"], fixture.record()["metadata"]["uid"]);
     assert_eq!(first["source"]["component"], "machine-controller");
 }
 
 #[tokio::test(start_paused = true)]
 async fn renewing_costs_one_write_and_no_read() {
-    let world = World::new(4);
-    let one = world.stand("one", None);
+    let fixture = LeaseFixture::new(4);
+    let one = fixture.stand("one", None);
     one.leadership.wait_until_leading().await.unwrap();
-    world.server.forget_requests();
+    fixture.server.forget_requests();
     tokio::time::sleep(60 * SECOND).await;
-    let verbs: Vec<_> = world.server.requests().iter().map(|request| request.tally.verb.clone()).collect();
+    let verbs: Vec<_> = fixture.server.requests().iter().map(|request| request.tally.verb.clone()).collect();
     assert!((25..=30).contains(&verbs.len()), "{} requests in a minute", verbs.len());
     assert!(verbs.iter().all(|verb| verb == "update"), "{verbs:?}");
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-struct World {
+struct SignalFixture {
     server: Server,
     cache: Cache<ConfigMap>,
     signals: Arc<Mutex<Vec<Signal>>>,
@@ -24,7 +24,7 @@ struct World {
     _tasks: Tasks,
 }
 
-async fn world(prepare: impl FnOnce(&Server)) -> World {
+async fn fixture(prepare: impl FnOnce(&Server)) -> SignalFixture {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
     let now = clock.clone();
     let server = Server::new(Options::new(Arc::new(move || now.now()), 7));
@@ -46,68 +46,68 @@ async fn world(prepare: impl FnOnce(&Server)) -> World {
     let client = Client::new(server.service(), "default");
     tasks.spawn("reflector", reflector.run(client, clock, Random::seeded(3), tasks.stopping()));
     cache.synced().await.unwrap();
-    World { server, cache, signals, removals, _tasks: tasks }
+    SignalFixture { server, cache, signals, removals, _tasks: tasks }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_line_is_told_when_it_breaks_and_when_it_is_heard_again() {
-    let world = world(|server| {
+    let fixture = fixture(|server| {
         server.faults().on(Verb::Watch).once().drop_watch(After::Time(MINUTE));
     })
     .await;
-    assert_eq!(world.cache.watch(), Watch::Connected);
-    world.server.faults().on(Verb::List).times(3).disconnect();
+    assert_eq!(fixture.cache.watch(), Watch::Connected);
+    fixture.server.faults().on(Verb::List).times(3).disconnect();
     tokio::time::sleep(MINUTE + Duration::from_millis(10)).await;
-    let Watch::Disconnected { since, why, .. } = world.cache.watch() else { panic!("expected a broken line") };
+    let Watch::Disconnected { since, why, .. } = fixture.cache.watch() else { panic!("expected a broken line") };
     assert!(why.starts_with("failed to watch"), "{why}");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let Watch::Disconnected { since: still, .. } = world.cache.watch() else { panic!("expected a broken line") };
+    let Watch::Disconnected { since: still, .. } = fixture.cache.watch() else { panic!("expected a broken line") };
     assert_eq!(still, since, "it broke once, however often it is tried");
     tokio::time::sleep(MINUTE).await;
-    assert_eq!(world.cache.watch(), Watch::Connected);
+    assert_eq!(fixture.cache.watch(), Watch::Connected);
     let first = Signal::Listed(Tally { before: 0, gone: 0 });
-    assert_eq!(*world.signals.lock(), [first, Signal::Disconnected, Signal::Recovered]);
+    assert_eq!(*fixture.signals.lock(), [first, Signal::Disconnected, Signal::Recovered]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_list_lacks_is_told_as_a_number_before_anyone_hears_of_the_single_objects() {
-    let world = world(|server| {
+    let fixture = fixture(|server| {
         server.faults().on(Verb::Watch).once().stall_watch(After::Events(0));
     })
     .await;
     for n in 0..3 {
         let key = format!("m-{n}");
-        let client = Client::new(world.server.service(), "default");
+        let client = Client::new(fixture.server.service(), "default");
         let api: kube::Api<ConfigMap> = kube::Api::default_namespaced(client);
         api.delete(&key, &kube::api::DeleteParams::default()).await.unwrap();
     }
-    world.server.compact(world.server.revision());
+    fixture.server.compact(fixture.server.revision());
     tokio::time::sleep(3 * MINUTE).await;
     let told = Signal::Listed(Tally { before: 5, gone: 3 });
-    assert_eq!(world.signals.lock().last(), Some(&told));
-    assert_eq!(*world.removals.lock(), [2; 3], "the list was told first");
+    assert_eq!(fixture.signals.lock().last(), Some(&told));
+    assert_eq!(*fixture.removals.lock(), [2; 3], "the list was told first");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_role_that_hides_a_kind_is_told_from_a_server_that_is_silent() {
-    let world = world(|server| {
+    let fixture = fixture(|server| {
         server.faults().on(Verb::Watch).once().drop_watch(After::Time(MINUTE));
     })
     .await;
-    let silence = world.server.faults().on([Verb::List, Verb::Watch]).disconnect();
+    let silence = fixture.server.faults().on([Verb::List, Verb::Watch]).disconnect();
     tokio::time::sleep(2 * MINUTE).await;
-    let by = |world: &World| match world.cache.watch() {
+    let by = |fixture: &SignalFixture| match fixture.cache.watch() {
         Watch::Disconnected { by, .. } => Some(by),
         Watch::Connected => None,
     };
-    assert_eq!(by(&world), Some(DisconnectReason::Unreachable));
-    world.server.faults().withdraw(silence);
-    world.server.faults().on([Verb::List, Verb::Watch]).forbid();
+    assert_eq!(by(&fixture), Some(DisconnectReason::Unreachable));
+    fixture.server.faults().withdraw(silence);
+    fixture.server.faults().on([Verb::List, Verb::Watch]).forbid();
     tokio::time::sleep(2 * MINUTE).await;
-    assert_eq!(by(&world), Some(DisconnectReason::Refused));
+    assert_eq!(by(&fixture), Some(DisconnectReason::Refused));
     let first = Signal::Listed(Tally { before: 0, gone: 0 });
     assert_eq!(
-        *world.signals.lock(),
+        *fixture.signals.lock(),
         [first, Signal::Disconnected, Signal::Disconnected],
         "one for each kind of break"
     );

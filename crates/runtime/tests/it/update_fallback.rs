@@ -45,13 +45,13 @@ impl io::Write for Page {
     }
 }
 
-struct World {
+struct UpdateFixture {
     server: Server,
     metrics: Metrics,
     nodes: Api<NodeView>,
 }
 
-impl World {
+impl UpdateFixture {
     fn new() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let server = Server::new(Options::new(Arc::new(move || clock.now()), 1));
@@ -98,11 +98,11 @@ impl World {
 
 #[tokio::test(start_paused = true)]
 async fn where_a_role_has_no_patch_the_object_is_read_and_replaced_and_keeps_what_we_do_not_know() {
-    let world = World::new();
-    world.on_patch_of_nodes().forbid();
-    world.label("yes", json!({})).await.unwrap();
-    assert_eq!(world.asked(), ["patch 403", "get 200", "update 200"]);
-    let node = world.node();
+    let fixture = UpdateFixture::new();
+    fixture.on_patch_of_nodes().forbid();
+    fixture.label("yes", json!({})).await.unwrap();
+    assert_eq!(fixture.asked(), ["patch 403", "get 200", "update 200"]);
+    let node = fixture.node();
     assert_eq!(node["metadata"]["labels"], json!({ "theirs": "1", "ours": "yes" }));
     assert_eq!((&node["spec"]["podCIDR"], &node["spec"]["providerID"]), (&json!("10.0.0.0/24"), &json!("x:///1")));
     assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.0");
@@ -110,105 +110,108 @@ async fn where_a_role_has_no_patch_the_object_is_read_and_replaced_and_keeps_wha
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_permission_costs_one_refusal_is_shown_and_is_tried_again_after_a_while() {
-    let world = World::new();
-    let rule = world.on_patch_of_nodes().forbid();
-    world.label("1", json!({})).await.unwrap();
-    world.asked();
-    world.label("2", json!({})).await.unwrap();
-    assert_eq!(world.asked(), ["get 200", "update 200"]);
+    let fixture = UpdateFixture::new();
+    let rule = fixture.on_patch_of_nodes().forbid();
+    fixture.label("1", json!({})).await.unwrap();
+    fixture.asked();
+    fixture.label("2", json!({})).await.unwrap();
+    assert_eq!(fixture.asked(), ["get 200", "update 200"]);
     let shown = r#"millwright_permission_missing{resource="nodes",verb="patch"} 1"#;
-    assert!(world.metrics.encode().unwrap().contains(shown));
+    assert!(fixture.metrics.encode().unwrap().contains(shown));
 
     tokio::time::sleep(Duration::from_mins(11)).await;
-    world.label("3", json!({})).await.unwrap();
-    assert_eq!(world.asked(), ["patch 403", "get 200", "update 200"]);
-    world.faults().withdraw(rule);
+    fixture.label("3", json!({})).await.unwrap();
+    assert_eq!(fixture.asked(), ["patch 403", "get 200", "update 200"]);
+    fixture.faults().withdraw(rule);
     tokio::time::sleep(Duration::from_mins(11)).await;
-    world.label("4", json!({})).await.unwrap();
-    assert_eq!(world.asked(), ["patch 200"]);
-    assert!(!world.metrics.encode().unwrap().contains(shown));
+    fixture.label("4", json!({})).await.unwrap();
+    assert_eq!(fixture.asked(), ["patch 200"]);
+    assert!(!fixture.metrics.encode().unwrap().contains(shown));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_missing_is_said_once_for_each_kind_and_again_only_after_it_was_granted() {
-    let (world, page) = (World::new(), Page::default());
+    let (fixture, page) = (UpdateFixture::new(), Page::default());
     let _log = page.open();
-    let rule = world.on_patch_of_nodes().forbid();
-    let refuse_status = world.faults().on([Verb::Patch, Verb::Update]).of("nodes").subresource("status").forbid();
+    let rule = fixture.on_patch_of_nodes().forbid();
+    let refuse_status = fixture.faults().on([Verb::Patch, Verb::Update]).of("nodes").subresource("status").forbid();
     let capacity = json!({ "status": { "capacity": { "gpu": "1" } } });
     let said = |what: &str| page.text().matches(what).count();
     for n in 0..4 {
-        world.label(&n.to_string(), json!({})).await.unwrap();
-        let written = world.nodes.patch_status("n", &PatchParams::default(), &Patch::Merge(&capacity)).await;
+        fixture.label(&n.to_string(), json!({})).await.unwrap();
+        let written = fixture.nodes.patch_status("n", &PatchParams::default(), &Patch::Merge(&capacity)).await;
         assert_eq!(ApiError::of(&written.unwrap_err()).class, RetryClass::Forbidden);
         // Long enough to be tried, and refused, again.
         tokio::time::sleep(Duration::from_mins(11)).await;
         assert_eq!((said("may not patch nodes;"), said("may neither patch nodes/status")), (1, 1), "{}", page.text());
     }
-    world.faults().withdraw(rule);
-    world.faults().withdraw(refuse_status);
-    world.label("granted", json!({})).await.unwrap();
-    world.on_patch_of_nodes().forbid();
-    world.label("taken", json!({})).await.unwrap();
+    fixture.faults().withdraw(rule);
+    fixture.faults().withdraw(refuse_status);
+    fixture.label("granted", json!({})).await.unwrap();
+    fixture.on_patch_of_nodes().forbid();
+    fixture.label("taken", json!({})).await.unwrap();
     assert_eq!(said("may not patch nodes;"), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_status_is_replaced_alone_and_the_conditions_of_others_stay() {
-    let world = World::new();
-    world.on_patch_of_nodes().subresource("status").forbid();
+    let fixture = UpdateFixture::new();
+    fixture.on_patch_of_nodes().subresource("status").forbid();
     let ours = json!({ "type": "Ours", "status": "True", "reason": null, "lastHeartbeatTime": null, "lastTransitionTime": null });
     let patch = json!({ "status": { "conditions": [ours], "capacity": { "gpu": "1" } } });
-    world.nodes.patch_status("n", &PatchParams::default(), &Patch::Strategic(&patch)).await.unwrap();
-    assert_eq!(world.asked(), ["patch 403", "get 200", "update 200"]);
-    let node = world.node();
+    fixture.nodes.patch_status("n", &PatchParams::default(), &Patch::Strategic(&patch)).await.unwrap();
+    assert_eq!(fixture.asked(), ["patch 403", "get 200", "update 200"]);
+    let node = fixture.node();
     let kinds: Vec<_> = node["status"]["conditions"].as_array().unwrap().iter().map(|c| c["type"].clone()).collect();
     assert_eq!(kinds, ["Ready", "Ours"]);
     assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.0");
     // The object itself may still be patched, and nobody thinks otherwise.
-    world.label("1", json!({})).await.unwrap();
-    assert_eq!(world.asked(), ["patch 200"]);
+    fixture.label("1", json!({})).await.unwrap();
+    assert_eq!(fixture.asked(), ["patch 200"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_loses_a_race_reads_again_unless_the_patch_was_for_one_version() {
-    let world = World::new();
-    world.on_patch_of_nodes().forbid();
-    world.faults().on(Verb::Update).of("nodes").times(2).conflict();
-    world.label("1", json!({})).await.unwrap();
-    assert_eq!(world.asked(), ["patch 403", "get 200", "update 409", "get 200", "update 409", "get 200", "update 200"]);
+    let fixture = UpdateFixture::new();
+    fixture.on_patch_of_nodes().forbid();
+    fixture.faults().on(Verb::Update).of("nodes").times(2).conflict();
+    fixture.label("1", json!({})).await.unwrap();
+    assert_eq!(
+        fixture.asked(),
+        ["patch 403", "get 200", "update 409", "get 200", "update 409", "get 200", "update 200"]
+    );
 
-    world.faults().on(Verb::Update).of("nodes").conflict();
-    assert_eq!(world.label("2", json!({})).await.unwrap_err(), RetryClass::Conflict);
-    assert_eq!(world.asked().len(), 10, "five times, not for ever");
-    let version = world.node()["metadata"]["resourceVersion"].clone();
-    assert_eq!(world.label("2", json!({ "resourceVersion": version })).await.unwrap_err(), RetryClass::Conflict);
-    assert_eq!(world.asked(), ["get 200", "update 409"]);
+    fixture.faults().on(Verb::Update).of("nodes").conflict();
+    assert_eq!(fixture.label("2", json!({})).await.unwrap_err(), RetryClass::Conflict);
+    assert_eq!(fixture.asked().len(), 10, "five times, not for ever");
+    let version = fixture.node()["metadata"]["resourceVersion"].clone();
+    assert_eq!(fixture.label("2", json!({ "resourceVersion": version })).await.unwrap_err(), RetryClass::Conflict);
+    assert_eq!(fixture.asked(), ["get 200", "update 409"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn guards_hold_on_the_long_way_round_too() {
-    let world = World::new();
-    world.on_patch_of_nodes().forbid();
-    let before = world.node();
-    let old = world.label("1", json!({ "resourceVersion": "1" })).await;
-    let other = world.label("1", json!({ "uid": "another" })).await;
+    let fixture = UpdateFixture::new();
+    fixture.on_patch_of_nodes().forbid();
+    let before = fixture.node();
+    let old = fixture.label("1", json!({ "resourceVersion": "1" })).await;
+    let other = fixture.label("1", json!({ "uid": "another" })).await;
     assert_eq!((old.unwrap_err(), other.unwrap_err()), (RetryClass::Conflict, RetryClass::Conflict));
-    assert_eq!(world.node(), before);
+    assert_eq!(fixture.node(), before);
     let metadata = &before["metadata"];
     let right = json!({ "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"] });
-    world.label("1", right).await.unwrap();
+    fixture.label("1", right).await.unwrap();
     let gone = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
-    let gone = world.nodes.patch("nobody", &PatchParams::default(), &gone).await.unwrap_err();
+    let gone = fixture.nodes.patch("nobody", &PatchParams::default(), &gone).await.unwrap_err();
     assert_eq!(ApiError::of(&gone).class, RetryClass::NotFound);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_may_neither_patch_nor_replace_is_told_so_and_pays_for_one_request() {
-    let world = World::new();
-    world.faults().on([Verb::Patch, Verb::Update]).of("nodes").forbid();
-    assert_eq!(world.label("1", json!({})).await.unwrap_err(), RetryClass::Forbidden);
-    assert_eq!(world.asked(), ["patch 403", "get 200", "update 403"]);
-    assert_eq!(world.label("1", json!({})).await.unwrap_err(), RetryClass::Forbidden);
-    assert_eq!(world.asked(), ["patch 403"]);
+    let fixture = UpdateFixture::new();
+    fixture.faults().on([Verb::Patch, Verb::Update]).of("nodes").forbid();
+    assert_eq!(fixture.label("1", json!({})).await.unwrap_err(), RetryClass::Forbidden);
+    assert_eq!(fixture.asked(), ["patch 403", "get 200", "update 403"]);
+    assert_eq!(fixture.label("1", json!({})).await.unwrap_err(), RetryClass::Forbidden);
+    assert_eq!(fixture.asked(), ["patch 403"]);
 }

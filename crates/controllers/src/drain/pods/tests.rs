@@ -8,14 +8,14 @@ use serde_json::json;
 
 use super::*;
 
-struct World {
+struct PodWatchFixture {
     server: Server,
     watches: PodWatches,
     queue: Queue<Key>,
     tasks: Tasks,
 }
 
-fn world(own: usize) -> World {
+fn fixture(own: usize) -> PodWatchFixture {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
     let now = clock.clone();
     let server = Server::new(Options::new(Arc::new(move || now.now()), 1));
@@ -24,10 +24,10 @@ fn world(own: usize) -> World {
     let client = in_process(server.service(), "default", &spec, &metrics.rest);
     let queue = Queue::new("machine", RetryPolicy::default(), &metrics, &random);
     let watcher = Watcher { client, clock, random, tasks: tasks.clone() };
-    World { server, watches: PodWatches::new(watcher, queue.clone(), own), queue, tasks }
+    PodWatchFixture { server, watches: PodWatches::new(watcher, queue.clone(), own), queue, tasks }
 }
 
-impl World {
+impl PodWatchFixture {
     fn add(&self, name: &str, node: &str) {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "default" },
@@ -62,75 +62,75 @@ fn names(watch: &PodWatch) -> Option<Vec<String>> {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_costs_one_list_and_one_watch_and_sees_only_its_node() {
-    let world = world(32);
-    world.add("here", "n1");
-    world.add("elsewhere", "n2");
-    let watch = world.open("n1");
+    let fixture = fixture(32);
+    fixture.add("here", "n1");
+    fixture.add("elsewhere", "n2");
+    let watch = fixture.open("n1");
     assert_eq!(names(&watch), None, "nobody has looked yet");
-    assert_eq!(world.woken().await, "machine-of-n1");
+    assert_eq!(fixture.woken().await, "machine-of-n1");
     assert_eq!(names(&watch).unwrap(), ["here"]);
-    world.add("later", "n1");
+    fixture.add("later", "n1");
     settle().await;
-    assert_eq!(world.woken().await, "machine-of-n1");
+    assert_eq!(fixture.woken().await, "machine-of-n1");
     assert_eq!(names(&watch).unwrap(), ["here", "later"]);
-    assert_eq!((world.asked("list"), world.asked("watch"), world.server.open_watches()), (1, 1, 1));
+    assert_eq!((fixture.asked("list"), fixture.asked("watch"), fixture.server.open_watches()), (1, 1, 1));
     drop(watch);
     settle().await;
-    assert_eq!(world.server.open_watches(), 0, "nothing is left behind");
+    assert_eq!(fixture.server.open_watches(), 0, "nothing is left behind");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_node_wakes_its_machine_too() {
-    let world = world(32);
-    let watch = world.open("n1");
-    assert_eq!(world.woken().await, "machine-of-n1");
+    let fixture = fixture(32);
+    let watch = fixture.open("n1");
+    assert_eq!(fixture.woken().await, "machine-of-n1");
     assert_eq!(names(&watch).unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn above_the_limit_drains_share_one_watch_that_holds_only_their_pods() {
-    let world = world(2);
+    let fixture = fixture(2);
     for n in 0..10 {
-        world.add(&format!("p{n}"), &format!("n{n}"));
+        fixture.add(&format!("p{n}"), &format!("n{n}"));
     }
-    let watches: Vec<_> = (0..6).map(|n| world.open(&format!("n{n}"))).collect();
+    let watches: Vec<_> = (0..6).map(|n| fixture.open(&format!("n{n}"))).collect();
     settle().await;
     for (n, watch) in watches.iter().enumerate() {
         assert_eq!(names(watch).unwrap(), [format!("p{n}")]);
     }
-    assert_eq!(world.server.open_watches(), 3, "two of their own and one for the rest");
+    assert_eq!(fixture.server.open_watches(), 3, "two of their own and one for the rest");
     assert_eq!(watches[5].cache().len(), 4, "the pods of other nodes are not held");
 
-    let late = world.open("n7");
+    let late = fixture.open("n7");
     settle().await;
     assert_eq!(names(&late).unwrap(), ["p7"], "what was not held before is read once");
-    world.add("q7", "n7");
+    fixture.add("q7", "n7");
     settle().await;
     assert_eq!(names(&late).unwrap(), ["p7", "q7"]);
-    assert_eq!(world.server.open_watches(), 3);
+    assert_eq!(fixture.server.open_watches(), 3);
 
     drop(late);
     assert_eq!(watches[5].cache().len(), 4, "and let go of when its drain ends");
     drop(watches);
     settle().await;
-    assert_eq!(world.server.open_watches(), 0);
+    assert_eq!(fixture.server.open_watches(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_place_that_is_given_back_is_used_again() {
-    let world = world(1);
-    let first = world.open("n1");
+    let fixture = fixture(1);
+    let first = fixture.open("n1");
     drop(first);
-    let second = world.open("n2");
+    let second = fixture.open("n2");
     assert!(matches!(second.source, Source::Own { .. }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn shutting_down_ends_every_watch() {
-    let world = world(1);
-    let _watches = [world.open("n1"), world.open("n2"), world.open("n3")];
+    let fixture = fixture(1);
+    let _watches = [fixture.open("n1"), fixture.open("n2"), fixture.open("n3")];
     settle().await;
-    assert_eq!(world.server.open_watches(), 2);
-    world.tasks.shut_down(Duration::from_secs(1)).await;
-    assert_eq!(world.server.open_watches(), 0);
+    assert_eq!(fixture.server.open_watches(), 2);
+    fixture.tasks.shut_down(Duration::from_secs(1)).await;
+    assert_eq!(fixture.server.open_watches(), 0);
 }

@@ -14,17 +14,17 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use virtual_cloud::{Config, Doubles, Fault, NodeLife, Script};
 
-use crate::world::{NAMESPACE, Shown, World, class};
+use crate::test_cluster::{NAMESPACE, Shown, TestCluster, class};
 use documentation::documented;
 use reference::{Component, REFERENCE, Row, Shape};
 use scrape::{Scrape, read};
 
-fn deployments(world: &World) -> Api<MachineDeployment> {
-    Api::namespaced(world.client("person"), NAMESPACE)
+fn deployments(cluster: &TestCluster) -> Api<MachineDeployment> {
+    Api::namespaced(cluster.client("person"), NAMESPACE)
 }
 
 /// A deployment of the class of its name, whose machines carry its name as label and live in zone `z1`.
-async fn deploy(world: &World, name: &str, replicas: i32, more: Value) {
+async fn deploy(cluster: &TestCluster, name: &str, replicas: i32, more: Value) {
     let mut deployment = json!({
         "metadata": { "name": name },
         "spec": {
@@ -43,31 +43,31 @@ async fn deploy(world: &World, name: &str, replicas: i32, more: Value) {
     for (key, value) in more.as_object().unwrap() {
         deployment["spec"][key] = value.clone();
     }
-    deployments(world).create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
+    deployments(cluster).create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
 }
 
-fn add_class(world: &World, name: &str, spec: &Value) {
+fn add_class(cluster: &TestCluster, name: &str, spec: &Value) {
     let mut class = class(name, spec);
     class["nodeTemplate"] = json!({
         "capacity": { "cpu": "2", "gpu": "0", "memory": "4Gi" },
         "instanceType": "m5.large", "region": "r", "zone": "z1",
     });
-    world.server.insert(&class).unwrap();
+    cluster.server.insert(&class).unwrap();
 }
 
-fn machines(world: &World, pool: &str) -> Vec<Machine> {
-    let all = world.server.objects("machines.machine.sapcloud.io");
+fn machines(cluster: &TestCluster, pool: &str) -> Vec<Machine> {
+    let all = cluster.server.objects("machines.machine.sapcloud.io");
     let all = all.iter().map(|machine| serde_json::from_value::<Machine>((**machine).clone()).unwrap());
     all.filter(|machine| machine.label("name") == Some(pool)).collect()
 }
 
-fn running(world: &World, pool: &str, count: usize) -> bool {
-    let all = machines(world, pool);
+fn running(cluster: &TestCluster, pool: &str, count: usize) -> bool {
+    let all = machines(cluster, pool);
     all.len() == count && all.iter().all(|machine| *machine.phase() == MachinePhase::Running)
 }
 
-fn world(seed: u64) -> World {
-    let world = World::with_cloud(
+fn cluster(seed: u64) -> TestCluster {
+    let cluster = TestCluster::with_cloud(
         seed,
         Config {
             doubles: Doubles::Allowed,
@@ -78,44 +78,44 @@ fn world(seed: u64) -> World {
     );
     let quick =
         json!({ "createLatency": "2s", "bootLatency": "10s", "deleteLatency": "5s", "join": { "after": "1s" } });
-    add_class(&world, "pool", &quick);
-    world.cloud.inject(Script::always(Fault::Delay(Duration::from_secs(4))).on(Method::Initialize));
-    world
+    add_class(&cluster, "pool", &quick);
+    cluster.cloud.inject(Script::always(Fault::Delay(Duration::from_secs(4))).on(Method::Initialize));
+    cluster
 }
 
 /// Everything happens that is counted: machines come and go, one falls ill and is replaced, one never joins, one cannot be made.
-async fn eventful(world: &World) -> Shown {
-    add_class(world, "silent", &json!({ "join": "never" }));
-    add_class(world, "full", &json!({ "quota": 0 }));
-    let components = world.start_components();
+async fn eventful(cluster: &TestCluster) -> Shown {
+    add_class(cluster, "silent", &json!({ "join": "never" }));
+    add_class(cluster, "full", &json!({ "quota": 0 }));
+    let components = cluster.start_components();
     let limits = json!({ "revisionHistoryLimit": 3, "progressDeadlineSeconds": 600 });
-    deploy(world, "pool", 3, limits).await;
-    deploy(world, "silent", 1, json!({})).await;
-    deploy(world, "full", 1, json!({})).await;
-    deploy(world, "still", 1, json!({ "paused": true, "rollbackTo": { "revision": 7 } })).await;
-    world.until("the pool runs", |w| running(w, "pool", 3)).await;
+    deploy(cluster, "pool", 3, limits).await;
+    deploy(cluster, "silent", 1, json!({})).await;
+    deploy(cluster, "full", 1, json!({})).await;
+    deploy(cluster, "still", 1, json!({ "paused": true, "rollbackTo": { "revision": 7 } })).await;
+    cluster.until("the pool runs", |w| running(w, "pool", 3)).await;
     let counted = json!({ "status": { "collisionCount": 1 } });
-    deployments(world).patch_status("still", &PatchParams::default(), &Patch::Merge(&counted)).await.unwrap();
+    deployments(cluster).patch_status("still", &PatchParams::default(), &Patch::Merge(&counted)).await.unwrap();
 
-    let sets: Api<MachineSet> = Api::namespaced(world.client("person"), NAMESPACE);
-    let set = machines(world, "pool")[0].controller_owner().unwrap().name.clone();
+    let sets: Api<MachineSet> = Api::namespaced(cluster.client("person"), NAMESPACE);
+    let set = machines(cluster, "pool")[0].controller_owner().unwrap().name.clone();
     let told = json!({ "status": { "machineSetCondition": [{ "type": "Audited", "status": "Unknown" }] } });
     sets.patch_status(&set, &PatchParams::default(), &Patch::Merge(&told)).await.unwrap();
 
-    let ill = machines(world, "pool")[0].name().to_owned();
-    world.cloud.vms_of(&ill).iter().for_each(|vm| world.cloud.hang(&vm.id));
-    world.until("the ill one is replaced", |w| w.machine(&ill).is_none() && running(w, "pool", 3)).await;
+    let ill = machines(cluster, "pool")[0].name().to_owned();
+    cluster.cloud.vms_of(&ill).iter().for_each(|vm| cluster.cloud.hang(&vm.id));
+    cluster.until("the ill one is replaced", |w| w.machine(&ill).is_none() && running(w, "pool", 3)).await;
 
-    let busy = machines(world, "pool")[0].name().to_owned();
+    let busy = machines(cluster, "pool")[0].name().to_owned();
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p", "namespace": NAMESPACE },
         "spec": { "nodeName": busy, "terminationGracePeriodSeconds": 30, "containers": [{ "name": "c", "image": "i" }] },
     });
-    world.server.insert(&pod).unwrap();
+    cluster.server.insert(&pod).unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    world.delete(&busy).await;
-    world.until("the drained one is replaced", |w| w.machine(&busy).is_none() && running(w, "pool", 3)).await;
-    world.until("one is marked Failed", |w| w.clock.now().duration_since(w.began).as_mins() > 25).await;
+    cluster.delete(&busy).await;
+    cluster.until("the drained one is replaced", |w| w.machine(&busy).is_none() && running(w, "pool", 3)).await;
+    cluster.until("one is marked Failed", |w| w.clock.now().duration_since(w.began).as_mins() > 25).await;
     components
 }
 
@@ -129,8 +129,8 @@ fn labels(row: &Row) -> BTreeSet<&'static str> {
 
 #[tokio::test(start_paused = true)]
 async fn every_metric_of_the_reference_is_shown_with_its_type_labels_and_buckets() {
-    let world = world(1);
-    let components = eventful(&world).await;
+    let cluster = cluster(1);
+    let components = eventful(&cluster).await;
     for (component, metrics) in [(Component::Manager, &components.manager), (Component::Machines, &components.machines)]
     {
         let scrape = read(&metrics.encode().unwrap());
@@ -163,7 +163,7 @@ async fn every_metric_of_the_reference_is_shown_with_its_type_labels_and_buckets
 
 #[tokio::test(start_paused = true)]
 async fn the_page_of_all_metrics_names_every_one_and_no_other() {
-    let shown = world(6).start_components();
+    let shown = cluster(6).start_components();
     let both = documented("Both\n");
     for (heading, metrics) in [("Manager\n", &shown.manager), ("Machine controller\n", &shown.machines)] {
         let there: BTreeMap<String, Vec<String>> =
@@ -176,8 +176,8 @@ async fn the_page_of_all_metrics_names_every_one_and_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
-    let world = world(2);
-    let components = eventful(&world).await;
+    let cluster = cluster(2);
+    let components = eventful(&cluster).await;
     let (manager, machines_component) =
         (read(&components.manager.encode().unwrap()), read(&components.machines.encode().unwrap()));
     let at = |scrape: &Scrape, name: &str, labels: &[(&str, &str)]| scrape[name].at(labels);
@@ -196,7 +196,7 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
         Some(1.0)
     );
     assert_eq!(at(&manager, "mcm_machine_stale_machines_total", &[]), Some(1.0), "the one that fell ill");
-    let made = world.began.as_second().to_string();
+    let made = cluster.began.as_second().to_string();
     assert_eq!(at(&manager, "mcm_machine_deployment_info", &[("name", "pool"), ("createdAt", &made)]), Some(1.0));
 
     let kind =
@@ -218,7 +218,7 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
         "the quota is 0"
     );
     assert!(at(&machines_component, "mcm_cloud_api_requests_failed_total", &[("service", "vm_create")]) >= Some(1.0));
-    let name = machines(&world, "pool")[0].name().to_owned();
+    let name = machines(&cluster, "pool")[0].name().to_owned();
     assert_eq!(at(&machines_component, "mcm_machine_current_status_phase", &[("name", &name)]), Some(1.0));
     assert_eq!(at(&machines_component, "mcm_machine_info", &[("name", &name), ("node_name", &name)]), Some(1.0));
     assert_eq!(
@@ -246,17 +246,17 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
 
 #[tokio::test(start_paused = true)]
 async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
-    let world = world(3);
-    let components = world.start_components();
-    deploy(&world, "pool", 2, json!({})).await;
-    let statuses = |w: &World| -> Vec<MachineSet> {
+    let cluster = cluster(3);
+    let components = cluster.start_components();
+    deploy(&cluster, "pool", 2, json!({})).await;
+    let statuses = |w: &TestCluster| -> Vec<MachineSet> {
         w.server
             .objects("machinesets.machine.sapcloud.io")
             .iter()
             .map(|set| serde_json::from_value((**set).clone()).unwrap())
             .collect()
     };
-    world
+    cluster
         .until("its machines are there and not ready", |w| statuses(w).iter().any(|set| set.status.replicas == 2))
         .await;
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -267,11 +267,11 @@ async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_without_node_templates_is_measured_with_empty_labels_and_one_without_a_deployment_not_at_all() {
-    let world = World::new(7);
-    let shown = world.start_components();
-    world.create_in_pool("m-1", "plain").await;
-    world.create("m-2").await;
-    world.until("both run", |w| ["m-1", "m-2"].iter().all(|name| w.phase(name) == Some(MachinePhase::Running))).await;
+    let cluster = TestCluster::new(7);
+    let shown = cluster.start_components();
+    cluster.create_in_pool("m-1", "plain").await;
+    cluster.create("m-2").await;
+    cluster.until("both run", |w| ["m-1", "m-2"].iter().all(|name| w.phase(name) == Some(MachinePhase::Running))).await;
     let scrape = read(&shown.machines.encode().unwrap());
     for name in ["mcm_machine_create_duration_seconds", "mcm_machine_join_duration_seconds"] {
         let family = &scrape[name];
@@ -285,18 +285,18 @@ async fn a_machine_without_node_templates_is_measured_with_empty_labels_and_one_
 
 #[tokio::test(start_paused = true)]
 async fn what_is_gone_is_not_shown_and_what_was_measured_there_is_forgotten_after_an_hour() {
-    let world = world(4);
-    world.keep_house();
-    let components = world.start_components();
-    deploy(&world, "pool", 2, json!({})).await;
-    world.until("all run", |w| running(w, "pool", 2)).await;
+    let cluster = cluster(4);
+    cluster.keep_house();
+    let components = cluster.start_components();
+    deploy(&cluster, "pool", 2, json!({})).await;
+    cluster.until("all run", |w| running(w, "pool", 2)).await;
     let shown = |metrics: &runtime::Metrics| metrics.encode().unwrap();
-    let name = machines(&world, "pool")[0].name().to_owned();
+    let name = machines(&cluster, "pool")[0].name().to_owned();
     assert!(shown(&components.machines).contains(&name));
     assert!(shown(&components.manager).contains("mcm_machine_set_info{"));
-    deployments(&world).delete("pool", &DeleteParams::default()).await.unwrap();
-    world.until("all is gone", |w| w.server.objects("machinedeployments.machine.sapcloud.io").is_empty()).await;
-    world.until("sets too", |w| w.server.objects("machinesets.machine.sapcloud.io").is_empty()).await;
+    deployments(&cluster).delete("pool", &DeleteParams::default()).await.unwrap();
+    cluster.until("all is gone", |w| w.server.objects("machinedeployments.machine.sapcloud.io").is_empty()).await;
+    cluster.until("sets too", |w| w.server.objects("machinesets.machine.sapcloud.io").is_empty()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let (manager, machines_component) = (shown(&components.manager), shown(&components.machines));
@@ -317,7 +317,7 @@ async fn what_is_gone_is_not_shown_and_what_was_measured_there_is_forgotten_afte
 /// Objects that the API server would let nobody store, or that older versions stored.
 #[tokio::test(start_paused = true)]
 async fn no_object_however_odd_breaks_a_scrape() {
-    let world = world(5);
+    let cluster = cluster(5);
     let strange = |kind: &str, name: &str, spec: Value, status: Value| {
         json!({ "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": kind,
             "metadata": { "name": name, "namespace": NAMESPACE }, "spec": spec, "status": status })
@@ -350,9 +350,9 @@ async fn no_object_however_odd_breaks_a_scrape() {
             json!({ "conditions": twice, "currentStatus": { "phase": "Hibernating" } }),
         ),
     ] {
-        world.server.insert(&object).unwrap();
+        cluster.server.insert(&object).unwrap();
     }
-    let components = world.start_components();
+    let components = cluster.start_components();
     tokio::time::sleep(Duration::from_secs(5)).await;
     let (manager, machines_component) =
         (read(&components.manager.encode().unwrap()), read(&components.machines.encode().unwrap()));
@@ -368,23 +368,23 @@ async fn no_object_however_odd_breaks_a_scrape() {
 
 #[tokio::test(start_paused = true)]
 async fn invalid_objects_are_counted_by_kind_until_they_are_mended_or_go() {
-    let world = world(9);
-    let components = world.start_components();
+    let cluster = cluster(9);
+    let components = cluster.start_components();
     let short = json!({
         "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass",
         "metadata": { "name": "short", "namespace": NAMESPACE }, "provider": "virtual", "providerSpec": {},
         "nodeTemplate": { "capacity": {}, "instanceType": "t", "region": "r", "zone": "z" },
     });
-    world.server.insert(&short).unwrap();
-    deploy(&world, "pool", 1, json!({ "strategy": { "type": "Sometimes" } })).await;
+    cluster.server.insert(&short).unwrap();
+    deploy(&cluster, "pool", 1, json!({ "strategy": { "type": "Sometimes" } })).await;
     let count = |metrics: &runtime::Metrics, kind: &str| {
         read(&metrics.encode().unwrap())["millwright_invalid_objects"].at(&[("kind", kind)])
     };
-    world.until("both are seen", |_| count(&components.manager, "machinedeployments") == Some(1.0)).await;
+    cluster.until("both are seen", |_| count(&components.manager, "machinedeployments") == Some(1.0)).await;
     assert_eq!(count(&components.manager, "machinesets"), Some(0.0));
     assert_eq!(count(&components.machines, "machineclasses"), Some(1.0));
     assert_eq!(count(&components.machines, "machines"), Some(0.0));
     let mended = json!({ "spec": { "strategy": { "type": "Recreate" } } });
-    deployments(&world).patch("pool", &PatchParams::default(), &Patch::Merge(&mended)).await.unwrap();
-    world.until("it is mended", |_| count(&components.manager, "machinedeployments") == Some(0.0)).await;
+    deployments(&cluster).patch("pool", &PatchParams::default(), &Patch::Merge(&mended)).await.unwrap();
+    cluster.until("it is mended", |_| count(&components.manager, "machinedeployments") == Some(0.0)).await;
 }

@@ -23,7 +23,7 @@ use crate::wire::Process;
 const NAMESPACE: &str = "pool";
 
 /// An API server, and a cloud in a process of its own that makes a second VM for whoever asks twice.
-struct World {
+struct RemoteCloudFixture {
     server: Server,
     cloud: VirtualCloud,
     process: Process,
@@ -31,7 +31,7 @@ struct World {
     metrics: Metrics,
 }
 
-impl World {
+impl RemoteCloudFixture {
     fn new() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let now = {
@@ -56,11 +56,11 @@ impl World {
         }
         let cloud = VirtualCloud::new(Config { doubles: Doubles::Allowed, ..Config::default() }, now, 1);
         let process = Process::start(Arc::new(cloud.clone()));
-        let world = Self { server, cloud, process, clock, metrics: Metrics::new().unwrap() };
-        let (cloud, client, tasks) = (world.cloud.clone(), world.client("kubelets"), Tasks::new());
+        let fixture = Self { server, cloud, process, clock, metrics: Metrics::new().unwrap() };
+        let (cloud, client, tasks) = (fixture.cloud.clone(), fixture.client("kubelets"), Tasks::new());
         let stop = tasks.stopping();
         tasks.spawn("kubelets", async move { cloud.run_nodes(client, stop).await });
-        world
+        fixture
     }
 
     fn client(&self, agent: &str) -> kube::Client {
@@ -131,36 +131,36 @@ impl World {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_cloud_that_went_away_mid_create_status_is_asked_before_anything_else() {
-    let world = World::new();
-    world.cloud.inject(Script::next(Method::Create, Fault::HangAfterEffect));
-    let _replica = world.replica(1).await;
-    world.create("m").await;
-    world.until("the VM is being made", |w| w.cloud.count(Method::Create) == 1).await;
-    world.process.kill();
+    let fixture = RemoteCloudFixture::new();
+    fixture.cloud.inject(Script::next(Method::Create, Fault::HangAfterEffect));
+    let _replica = fixture.replica(1).await;
+    fixture.create("m").await;
+    fixture.until("the VM is being made", |w| w.cloud.count(Method::Create) == 1).await;
+    fixture.process.kill();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    world.process.restart(Arc::new(world.cloud.clone()));
-    world.until("it runs", |w| w.runs("m")).await;
+    fixture.process.restart(Arc::new(fixture.cloud.clone()));
+    fixture.until("it runs", |w| w.runs("m")).await;
 
-    let calls = world.cloud.calls();
+    let calls = fixture.cloud.calls();
     let create = calls.iter().position(|call| call.method == Method::Create).unwrap();
     assert_eq!(calls[create].end, CallEnd::Abandoned);
     assert_eq!(calls[create + 1].method, Method::Status, "{calls:#?}");
-    assert_eq!(world.cloud.count(Method::Create), 1);
-    assert_eq!(world.cloud.vms_of("m").len(), 1);
+    assert_eq!(fixture.cloud.count(Method::Create), 1);
+    assert_eq!(fixture.cloud.vms_of("m").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_takes_over_finds_the_vms_of_the_one_that_died() {
-    let world = World::new();
+    let fixture = RemoteCloudFixture::new();
     let names: Vec<String> = (0..10).map(|n| format!("m-{n}")).collect();
     for name in &names {
-        world.create(name).await;
+        fixture.create(name).await;
     }
-    let first = world.replica(1).await;
-    world.until("some VMs are being made", |w| w.cloud.count(Method::Create) >= 5).await;
+    let first = fixture.replica(1).await;
+    fixture.until("some VMs are being made", |w| w.cloud.count(Method::Create) >= 5).await;
     first.stop(); // without waiting, without a word: its calls are cut off
     drop(first);
-    let _second = world.replica(2).await;
-    world.until("all run", |w| names.iter().all(|name| w.runs(name))).await;
-    assert_eq!(world.cloud.vms().len(), 10, "{:#?}", world.cloud.calls());
+    let _second = fixture.replica(2).await;
+    fixture.until("all run", |w| names.iter().all(|name| w.runs(name))).await;
+    assert_eq!(fixture.cloud.vms().len(), 10, "{:#?}", fixture.cloud.calls());
 }

@@ -8,11 +8,11 @@
 
 mod bench;
 mod faults;
+mod fixture;
 mod lag;
 mod lives;
 mod nodes;
 mod provider;
-mod world;
 
 use bench::Environment;
 use driver::conformance;

@@ -7,7 +7,7 @@ use virtual_cloud::node_life::{READY_ANNOTATION, RUNDOWN_ANNOTATION};
 use virtual_cloud::{Monitor, NodeLife, State};
 
 use crate::bench::SECOND;
-use crate::world::World;
+use crate::fixture::NodeFixture;
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_has_booted_is_a_ready_node_with_a_lease() {
@@ -15,301 +15,301 @@ async fn a_vm_that_has_booted_is_a_ready_node_with_a_lease() {
         "cluster": "ours", "zone": "z1", "bootLatency": "30s", "join": { "after": "5s" },
         "labels": { "pool": "a" }, "taints": [{ "key": "starting", "effect": "NoSchedule" }], "capacity": { "cpu": "16" },
     });
-    let world = World::new(spec, NodeLife::default());
-    world.environment.create("m").await.unwrap();
-    world.pass(34).await;
-    assert!(world.node("m").is_none(), "it is not up yet");
-    world.pass(2).await;
+    let fixture = NodeFixture::new(spec, NodeLife::default());
+    fixture.environment.create("m").await.unwrap();
+    fixture.pass(34).await;
+    assert!(fixture.node("m").is_none(), "it is not up yet");
+    fixture.pass(2).await;
 
-    let node = world.node("m").unwrap();
-    assert_eq!(node["spec"]["providerID"], world.vm("m").provider_id.as_str());
+    let node = fixture.node("m").unwrap();
+    assert_eq!(node["spec"]["providerID"], fixture.vm("m").provider_id.as_str());
     assert_eq!(node["spec"]["taints"], json!([{ "key": "starting", "effect": "NoSchedule" }]));
     assert_eq!(node["metadata"]["labels"]["topology.kubernetes.io/zone"], "z1");
     assert_eq!(node["metadata"]["labels"]["pool"], "a");
     assert_eq!(node["status"]["capacity"]["cpu"], "16");
-    assert_eq!(world.ready("m"), "True");
-    assert_eq!(world.condition("m", "MemoryPressure"), "False");
-    let lease = world.lease("m").unwrap();
+    assert_eq!(fixture.ready("m"), "True");
+    assert_eq!(fixture.condition("m", "MemoryPressure"), "False");
+    let lease = fixture.lease("m").unwrap();
     assert_eq!(lease["spec"]["holderIdentity"], "m");
     assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_may_never_join_or_never_be_ready() {
-    let world = World::new(json!({ "join": "never" }), NodeLife::default());
-    world.environment.create("m").await.unwrap();
-    world.pass(3600).await;
-    assert!(world.node("m").is_none());
+    let fixture = NodeFixture::new(json!({ "join": "never" }), NodeLife::default());
+    fixture.environment.create("m").await.unwrap();
+    fixture.pass(3600).await;
+    assert!(fixture.node("m").is_none());
 
-    let world = World::new(json!({ "join": "hangs" }), NodeLife::default());
-    world.join("m").await;
-    world.pass(3600).await;
-    assert_eq!(world.ready("m"), "False");
+    let fixture = NodeFixture::new(json!({ "join": "hangs" }), NodeLife::default());
+    fixture.join("m").await;
+    fixture.pass(3600).await;
+    assert_eq!(fixture.ready("m"), "False");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_hour_of_a_healthy_node_is_leases_and_a_few_heartbeats() {
-    let world = World::new(json!({}), NodeLife::default());
-    world.join("m").await;
-    assert!(world.requests("create", "nodes") == 1 && world.requests("create", "leases") == 1);
-    world.server.forget_requests();
-    world.pass(3600).await;
-    let renewals = world.requests("patch", "leases");
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    fixture.join("m").await;
+    assert!(fixture.requests("create", "nodes") == 1 && fixture.requests("create", "leases") == 1);
+    fixture.server.forget_requests();
+    fixture.pass(3600).await;
+    let renewals = fixture.requests("patch", "leases");
     assert!((345..=360).contains(&renewals), "{renewals} renewals");
-    let heartbeats = world.requests("patch", "nodes/status");
+    let heartbeats = fixture.requests("patch", "nodes/status");
     assert!((11..=12).contains(&heartbeats), "{heartbeats} heartbeats");
-    assert_eq!(world.requests("patch", "nodes") + world.requests("create", "nodes"), 0);
-    assert_eq!(world.ready("m"), "True");
+    assert_eq!(fixture.requests("patch", "nodes") + fixture.requests("create", "nodes"), 0);
+    assert_eq!(fixture.ready("m"), "True");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_vm_falls_silent_is_marked_failed_after_the_grace_and_comes_back() {
-    let world = World::new(json!({}), NodeLife::default());
-    let vm = world.join("m").await;
-    world.environment.cloud.kill(&vm.id);
-    world.pass(27).await;
-    assert_eq!(world.ready("m"), "True", "nobody has noticed yet");
-    world.server.forget_requests();
-    world.pass(300).await;
-    assert_eq!(world.requests("patch", "leases"), 0);
-    assert_eq!((world.ready("m"), world.condition("m", "DiskPressure")), ("Unknown".into(), "Unknown".into()));
-    assert_eq!(world.requests("patch", "nodes/status"), 1, "it is said once");
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    let vm = fixture.join("m").await;
+    fixture.environment.cloud.kill(&vm.id);
+    fixture.pass(27).await;
+    assert_eq!(fixture.ready("m"), "True", "nobody has noticed yet");
+    fixture.server.forget_requests();
+    fixture.pass(300).await;
+    assert_eq!(fixture.requests("patch", "leases"), 0);
+    assert_eq!((fixture.ready("m"), fixture.condition("m", "DiskPressure")), ("Unknown".into(), "Unknown".into()));
+    assert_eq!(fixture.requests("patch", "nodes/status"), 1, "it is said once");
 
-    world.environment.cloud.revive(&vm.id);
-    world.pass(2).await;
-    assert_eq!(world.ready("m"), "True");
-    assert_eq!(world.node("m").unwrap()["status"]["nodeInfo"]["bootID"], format!("{}-2", vm.id));
+    fixture.environment.cloud.revive(&vm.id);
+    fixture.pass(2).await;
+    assert_eq!(fixture.ready("m"), "True");
+    assert_eq!(fixture.node("m").unwrap()["status"]["nodeInfo"]["bootID"], format!("{}-2", vm.id));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_hung_speaks_at_once_when_it_goes_on() {
-    let world = World::new(json!({}), NodeLife::default());
-    let vm = world.join("m").await;
-    world.environment.cloud.hang(&vm.id);
-    world.pass(60).await;
-    assert_eq!(world.ready("m"), "Unknown");
-    world.server.forget_requests();
-    world.environment.cloud.revive(&vm.id);
-    world.pass(1).await;
-    assert_eq!(world.ready("m"), "True");
-    assert_eq!(world.requests("patch", "leases"), 1);
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    let vm = fixture.join("m").await;
+    fixture.environment.cloud.hang(&vm.id);
+    fixture.pass(60).await;
+    assert_eq!(fixture.ready("m"), "Unknown");
+    fixture.server.forget_requests();
+    fixture.environment.cloud.revive(&vm.id);
+    fixture.pass(1).await;
+    assert_eq!(fixture.ready("m"), "True");
+    assert_eq!(fixture.requests("patch", "leases"), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_monitor_a_silent_node_keeps_its_last_word() {
-    let world = World::new(json!({}), NodeLife { monitor: Monitor::Absent, ..NodeLife::default() });
-    let vm = world.join("m").await;
-    world.environment.cloud.kill(&vm.id);
-    world.pass(3600).await;
-    assert_eq!(world.ready("m"), "True");
+    let fixture = NodeFixture::new(json!({}), NodeLife { monitor: Monitor::Absent, ..NodeLife::default() });
+    let vm = fixture.join("m").await;
+    fixture.environment.cloud.kill(&vm.id);
+    fixture.pass(3600).await;
+    assert_eq!(fixture.ready("m"), "True");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_vm_is_silent_from_the_beginning_and_its_node_is_left_to_others() {
-    let world = World::new(json!({ "deleteLatency": "1m" }), NodeLife::default());
-    world.join("m").await;
-    let stop = tokio::time::timeout(SECOND, world.environment.delete("m")).await;
+    let fixture = NodeFixture::new(json!({ "deleteLatency": "1m" }), NodeLife::default());
+    fixture.join("m").await;
+    let stop = tokio::time::timeout(SECOND, fixture.environment.delete("m")).await;
     assert!(stop.is_err(), "it takes a minute");
-    assert_eq!(world.vm("m").state(Instant::now()), State::Deleting);
-    world.server.forget_requests();
-    world.pass(300).await;
-    assert!(world.environment.cloud.vms().is_empty());
-    assert_eq!(world.requests("patch", "leases"), 0);
-    assert_eq!(world.ready("m"), "Unknown", "the node object is not the kubelet's to delete");
+    assert_eq!(fixture.vm("m").state(Instant::now()), State::Deleting);
+    fixture.server.forget_requests();
+    fixture.pass(300).await;
+    assert!(fixture.environment.cloud.vms().is_empty());
+    assert_eq!(fixture.requests("patch", "leases"), 0);
+    assert_eq!(fixture.ready("m"), "Unknown", "the node object is not the kubelet's to delete");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_others_write_on_a_node_survives_heartbeats_and_reboots() {
-    let world = World::new(json!({}), NodeLife::default());
-    let vm = world.join("m").await;
-    world
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    let vm = fixture.join("m").await;
+    fixture
         .patch_node("m", json!({ "metadata": { "labels": { "theirs": "1" } }, "spec": { "unschedulable": true } }))
         .await;
-    let node = world.node("m").unwrap();
+    let node = fixture.node("m").unwrap();
     let mut conditions = node["status"]["conditions"].as_array().unwrap().clone();
     conditions.push(json!({ "type": "Terminating", "status": "True", "reason": "ScaleDown", "message": "" }));
-    world.patch_node("m", json!({ "status": { "conditions": conditions } })).await;
-    world.pass(600).await;
-    assert_eq!(world.condition("m", "Terminating"), "True");
+    fixture.patch_node("m", json!({ "status": { "conditions": conditions } })).await;
+    fixture.pass(600).await;
+    assert_eq!(fixture.condition("m", "Terminating"), "True");
 
-    world.environment.cloud.kill(&vm.id);
-    world.environment.cloud.revive(&vm.id);
-    world.pass(5).await;
-    let node = world.node("m").unwrap();
+    fixture.environment.cloud.kill(&vm.id);
+    fixture.environment.cloud.revive(&vm.id);
+    fixture.pass(5).await;
+    let node = fixture.node("m").unwrap();
     assert_eq!(node["status"]["nodeInfo"]["bootID"], format!("{}-2", vm.id));
     assert_eq!((&node["metadata"]["labels"]["theirs"], &node["spec"]["unschedulable"]), (&json!("1"), &json!(true)));
-    assert_eq!((world.condition("m", "Terminating"), world.ready("m")), ("True".into(), "True".into()));
+    assert_eq!((fixture.condition("m", "Terminating"), fixture.ready("m")), ("True".into(), "True".into()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_node_comes_back_only_with_a_reboot() {
-    let world = World::new(json!({}), NodeLife::default());
-    let vm = world.join("m").await;
-    world.delete_node("m").await;
-    world.pass(3600).await;
-    assert!(world.node("m").is_none());
-    world.environment.cloud.kill(&vm.id);
-    world.environment.cloud.revive(&vm.id);
-    world.pass(5).await;
-    assert_eq!(world.ready("m"), "True");
-    let uid = world.node("m").unwrap()["metadata"]["uid"].clone();
-    assert_eq!(world.lease("m").unwrap()["metadata"]["ownerReferences"][0]["uid"], uid);
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    let vm = fixture.join("m").await;
+    fixture.delete_node("m").await;
+    fixture.pass(3600).await;
+    assert!(fixture.node("m").is_none());
+    fixture.environment.cloud.kill(&vm.id);
+    fixture.environment.cloud.revive(&vm.id);
+    fixture.pass(5).await;
+    assert_eq!(fixture.ready("m"), "True");
+    let uid = fixture.node("m").unwrap()["metadata"]["uid"].clone();
+    assert_eq!(fixture.lease("m").unwrap()["metadata"]["ownerReferences"][0]["uid"], uid);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_starts_on_its_node_and_ends_within_its_grace() {
-    let world = World::new(json!({}), NodeLife::default());
-    world.join("m").await;
-    world.bind("quick", "m", &json!({}));
-    world.bind("slow", "m", &json!({ "annotations": { RUNDOWN_ANNOTATION: "20s" } }));
-    world.bind("stubborn", "m", &json!({ "annotations": { RUNDOWN_ANNOTATION: "1h" } }));
-    world.bind("elsewhere", "n", &json!({}));
-    world.pass(1).await;
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    fixture.join("m").await;
+    fixture.bind("quick", "m", &json!({}));
+    fixture.bind("slow", "m", &json!({ "annotations": { RUNDOWN_ANNOTATION: "20s" } }));
+    fixture.bind("stubborn", "m", &json!({ "annotations": { RUNDOWN_ANNOTATION: "1h" } }));
+    fixture.bind("elsewhere", "n", &json!({}));
+    fixture.pass(1).await;
     let pods = ["quick", "slow", "stubborn"];
-    assert_eq!(pods.map(|pod| world.pod_phase(pod)), ["Running"; 3]);
-    assert_ne!(world.pod_phase("elsewhere"), "Running");
-    let conditions = &world.pod("quick").unwrap()["status"]["conditions"];
+    assert_eq!(pods.map(|pod| fixture.pod_phase(pod)), ["Running"; 3]);
+    assert_ne!(fixture.pod_phase("elsewhere"), "Running");
+    let conditions = &fixture.pod("quick").unwrap()["status"]["conditions"];
     assert!(conditions.as_array().unwrap().iter().any(|c| c["type"] == "Ready" && c["status"] == "True"));
 
     for pod in pods {
-        world.delete_pod(pod).await;
+        fixture.delete_pod(pod).await;
     }
-    world.pass(1).await;
-    assert_eq!(pods.map(|pod| world.pod(pod).is_some()), [false, true, true]);
-    world.pass(20).await;
-    assert_eq!(pods.map(|pod| world.pod(pod).is_some()), [false, false, true]);
-    world.pass(10).await;
-    assert_eq!(pods.map(|pod| world.pod(pod).is_some()), [false, false, false]);
+    fixture.pass(1).await;
+    assert_eq!(pods.map(|pod| fixture.pod(pod).is_some()), [false, true, true]);
+    fixture.pass(20).await;
+    assert_eq!(pods.map(|pod| fixture.pod(pod).is_some()), [false, false, true]);
+    fixture.pass(10).await;
+    assert_eq!(pods.map(|pod| fixture.pod(pod).is_some()), [false, false, false]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_has_the_last_word_on_whether_its_pods_are_ready() {
-    let world = World::new(json!({}), NodeLife::default());
-    let vm = world.join("m").await;
-    world.bind("p", "m", &json!({}));
-    world.bind("never", "m", &json!({ "annotations": { READY_ANNOTATION: "false" } }));
-    world.pass(1).await;
-    assert_eq!((world.pod_ready("p"), world.pod_ready("never")), ("True".into(), "False".into()));
-    assert_eq!(world.pod_phase("never"), "Running");
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    let vm = fixture.join("m").await;
+    fixture.bind("p", "m", &json!({}));
+    fixture.bind("never", "m", &json!({ "annotations": { READY_ANNOTATION: "false" } }));
+    fixture.pass(1).await;
+    assert_eq!((fixture.pod_ready("p"), fixture.pod_ready("never")), ("True".into(), "False".into()));
+    assert_eq!(fixture.pod_phase("never"), "Running");
 
-    world.environment.cloud.hang(&vm.id);
-    world.pass(60).await;
-    world.say_pod_not_ready("p").await; // as the node-lifecycle controller does
-    world.pass(60).await;
-    assert_eq!(world.pod_ready("p"), "False", "a silent kubelet says nothing");
-    world.environment.cloud.revive(&vm.id);
-    world.pass(1).await;
-    assert_eq!(world.pod_ready("p"), "True");
+    fixture.environment.cloud.hang(&vm.id);
+    fixture.pass(60).await;
+    fixture.say_pod_not_ready("p").await; // as the node-lifecycle controller does
+    fixture.pass(60).await;
+    assert_eq!(fixture.pod_ready("p"), "False", "a silent kubelet says nothing");
+    fixture.environment.cloud.revive(&vm.id);
+    fixture.pass(1).await;
+    assert_eq!(fixture.pod_ready("p"), "True");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_pods_of_a_dead_vm_stay_until_it_is_back() {
-    let world = World::new(json!({}), NodeLife::default());
-    let vm = world.join("m").await;
-    world.bind("p", "m", &json!({}));
-    world.pass(1).await;
-    world.environment.cloud.kill(&vm.id);
-    world.delete_pod("p").await;
-    world.pass(3600).await;
-    assert!(world.pod("p").is_some());
-    world.environment.cloud.revive(&vm.id);
-    world.pass(5).await;
-    assert!(world.pod("p").is_none());
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    let vm = fixture.join("m").await;
+    fixture.bind("p", "m", &json!({}));
+    fixture.pass(1).await;
+    fixture.environment.cloud.kill(&vm.id);
+    fixture.delete_pod("p").await;
+    fixture.pass(3600).await;
+    assert!(fixture.pod("p").is_some());
+    fixture.environment.cloud.revive(&vm.id);
+    fixture.pass(5).await;
+    assert!(fixture.pod("p").is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_a_finalizer_is_ended_once_and_left_to_whoever_holds_it() {
-    let world = World::new(json!({}), NodeLife::default());
-    world.join("m").await;
-    world.bind("p", "m", &json!({ "finalizers": ["example.com/hold"] }));
-    world.pass(1).await;
-    world.server.forget_requests();
-    world.delete_pod("p").await;
-    world.pass(60).await;
-    assert!(world.pod("p").is_some());
-    assert_eq!(world.requests("delete", "pods"), 2, "the user's and the kubelet's");
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    fixture.join("m").await;
+    fixture.bind("p", "m", &json!({ "finalizers": ["example.com/hold"] }));
+    fixture.pass(1).await;
+    fixture.server.forget_requests();
+    fixture.delete_pod("p").await;
+    fixture.pass(60).await;
+    assert!(fixture.pod("p").is_some());
+    assert_eq!(fixture.requests("delete", "pods"), 2, "the user's and the kubelet's");
 }
 
 #[tokio::test(start_paused = true)]
 async fn kubelets_outlast_a_bad_api_server() {
-    let world = World::new(json!({}), NodeLife::default());
-    let faults = world.server.faults();
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    let faults = fixture.server.faults();
     faults.on(Verb::WRITES).times(7).fail();
     faults.on(Verb::Create).of("nodes").times(1).lose_answer();
     faults.on(Verb::Patch).of("nodes").times(2).conflict();
     faults.on(Verb::List).of("pods").times(3).be_unavailable();
-    world.environment.create("m").await.unwrap();
-    world.pass(120).await;
-    assert_eq!(world.ready("m"), "True");
+    fixture.environment.create("m").await.unwrap();
+    fixture.pass(120).await;
+    assert_eq!(fixture.ready("m"), "True");
 
     faults.on(Verb::Watch).of("pods").times(2).drop_watch(After::Events(1));
     faults.on(Verb::Watch).of("pods").times(1).stall_watch(After::Events(0));
     for pod in ["a", "b", "c", "d"] {
-        world.bind(pod, "m", &json!({}));
-        world.pass(600).await;
-        assert_eq!(world.pod_phase(pod), "Running");
+        fixture.bind(pod, "m", &json!({}));
+        fixture.pass(600).await;
+        assert_eq!(fixture.pod_phase(pod), "Running");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn kubelets_that_were_stopped_go_on_with_what_they_find() {
-    let mut world = World::new(json!({}), NodeLife::default());
-    world.join("m").await;
-    world.stop().await;
-    world.bind("p", "m", &json!({}));
-    world.pass(30).await;
-    world.server.forget_requests();
-    world.start();
-    world.pass(2).await;
-    assert_eq!((world.ready("m"), world.pod_phase("p")), ("True".into(), "Running".into()));
-    assert_eq!(world.requests("patch", "nodes/status"), 0, "the node says already what there is to say");
-    assert!(world.requests("patch", "leases") >= 1);
+    let mut fixture = NodeFixture::new(json!({}), NodeLife::default());
+    fixture.join("m").await;
+    fixture.stop().await;
+    fixture.bind("p", "m", &json!({}));
+    fixture.pass(30).await;
+    fixture.server.forget_requests();
+    fixture.start();
+    fixture.pass(2).await;
+    assert_eq!((fixture.ready("m"), fixture.pod_phase("p")), ("True".into(), "Running".into()));
+    assert_eq!(fixture.requests("patch", "nodes/status"), 0, "the node says already what there is to say");
+    assert!(fixture.requests("patch", "leases") >= 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_given_up_while_the_kubelets_were_stopped_is_ready_again_at_once() {
-    let mut world = World::new(json!({}), NodeLife::default());
-    world.join("m").await;
-    world.stop().await;
+    let mut fixture = NodeFixture::new(json!({}), NodeLife::default());
+    fixture.join("m").await;
+    fixture.stop().await;
     let unknown = json!([{ "type": "Ready", "status": "Unknown" }]);
-    world.patch_node("m", json!({ "status": { "conditions": unknown } })).await;
-    world.start();
-    world.pass(1).await;
-    assert_eq!(world.ready("m"), "True");
+    fixture.patch_node("m", json!({ "status": { "conditions": unknown } })).await;
+    fixture.start();
+    fixture.pass(1).await;
+    assert_eq!(fixture.ready("m"), "True");
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_hundred_nodes_join_at_once_and_stay() {
-    let world = World::new(json!({}), NodeLife::default());
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
     for i in 0..200 {
-        world.environment.create(&format!("m{i}")).await.unwrap();
+        fixture.environment.create(&format!("m{i}")).await.unwrap();
     }
-    world.pass(2).await;
-    assert_eq!(world.server.objects("nodes").len(), 200);
-    let writes = world.server.request_counts().values().sum::<u64>();
+    fixture.pass(2).await;
+    assert_eq!(fixture.server.objects("nodes").len(), 200);
+    let writes = fixture.server.request_counts().values().sum::<u64>();
     assert!(
         writes <= 404,
         "{writes} requests for 200 nodes: a node and a lease each, one look at pods and one at attachments"
     );
-    world.pass(60).await;
-    assert!((0..200).all(|i| world.ready(&format!("m{i}")) == "True"));
+    fixture.pass(60).await;
+    assert!((0..200).all(|i| fixture.ready(&format!("m{i}")) == "True"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_seed_makes_the_same_requests_in_the_same_order() {
     let day = || async {
-        let world = World::new(json!({}), NodeLife::default());
-        world.server.faults().on(Verb::WRITES).with_probability(0.2).fail();
+        let fixture = NodeFixture::new(json!({}), NodeLife::default());
+        fixture.server.faults().on(Verb::WRITES).with_probability(0.2).fail();
         for i in 0..20 {
-            world.environment.create(&format!("m{i}")).await.unwrap();
+            fixture.environment.create(&format!("m{i}")).await.unwrap();
         }
-        world.pass(30).await;
+        fixture.pass(30).await;
         for i in [3, 7] {
-            world.environment.cloud.kill(&world.vm(&format!("m{i}")).id);
+            fixture.environment.cloud.kill(&fixture.vm(&format!("m{i}")).id);
         }
-        world.bind("p", "m5", &json!({}));
-        world.pass(300).await;
-        world.server.requests()
+        fixture.bind("p", "m5", &json!({}));
+        fixture.pass(300).await;
+        fixture.server.requests()
     };
     let (one, two) = (day().await, day().await);
     assert!(one.len() > 500, "{} requests", one.len());
@@ -318,20 +318,20 @@ async fn the_same_seed_makes_the_same_requests_in_the_same_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_went_while_nobody_watched_is_forgotten() {
-    let world = World::new(json!({}), NodeLife::default());
-    world.server.faults().on(Verb::Watch).of("pods").once().drop_watch(After::Time(100 * SECOND));
-    world.server.faults().on(Verb::List).of("pods").skipping(1).times(6).be_unavailable();
-    let vm = world.join("m").await;
-    world.bind("p", "m", &json!({}));
-    world.pass(1).await;
-    world.environment.cloud.hang(&vm.id); // so that the kubelet cannot act on what it knows
-    world.delete_pod("p").await;
-    world.pass(98).await;
-    world.force_delete_pod("p").await;
-    world.pass(60).await;
-    world.server.forget_requests();
-    world.environment.cloud.revive(&vm.id);
-    world.pass(5).await;
-    assert_eq!(world.ready("m"), "True");
-    assert_eq!(world.requests("delete", "pods"), 0);
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    fixture.server.faults().on(Verb::Watch).of("pods").once().drop_watch(After::Time(100 * SECOND));
+    fixture.server.faults().on(Verb::List).of("pods").skipping(1).times(6).be_unavailable();
+    let vm = fixture.join("m").await;
+    fixture.bind("p", "m", &json!({}));
+    fixture.pass(1).await;
+    fixture.environment.cloud.hang(&vm.id); // so that the kubelet cannot act on what it knows
+    fixture.delete_pod("p").await;
+    fixture.pass(98).await;
+    fixture.force_delete_pod("p").await;
+    fixture.pass(60).await;
+    fixture.server.forget_requests();
+    fixture.environment.cloud.revive(&vm.id);
+    fixture.pass(5).await;
+    assert_eq!(fixture.ready("m"), "True");
+    assert_eq!(fixture.requests("delete", "pods"), 0);
 }

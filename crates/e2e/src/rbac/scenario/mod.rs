@@ -14,24 +14,24 @@ use serde_json::{Value, json};
 
 use super::objects::{Strategy, account, class, deployment, machine, machine_set, user_data};
 use super::programs::Programs;
-use super::world::{World, merge, name, text};
+use super::trial_cluster::{TrialCluster, merge, name, text};
 
 /// A life in one namespace.
 pub(super) struct Scenario<'a> {
-    pub(super) world: World<'a>,
+    pub(super) cluster: TrialCluster<'a>,
 }
 
 impl Scenario<'_> {
     /// The first act. Each machine gets a token, each node a template.
     pub(super) async fn come_up(&self) -> anyhow::Result<()> {
-        let world = &self.world;
+        let cluster = &self.cluster;
         // Another trial may have told something here.
-        world.delete_all("events").await?;
+        cluster.delete_all("events").await?;
         let (small, other, slow) = (class("small", "300ms"), class("other", "300ms"), class("slow", "5s"));
-        world.make(vec![account(world.trial), user_data(), small, other, slow]).await?;
-        world.make(vec![with_short_memory(deployment("fleet", 2, Strategy::Rolling))]).await?;
+        cluster.make(vec![account(cluster.trial), user_data(), small, other, slow]).await?;
+        cluster.make(vec![with_short_memory(deployment("fleet", 2, Strategy::Rolling))]).await?;
         let one = |name, strategy| deployment(name, 1, strategy);
-        world
+        cluster
             .make(vec![
                 one("crowd", Strategy::Rolling),
                 one("back", Strategy::Rolling),
@@ -40,21 +40,21 @@ impl Scenario<'_> {
                 one("manual", Strategy::InPlace("Manual")),
                 impatient(one("ill", Strategy::Rolling)),
                 machine_set("spare", 1),
-                machine(&world.named("stray"), "stray", "small"),
+                machine(&cluster.named("stray"), "stray", "small"),
             ])
             .await?;
         tokio::try_join!(self.adopt(), async {
-            world.until_settled("fleet", "small", 2).await?;
+            cluster.until_settled("fleet", "small", 2).await?;
             for pool in ["crowd", "back", "again", "auto", "manual", "ill", "spare", "stray"] {
-                world.until_settled(pool, "small", 1).await?;
+                cluster.until_settled(pool, "small", 1).await?;
             }
             Ok(())
         })?;
         // Whoever takes over now has to look its token up.
-        world.make(vec![machine(&world.named("late"), "late", "slow")]).await?;
-        world
+        cluster.make(vec![machine(&cluster.named("late"), "late", "slow")]).await?;
+        cluster
             .until("the late one has a VM", async || {
-                let late = world.of("machines", "late").await?;
+                let late = cluster.of("machines", "late").await?;
                 Ok(late.iter().any(|machine| !text(machine, "/spec/providerID").is_empty()))
             })
             .await
@@ -86,35 +86,37 @@ impl Scenario<'_> {
 
     /// Everything goes. What is still needed is kept by its finalizer.
     pub(super) async fn go(&self) -> anyhow::Result<()> {
-        let world = &self.world;
+        let cluster = &self.cluster;
         let ours = ["machinedeployments", "machinesets", "machines", "machineclasses", "secrets"];
         for plural in ours.iter().chain(&["pods", "persistentvolumeclaims", "persistentvolumes"]) {
-            world.delete_all(plural).await?;
+            cluster.delete_all(plural).await?;
         }
         for plural in ours.iter().chain(&["nodes", "persistentvolumeclaims", "persistentvolumes"]) {
-            world.until(&format!("no {plural} are left"), async || Ok(world.list(plural).await?.is_empty())).await?;
+            cluster
+                .until(&format!("no {plural} are left"), async || Ok(cluster.list(plural).await?.is_empty()))
+                .await?;
         }
         Ok(())
     }
 
     /// A pod of this trial.
     fn pod(&self, name: &str, node: &str) -> Value {
-        super::objects::pod(name, node, self.world.trial)
+        super::objects::pod(name, node, self.cluster.trial)
     }
 
     async fn is_ready(&self, pod: &str) -> anyhow::Result<bool> {
-        let Some(pod) = self.world.get("pods", pod).await? else { return Ok(false) };
+        let Some(pod) = self.cluster.get("pods", pod).await? else { return Ok(false) };
         let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
         Ok(conditions.into_iter().flatten().any(|c| text(c, "/type") == "Ready" && text(c, "/status") == "True"))
     }
 
     async fn has_disk(&self, node: &str) -> anyhow::Result<bool> {
-        let node = self.world.get("nodes", node).await?.unwrap_or_default();
+        let node = self.cluster.get("nodes", node).await?.unwrap_or_default();
         Ok(node.pointer("/status/volumesAttached").and_then(Value::as_array).is_some_and(|all| !all.is_empty()))
     }
 
     async fn is_there(&self, plural: &str, wanted: &str) -> anyhow::Result<bool> {
-        Ok(self.world.list(plural).await?.iter().any(|object| name(object) == wanted))
+        Ok(self.cluster.list(plural).await?.iter().any(|object| name(object) == wanted))
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::super::objects::{annotated, of_size};
 use super::super::programs::Programs;
 use super::super::required_steps::is_done;
-use super::super::world::{merge, name, reason, text};
+use super::super::trial_cluster::{merge, name, reason, text};
 use super::Scenario;
 
 /// When a script concludes that its machines were deleted again, and how often it tries.
@@ -19,7 +19,7 @@ const ATTEMPTS: usize = 8;
 impl Scenario<'_> {
     /// Somebody's script makes machines for a set.
     pub(super) async fn make_a_crowd(&self, attempt: usize) -> anyhow::Result<()> {
-        let model = self.world.some("crowd").await?;
+        let model = self.cluster.some("crowd").await?;
         let at = |pointer: &str| model.pointer(pointer).cloned().unwrap_or_default();
         for n in 0..6 {
             let (mut labels, mut spec) = (at("/metadata/labels"), at("/spec"));
@@ -27,12 +27,12 @@ impl Scenario<'_> {
                 object.as_object_mut().and_then(|object| object.remove(key));
             }
             let mut wild =
-                super::super::objects::machine(&self.world.named(&format!("wild-{attempt}-{n}")), "crowd", "small");
+                super::super::objects::machine(&self.cluster.named(&format!("wild-{attempt}-{n}")), "crowd", "small");
             merge(&mut wild, json!({ "spec": spec }));
             if let Some(metadata) = wild.get_mut("metadata") {
                 merge(metadata, json!({ "labels": labels, "ownerReferences": at("/metadata/ownerReferences") }));
             }
-            self.world.make(vec![wild]).await?;
+            self.cluster.make(vec![wild]).await?;
         }
         Ok(())
     }
@@ -40,7 +40,7 @@ impl Scenario<'_> {
     /// The set is frozen, with its deployment, and thaws by itself when the crowd is gone, or when somebody says so. Then the
     /// autoscaler asks for a machine by its name.
     pub(super) async fn freeze_and_thaw(&self, programs: &Programs) -> anyhow::Result<()> {
-        let world = &self.world;
+        let cluster = &self.cluster;
         let is_frozen = || {
             let said = programs.said()?;
             let is_done = |required_step: &str| said.iter().any(|said| is_done(said, required_step));
@@ -58,34 +58,34 @@ impl Scenario<'_> {
             self.make_a_crowd(attempt).await?;
         }
         ensure!(is_frozen()?, "however many machines were made, nobody froze their set and its deployment");
-        world.until_settled("crowd", "small", 1).await?;
+        cluster.until_settled("crowd", "small", 1).await?;
         let is_free =
             |object: &Value| text(object, "/metadata/labels/freeze").is_empty() && reason(object, "Frozen").is_empty();
-        world
+        cluster
             .until("the crowd has thawed", async || {
-                let owner = world.get("machinedeployments", "crowd").await?.unwrap_or_default();
-                Ok(is_free(&owner) && world.of("machinesets", "crowd").await?.iter().all(is_free))
+                let owner = cluster.get("machinedeployments", "crowd").await?.unwrap_or_default();
+                Ok(is_free(&owner) && cluster.of("machinesets", "crowd").await?.iter().all(is_free))
             })
             .await?;
         let unfreeze = "safety.machine.sapcloud.io/unfreeze";
-        world.patch("machinedeployments", "crowd", &annotated(unfreeze, "True")).await?;
+        cluster.patch("machinedeployments", "crowd", &annotated(unfreeze, "True")).await?;
         let annotation = |object: &Value, key: &str| -> bool {
             object.pointer("/metadata/annotations").is_some_and(|all| all.get(key).is_some())
         };
-        world
+        cluster
             .until("the request was granted", async || {
-                let owner = world.get("machinedeployments", "crowd").await?.unwrap_or_default();
-                let sets = world.of("machinesets", "crowd").await?;
+                let owner = cluster.get("machinedeployments", "crowd").await?.unwrap_or_default();
+                let sets = cluster.of("machinesets", "crowd").await?;
                 Ok(!annotation(&owner, unfreeze) && !sets.iter().any(|set| annotation(set, unfreeze)))
             })
             .await?;
-        world.patch("machinedeployments", "crowd", &of_size(2)).await?;
-        world.until_settled("crowd", "small", 2).await?;
-        let chosen = world.some("crowd").await?;
+        cluster.patch("machinedeployments", "crowd", &of_size(2)).await?;
+        cluster.until_settled("crowd", "small", 2).await?;
+        let chosen = cluster.some("crowd").await?;
         let mut args = annotated("node.machine.sapcloud.io/trigger-deletion-by-mcm", name(&chosen));
         merge(&mut args, of_size(1));
-        world.patch("machinedeployments", "crowd", &args).await?;
-        world.until("the chosen one is gone", async || Ok(!self.is_there("machines", name(&chosen)).await?)).await?;
-        world.until_settled("crowd", "small", 1).await
+        cluster.patch("machinedeployments", "crowd", &args).await?;
+        cluster.until("the chosen one is gone", async || Ok(!self.is_there("machines", name(&chosen)).await?)).await?;
+        cluster.until_settled("crowd", "small", 1).await
     }
 }

@@ -3,61 +3,61 @@
 use serde_json::{Value, json};
 
 use super::super::objects::{labelled, of_class, of_size};
-use super::super::world::{name, reason, text};
+use super::super::trial_cluster::{name, reason, text};
 use super::Scenario;
 
 impl Scenario<'_> {
     /// A paused deployment is scaled and does not roll; it then rolls, and back.
     pub(super) async fn pause_and_roll_back(&self) -> anyhow::Result<()> {
-        let world = &self.world;
-        let change = async |change: &Value| world.patch("machinedeployments", "back", change).await;
+        let cluster = &self.cluster;
+        let change = async |change: &Value| cluster.patch("machinedeployments", "back", change).await;
         change(&json!({ "spec": { "paused": true } })).await?;
         change(&of_class("other")).await?;
         change(&of_size(2)).await?;
-        world.until_settled("back", "small", 2).await?;
+        cluster.until_settled("back", "small", 2).await?;
         change(&json!({ "spec": { "paused": false, "replicas": 1 } })).await?;
-        world.until_settled("back", "other", 1).await?;
+        cluster.until_settled("back", "other", 1).await?;
         change(&json!({ "spec": { "rollbackTo": { "revision": 0 } } })).await?;
-        world.until_settled("back", "small", 1).await
+        cluster.until_settled("back", "small", 1).await
     }
 
     /// The old one goes before the new one comes.
     pub(super) async fn recreate(&self) -> anyhow::Result<()> {
-        self.world.patch("machinedeployments", "again", &of_class("other")).await?;
-        self.world.until_settled("again", "other", 1).await
+        self.cluster.patch("machinedeployments", "again", &of_class("other")).await?;
+        self.cluster.until_settled("again", "other", 1).await
     }
 
     /// A machine is kept and its node updated, by an agent that is us.
     pub(super) async fn update_in_place(&self, pool: &str) -> anyhow::Result<()> {
-        let world = &self.world;
-        let (machine, node) = (world.some(pool).await?, world.node_of(pool).await?);
-        let node_now = async || anyhow::Ok(world.get("nodes", &node).await?.unwrap_or_default());
+        let cluster = &self.cluster;
+        let (machine, node) = (cluster.some(pool).await?, cluster.node_of(pool).await?);
+        let node_now = async || anyhow::Ok(cluster.get("nodes", &node).await?.unwrap_or_default());
         let has_label = |object: &Value, label: &str| {
             let key = format!("node.machine.sapcloud.io/{label}");
             object.pointer("/metadata/labels").is_some_and(|labels| labels.get(&key).is_some())
         };
-        world.patch("machinedeployments", pool, &of_class("other")).await?;
+        cluster.patch("machinedeployments", pool, &of_class("other")).await?;
         if pool == "manual" {
-            world
+            cluster
                 .until("the node is a candidate", async || Ok(has_label(&node_now().await?, "candidate-for-update")))
                 .await?;
-            world.patch("nodes", &node, &labelled("node.machine.sapcloud.io/selected-for-update", "true")).await?;
+            cluster.patch("nodes", &node, &labelled("node.machine.sapcloud.io/selected-for-update", "true")).await?;
         }
-        world
+        cluster
             .until("the node is ready to be updated", async || {
                 Ok(reason(&node_now().await?, "InPlaceUpdate") == "ReadyForUpdate")
             })
             .await?;
-        world.patch("nodes", &node, &labelled("node.machine.sapcloud.io/update-result", "successful")).await?;
-        world
+        cluster.patch("nodes", &node, &labelled("node.machine.sapcloud.io/update-result", "successful")).await?;
+        cluster
             .until("the machine has moved to the new set", async || {
-                let sets = world.of("machinesets", pool).await?;
+                let sets = cluster.of("machinesets", pool).await?;
                 let new = sets.iter().find(|set| text(set, "/spec/template/spec/class/name") == "other");
                 let is_there = new.and_then(|set| set.pointer("/status/availableReplicas")) == Some(&json!(1));
-                Ok(is_there && world.of("machines", pool).await?.iter().map(name).eq([name(&machine)]))
+                Ok(is_there && cluster.of("machines", pool).await?.iter().map(name).eq([name(&machine)]))
             })
             .await?;
-        world
+        cluster
             .until("the node is given back", async || {
                 let node = node_now().await?;
                 let is_cordoned = node.pointer("/spec/unschedulable") == Some(&json!(true));

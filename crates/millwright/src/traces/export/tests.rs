@@ -37,14 +37,14 @@ impl Post for Fake {
     }
 }
 
-struct World {
+struct ExporterFixture {
     tracer: Arc<Tracer>,
     fake: Fake,
     metrics: Metrics,
     tasks: runtime::Tasks,
 }
 
-impl World {
+impl ExporterFixture {
     fn new(mood: Mood) -> Self {
         let (clock, metrics) = (Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), Metrics::new().unwrap());
         let fake = Fake { mood: Arc::new(Mutex::new(mood)), taken: Arc::default(), tries: Arc::default() };
@@ -90,11 +90,11 @@ fn span(second: usize) -> Span {
 
 #[tokio::test(start_paused = true)]
 async fn spans_travel_together_in_the_words_of_the_protocol() {
-    let world = World::new(Mood::Taking);
-    world.say(3);
+    let fixture = ExporterFixture::new(Mood::Taking);
+    fixture.say(3);
     tokio::time::sleep(LINGER * 2).await;
-    let requests = world.fake.taken.lock().clone();
-    assert_eq!((requests.len(), world.taken()), (1, 3));
+    let requests = fixture.fake.taken.lock().clone();
+    assert_eq!((requests.len(), fixture.taken()), (1, 3));
     let resource = &requests[0].resource_spans[0];
     let name = &resource.resource.as_ref().unwrap().attributes[0];
     assert_eq!(name.key, "service.name");
@@ -108,46 +108,46 @@ async fn spans_travel_together_in_the_words_of_the_protocol() {
     let status = read.status.as_ref().unwrap();
     assert_eq!((status.code, status.message.as_str()), (2, "why"));
     assert_eq!(read.attributes.len(), 2);
-    assert_eq!(world.count("millwright_traces_exported_total"), 3);
+    assert_eq!(fixture.count("millwright_traces_exported_total"), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_comes_back_in_time_loses_nothing() {
-    let world = World::new(Mood::Away);
-    world.say(5);
+    let fixture = ExporterFixture::new(Mood::Away);
+    fixture.say(5);
     tokio::time::sleep(Duration::from_secs(3)).await;
-    *world.fake.mood.lock() = Mood::Taking;
+    *fixture.fake.mood.lock() = Mood::Taking;
     tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!((world.taken(), world.count("millwright_traces_dropped_total{reason=\"refused\"}")), (5, 0));
+    assert_eq!((fixture.taken(), fixture.count("millwright_traces_dropped_total{reason=\"refused\"}")), (5, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_stays_away_costs_spans_and_never_a_controllers_time() {
-    let world = World::new(Mood::Hanging);
+    let fixture = ExporterFixture::new(Mood::Hanging);
     for _ in 0..20 {
-        world.say(1000); // returns at once, whatever the collector does
+        fixture.say(1000); // returns at once, whatever the collector does
     }
-    assert!(world.count("millwright_traces_dropped_total{reason=\"full\"}") >= 20_000 - 8192 - 512);
+    assert!(fixture.count("millwright_traces_dropped_total{reason=\"full\"}") >= 20_000 - 8192 - 512);
     tokio::time::sleep(Duration::from_mins(30)).await;
-    let lost = world.count("millwright_traces_dropped_total{reason=\"refused\"}");
-    let full = world.count("millwright_traces_dropped_total{reason=\"full\"}");
+    let lost = fixture.count("millwright_traces_dropped_total{reason=\"refused\"}");
+    let full = fixture.count("millwright_traces_dropped_total{reason=\"full\"}");
     assert_eq!(lost + full, 20_000, "every span that nobody sees is counted");
-    assert!(*world.fake.tries.lock() <= 20 * TRIES, "and nobody is asked without a pause");
+    assert!(*fixture.fake.tries.lock() <= 20 * TRIES, "and nobody is asked without a pause");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_is_sent_at_the_end() {
-    let world = World::new(Mood::Taking);
-    world.say(2);
-    assert_eq!(world.tasks.shut_down(Duration::from_secs(5)).await, runtime::tasks::Ended::Clean);
-    assert_eq!(world.taken(), 2);
+    let fixture = ExporterFixture::new(Mood::Taking);
+    fixture.say(2);
+    assert_eq!(fixture.tasks.shut_down(Duration::from_secs(5)).await, runtime::tasks::Ended::Clean);
+    assert_eq!(fixture.taken(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_does_not_wait_for_a_collector_that_hangs() {
-    let world = World::new(Mood::Hanging);
-    world.say(2);
+    let fixture = ExporterFixture::new(Mood::Hanging);
+    fixture.say(2);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(world.tasks.shut_down(Duration::from_secs(5)).await, runtime::tasks::Ended::Clean);
-    assert_eq!(world.count("millwright_traces_dropped_total{reason=\"refused\"}"), 2);
+    assert_eq!(fixture.tasks.shut_down(Duration::from_secs(5)).await, runtime::tasks::Ended::Clean);
+    assert_eq!(fixture.count("millwright_traces_dropped_total{reason=\"refused\"}"), 2);
 }

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use super::{World, attribute, page};
+use super::{TracesFixture, attribute, page};
 use crate::program::{run, text};
 
 /// Somebody who issues certificates.
@@ -43,46 +43,46 @@ impl Authority {
     }
 }
 
-fn phase(world: &World, name: &str) -> String {
-    let machine = world.machine(name).unwrap_or_default();
+fn phase(fixture: &TracesFixture, name: &str) -> String {
+    let machine = fixture.machine(name).unwrap_or_default();
     machine["status"]["currentStatus"]["phase"].as_str().unwrap_or_default().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn traces_go_to_a_collector_whose_authority_is_named_and_to_nobody_else() {
     let (ours, other) = (Authority::new(), Authority::new());
-    let world = World::with(Some(ours.server())).await;
-    let file: PathBuf = world.folder.path().join("ca.crt");
+    let fixture = TracesFixture::with(Some(ours.server())).await;
+    let file: PathBuf = fixture.folder.path().join("ca.crt");
     fs::write(&file, &other.pem).unwrap();
-    let mut controller = world.controller(&["--tracing-ca-file", file.to_str().unwrap(), "-v=2"]);
+    let mut controller = fixture.controller(&["--tracing-ca-file", file.to_str().unwrap(), "-v=2"]);
     let port = {
         let line = controller.says(&["FLAG: --port="]);
         line.split("--port=").nth(1).unwrap().chars().filter(char::is_ascii_digit).collect::<String>()
     };
 
-    world.create("m-1");
-    world.until("it runs", |w| phase(w, "m-1") == "Running").await;
-    world.delete("m-1").await;
-    world.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    fixture.create("m-1");
+    fixture.until("it runs", |w| phase(w, "m-1") == "Running").await;
+    fixture.delete("m-1").await;
+    fixture.until("it is gone", |w| w.machine("m-1").is_none()).await;
     let told = controller.says(&["traces are lost", "machines are not affected"]);
     assert!(told.contains("invalid peer certificate") && told.contains("--tracing-ca-file"), "{told}");
     let dropped = "millwright_traces_dropped_total{reason=\"refused\"} ";
     let metrics = page(&port, "/metrics");
     let count = metrics.lines().find_map(|line| line.strip_prefix(dropped)?.parse::<f64>().ok());
     assert!(count.is_some_and(|count| count > 0.0), "{count:?}");
-    assert!(world.collector.spans.lock().unwrap().is_empty(), "whom we do not believe is told nothing");
+    assert!(fixture.collector.spans.lock().unwrap().is_empty(), "whom we do not believe is told nothing");
 
     // An authority that is renewed is mounted over the old one.
     fs::write(&file, &ours.pem).unwrap();
-    world.create("m-2");
+    fixture.create("m-2");
     controller.says(&["the collector takes traces again"]);
-    world
+    fixture
         .until("its creation is told", |w| {
             w.collector.named("create machine").iter().any(|span| attribute(span, "millwright.machine") == "m-2")
         })
         .await;
     assert!(controller.terminate().success());
-    world.tasks.shut_down(std::time::Duration::from_secs(5)).await;
+    fixture.tasks.shut_down(std::time::Duration::from_secs(5)).await;
 }
 
 #[rstest]

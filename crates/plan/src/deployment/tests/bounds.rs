@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::super::*;
-use super::world::{World, in_place, rolling};
+use super::fixture::{DeploymentFixture, in_place, rolling};
 
 #[derive(Clone, Debug)]
 enum Happening {
@@ -64,12 +64,12 @@ fn strategy(which: u8) -> Value {
 }
 
 /// Live machines, and those that sets may make at any moment.
-fn held(world: &World) -> i32 {
-    world
+fn held(fixture: &DeploymentFixture) -> i32 {
+    fixture
         .sets
         .values()
         .map(|set| {
-            let live = world.machines_of(set).filter(|seen| !seen.machine.is_deleting()).count();
+            let live = fixture.machines_of(set).filter(|seen| !seen.machine.is_deleting()).count();
             let makes_none = set.is_deleting() || set.label(api::names::labels::SCALE_UP_DISABLED).is_some();
             let size = if makes_none { 0 } else { set.spec.replicas };
             size.max(i32::try_from(live).unwrap())
@@ -78,112 +78,117 @@ fn held(world: &World) -> i32 {
 }
 
 /// How many machines are available and stay so once every set has its size: a set deletes the preserved ones last.
-fn kept_available(world: &World) -> i32 {
+fn kept_available(fixture: &DeploymentFixture) -> i32 {
     let kept = |set: &api::MachineSet| {
-        let live = world.machines_of(set).filter(|seen| !seen.machine.is_deleting());
-        let (preserved, others): (Vec<_>, Vec<_>) = live.partition(|seen| world.is_preserved(seen.machine));
+        let live = fixture.machines_of(set).filter(|seen| !seen.machine.is_deleting());
+        let (preserved, others): (Vec<_>, Vec<_>) = live.partition(|seen| fixture.is_preserved(seen.machine));
         let places = set.spec.replicas - i32::try_from(preserved.len()).unwrap();
         set.status.available_replicas.min(places).min(i32::try_from(others.len()).unwrap()).max(0)
     };
-    world.sets.values().filter(|set| !set.is_deleting()).map(kept).sum()
+    fixture.sets.values().filter(|set| !set.is_deleting()).map(kept).sum()
 }
 
 /// How many machines have to be available: what the limits say, unless so many are preserved that no other could move, or that a
 /// deployment of this size has no more that could be available.
-fn least(world: &World) -> i32 {
-    let limits = Limits::of(&world.deployment);
-    let preserved = i32::try_from(world.preserved().len()).unwrap();
+fn least(fixture: &DeploymentFixture) -> i32 {
+    let limits = Limits::of(&fixture.deployment);
+    let preserved = i32::try_from(fixture.preserved().len()).unwrap();
     limits.least_available().min(limits.most() - preserved - 1).min(limits.replicas - preserved)
 }
 
 /// Available machines whose nodes nobody has chosen for an update.
-fn left_in_peace(world: &World) -> i32 {
-    let sets = world.sets.values().filter(|set| !set.is_deleting());
+fn left_in_peace(fixture: &DeploymentFixture) -> i32 {
+    let sets = fixture.sets.values().filter(|set| !set.is_deleting());
     let chosen =
         |seen: &SeenMachine<'_>| seen.node.is_some_and(|n| n.label(api::names::labels::SELECTED_FOR_UPDATE).is_some());
-    let free = sets.flat_map(|set| world.machines_of(set).collect::<Vec<_>>());
+    let free = sets.flat_map(|set| fixture.machines_of(set).collect::<Vec<_>>());
     let free = free.filter(|seen| !chosen(seen) && *seen.machine.phase() == MachinePhase::Running);
     i32::try_from(free.count()).unwrap()
 }
 
-fn happen(world: &mut World, what: &Happening) {
+fn happen(fixture: &mut DeploymentFixture, what: &Happening) {
     match what {
-        Happening::Reconcile { until } => reconcile(world, *until),
+        Happening::Reconcile { until } => reconcile(fixture, *until),
         Happening::Set(which) => {
-            if let Some(name) = world.sets.keys().nth(*which).cloned() {
-                world.run_set(&name);
+            if let Some(name) = fixture.sets.keys().nth(*which).cloned() {
+                fixture.run_set(&name);
             }
         }
         Happening::Machine(which) => {
-            if let Some(name) = world.machines.keys().nth(*which).cloned() {
-                world.run_machine(&name);
+            if let Some(name) = fixture.machines.keys().nth(*which).cloned() {
+                fixture.run_machine(&name);
             }
         }
-        Happening::Machines => world.run_machines(),
+        Happening::Machines => fixture.run_machines(),
         Happening::Fail(which, dead) => {
             let name =
-                world.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).nth(*which).cloned();
+                fixture.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).nth(*which).cloned();
             if let Some(name) = name {
-                world.set_phase(&name, if *dead { MachinePhase::Failed } else { MachinePhase::Unknown });
+                fixture.set_phase(&name, if *dead { MachinePhase::Failed } else { MachinePhase::Unknown });
             }
         }
         Happening::Preserve(which) => {
-            let name = world.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).nth(*which);
+            let name = fixture.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).nth(*which);
             if let Some(name) = name.cloned() {
-                world.preserve(&name);
+                fixture.preserve(&name);
             }
         }
         Happening::Delete(which) => {
-            if let Some(name) = world.machines.keys().nth(*which).cloned() {
-                world.delete_machine(&name);
+            if let Some(name) = fixture.machines.keys().nth(*which).cloned() {
+                fixture.delete_machine(&name);
             }
         }
-        Happening::Replicas(replicas) => world.edit(|deployment| deployment.spec.replicas = *replicas),
-        Happening::Class(class) => world.use_class(&format!("class-{class}")),
-        Happening::Pause(paused) => world.edit(|deployment| deployment.spec.paused = *paused),
+        Happening::Replicas(replicas) => fixture.edit(|deployment| deployment.spec.replicas = *replicas),
+        Happening::Class(class) => fixture.use_class(&format!("class-{class}")),
+        Happening::Pause(paused) => fixture.edit(|deployment| deployment.spec.paused = *paused),
         Happening::Rollback => {
-            world.edit(|deployment| deployment.spec.rollback_to = Some(api::RollbackConfig::default()));
+            fixture.edit(|deployment| deployment.spec.rollback_to = Some(api::RollbackConfig::default()));
         }
-        Happening::Strategy(which) => world.edit(|deployment| {
+        Happening::Strategy(which) => fixture.edit(|deployment| {
             deployment.spec.strategy = serde_json::from_value(strategy(*which)).unwrap();
         }),
-        Happening::Second => world.later(1),
+        Happening::Second => fixture.later(1),
     }
 }
 
 /// A reconcile, and what must hold whatever it decides and however far it comes.
-fn reconcile(world: &mut World, until: usize) {
-    let plan = world.plan();
-    let limits = Limits::of(&world.deployment);
-    let (held_before, kept_before, peace_before) = (held(world), kept_available(world), left_in_peace(world));
+fn reconcile(fixture: &mut DeploymentFixture, until: usize) {
+    let plan = fixture.plan();
+    let limits = Limits::of(&fixture.deployment);
+    let (held_before, kept_before, peace_before) = (held(fixture), kept_available(fixture), left_in_peace(fixture));
     for (done, step) in plan.steps.iter().enumerate() {
         if done >= until {
             return;
         }
-        world.apply(std::slice::from_ref(step));
-        assert!(held(world) <= held_before.max(limits.most()), "too many machines after {step}: {:#?}", plan.steps);
-        if world.deployment.spec.strategy.kind == StrategyType::RollingUpdate {
-            let floor = kept_before.min(least(world));
-            assert!(kept_available(world) >= floor, "too few available machines after {step}: {plan:#?}");
+        fixture.apply(std::slice::from_ref(step));
+        assert!(held(fixture) <= held_before.max(limits.most()), "too many machines after {step}: {:#?}", plan.steps);
+        if fixture.deployment.spec.strategy.kind == StrategyType::RollingUpdate {
+            let floor = kept_before.min(least(fixture));
+            assert!(kept_available(fixture) >= floor, "too few available machines after {step}: {plan:#?}");
         }
     }
-    if world.deployment.spec.strategy.kind == StrategyType::InPlaceUpdate {
-        let floor = peace_before.min(least(world));
-        assert!(left_in_peace(world) >= floor, "too many machines chosen at once: {plan:#?}");
+    if fixture.deployment.spec.strategy.kind == StrategyType::InPlaceUpdate {
+        let floor = peace_before.min(least(fixture));
+        assert!(left_in_peace(fixture) >= floor, "too many machines chosen at once: {plan:#?}");
     }
 }
 
 /// Everything that was asked for is there, and nothing else.
-fn assert_converged(world: &World) {
-    let wanted = world.deployment.spec.replicas;
-    let sizes: i32 = world.sets.values().map(|set| set.spec.replicas).sum();
-    assert_eq!((sizes, world.live()), (wanted, wanted), "{:#?}", world.diary.iter().rev().take(20).collect::<Vec<_>>());
-    let status = &world.deployment.status;
+fn assert_converged(fixture: &DeploymentFixture) {
+    let wanted = fixture.deployment.spec.replicas;
+    let sizes: i32 = fixture.sets.values().map(|set| set.spec.replicas).sum();
+    assert_eq!(
+        (sizes, fixture.live()),
+        (wanted, wanted),
+        "{:#?}",
+        fixture.diary.iter().rev().take(20).collect::<Vec<_>>()
+    );
+    let status = &fixture.deployment.status;
     assert_eq!((status.replicas, status.updated_replicas, status.available_replicas), (wanted, wanted, wanted));
-    let plan = world.plan();
+    let plan = fixture.plan();
     assert!(plan.steps.is_empty(), "{plan:#?}");
     assert_eq!(plan.because, Reason::Converged);
-    for node in world.nodes.values() {
+    for node in fixture.nodes.values() {
         assert_eq!(
             node.annotation(api::names::annotations::SCALE_DOWN_DISABLED),
             None,
@@ -196,14 +201,14 @@ fn assert_converged(world: &World) {
 }
 
 /// However many machines are preserved, a rolling update has come to its end.
-fn assert_rolled(world: &World) {
-    if world.deployment.spec.strategy.kind != StrategyType::RollingUpdate {
+fn assert_rolled(fixture: &DeploymentFixture) {
+    if fixture.deployment.spec.strategy.kind != StrategyType::RollingUpdate {
         return;
     }
-    let class = &world.deployment.spec.template.spec.class.name;
-    let old = world.sets.values().filter(|set| set.spec.template.spec.class.name != *class);
+    let class = &fixture.deployment.spec.template.spec.class.name;
+    let old = fixture.sets.values().filter(|set| set.spec.template.spec.class.name != *class);
     let sizes: Vec<_> = old.map(|set| (set.name(), set.spec.replicas)).collect();
-    assert!(sizes.iter().all(|(_, size)| *size == 0), "old machines are left: {sizes:?} {:#?}", world.diary);
+    assert!(sizes.iter().all(|(_, size)| *size == 0), "old machines are left: {sizes:?} {:#?}", fixture.diary);
 }
 
 proptest! {
@@ -215,20 +220,20 @@ proptest! {
         begin in 0u8..6,
         happenings in prop::collection::vec(happening(), 0..60),
     ) {
-        let mut world = World::settled(replicas, &strategy(begin));
+        let mut fixture = DeploymentFixture::settled(replicas, &strategy(begin));
         for happening in &happenings {
-            happen(&mut world, happening);
+            happen(&mut fixture, happening);
         }
-        world.edit(|deployment| deployment.spec.paused = false);
-        let ill: Vec<String> = world.machines.iter().filter(|(_, m)| *m.phase() == MachinePhase::Unknown).map(|(name, _)| name.clone()).collect();
+        fixture.edit(|deployment| deployment.spec.paused = false);
+        let ill: Vec<String> = fixture.machines.iter().filter(|(_, m)| *m.phase() == MachinePhase::Unknown).map(|(name, _)| name.clone()).collect();
         for name in ill {
-            let joined = world.nodes.contains_key(&name);
-            world.set_phase(&name, if joined { MachinePhase::Running } else { MachinePhase::Pending });
+            let joined = fixture.nodes.contains_key(&name);
+            fixture.set_phase(&name, if joined { MachinePhase::Running } else { MachinePhase::Pending });
         }
-        world.settle();
-        assert_rolled(&world);
-        world.later(4 * 24 * 3600); // nobody is preserved any more
-        world.settle();
-        assert_converged(&world);
+        fixture.settle();
+        assert_rolled(&fixture);
+        fixture.later(4 * 24 * 3600); // nobody is preserved any more
+        fixture.settle();
+        assert_converged(&fixture);
     }
 }

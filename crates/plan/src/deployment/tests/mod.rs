@@ -1,4 +1,5 @@
 mod bounds;
+mod fixture;
 mod in_place;
 mod lifecycle;
 mod marks;
@@ -6,4 +7,3 @@ mod reporting;
 mod requested_deletions;
 mod rolling;
 mod scaling;
-mod world;

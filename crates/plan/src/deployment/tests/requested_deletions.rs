@@ -4,93 +4,93 @@ use api::names::annotations::{LAST_REPLICA_CHANGE_BY_SCALER, MARKED_FOR_DELETION
 use api::{MachinePhase, Object};
 
 use super::super::*;
-use super::world::{BEGIN, World, rolling};
+use super::fixture::{BEGIN, DeploymentFixture, rolling};
 
 const ASKED: &str = "2026-01-01T00:10:00Z";
 
-fn listed(world: &World) -> Option<&str> {
-    world.deployment.annotation(TRIGGER_DELETION)
+fn listed(fixture: &DeploymentFixture) -> Option<&str> {
+    fixture.deployment.annotation(TRIGGER_DELETION)
 }
 
 /// What the autoscaler writes, in one update.
-fn scale_down(world: &mut World, names: &[&str]) {
+fn scale_down(fixture: &mut DeploymentFixture, names: &[&str]) {
     let entries: Vec<String> = names.iter().map(|name| format!("{name}~{ASKED}")).collect();
-    world.annotate(TRIGGER_DELETION, &entries.join(","));
-    world.annotate(LAST_REPLICA_CHANGE_BY_SCALER, ASKED);
+    fixture.annotate(TRIGGER_DELETION, &entries.join(","));
+    fixture.annotate(LAST_REPLICA_CHANGE_BY_SCALER, ASKED);
     let less = i32::try_from(names.len()).unwrap();
-    world.edit(|deployment| deployment.spec.replicas -= less);
+    fixture.edit(|deployment| deployment.spec.replicas -= less);
 }
 
 #[test]
 fn exactly_the_named_machines_go() {
-    let mut world = World::settled(5, &rolling(1, 0));
-    let names: Vec<String> = world.machines.keys().cloned().collect();
-    scale_down(&mut world, &[&names[1], &names[3]]);
-    let plan = world.reconcile();
+    let mut fixture = DeploymentFixture::settled(5, &rolling(1, 0));
+    let names: Vec<String> = fixture.machines.keys().cloned().collect();
+    scale_down(&mut fixture, &[&names[1], &names[3]]);
+    let plan = fixture.reconcile();
     let marked = plan.steps.iter().position(|step| matches!(step, Step::Machine(_))).unwrap();
     let shrunk = plan.steps.iter().position(|step| matches!(step, Step::Set(_))).unwrap();
     assert!(marked < shrunk, "a set must not shrink before it can know who is to go");
-    assert_eq!(world.machines[&names[1]].annotation(PRIORITY), Some("1"));
-    assert_eq!(world.machines[&names[1]].annotation(MARKED_FOR_DELETION_TIME), Some(ASKED));
-    assert_eq!(world.set_of("small").annotation(LAST_REPLICA_CHANGE_BY_SCALER), Some(ASKED));
-    world.run_sets();
-    let left: Vec<&String> = world.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).collect();
+    assert_eq!(fixture.machines[&names[1]].annotation(PRIORITY), Some("1"));
+    assert_eq!(fixture.machines[&names[1]].annotation(MARKED_FOR_DELETION_TIME), Some(ASKED));
+    assert_eq!(fixture.set_of("small").annotation(LAST_REPLICA_CHANGE_BY_SCALER), Some(ASKED));
+    fixture.run_sets();
+    let left: Vec<&String> = fixture.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).collect();
     assert_eq!(left, [&names[0], &names[2], &names[4]]);
-    world.reconcile();
-    assert_eq!(listed(&world), None, "the autoscaler keeps nodes cordoned as long as they are listed");
-    world.settle();
-    assert_eq!(world.live(), 3);
+    fixture.reconcile();
+    assert_eq!(listed(&fixture), None, "the autoscaler keeps nodes cordoned as long as they are listed");
+    fixture.settle();
+    assert_eq!(fixture.live(), 3);
 }
 
 #[test]
 fn a_name_without_a_time_gets_the_autoscaler_s_and_one_with_two_is_dropped() {
-    let mut world = World::settled(2, &rolling(1, 0));
-    let names: Vec<String> = world.machines.keys().cloned().collect();
-    world.annotate(TRIGGER_DELETION, &format!("{},{}~a~b,{}~nonsense", names[0], names[1], names[1]));
-    world.annotate(LAST_REPLICA_CHANGE_BY_SCALER, ASKED);
-    world.reconcile();
-    assert_eq!(listed(&world), Some(format!("{}~{ASKED}", names[0]).as_str()));
+    let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
+    let names: Vec<String> = fixture.machines.keys().cloned().collect();
+    fixture.annotate(TRIGGER_DELETION, &format!("{},{}~a~b,{}~nonsense", names[0], names[1], names[1]));
+    fixture.annotate(LAST_REPLICA_CHANGE_BY_SCALER, ASKED);
+    fixture.reconcile();
+    assert_eq!(listed(&fixture), Some(format!("{}~{ASKED}", names[0]).as_str()));
 }
 
 #[test]
 fn a_list_without_the_autoscaler_s_time_gets_one_once() {
-    let mut world = World::settled(2, &rolling(1, 0));
-    let name = world.machines.keys().next().unwrap().clone();
-    world.annotate(TRIGGER_DELETION, &format!("{name}~{BEGIN}"));
-    world.reconcile();
-    assert_eq!(world.deployment.annotation(LAST_REPLICA_CHANGE_BY_SCALER), Some(BEGIN));
-    world.later(5);
-    world.reconcile();
-    world.later(5);
-    let writes = world.plan().steps;
+    let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
+    let name = fixture.machines.keys().next().unwrap().clone();
+    fixture.annotate(TRIGGER_DELETION, &format!("{name}~{BEGIN}"));
+    fixture.reconcile();
+    assert_eq!(fixture.deployment.annotation(LAST_REPLICA_CHANGE_BY_SCALER), Some(BEGIN));
+    fixture.later(5);
+    fixture.reconcile();
+    fixture.later(5);
+    let writes = fixture.plan().steps;
     assert!(writes.is_empty(), "{writes:#?}");
 }
 
 #[test]
 fn machines_that_are_on_their_way_or_not_ours_leave_the_list() {
-    let mut world = World::settled(4, &rolling(1, 0));
-    let names: Vec<String> = world.machines.keys().cloned().collect();
-    world.delete_machine(&names[0]);
-    world.set_phase(&names[1], MachinePhase::Failed);
-    world.machines.get_mut(&names[2]).unwrap().metadata.owner_references = None;
+    let mut fixture = DeploymentFixture::settled(4, &rolling(1, 0));
+    let names: Vec<String> = fixture.machines.keys().cloned().collect();
+    fixture.delete_machine(&names[0]);
+    fixture.set_phase(&names[1], MachinePhase::Failed);
+    fixture.machines.get_mut(&names[2]).unwrap().metadata.owner_references = None;
     let list: Vec<String> =
         names.iter().map(|name| format!("{name}~{ASKED}")).chain([format!("gone~{ASKED}")]).collect();
-    world.annotate(TRIGGER_DELETION, &list.join(","));
-    world.reconcile();
-    assert_eq!(listed(&world), Some(list[3].as_str()));
-    assert_eq!(world.machines[&names[2]].annotation(PRIORITY), None, "someone else's machine is not marked");
+    fixture.annotate(TRIGGER_DELETION, &list.join(","));
+    fixture.reconcile();
+    assert_eq!(listed(&fixture), Some(list[3].as_str()));
+    assert_eq!(fixture.machines[&names[2]].annotation(PRIORITY), None, "someone else's machine is not marked");
 }
 
 #[test]
 fn a_machine_out_of_sight_is_asked_for_before_anything_happens() {
-    let mut world = World::settled(3, &rolling(1, 0));
-    scale_down(&mut world, &["unseen"]);
-    let sets: Vec<SeenSet<'_>> = world
+    let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
+    scale_down(&mut fixture, &["unseen"]);
+    let sets: Vec<SeenSet<'_>> = fixture
         .sets
         .values()
-        .map(|set| SeenSet { set, machines: world.machines_of(set).collect(), unreadable: 0 })
+        .map(|set| SeenSet { set, machines: fixture.machines_of(set).collect(), unreadable: 0 })
         .collect();
     let named = [("unseen".to_owned(), Named::NotVisible)].into();
-    let plan = world.observe(|seen| plan(&Observed { sets: &sets, named: &named, ..*seen }));
+    let plan = fixture.observe(|seen| plan(&Observed { sets: &sets, named: &named, ..*seen }));
     assert_eq!(plan.steps, [Step::AskForMachines(vec!["unseen".to_owned()])]);
 }

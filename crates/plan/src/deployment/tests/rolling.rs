@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::world::{World, in_place, rolling};
+use super::fixture::{DeploymentFixture, in_place, rolling};
 
 #[rstest]
 #[case(rolling(1, 0))]
@@ -14,36 +14,36 @@ use super::world::{World, in_place, rolling};
 #[case(rolling(3, 2))]
 #[case(json!({ "type": "Recreate" }))]
 fn a_new_template_replaces_every_machine_within_the_limits(#[case] strategy: Value) {
-    let mut world = World::settled(8, &strategy);
-    world.use_class("large");
-    let limits = Limits::of(&world.deployment);
+    let mut fixture = DeploymentFixture::settled(8, &strategy);
+    fixture.use_class("large");
+    let limits = Limits::of(&fixture.deployment);
     for _ in 0..200 {
-        world.reconcile();
-        world.run_sets();
-        assert!(world.live() <= limits.most());
-        world.run_machines();
-        world.run_sets();
-        world.later(1);
+        fixture.reconcile();
+        fixture.run_sets();
+        assert!(fixture.live() <= limits.most());
+        fixture.run_machines();
+        fixture.run_sets();
+        fixture.later(1);
     }
-    assert_eq!((world.running_of("large"), world.live(), world.size_of("small")), (8, 8, 0));
-    assert_eq!(world.condition("Progressing"), Some(("True".into(), "NewMachineSetAvailable".into())));
-    assert!(world.plan().steps.is_empty());
+    assert_eq!((fixture.running_of("large"), fixture.live(), fixture.size_of("small")), (8, 8, 0));
+    assert_eq!(fixture.condition("Progressing"), Some(("True".into(), "NewMachineSetAvailable".into())));
+    assert!(fixture.plan().steps.is_empty());
 }
 
 #[test]
 fn the_surge_is_not_exceeded_while_the_new_set_has_shown_nothing_yet() {
-    let mut world = World::settled(3, &rolling(1, 0));
-    world.use_class("large");
+    let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
+    fixture.use_class("large");
     for _ in 0..4 {
-        world.reconcile(); // the set's controller has not looked once
+        fixture.reconcile(); // the set's controller has not looked once
     }
-    assert_eq!((world.size_of("large"), world.size_of("small")), (1, 3));
+    assert_eq!((fixture.size_of("large"), fixture.size_of("small")), (1, 3));
 }
 
 #[test]
 fn a_deployment_of_none_makes_a_set_that_says_so() {
-    let world = World::new(0, &rolling(1, 0));
-    let plan = world.plan();
+    let fixture = DeploymentFixture::new(0, &rolling(1, 0));
+    let plan = fixture.plan();
     let new =
         plan.steps.iter().find_map(|step| if let Step::CreateSet(new) = step { Some(new.to_json()) } else { None });
     assert_eq!(new.unwrap()["spec"]["replicas"], json!(0));
@@ -59,55 +59,55 @@ fn old_machines_go_as_new_ones_become_available(
     #[case] new: (i32, i32),
     #[case] expected: i32,
 ) {
-    let mut world = World::settled(10, &rolling(3, 2));
-    world.use_class("large");
-    world.reconcile();
-    for set in world.sets.values_mut() {
+    let mut fixture = DeploymentFixture::settled(10, &rolling(3, 2));
+    fixture.use_class("large");
+    fixture.reconcile();
+    for set in fixture.sets.values_mut() {
         let (size, available) = if set.spec.template.spec.class.name == "large" { new } else { old };
         set.spec.replicas = size;
         set.status.replicas = size;
         set.status.available_replicas = available;
     }
-    for name in world.machines.keys().skip(8).cloned().collect::<Vec<_>>() {
-        world.machines.remove(&name);
+    for name in fixture.machines.keys().skip(8).cloned().collect::<Vec<_>>() {
+        fixture.machines.remove(&name);
     }
-    let large = world.set_of("large").clone();
-    for set in world.sets.values_mut().filter(|set| set.name() == large.name()) {
+    let large = fixture.set_of("large").clone();
+    for set in fixture.sets.values_mut().filter(|set| set.name() == large.name()) {
         set.spec.replicas = new.0;
     }
     let name = large.name().to_owned();
-    let status = world.sets[&name].status.clone();
-    world.run_set(&name);
-    world.sets.get_mut(&name).unwrap().status = status;
-    world.reconcile();
-    assert_eq!(world.size_of("small"), expected);
+    let status = fixture.sets[&name].status.clone();
+    fixture.run_set(&name);
+    fixture.sets.get_mut(&name).unwrap().status = status;
+    fixture.reconcile();
+    assert_eq!(fixture.size_of("small"), expected);
 }
 
 #[test]
 fn what_does_not_run_goes_first_and_costs_nothing() {
-    let mut world = World::settled(4, &rolling(0, 1));
-    let sick: Vec<String> = world.machines.keys().take(1).cloned().collect();
-    world.set_phase(&sick[0], MachinePhase::Unknown);
-    world.run_sets();
-    world.use_class("large");
-    world.reconcile();
-    world.run_sets();
-    assert!(world.machines[&sick[0]].is_deleting());
-    assert_eq!(world.machines.values().filter(|machine| !machine.is_deleting()).count(), 3);
+    let mut fixture = DeploymentFixture::settled(4, &rolling(0, 1));
+    let sick: Vec<String> = fixture.machines.keys().take(1).cloned().collect();
+    fixture.set_phase(&sick[0], MachinePhase::Unknown);
+    fixture.run_sets();
+    fixture.use_class("large");
+    fixture.reconcile();
+    fixture.run_sets();
+    assert!(fixture.machines[&sick[0]].is_deleting());
+    assert_eq!(fixture.machines.values().filter(|machine| !machine.is_deleting()).count(), 3);
 }
 
 /// How many machines run and nobody deletes.
-fn running(world: &World) -> usize {
-    world.machines.values().filter(|m| *m.phase() == MachinePhase::Running && !m.is_deleting()).count()
+fn running(fixture: &DeploymentFixture) -> usize {
+    fixture.machines.values().filter(|m| *m.phase() == MachinePhase::Running && !m.is_deleting()).count()
 }
 
 /// Keeps the first `count` machines of the old set as Failed ones.
-fn preserve_first(world: &mut World, count: usize) -> Vec<String> {
-    let names: Vec<String> = world.machines.keys().take(count).cloned().collect();
+fn preserve_first(fixture: &mut DeploymentFixture, count: usize) -> Vec<String> {
+    let names: Vec<String> = fixture.machines.keys().take(count).cloned().collect();
     for name in &names {
-        world.preserve(name);
+        fixture.preserve(name);
     }
-    world.run_sets();
+    fixture.run_sets();
     names
 }
 
@@ -125,72 +125,72 @@ fn a_roll_out_goes_on_while_failed_machines_are_preserved(
     #[case] strategy: Value,
     #[case] at_least: usize,
 ) {
-    let mut world = World::settled(replicas, &strategy);
-    preserve_first(&mut world, preserved);
-    world.use_class("large");
-    let limits = Limits::of(&world.deployment);
+    let mut fixture = DeploymentFixture::settled(replicas, &strategy);
+    preserve_first(&mut fixture, preserved);
+    fixture.use_class("large");
+    let limits = Limits::of(&fixture.deployment);
     for _ in 0..60 {
-        world.reconcile();
-        world.run_sets();
-        assert!(world.live() <= limits.most());
-        assert!(running(&world) >= at_least, "{} of at least {at_least} run", running(&world));
-        world.run_machines();
-        world.run_sets();
-        world.later(1);
+        fixture.reconcile();
+        fixture.run_sets();
+        assert!(fixture.live() <= limits.most());
+        assert!(running(&fixture) >= at_least, "{} of at least {at_least} run", running(&fixture));
+        fixture.run_machines();
+        fixture.run_sets();
+        fixture.later(1);
     }
-    let updated = (world.running_of("large"), world.size_of("small"));
+    let updated = (fixture.running_of("large"), fixture.size_of("small"));
     assert_eq!(updated, (usize::try_from(replicas).unwrap(), 0), "the roll-out does not wait for four days");
-    assert!(world.plan().steps.is_empty());
+    assert!(fixture.plan().steps.is_empty());
 }
 
 #[test]
 fn a_preserved_failed_machine_does_not_cost_a_healthy_one() {
-    let mut world = World::settled(3, &rolling(1, 0));
-    preserve_first(&mut world, 1);
-    world.use_class("large");
-    world.reconcile();
-    world.reconcile();
+    let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
+    preserve_first(&mut fixture, 1);
+    fixture.use_class("large");
+    fixture.reconcile();
+    fixture.reconcile();
     assert_eq!(
-        world.size_of("small"),
+        fixture.size_of("small"),
         3,
         "before a new machine is available, shrinking would delete one of the two that run"
     );
-    let large = world.set_of("large").name().to_owned();
-    world.run_set(&large);
-    world.run_machines();
-    world.run_set(&large);
-    world.reconcile();
-    assert_eq!(world.size_of("small"), 2, "the new one makes up for an old one");
-    world.run_sets();
-    assert_eq!((running(&world), world.preserved().len()), (2, 1), "as many run as before the roll-out");
+    let large = fixture.set_of("large").name().to_owned();
+    fixture.run_set(&large);
+    fixture.run_machines();
+    fixture.run_set(&large);
+    fixture.reconcile();
+    assert_eq!(fixture.size_of("small"), 2, "the new one makes up for an old one");
+    fixture.run_sets();
+    assert_eq!((running(&fixture), fixture.preserved().len()), (2, 1), "as many run as before the roll-out");
 }
 
 #[test]
 fn a_roll_out_deletes_a_preserved_machine_last() {
-    let mut world = World::settled(4, &rolling(1, 0));
-    let kept = preserve_first(&mut world, 1);
-    world.use_class("middle");
+    let mut fixture = DeploymentFixture::settled(4, &rolling(1, 0));
+    let kept = preserve_first(&mut fixture, 1);
+    fixture.use_class("middle");
     for _ in 0..2 {
-        world.reconcile();
-        world.run_sets();
-        world.run_machines();
-        world.run_sets();
+        fixture.reconcile();
+        fixture.run_sets();
+        fixture.run_machines();
+        fixture.run_sets();
     }
     // Now the preserved one's set is not the only old one.
-    world.use_class("large");
+    fixture.use_class("large");
     let mut left = usize::MAX;
     for _ in 0..60 {
-        world.reconcile();
-        world.run_sets();
-        let old = world.machines.values().filter(|m| !m.is_deleting() && m.spec.class.name != "large").count();
-        if world.preserved().is_empty() {
+        fixture.reconcile();
+        fixture.run_sets();
+        let old = fixture.machines.values().filter(|m| !m.is_deleting() && m.spec.class.name != "large").count();
+        if fixture.preserved().is_empty() {
             assert_eq!(left, 1, "{kept:?} went although {left} old machines were left");
             return;
         }
         left = old;
-        world.run_machines();
-        world.run_sets();
-        world.later(1);
+        fixture.run_machines();
+        fixture.run_sets();
+        fixture.later(1);
     }
     panic!("the roll-out never came to its end");
 }
@@ -199,125 +199,132 @@ fn a_roll_out_deletes_a_preserved_machine_last() {
 #[case(1)]
 #[case(2)]
 fn a_preserved_failed_machine_of_the_new_set_does_not_hold_up_the_last_old_one(#[case] surge: i32) {
-    let mut world = World::settled(3, &rolling(surge, 0));
-    world.use_class("large");
-    world.reconcile();
-    world.run_sets();
-    world.run_machines();
-    world.run_sets();
-    let new = world.machines.iter().find(|(_, m)| m.spec.class.name == "large" && !m.is_deleting());
+    let mut fixture = DeploymentFixture::settled(3, &rolling(surge, 0));
+    fixture.use_class("large");
+    fixture.reconcile();
+    fixture.run_sets();
+    fixture.run_machines();
+    fixture.run_sets();
+    let new = fixture.machines.iter().find(|(_, m)| m.spec.class.name == "large" && !m.is_deleting());
     let name = new.map(|(name, _)| name.clone()).unwrap();
-    world.preserve(&name);
+    fixture.preserve(&name);
     for _ in 0..30 {
-        world.reconcile();
-        world.run_sets();
-        world.run_machines();
-        world.run_sets();
-        world.later(1);
+        fixture.reconcile();
+        fixture.run_sets();
+        fixture.run_machines();
+        fixture.run_sets();
+        fixture.later(1);
     }
-    assert_eq!((world.size_of("small"), world.size_of("large"), world.running_of("large")), (0, 3, 2));
-    assert_eq!(world.preserved(), [name]);
+    assert_eq!((fixture.size_of("small"), fixture.size_of("large"), fixture.running_of("large")), (0, 3, 2));
+    assert_eq!(fixture.preserved(), [name]);
 }
 
 #[test]
 fn a_template_whose_machines_never_start_halts_and_going_back_heals() {
-    let mut world = World::settled(5, &rolling(1, 1));
-    world.broken.insert("broken".to_owned());
-    world.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
-    world.use_class("broken");
+    let mut fixture = DeploymentFixture::settled(5, &rolling(1, 1));
+    fixture.broken.insert("broken".to_owned());
+    fixture.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
+    fixture.use_class("broken");
     for _ in 0..30 {
-        world.reconcile();
-        world.run_sets();
-        world.run_machines();
-        world.run_sets();
-        world.later(10);
+        fixture.reconcile();
+        fixture.run_sets();
+        fixture.run_machines();
+        fixture.run_sets();
+        fixture.later(10);
     }
-    assert_eq!(world.running_of("small"), 4, "no more go than may be missing");
-    assert_eq!(world.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
-    assert_eq!(world.condition("Available"), Some(("True".into(), "MinimumReplicasAvailable".into())));
-    world.use_class("small");
-    world.settle();
-    assert_eq!((world.running_of("small"), world.live()), (5, 5));
-    assert_eq!(world.condition("Progressing"), Some(("True".into(), "NewMachineSetAvailable".into())));
+    assert_eq!(fixture.running_of("small"), 4, "no more go than may be missing");
+    assert_eq!(fixture.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
+    assert_eq!(fixture.condition("Available"), Some(("True".into(), "MinimumReplicasAvailable".into())));
+    fixture.use_class("small");
+    fixture.settle();
+    assert_eq!((fixture.running_of("small"), fixture.live()), (5, 5));
+    assert_eq!(fixture.condition("Progressing"), Some(("True".into(), "NewMachineSetAvailable".into())));
 }
 
 #[test]
 fn the_deadline_is_met_to_the_second() {
-    let mut world = World::settled(2, &rolling(1, 0));
-    world.broken.insert("broken".to_owned());
-    world.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
-    world.use_class("broken");
-    world.reconcile();
-    world.run_sets();
-    world.reconcile();
-    let since =
-        world.deployment.status.conditions.iter().find(|c| c.kind == "Progressing").unwrap().last_update_time.unwrap();
+    let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
+    fixture.broken.insert("broken".to_owned());
+    fixture.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
+    fixture.use_class("broken");
+    fixture.reconcile();
+    fixture.run_sets();
+    fixture.reconcile();
+    let since = fixture
+        .deployment
+        .status
+        .conditions
+        .iter()
+        .find(|c| c.kind == "Progressing")
+        .unwrap()
+        .last_update_time
+        .unwrap();
     let at = since.plus(jiff::SignedDuration::from_secs(60)).timestamp();
-    let plan = world.plan();
+    let plan = fixture.plan();
     assert_eq!(plan.wake, Wake::By { awaited: Awaited::Sets, at });
-    world.now = at;
-    world.reconcile();
-    assert_eq!(world.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
-    assert_eq!(world.plan().wake, Wake::On(Awaited::Sets));
+    fixture.now = at;
+    fixture.reconcile();
+    assert_eq!(fixture.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
+    assert_eq!(fixture.plan().wake, Wake::On(Awaited::Sets));
 }
 
 #[test]
 fn a_finished_roll_out_has_no_deadline_left() {
-    let mut world = World::settled(2, &rolling(1, 0));
-    world.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
-    world.settle();
-    let name = world.machines.keys().next().unwrap().clone();
-    world.set_phase(&name, MachinePhase::Unknown);
-    world.run_sets();
-    world.reconcile();
-    world.later(3600);
-    let plan = world.plan();
+    let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
+    fixture.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
+    fixture.settle();
+    let name = fixture.machines.keys().next().unwrap().clone();
+    fixture.set_phase(&name, MachinePhase::Unknown);
+    fixture.run_sets();
+    fixture.reconcile();
+    fixture.later(3600);
+    let plan = fixture.plan();
     assert_eq!((plan.steps, plan.wake), (vec![], Wake::On(Awaited::Sets)));
 }
 
 /// What one old set gives is no longer there for the next one to give.
 #[test]
 fn two_old_sets_together_give_no_more_machines_than_can_be_spared() {
-    let mut world = World::settled(4, &rolling(2, 0));
-    world.use_class("large");
-    world.reconcile();
-    world.run_sets();
-    world.run_machines();
-    world.run_sets();
-    assert_eq!((world.running_of("small"), world.running_of("large")), (4, 2));
-    world.use_class("huge");
-    world.reconcile();
-    assert_eq!(world.size_of("small") + world.size_of("large"), 4, "four have to stay available");
+    let mut fixture = DeploymentFixture::settled(4, &rolling(2, 0));
+    fixture.use_class("large");
+    fixture.reconcile();
+    fixture.run_sets();
+    fixture.run_machines();
+    fixture.run_sets();
+    assert_eq!((fixture.running_of("small"), fixture.running_of("large")), (4, 2));
+    fixture.use_class("huge");
+    fixture.reconcile();
+    assert_eq!(fixture.size_of("small") + fixture.size_of("large"), 4, "four have to stay available");
 }
 
 #[test]
 fn two_changes_in_a_row_end_with_the_last() {
-    let mut world = World::settled(6, &rolling(2, 1));
-    world.use_class("middle");
+    let mut fixture = DeploymentFixture::settled(6, &rolling(2, 1));
+    fixture.use_class("middle");
     for _ in 0..3 {
-        world.reconcile();
-        world.run_sets();
-        world.run_machines();
+        fixture.reconcile();
+        fixture.run_sets();
+        fixture.run_machines();
     }
-    world.use_class("large");
-    world.settle();
-    assert_eq!((world.running_of("large"), world.live()), (6, 6));
+    fixture.use_class("large");
+    fixture.settle();
+    assert_eq!((fixture.running_of("large"), fixture.live()), (6, 6));
 }
 
 #[test]
 fn recreating_waits_for_the_last_old_machine() {
-    let mut world = World::settled(3, &json!({ "type": "Recreate" }));
-    world.use_class("large");
-    let plan = world.reconcile();
+    let mut fixture = DeploymentFixture::settled(3, &json!({ "type": "Recreate" }));
+    fixture.use_class("large");
+    let plan = fixture.reconcile();
     assert_eq!(plan.because, Reason::OldMachinesLeave(3));
-    world.run_sets();
-    assert!(world.machines.values().all(Object::is_deleting));
-    world.reconcile();
-    assert_eq!(world.sets.len(), 1, "nothing new while old machines are there");
-    world.run_machines();
-    world.run_sets();
-    world.reconcile();
-    assert_eq!((world.sets.len(), world.size_of("large")), (2, 3));
+    fixture.run_sets();
+    assert!(fixture.machines.values().all(Object::is_deleting));
+    fixture.reconcile();
+    assert_eq!(fixture.sets.len(), 1, "nothing new while old machines are there");
+    fixture.run_machines();
+    fixture.run_sets();
+    fixture.reconcile();
+    assert_eq!((fixture.sets.len(), fixture.size_of("large")), (2, 3));
 }
 
 /// The largest numbers that a manifest can hold.
@@ -326,13 +333,13 @@ fn recreating_waits_for_the_last_old_machine() {
 #[case(3, rolling(i32::MAX, i32::MAX))]
 #[case(3, rolling("2147483647%", "100%"))]
 fn a_surge_without_bounds_rolls_and_scales_like_any_other(#[case] replicas: i32, #[case] strategy: Value) {
-    let mut world = World::settled(replicas, &strategy);
-    world.use_class("large");
-    world.reconcile();
-    world.edit(|deployment| deployment.spec.replicas = replicas + 2); // while several sets share them
-    world.settle();
+    let mut fixture = DeploymentFixture::settled(replicas, &strategy);
+    fixture.use_class("large");
+    fixture.reconcile();
+    fixture.edit(|deployment| deployment.spec.replicas = replicas + 2); // while several sets share them
+    fixture.settle();
     let all = usize::try_from(replicas + 2).unwrap();
-    assert_eq!((world.running_of("large"), world.live(), world.size_of("small")), (all, replicas + 2, 0));
+    assert_eq!((fixture.running_of("large"), fixture.live(), fixture.size_of("small")), (all, replicas + 2, 0));
 }
 
 #[rstest]
@@ -341,11 +348,11 @@ fn a_surge_without_bounds_rolls_and_scales_like_any_other(#[case] replicas: i32,
 #[case::in_place(in_place("Auto", i32::MAX, 1))]
 #[case::recreate(json!({ "type": "Recreate" }))]
 fn sums_of_replicas_stay_at_the_largest_number_instead_of_wrapping(#[case] strategy: Value) {
-    let mut world = World::settled(2, &strategy);
-    world.use_class("large");
-    world.reconcile();
+    let mut fixture = DeploymentFixture::settled(2, &strategy);
+    fixture.use_class("large");
+    fixture.reconcile();
     // Nobody could make so many machines; the numbers are what the sets and their status say.
-    for set in world.sets.values_mut() {
+    for set in fixture.sets.values_mut() {
         set.spec.replicas = i32::MAX;
         set.status.replicas = i32::MAX;
         set.status.available_replicas = i32::MAX;
@@ -353,15 +360,15 @@ fn sums_of_replicas_stay_at_the_largest_number_instead_of_wrapping(#[case] strat
         set.status.preserved_failed_replicas = i32::MAX;
     }
     for replicas in [i32::MAX, 1, 0] {
-        world.edit(|deployment| deployment.spec.replicas = replicas);
-        world.reconcile();
-        world.reconcile();
-        for set in world.sets.values() {
+        fixture.edit(|deployment| deployment.spec.replicas = replicas);
+        fixture.reconcile();
+        fixture.reconcile();
+        for set in fixture.sets.values() {
             let noted = set.annotation(api::names::annotations::MAX_REPLICAS).unwrap_or("0");
             assert!(noted.parse::<i32>().unwrap() >= 0, "max-replicas says {noted}");
             assert!(set.spec.replicas >= 0);
         }
-        let status = &world.deployment.status;
+        let status = &fixture.deployment.status;
         assert!(status.replicas >= 0 && status.unavailable_replicas >= 0 && status.available_replicas >= 0);
     }
 }

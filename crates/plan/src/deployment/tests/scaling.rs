@@ -4,33 +4,33 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::super::*;
-use super::world::{World, in_place, rolling};
+use super::fixture::{DeploymentFixture, in_place, rolling};
 
 /// A fleet in the middle of a roll-out: old1, old2 and new with these sizes, all available.
-fn mid_roll(sizes: [i32; 3], noted: (i32, i32)) -> World {
-    let mut world = World::settled(sizes[0], &rolling(2, 0));
+fn mid_roll(sizes: [i32; 3], noted: (i32, i32)) -> DeploymentFixture {
+    let mut fixture = DeploymentFixture::settled(sizes[0], &rolling(2, 0));
     for class in ["middle", "large"] {
-        world.use_class(class);
-        world.later(1);
+        fixture.use_class(class);
+        fixture.later(1);
         let steps: Vec<Step> =
-            world.plan().steps.into_iter().filter(|step| matches!(step, Step::CreateSet(_))).collect();
-        world.apply(&steps);
+            fixture.plan().steps.into_iter().filter(|step| matches!(step, Step::CreateSet(_))).collect();
+        fixture.apply(&steps);
     }
     let wanted = [("small", sizes[0]), ("middle", sizes[1]), ("large", sizes[2])];
-    for set in world.sets.values_mut() {
+    for set in fixture.sets.values_mut() {
         let (_, size) = wanted.iter().find(|(class, _)| *class == set.spec.template.spec.class.name).unwrap();
         set.spec.replicas = *size;
         let annotations = set.metadata.annotations.as_mut().unwrap();
         annotations.insert(api::names::annotations::DESIRED_REPLICAS.to_owned(), noted.0.to_string());
         annotations.insert(api::names::annotations::MAX_REPLICAS.to_owned(), noted.1.to_string());
     }
-    world.edit(|deployment| deployment.spec.replicas = noted.0);
+    fixture.edit(|deployment| deployment.spec.replicas = noted.0);
     for _ in 0..3 {
-        world.run_sets();
-        world.run_machines();
+        fixture.run_sets();
+        fixture.run_machines();
     }
-    world.run_sets();
-    world
+    fixture.run_sets();
+    fixture
 }
 
 #[rstest]
@@ -44,12 +44,12 @@ fn a_change_in_mid_roll_is_shared_in_proportion(
     #[case] replicas: i32,
     #[case] expected: [i32; 3],
 ) {
-    let mut world = mid_roll(sizes, noted);
-    world.edit(|deployment| deployment.spec.replicas = replicas);
-    let plan = world.reconcile();
-    assert_eq!(["small", "middle", "large"].map(|class| world.size_of(class)), expected, "{:#?}", plan.steps);
+    let mut fixture = mid_roll(sizes, noted);
+    fixture.edit(|deployment| deployment.spec.replicas = replicas);
+    let plan = fixture.reconcile();
+    assert_eq!(["small", "middle", "large"].map(|class| fixture.size_of(class)), expected, "{:#?}", plan.steps);
     assert_eq!(plan.because, Reason::Resized { to: replicas });
-    for set in world.sets.values().filter(|set| set.spec.replicas > 0) {
+    for set in fixture.sets.values().filter(|set| set.spec.replicas > 0) {
         let noted = set.metadata.annotations.as_ref().unwrap();
         assert_eq!(noted[api::names::annotations::DESIRED_REPLICAS], replicas.to_string());
         assert_eq!(noted[api::names::annotations::MAX_REPLICAS], (replicas + 2).to_string());
@@ -58,34 +58,34 @@ fn a_change_in_mid_roll_is_shared_in_proportion(
 
 #[test]
 fn rounding_takes_machines_that_are_not_available_before_those_that_are() {
-    let mut world = mid_roll([4, 0, 5], (7, 9));
-    let new = world.set_of("large").metadata.name.clone().unwrap();
-    world.sets.get_mut(&new).unwrap().status.available_replicas = 0;
-    world.edit(|deployment| deployment.spec.replicas = 4);
-    world.reconcile();
-    assert!(world.size_of("small") >= 4 && world.size_of("small") + world.size_of("large") <= 6);
+    let mut fixture = mid_roll([4, 0, 5], (7, 9));
+    let new = fixture.set_of("large").metadata.name.clone().unwrap();
+    fixture.sets.get_mut(&new).unwrap().status.available_replicas = 0;
+    fixture.edit(|deployment| deployment.spec.replicas = 4);
+    fixture.reconcile();
+    assert!(fixture.size_of("small") >= 4 && fixture.size_of("small") + fixture.size_of("large") <= 6);
 }
 
 #[test]
 fn a_change_at_rest_goes_to_the_one_set_in_one_write() {
-    let mut world = World::settled(3, &rolling(1, 0));
-    world.edit(|deployment| deployment.spec.replicas = 5);
-    let plan = world.reconcile();
+    let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
+    fixture.edit(|deployment| deployment.spec.replicas = 5);
+    let plan = fixture.reconcile();
     let writes = plan.steps.iter().filter(|step| matches!(step, Step::Set(_))).count();
-    assert_eq!((world.size_of("small"), writes), (5, 1));
-    assert!(world.told.contains(&format!(
+    assert_eq!((fixture.size_of("small"), writes), (5, 1));
+    assert!(fixture.told.contains(&format!(
         "ScalingMachineSet: Scaled up machine set {} to 5",
-        world.set_of("small").metadata.name.clone().unwrap()
+        fixture.set_of("small").metadata.name.clone().unwrap()
     )));
-    world.settle();
-    assert_eq!(world.live(), 5);
+    fixture.settle();
+    assert_eq!(fixture.live(), 5);
 }
 
 #[test]
 fn scaling_to_zero_says_zero() {
-    let mut world = World::settled(3, &rolling(1, 0));
-    world.edit(|deployment| deployment.spec.replicas = 0);
-    let plan = world.plan();
+    let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
+    fixture.edit(|deployment| deployment.spec.replicas = 0);
+    let plan = fixture.plan();
     let zero =
         plan.steps.iter().any(|step| matches!(step, Step::Set(edit) if edit.changes["spec"]["replicas"] == json!(0)));
     assert!(zero, "{:#?}", plan.steps);
@@ -93,51 +93,51 @@ fn scaling_to_zero_says_zero() {
 
 #[test]
 fn growth_waits_for_machines_that_have_not_been_asked_to_leave_yet() {
-    let mut world = World::settled(4, &rolling(0, 1));
-    world.use_class("large");
-    world.settle();
+    let mut fixture = DeploymentFixture::settled(4, &rolling(0, 1));
+    fixture.use_class("large");
+    fixture.settle();
     // The old set is told to be empty, and its controller has not looked yet.
-    let mut world = {
-        world.use_class("small");
-        world.reconcile();
-        world.reconcile();
-        world
+    let mut fixture = {
+        fixture.use_class("small");
+        fixture.reconcile();
+        fixture.reconcile();
+        fixture
     };
-    let held: i32 = world.live();
-    world.edit(|deployment| deployment.spec.replicas = 5);
-    world.reconcile();
-    let sizes: i32 = world.sets.values().map(|set| set.spec.replicas).sum();
+    let held: i32 = fixture.live();
+    fixture.edit(|deployment| deployment.spec.replicas = 5);
+    fixture.reconcile();
+    let sizes: i32 = fixture.sets.values().map(|set| set.spec.replicas).sum();
     assert!(sizes <= 5 && held <= 5);
-    world.settle();
-    assert_eq!(world.live(), 5);
+    fixture.settle();
+    assert_eq!(fixture.live(), 5);
 }
 
 #[test]
 fn an_in_place_roll_out_goes_on_when_the_replicas_change() {
-    let mut world = World::settled(3, &in_place("Auto", 0, 1));
-    world.use_class("large");
-    world.reconcile();
-    world.reconcile();
-    world.edit(|deployment| deployment.spec.replicas = 5);
-    world.settle();
-    assert_eq!((world.live(), world.size_of("large"), world.size_of("small")), (5, 5, 0));
-    world.use_class("small");
-    world.reconcile();
-    world.reconcile();
-    world.edit(|deployment| deployment.spec.replicas = 2);
-    world.settle();
-    assert_eq!((world.live(), world.size_of("small")), (2, 2));
+    let mut fixture = DeploymentFixture::settled(3, &in_place("Auto", 0, 1));
+    fixture.use_class("large");
+    fixture.reconcile();
+    fixture.reconcile();
+    fixture.edit(|deployment| deployment.spec.replicas = 5);
+    fixture.settle();
+    assert_eq!((fixture.live(), fixture.size_of("large"), fixture.size_of("small")), (5, 5, 0));
+    fixture.use_class("small");
+    fixture.reconcile();
+    fixture.reconcile();
+    fixture.edit(|deployment| deployment.spec.replicas = 2);
+    fixture.settle();
+    assert_eq!((fixture.live(), fixture.size_of("small")), (2, 2));
 }
 
 #[test]
 fn a_recreating_deployment_makes_no_old_machines_only_to_throw_them_away() {
-    let mut world = World::settled(3, &json!({ "type": "Recreate" }));
-    world.use_class("large");
-    world.settle();
-    world.use_class("small");
-    world.edit(|deployment| deployment.spec.replicas = 6);
-    world.diary.clear();
-    world.settle();
-    assert!(!world.diary.iter().any(|step| step.contains("from 3 to 6")), "{:#?}", world.diary);
-    assert_eq!((world.live(), world.running_of("small")), (6, 6));
+    let mut fixture = DeploymentFixture::settled(3, &json!({ "type": "Recreate" }));
+    fixture.use_class("large");
+    fixture.settle();
+    fixture.use_class("small");
+    fixture.edit(|deployment| deployment.spec.replicas = 6);
+    fixture.diary.clear();
+    fixture.settle();
+    assert!(!fixture.diary.iter().any(|step| step.contains("from 3 to 6")), "{:#?}", fixture.diary);
+    assert_eq!((fixture.live(), fixture.running_of("small")), (6, 6));
 }

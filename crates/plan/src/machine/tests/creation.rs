@@ -7,14 +7,14 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::super::*;
-use super::world::World;
+use super::fixture::MachineFixture;
 
 #[test]
 fn a_machine_comes_up_in_this_order() {
-    let mut world = World::new();
-    world.settle();
+    let mut fixture = MachineFixture::new();
+    fixture.settle();
     assert_eq!(
-        world.diary,
+        fixture.diary,
         [
             "add our finalizer",
             "ask the cloud to look up its VM",
@@ -25,45 +25,45 @@ fn a_machine_comes_up_in_this_order() {
             "set its phase to Pending",
         ]
     );
-    assert_eq!(world.plan().because, Reason::NodeNotThere("node-1".into()));
+    assert_eq!(fixture.plan().because, Reason::NodeNotThere("node-1".into()));
 }
 
 #[test]
 fn a_vm_left_by_a_lost_answer_is_adopted_and_not_made_twice() {
-    let mut world = World::new();
-    world.vms = 1; // an earlier process created it and died before it could write it down
-    world.settle();
-    assert_eq!(world.created, 0);
-    assert_eq!(world.machine().spec.provider_id, "vm:///m-1");
-    assert_eq!(*world.machine().phase(), MachinePhase::Pending);
+    let mut fixture = MachineFixture::new();
+    fixture.vms = 1; // an earlier process created it and died before it could write it down
+    fixture.settle();
+    assert_eq!(fixture.created, 0);
+    assert_eq!(fixture.machine().spec.provider_id, "vm:///m-1");
+    assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
 }
 
 #[test]
 fn without_a_target_cluster_a_machine_is_available_once_its_vm_runs() {
-    let mut world = World::new();
-    world.joins = false;
-    world.settle();
-    assert_eq!(*world.machine().phase(), MachinePhase::Available);
+    let mut fixture = MachineFixture::new();
+    fixture.joins = false;
+    fixture.settle();
+    assert_eq!(*fixture.machine().phase(), MachinePhase::Available);
     let addresses: Vec<_> =
-        world.machine().status.addresses.iter().map(|a| format!("{}={}", a.kind, a.address)).collect();
+        fixture.machine().status.addresses.iter().map(|a| format!("{}={}", a.kind, a.address)).collect();
     assert_eq!(addresses, ["Hostname=node-1"]);
-    assert_eq!(world.plan().because, Reason::Converged);
+    assert_eq!(fixture.plan().because, Reason::Converged);
 }
 
 #[test]
 fn a_failed_machine_makes_no_further_vm() {
-    let mut world = World::new().with_status("Failed", "");
-    world.settle();
-    assert_eq!(world.created, 0);
-    assert_eq!(world.diary, ["add our finalizer"]);
+    let mut fixture = MachineFixture::new().with_status("Failed", "");
+    fixture.settle();
+    assert_eq!(fixture.created, 0);
+    assert_eq!(fixture.diary, ["add our finalizer"]);
 }
 
 #[test]
 fn a_priority_someone_set_is_left_alone() {
-    let mut world = World::new();
-    world.edit(|m| m["metadata"]["annotations"] = json!({ (api::names::annotations::PRIORITY): "1" }));
-    world.settle();
-    assert_eq!(world.machine().metadata.annotations.as_ref().unwrap()[api::names::annotations::PRIORITY], "1");
+    let mut fixture = MachineFixture::new();
+    fixture.edit(|m| m["metadata"]["annotations"] = json!({ (api::names::annotations::PRIORITY): "1" }));
+    fixture.settle();
+    assert_eq!(fixture.machine().metadata.annotations.as_ref().unwrap()[api::names::annotations::PRIORITY], "1");
 }
 
 #[rstest]
@@ -76,54 +76,54 @@ fn a_priority_someone_set_is_left_alone() {
 #[case(Code::PermissionDenied, 180)]
 #[case(Code::Internal, 180)]
 fn a_failed_creation_is_tried_again_after_a_while_that_depends_on_the_code(#[case] code: Code, #[case] seconds: u64) {
-    let mut world = World::new();
-    world.failures = vec![code, Code::NotFound];
-    world.settle();
-    assert_eq!(*world.machine().phase(), MachinePhase::CrashLoopBackOff);
-    assert_eq!(world.machine().status.last_operation.error_code, code.to_string());
-    let text = &world.machine().status.last_operation.description;
+    let mut fixture = MachineFixture::new();
+    fixture.failures = vec![code, Code::NotFound];
+    fixture.settle();
+    assert_eq!(*fixture.machine().phase(), MachinePhase::CrashLoopBackOff);
+    assert_eq!(fixture.machine().status.last_operation.error_code, code.to_string());
+    let text = &fixture.machine().status.last_operation.description;
     assert_eq!(*text, format!("Cloud provider message - machine codes error: code = [{code}] message = [no luck]"));
-    let at = super::super::facts::later(world.now, Duration::from_secs(seconds));
-    assert_eq!(world.plan().wake, Wake::By { awaited: Awaited::Retry, at });
+    let at = super::super::facts::later(fixture.now, Duration::from_secs(seconds));
+    assert_eq!(fixture.plan().wake, Wake::By { awaited: Awaited::Retry, at });
 
-    world.now = at;
-    world.settle();
-    assert_eq!(*world.machine().phase(), MachinePhase::Pending);
-    assert!(world.machine().status.last_operation.error_code.is_empty(), "an old error code must not stay");
+    fixture.now = at;
+    fixture.settle();
+    assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
+    assert!(fixture.machine().status.last_operation.error_code.is_empty(), "an old error code must not stay");
 }
 
 #[test]
 fn after_a_failure_the_cloud_is_asked_before_anything_is_created_again() {
-    let mut world = World::new();
-    world.failures = vec![Code::DeadlineExceeded, Code::NotFound];
-    world.settle();
-    world.diary.clear();
-    world.wait(Duration::from_secs(5));
-    world.reconcile();
-    assert_eq!(world.diary, ["ask the cloud to look up its VM"]);
+    let mut fixture = MachineFixture::new();
+    fixture.failures = vec![Code::DeadlineExceeded, Code::NotFound];
+    fixture.settle();
+    fixture.diary.clear();
+    fixture.wait(Duration::from_secs(5));
+    fixture.reconcile();
+    assert_eq!(fixture.diary, ["ask the cloud to look up its VM"]);
 }
 
 #[test]
 fn a_failure_past_the_creation_timeout_is_final() {
-    let mut world = World::new();
-    world.failures = vec![Code::Internal, Code::NotFound];
-    world.wait(Duration::from_secs(20 * 60 + 1));
-    world.settle();
-    assert_eq!(*world.machine().phase(), MachinePhase::Failed);
-    assert_eq!(world.plan().because, Reason::AwaitsReplacement);
+    let mut fixture = MachineFixture::new();
+    fixture.failures = vec![Code::Internal, Code::NotFound];
+    fixture.wait(Duration::from_secs(20 * 60 + 1));
+    fixture.settle();
+    assert_eq!(*fixture.machine().phase(), MachinePhase::Failed);
+    assert_eq!(fixture.plan().because, Reason::AwaitsReplacement);
 }
 
 #[test]
 fn the_same_failure_is_written_again_only_after_half_an_hour() {
-    let mut world = World::new();
-    world.policy.creation_timeout = Duration::from_hours(24);
+    let mut fixture = MachineFixture::new();
+    fixture.policy.creation_timeout = Duration::from_hours(24);
     let mut writes = 0;
     for _ in 0..100 {
-        world.failures = vec![Code::Unavailable];
-        world.diary.clear();
-        world.settle();
-        writes += world.diary.iter().filter(|step| step.starts_with("set its phase")).count();
-        world.wait(Duration::from_secs(30));
+        fixture.failures = vec![Code::Unavailable];
+        fixture.diary.clear();
+        fixture.settle();
+        writes += fixture.diary.iter().filter(|step| step.starts_with("set its phase")).count();
+        fixture.wait(Duration::from_secs(30));
     }
     assert_eq!(writes, 2, "50 minutes of the same failure: once at the beginning, once after 30 minutes");
 }
@@ -135,44 +135,44 @@ fn without_its_class_a_machine_says_so_and_waits_for_it(
     #[case] class: Presence<api::MachineClass>,
     #[case] sentence: &str,
 ) {
-    let mut world = World::new();
-    let good = std::mem::replace(&mut world.class, class);
-    world.settle();
-    assert_eq!(world.machine().status.last_operation.description, sentence);
+    let mut fixture = MachineFixture::new();
+    let good = std::mem::replace(&mut fixture.class, class);
+    fixture.settle();
+    assert_eq!(fixture.machine().status.last_operation.description, sentence);
     assert_eq!(
-        world.told,
+        fixture.told,
         [if sentence.ends_with("exist") { "MachineClassNotFound" } else { "MachineClassUnreadable" }]
     );
-    assert!(matches!(world.plan().wake, Wake::By { awaited: Awaited::Class, .. }));
-    assert_eq!(world.created, 0);
+    assert!(matches!(fixture.plan().wake, Wake::By { awaited: Awaited::Class, .. }));
+    assert_eq!(fixture.created, 0);
 
-    world.class = good;
-    world.settle();
-    assert_eq!(*world.machine().phase(), MachinePhase::Pending);
+    fixture.class = good;
+    fixture.settle();
+    assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
 }
 
 #[test]
 fn an_invalid_spec_is_told_with_its_field_and_waits_for_a_change() {
-    let mut world = World::new();
-    world.edit(|m| m["spec"]["class"]["name"] = json!(""));
-    world.settle();
-    assert!(world.machine().status.last_operation.description.contains("spec.class.name: Required value"));
-    assert_eq!(world.told, ["Invalid"]);
-    assert_eq!(world.created, 0);
+    let mut fixture = MachineFixture::new();
+    fixture.edit(|m| m["spec"]["class"]["name"] = json!(""));
+    fixture.settle();
+    assert!(fixture.machine().status.last_operation.description.contains("spec.class.name: Required value"));
+    assert_eq!(fixture.told, ["Invalid"]);
+    assert_eq!(fixture.created, 0);
 }
 
 #[test]
 fn while_a_call_is_under_way_nothing_is_planned() {
-    let mut world = World::new();
-    world.reconcile();
-    let until = super::super::facts::later(world.now, Duration::from_mins(1));
-    world.call_under_way = Some(CallUnderWay { call: Call::Create, until });
-    let plan = world.plan();
+    let mut fixture = MachineFixture::new();
+    fixture.reconcile();
+    let until = super::super::facts::later(fixture.now, Duration::from_mins(1));
+    fixture.call_under_way = Some(CallUnderWay { call: Call::Create, until });
+    let plan = fixture.plan();
     assert!(plan.steps.is_empty());
     assert_eq!(plan.wake, Wake::By { awaited: Awaited::DriverAnswer, at: until });
 }
 
-fn answer(world: &World, provider_id: &str, node_name: &str, unusable: &str) -> VmState {
+fn answer(fixture: &MachineFixture, provider_id: &str, node_name: &str, unusable: &str) -> VmState {
     VmState::Known(Vm {
         provider_id: provider_id.into(),
         node_name: node_name.into(),
@@ -180,65 +180,65 @@ fn answer(world: &World, provider_id: &str, node_name: &str, unusable: &str) -> 
         initialized: Initialized::Yes,
         unusable: Some(unusable.to_owned()),
         origin: Origin::Found,
-        at: world.now,
+        at: fixture.now,
     })
 }
 
 #[test]
 fn a_vm_whose_node_name_cannot_be_used_is_an_error_and_its_id_is_written_down() {
-    let mut world = World::new();
-    world.reconcile();
-    world.vm = answer(&world, "p", "", "the node name is too long");
-    assert_eq!(world.plan().because, Reason::NamelessVm);
-    world.reconcile();
-    world.reconcile();
-    assert_eq!(world.machine().spec.provider_id, "p", "whoever deletes the machine must know of the VM");
-    assert_eq!(world.machine().status.last_operation.error_code, "Internal");
-    assert!(world.text().contains("the node name is too long"), "{}", world.text());
-    assert!(world.said.iter().any(|said| said.contains("the node name is too long")), "{:?}", world.said);
+    let mut fixture = MachineFixture::new();
+    fixture.reconcile();
+    fixture.vm = answer(&fixture, "p", "", "the node name is too long");
+    assert_eq!(fixture.plan().because, Reason::NamelessVm);
+    fixture.reconcile();
+    fixture.reconcile();
+    assert_eq!(fixture.machine().spec.provider_id, "p", "whoever deletes the machine must know of the VM");
+    assert_eq!(fixture.machine().status.last_operation.error_code, "Internal");
+    assert!(fixture.text().contains("the node name is too long"), "{}", fixture.text());
+    assert!(fixture.said.iter().any(|said| said.contains("the node name is too long")), "{:?}", fixture.said);
 }
 
 #[test]
 fn a_vm_whose_id_cannot_be_used_is_an_error_and_the_machine_is_deleted_by_its_name() {
-    let mut world = World::new();
-    world.reconcile();
-    world.vms = 1;
-    world.vm = answer(&world, "", "node-1", "the provider id holds control characters");
-    world.reconcile();
-    assert!(world.machine().spec.provider_id.is_empty());
-    assert!(world.text().contains("the provider id holds control characters"), "{}", world.text());
-    world.delete();
-    world.settle();
-    assert!(world.machine.is_none() && world.vms == 0, "{:?}", world.diary);
+    let mut fixture = MachineFixture::new();
+    fixture.reconcile();
+    fixture.vms = 1;
+    fixture.vm = answer(&fixture, "", "node-1", "the provider id holds control characters");
+    fixture.reconcile();
+    assert!(fixture.machine().spec.provider_id.is_empty());
+    assert!(fixture.text().contains("the provider id holds control characters"), "{}", fixture.text());
+    fixture.delete();
+    fixture.settle();
+    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.diary);
 }
 
 #[test]
 fn a_machine_whose_vm_cannot_be_used_is_marked_failed_at_its_creation_timeout() {
-    let mut world = World::new();
-    world.reconcile();
-    world.vms = 1;
-    world.vm = answer(&world, "p", "", "the node name is too long");
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::CrashLoopBackOff);
-    world.wait(Duration::from_mins(21));
-    world.vm = answer(&world, "p", "", "the node name is too long");
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::Failed);
-    world.delete();
-    world.settle();
-    assert!(world.machine.is_none() && world.vms == 0, "{:?}", world.diary);
+    let mut fixture = MachineFixture::new();
+    fixture.reconcile();
+    fixture.vms = 1;
+    fixture.vm = answer(&fixture, "p", "", "the node name is too long");
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::CrashLoopBackOff);
+    fixture.wait(Duration::from_mins(21));
+    fixture.vm = answer(&fixture, "p", "", "the node name is too long");
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::Failed);
+    fixture.delete();
+    fixture.settle();
+    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.diary);
 }
 
 #[test]
 fn a_vm_that_was_written_down_is_trusted_though_the_cloud_does_not_show_it() {
-    let mut world = World::new();
-    world.edit(|m| {
+    let mut fixture = MachineFixture::new();
+    fixture.edit(|m| {
         m["spec"]["providerID"] = json!("vm:///m-1");
         m["metadata"]["labels"] = json!({ "node": "node-1" });
     });
-    world.settle();
-    assert_eq!(world.created, 0, "clouds show new VMs late, and a second one would be worse");
-    assert_eq!(*world.machine().phase(), MachinePhase::Pending);
+    fixture.settle();
+    assert_eq!(fixture.created, 0, "clouds show new VMs late, and a second one would be worse");
+    assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
 }
 
 #[rstest]
@@ -248,22 +248,22 @@ fn an_expiry_survives_every_status_write_until_the_machine_is_deleted(
     #[case] failures: Vec<Code>,
     #[case] phase: MachinePhase,
 ) {
-    let mut world = World::new();
-    world.edit(|m| {
+    let mut fixture = MachineFixture::new();
+    fixture.edit(|m| {
         m["metadata"]["annotations"][api::names::annotations::PRESERVE] = json!("now");
         m["status"] = json!({ "currentStatus": { "preserveExpiryTime": "2026-01-05T00:00:00Z" } });
     });
-    let expiry = world.machine().status.current_status.preserve_expiry_time;
+    let expiry = fixture.machine().status.current_status.preserve_expiry_time;
     assert!(expiry.is_some());
-    world.failures = failures;
-    world.settle();
-    assert_eq!(*world.machine().phase(), phase);
-    assert_eq!(world.machine().status.current_status.preserve_expiry_time, expiry);
+    fixture.failures = failures;
+    fixture.settle();
+    assert_eq!(*fixture.machine().phase(), phase);
+    assert_eq!(fixture.machine().status.current_status.preserve_expiry_time, expiry);
 
-    world.delete();
-    world.reconcile();
-    assert_eq!(*world.machine().phase(), MachinePhase::Terminating);
-    assert_eq!(world.machine().status.current_status.preserve_expiry_time, None);
+    fixture.delete();
+    fixture.reconcile();
+    assert_eq!(*fixture.machine().phase(), MachinePhase::Terminating);
+    assert_eq!(fixture.machine().status.current_status.preserve_expiry_time, None);
 }
 
 #[rstest]
@@ -272,12 +272,12 @@ fn an_expiry_survives_every_status_write_until_the_machine_is_deleted(
 #[case(Code::InvalidArgument)]
 #[case(Code::Internal)]
 fn a_failed_create_without_a_note_leaves_the_drivers_last_one_as_it_is(#[case] code: Code) {
-    let mut world = World::new();
-    world.edit(|m| m["status"]["lastKnownState"] = json!("step 2"));
-    world.failures = vec![code, Code::NotFound];
-    world.settle();
-    assert_eq!(world.machine().status.last_operation.error_code, code.to_string());
-    assert_eq!(world.machine().status.last_known_state, "step 2");
+    let mut fixture = MachineFixture::new();
+    fixture.edit(|m| m["status"]["lastKnownState"] = json!("step 2"));
+    fixture.failures = vec![code, Code::NotFound];
+    fixture.settle();
+    assert_eq!(fixture.machine().status.last_operation.error_code, code.to_string());
+    assert_eq!(fixture.machine().status.last_known_state, "step 2");
 }
 
 #[rstest]
@@ -285,306 +285,311 @@ fn a_failed_create_without_a_note_leaves_the_drivers_last_one_as_it_is(#[case] c
 #[case(Code::PermissionDenied)]
 #[case(Code::NotFound)]
 fn a_failed_initialization_is_tried_again_in_seconds_and_keeps_what_the_driver_noted(#[case] code: Code) {
-    let mut world = World::new();
-    world.edit(|m| m["status"]["lastKnownState"] = json!("step 2"));
+    let mut fixture = MachineFixture::new();
+    fixture.edit(|m| m["status"]["lastKnownState"] = json!("step 2"));
     for _ in 0..4 {
-        world.reconcile();
+        fixture.reconcile();
     }
-    assert_eq!(world.diary.last().unwrap(), "tell: VMCreated");
-    world.failures = vec![code];
-    world.settle();
+    assert_eq!(fixture.diary.last().unwrap(), "tell: VMCreated");
+    fixture.failures = vec![code];
+    fixture.settle();
     assert_eq!(
-        world.text(),
+        fixture.text(),
         format!("Provider error: machine codes error: code = [{code}] message = [no luck]. Initialize VM Instance")
     );
-    assert_eq!(world.machine().status.last_operation.error_code, code.to_string());
-    assert_eq!(world.machine().status.last_known_state, "step 2");
-    let at = super::super::facts::later(world.now, Duration::from_secs(5));
-    assert_eq!(world.plan().wake, Wake::By { awaited: Awaited::Retry, at });
-    world.now = at;
-    world.settle();
-    assert_eq!((world.phase(), world.created), (&MachinePhase::Pending, 1));
+    assert_eq!(fixture.machine().status.last_operation.error_code, code.to_string());
+    assert_eq!(fixture.machine().status.last_known_state, "step 2");
+    let at = super::super::facts::later(fixture.now, Duration::from_secs(5));
+    assert_eq!(fixture.plan().wake, Wake::By { awaited: Awaited::Retry, at });
+    fixture.now = at;
+    fixture.settle();
+    assert_eq!((fixture.phase(), fixture.created), (&MachinePhase::Pending, 1));
 }
 
 #[test]
 fn a_time_of_the_next_try_that_would_not_be_kept_is_not_told() {
-    let mut world = World::new();
-    world.failures = vec![Code::ResourceExhausted, Code::NotFound];
-    world.settle();
-    assert!(!world.said[0].contains("next try at"), "any machine of the class may try: {:?}", world.said);
+    let mut fixture = MachineFixture::new();
+    fixture.failures = vec![Code::ResourceExhausted, Code::NotFound];
+    fixture.settle();
+    assert!(!fixture.said[0].contains("next try at"), "any machine of the class may try: {:?}", fixture.said);
 
-    let mut world = World::new();
-    world.now = super::super::facts::later(world.now, Duration::from_mins(18));
-    world.failures = vec![Code::InvalidArgument, Code::NotFound];
-    world.settle();
+    let mut fixture = MachineFixture::new();
+    fixture.now = super::super::facts::later(fixture.now, Duration::from_mins(18));
+    fixture.failures = vec![Code::InvalidArgument, Code::NotFound];
+    fixture.settle();
     let outlook = "it is marked Failed at 00:20:00 UTC, when its creation timeout has passed";
-    assert_eq!(world.said, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
+    assert_eq!(fixture.said, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
 }
 
 #[test]
 fn nothing_is_concluded_from_a_class_that_was_not_looked_for() {
-    let mut world = World::new();
-    world.class = Presence::Absent;
-    world.class_looked_for = LookedFor::NotYet;
-    world.settle();
-    assert_eq!((world.told.len(), world.text()), (0, ""), "it may exist");
-    world.delete();
-    world.settle();
-    assert!(world.machine.is_some(), "somebody may have made a VM of that class");
-    world.class_looked_for = LookedFor::Yes;
-    world.settle();
-    assert!(world.machine.is_none(), "no VM can have been made");
+    let mut fixture = MachineFixture::new();
+    fixture.class = Presence::Absent;
+    fixture.class_looked_for = LookedFor::NotYet;
+    fixture.settle();
+    assert_eq!((fixture.told.len(), fixture.text()), (0, ""), "it may exist");
+    fixture.delete();
+    fixture.settle();
+    assert!(fixture.machine.is_some(), "somebody may have made a VM of that class");
+    fixture.class_looked_for = LookedFor::Yes;
+    fixture.settle();
+    assert!(fixture.machine.is_none(), "no VM can have been made");
 }
 
 #[test]
 fn a_failure_is_told_with_what_was_tried_what_was_said_and_when_it_is_tried_again() {
-    let mut world = World::new();
-    world.failures = vec![Code::InvalidArgument, Code::NotFound];
-    world.settle();
+    let mut fixture = MachineFixture::new();
+    fixture.failures = vec![Code::InvalidArgument, Code::NotFound];
+    fixture.settle();
     let outlook = "next try at 00:03:00 UTC, or when its MachineClass or Secret changes";
-    assert_eq!(world.said, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
-    world.failures = vec![Code::InvalidArgument, Code::NotFound];
-    world.wait(Duration::from_mins(3));
-    world.settle();
-    assert_eq!(world.said.len(), 1, "the same failure is not told again");
+    assert_eq!(fixture.said, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
+    fixture.failures = vec![Code::InvalidArgument, Code::NotFound];
+    fixture.wait(Duration::from_mins(3));
+    fixture.settle();
+    assert_eq!(fixture.said.len(), 1, "the same failure is not told again");
 }
 
 #[test]
 fn a_creation_that_keeps_failing_is_marked_failed_at_its_deadline_and_makes_no_vm_after_it() {
-    let mut world = World::new();
-    world.policy.creation_timeout = Duration::from_mins(12);
-    world.failures = vec![Code::ResourceExhausted, Code::NotFound, Code::ResourceExhausted, Code::NotFound];
-    world.settle();
-    world.wait(Duration::from_mins(10));
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::CrashLoopBackOff);
-    let Wake::By { awaited: Awaited::Retry, at } = world.plan().wake else { panic!("it must look again") };
-    assert_eq!(at, super::super::facts::later(super::world::BEGIN.parse().unwrap(), Duration::from_secs(12 * 60 + 1)));
-    world.now = at;
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::Failed);
-    assert_eq!(world.machine().status.last_operation.error_code, "ResourceExhausted");
-    assert!(world.said.last().unwrap().ends_with("its creation timeout has passed"), "{:?}", world.said);
-    assert_eq!(world.created, 0);
-    assert_eq!(world.plan().because, Reason::AwaitsReplacement);
+    let mut fixture = MachineFixture::new();
+    fixture.policy.creation_timeout = Duration::from_mins(12);
+    fixture.failures = vec![Code::ResourceExhausted, Code::NotFound, Code::ResourceExhausted, Code::NotFound];
+    fixture.settle();
+    fixture.wait(Duration::from_mins(10));
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::CrashLoopBackOff);
+    let Wake::By { awaited: Awaited::Retry, at } = fixture.plan().wake else { panic!("it must look again") };
+    assert_eq!(
+        at,
+        super::super::facts::later(super::fixture::BEGIN.parse().unwrap(), Duration::from_secs(12 * 60 + 1))
+    );
+    fixture.now = at;
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::Failed);
+    assert_eq!(fixture.machine().status.last_operation.error_code, "ResourceExhausted");
+    assert!(fixture.said.last().unwrap().ends_with("its creation timeout has passed"), "{:?}", fixture.said);
+    assert_eq!(fixture.created, 0);
+    assert_eq!(fixture.plan().because, Reason::AwaitsReplacement);
 }
 
 #[test]
 fn a_process_that_comes_back_after_the_deadline_gives_a_failing_creation_up_too() {
-    let mut world = World::new();
-    world.failures = vec![Code::Unavailable, Code::NotFound];
-    world.settle();
-    world.vm = VmState::Unasked;
-    world.wait(Duration::from_mins(21));
-    world.settle();
-    assert_eq!((world.phase(), world.created), (&MachinePhase::Failed, 0));
-    assert_eq!(world.machine().status.last_operation.error_code, "Unavailable");
+    let mut fixture = MachineFixture::new();
+    fixture.failures = vec![Code::Unavailable, Code::NotFound];
+    fixture.settle();
+    fixture.vm = VmState::Unasked;
+    fixture.wait(Duration::from_mins(21));
+    fixture.settle();
+    assert_eq!((fixture.phase(), fixture.created), (&MachinePhase::Failed, 0));
+    assert_eq!(fixture.machine().status.last_operation.error_code, "Unavailable");
 }
 
 #[test]
 fn a_machine_that_waited_for_a_controller_longer_than_its_timeout_still_gets_its_vm() {
-    let mut world = World::new();
-    world.wait(Duration::from_hours(2));
-    world.settle();
-    assert_eq!(world.created, 1);
-    world.register("True");
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::Running);
+    let mut fixture = MachineFixture::new();
+    fixture.wait(Duration::from_hours(2));
+    fixture.settle();
+    assert_eq!(fixture.created, 1);
+    fixture.register("True");
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::Running);
 }
 
 #[test]
 fn an_answer_without_a_name_is_asked_for_again() {
-    let mut world = World::new();
-    world.reconcile();
-    world.vms = 1;
-    world.vm = VmState::Known(Vm {
+    let mut fixture = MachineFixture::new();
+    fixture.reconcile();
+    fixture.vms = 1;
+    fixture.vm = VmState::Known(Vm {
         provider_id: "".into(),
         node_name: "node-1".into(),
         addresses: vec![],
         initialized: Initialized::Yes,
         unusable: None,
         origin: Origin::Found,
-        at: world.now,
+        at: fixture.now,
     });
-    world.settle();
-    let Wake::By { awaited: Awaited::Retry, at } = world.plan().wake else { panic!("it must try again") };
-    world.now = at;
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::Pending);
+    fixture.settle();
+    let Wake::By { awaited: Awaited::Retry, at } = fixture.plan().wake else { panic!("it must try again") };
+    fixture.now = at;
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::Pending);
 }
 
 #[test]
 fn what_the_driver_noted_while_it_made_the_vm_is_kept_without_a_write_of_its_own() {
-    let mut world = World::new();
-    world.note = Some("disk 7".into());
-    world.settle();
-    assert_eq!(world.machine().status.last_known_state, "disk 7");
-    let writes = world.diary.iter().filter(|step| step.starts_with("set ") || step.starts_with("write ")).count();
-    assert_eq!(writes, 2, "{:?}", world.diary);
+    let mut fixture = MachineFixture::new();
+    fixture.note = Some("disk 7".into());
+    fixture.settle();
+    assert_eq!(fixture.machine().status.last_known_state, "disk 7");
+    let writes = fixture.diary.iter().filter(|step| step.starts_with("set ") || step.starts_with("write ")).count();
+    assert_eq!(writes, 2, "{:?}", fixture.diary);
 }
 
 fn node_of_another(provider_id: &str) -> api::view::NodeView {
-    super::world::read(json!({ "metadata": { "name": "node-1", "uid": "n-0" }, "spec": { "providerID": provider_id } }))
+    super::fixture::read(
+        json!({ "metadata": { "name": "node-1", "uid": "n-0" }, "spec": { "providerID": provider_id } }),
+    )
 }
 
 #[rstest]
 #[case::says_nothing("")]
 #[case::is_another("vm:///m-0")]
 fn a_vm_that_took_over_anothers_node_is_given_back_and_no_second_one_is_made(#[case] provider_id: &str) {
-    let mut world = World::new();
-    world.namesake = Some(node_of_another(provider_id));
-    world.settle();
-    assert_eq!((world.phase(), world.text()), (&MachinePhase::Failed, "VM using old node obj"));
-    assert_eq!((world.created, world.vms), (1, 0));
-    assert_eq!(world.told, ["GivenUp"]);
-    assert!(world.machine().spec.provider_id.is_empty() && world.machine().node_name().is_none());
+    let mut fixture = MachineFixture::new();
+    fixture.namesake = Some(node_of_another(provider_id));
+    fixture.settle();
+    assert_eq!((fixture.phase(), fixture.text()), (&MachinePhase::Failed, "VM using old node obj"));
+    assert_eq!((fixture.created, fixture.vms), (1, 0));
+    assert_eq!(fixture.told, ["GivenUp"]);
+    assert!(fixture.machine().spec.provider_id.is_empty() && fixture.machine().node_name().is_none());
 
-    world.vm = VmState::Unasked; // another process
-    world.settle();
-    assert_eq!((world.created, world.plan().because), (1, Reason::AwaitsReplacement));
+    fixture.vm = VmState::Unasked; // another process
+    fixture.settle();
+    assert_eq!((fixture.created, fixture.plan().because), (1, Reason::AwaitsReplacement));
 }
 
 #[test]
 fn a_vm_whose_node_came_before_the_answer_is_kept() {
-    let mut world = World::new();
-    world.namesake = Some(node_of_another("vm:///somewhere/m-1"));
-    world.settle();
-    assert_eq!((world.phase(), world.vms), (&MachinePhase::Pending, 1));
+    let mut fixture = MachineFixture::new();
+    fixture.namesake = Some(node_of_another("vm:///somewhere/m-1"));
+    fixture.settle();
+    assert_eq!((fixture.phase(), fixture.vms), (&MachinePhase::Pending, 1));
 }
 
 #[test]
 fn a_process_that_dies_before_the_vm_was_given_back_leaves_that_to_the_next() {
-    let mut world = World::new();
-    world.namesake = Some(node_of_another(""));
-    while world.vms == 0 {
-        world.reconcile();
+    let mut fixture = MachineFixture::new();
+    fixture.namesake = Some(node_of_another(""));
+    while fixture.vms == 0 {
+        fixture.reconcile();
     }
-    world.failures = vec![Code::Unavailable];
-    world.reconcile();
-    assert_eq!((world.phase(), world.vms), (&MachinePhase::Failed, 1));
-    world.vm = VmState::Unasked;
-    world.settle();
-    assert_eq!((world.created, world.vms), (1, 0));
+    fixture.failures = vec![Code::Unavailable];
+    fixture.reconcile();
+    assert_eq!((fixture.phase(), fixture.vms), (&MachinePhase::Failed, 1));
+    fixture.vm = VmState::Unasked;
+    fixture.settle();
+    assert_eq!((fixture.created, fixture.vms), (1, 0));
 }
 
 #[test]
 fn a_creation_that_keeps_failing_though_its_node_is_well_counts_as_joined() {
-    let mut world = World::new();
-    world.settle();
-    world.edit(|m| {
+    let mut fixture = MachineFixture::new();
+    fixture.settle();
+    fixture.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!("CrashLoopBackOff");
         m["status"]["lastOperation"]["state"] = json!("Failed");
     });
-    world.register("True");
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::Running);
+    fixture.register("True");
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::Running);
 }
 
 #[test]
 fn while_we_are_disconnected_nothing_is_made() {
-    let mut world = World::new();
-    world.connectivity = Connectivity::Frozen;
-    world.settle();
-    assert_eq!(world.diary, ["add our finalizer"]);
-    assert_eq!(world.plan().because, Reason::Frozen);
-    world.connectivity = Connectivity::Connected;
-    world.settle();
-    assert_eq!(world.created, 1);
+    let mut fixture = MachineFixture::new();
+    fixture.connectivity = Connectivity::Frozen;
+    fixture.settle();
+    assert_eq!(fixture.diary, ["add our finalizer"]);
+    assert_eq!(fixture.plan().because, Reason::Frozen);
+    fixture.connectivity = Connectivity::Connected;
+    fixture.settle();
+    assert_eq!(fixture.created, 1);
 }
 
 #[test]
 fn a_label_left_from_a_time_with_a_target_cluster_does_no_harm_without_one() {
-    let mut world = World::new();
-    world.joins = false;
-    world.edit(|m| m["metadata"]["labels"] = json!({ "node": "node-1" }));
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::Available);
-    world.delete();
-    world.settle();
-    assert!(world.machine.is_none() && world.vms == 0);
+    let mut fixture = MachineFixture::new();
+    fixture.joins = false;
+    fixture.edit(|m| m["metadata"]["labels"] = json!({ "node": "node-1" }));
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::Available);
+    fixture.delete();
+    fixture.settle();
+    assert!(fixture.machine.is_none() && fixture.vms == 0);
 }
 
 #[test]
 fn a_node_label_that_a_machine_was_created_with_gives_way_to_the_name_its_vm_has() {
-    let mut world = World::new();
-    world.edit(|m| m["metadata"]["labels"]["node"] = json!("node-of-another"));
-    world.settle();
-    assert_eq!(world.machine().node_name().unwrap(), "node-1", "{:#?}", world.diary);
-    assert_eq!(*world.phase(), MachinePhase::Pending);
+    let mut fixture = MachineFixture::new();
+    fixture.edit(|m| m["metadata"]["labels"]["node"] = json!("node-of-another"));
+    fixture.settle();
+    assert_eq!(fixture.machine().node_name().unwrap(), "node-1", "{:#?}", fixture.diary);
+    assert_eq!(*fixture.phase(), MachinePhase::Pending);
 }
 
 #[test]
 fn a_node_label_that_somebody_changes_later_is_left_alone() {
-    let mut world = World::new();
-    world.settle();
-    world.edit(|m| {
+    let mut fixture = MachineFixture::new();
+    fixture.settle();
+    fixture.edit(|m| {
         m["metadata"]["labels"]["node"] = json!("node-2");
         m["status"]["currentStatus"]["phase"] = json!("CrashLoopBackOff");
     });
-    world.vm = VmState::Unasked;
-    world.settle();
-    assert_eq!(world.machine().node_name().unwrap(), "node-2");
+    fixture.vm = VmState::Unasked;
+    fixture.settle();
+    assert_eq!(fixture.machine().node_name().unwrap(), "node-2");
 }
 
 #[test]
 fn a_creation_that_keeps_failing_does_not_count_as_joined_because_of_the_node_of_another_machine() {
-    let mut world = World::new().with_status("CrashLoopBackOff", "Cloud provider message - no luck");
-    world.edit(|m| m["metadata"]["labels"]["node"] = json!("node-1"));
-    world.register("True");
-    world.edit_node(|n| n["spec"]["providerID"] = json!("vm:///m-2"));
+    let mut fixture = MachineFixture::new().with_status("CrashLoopBackOff", "Cloud provider message - no luck");
+    fixture.edit(|m| m["metadata"]["labels"]["node"] = json!("node-1"));
+    fixture.register("True");
+    fixture.edit_node(|n| n["spec"]["providerID"] = json!("vm:///m-2"));
     let rival = json!({ "metadata": { "name": "m-2" }, "spec": { "providerID": "vm:///zone/m-2" } });
-    world.rivals = vec![std::sync::Arc::new(super::world::read(rival))];
-    world.failures = vec![Code::Unavailable, Code::NotFound];
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::CrashLoopBackOff);
+    fixture.rivals = vec![std::sync::Arc::new(super::fixture::read(rival))];
+    fixture.failures = vec![Code::Unavailable, Code::NotFound];
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::CrashLoopBackOff);
 }
 
 #[test]
 fn without_a_target_cluster_the_addresses_of_every_answer_are_kept() {
-    let mut world = World::new();
-    world.joins = false;
-    world.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2"), (Call::Status, "10.0.0.3")].into();
-    world.settle();
+    let mut fixture = MachineFixture::new();
+    fixture.joins = false;
+    fixture.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2"), (Call::Status, "10.0.0.3")].into();
+    fixture.settle();
     let addresses: Vec<_> =
-        world.machine().status.addresses.iter().map(|a| format!("{}={}", a.kind, a.address)).collect();
+        fixture.machine().status.addresses.iter().map(|a| format!("{}={}", a.kind, a.address)).collect();
     assert_eq!(addresses, ["Hostname=node-1", "InternalIP=10.0.0.1", "InternalIP=10.0.0.2", "InternalIP=10.0.0.3"]);
-    assert_eq!(*world.machine().phase(), MachinePhase::Available);
+    assert_eq!(*fixture.machine().phase(), MachinePhase::Available);
 }
 
 #[test]
 fn addresses_that_were_told_outlive_a_cloud_that_does_not_show_its_new_vm_yet() {
-    let mut world = World::new();
-    world.joins = false;
-    world.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2")].into();
-    while !world.diary.iter().any(|step| step.contains("initialize")) {
-        world.reconcile();
+    let mut fixture = MachineFixture::new();
+    fixture.joins = false;
+    fixture.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2")].into();
+    while !fixture.diary.iter().any(|step| step.contains("initialize")) {
+        fixture.reconcile();
     }
-    world.failures = vec![Code::NotFound];
-    world.settle();
-    let addresses: Vec<_> = world.machine().status.addresses.iter().map(|a| a.address.as_str()).collect();
+    fixture.failures = vec![Code::NotFound];
+    fixture.settle();
+    let addresses: Vec<_> = fixture.machine().status.addresses.iter().map(|a| a.address.as_str()).collect();
     assert_eq!(addresses, ["node-1", "10.0.0.1", "10.0.0.2"]);
-    assert_eq!((world.phase(), world.created), (&MachinePhase::Available, 1));
+    assert_eq!((fixture.phase(), fixture.created), (&MachinePhase::Available, 1));
 }
 
 #[test]
 fn with_a_target_cluster_addresses_are_left_to_the_node_and_nothing_more_is_asked() {
-    let mut world = World::new();
-    world.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2")].into();
-    world.settle();
-    assert!(world.machine().status.addresses.is_empty());
-    assert_eq!(world.diary.iter().filter(|step| step.contains("look up")).count(), 1);
+    let mut fixture = MachineFixture::new();
+    fixture.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2")].into();
+    fixture.settle();
+    assert!(fixture.machine().status.addresses.is_empty());
+    assert_eq!(fixture.diary.iter().filter(|step| step.contains("look up")).count(), 1);
 }
 
 #[test]
 fn a_provider_that_nobody_serves_is_told_and_no_cloud_is_asked() {
-    let mut world = World::new();
-    world.driver = DriverState::Missing("no driver serves \"mars\"; this process has virtual".into());
-    world.settle();
-    assert_eq!((world.phase(), world.created), (&MachinePhase::New, 0));
-    assert!(world.text().contains("no driver serves \"mars\""), "{}", world.text());
-    assert_eq!(world.told, ["DriverNotFound"]);
-    assert!(!world.diary.iter().any(|step| step.contains("ask the cloud")), "{:?}", world.diary);
-    world.driver = DriverState::Served;
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::Pending);
+    let mut fixture = MachineFixture::new();
+    fixture.driver = DriverState::Missing("no driver serves \"mars\"; this process has virtual".into());
+    fixture.settle();
+    assert_eq!((fixture.phase(), fixture.created), (&MachinePhase::New, 0));
+    assert!(fixture.text().contains("no driver serves \"mars\""), "{}", fixture.text());
+    assert_eq!(fixture.told, ["DriverNotFound"]);
+    assert!(!fixture.diary.iter().any(|step| step.contains("ask the cloud")), "{:?}", fixture.diary);
+    fixture.driver = DriverState::Served;
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::Pending);
 }

@@ -10,7 +10,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::world::World;
+use super::fixture::MachineFixture;
 use crate::drain::{Answer, Refusal, Watched};
 
 const CANDIDATE: (&str, &str) = ("CandidateForUpdate", "Node is a candidate for in-place update");
@@ -20,9 +20,9 @@ const SUCCESSFUL: (&str, &str) = ("UpdateSuccessful", "Node in-place update succ
 const FAILED: (&str, &str) = ("UpdateFailed", "Node in-place update failed: disk full");
 
 /// A running machine whose node says `reason`, with these labels (`c`andidate, `s`elected, `+` or `-` for its result).
-fn world(reason: &str, labels: &str) -> World {
-    let mut world = World::running();
-    world.edit_node(|n| {
+fn fixture(reason: &str, labels: &str) -> MachineFixture {
+    let mut fixture = MachineFixture::running();
+    fixture.edit_node(|n| {
         for label in labels.chars() {
             let (key, value) = match label {
                 'c' => (CANDIDATE_FOR_UPDATE, "true"),
@@ -35,7 +35,7 @@ fn world(reason: &str, labels: &str) -> World {
         n["metadata"]["annotations"][UPDATE_FAILED_REASON] = json!("disk full");
         n["status"]["conditions"].as_array_mut().unwrap().extend(condition(reason));
     });
-    world
+    fixture
 }
 
 fn condition(reason: &str) -> Option<Value> {
@@ -48,8 +48,8 @@ fn condition(reason: &str) -> Option<Value> {
 }
 
 /// What the first reconcile writes into the condition.
-fn written(world: &World) -> Option<(String, String)> {
-    world.plan().steps.iter().find_map(|step| match step {
+fn written(fixture: &MachineFixture) -> Option<(String, String)> {
+    fixture.plan().steps.iter().find_map(|step| match step {
         Step::PatchNode(write) => write.conditions.get(TYPE).map(|c| (c.reason.to_string(), c.message.to_string())),
         _ => None,
     })
@@ -73,15 +73,15 @@ fn written(world: &World) -> Option<(String, String)> {
 #[case::failed_and_said_so("UpdateFailed", "cs-", None)]
 #[case::no_longer_a_candidate("ReadyForUpdate", "s+", None)]
 fn labels_lead_the_condition_on(#[case] reason: &str, #[case] labels: &str, #[case] said: Option<(&str, &str)>) {
-    let world = world(reason, labels);
+    let fixture = fixture(reason, labels);
     let said = said.map(|(reason, message)| (reason.to_owned(), message.to_owned()));
-    assert_eq!(written(&world), said);
+    assert_eq!(written(&fixture), said);
 }
 
 #[test]
 fn a_selected_node_is_cordoned_in_the_write_that_says_so() {
-    let world = world("", "cs");
-    let plan = world.plan();
+    let fixture = fixture("", "cs");
+    let plan = fixture.plan();
     let [Step::PatchNode(write)] = plan.steps.as_slice() else { panic!("{plan:#?}") };
     assert_eq!(write.scheduling, Some(crate::node::Scheduling::Cordoned));
     assert_eq!(plan.wake, Wake::Again);
@@ -89,9 +89,9 @@ fn a_selected_node_is_cordoned_in_the_write_that_says_so() {
 
 #[test]
 fn a_result_is_the_machine_s_phase_before_it_is_the_node_s_condition() {
-    let mut world = world("ReadyForUpdate", "cs+");
-    world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("InPlaceUpdating"));
-    let plan = world.plan();
+    let mut fixture = fixture("ReadyForUpdate", "cs+");
+    fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!("InPlaceUpdating"));
+    let plan = fixture.plan();
     let order: Vec<&str> = plan
         .steps
         .iter()
@@ -102,93 +102,93 @@ fn a_result_is_the_machine_s_phase_before_it_is_the_node_s_condition() {
         })
         .collect();
     assert_eq!(order, ["machine", "node"]);
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::Running);
-    let copied = world.machine().status.conditions.iter().find(|c| &*c.kind == TYPE).unwrap();
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::Running);
+    let copied = fixture.machine().status.conditions.iter().find(|c| &*c.kind == TYPE).unwrap();
     assert_eq!(&*copied.reason, "UpdateSuccessful", "the manager reads the machine's copy");
-    assert!(world.plan().steps.is_empty());
+    assert!(fixture.plan().steps.is_empty());
 }
 
-/// A budget that covers the pod of [`World::add_pod`] and never opens.
-fn shut_budget(world: &mut World) {
-    world.decision = Answer::Refused(Refusal::Budget { retry_after: None });
-    world.settle();
+/// A budget that covers the pod of [`MachineFixture::add_pod`] and never opens.
+fn shut_budget(fixture: &mut MachineFixture) {
+    fixture.decision = Answer::Refused(Refusal::Budget { retry_after: None });
+    fixture.settle();
     let budget = json!({
         "metadata": { "name": "b", "namespace": "shop", "generation": 1, "resourceVersion": "1" },
         "spec": { "selector": { "matchLabels": { "app": "web" } } },
         "status": { "observedGeneration": 1, "expectedPods": 2, "currentHealthy": 2, "desiredHealthy": 2 },
     });
-    world.drain_view.budgets = Watched::Seen(vec![Arc::new(serde_json::from_value(budget).unwrap())]);
-    world.settle();
+    fixture.drain_view.budgets = Watched::Seen(vec![Arc::new(serde_json::from_value(budget).unwrap())]);
+    fixture.settle();
 }
 
 #[test]
 fn a_drained_node_is_ready_only_after_its_machine_says_so() {
-    let mut world = world("", "cs");
-    world.add_pod("web-1");
-    world.settle();
-    let place = |what: &str| world.diary.iter().position(|step| step.contains(what)).expect(what);
+    let mut fixture = fixture("", "cs");
+    fixture.add_pod("web-1");
+    fixture.settle();
+    let place = |what: &str| fixture.diary.iter().position(|step| step.contains(what)).expect(what);
     assert!(place("cordon") < place("watch the pods"));
     assert!(place("evict pod shop/web-1") < place("set its phase to InPlaceUpdating"));
     assert!(place("set its phase to InPlaceUpdating") < place("ReadyForUpdate"));
-    assert_eq!(*world.phase(), MachinePhase::InPlaceUpdating);
-    assert_eq!(world.text(), "Machine m-1 is undergoing an in-place update");
-    assert_eq!(world.told, ["ReadyForUpdate"]);
-    assert_eq!(world.vms, 1);
-    assert!(world.plan().steps.is_empty(), "now the agent has its turn");
+    assert_eq!(*fixture.phase(), MachinePhase::InPlaceUpdating);
+    assert_eq!(fixture.text(), "Machine m-1 is undergoing an in-place update");
+    assert_eq!(fixture.told, ["ReadyForUpdate"]);
+    assert_eq!(fixture.vms, 1);
+    assert!(fixture.plan().steps.is_empty(), "now the agent has its turn");
 }
 
 #[test]
 fn whoever_dies_in_between_is_followed() {
-    let mut world = world("SelectedForUpdate", "cs");
-    world.edit_node(|n| n["spec"]["unschedulable"] = json!(true));
-    world.edit(|m| m["status"]["currentStatus"]["phase"] = json!("InPlaceUpdating"));
-    world.settle();
-    assert!(!world.diary.iter().any(|step| step.contains("phase")), "that was written: {:#?}", world.diary);
-    let node = world.node.as_ref().unwrap();
+    let mut fixture = fixture("SelectedForUpdate", "cs");
+    fixture.edit_node(|n| n["spec"]["unschedulable"] = json!(true));
+    fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!("InPlaceUpdating"));
+    fixture.settle();
+    assert!(!fixture.diary.iter().any(|step| step.contains("phase")), "that was written: {:#?}", fixture.diary);
+    let node = fixture.node.as_ref().unwrap();
     assert_eq!(&*node.condition(TYPE).unwrap().reason, "ReadyForUpdate");
 }
 
 #[test]
 fn a_drain_that_does_not_get_on_is_told_in_the_reference_s_words_and_the_phase_stays() {
-    let mut world = world("", "cs");
-    world.add_pod("web-1");
-    shut_budget(&mut world);
-    assert_eq!(*world.phase(), MachinePhase::Running);
-    let operation = &world.machine().status.last_operation;
+    let mut fixture = fixture("", "cs");
+    fixture.add_pod("web-1");
+    shut_budget(&mut fixture);
+    assert_eq!(*fixture.phase(), MachinePhase::Running);
+    let operation = &fixture.machine().status.last_operation;
     assert_eq!((operation.kind.to_string(), operation.state.to_string()), ("DrainNode".into(), "Processing".into()));
     assert_eq!(
         operation.description,
         "Drain failed due to - error while evicting pod \"web-1\": pod disruption budget shop/b is misconfigured and \
          requires zero voluntary evictions. Will retry in next sync. Initiate node drain"
     );
-    assert_eq!(world.told, ["InPlaceUpdateFailed"]);
+    assert_eq!(fixture.told, ["InPlaceUpdateFailed"]);
 }
 
 #[rstest]
 #[case::success("+", MachinePhase::Running, "UpdateSuccessful")]
 #[case::failure("-", MachinePhase::InPlaceUpdateFailed, "UpdateFailed")]
 fn an_update_from_its_label_to_its_result(#[case] result: &str, #[case] phase: MachinePhase, #[case] reason: &str) {
-    let mut world = world("", "cs");
-    world.add_pod("web-1");
-    world.settle();
+    let mut fixture = fixture("", "cs");
+    fixture.add_pod("web-1");
+    fixture.settle();
     let result = if result == "+" { "successful" } else { "failed" };
-    world.edit_node(|n| n["metadata"]["labels"][UPDATE_RESULT] = json!(result));
-    world.settle();
-    assert_eq!(*world.phase(), phase);
-    let copied = world.machine().status.conditions.iter().find(|c| &*c.kind == TYPE).unwrap();
+    fixture.edit_node(|n| n["metadata"]["labels"][UPDATE_RESULT] = json!(result));
+    fixture.settle();
+    assert_eq!(*fixture.phase(), phase);
+    let copied = fixture.machine().status.conditions.iter().find(|c| &*c.kind == TYPE).unwrap();
     assert_eq!(&*copied.reason, reason, "the manager reads the machine's copy");
-    assert!(world.node.as_ref().unwrap().spec.unschedulable, "the manager uncordons it");
-    assert!(world.plan().steps.is_empty());
+    assert!(fixture.node.as_ref().unwrap().spec.unschedulable, "the manager uncordons it");
+    assert!(fixture.plan().steps.is_empty());
 }
 
 #[test]
 fn an_agent_that_never_answers_makes_the_update_fail_when_its_time_is_up() {
-    let mut world = world("", "cs");
-    world.settle();
-    let Wake::By { at, .. } = world.plan().wake else { panic!("it must wake itself") };
-    world.now = at;
-    world.settle();
-    assert_eq!(*world.phase(), MachinePhase::InPlaceUpdateFailed);
-    assert_eq!(world.text(), "Machine m-1 failed to in-place update in 20m0s minutes.");
+    let mut fixture = fixture("", "cs");
+    fixture.settle();
+    let Wake::By { at, .. } = fixture.plan().wake else { panic!("it must wake itself") };
+    fixture.now = at;
+    fixture.settle();
+    assert_eq!(*fixture.phase(), MachinePhase::InPlaceUpdateFailed);
+    assert_eq!(fixture.text(), "Machine m-1 failed to in-place update in 20m0s minutes.");
 }

@@ -8,7 +8,7 @@ use api::names::labels::{CANDIDATE_FOR_UPDATE, SELECTED_FOR_UPDATE, UPDATE_RESUL
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::world::World;
+use super::fixture::MachineFixture;
 
 /// What may happen between two reconciles.
 #[derive(Clone, Debug)]
@@ -51,24 +51,24 @@ fn put(map: &mut Value, key: &str, value: Option<&str>) {
     }
 }
 
-fn happen(world: &mut World, happening: &Happening) {
+fn happen(fixture: &mut MachineFixture, happening: &Happening) {
     match happening {
         Happening::Wish { on_node: true, value } => {
-            world.edit_node(|n| put(&mut n["metadata"]["annotations"], PRESERVE, *value));
+            fixture.edit_node(|n| put(&mut n["metadata"]["annotations"], PRESERVE, *value));
         }
         Happening::Wish { on_node: false, value } => {
-            world.edit(|m| put(&mut m["metadata"]["annotations"], PRESERVE, *value));
+            fixture.edit(|m| put(&mut m["metadata"]["annotations"], PRESERVE, *value));
         }
         Happening::Template(value) => {
-            world.edit(|m| {
+            fixture.edit(|m| {
                 m["spec"]["nodeTemplate"] = json!({ "metadata": { "labels": value.map(|v| json!({ "ours": v })) } });
             });
         }
-        Happening::Label(key, value) => world.edit_node(|n| put(&mut n["metadata"]["labels"], key, *value)),
-        Happening::Ready(ready) => world.report_ready(ready),
-        Happening::Pod => world.add_pod("web-1"),
-        Happening::Edit => world.edit_node(|n| n["metadata"]["labels"]["ours"] = json!("edited")),
-        Happening::Wait(minutes) => world.wait(Duration::from_mins(*minutes)),
+        Happening::Label(key, value) => fixture.edit_node(|n| put(&mut n["metadata"]["labels"], key, *value)),
+        Happening::Ready(ready) => fixture.report_ready(ready),
+        Happening::Pod => fixture.add_pod("web-1"),
+        Happening::Edit => fixture.edit_node(|n| n["metadata"]["labels"]["ours"] = json!("edited")),
+        Happening::Wait(minutes) => fixture.wait(Duration::from_mins(*minutes)),
     }
 }
 
@@ -77,23 +77,23 @@ proptest! {
     fn whatever_happens_a_reconcile_comes_to_rest_and_what_others_put_on_the_node_stays(
         happenings in prop::collection::vec(happening(), 0..25),
     ) {
-        let mut world = World::running();
-        world.edit_node(|n| {
+        let mut fixture = MachineFixture::running();
+        fixture.edit_node(|n| {
             n["metadata"]["labels"]["theirs"] = json!("l");
             n["metadata"]["annotations"]["theirs"] = json!("a");
             n["spec"]["taints"] = json!([{ "key": "theirs", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z" }]);
             n["status"]["capacity"] = json!({ "cpu": "4" });
         });
         for happening in &happenings {
-            happen(&mut world, happening);
-            world.pods_there.truncate(1);
-            world.settle();
-            let (node, machine) = (world.node.as_ref().unwrap(), world.machine());
+            happen(&mut fixture, happening);
+            fixture.pods_there.truncate(1);
+            fixture.settle();
+            let (node, machine) = (fixture.node.as_ref().unwrap(), fixture.machine());
             prop_assert_eq!((node.label("theirs"), node.annotation("theirs")), (Some("l"), Some("a")));
             prop_assert_eq!(&node.spec.taints[0].key, "theirs");
             prop_assert!(node.status.capacity.contains_key("cpu"));
             let expiry = machine.status.current_status.preserve_expiry_time;
-            prop_assert!(expiry.is_none_or(|expiry| expiry.timestamp() > world.now), "nothing outlives its time");
+            prop_assert!(expiry.is_none_or(|expiry| expiry.timestamp() > fixture.now), "nothing outlives its time");
             let tainted = node.spec.taints.len() > 1;
             prop_assert!(!tainted || expiry.is_some(), "no taint without a preservation");
             let by_us = node.annotation("cluster-autoscaler.kubernetes.io/scale-down-disabled-by-mcm").is_some();
@@ -103,6 +103,6 @@ proptest! {
             let nonsense = node.preserve().is_some_and(|said| !said.is_valid());
             prop_assert!(!(noted && own) || nonsense, "once the node has spoken, it decides alone");
         }
-        prop_assert_eq!(world.vms, 1);
+        prop_assert_eq!(fixture.vms, 1);
     }
 }

@@ -1,10 +1,11 @@
-//! The machine planner against tables, and against a toy world in which its steps are carried out.
+//! The machine planner against tables, and against a fixture in which its steps are carried out.
 
 mod absence;
 mod creation;
 mod deletion;
 mod drain;
 mod drain_in_place;
+mod fixture;
 mod health;
 mod in_place;
 mod joining;
@@ -15,4 +16,3 @@ mod outages;
 mod preservation;
 mod promises;
 mod stages;
-mod world;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::*;
-use super::world::World;
+use super::fixture::MachineFixture;
 
 /// What may go wrong between two reconciles.
 #[derive(Clone, Debug)]
@@ -49,74 +49,74 @@ fn mishap() -> impl Strategy<Value = Mishap> {
     ]
 }
 
-fn live_through(world: &mut World, mishaps: &[Mishap]) {
+fn live_through(fixture: &mut MachineFixture, mishaps: &[Mishap]) {
     for mishap in mishaps {
         match mishap {
             Mishap::Crash => {
-                world.vm = VmState::Unasked;
-                world.drain_view = DrainView::default();
+                fixture.vm = VmState::Unasked;
+                fixture.drain_view = DrainView::default();
             }
-            Mishap::Failure(code) => world.failures = vec![*code],
-            Mishap::Wait(seconds) => world.wait(Duration::from_secs(*seconds)),
-            Mishap::Reports(ready) if world.node.is_some() => world.report(&[("Ready", ready)]),
-            Mishap::Lost => world.node = None,
-            Mishap::Back if world.vms > 0 => world.register("True"),
-            Mishap::Marked if world.machine.is_some() && world.machine().is_deleting() => {
-                world.edit(|m| {
+            Mishap::Failure(code) => fixture.failures = vec![*code],
+            Mishap::Wait(seconds) => fixture.wait(Duration::from_secs(*seconds)),
+            Mishap::Reports(ready) if fixture.node.is_some() => fixture.report(&[("Ready", ready)]),
+            Mishap::Lost => fixture.node = None,
+            Mishap::Back if fixture.vms > 0 => fixture.register("True"),
+            Mishap::Marked if fixture.machine.is_some() && fixture.machine().is_deleting() => {
+                fixture.edit(|m| {
                     m["status"]["currentStatus"] = json!({ "phase": "Terminating" });
                     m["status"]["lastOperation"] = json!({ "description": "Deleting machine from cloud provider", "type": "Delete", "state": "Processing" });
                 });
             }
             Mishap::Nothing | Mishap::Reports(_) | Mishap::Back | Mishap::Marked => {}
         }
-        world.reconcile();
+        fixture.reconcile();
     }
-    world.failures.clear();
+    fixture.failures.clear();
 }
 
 /// Passes, waiting where the plan waits for time, until it waits for somebody else.
-fn come_to_rest(world: &mut World) {
+fn come_to_rest(fixture: &mut MachineFixture) {
     for _ in 0..200 {
-        if world.machine.is_none() {
+        if fixture.machine.is_none() {
             return;
         }
-        if !world.reconcile() {
-            let Some(plan) = world.machine.is_some().then(|| world.plan()) else { return };
+        if !fixture.reconcile() {
+            let Some(plan) = fixture.machine.is_some().then(|| fixture.plan()) else { return };
             match plan.wake {
-                Wake::By { awaited: Awaited::Retry | Awaited::Pods, at } => world.now = at,
+                Wake::By { awaited: Awaited::Retry | Awaited::Pods, at } => fixture.now = at,
                 _ => return,
             }
         }
     }
-    panic!("it never comes to rest: {:#?}", world.diary);
+    panic!("it never comes to rest: {:#?}", fixture.diary);
 }
 
 proptest! {
     #[test]
     fn one_machine_never_has_two_vms_and_a_plan_makes_one_call_at_its_end(mishaps in prop::collection::vec(mishap(), 0..30)) {
-        let mut world = World::new();
+        let mut fixture = MachineFixture::new();
         for mishap in mishaps {
-            let plan = world.plan();
+            let plan = fixture.plan();
             let calls = plan.steps.iter().filter(|s| matches!(s, Step::Driver(_))).count();
             prop_assert!(calls == 0 || (calls == 1 && matches!(plan.steps.last(), Some(Step::Driver(_)))));
-            live_through(&mut world, &[mishap]);
-            prop_assert!(world.created <= 1);
+            live_through(&mut fixture, &[mishap]);
+            prop_assert!(fixture.created <= 1);
         }
-        come_to_rest(&mut world);
-        prop_assert!(world.created <= 1);
+        come_to_rest(&mut fixture);
+        prop_assert!(fixture.created <= 1);
     }
 
     #[test]
     fn whatever_happened_a_machine_runs_in_the_end_and_then_needs_nothing(mishaps in prop::collection::vec(mishap(), 0..20)) {
-        let mut world = World::new();
-        world.policy.creation_timeout = Duration::from_hours(168);
-        live_through(&mut world, &mishaps);
-        come_to_rest(&mut world);
-        world.register("True");
-        come_to_rest(&mut world);
-        prop_assert_eq!(world.machine().phase(), &MachinePhase::Running);
-        prop_assert_eq!(world.vms, 1);
-        let plan = world.plan();
+        let mut fixture = MachineFixture::new();
+        fixture.policy.creation_timeout = Duration::from_hours(168);
+        live_through(&mut fixture, &mishaps);
+        come_to_rest(&mut fixture);
+        fixture.register("True");
+        come_to_rest(&mut fixture);
+        prop_assert_eq!(fixture.machine().phase(), &MachinePhase::Running);
+        prop_assert_eq!(fixture.vms, 1);
+        let plan = fixture.plan();
         prop_assert!(plan.steps.is_empty());
         prop_assert_eq!(plan.because, Reason::Converged);
     }
@@ -126,21 +126,21 @@ proptest! {
         mishaps in prop::collection::vec(any_mishap(), 0..30),
         ends_well in any::<bool>(),
     ) {
-        let mut world = World::running();
-        live_through(&mut world, &mishaps);
+        let mut fixture = MachineFixture::running();
+        live_through(&mut fixture, &mishaps);
         if ends_well {
-            world.register("True");
+            fixture.register("True");
         } else {
-            world.node = None;
+            fixture.node = None;
         }
         for _ in 0..3 {
-            come_to_rest(&mut world);
-            world.wait(Duration::from_mins(11));
+            come_to_rest(&mut fixture);
+            fixture.wait(Duration::from_mins(11));
         }
         let expected = if ends_well { MachinePhase::Running } else { MachinePhase::Failed };
-        prop_assert_eq!(world.phase(), &expected, "{:#?}", world.diary);
-        prop_assert!(world.plan().steps.is_empty());
-        prop_assert_eq!((world.created, world.vms), (1, 1));
+        prop_assert_eq!(fixture.phase(), &expected, "{:#?}", fixture.diary);
+        prop_assert!(fixture.plan().steps.is_empty());
+        prop_assert_eq!((fixture.created, fixture.vms), (1, 1));
     }
 
     #[test]
@@ -150,26 +150,26 @@ proptest! {
         early in any::<bool>(),
         after in prop::collection::vec(any_mishap(), 0..20),
     ) {
-        let mut world = World::new();
-        live_through(&mut world, &before);
+        let mut fixture = MachineFixture::new();
+        live_through(&mut fixture, &before);
         if joined {
-            come_to_rest(&mut world);
-            if world.vms > 0 {
-                world.register("True");
+            come_to_rest(&mut fixture);
+            if fixture.vms > 0 {
+                fixture.register("True");
             }
-        } else if early && world.vms > 0 {
-            world.register("True"); // before anyone has written down which node it becomes
+        } else if early && fixture.vms > 0 {
+            fixture.register("True"); // before anyone has written down which node it becomes
         }
-        world.reconcile();
-        world.delete();
+        fixture.reconcile();
+        fixture.delete();
         for mishap in after {
-            if world.machine.is_some() {
-                live_through(&mut world, &[mishap]);
+            if fixture.machine.is_some() {
+                live_through(&mut fixture, &[mishap]);
             }
         }
-        come_to_rest(&mut world);
-        prop_assert!(world.machine.is_none(), "{:#?}", world.diary);
-        prop_assert_eq!(world.vms, 0);
-        prop_assert!(world.node.is_none());
+        come_to_rest(&mut fixture);
+        prop_assert!(fixture.machine.is_none(), "{:#?}", fixture.diary);
+        prop_assert_eq!(fixture.vms, 0);
+        prop_assert!(fixture.node.is_none());
     }
 }

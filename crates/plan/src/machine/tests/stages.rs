@@ -7,13 +7,13 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::super::*;
-use super::world::World;
+use super::fixture::MachineFixture;
 
 /// Reconciles until nothing is left to do, and tells each stage once.
-fn stages(world: &mut World) -> Vec<Stage> {
-    let mut seen = vec![world.stage()];
-    while world.reconcile() && world.machine.is_some() {
-        seen.push(world.stage());
+fn stages(fixture: &mut MachineFixture) -> Vec<Stage> {
+    let mut seen = vec![fixture.stage()];
+    while fixture.reconcile() && fixture.machine.is_some() {
+        seen.push(fixture.stage());
     }
     seen.dedup();
     seen
@@ -21,15 +21,15 @@ fn stages(world: &mut World) -> Vec<Stage> {
 
 #[test]
 fn a_life_goes_through_its_stages_in_their_order() {
-    let mut world = World::new();
-    let mut seen = stages(&mut world);
-    world.wait(Duration::from_secs(42));
-    world.register("True");
-    seen.extend(stages(&mut world));
-    world.delete();
-    seen.extend(stages(&mut world));
+    let mut fixture = MachineFixture::new();
+    let mut seen = stages(&mut fixture);
+    fixture.wait(Duration::from_secs(42));
+    fixture.register("True");
+    seen.extend(stages(&mut fixture));
+    fixture.delete();
+    seen.extend(stages(&mut fixture));
     seen.dedup();
-    assert!(world.machine.is_none());
+    assert!(fixture.machine.is_none());
     let mut expected = vec![Stage::Ask, Stage::Create, Stage::Initialize, Stage::Join, Stage::Live, Stage::Drain];
     expected.extend([Stage::DeleteVm, Stage::DeleteNode, Stage::LetGo]);
     assert_eq!(seen, expected);
@@ -40,17 +40,17 @@ fn a_life_goes_through_its_stages_in_their_order() {
 #[case(Call::Create, Stage::Create)]
 #[case(Call::Initialize, Stage::Initialize)]
 fn a_call_under_way_is_its_stage(#[case] call: Call, #[case] expected: Stage) {
-    let mut world = World::new();
-    world.call_under_way = Some(CallUnderWay { call, until: Timestamp::MAX });
-    assert_eq!(world.stage(), expected);
+    let mut fixture = MachineFixture::new();
+    fixture.call_under_way = Some(CallUnderWay { call, until: Timestamp::MAX });
+    assert_eq!(fixture.stage(), expected);
 }
 
 #[test]
 fn a_machine_that_only_others_hold_is_let_go_of() {
-    let mut world = World::running();
-    world.delete();
-    world.edit(|machine| machine["metadata"]["finalizers"] = json!(["someone/else"]));
-    assert_eq!(world.stage(), Stage::LetGo);
+    let mut fixture = MachineFixture::running();
+    fixture.delete();
+    fixture.edit(|machine| machine["metadata"]["finalizers"] = json!(["someone/else"]));
+    assert_eq!(fixture.stage(), Stage::LetGo);
 }
 
 #[rstest]
@@ -63,15 +63,15 @@ fn a_node_is_done_with_once_it_is_being_deleted_and_our_finalizer_is_gone(
     #[case] ours: Option<&str>,
     #[case] expected: Stage,
 ) {
-    let mut world = World::running();
-    world.delete();
-    while world.stage() != Stage::DeleteNode {
-        assert!(world.reconcile(), "it never comes to its node");
+    let mut fixture = MachineFixture::running();
+    fixture.delete();
+    while fixture.stage() != Stage::DeleteNode {
+        assert!(fixture.reconcile(), "it never comes to its node");
     }
     let finalizers: Vec<&str> = ours.into_iter().chain(["someone/else"]).collect();
-    world.edit_node(|node| {
+    fixture.edit_node(|node| {
         node["metadata"]["deletionTimestamp"] = json!(deleted);
         node["metadata"]["finalizers"] = json!(finalizers);
     });
-    assert_eq!(world.stage(), expected);
+    assert_eq!(fixture.stage(), expected);
 }

@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::world::{Fate, World};
+use super::fixture::{Fate, SetFixture};
 
 fn owner(kind: &str, uid: &str, manages: bool) -> Value {
     json!({ "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": kind, "name": "x", "uid": uid, "controller": manages })
@@ -29,9 +29,9 @@ fn a_machine_is_claimed_by_owner_and_labels(
     #[case] machine_goes: bool,
     #[case] claim: Option<Ownership>,
 ) {
-    let mut world = World::new(0);
-    world.add("m", "Running", 0);
-    world.edit("m", |m| {
+    let mut fixture = SetFixture::new(0);
+    fixture.add("m", "Running", 0);
+    fixture.edit("m", |m| {
         m["metadata"]["ownerReferences"] =
             manager.map(|uid| json!([owner("MachineSet", uid, true)])).unwrap_or(json!([]));
         m["metadata"]["labels"]["pool"] = json!(label);
@@ -40,9 +40,9 @@ fn a_machine_is_claimed_by_owner_and_labels(
         }
     });
     if set_goes {
-        world.edit_set(|set| set["metadata"]["deletionTimestamp"] = json!("2026-01-01T11:00:00Z"));
+        fixture.edit_set(|set| set["metadata"]["deletionTimestamp"] = json!("2026-01-01T11:00:00Z"));
     }
-    let plan = world.plan();
+    let plan = fixture.plan();
     let claims = |step: &Step| if let Step::Claim(claims) = step { claims.clone() } else { Vec::new() };
     let found: Vec<Ownership> = plan.steps.iter().flat_map(claims).map(|claim| claim.ownership).collect();
     assert_eq!(found, claim.into_iter().collect::<Vec<_>>(), "{plan:?}");
@@ -52,42 +52,42 @@ fn a_machine_is_claimed_by_owner_and_labels(
 
 #[test]
 fn a_release_really_releases_and_leaves_other_owners_alone() {
-    let mut world = World::new(0);
-    world.add("m", "Running", 0);
-    world.edit("m", |m| {
+    let mut fixture = SetFixture::new(0);
+    fixture.add("m", "Running", 0);
+    fixture.edit("m", |m| {
         let owners = m["metadata"]["ownerReferences"].as_array_mut().unwrap();
         owners.push(json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u-9", "scope": "odd" }));
         m["metadata"]["labels"]["pool"] = json!("elsewhere");
     });
-    world.settle();
-    let left = serde_json::to_value(&world.machines["m"]).unwrap()["metadata"]["ownerReferences"].clone();
+    fixture.settle();
+    let left = serde_json::to_value(&fixture.machines["m"]).unwrap()["metadata"]["ownerReferences"].clone();
     assert_eq!(left, json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u-9", "scope": "odd" }]));
 }
 
 #[test]
 fn an_adopted_machine_keeps_its_other_owners_and_counts_at_once() {
-    let mut world = World::new(1);
-    world.add("m", "Running", 0);
-    world.edit("m", |m| m["metadata"]["ownerReferences"] = json!([owner("ConfigMap", "u-9", false)]));
-    world.settle();
-    let machine = &world.machines["m"];
+    let mut fixture = SetFixture::new(1);
+    fixture.add("m", "Running", 0);
+    fixture.edit("m", |m| m["metadata"]["ownerReferences"] = json!([owner("ConfigMap", "u-9", false)]));
+    fixture.settle();
+    let machine = &fixture.machines["m"];
     assert_eq!(machine.controller_owner().map(|o| o.uid.as_str()), Some("s-1"));
     assert_eq!(machine.owners().len(), 2);
-    assert_eq!(world.living(), ["m"], "no machine was made for one that was there");
+    assert_eq!(fixture.living(), ["m"], "no machine was made for one that was there");
 }
 
 #[test]
 fn a_machine_that_cannot_be_adopted_holds_up_nobody() {
-    let mut world = World::new(2);
-    world.add("m", "Running", 0);
-    world.edit("m", |m| m["metadata"]["ownerReferences"] = json!([]));
-    world.fates = vec![Fate::Refused];
-    world.reconcile();
-    world.reconcile();
+    let mut fixture = SetFixture::new(2);
+    fixture.add("m", "Running", 0);
+    fixture.edit("m", |m| m["metadata"]["ownerReferences"] = json!([]));
+    fixture.fates = vec![Fate::Refused];
+    fixture.reconcile();
+    fixture.reconcile();
     let ours = |m: &&api::Machine| m.controller_owner().is_some();
-    assert_eq!(world.machines.values().filter(ours).count(), 2, "the set goes on without it");
-    world.now = "2026-01-01T12:01:00Z".parse().unwrap();
-    world.settle();
-    assert!(world.machines["m"].controller_owner().is_some(), "and takes it in later");
-    assert_eq!(world.living().len(), 2);
+    assert_eq!(fixture.machines.values().filter(ours).count(), 2, "the set goes on without it");
+    fixture.now = "2026-01-01T12:01:00Z".parse().unwrap();
+    fixture.settle();
+    assert!(fixture.machines["m"].controller_owner().is_some(), "and takes it in later");
+    assert_eq!(fixture.living().len(), 2);
 }

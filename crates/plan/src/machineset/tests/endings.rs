@@ -4,86 +4,87 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::super::*;
-use super::world::{World, deleted};
+use super::fixture::{SetFixture, deleted};
 
 const OURS: &str = "machine.sapcloud.io/machine-controller-manager";
 
-fn going(machines: usize, finalizers: &[&str]) -> World {
-    let mut world = World::new(3);
+fn going(machines: usize, finalizers: &[&str]) -> SetFixture {
+    let mut fixture = SetFixture::new(3);
     for n in 0..machines {
-        world.add(&format!("m{n}"), "Running", 0);
+        fixture.add(&format!("m{n}"), "Running", 0);
     }
-    world.edit_set(|set| {
+    fixture.edit_set(|set| {
         set["metadata"]["deletionTimestamp"] = json!("2026-01-01T11:00:00Z");
         set["metadata"]["finalizers"] = json!(finalizers);
     });
-    world
+    fixture
 }
 
 #[test]
 fn a_deleted_set_takes_its_machines_along_and_goes_after_them() {
-    let mut world = going(150, &[OURS]);
-    assert_eq!(deleted(&world.plan()).len(), 150, "all at once");
-    world.settle();
-    assert!(world.living().is_empty() && !world.set_is_gone);
-    world.finish_all();
-    world.settle();
-    assert!(world.set_is_gone);
+    let mut fixture = going(150, &[OURS]);
+    assert_eq!(deleted(&fixture.plan()).len(), 150, "all at once");
+    fixture.settle();
+    assert!(fixture.living().is_empty() && !fixture.set_is_gone);
+    fixture.finish_all();
+    fixture.settle();
+    assert!(fixture.set_is_gone);
 }
 
 #[test]
 fn who_deletes_a_set_without_its_machines_keeps_them() {
-    let mut world = going(2, &["orphan", OURS]);
-    assert_eq!(world.plan().because, Reason::LettingGo);
-    assert_eq!(world.plan().steps, []);
+    let mut fixture = going(2, &["orphan", OURS]);
+    assert_eq!(fixture.plan().because, Reason::LettingGo);
+    assert_eq!(fixture.plan().steps, []);
     for name in ["m0", "m1"] {
-        world.edit(name, |m| m["metadata"]["ownerReferences"] = json!([]));
+        fixture.edit(name, |m| m["metadata"]["ownerReferences"] = json!([]));
     }
-    assert_eq!(world.plan().steps, [Step::Finalizers(vec!["orphan".into()])]);
+    assert_eq!(fixture.plan().steps, [Step::Finalizers(vec!["orphan".into()])]);
 }
 
 #[test]
 fn a_machine_that_was_let_go_behind_our_back_is_not_deleted() {
-    let world = going(1, &[OURS]);
-    let plan = world.plan();
+    let fixture = going(1, &[OURS]);
+    let plan = fixture.plan();
     let Step::Delete(deletes) = &plan.steps[0] else { panic!("{plan:?}") };
-    assert_eq!(deletes[0].resource_version, world.machines["m0"].metadata.resource_version.clone().unwrap());
+    assert_eq!(deletes[0].resource_version, fixture.machines["m0"].metadata.resource_version.clone().unwrap());
 }
 
 #[rstest]
 #[case::without_our_finalizer(1, &["z/other"], Reason::NotOurs)]
 #[case::without_machines(0, &["z/other"], Reason::NotOurs)]
 fn what_others_hold_is_left_to_them(#[case] machines: usize, #[case] held: &[&str], #[case] because: Reason) {
-    let world = going(machines, held);
-    assert_eq!(world.plan().because, because);
-    assert_eq!(world.plan().steps, []);
+    let fixture = going(machines, held);
+    assert_eq!(fixture.plan().because, because);
+    assert_eq!(fixture.plan().steps, []);
 }
 
 #[rstest]
 #[case::no_selector(json!(null))]
 #[case::a_broken_one(json!({ "matchExpressions": [{ "key": "a", "operator": "Near" }] }))]
 fn an_invalid_set_can_be_deleted(#[case] selector: serde_json::Value) {
-    let mut world = going(2, &[OURS]);
-    world.edit_set(|set| set["spec"]["selector"] = selector);
-    world.settle();
-    world.finish_all();
-    world.settle();
-    assert!(world.set_is_gone && world.machines.is_empty());
+    let mut fixture = going(2, &[OURS]);
+    fixture.edit_set(|set| set["spec"]["selector"] = selector);
+    fixture.settle();
+    fixture.finish_all();
+    fixture.settle();
+    assert!(fixture.set_is_gone && fixture.machines.is_empty());
 }
 
 #[test]
 fn a_create_nobody_has_seen_keeps_the_set_until_it_is_settled() {
-    let mut world = going(0, &[OURS]);
+    let mut fixture = going(0, &[OURS]);
     let until = "2026-01-01T12:05:00Z".parse().unwrap();
-    world.outstanding = Outstanding { creates: ["pool-xxxxx".into()].into(), until: Some(until), ..Default::default() };
-    assert_eq!(world.plan().because, Reason::Unseen(1));
-    assert_eq!(world.plan().wake, Wake::By { awaited: Awaited::Machines, at: until });
+    fixture.outstanding =
+        Outstanding { creates: ["pool-xxxxx".into()].into(), until: Some(until), ..Default::default() };
+    assert_eq!(fixture.plan().because, Reason::Unseen(1));
+    assert_eq!(fixture.plan().wake, Wake::By { awaited: Awaited::Machines, at: until });
 }
 
 #[test]
 fn a_machine_that_cannot_be_read_goes_with_its_set() {
-    let mut world = going(0, &[OURS]);
-    world.unreadable =
+    let mut fixture = going(0, &[OURS]);
+    fixture.unreadable =
         vec![Unreadable { name: "odd".into(), uid: "u".into(), resource_version: "7".into(), ..Default::default() }];
-    assert_eq!(deleted(&world.plan()), ["odd"]);
+    assert_eq!(deleted(&fixture.plan()), ["odd"]);
 }

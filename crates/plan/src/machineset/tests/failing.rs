@@ -6,7 +6,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::world::{World, created, deleted};
+use super::fixture::{SetFixture, created, deleted};
 
 const PRESERVE: &str = "node.machine.sapcloud.io/preserve";
 const LAST_APPLIED: &str = "node.machine.sapcloud.io/last-applied-node-preserve-value";
@@ -15,7 +15,7 @@ const FUTURE: &str = "2026-01-02T00:00:00Z";
 const PAST: &str = "2026-01-01T00:00:00Z";
 
 fn node(annotations: &Value) -> NodeView {
-    super::world::read(json!({ "metadata": { "name": "n", "annotations": annotations } }))
+    super::fixture::read(json!({ "metadata": { "name": "n", "annotations": annotations } }))
 }
 
 #[rstest]
@@ -35,90 +35,90 @@ fn a_failed_machine_is_kept_when_somebody_wants_it(
     #[case] node: Option<NodeView>,
     #[case] kept: bool,
 ) {
-    let mut world = World::new(1);
-    world.add("m", "Failed", 0);
-    world.edit("m", |m| {
+    let mut fixture = SetFixture::new(1);
+    fixture.add("m", "Failed", 0);
+    fixture.edit("m", |m| {
         m["metadata"]["annotations"] = annotations;
         m["status"]["currentStatus"]["preserveExpiryTime"] = json!(expiry);
     });
-    world.nodes = node.into_iter().map(|node| ("m".to_owned(), node)).collect();
-    assert_eq!(deleted(&world.plan()).is_empty(), kept);
+    fixture.nodes = node.into_iter().map(|node| ("m".to_owned(), node)).collect();
+    assert_eq!(deleted(&fixture.plan()).is_empty(), kept);
 }
 
 #[test]
 fn a_node_that_refuses_beats_what_the_set_asks_for() {
-    let mut world = World::new(1);
-    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
-    world.add("m", "Failed", 0);
-    assert_eq!(deleted(&world.plan()), [""; 0]);
-    world.nodes = [("m".to_owned(), node(&json!({PRESERVE: "false"})))].into();
-    assert_eq!(deleted(&world.plan()), ["m"]);
+    let mut fixture = SetFixture::new(1);
+    fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
+    fixture.add("m", "Failed", 0);
+    assert_eq!(deleted(&fixture.plan()), [""; 0]);
+    fixture.nodes = [("m".to_owned(), node(&json!({PRESERVE: "false"})))].into();
+    assert_eq!(deleted(&fixture.plan()), ["m"]);
 }
 
 #[test]
 fn a_machine_that_its_node_preserves_is_not_asked_for_by_its_set_as_well() {
-    let mut world = World::new(1);
-    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
-    world.add("m", "Failed", 0);
-    world.nodes = [("m".to_owned(), node(&json!({PRESERVE: "now"})))].into();
-    world.reconcile();
-    assert_eq!(auto_preserved(&world), [""; 0], "or the machine's controller would take it back, and so on for ever");
-    assert_eq!(deleted(&world.plan()), [""; 0]);
+    let mut fixture = SetFixture::new(1);
+    fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
+    fixture.add("m", "Failed", 0);
+    fixture.nodes = [("m".to_owned(), node(&json!({PRESERVE: "now"})))].into();
+    fixture.reconcile();
+    assert_eq!(auto_preserved(&fixture), [""; 0], "or the machine's controller would take it back, and so on for ever");
+    assert_eq!(deleted(&fixture.plan()), [""; 0]);
 }
 
 #[test]
 fn the_end_of_a_preservation_wakes_its_set() {
-    let mut world = World::new(1);
-    world.add("m", "Failed", 0);
-    world.edit("m", |m| m["status"]["currentStatus"]["preserveExpiryTime"] = json!(FUTURE));
-    assert_eq!(world.plan().wake, Wake::By { awaited: Awaited::Machines, at: FUTURE.parse().unwrap() });
+    let mut fixture = SetFixture::new(1);
+    fixture.add("m", "Failed", 0);
+    fixture.edit("m", |m| m["status"]["currentStatus"]["preserveExpiryTime"] = json!(FUTURE));
+    assert_eq!(fixture.plan().wake, Wake::By { awaited: Awaited::Machines, at: FUTURE.parse().unwrap() });
 }
 
 #[test]
 fn a_preserved_machine_goes_last_and_goes_when_nobody_else_is_left() {
-    let mut world = World::new(1);
-    world.add("healthy", "Running", 0).add("kept", "Failed", 1);
-    world.edit("kept", |m| m["status"]["currentStatus"]["preserveExpiryTime"] = json!(FUTURE));
-    assert_eq!(deleted(&world.plan()), ["healthy"]);
-    world.edit_set(|set| set["spec"]["replicas"] = json!(0));
-    assert_eq!(deleted(&world.plan()), ["healthy", "kept"]);
+    let mut fixture = SetFixture::new(1);
+    fixture.add("healthy", "Running", 0).add("kept", "Failed", 1);
+    fixture.edit("kept", |m| m["status"]["currentStatus"]["preserveExpiryTime"] = json!(FUTURE));
+    assert_eq!(deleted(&fixture.plan()), ["healthy"]);
+    fixture.edit_set(|set| set["spec"]["replicas"] = json!(0));
+    assert_eq!(deleted(&fixture.plan()), ["healthy", "kept"]);
 }
 
-fn auto_preserved(world: &World) -> Vec<&str> {
+fn auto_preserved(fixture: &SetFixture) -> Vec<&str> {
     let asks = |m: &&api::Machine| api::Object::annotation(*m, PRESERVE) == Some("auto-preserved");
-    world.machines.values().filter(asks).map(api::Object::name).collect()
+    fixture.machines.values().filter(asks).map(api::Object::name).collect()
 }
 
 #[test]
 fn the_newest_failures_are_kept_up_to_the_limit_and_the_rest_is_replaced() {
-    let mut world = World::new(4);
-    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(2));
-    world.add("a", "Failed", 0).add("b", "Failed", 1).add("c", "Failed", 2).add("no", "Failed", 3);
-    world.edit("no", |m| m["metadata"]["annotations"] = json!({ PRESERVE: "false" }));
-    assert_eq!(deleted(&world.plan()), ["a", "no"]);
-    world.reconcile();
-    assert_eq!(auto_preserved(&world), ["b", "c"]);
-    assert_eq!(world.set.status.auto_preserve_failed_machine_count, 2);
+    let mut fixture = SetFixture::new(4);
+    fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(2));
+    fixture.add("a", "Failed", 0).add("b", "Failed", 1).add("c", "Failed", 2).add("no", "Failed", 3);
+    fixture.edit("no", |m| m["metadata"]["annotations"] = json!({ PRESERVE: "false" }));
+    assert_eq!(deleted(&fixture.plan()), ["a", "no"]);
+    fixture.reconcile();
+    assert_eq!(auto_preserved(&fixture), ["b", "c"]);
+    assert_eq!(fixture.set.status.auto_preserve_failed_machine_count, 2);
 }
 
 #[test]
 fn a_lower_limit_lets_go_of_the_oldest_and_of_no_more_than_it_must() {
-    let mut world = World::new(3);
-    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(3));
-    world.add("a", "Failed", 0).add("b", "Failed", 1).add("c", "Failed", 2);
-    world.settle();
-    assert_eq!(auto_preserved(&world), ["a", "b", "c"]);
-    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(2));
-    world.reconcile();
-    assert_eq!(auto_preserved(&world), ["b", "c"]);
-    world.settle();
-    assert_eq!(auto_preserved(&world), ["b", "c"], "the status of the reconcile before is not asked");
-    assert_eq!(created(&world.plan()), [0usize; 0]);
+    let mut fixture = SetFixture::new(3);
+    fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(3));
+    fixture.add("a", "Failed", 0).add("b", "Failed", 1).add("c", "Failed", 2);
+    fixture.settle();
+    assert_eq!(auto_preserved(&fixture), ["a", "b", "c"]);
+    fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(2));
+    fixture.reconcile();
+    assert_eq!(auto_preserved(&fixture), ["b", "c"]);
+    fixture.settle();
+    assert_eq!(auto_preserved(&fixture), ["b", "c"], "the status of the reconcile before is not asked");
+    assert_eq!(created(&fixture.plan()), [0usize; 0]);
 }
 
 /// What the machine controller does when a preservation's time is up: the annotation goes, then the expiry.
-fn end_preservation(world: &mut World, name: &str, before: &str) {
-    world.edit(name, |m| {
+fn end_preservation(fixture: &mut SetFixture, name: &str, before: &str) {
+    fixture.edit(name, |m| {
         let annotations = m["metadata"]["annotations"].as_object_mut().unwrap();
         annotations.remove(PRESERVE);
         annotations.insert(BEFORE.to_owned(), json!(before));
@@ -128,65 +128,69 @@ fn end_preservation(world: &mut World, name: &str, before: &str) {
 
 #[test]
 fn a_machine_whose_preservation_has_ended_is_replaced_and_not_preserved_a_second_time() {
-    let mut world = World::new(1);
-    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
-    world.add("m", "Failed", 0);
-    world.settle();
-    assert_eq!(auto_preserved(&world), ["m"]);
-    assert_eq!(world.machines["m"].annotation(BEFORE), Some("true"), "whoever ends it, the set knows that it asked");
+    let mut fixture = SetFixture::new(1);
+    fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
+    fixture.add("m", "Failed", 0);
+    fixture.settle();
+    assert_eq!(auto_preserved(&fixture), ["m"]);
+    assert_eq!(fixture.machines["m"].annotation(BEFORE), Some("true"), "whoever ends it, the set knows that it asked");
     // The machine's controller was faster than its set, or its set was away.
-    world.edit("m", |m| drop(m["metadata"]["annotations"].as_object_mut().unwrap().remove(PRESERVE)));
-    assert_eq!(deleted(&world.plan()), ["m"]);
-    world.reconcile();
-    assert_eq!(auto_preserved(&world), [""; 0]);
+    fixture.edit("m", |m| drop(m["metadata"]["annotations"].as_object_mut().unwrap().remove(PRESERVE)));
+    assert_eq!(deleted(&fixture.plan()), ["m"]);
+    fixture.reconcile();
+    assert_eq!(auto_preserved(&fixture), [""; 0]);
 }
 
 #[test]
 fn a_frozen_set_does_not_preserve_a_machine_a_second_time() {
-    let mut world = World::new(2);
-    world.edit_set(|set| {
+    let mut fixture = SetFixture::new(2);
+    fixture.edit_set(|set| {
         set["spec"]["autoPreserveFailedMachineMax"] = json!(1);
         set["metadata"]["labels"] = json!({ "freeze": "True" });
     });
-    world.add("m", "Failed", 0);
-    world.settle();
-    assert_eq!(auto_preserved(&world), ["m"]);
-    end_preservation(&mut world, "m", "true");
-    world.settle();
-    assert_eq!(auto_preserved(&world), [""; 0], "a frozen set makes nothing and removes nothing, and asks for nothing");
-    world.edit_set(|set| set["metadata"]["labels"] = json!({}));
-    world.settle();
-    assert!(!world.living().contains(&"m"), "it goes when its set thaws");
+    fixture.add("m", "Failed", 0);
+    fixture.settle();
+    assert_eq!(auto_preserved(&fixture), ["m"]);
+    end_preservation(&mut fixture, "m", "true");
+    fixture.settle();
+    assert_eq!(
+        auto_preserved(&fixture),
+        [""; 0],
+        "a frozen set makes nothing and removes nothing, and asks for nothing"
+    );
+    fixture.edit_set(|set| set["metadata"]["labels"] = json!({}));
+    fixture.settle();
+    assert!(!fixture.living().contains(&"m"), "it goes when its set thaws");
 }
 
 #[test]
 fn a_machine_that_a_person_preserved_before_is_not_preserved_by_its_set_afterwards() {
-    let mut world = World::new(1);
-    world.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
-    world.add("m", "Failed", 0);
-    world.edit("m", |m| m["metadata"]["annotations"] = json!({ PRESERVE: "now" }));
-    end_preservation(&mut world, "m", "true");
-    assert_eq!(deleted(&world.plan()), ["m"]);
+    let mut fixture = SetFixture::new(1);
+    fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
+    fixture.add("m", "Failed", 0);
+    fixture.edit("m", |m| m["metadata"]["annotations"] = json!({ PRESERVE: "now" }));
+    end_preservation(&mut fixture, "m", "true");
+    assert_eq!(deleted(&fixture.plan()), ["m"]);
 }
 
 #[test]
 fn a_person_may_ask_for_a_machine_that_was_preserved_before() {
-    let mut world = World::new(1);
-    world.add("m", "Failed", 0);
-    world.edit("m", |m| m["metadata"]["annotations"] = json!({ PRESERVE: "now", BEFORE: "true" }));
-    assert_eq!(deleted(&world.plan()), [""; 0]);
+    let mut fixture = SetFixture::new(1);
+    fixture.add("m", "Failed", 0);
+    fixture.edit("m", |m| m["metadata"]["annotations"] = json!({ PRESERVE: "now", BEFORE: "true" }));
+    assert_eq!(deleted(&fixture.plan()), [""; 0]);
 }
 
 #[test]
 fn a_machine_whose_preservation_is_just_being_ended_is_not_asked_for() {
-    let mut world = World::new(2);
-    world.edit_set(|set| {
+    let mut fixture = SetFixture::new(2);
+    fixture.edit_set(|set| {
         set["spec"]["autoPreserveFailedMachineMax"] = json!(1);
         set["metadata"]["labels"] = json!({ "freeze": "True" });
     });
-    world.add("m", "Failed", 0);
+    fixture.add("m", "Failed", 0);
     // Its annotation is gone, its expiry not yet.
-    world.edit("m", |m| m["status"]["currentStatus"]["preserveExpiryTime"] = json!(PAST));
-    world.settle();
-    assert_eq!(auto_preserved(&world), [""; 0]);
+    fixture.edit("m", |m| m["status"]["currentStatus"]["preserveExpiryTime"] = json!(PAST));
+    fixture.settle();
+    assert_eq!(auto_preserved(&fixture), [""; 0]);
 }

@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::world::{World, deleted};
+use super::fixture::{SetFixture, deleted};
 
 const PRIORITY: &str = "machinepriority.machine.sapcloud.io";
 const MARKED: &str = "machine.sapcloud.io/marked-for-deletion-time";
@@ -40,28 +40,28 @@ fn phase(phase: &str) -> Value {
 #[case::in_place_before_failed(phase("Failed"), phase("InPlaceUpdating"))]
 #[case::no_phase_before_failed(phase("Failed"), phase(""))]
 fn b_goes_before_a(#[case] a: Value, #[case] b: Value) {
-    let mut world = World::new(1);
+    let mut fixture = SetFixture::new(1);
     for (name, second, look) in [("a", 0, a), ("b", 1, b)] {
-        world.add(name, "Running", second);
-        world.edit(name, |machine| json_patch::merge(machine, &look));
+        fixture.add(name, "Running", second);
+        fixture.edit(name, |machine| json_patch::merge(machine, &look));
     }
-    assert_eq!(deleted(&world.plan()).first(), Some(&"b"));
+    assert_eq!(deleted(&fixture.plan()).first(), Some(&"b"));
 }
 
 #[test]
 fn the_older_goes_first_and_then_the_name_decides() {
-    let mut world = World::new(1);
-    world.add("z", "Running", 0).add("a", "Running", 5).add("b", "Running", 5);
-    assert_eq!(deleted(&world.plan()), ["z", "a"]);
-    let again = world.plan();
-    assert_eq!(world.plan(), again);
+    let mut fixture = SetFixture::new(1);
+    fixture.add("z", "Running", 0).add("a", "Running", 5).add("b", "Running", 5);
+    assert_eq!(deleted(&fixture.plan()), ["z", "a"]);
+    let again = fixture.plan();
+    assert_eq!(fixture.plan(), again);
 }
 
 #[test]
 fn machines_in_an_in_place_update_go_last_where_that_is_asked_for() {
-    let mut world = World::new(1);
-    world.add("a", "InPlaceUpdating", 0).add("b", "Running", 1);
-    assert_eq!(deleted(&world.plan()), ["a"]);
-    world.policy.set.in_place_rank = InPlaceRank::Last;
-    assert_eq!(deleted(&world.plan()), ["b"]);
+    let mut fixture = SetFixture::new(1);
+    fixture.add("a", "InPlaceUpdating", 0).add("b", "Running", 1);
+    assert_eq!(deleted(&fixture.plan()), ["a"]);
+    fixture.policy.set.in_place_rank = InPlaceRank::Last;
+    assert_eq!(deleted(&fixture.plan()), ["b"]);
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::*;
-use super::world::{Fate, World};
+use super::fixture::{Fate, SetFixture};
 
 /// What may happen between two reconciles.
 #[derive(Clone, Debug)]
@@ -44,55 +44,55 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn change(world: &mut World, place: usize, change: impl FnOnce(&mut serde_json::Value)) {
+fn change(fixture: &mut SetFixture, place: usize, change: impl FnOnce(&mut serde_json::Value)) {
     // Behind the cache's back: only `See` brings it there.
-    let Some(name) = world.machines.keys().nth(place % world.machines.len().max(1)).cloned() else { return };
-    let (cached, outstanding) = (world.cached.clone(), world.outstanding.clone());
-    world.edit(&name, change);
-    (world.cached, world.outstanding) = (cached, outstanding);
+    let Some(name) = fixture.machines.keys().nth(place % fixture.machines.len().max(1)).cloned() else { return };
+    let (cached, outstanding) = (fixture.cached.clone(), fixture.outstanding.clone());
+    fixture.edit(&name, change);
+    (fixture.cached, fixture.outstanding) = (cached, outstanding);
 }
 
-fn happen(world: &mut World, event: &Event) {
+fn happen(fixture: &mut SetFixture, event: &Event) {
     match event {
         Event::Pass(fates) => {
-            world.fates.clone_from(fates);
-            world.reconcile();
-            world.fates.clear();
+            fixture.fates.clone_from(fates);
+            fixture.reconcile();
+            fixture.fates.clear();
         }
-        Event::See(n) => world.catch_up_one(*n),
-        Event::SeeAll => world.catch_up(),
-        Event::Scale(replicas) => world.edit_set(|set| set["spec"]["replicas"] = json!(replicas)),
-        Event::Phase(n, phase) => change(world, *n, |m| m["status"]["currentStatus"]["phase"] = json!(phase)),
-        Event::Delete(n) => change(world, *n, |m| m["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z")),
+        Event::See(n) => fixture.catch_up_one(*n),
+        Event::SeeAll => fixture.catch_up(),
+        Event::Scale(replicas) => fixture.edit_set(|set| set["spec"]["replicas"] = json!(replicas)),
+        Event::Phase(n, phase) => change(fixture, *n, |m| m["status"]["currentStatus"]["phase"] = json!(phase)),
+        Event::Delete(n) => change(fixture, *n, |m| m["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z")),
         Event::Finish(n) => {
-            let going = world.machines.values().filter(|m| api::Object::is_deleting(*m));
+            let going = fixture.machines.values().filter(|m| api::Object::is_deleting(*m));
             let names: Vec<String> = going.map(|m| api::Object::name(m).to_owned()).collect();
             if let Some(name) = names.get(n % names.len().max(1)) {
-                world.finish(name);
+                fixture.finish(name);
             }
         }
         Event::Template(hours) => {
-            world.edit_set(|set| set["spec"]["template"]["spec"]["drainTimeout"] = json!(format!("{hours}h")));
+            fixture.edit_set(|set| set["spec"]["template"]["spec"]["drainTimeout"] = json!(format!("{hours}h")));
         }
-        Event::Preserve(n, value) => change(world, *n, |m| {
+        Event::Preserve(n, value) => change(fixture, *n, |m| {
             m["metadata"]["annotations"] = json!({ "node.machine.sapcloud.io/preserve": value });
         }),
-        Event::Freeze(frozen) => world.edit_set(|set| {
+        Event::Freeze(frozen) => fixture.edit_set(|set| {
             set["metadata"]["labels"] = if *frozen { json!({ "freeze": "True" }) } else { json!({}) };
         }),
     }
 }
 
 /// Machines that are gone or going without our having asked for it, and that the cache still shows as staying.
-fn unseen_departures(world: &World) -> usize {
-    let stays = |uid: &Uid| world.machines.values().any(|m| m.uid() == *uid && !m.is_deleting());
-    let shown = world.cached.values().filter(|m| !m.is_deleting());
-    shown.filter(|m| !stays(&m.uid()) && !world.outstanding.deletes.contains(&m.uid())).count()
+fn unseen_departures(fixture: &SetFixture) -> usize {
+    let stays = |uid: &Uid| fixture.machines.values().any(|m| m.uid() == *uid && !m.is_deleting());
+    let shown = fixture.cached.values().filter(|m| !m.is_deleting());
+    shown.filter(|m| !stays(&m.uid()) && !fixture.outstanding.deletes.contains(&m.uid())).count()
 }
 
-fn failed(world: &World) -> usize {
+fn failed(fixture: &SetFixture) -> usize {
     let failed = |m: &&api::Machine| !m.is_deleting() && *m.phase() == api::MachinePhase::Failed;
-    world.machines.values().filter(failed).count()
+    fixture.machines.values().filter(failed).count()
 }
 
 proptest! {
@@ -103,14 +103,14 @@ proptest! {
         replicas in 0i32..8,
         events in prop::collection::vec(event(), 0..60),
     ) {
-        let mut world = World::new(replicas);
+        let mut fixture = SetFixture::new(replicas);
         let mut most = replicas;
         for event in &events {
             if let Event::Scale(replicas) = event {
                 most = most.max(*replicas);
             }
-            happen(&mut world, event);
-            prop_assert!(world.living().len() <= usize::try_from(most).unwrap(), "{event:?}: {:?}", world.living());
+            happen(&mut fixture, event);
+            prop_assert!(fixture.living().len() <= usize::try_from(most).unwrap(), "{event:?}: {:?}", fixture.living());
         }
     }
 
@@ -119,14 +119,14 @@ proptest! {
         replicas in 0i32..8,
         events in prop::collection::vec(event(), 0..60),
     ) {
-        let mut world = World::new(replicas);
-        world.settle();
+        let mut fixture = SetFixture::new(replicas);
+        fixture.settle();
         let mut asked = 0;
         for event in events.iter().filter(|event| !matches!(event, Event::Scale(_))) {
             asked += usize::from(matches!(event, Event::Delete(_)));
             asked += usize::from(matches!(event, Event::Phase(_, "Failed")));
-            happen(&mut world, event);
-            let living = world.living().len();
+            happen(&mut fixture, event);
+            let living = fixture.living().len();
             prop_assert!(living <= usize::try_from(replicas).unwrap());
             // Below it only by what others deleted or gave up.
             prop_assert!(living + asked >= usize::try_from(replicas).unwrap(), "{event:?}");
@@ -138,18 +138,18 @@ proptest! {
         replicas in 0i32..8,
         events in prop::collection::vec(event(), 0..60),
     ) {
-        let mut world = World::new(replicas);
-        world.settle();
+        let mut fixture = SetFixture::new(replicas);
+        fixture.settle();
         for event in &events {
-            let before = world.living().len();
+            let before = fixture.living().len();
             // What others did and the cache has not shown, and what may go because it failed: that is not our choice.
-            let theirs = unseen_departures(&world) + failed(&world);
-            happen(&mut world, event);
-            let wanted = usize::try_from(world.set.spec.replicas).unwrap();
+            let theirs = unseen_departures(&fixture) + failed(&fixture);
+            happen(&mut fixture, event);
+            let wanted = usize::try_from(fixture.set.spec.replicas).unwrap();
             if let Event::Pass(_) = event {
                 prop_assert!(
-                    world.living().len() + theirs >= before.min(wanted),
-                    "{} of {wanted} are left of {before}: {events:?}", world.living().len()
+                    fixture.living().len() + theirs >= before.min(wanted),
+                    "{} of {wanted} are left of {before}: {events:?}", fixture.living().len()
                 );
             }
         }
@@ -160,33 +160,33 @@ proptest! {
         replicas in 0i32..8,
         events in prop::collection::vec(event(), 0..60),
     ) {
-        let mut world = World::new(replicas);
+        let mut fixture = SetFixture::new(replicas);
         for event in &events {
-            happen(&mut world, event);
+            happen(&mut fixture, event);
         }
-        happen(&mut world, &Event::Freeze(false));
+        happen(&mut fixture, &Event::Freeze(false));
         // What never came is waited for until it lapses, and nobody but the set itself sees to it that it is looked at then.
         let mut sleeps = 0;
         loop {
-            world.settle();
-            world.finish_all();
-            world.settle();
-            if !world.sleep() {
+            fixture.settle();
+            fixture.finish_all();
+            fixture.settle();
+            if !fixture.sleep() {
                 break;
             }
             sleeps += 1;
-            prop_assert!(sleeps < 5, "it wakes itself again and again: {:#?}", world.plan());
+            prop_assert!(sleeps < 5, "it wakes itself again and again: {:#?}", fixture.plan());
         }
-        let kept = world.living().len();
-        prop_assert_eq!(kept, usize::try_from(world.set.spec.replicas).unwrap());
-        let plan = world.plan();
+        let kept = fixture.living().len();
+        prop_assert_eq!(kept, usize::try_from(fixture.set.spec.replicas).unwrap());
+        let plan = fixture.plan();
         prop_assert_eq!(plan.steps, []);
         prop_assert_eq!(plan.because, Reason::Converged);
         prop_assert_eq!(plan.wake, crate::Wake::On(crate::Awaited::Change), "and sleeps until something changes");
-        prop_assert_eq!(world.set.status.replicas, world.set.spec.replicas);
-        let version = world.set.metadata.resource_version.clone();
-        prop_assert!(!world.reconcile(), "it has nothing to write");
-        prop_assert_eq!(&world.set.metadata.resource_version, &version);
+        prop_assert_eq!(fixture.set.status.replicas, fixture.set.spec.replicas);
+        let version = fixture.set.metadata.resource_version.clone();
+        prop_assert!(!fixture.reconcile(), "it has nothing to write");
+        prop_assert_eq!(&fixture.set.metadata.resource_version, &version);
     }
 
     #[test]
@@ -195,22 +195,22 @@ proptest! {
         before in prop::collection::vec(event(), 0..40),
         after in prop::collection::vec(event(), 0..20),
     ) {
-        let mut world = World::new(replicas);
+        let mut fixture = SetFixture::new(replicas);
         for event in &before {
-            happen(&mut world, event);
+            happen(&mut fixture, event);
         }
-        world.edit_set(|set| set["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z"));
+        fixture.edit_set(|set| set["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z"));
         for event in &after {
-            if !world.set_is_gone {
-                happen(&mut world, event);
+            if !fixture.set_is_gone {
+                happen(&mut fixture, event);
             }
         }
         for _ in 0..10 {
-            world.finish_all();
-            world.outstanding = Outstanding::default(); // what never came is no longer waited for
-            world.settle();
+            fixture.finish_all();
+            fixture.outstanding = Outstanding::default(); // what never came is no longer waited for
+            fixture.settle();
         }
-        prop_assert!(world.set_is_gone);
-        prop_assert_eq!(world.living(), Vec::<&str>::new());
+        prop_assert!(fixture.set_is_gone);
+        prop_assert_eq!(fixture.living(), Vec::<&str>::new());
     }
 }

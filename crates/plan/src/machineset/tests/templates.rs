@@ -4,26 +4,26 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::world::{Fate, World};
+use super::fixture::{Fate, SetFixture};
 
 /// What is written to a machine whose template changed like this.
 fn patch(phase: &str, annotations: Value, machine: &Value, template: &Value) -> Option<Value> {
-    let mut world = World::new(1);
-    world.add("m", phase, 0);
-    world.edit("m", |m| {
+    let mut fixture = SetFixture::new(1);
+    fixture.add("m", phase, 0);
+    fixture.edit("m", |m| {
         m["metadata"]["annotations"] = annotations;
         json_patch::merge(&mut m["spec"], machine);
     });
-    world.edit_set(|set| json_patch::merge(&mut set["spec"]["template"]["spec"], template));
-    let plan = world.plan();
+    fixture.edit_set(|set| json_patch::merge(&mut set["spec"]["template"]["spec"], template));
+    let plan = fixture.plan();
     let patches = |step: &Step| if let Step::Patch(patches) = step { patches[0].spec.clone() } else { None };
     let found = plan.steps.iter().find_map(patches);
-    world.policy.set.replacement = Replacement::OnceGone; // so that a Failed one is not replaced, and the set can rest
+    fixture.policy.set.replacement = Replacement::OnceGone; // so that a Failed one is not replaced, and the set can rest
     for _ in 0..3 {
-        world.reconcile();
+        fixture.reconcile();
     }
-    let same = world.plan().steps.iter().any(|step| matches!(step, Step::Patch(_)));
-    assert!(!same, "written once, it is as it should be: {:?}", world.plan());
+    let same = fixture.plan().steps.iter().any(|step| matches!(step, Step::Patch(_)));
+    assert!(!same, "written once, it is as it should be: {:?}", fixture.plan());
     found
 }
 
@@ -69,31 +69,32 @@ fn a_creation_timeout_from_an_annotation_is_not_fought_over() {
 
 #[test]
 fn thousands_of_machines_take_a_change_over_a_hundred_at_a_time() {
-    let mut world = World::new(250);
+    let mut fixture = SetFixture::new(250);
     for n in 0..250 {
-        world.add(&format!("m{n:03}"), "Running", 0);
+        fixture.add(&format!("m{n:03}"), "Running", 0);
     }
-    world.edit_set(|set| set["spec"]["template"]["spec"]["drainTimeout"] = json!("1h"));
-    let plan = world.plan();
+    fixture.edit_set(|set| set["spec"]["template"]["spec"]["drainTimeout"] = json!("1h"));
+    let plan = fixture.plan();
     let Step::Patch(patches) = &plan.steps[0] else { panic!("{plan:?}") };
     assert_eq!((patches.len(), plan.wake), (100, Wake::Again));
-    world.settle();
-    assert!(world.machines.values().all(|m| m.spec.configuration.drain_timeout.is_some()));
+    fixture.settle();
+    assert!(fixture.machines.values().all(|m| m.spec.configuration.drain_timeout.is_some()));
 }
 
 #[test]
 fn a_write_that_did_not_go_through_is_planned_again_and_holds_up_nobody() {
-    let mut world = World::new(3);
-    world.add("a", "Running", 0).add("b", "Running", 1);
-    world.edit_set(|set| set["spec"]["template"]["spec"]["drainTimeout"] = json!("1h"));
-    world.fates = vec![Fate::Done, Fate::Done, Fate::Refused];
-    world.reconcile();
-    assert_eq!(world.living().len(), 3, "the missing machine was made all the same");
-    let changed =
-        |world: &World| world.machines.values().filter(|m| m.spec.configuration.drain_timeout.is_some()).count();
-    assert_eq!(changed(&world), 2, "and so was the other write");
-    world.settle();
-    assert_eq!(changed(&world), 3);
+    let mut fixture = SetFixture::new(3);
+    fixture.add("a", "Running", 0).add("b", "Running", 1);
+    fixture.edit_set(|set| set["spec"]["template"]["spec"]["drainTimeout"] = json!("1h"));
+    fixture.fates = vec![Fate::Done, Fate::Done, Fate::Refused];
+    fixture.reconcile();
+    assert_eq!(fixture.living().len(), 3, "the missing machine was made all the same");
+    let changed = |fixture: &SetFixture| {
+        fixture.machines.values().filter(|m| m.spec.configuration.drain_timeout.is_some()).count()
+    };
+    assert_eq!(changed(&fixture), 2, "and so was the other write");
+    fixture.settle();
+    assert_eq!(changed(&fixture), 3);
 }
 
 #[rstest]
@@ -108,18 +109,18 @@ fn how_many_may_be_replaced_at_once_reaches_the_machines_that_are_there(
     #[case] on_set: Option<&str>,
     #[case] written: Option<&str>,
 ) {
-    let mut world = World::new(1);
-    world.add("m", phase, 0);
+    let mut fixture = SetFixture::new(1);
+    fixture.add("m", phase, 0);
     let key = api::names::annotations::MAX_REPLACEMENTS;
     if let Some(limit) = on_machine {
-        world.edit("m", |m| m["metadata"]["annotations"][key] = json!(limit));
+        fixture.edit("m", |m| m["metadata"]["annotations"][key] = json!(limit));
     }
     if let Some(limit) = on_set {
-        world.edit_set(|set| set["metadata"]["annotations"][key] = json!(limit));
+        fixture.edit_set(|set| set["metadata"]["annotations"][key] = json!(limit));
     }
     let patch = |step: &Step| if let Step::Patch(patches) = step { Some(patches[0].to_patch()) } else { None };
-    let found = world.plan().steps.iter().find_map(patch).map(|patch| patch["metadata"]["annotations"][key].clone());
+    let found = fixture.plan().steps.iter().find_map(patch).map(|patch| patch["metadata"]["annotations"][key].clone());
     assert_eq!(found, written.map(|limit| json!(limit)));
-    world.reconcile();
-    assert_eq!(world.plan().steps.iter().find_map(patch), None, "once");
+    fixture.reconcile();
+    assert_eq!(fixture.plan().steps.iter().find_map(patch), None, "once");
 }

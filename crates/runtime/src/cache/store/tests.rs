@@ -385,7 +385,7 @@ fn namespaces_are_held_once() {
 
 /// A server with a history, and a cache that hears of it late and from several sides.
 #[derive(Default)]
-struct World {
+struct ServerHistory {
     version: u64,
     now: BTreeMap<String, ConfigMap>,
     /// Everything that happened: the object, and whether that was its end.
@@ -419,7 +419,7 @@ enum Who {
     UsSlowly,
 }
 
-impl World {
+impl ServerHistory {
     fn write(&mut self, name: &str) -> ConfigMap {
         self.version += 1;
         let known = self.now.get(name).and_then(|map| map.metadata.uid.clone());
@@ -468,12 +468,12 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 proptest! {
     #[test]
     fn whatever_overtakes_whatever_our_writes_stand_and_the_cache_ends_up_right(moves in moves()) {
-        let (mut world, mut store) = (World::default(), store());
+        let (mut server, mut store) = (ServerHistory::default(), store());
         let mut position = 0;
         let mut ours: BTreeMap<String, u64> = BTreeMap::new();
         list(&mut store, 0, vec![]);
-        let hear = |world: &World, store: &mut Store<ConfigMap>, position: &mut u64, events: usize| {
-            let next = world.history.iter().filter(|(at, ..)| at > position).take(events).cloned().collect::<Vec<_>>();
+        let hear = |server: &ServerHistory, store: &mut Store<ConfigMap>, position: &mut u64, events: usize| {
+            let next = server.history.iter().filter(|(at, ..)| at > position).take(events).cloned().collect::<Vec<_>>();
             for (at, map, ended) in next {
                 *position = at;
                 if ended { end(store, map); } else { assert_eq!(apply(store, map).0, Freshness::Taken); }
@@ -485,7 +485,7 @@ proptest! {
             match step {
                 Move::Write { name, who } => {
                     let name = format!("o{name}");
-                    let answer = (name.clone(), world.write(&name), false);
+                    let answer = (name.clone(), server.write(&name), false);
                     match who {
                         Who::Others => {}
                         Who::Us => arrived.push(answer),
@@ -494,7 +494,7 @@ proptest! {
                 }
                 Move::Delete { name, who } => {
                     let name = format!("o{name}");
-                    let answer = world.delete(&name).map(|answer| (name, answer, true));
+                    let answer = server.delete(&name).map(|answer| (name, answer, true));
                     match who {
                         Who::Others => {}
                         Who::Us => arrived.extend(answer),
@@ -502,10 +502,10 @@ proptest! {
                     }
                 }
                 Move::Answer => arrived.extend(answers.pop_front()),
-                Move::Hear(events) => hear(&world, &mut store, &mut position, usize::from(events)),
+                Move::Hear(events) => hear(&server, &mut store, &mut position, usize::from(events)),
                 Move::List(age) => {
-                    position = position.max(world.version.saturating_sub(u64::from(age)));
-                    let items = world.at(position);
+                    position = position.max(server.version.saturating_sub(u64::from(age)));
+                    let items = server.at(position);
                     prop_assert_eq!(list(&mut store, position, items).0, Freshness::Taken);
                 }
             }
@@ -520,7 +520,7 @@ proptest! {
                 }
             }
             for (name, at) in &ours {
-                let deleted_since = world.history.iter().any(|(when, map, ended)| {
+                let deleted_since = server.history.iter().any(|(when, map, ended)| {
                     *ended && when > at && map.metadata.name.as_ref() == Some(name)
                 });
                 match held(&store, name) {
@@ -529,9 +529,9 @@ proptest! {
                 }
             }
         }
-        hear(&world, &mut store, &mut position, usize::MAX);
+        hear(&server, &mut store, &mut position, usize::MAX);
         let cached: Vec<ConfigMap> = store.whole().map(|map| ConfigMap::clone(map)).collect();
-        let real: Vec<ConfigMap> = world.now.values().cloned().collect();
+        let real: Vec<ConfigMap> = server.now.values().cloned().collect();
         prop_assert_eq!(cached, real);
         prop_assert!(store.floors.is_empty(), "floors are left behind");
         for colour in ["red", "blue"] {

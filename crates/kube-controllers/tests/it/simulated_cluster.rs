@@ -18,14 +18,14 @@ use runtime::{Clock, Metrics, Random, Tasks};
 use serde_json::{Value, json};
 use virtual_cloud::{Config, Monitor, NodeLife, PROVIDER, VirtualCloud, Vm};
 
-pub(crate) struct World {
+pub(crate) struct SimulatedCluster {
     pub(crate) server: Server,
     pub(crate) cloud: VirtualCloud,
     pub(crate) client: kube::Client,
     tasks: Tasks,
 }
 
-impl World {
+impl SimulatedCluster {
     /// A cluster with nodes of these names, alternately in zones `a` and `b`, and everything played by the simulated kube-controllers.
     pub(crate) async fn with_nodes(nodes: &[&str]) -> Self {
         Self::played_by(KubeControllers::default(), nodes).await
@@ -42,27 +42,27 @@ impl World {
         let node_life = NodeLife { monitor: Monitor::Absent, ..NodeLife::default() };
         let cloud = VirtualCloud::new(Config { node_life, ..Config::default() }, now, 1);
         let client = kube::Client::new(server.service(), "default");
-        let world = Self { server, cloud, client, tasks: Tasks::new() };
+        let cluster = Self { server, cloud, client, tasks: Tasks::new() };
 
-        let (house, stop) = (world.server.clone(), world.tasks.stopping());
-        world.tasks.spawn("house", async move {
+        let (house, stop) = (cluster.server.clone(), cluster.tasks.stopping());
+        cluster.tasks.spawn("house", async move {
             tokio::select! {
                 () = stop.cancelled() => {}
                 _ = house.keep_house() => {}
             }
         });
-        let (cloud, kubelets, stop) = (world.cloud.clone(), world.client.clone(), world.tasks.stopping());
-        world.tasks.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
+        let (cloud, kubelets, stop) = (cluster.cloud.clone(), cluster.client.clone(), cluster.tasks.stopping());
+        cluster.tasks.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
         let agent = ClientSpec::new(UserAgent::new("kube-controllers", "0", "test")).within(Duration::from_secs(20));
-        let client = in_process(world.server.service(), "default", &agent, &Metrics::new().unwrap().rest);
-        let stop = world.tasks.stopping();
-        world.tasks.spawn("kube-controllers", async move { kube_controllers.run(client, clock, random, stop).await });
+        let client = in_process(cluster.server.service(), "default", &agent, &Metrics::new().unwrap().rest);
+        let stop = cluster.tasks.stopping();
+        cluster.tasks.spawn("kube-controllers", async move { kube_controllers.run(client, clock, random, stop).await });
 
         for (i, node) in nodes.iter().enumerate() {
-            world.add_node(node, if i % 2 == 0 { "a" } else { "b" }).await;
+            cluster.add_node(node, if i % 2 == 0 { "a" } else { "b" }).await;
         }
-        world.pass(3).await;
-        world
+        cluster.pass(3).await;
+        cluster
     }
 
     pub(crate) async fn add_node(&self, name: &str, zone: &str) {
@@ -160,7 +160,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for SimulatedCluster {
     fn drop(&mut self) {
         self.tasks.stop();
     }

@@ -1,4 +1,4 @@
-//! A small world around one deployment: an API server that merges patches, sets that keep their sizes, machines that come up, nodes
+//! What the planner is tried on, around one deployment: an API server that merges patches, sets that keep their sizes, machines that come up, nodes
 //! that are updated, and a clock that the test turns. Nothing here decides anything about deployments.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use super::super::*;
 
 pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
 
-pub(super) struct World {
+pub(super) struct DeploymentFixture {
     pub(super) deployment: MachineDeployment,
     pub(super) sets: BTreeMap<String, MachineSet>,
     pub(super) machines: BTreeMap<String, Machine>,
@@ -46,7 +46,7 @@ pub(super) fn in_place(orchestration: &str, surge: i32, unavailable: i32) -> Val
     json!({ "type": "InPlaceUpdate", "inPlaceUpdate": block })
 }
 
-impl World {
+impl DeploymentFixture {
     pub(super) fn new(replicas: i32, strategy: &Value) -> Self {
         let deployment = json!({
             "metadata": { "name": "md", "namespace": "ns", "uid": "u-md", "resourceVersion": "1", "generation": 1, "creationTimestamp": BEGIN },
@@ -77,13 +77,13 @@ impl World {
         }
     }
 
-    /// A world in which all machines run and nothing is left to do.
+    /// All machines run and nothing is left to do.
     pub(super) fn settled(replicas: i32, strategy: &Value) -> Self {
-        let mut world = Self::new(replicas, strategy);
-        world.settle();
-        world.told.clear();
-        world.diary.clear();
-        world
+        let mut fixture = Self::new(replicas, strategy);
+        fixture.settle();
+        fixture.told.clear();
+        fixture.diary.clear();
+        fixture
     }
 
     pub(super) fn observe<R>(&self, look: impl FnOnce(&Observed<'_>) -> R) -> R {

@@ -13,7 +13,7 @@ use virtual_cloud::{Config, NodeLife, Vm};
 
 use crate::bench::{Environment, now};
 
-pub(crate) struct World {
+pub(crate) struct NodeFixture {
     pub(crate) environment: Environment,
     pub(crate) server: Server,
     pub(crate) client: kube::Client,
@@ -21,15 +21,15 @@ pub(crate) struct World {
     tasks: TaskTracker,
 }
 
-impl World {
-    /// A world whose kubelets are at work.
+impl NodeFixture {
+    /// Its kubelets are at work.
     pub(crate) fn new(spec: Value, node_life: NodeLife) -> Self {
         let environment = Environment::new(Config { node_life, ..Config::default() }).with_spec(spec);
         let server = Server::new(Options::new(now(), 1));
         let client = kube::Client::new(server.service(), "default");
-        let world = Self { environment, server, client, stop: CancellationToken::new(), tasks: TaskTracker::new() };
-        world.start();
-        world
+        let fixture = Self { environment, server, client, stop: CancellationToken::new(), tasks: TaskTracker::new() };
+        fixture.start();
+        fixture
     }
 
     /// Lets the kubelets work.

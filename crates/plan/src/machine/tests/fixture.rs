@@ -1,4 +1,4 @@
-//! A world small enough to hold in one hand: one machine, one cloud, one node, and a clock that the test turns.
+//! What the planner is tried on: one machine, one cloud, one node, and a clock that the test turns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::node::NodeWrite;
 pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
 
 /// One machine and everything around it.
-pub(super) struct World {
+pub(super) struct MachineFixture {
     pub(super) machine: Option<Machine>,
     pub(super) class: Presence<MachineClass>,
     pub(super) driver: DriverState,
@@ -84,7 +84,7 @@ pub(super) enum Webhook {
     RevertsSpec,
 }
 
-impl World {
+impl MachineFixture {
     pub(super) fn new() -> Self {
         let machine = json!({
             "metadata": { "name": "m-1", "namespace": "ns", "uid": "u-1", "resourceVersion": "1", "creationTimestamp": BEGIN },
@@ -256,12 +256,12 @@ impl World {
 
     /// A machine whose node has joined, with an empty diary.
     pub(super) fn running() -> Self {
-        let mut world = Self::new();
-        world.settle();
-        world.register("True");
-        world.settle();
-        world.forget();
-        world
+        let mut fixture = Self::new();
+        fixture.settle();
+        fixture.register("True");
+        fixture.settle();
+        fixture.forget();
+        fixture
     }
 
     /// Empties the diary.

@@ -23,7 +23,7 @@ pub(crate) const NAMESPACE: &str = "pool";
 pub(crate) const CONTROLLER: &str = "machine-controller-under-test";
 
 /// An API server, a cloud, kubelets, and controllers that come and go.
-pub(crate) struct World {
+pub(crate) struct TestCluster {
     pub(crate) server: Server,
     pub(crate) cloud: VirtualCloud,
     pub(crate) clock: Clock,
@@ -69,9 +69,9 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     /// Stands from now on.
-    pub(crate) fn begin(self, world: &World) {
-        let (elector, stop) = (self.elector, world.outside.stopping());
-        world.outside.spawn("election", async move {
+    pub(crate) fn begin(self, cluster: &TestCluster) {
+        let (elector, stop) = (self.elector, cluster.outside.stopping());
+        cluster.outside.spawn("election", async move {
             elector.run(stop).await;
         });
     }
@@ -89,8 +89,8 @@ impl Process {
     }
 }
 
-impl World {
-    /// A world with a class `small` whose machines boot in 30 s and join 10 s later.
+impl TestCluster {
+    /// A cluster with a class `small` whose machines boot in 30 s and join 10 s later.
     pub(crate) fn new(seed: u64) -> Self {
         Self::with_cloud(seed, Config { doubles: Doubles::Allowed, ..Config::default() })
     }
@@ -120,7 +120,7 @@ impl World {
         ] {
             server.insert(&object).unwrap();
         }
-        let world = Self {
+        let cluster = Self {
             cloud: VirtualCloud::new(config, now, random.number()),
             metrics: Metrics::new().unwrap(),
             policy: Policy::default(),
@@ -131,9 +131,9 @@ impl World {
             clock,
             random,
         };
-        let (cloud, kubelets, stop) = (world.cloud.clone(), world.client("kubelets"), world.outside.stopping());
-        world.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
-        world
+        let (cloud, kubelets, stop) = (cluster.cloud.clone(), cluster.client("kubelets"), cluster.outside.stopping());
+        cluster.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
+        cluster
     }
 
     pub(crate) fn client(&self, agent: &str) -> kube::Client {

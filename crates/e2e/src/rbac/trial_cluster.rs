@@ -16,14 +16,14 @@ const PATIENCE: Duration = Duration::from_mins(3);
 const GLANCE: Duration = Duration::from_millis(200);
 
 /// A namespace in which machines live, and the cluster that their nodes join.
-pub(super) struct World<'a> {
+pub(super) struct TrialCluster<'a> {
     pub(super) proxy: &'a Proxy,
     pub(super) namespace: &'static str,
     /// What belongs to the whole cluster is called after it.
     pub(super) trial: &'static str,
 }
 
-impl World<'_> {
+impl TrialCluster<'_> {
     /// Waits until something holds.
     pub(super) async fn until(&self, what: &str, holds: impl AsyncFn() -> anyhow::Result<bool>) -> anyhow::Result<()> {
         let begin = Instant::now();

@@ -25,7 +25,7 @@ pub(super) enum Fate {
     Refused,
 }
 
-pub(super) struct World {
+pub(super) struct SetFixture {
     /// What the API server holds.
     pub(super) set: MachineSet,
     pub(super) set_is_gone: bool,
@@ -46,7 +46,7 @@ pub(super) struct World {
     born: u64,
 }
 
-impl World {
+impl SetFixture {
     /// A set `pool` of this many replicas, with our finalizer and no machines.
     pub(super) fn new(replicas: i32) -> Self {
         let set = json!({
