@@ -263,12 +263,12 @@ pub(crate) fn event(resource: &Resource, api_version: &str, form: Form, event: &
 
 fn line(out: &mut Vec<u8>, kind: &str, object: &impl Serialize) {
     #[derive(serde::Serialize)]
-    struct Line<'a, T> {
+    struct WatchEvent<'a, T> {
         r#type: &'a str,
         object: &'a T,
     }
     // Writing JSON values into memory cannot fail.
-    if serde_json::to_writer(&mut *out, &Line { r#type: kind, object }).is_ok() {
+    if serde_json::to_writer(&mut *out, &WatchEvent { r#type: kind, object }).is_ok() {
         out.push(b'\n');
     }
 }

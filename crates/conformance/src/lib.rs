@@ -20,10 +20,10 @@
     reason = "serde_json answers null for what is not there, which is what a case wants to compare with"
 )]
 
+mod connection;
 mod conversation;
 mod difference;
 mod fixture;
-mod line;
 mod report;
 mod run;
 mod server_under_test;

@@ -77,13 +77,13 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct DrainCommand {
         #[command(flatten)]
         drain: DrainFlags,
     }
 
     fn with(flags: &[&str]) -> Result<Limits, clap::Error> {
-        Line::try_parse_from(["x"].iter().chain(flags)).map(|line| line.drain.limits())
+        DrainCommand::try_parse_from(["x"].iter().chain(flags)).map(|command| command.drain.limits())
     }
 
     #[test]

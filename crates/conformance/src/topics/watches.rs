@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::connection::CuttableConnection;
 use crate::fixture::{Fixture, PATIENCE, Patch, same};
-use crate::line::Line;
 use crate::{CaseResult, Difference, cases, ensure};
 
 cases![
@@ -170,7 +170,7 @@ async fn a_watch_goes_on_from_the_last_version_it_showed(s: Fixture) -> CaseResu
 async fn a_cache_whose_watch_drops_while_an_object_is_deleted_still_tells_of_the_deletion(s: Fixture) -> CaseResult {
     s.config_map("stays", &ours()).await?;
     s.config_map("goes", &ours()).await?;
-    let (line, client) = Line::to(s.client());
+    let (connection, client) = CuttableConnection::to(s.client());
     let (tell, mut told) = mpsc::channel(100);
     let removed = move |delta: &Delta<ConfigMap>| delta.now().is_none();
     let builder = Cache::<ConfigMap>::builder().namespace(s.namespace()).labels("ours");
@@ -185,10 +185,10 @@ async fn a_cache_whose_watch_drops_while_an_object_is_deleted_still_tells_of_the
         while cache.status().state != State::Watching {
             tokio::time::sleep(PATIENCE / 400).await;
         }
-        line.cut();
+        connection.cut();
         s.delete(&s.core("configmaps/goes"), None).await?.succeeds()?;
-        ensure!(timeout(PATIENCE / 20, told.recv()).await.is_err(), "the cache heard through a line that is cut");
-        line.mend();
+        ensure!(timeout(PATIENCE / 20, told.recv()).await.is_err(), "the cache heard through a connection that is cut");
+        connection.mend();
         let name = timeout(PATIENCE, told.recv()).await.ok().flatten();
         same("removed", &json!(name), &json!("goes"))?;
         same("left", &json!(cache.len()), &json!(1))

@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::connection::{Caller, Client, DriverConnection, LARGEST_ANSWER, LARGEST_LIST};
 use crate::dial::{Dial, TlsDial, UnixDial};
 use crate::endpoint::{Endpoint, EndpointError};
-use crate::line::{Caller, Client, LARGEST_ANSWER, LARGEST_LIST, Line};
 use crate::link_error::LinkError;
 use crate::messages::answer::{created, found, garbled, owners};
 use crate::messages::request::{about_class, about_machine};
@@ -34,7 +34,7 @@ const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// other side as well.
 #[derive(Clone)]
 pub struct RemoteDriver {
-    line: Arc<Line>,
+    connection: Arc<DriverConnection>,
 }
 
 impl RemoteDriver {
@@ -53,12 +53,12 @@ impl RemoteDriver {
 
     /// A driver that is reached in a way of the caller's own.
     pub fn over(dial: Box<dyn Dial>, caller: Caller) -> Self {
-        Self { line: Arc::new(Line::new(dial, caller)) }
+        Self { connection: Arc::new(DriverConnection::new(dial, caller)) }
     }
 
     /// Reaches the driver now, if it is not reached already.
     pub async fn reach(&self) -> Result<(), Arc<LinkError>> {
-        self.line.client().await.map(drop)
+        self.connection.client().await.map(drop)
     }
 
     /// Waits until the driver was reached. What is in the way goes to `report`: at once when it changes, then every half minute.
@@ -71,7 +71,7 @@ impl RemoteDriver {
                     report(&sentence);
                     said = Some((sentence, now));
                 }
-                tokio::time::sleep_until(self.line.next_attempt().await).await;
+                tokio::time::sleep_until(self.connection.next_attempt().await).await;
             }
         };
         match stop.run_until_cancelled(waiting).await {
@@ -92,8 +92,8 @@ impl RemoteDriver {
         Sent: Future<Output = Result<tonic::Response<A>, tonic::Status>>,
     {
         call.bound(async {
-            let client = self.line.client().await.map_err(not_sent)?;
-            if self.line.capabilities().support(method) == Support::NotOffered {
+            let client = self.connection.client().await.map_err(not_sent)?;
+            if self.connection.capabilities().support(method) == Support::NotOffered {
                 let message = format!("this driver does not offer {}", method.operation());
                 return Err(DriverError::new(Code::Unimplemented, message));
             }
@@ -112,11 +112,11 @@ impl RemoteDriver {
 #[async_trait]
 impl Driver for RemoteDriver {
     fn capabilities(&self) -> Capabilities {
-        self.line.capabilities()
+        self.connection.capabilities()
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {
-        Some(self.line.changes())
+        Some(self.connection.changes())
     }
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {

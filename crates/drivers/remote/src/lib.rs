@@ -14,9 +14,9 @@
 pub mod messages;
 
 mod client;
+mod connection;
 mod dial;
 mod endpoint;
-mod line;
 mod link_error;
 mod listener;
 mod serve;
@@ -24,9 +24,9 @@ mod service;
 mod tls;
 
 pub use client::RemoteDriver;
+pub use connection::Caller;
 pub use dial::{Dial, Io};
 pub use endpoint::{Endpoint, EndpointError};
-pub use line::Caller;
 pub use link_error::LinkError;
 pub use listener::{ListenError, Listener};
 pub use serve::{About, attend, serve};

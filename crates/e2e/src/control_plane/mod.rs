@@ -241,13 +241,15 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct ControlPlaneCommand {
         #[command(subcommand)]
         chore: Chore,
     }
 
     fn start(line: &str) -> Start {
-        let Ok(Line { chore: Chore::Start(start) }) = Line::try_parse_from(line.split(' ')) else {
+        let Ok(ControlPlaneCommand { chore: Chore::Start(start) }) =
+            ControlPlaneCommand::try_parse_from(line.split(' '))
+        else {
             panic!("not a start: {line}")
         };
         start
@@ -268,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_gate_that_is_neither_on_nor_off_is_refused() {
-        assert!(Line::try_parse_from(["x", "start", "--feature-gate", "WatchList"]).is_err());
-        assert!(Line::try_parse_from(["x", "start", "--feature-gate", "=true"]).is_err());
+        assert!(ControlPlaneCommand::try_parse_from(["x", "start", "--feature-gate", "WatchList"]).is_err());
+        assert!(ControlPlaneCommand::try_parse_from(["x", "start", "--feature-gate", "=true"]).is_err());
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::fixture::with_a_cloud;
 use super::report::Report;
-use super::runner::line::Line;
+use super::runner::api_proxy::ApiProxy;
 use super::runner::{Held, Lock, PATIENCE, Replica, Role, Runner, Timing, now};
 use crate::desk::Desk;
 
@@ -157,15 +157,15 @@ async fn cut_off(desk: &Desk<'_>) -> anyhow::Result<()> {
     let leaders = leaders(&mut runner)?;
     let begin = now();
     for (replica, held) in leaders {
-        replica.line.cut();
+        replica.api_proxy.cut();
         lonely.push(replica);
         before.extend(held);
     }
     // Each knows by its own clock that its right has ended; it need not reach anybody for that.
-    let lines = gone(lonely).await?;
+    let proxies = gone(lonely).await?;
     followed(&runner, &before, begin, Timing::BRIEF.takeover()).await?;
-    for line in &lines {
-        line.mend();
+    for api_proxy in &proxies {
+        api_proxy.mend();
     }
     concluded(runner).await
 }
@@ -279,15 +279,15 @@ async fn followed(
     Ok(())
 }
 
-/// Sees that they end by themselves, as who lost a lease does, and gives back their lines.
-async fn gone(replicas: Vec<Replica>) -> anyhow::Result<Vec<Line>> {
-    let mut lines = Vec::new();
+/// Sees that they end by themselves, as who lost a lease does, and gives back their proxies.
+async fn gone(replicas: Vec<Replica>) -> anyhow::Result<Vec<ApiProxy>> {
+    let mut proxies = Vec::new();
     for mut replica in replicas {
         let status = replica.process.until_ended(PATIENCE).await.with_context(|| replica.name.clone())?;
         ensure!(status.code() == Some(LOST), "{} lost its lease and ended with {status}", replica.name);
-        lines.push(replica.line);
+        proxies.push(replica.api_proxy);
     }
-    Ok(lines)
+    Ok(proxies)
 }
 
 /// Those who follow finish what was begun, once.

@@ -37,7 +37,7 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct FleetCommand {
         #[command(flatten)]
         fleet: Fleet,
     }
@@ -45,8 +45,8 @@ mod tests {
     #[test]
     fn without_flags_sets_do_as_the_reference_does_and_each_flag_changes_one_thing() {
         let policy = |flags: &[&str]| {
-            let line = Line::parse_from(["millwright"].iter().chain(flags));
-            line.fleet.apply(plan::Policy::default())
+            let command = FleetCommand::parse_from(["millwright"].iter().chain(flags));
+            command.fleet.apply(plan::Policy::default())
         };
         assert_eq!(policy(&[]), plan::Policy::default());
         assert_eq!(policy(&["--replace-machines-once-gone"]).set.replacement, Replacement::OnceGone);

@@ -137,13 +137,13 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct MachineCommand {
         #[command(flatten)]
         machine: MachineFlags,
     }
 
     fn with(flags: &[&str]) -> Result<MachineFlags, clap::Error> {
-        Line::try_parse_from(["x"].iter().chain(flags)).map(|line| line.machine)
+        MachineCommand::try_parse_from(["x"].iter().chain(flags)).map(|command| command.machine)
     }
 
     #[test]

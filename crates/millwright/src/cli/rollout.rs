@@ -55,7 +55,7 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct RolloutCommand {
         #[command(flatten)]
         rollout: RolloutFlags,
     }
@@ -63,8 +63,8 @@ mod tests {
     #[test]
     fn without_flags_deployments_roll_as_the_reference_does_and_each_flag_changes_one_thing() {
         let policy = |flags: &[&str]| {
-            let line = Line::parse_from(["millwright"].iter().chain(flags));
-            line.rollout.apply(plan::Policy::default())
+            let command = RolloutCommand::parse_from(["millwright"].iter().chain(flags));
+            command.rollout.apply(plan::Policy::default())
         };
         assert_eq!(policy(&[]), plan::Policy::default());
         let off = policy(&["--autoscaler-scaledown-annotation-during-rollout=false"]);

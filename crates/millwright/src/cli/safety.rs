@@ -88,14 +88,15 @@ mod tests {
     use clap::{Parser, error::ErrorKind};
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct SafetyCommand {
         #[command(flatten)]
         safety: Safety,
     }
 
     fn policy(flags: &[&str]) -> Result<SafetyPolicy, ErrorKind> {
-        let line = Line::try_parse_from(["millwright"].iter().chain(flags)).map_err(|error| error.kind())?;
-        Ok(line.safety.apply(Policy::default()).safety)
+        let command =
+            SafetyCommand::try_parse_from(["millwright"].iter().chain(flags)).map_err(|error| error.kind())?;
+        Ok(command.safety.apply(Policy::default()).safety)
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! - **Whether it could have heard is told too** ([`Cache::watch`], [`Reflector::on_signal`]).
 //! - **What cannot be decoded is still there** ([`Lookup::Undecodable`]).
 //! - **A server that goes back in time is noticed** ([`Trust::Doubtful`]) instead of believed.
-//! - **Component a list changes nothing.**
+//! - **Half a list changes nothing.**
 //!
 //! kube's own watcher is not used: it hides the version of a list and the bookmarks, and these rules are made of them. See
 //! `store` for the rules, `protocol` for the conversation with the API server.

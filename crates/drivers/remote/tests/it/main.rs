@@ -7,11 +7,11 @@
     reason = "a test may die of what it did not expect, and clippy does not see that its words are part of it"
 )]
 
+mod connection;
 mod contract;
 mod doors;
 mod generated;
 mod hostile;
 mod limits;
-mod line;
 mod replicas;
 mod wire;

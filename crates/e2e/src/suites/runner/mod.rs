@@ -1,6 +1,6 @@
 //! The processes of one scenario and the pool they look after, in a namespace of its own.
 
-pub(super) mod line;
+pub(super) mod api_proxy;
 mod proxy;
 
 use std::process::Command;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::desk::{Desk, Process, free_port};
-use line::Line;
+use api_proxy::ApiProxy;
 
 /// How long a scenario waits for what must come. Long: a busy machine is no broken promise.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
@@ -109,7 +109,7 @@ pub(super) struct Replica {
     pub(super) name: String,
     role: Role,
     pub(super) process: Process,
-    pub(super) line: Line,
+    pub(super) api_proxy: ApiProxy,
 }
 
 impl Replica {
@@ -137,9 +137,9 @@ impl<'a> Runner<'a> {
         Ok(Self { desk, scenario, timing, replicas: Vec::new(), started: 0 })
     }
 
-    /// Starts one more process of ours, on a line of its own that can be cut.
+    /// Starts one more process of ours, behind a proxy of its own that can be cut.
     pub(super) fn start(&mut self, role: Role) -> anyhow::Result<()> {
-        let (name, line) = self.next()?;
+        let (name, api_proxy) = self.next()?;
         let mut command = Command::new(self.desk.program_called(role.called())?);
         if role == Role::Run {
             command.arg("run").arg(format!("--manager-port={}", free_port()?));
@@ -148,37 +148,37 @@ impl<'a> Runner<'a> {
             command.arg(format!("--driver-endpoint={}", self.desk.endpoint("cloud")));
         }
         command
-            .arg(format!("--target-kubeconfig={}", line.kubeconfig().display()))
+            .arg(format!("--target-kubeconfig={}", api_proxy.kubeconfig().display()))
             .arg(format!("--namespace={}", self.scenario))
             .arg(format!("--port={}", free_port()?))
             .arg("--v=4")
             .args(self.timing.flags());
-        self.join(name, role, command, line)
+        self.join(name, role, command, api_proxy)
     }
 
     /// Starts one more process by somebody else's command, with what it has to know filled in.
     pub(super) fn start_other(&mut self, role: Role, words: &str) -> anyhow::Result<()> {
-        let (name, line) = self.next()?;
+        let (name, api_proxy) = self.next()?;
         let words = words
-            .replace("{kubeconfig}", &line.kubeconfig().to_string_lossy())
+            .replace("{kubeconfig}", &api_proxy.kubeconfig().to_string_lossy())
             .replace("{namespace}", self.scenario)
             .replace("{port}", &free_port()?.to_string())
             .replace("{driver}", &self.desk.endpoint("cloud"));
         let mut command = Command::new("sh");
         command.args(["-c", &format!("exec {words}")]);
-        self.join(name, role, command, line)
+        self.join(name, role, command, api_proxy)
     }
 
-    fn next(&mut self) -> anyhow::Result<(String, Line)> {
+    fn next(&mut self) -> anyhow::Result<(String, ApiProxy)> {
         self.started += 1;
         let name = format!("{}-{}", self.scenario, self.started);
-        let line = Line::open(self.desk, &name)?;
-        Ok((name, line))
+        let api_proxy = ApiProxy::open(self.desk, &name)?;
+        Ok((name, api_proxy))
     }
 
-    fn join(&mut self, name: String, role: Role, command: Command, line: Line) -> anyhow::Result<()> {
+    fn join(&mut self, name: String, role: Role, command: Command, api_proxy: ApiProxy) -> anyhow::Result<()> {
         let process = self.desk.start_command(&name, command)?;
-        self.replicas.push(Replica { name, role, process, line });
+        self.replicas.push(Replica { name, role, process, api_proxy });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
-//! A line to the API server that can be cut.
+//! A connection to the API server that can be cut.
 //!
 //! Cut does not mean closed: nobody is told anything, as when a switch loses its mind. Connections stay open, new ones are accepted, and no
-//! byte passes until the line is mended; then everything that was under way arrives after all, late.
+//! byte passes until it is mended; then everything that was under way arrives after all, late.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -12,22 +12,22 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// A line that can be cut. It ends when this value is dropped.
+/// A connection that can be cut. It ends when this value is dropped.
 pub(super) struct Proxy {
     address: SocketAddr,
     passing: watch::Sender<bool>,
 }
 
 impl Proxy {
-    /// A line to `server`, on a thread of its own: whoever tests waits for other programs in between.
+    /// A proxy to `server`, on a thread of its own: whoever tests waits for other programs in between.
     pub(super) fn open(server: SocketAddr) -> anyhow::Result<Self> {
-        let (passing, line) = watch::channel(true);
+        let (passing, passing_changes) = watch::channel(true);
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to open a proxy")?;
         listener.set_nonblocking(true).context("failed to open a proxy")?;
         let address = listener.local_addr().context("failed to open a proxy")?;
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to open a proxy")?;
-        std::thread::spawn(move || runtime.block_on(relay_all(listener, server, line)));
+        std::thread::spawn(move || runtime.block_on(relay_all(listener, server, passing_changes)));
         Ok(Self { address, passing })
     }
 
@@ -47,37 +47,37 @@ impl Proxy {
     }
 }
 
-async fn relay_all(listener: std::net::TcpListener, server: SocketAddr, mut line: watch::Receiver<bool>) {
+async fn relay_all(listener: std::net::TcpListener, server: SocketAddr, mut passing_changes: watch::Receiver<bool>) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     let mut relays = JoinSet::new();
     loop {
         tokio::select! {
-            gone = async { while line.changed().await.is_ok() {} } => return gone,
+            gone = async { while passing_changes.changed().await.is_ok() {} } => return gone,
             Ok((caller, _)) = listener.accept() => {
-                relays.spawn(relay(caller, server, line.clone()));
+                relays.spawn(relay(caller, server, passing_changes.clone()));
             }
             Some(_) = relays.join_next() => {}
         }
     }
 }
 
-async fn relay(caller: TcpStream, server: SocketAddr, line: watch::Receiver<bool>) {
-    if line.clone().wait_for(|passing| *passing).await.is_err() {
+async fn relay(caller: TcpStream, server: SocketAddr, passing_changes: watch::Receiver<bool>) {
+    if passing_changes.clone().wait_for(|passing| *passing).await.is_err() {
         return;
     }
     let Ok(server) = TcpStream::connect(server).await else { return };
     let ((from_caller, to_caller), (from_server, to_server)) = (caller.into_split(), server.into_split());
     tokio::select! {
-        () = carry(from_caller, to_server, line.clone()) => {}
-        () = carry(from_server, to_caller, line) => {}
+        () = carry(from_caller, to_server, passing_changes.clone()) => {}
+        () = carry(from_server, to_caller, passing_changes) => {}
     }
 }
 
-async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut line: watch::Receiver<bool>) {
+async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut passing_changes: watch::Receiver<bool>) {
     let mut buffer = vec![0; 32 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         let Some(bytes) = buffer.get(..read) else { return };
-        if line.wait_for(|passing| *passing).await.is_err() || to.write_all(bytes).await.is_err() {
+        if passing_changes.wait_for(|passing| *passing).await.is_err() || to.write_all(bytes).await.is_err() {
             return;
         }
     }
@@ -100,7 +100,7 @@ mod tests {
         proxy.cut();
         caller.write_all(b"two").await.unwrap();
         let nothing = tokio::time::timeout(Duration::from_millis(200), other_end.read_exact(&mut three)).await;
-        assert!(nothing.is_err(), "the line was cut, and yet {three:?} arrived");
+        assert!(nothing.is_err(), "the connection was cut, and yet {three:?} arrived");
         proxy.mend();
         other_end.read_exact(&mut three).await.unwrap();
         assert_eq!(&three, b"two");

@@ -1,4 +1,4 @@
-//! A line to a server that can be cut, as networks do.
+//! A connection to a server that can be cut, as networks do.
 //!
 //! What a client had open ends in the middle, and what it asks meanwhile fails, while everybody else goes on. No server has to be
 //! killed for it, so that it can be had in memory and beside other cases.
@@ -22,13 +22,13 @@ enum State {
     Cut,
 }
 
-/// Holds the scissors.
-pub(crate) struct Line {
+/// Cuts the connection and lets it through again.
+pub(crate) struct CuttableConnection {
     state: watch::Sender<State>,
 }
 
-impl Line {
-    /// A line to the server of this client, and a client at its other end.
+impl CuttableConnection {
+    /// A connection to the server of this client, and a client at its other end.
     pub(crate) fn to(client: kube::Client) -> (Self, kube::Client) {
         let (state, seen) = watch::channel(State::Whole);
         (Self { state }, kube::Client::new(Wire { client, state: seen }, "default"))
@@ -67,7 +67,7 @@ impl Service<Request<Body>> for Wire {
         async move {
             let answer = tokio::select! {
                 biased;
-                () = cut(&mut state) => return Err("the line is cut".into()),
+                () = cut(&mut state) => return Err("the connection is cut".into()),
                 answer = client.send(request) => answer?,
             };
             Ok(answer.map(|body| StreamBody::new(until_cut(body, state))))
@@ -81,7 +81,7 @@ fn until_cut(body: Body, state: watch::Receiver<State>) -> Frames {
         let (mut body, mut state) = open?;
         tokio::select! {
             biased;
-            () = cut(&mut state) => Some((Err("the line was cut".into()), None)),
+            () = cut(&mut state) => Some((Err("the connection was cut".into()), None)),
             frame = body.frame() => frame.map(|frame| (frame.map_err(Into::into), Some((body, state)))),
         }
     }))

@@ -1,4 +1,4 @@
-//! A line that breaks, a driver that is not there, one that is someone else.
+//! A connection that breaks, a driver that is not there, one that is someone else.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The line to a driver: at most one connection, made anew when it broke.
+//! The connection to a driver: at most one, made anew when it broke.
 //!
 //! A call that finds no connection makes one, and asks the driver who it is before anything else; calls that come meanwhile
 //! wait for the outcome. After a failed attempt nobody tries again for a while: calls are answered at once with the reason, so
@@ -55,7 +55,7 @@ pub struct Caller {
 
 pub(crate) type Client = DriverClient<Carrier>;
 
-pub(crate) struct Line {
+pub(crate) struct DriverConnection {
     dial: Box<dyn Dial>,
     caller: Caller,
     state: tokio::sync::Mutex<State>,
@@ -78,7 +78,7 @@ enum State {
     Down { setbacks: u32, until: Instant, why: Arc<LinkError> },
 }
 
-impl Line {
+impl DriverConnection {
     pub(crate) fn new(dial: Box<dyn Dial>, caller: Caller) -> Self {
         let state = tokio::sync::Mutex::new(State::Untried);
         Self { dial, caller, state, described: Mutex::new(None), changes: watch::Sender::default() }

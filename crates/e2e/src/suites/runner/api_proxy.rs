@@ -9,13 +9,13 @@ use anyhow::Context;
 use super::proxy::Proxy;
 use crate::desk::Desk;
 
-/// A line of its own.
-pub(crate) struct Line {
+/// A proxy of its own.
+pub(crate) struct ApiProxy {
     proxy: Proxy,
     kubeconfig: PathBuf,
 }
 
-impl Line {
+impl ApiProxy {
     /// Opens one for the process of this name.
     pub(super) fn open(desk: &Desk<'_>, name: &str) -> anyhow::Result<Self> {
         let direct = desk.kubeconfig();
