@@ -27,7 +27,7 @@ use crate::resource::Resource;
 use crate::reviews;
 use crate::server::Server;
 use crate::state::State;
-use crate::verbs::read::{List, Seen};
+use crate::verbs::read::{List, ReadAt};
 use crate::verbs::update::Language;
 use crate::verbs::{Answer, Call, Part, binding, create, delete, eviction, read, scale, update};
 use crate::watch::{self, Watch};
@@ -343,10 +343,10 @@ fn check_parameters(call: &Call, verb: Verb) -> Result<(), Failure> {
     call.query.check_field_validation(options)
 }
 
-fn seen(outcome: Outcome, state: &State, call: &Call) -> Seen {
-    let Outcome::Stale(staleness) = outcome else { return Seen::Now };
+fn seen(outcome: Outcome, state: &State, call: &Call) -> ReadAt {
+    let Outcome::Stale(staleness) = outcome else { return ReadAt::Now };
     let now = state.store.revision();
-    Seen::AsOf(match staleness {
+    ReadAt::AsOf(match staleness {
         Staleness::Revisions(count) => state.store.revision_back(call.resource.stored_as(), now.saturating_sub(count)),
         Staleness::Age(age) => {
             let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);

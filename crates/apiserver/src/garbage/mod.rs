@@ -28,13 +28,13 @@ const NOT_COLLECTED: &str = "events";
 pub(crate) struct Collector {
     graph: Graph,
     /// Up to which write, and of which life of the store; nothing before the first look.
-    seen: Option<Seen>,
+    seen: Option<StoreVersion>,
     /// Objects with an owner of a kind that nobody serves: it may be served later.
     unresolved: BTreeSet<Uid>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct StoreVersion {
     revision: u64,
     epoch: u64,
 }
@@ -51,7 +51,7 @@ impl Collector {
 
     /// Catches up with the store.
     fn observe(&mut self, state: &State) {
-        let now = Seen { revision: state.store.revision(), epoch: state.store.epoch() };
+        let now = StoreVersion { revision: state.store.revision(), epoch: state.store.epoch() };
         let seen = self.seen.filter(|seen| seen.epoch == now.epoch);
         let followed = seen.is_some_and(|seen| seen.revision == now.revision || self.follow(state, seen.revision));
         if !followed {

@@ -13,7 +13,7 @@ pub(super) const COLUMNS: &[&str] =
     &["Name", "Ready", "Status", "Restarts", "Age", "IP+", "Node+", "Nominated Node+", "Readiness Gates+"];
 
 pub(super) fn cells(pod: Look<'_>) -> Vec<Value> {
-    let seen = Seen::of(pod);
+    let seen = ContainerSummary::of(pod);
     let restarts = match seen.last_restart {
         Some(last) if seen.restarts > 0 => format!("{} ({} ago)", seen.restarts, age::shown(pod.elapsed(last))),
         _ => seen.restarts.to_string(),
@@ -43,7 +43,7 @@ pub(super) fn row_conditions(pod: &Value) -> Option<Value> {
 }
 
 /// What the containers of a pod say together.
-struct Seen {
+struct ContainerSummary {
     reason: String,
     ready: usize,
     total: usize,
@@ -51,7 +51,7 @@ struct Seen {
     last_restart: Option<Timestamp>,
 }
 
-impl Seen {
+impl ContainerSummary {
     fn of(pod: Look<'_>) -> Self {
         let phase = pod.text("/status/phase");
         let gated = pod

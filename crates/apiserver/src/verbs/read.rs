@@ -15,14 +15,14 @@ use crate::store::Key;
 
 /// What a reader sees: the present, or for a stale answer an earlier moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum ReadAt {
     /// The last write included.
     Now,
     /// Nothing after this revision.
     AsOf(u64),
 }
 
-impl Seen {
+impl ReadAt {
     fn revision(self, state: &State) -> u64 {
         match self {
             Self::Now => state.store.revision(),
@@ -45,7 +45,7 @@ pub(crate) struct List {
 }
 
 /// Reads one object.
-pub(crate) fn get(state: &State, call: &Call, seen: Seen) -> Result<Answer, Failure> {
+pub(crate) fn get(state: &State, call: &Call, seen: ReadAt) -> Result<Answer, Failure> {
     let (wanted, current) = (call.query.version().map_err(Failure::unexpected)?, state.store.revision());
     if wanted > current {
         return Err(Failure::version_too_large(wanted, current));
@@ -53,8 +53,8 @@ pub(crate) fn get(state: &State, call: &Call, seen: Seen) -> Result<Answer, Fail
     let key = call.key();
     let missing = || Failure::not_found(&call.resource, &key.name);
     match seen {
-        Seen::Now => state.get(&call.resource, &key).cloned().map(Answer::ok).ok_or_else(missing),
-        Seen::AsOf(revision) => {
+        ReadAt::Now => state.get(&call.resource, &key).cloned().map(Answer::ok).ok_or_else(missing),
+        ReadAt::AsOf(revision) => {
             let kind = call.resource.stored_as();
             let view = state.store.view(kind, revision, Some(&key.namespace), None).unwrap_or_default();
             let found = view.into_iter().find(|(k, _)| **k == key);
@@ -64,7 +64,7 @@ pub(crate) fn get(state: &State, call: &Call, seen: Seen) -> Result<Answer, Fail
 }
 
 /// Reads a list, or the next page of one.
-pub(crate) fn list(state: &State, call: &Call, seen: Seen) -> Result<List, Failure> {
+pub(crate) fn list(state: &State, call: &Call, seen: ReadAt) -> Result<List, Failure> {
     let selection = Selection::of(call)?;
     let limit = call.query.number("limit")?.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
     let current = seen.revision(state);

@@ -16,11 +16,11 @@ use super::values::{data, metadata, once_in, one, spec, status};
 pub(super) struct Generator {
     random: Random,
     /// What is known of an object: its uids and versions, in the order in which they were seen.
-    seen: BTreeMap<(Kind, &'static str), Seen>,
+    seen: BTreeMap<(Kind, &'static str), RecordedVersions>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct RecordedVersions {
     uids: Vec<Value>,
     versions: Vec<Value>,
     newest: Value,
@@ -154,7 +154,7 @@ impl Generator {
 
     /// Puts a version and a uid into metadata that may be right, old, wrong or missing.
     fn guard(&self, kind: Kind, name: &'static str, metadata: &mut Value) {
-        let nothing = Seen::default();
+        let nothing = RecordedVersions::default();
         let seen = self.seen.get(&(kind, name)).unwrap_or(&nothing);
         match self.below(6) {
             0..3 => {

@@ -15,7 +15,7 @@ use crate::fleet::Fleet;
 use crate::indexes::{MACHINES_BY_OWNER, ORPHAN, ORPHAN_SETS, SETS_BY_OWNER};
 
 /// What was seen, kept alive for the planner.
-pub(super) struct Seen {
+pub(super) struct DeploymentSnapshot {
     deployment: Arc<MachineDeployment>,
     sets: Vec<FoundSet>,
     names_in_use: BTreeSet<String>,
@@ -43,7 +43,7 @@ pub(super) fn observe(
     fleet: &Fleet,
     deployment: Arc<MachineDeployment>,
     gone: &BTreeSet<String>,
-) -> Seen {
+) -> DeploymentSnapshot {
     let unreadable = cluster.machines.undecodable();
     let owned = fleet.sets.find(&SETS_BY_OWNER, deployment.uid().as_str());
     let orphans = fleet.sets.find(&ORPHAN_SETS, ORPHAN);
@@ -74,14 +74,14 @@ pub(super) fn observe(
     };
     let named = machines_named(&deployment).into_iter().map(look_up).collect();
     let reported = fleet.reported.at(&deployment.uid());
-    Seen { sets, names_in_use, named, reported, now: cluster.clock.now(), deployment }
+    DeploymentSnapshot { sets, names_in_use, named, reported, now: cluster.clock.now(), deployment }
 }
 
 fn node_of(cluster: &Cluster, machine: &Machine) -> Option<Arc<NodeView>> {
     cluster.target.as_ref()?.nodes.get(&Key::cluster(machine.node_name()?.as_str()))
 }
 
-impl Seen {
+impl DeploymentSnapshot {
     /// The sets, for the planner.
     pub(super) fn sets(&self) -> Vec<SeenSet<'_>> {
         let mut sets = Vec::with_capacity(self.sets.len());

@@ -13,14 +13,19 @@ use plan::machine::{Call, MachinePatch, NOT_KEPT, NodeLookup, Plan, Reason, Step
 use runtime::Key;
 use serde_json::{Value, json};
 
-use super::observe::Seen;
+use super::observe::MachineSnapshot;
 use super::{drain, node};
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::requests::severity;
 use crate::write::{Guard, Part, Retry, WriteError};
 
-pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<(), WriteError> {
+pub(super) async fn carry_out(
+    cluster: &Cluster,
+    key: &Key,
+    seen: &MachineSnapshot,
+    plan: &Plan,
+) -> Result<(), WriteError> {
     // Two writes of one plan touch the same object: the second is guarded by what the first one made of it.
     let mut machine = seen.machine.clone();
     for step in &plan.steps {
@@ -114,7 +119,7 @@ async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(),
 }
 
 /// Notes what has come of waiting for a node, now that it is written down.
-fn measure(cluster: &Cluster, seen: &Seen, machine: &Machine, because: &Reason) {
+fn measure(cluster: &Cluster, seen: &MachineSnapshot, machine: &Machine, because: &Reason) {
     let class = seen.class.as_ref().present().map(|class| &**class);
     match (because, class) {
         (Reason::Joined, class) => cluster.lifecycle.joined(machine, class),
@@ -146,7 +151,7 @@ fn body(patch: &MachinePatch) -> Value {
 fn call_driver(
     cluster: &Cluster,
     key: &Key,
-    seen: &Seen,
+    seen: &MachineSnapshot,
     machine: &Arc<Machine>,
     call: Call,
 ) -> Result<(), WriteError> {

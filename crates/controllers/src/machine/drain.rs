@@ -8,7 +8,7 @@ use plan::node::NodeWrite;
 use runtime::Key;
 
 use super::act;
-use super::observe::Seen;
+use super::observe::MachineSnapshot;
 use crate::Cluster;
 use crate::cluster::Target;
 use crate::drain::Drains;
@@ -16,7 +16,12 @@ use crate::requests::severity;
 use crate::write::{Found, Guard, Retry, WriteError};
 
 /// Carries out a step about the drain of a node. Requests to pods and volumes leave the reconcile and run on their own.
-pub(super) async fn carry_out(cluster: &Cluster, key: &Key, seen: &Seen, step: &Step) -> Result<(), WriteError> {
+pub(super) async fn carry_out(
+    cluster: &Cluster,
+    key: &Key,
+    seen: &MachineSnapshot,
+    step: &Step,
+) -> Result<(), WriteError> {
     let (target, drains) = (act::target(cluster)?, drains(cluster)?);
     let uid = seen.machine.uid();
     match step {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::Machine;
-use observe::Seen;
+use observe::MachineSnapshot;
 use plan::machine::{Plan, Step, stage};
 use runtime::Key;
 use runtime::cache::{Lookup, Trust};
@@ -66,7 +66,7 @@ pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
 }
 
 /// Does what the plan says.
-async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<Outcome, WriteError> {
+async fn act(cluster: &Cluster, key: &Key, seen: &MachineSnapshot, plan: &Plan) -> Result<Outcome, WriteError> {
     let decision = Decision::of(Subject::Machine, key, &plan.steps, &plan.because, plan.wake).in_life(Standing {
         machine: seen.machine.clone(),
         stage: stage(&seen.as_input(cluster)),
@@ -86,7 +86,7 @@ async fn act(cluster: &Cluster, key: &Key, seen: &Seen, plan: &Plan) -> Result<O
 }
 
 /// Looks at everything, and decides.
-fn decide(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> (Seen, Plan) {
+fn decide(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> (MachineSnapshot, Plan) {
     let seen = observe::observe(cluster, key, machine);
     let plan = plan::machine::plan(&seen.as_input(cluster));
     (seen, plan)

@@ -23,7 +23,7 @@ use crate::vm_state::{Known, Wanted};
 use crate::{Cluster, cluster};
 
 /// What was seen, kept alive for the planner and for the steps that follow.
-pub(super) struct Seen {
+pub(super) struct MachineSnapshot {
     pub(super) machine: Arc<Machine>,
     pub(super) class: plan::Presence<Arc<MachineClass>>,
     driver: DriverState,
@@ -44,7 +44,7 @@ pub(super) struct Seen {
 }
 
 /// Takes what is at hand and waits for nothing: what is missing is asked for, and its arrival wakes the machine.
-pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Seen {
+pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> MachineSnapshot {
     let (call_under_way, known) = cluster.limiter.look(key, &machine.uid());
     let looker = Looker { cluster, key, machine: &machine, known: &known };
     let class_key = Key::new(machine.namespace(), machine.spec.class.name.as_str());
@@ -62,7 +62,7 @@ pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Se
     // Read after the caches: who was disconnected while reading them is still known to be.
     let (connectivity, outages) = (cluster.connectivity.now(), cluster.connectivity.outages());
     let now = cluster.clock.now();
-    Seen {
+    MachineSnapshot {
         machine,
         class,
         driver,
@@ -181,7 +181,7 @@ fn rollout(cluster: &Cluster, machine: &Machine) -> RollOut {
     }
 }
 
-impl Seen {
+impl MachineSnapshot {
     /// The planner's view of it.
     pub(super) fn as_input<'a>(&'a self, cluster: &'a Cluster) -> Observed<'a> {
         Observed {

@@ -23,7 +23,7 @@ use runtime::events::Severity;
 use runtime::queue::Outcome;
 use serde_json::json;
 
-use super::observe::{Seen, observe};
+use super::observe::{SetSnapshot, observe};
 use crate::Cluster;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
@@ -36,7 +36,7 @@ pub(super) struct Acting<'a> {
     cluster: &'a Cluster,
     fleet: &'a Fleet,
     key: &'a Key,
-    seen: &'a Seen,
+    seen: &'a SetSnapshot,
     failures: Vec<Failure>,
     /// What the API server said against requests.
     wrong: Vec<String>,
@@ -51,7 +51,7 @@ enum Retry {
 }
 
 impl<'a> Acting<'a> {
-    pub(super) fn new(cluster: &'a Cluster, fleet: &'a Fleet, key: &'a Key, seen: &'a Seen) -> Self {
+    pub(super) fn new(cluster: &'a Cluster, fleet: &'a Fleet, key: &'a Key, seen: &'a SetSnapshot) -> Self {
         Self { cluster, fleet, key, seen, failures: Vec::new(), wrong: Vec::new(), retry: None }
     }
 

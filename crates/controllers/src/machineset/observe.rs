@@ -17,7 +17,7 @@ use crate::indexes::{MACHINES_BY_OWNER, ORPHAN, ORPHAN_MACHINES};
 use crate::presence::presence;
 
 /// What was seen, kept alive for the planner and for the steps that follow.
-pub(super) struct Seen {
+pub(super) struct SetSnapshot {
     pub(super) set: Arc<MachineSet>,
     machines: Vec<(Arc<Machine>, plan::Presence<Arc<NodeView>>)>,
     unreadable: Vec<Unreadable>,
@@ -27,7 +27,7 @@ pub(super) struct Seen {
     now: Timestamp,
 }
 
-pub(super) fn observe(cluster: &Cluster, fleet: &Fleet, key: &Key, set: Arc<MachineSet>) -> Seen {
+pub(super) fn observe(cluster: &Cluster, fleet: &Fleet, key: &Key, set: Arc<MachineSet>) -> SetSnapshot {
     let uid = set.uid();
     // What is outstanding is read first: a machine that appears in between is counted twice, never not at all.
     let outstanding = outstanding(cluster, fleet, key);
@@ -40,7 +40,15 @@ pub(super) fn observe(cluster: &Cluster, fleet: &Fleet, key: &Key, set: Arc<Mach
     let machines = machines.into_iter().map(|machine| (machine.clone(), node_of(cluster, &machine))).collect();
     let unreadable = cluster.machines.undecodable().iter().filter(|left| is_owned(left, &uid)).map(unread).collect();
     let (refused, name_seed) = (fleet.memory.refused(key), fleet.memory.name_seed(key, &fleet.random));
-    Seen { set, machines, unreadable, outstanding, refused, name_seed: NameSeed(name_seed), now: cluster.clock.now() }
+    SetSnapshot {
+        set,
+        machines,
+        unreadable,
+        outstanding,
+        refused,
+        name_seed: NameSeed(name_seed),
+        now: cluster.clock.now(),
+    }
 }
 
 fn outstanding(cluster: &Cluster, fleet: &Fleet, key: &Key) -> Outstanding {
@@ -79,7 +87,7 @@ fn unread(left: &Arc<UndecodableObject>) -> Unreadable {
     }
 }
 
-impl Seen {
+impl SetSnapshot {
     /// The machines as the planner takes them.
     pub(super) fn member(&self) -> Vec<Member<'_>> {
         self.machines

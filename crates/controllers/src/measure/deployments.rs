@@ -7,7 +7,7 @@ use api::{IntOrString, MachineDeployment, Object, RollingUpdate, Rounding, Strat
 use runtime::cache::Cache;
 use runtime::metrics::{Family, Page};
 
-use super::objects::{FAILED_MACHINE, Seen, Unread, created};
+use super::objects::{CachedObjects, FAILED_MACHINE, Unread, created};
 
 const ITEMS: Family<0> =
     Family::gauge("mcm_machine_deployment_items_total", "MachineDeployments in the namespace.", []);
@@ -118,7 +118,7 @@ const STATUS: [Number; 6] = [
 ];
 
 pub(super) fn show(page: &mut Page<'_>, all: &Cache<MachineDeployment>, unread: &Unread) {
-    let seen = Seen::of(all);
+    let seen = CachedObjects::of(all);
     seen.count(page, &ITEMS, unread);
     page.family(&INFO, |series| {
         for deployment in seen.iter() {

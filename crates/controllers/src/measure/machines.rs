@@ -7,7 +7,7 @@ use api::{Machine, MachinePhase, Object};
 use runtime::cache::Cache;
 use runtime::metrics::{Family, Page};
 
-use super::objects::{Seen, Unread, created};
+use super::objects::{CachedObjects, Unread, created};
 
 const ITEMS: Family<0> = Family::gauge("mcm_machine_items_total", "Machines in the namespace.", []);
 const PHASE: Family<2> = Family::gauge(
@@ -38,7 +38,7 @@ const CONDITION: Family<3> = Family::gauge(
 const BY_PHASE: Family<1> = Family::gauge("millwright_machines", "Machines in the namespace, by phase.", ["phase"]);
 
 pub(super) fn show(page: &mut Page<'_>, all: &Cache<Machine>, unread: &Unread) {
-    let seen = Seen::of(all);
+    let seen = CachedObjects::of(all);
     seen.count(page, &ITEMS, unread);
     seen.numbers(page, &PHASE, |machine| Some(number(machine.phase())));
     page.family(&INFO, |series| {

@@ -11,12 +11,12 @@ use runtime::metrics::{Family, Metrics, Page};
 use super::shown;
 
 /// All objects of a kind at one moment, or nothing while they have not been read: *no machines* would be a lie.
-pub(super) struct Seen<K> {
+pub(super) struct CachedObjects<K> {
     objects: Option<Vec<Arc<K>>>,
     count: usize,
 }
 
-impl<K: Cached> Seen<K> {
+impl<K: Cached> CachedObjects<K> {
     pub(super) fn of(cache: &Cache<K>) -> Self {
         let objects = cache.is_synced().then(|| cache.list());
         Self { objects, count: cache.len() }
@@ -35,7 +35,7 @@ impl<K: Cached> Seen<K> {
     }
 }
 
-impl<K: Cached + kube::Resource<DynamicType = ()>> Seen<K> {
+impl<K: Cached + kube::Resource<DynamicType = ()>> CachedObjects<K> {
     /// Shows a number of each object that has it.
     pub(super) fn numbers(&self, page: &mut Page<'_>, family: &Family<2>, number: impl Fn(&K) -> Option<i64>) {
         page.family(family, |series| {

@@ -4,7 +4,7 @@ use api::{MachineSet, Object};
 use runtime::cache::Cache;
 use runtime::metrics::{Family, Page};
 
-use super::objects::{FAILED_MACHINE, Seen, Unread, created};
+use super::objects::{CachedObjects, FAILED_MACHINE, Unread, created};
 
 const ITEMS: Family<0> = Family::gauge("mcm_machine_set_items_total", "MachineSets in the namespace.", []);
 const INFO: Family<6> = Family::gauge(
@@ -58,7 +58,7 @@ const NUMBERS: [Number; 6] = [
 ];
 
 pub(super) fn show(page: &mut Page<'_>, all: &Cache<MachineSet>, unread: &Unread) {
-    let seen = Seen::of(all);
+    let seen = CachedObjects::of(all);
     seen.count(page, &ITEMS, unread);
     page.family(&INFO, |series| {
         for set in seen.iter() {

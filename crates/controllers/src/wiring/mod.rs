@@ -101,13 +101,12 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     });
     let credentials = credentials(&parts, &component, &secrets);
 
-    let policy = Arc::new(parts.policy.clone());
+    let (policy, connectivity) = (Arc::new(parts.policy.clone()), &safety.connectivity);
     let lifecycle = LifecycleMetrics::new(&parts.clock);
     if runs_machines {
         measure::show_machines(&component.metrics, &machines, &classes, &lifecycle, policy.measurements_kept);
     }
-    let seen =
-        Seen { machines: &machines, classes: &classes, credentials: &credentials, connectivity: &safety.connectivity };
+    let seen = CallInputs { machines: &machines, classes: &classes, credentials: &credentials, connectivity };
     let journal = Journal::new(parts.listener.clone(), &parts.clock);
     let limiter = limiter(&parts, &component, &policy, seen, &vm_states, &queue, (&lifecycle, &journal));
     let in_use_protection = in_use_protection(&parts, &component, &classes, &secrets);
@@ -203,7 +202,7 @@ fn in_use_protection(
 /// A class and its Secrets wake the machines that need them.
 fn wake_for_class(
     (classes, secrets): (&mut Reflector<MachineClass>, &mut Reflector<SecretView>),
-    seen: Seen<'_>,
+    seen: CallInputs<'_>,
     queue: &Queue<Key>,
     vm_states: &VmStateCache,
     limiter: &CallLimiter,
@@ -229,7 +228,7 @@ fn follow_driver(cluster: &Arc<Cluster>, mut changes: watch::Receiver<u64>) {
 
 /// What a driver call is put together from.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
+struct CallInputs<'a> {
     machines: &'a Cache<Machine>,
     classes: &'a Cache<MachineClass>,
     credentials: &'a Credentials,
@@ -240,7 +239,7 @@ fn limiter(
     parts: &Parts,
     component: &Component,
     policy: &Arc<Policy>,
-    seen: Seen<'_>,
+    seen: CallInputs<'_>,
     vm_states: &VmStateCache,
     queue: &Queue<Key>,
     (lifecycle, journal): (&LifecycleMetrics, &Journal),

@@ -13,7 +13,7 @@ use crate::time::later;
 
 /// A volume, and who has to do with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ObservedVolume {
     pub(super) sharing: Sharing,
     /// The nodes with a pod that uses it.
     pub(super) wanted: BTreeSet<String>,
@@ -90,7 +90,7 @@ pub(super) enum Step {
 }
 
 /// What to do now, and when to look again at the latest.
-pub(super) fn decide(seen: &Seen, patience: Duration, now: Timestamp) -> (Vec<Step>, Option<Timestamp>) {
+pub(super) fn decide(seen: &ObservedVolume, patience: Duration, now: Timestamp) -> (Vec<Step>, Option<Timestamp>) {
     let mut steps = Vec::new();
     let mut look_again: Option<Timestamp> = None;
     for (node, progress) in seen.attachments.iter().filter(|(node, _)| !seen.wanted.contains(*node)) {
@@ -144,8 +144,8 @@ mod tests {
         Said { listing, grip, state: State::Well }
     }
 
-    fn seen(wanted: &[&str], attachments: &[(&str, Progress)], nodes: &[(&str, Said)]) -> Seen {
-        Seen {
+    fn seen(wanted: &[&str], attachments: &[(&str, Progress)], nodes: &[(&str, Said)]) -> ObservedVolume {
+        ObservedVolume {
             wanted: wanted.iter().map(|node| (*node).to_owned()).collect(),
             attachments: attachments.iter().map(|(node, progress)| ((*node).to_owned(), *progress)).collect(),
             nodes: nodes.iter().map(|(node, said)| ((*node).to_owned(), *said)).collect(),
@@ -168,7 +168,7 @@ mod tests {
     #[case(seen(&["a"], &[("a", Progress::Leaving)], &[]), vec![])]
     #[case(seen(&[], &[("gone", Progress::Attached)], &[]), vec![Step::Detach("gone".into())])]
     #[case(seen(&["a", "b"], &[], &[]), vec![Step::Attach("a".into())])]
-    fn a_volume_goes_from_node_to_node(#[case] seen: Seen, #[case] expected: Vec<Step>) {
+    fn a_volume_goes_from_node_to_node(#[case] seen: ObservedVolume, #[case] expected: Vec<Step>) {
         assert_eq!(decide(&seen, PATIENCE, at(1)).0, expected);
     }
 
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_shared_volume_is_attached_wherever_it_is_wanted() {
-        let shared = Seen { sharing: Sharing::Many, ..seen(&["a", "b"], &[("c", Progress::Leaving)], &[]) };
+        let shared = ObservedVolume { sharing: Sharing::Many, ..seen(&["a", "b"], &[("c", Progress::Leaving)], &[]) };
         assert_eq!(decide(&shared, PATIENCE, at(0)).0, [Step::Attach("a".into()), Step::Attach("b".into())]);
     }
 
@@ -194,7 +194,7 @@ mod tests {
             wanted in prop::collection::btree_set("[abc]", 0..3),
             attached in prop::collection::btree_map("[abc]", prop_oneof![Just(Progress::Wanted), Just(Progress::Attached), Just(Progress::Leaving)], 0..3),
         ) {
-            let seen = Seen { wanted, attachments: attached, ..Seen::default() };
+            let seen = ObservedVolume { wanted, attachments: attached, ..ObservedVolume::default() };
             let (steps, _) = decide(&seen, PATIENCE, at(0));
             let new = steps.iter().filter(|step| matches!(step, Step::Attach(_))).count();
             prop_assert!(new + seen.attachments.len() <= seen.attachments.len().max(1));

@@ -16,7 +16,7 @@ use runtime::cache::Cache;
 use runtime::{Key, Outcome, Queue};
 use serde_json::json;
 
-use super::attachment::{Grip, Listing, Progress, Said, Seen, Sharing, State, Step, decide};
+use super::attachment::{Grip, Listing, ObservedVolume, Progress, Said, Sharing, State, Step, decide};
 use super::csi;
 use crate::context::{ControllerContext, Duty, Views};
 use crate::node::{self, Health, health};
@@ -106,7 +106,7 @@ impl Attachment {
         unique: &str,
         attachments: &[Arc<VolumeAttachment>],
         now: Timestamp,
-    ) -> Seen {
+    ) -> ObservedVolume {
         let wanted = self.wanted(volume);
         let modes = volume.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default();
         let many = modes.iter().any(|mode| matches!(mode.as_str(), "ReadWriteMany" | "ReadOnlyMany"));
@@ -127,7 +127,13 @@ impl Attachment {
         }
         let nodes = wanted.iter().chain(attachments.keys());
         let nodes = nodes.filter_map(|node| Some((node.clone(), self.said(node, unique)?))).collect();
-        Seen { sharing: if many { Sharing::Many } else { Sharing::One }, wanted, attachments, nodes, unwanted_since }
+        ObservedVolume {
+            sharing: if many { Sharing::Many } else { Sharing::One },
+            wanted,
+            attachments,
+            nodes,
+            unwanted_since,
+        }
     }
 
     async fn carry_out(

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::leadership::{Leadership, Loss, Standing, Vacancy};
 use super::notes::Notes;
-use super::record::{Candidate, Identity, Move, Seen};
+use super::record::{Candidate, Identity, Move, ObservedRecord};
 use super::timing::{CANDIDATE_JITTER, HOLDER_JITTER, Timing, TimingError};
 use crate::client::ApiError;
 use crate::events::{EventSink, Notice, Severity};
@@ -50,7 +50,7 @@ pub struct Elector {
     random: Random,
     events: Option<EventSink>,
     standing: watch::Sender<Standing>,
-    seen: Option<Seen>,
+    seen: Option<ObservedRecord>,
     vacancy: Vacancy,
     notes: Notes,
     /// When somebody else last renewed the record.

@@ -35,7 +35,7 @@ impl fmt::Display for Identity {
 
 /// The record as last seen, and since when it has not changed on *our* clock.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct ObservedRecord {
     spec: LeaseSpec,
     since: Instant,
 }
@@ -71,7 +71,7 @@ impl Candidate {
     pub(super) fn consider(
         &self,
         lease: Option<Lease>,
-        seen: &mut Option<Seen>,
+        seen: &mut Option<ObservedRecord>,
         now: Instant,
         wall: Timestamp,
     ) -> Move {
@@ -87,7 +87,7 @@ impl Candidate {
         let spec = lease.spec.take().unwrap_or_default();
         let since = match seen {
             Some(before) if before.spec == spec => before.since,
-            _ => seen.insert(Seen { spec: spec.clone(), since: now }).since,
+            _ => seen.insert(ObservedRecord { spec: spec.clone(), since: now }).since,
         };
         if let Some(holder) = holder(&spec)
             && holder != self.identity.as_str()

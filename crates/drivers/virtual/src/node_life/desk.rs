@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::pods::{PodKey, PodSeen};
+use super::pods::{KubeletPod, PodKey};
 use crate::vm::VmId;
 
 /// All desks. A bell that rings while nobody waits is heard by the next who does.
@@ -24,7 +24,7 @@ struct Inner {
 }
 
 /// The pods that are bound to nodes.
-pub(super) type PodsByNode = BTreeMap<String, BTreeMap<PodKey, PodSeen>>;
+pub(super) type PodsByNode = BTreeMap<String, BTreeMap<PodKey, KubeletPod>>;
 
 impl Desks {
     /// Sits a kubelet down; the bell that wakes it.
@@ -57,12 +57,12 @@ impl Desks {
     }
 
     /// The pods bound to a node.
-    pub(super) fn pods(&self, node: &str) -> BTreeMap<PodKey, PodSeen> {
+    pub(super) fn pods(&self, node: &str) -> BTreeMap<PodKey, KubeletPod> {
         self.0.lock().pods.get(node).cloned().unwrap_or_default()
     }
 
     /// Lays a pod on the desk of its node, made from what lay there before.
-    pub(super) fn put(&self, node: &str, key: PodKey, seen: impl FnOnce(Option<&PodSeen>) -> PodSeen) {
+    pub(super) fn put(&self, node: &str, key: PodKey, seen: impl FnOnce(Option<&KubeletPod>) -> KubeletPod) {
         let mut inner = self.0.lock();
         let pods = inner.pods.entry(node.to_owned()).or_default();
         let pod = seen(pods.get(&key));
@@ -131,7 +131,7 @@ mod tests {
     async fn a_pod_that_vanished_unseen_leaves_the_desk() {
         let desks = Desks::default();
         let time = (Instant::now(), Timestamp::UNIX_EPOCH);
-        let pod = PodSeen::see(&k8s_openapi::api::core::v1::Pod::default(), None, &NodeLife::default(), time);
+        let pod = KubeletPod::see(&k8s_openapi::api::core::v1::Pod::default(), None, &NodeLife::default(), time);
         let key = |name: &str| ("default".to_owned(), name.to_owned());
         for name in ["stays", "vanished"] {
             desks.put("n", key(name), |_| pod.clone());

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::desk::Desks;
 use super::mounts::{Attaching, Mounts};
 use super::object::Word;
-use super::pods::{Chore, Done, PodKey, PodSeen};
+use super::pods::{Chore, Done, KubeletPod, PodKey};
 use super::writes::{WriteError, Writes};
 use super::{Monitor, NodeLife};
 use crate::cloud::VirtualCloud;
@@ -221,7 +221,7 @@ impl<'a> Kubelet<'a> {
     }
 
     /// Learns which volumes the pods use and says so, before they are used.
-    async fn mind_mounts(&mut self, pods: &BTreeMap<PodKey, PodSeen>) -> Result<(), WriteError> {
+    async fn mind_mounts(&mut self, pods: &BTreeMap<PodKey, KubeletPod>) -> Result<(), WriteError> {
         let mut failed = None;
         for (key, pod) in self.mounts.update(pods) {
             if self.done.is_removed(&pod.uid) {
@@ -245,7 +245,7 @@ impl<'a> Kubelet<'a> {
     }
 
     /// Whether all volumes of a pod are attached.
-    fn is_mountable(&self, pod: &PodSeen) -> bool {
+    fn is_mountable(&self, pod: &KubeletPod) -> bool {
         let attached = |volume: &str| self.desks.is_attached(&self.node, volume);
         pod.claims.is_empty()
             || self.mounts.of(&pod.uid).is_some_and(|mounts| {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::pods::{PodKey, PodSeen};
+use super::pods::{KubeletPod, PodKey};
 
 /// A volume of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,10 +42,10 @@ impl Mounts {
     }
 
     /// Forgets pods that are gone; those whose volumes must be looked up.
-    pub(super) fn update<'a>(&mut self, pods: &'a BTreeMap<PodKey, PodSeen>) -> Vec<(&'a PodKey, &'a PodSeen)> {
+    pub(super) fn update<'a>(&mut self, pods: &'a BTreeMap<PodKey, KubeletPod>) -> Vec<(&'a PodKey, &'a KubeletPod)> {
         self.known.retain(|uid, _| pods.values().any(|pod| pod.uid == *uid));
         let unknown =
-            |pod: &PodSeen| !pod.claims.is_empty() && !pod.is_finished() && !self.known.contains_key(&pod.uid);
+            |pod: &KubeletPod| !pod.claims.is_empty() && !pod.is_finished() && !self.known.contains_key(&pod.uid);
         pods.iter().filter(|(_, pod)| unknown(pod)).collect()
     }
 

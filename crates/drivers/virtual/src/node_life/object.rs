@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::pods::{Container, PodSeen};
+use super::pods::{Container, KubeletPod};
 use crate::spec::Join;
 use crate::vm::Vm;
 
@@ -209,7 +209,7 @@ pub(super) fn renewal(node: &str, at: Timestamp) -> Value {
 }
 
 /// The status of a pod that runs, as a merge patch bound to the pod of this uid.
-pub(super) fn running(pod: &PodSeen, host: &str, at: Timestamp) -> Value {
+pub(super) fn running(pod: &KubeletPod, host: &str, at: Timestamp) -> Value {
     let at = seconds(at);
     let ready = pod.readiness.word();
     let condition = |(kind, status)| json!({ "type": kind, "status": status, "lastTransitionTime": at });

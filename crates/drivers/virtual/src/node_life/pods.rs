@@ -32,7 +32,7 @@ pub(super) type PodKey = (String, String);
 
 /// A pod, as its kubelet sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PodSeen {
+pub(super) struct KubeletPod {
     pub(super) uid: String,
     pub(super) containers: Vec<Container>,
     pub(super) readiness: Readiness,
@@ -82,7 +82,7 @@ pub(super) enum Chore {
     Remove,
 }
 
-impl PodSeen {
+impl KubeletPod {
     /// What a pod looks like now, given how it looked before.
     pub(super) fn see(pod: &Pod, before: Option<&Self>, life: &NodeLife, (now, at): (Instant, Timestamp)) -> Self {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
@@ -172,7 +172,7 @@ async fn list_and_watch(writes: &Writes, desks: &Desks, life: &NodeLife, now: &N
     let put = |pod: &Pod| {
         let (node, key) = place(pod)?;
         let time = (Instant::now(), now());
-        desks.put(&node, key.clone(), |before| PodSeen::see(pod, before, life, time));
+        desks.put(&node, key.clone(), |before| KubeletPod::see(pod, before, life, time));
         Some((node, key))
     };
     let (pods, version) = writes.list::<Pod>().await?;
@@ -217,8 +217,8 @@ impl Done {
     /// What is left to do, soonest first.
     pub(super) fn left<'a>(
         &mut self,
-        pods: &'a BTreeMap<PodKey, PodSeen>,
-    ) -> Vec<(Instant, Chore, &'a PodKey, &'a PodSeen)> {
+        pods: &'a BTreeMap<PodKey, KubeletPod>,
+    ) -> Vec<(Instant, Chore, &'a PodKey, &'a KubeletPod)> {
         // Forgotten once the watch shows it done: if somebody undoes it later, it is to be done again.
         let under_way: BTreeSet<&str> =
             pods.values().filter(|pod| pod.next().is_some()).map(|pod| pod.uid.as_str()).collect();
@@ -266,12 +266,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_new_pod_starts_after_its_start_time_however_often_it_is_seen() {
         let now = Instant::now();
-        let first = PodSeen::see(&pod(json!({})), None, &life(), (now, Timestamp::UNIX_EPOCH));
-        let again = PodSeen::see(&pod(json!({})), Some(&first), &life(), (now + SECOND / 2, Timestamp::UNIX_EPOCH));
+        let first = KubeletPod::see(&pod(json!({})), None, &life(), (now, Timestamp::UNIX_EPOCH));
+        let again = KubeletPod::see(&pod(json!({})), Some(&first), &life(), (now + SECOND / 2, Timestamp::UNIX_EPOCH));
         assert_eq!(again.next(), Some((now + SECOND, Chore::Start)));
         let ready = json!([{ "type": "Ready", "status": "True" }]);
         let running = pod(json!({ "status": { "phase": "Running", "conditions": ready } }));
-        assert_eq!(PodSeen::see(&running, Some(&again), &life(), (now, Timestamp::UNIX_EPOCH)).next(), None);
+        assert_eq!(KubeletPod::see(&running, Some(&again), &life(), (now, Timestamp::UNIX_EPOCH)).next(), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -281,7 +281,7 @@ mod tests {
         let ends = |deadline: &str, rundown: Option<&str>| {
             let annotations = rundown.map(|text| json!({ RUNDOWN_ANNOTATION: text }));
             let metadata = json!({ "deletionTimestamp": deadline, "annotations": annotations });
-            PodSeen::see(&pod(json!({ "metadata": metadata })), None, &life(), (now, told)).next()
+            KubeletPod::see(&pod(json!({ "metadata": metadata })), None, &life(), (now, told)).next()
         };
         assert_eq!(ends("2026-01-01T00:00:30Z", None), Some((now + 5 * SECOND, Chore::Remove)));
         assert_eq!(ends("2026-01-01T00:00:30Z", Some("20s")), Some((now + 20 * SECOND, Chore::Remove)));
@@ -294,10 +294,10 @@ mod tests {
         let now = Instant::now();
         let told = at("2026-01-01T00:00:00Z");
         let dying = |deadline: &str| pod(json!({ "metadata": { "deletionTimestamp": deadline } }));
-        let first = PodSeen::see(&dying("2026-01-01T00:00:30Z"), None, &life(), (now, told));
-        let later = PodSeen::see(&dying("2026-01-01T00:00:30Z"), Some(&first), &life(), (now + SECOND, told));
+        let first = KubeletPod::see(&dying("2026-01-01T00:00:30Z"), None, &life(), (now, told));
+        let later = KubeletPod::see(&dying("2026-01-01T00:00:30Z"), Some(&first), &life(), (now + SECOND, told));
         assert_eq!(later.next(), first.next());
-        let sooner = PodSeen::see(&dying("2026-01-01T00:00:01Z"), Some(&first), &life(), (now, told));
+        let sooner = KubeletPod::see(&dying("2026-01-01T00:00:01Z"), Some(&first), &life(), (now, told));
         assert_eq!(sooner.next(), Some((now + SECOND, Chore::Remove)));
     }
 
@@ -306,13 +306,13 @@ mod tests {
         let now = Instant::now();
         let mut done = Done::default();
         let key = ("default".to_owned(), "p".to_owned());
-        let waiting = PodSeen::see(&pod(json!({})), None, &life(), (now, Timestamp::UNIX_EPOCH));
+        let waiting = KubeletPod::see(&pod(json!({})), None, &life(), (now, Timestamp::UNIX_EPOCH));
         let pods = BTreeMap::from([(key.clone(), waiting)]);
         assert_eq!(done.left(&pods).len(), 1);
         done.note("u", Chore::Start);
         assert!(done.left(&pods).is_empty());
         let dying = pod(json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
-        let pods = BTreeMap::from([(key, PodSeen::see(&dying, None, &life(), (now, Timestamp::UNIX_EPOCH)))]);
+        let pods = BTreeMap::from([(key, KubeletPod::see(&dying, None, &life(), (now, Timestamp::UNIX_EPOCH)))]);
         assert_eq!(done.left(&pods).len(), 1);
     }
 }

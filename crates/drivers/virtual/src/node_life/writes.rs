@@ -24,7 +24,7 @@ use super::NodeLife;
 use super::attacher::FINALIZER;
 use super::mounts::{Attaching, Mount};
 use super::object::{self, LEASE_NAMESPACE, Word};
-use super::pods::{PodKey, PodSeen};
+use super::pods::{KubeletPod, PodKey};
 use crate::provider::CSI_DRIVER;
 use crate::vm::Vm;
 
@@ -202,7 +202,7 @@ impl Writes {
     pub(super) async fn start(
         &self,
         (namespace, name): &PodKey,
-        pod: &PodSeen,
+        pod: &KubeletPod,
         vm: &Vm,
         at: Timestamp,
     ) -> Result<(), WriteError> {
@@ -212,7 +212,7 @@ impl Writes {
     }
 
     /// Removes a pod whose containers have ended.
-    pub(super) async fn remove(&self, (namespace, name): &PodKey, pod: &PodSeen) -> Result<(), WriteError> {
+    pub(super) async fn remove(&self, (namespace, name): &PodKey, pod: &KubeletPod) -> Result<(), WriteError> {
         let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
         let at_once = DeleteParams::default().grace_period(0).preconditions(preconditions);
         settled(self.send(self.pods(namespace).delete(name, &at_once)).await)

@@ -22,12 +22,12 @@ struct Fake {
     streams_allowed: u32,
     refuse: Arc<Mutex<bool>>,
     era: Arc<Mutex<u64>>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<StreamRecord>>>,
     tasks: Tasks,
 }
 
 #[derive(Clone, Default)]
-struct Seen {
+struct StreamRecord {
     now: Arc<Mutex<usize>>,
     most: Arc<Mutex<usize>>,
     paths: Arc<Mutex<Vec<String>>>,
@@ -35,10 +35,10 @@ struct Seen {
 }
 
 /// Counts one stream while it lives.
-struct Open(Seen);
+struct Open(StreamRecord);
 
 impl Open {
-    fn on(seen: &Seen) -> Self {
+    fn on(seen: &StreamRecord) -> Self {
         let mut now = seen.now.lock();
         *now += 1;
         let mut most = seen.most.lock();
@@ -88,7 +88,7 @@ impl Fake {
 }
 
 async fn serve(
-    seen: Seen,
+    seen: StreamRecord,
     request: Request<Incoming>,
 ) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
     let open = Open::on(&seen);
@@ -116,7 +116,7 @@ impl Dial for Fake {
         let fake = self.clone();
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            let seen = Seen::default();
+            let seen = StreamRecord::default();
             fake.seen.lock().push(seen.clone());
             if *fake.refuse.lock() {
                 seen.closed.cancel();

@@ -49,7 +49,7 @@ impl Default for Behaviour {
 
 /// What was seen on one connection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ConnectionRecord {
     pub(crate) now: usize,
     pub(crate) most: usize,
     pub(crate) watches: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Server {
     pub(crate) dir: TempDir,
     pub(crate) authority: Arc<Authority>,
     pub(crate) token: Arc<Mutex<Option<String>>>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ConnectionRecord>>>,
     behaviour: Behaviour,
     acceptor: Arc<Mutex<TlsAcceptor>>,
     news: watch::Sender<u64>,
@@ -92,7 +92,7 @@ impl Server {
         let acceptor = Arc::new(Mutex::new(tls(&authority, &authority, &behaviour)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<ConnectionRecord>>> = Arc::default();
         let token = Arc::new(Mutex::new(behaviour.token.clone()));
         let (news, heard) = watch::channel(0);
         let tasks = Tasks::new();
@@ -113,7 +113,10 @@ impl Server {
                     let index = {
                         let mut log = log.lock();
                         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-                        log.push(Seen { certificate: shown.map(|shown| shown.to_vec()), ..Seen::default() });
+                        log.push(ConnectionRecord {
+                            certificate: shown.map(|shown| shown.to_vec()),
+                            ..ConnectionRecord::default()
+                        });
                         log.len() - 1
                     };
                     let service =
@@ -138,7 +141,7 @@ impl Server {
         self.news.send_modify(|version| *version += 1);
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<ConnectionRecord> {
         self.seen.lock().clone()
     }
 
@@ -198,7 +201,7 @@ fn tls(authority: &Authority, of_clients: &Authority, behaviour: &Behaviour) -> 
 
 /// Counts one stream while it lives.
 struct Stream {
-    log: Arc<Mutex<Vec<Seen>>>,
+    log: Arc<Mutex<Vec<ConnectionRecord>>>,
     index: usize,
 }
 
@@ -211,7 +214,7 @@ impl Drop for Stream {
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 async fn answer(
-    log: Arc<Mutex<Vec<Seen>>>,
+    log: Arc<Mutex<Vec<ConnectionRecord>>>,
     index: usize,
     token: Arc<Mutex<Option<String>>>,
     news: watch::Receiver<u64>,
