@@ -15,51 +15,51 @@ use runtime::queue::Queue;
 #[derive(Clone)]
 pub(super) struct ConcurrencyLimit {
     caps: Caps,
-    claims: Arc<Mutex<BTreeMap<Key, Claim>>>,
+    drains: Arc<Mutex<BTreeMap<Key, DrainEntry>>>,
     queue: Queue<Key>,
 }
 
-struct Claim {
+struct DrainEntry {
     deployment: Option<String>,
     standing: Standing,
 }
 
 impl ConcurrencyLimit {
     pub(super) fn new(caps: Caps, queue: Queue<Key>) -> Self {
-        Self { caps, claims: Arc::default(), queue }
+        Self { caps, drains: Arc::default(), queue }
     }
 
     /// Whether this machine's drain may begin. One that has begun goes on.
-    pub(super) fn claim(&self, machine: &Key, deployment: Option<&str>, standing: Standing) -> Admission {
+    pub(super) fn admit(&self, machine: &Key, deployment: Option<&str>, standing: Standing) -> Admission {
         if self.caps == Caps::default() {
             return Admission::Now;
         }
-        let mut claims = self.claims.lock();
-        let running = claims.get(machine).is_some_and(|claim| claim.standing == Standing::Running);
+        let mut drains = self.drains.lock();
+        let running = drains.get(machine).is_some_and(|drain| drain.standing == Standing::Running);
         if !running {
-            claims.insert(machine.clone(), Claim { deployment: deployment.map(str::to_owned), standing });
+            drains.insert(machine.clone(), DrainEntry { deployment: deployment.map(str::to_owned), standing });
         }
-        let names: BTreeMap<String, &Claim> = claims.iter().map(|(key, claim)| (key.to_string(), claim)).collect();
+        let names: BTreeMap<String, &DrainEntry> = drains.iter().map(|(key, drain)| (key.to_string(), drain)).collect();
         let contenders = names
             .iter()
-            .map(|(name, claim)| {
-                let deployment = claim.deployment.as_deref();
-                (name.as_str(), Contender { deployment, standing: claim.standing })
+            .map(|(name, drain)| {
+                let deployment = drain.deployment.as_deref();
+                (name.as_str(), Contender { deployment, standing: drain.standing })
             })
             .collect();
         let turn =
             admissions(&contenders, self.caps).get(machine.to_string().as_str()).copied().unwrap_or(Admission::Now);
-        if let (Admission::Now, Some(claim)) = (turn, claims.get_mut(machine)) {
-            claim.standing = Standing::Running;
+        if let (Admission::Now, Some(drain)) = (turn, drains.get_mut(machine)) {
+            drain.standing = Standing::Running;
         }
         turn
     }
 
     /// The drain of this machine is over; those that wait look again.
     pub(super) fn give_back(&self, machine: &Key) {
-        let mut claims = self.claims.lock();
-        if claims.remove(machine).is_some_and(|claim| claim.standing == Standing::Running) {
-            for key in claims.iter().filter(|(_, claim)| claim.standing != Standing::Running).map(|(key, _)| key) {
+        let mut drains = self.drains.lock();
+        if drains.remove(machine).is_some_and(|drain| drain.standing == Standing::Running) {
+            for key in drains.iter().filter(|(_, drain)| drain.standing != Standing::Running).map(|(key, _)| key) {
                 self.queue.add(key.clone());
             }
         }

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use futures::stream;
 use kube::Client;
 use plan::drain::attachments::AttachmentId;
-use plan::drain::{Answer, Claim, Found, Note, PodId, Reply, Step, Verb};
+use plan::drain::{Answer, Found, Note, PodId, Reply, Step, Verb, VolumeClaimKey};
 use runtime::client::ApiError;
 use runtime::lease::Leadership;
 use runtime::queue::Queue;
@@ -31,7 +31,7 @@ use crate::limiter::CallLimiter;
 pub(super) enum EvictionTask {
     Evict(PodId),
     Delete(PodId),
-    FindClaim(Claim),
+    FindClaim(VolumeClaimKey),
     FindDisk(VolumeName),
     DeleteAttachment(AttachmentId),
 }
@@ -157,7 +157,7 @@ impl EvictionTasks {
         (Note::Answered { pod, verb, answer, at: self.clock.now() }, news)
     }
 
-    async fn volume_of(&self, claim: &Claim) -> Found<Option<VolumeName>> {
+    async fn volume_of(&self, claim: &VolumeClaimKey) -> Found<Option<VolumeName>> {
         let name = Key::new(claim.namespace.as_str(), claim.name.as_str());
         match requests::claim(&self.client, &name).await {
             Ok(found) => Found::Known(

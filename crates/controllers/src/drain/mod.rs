@@ -158,7 +158,7 @@ impl Drains {
     pub(crate) fn watch(&self, key: &Key, uid: &Uid, node: &str, what: Watching, deployment: Option<&str>) {
         let drain = self.running.begin(key, uid, self.clock.now());
         match what {
-            Watching::Pods(standing) => match self.concurrency.claim(key, deployment, standing) {
+            Watching::Pods(standing) => match self.concurrency.admit(key, deployment, standing) {
                 Admission::Now => drain.watch_pods(node, || self.pods.open(node, key)),
                 Admission::Wait { ahead } => drain.wait_for_turn(ahead),
             },

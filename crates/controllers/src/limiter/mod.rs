@@ -32,7 +32,7 @@ use api::{Machine, MachineClass, Object, SecretData, Uid};
 use driver::{ClassRequest, Code, Deleted, DriverError, MachineRequest, Method, Owners};
 use jiff::{SignedDuration, Timestamp};
 use plan::Policy;
-use plan::limiter::{CallOutcome, CallPriority, CallRequest, Claim, Refusal, call_timeout};
+use plan::limiter::{CallOutcome, CallPriority, CallRequest, CapacityUse, Refusal, call_timeout};
 use plan::machine::interest::in_turns;
 use plan::machine::{Call, CallUnderWay, DriverState, VmState};
 use plan::scrub::Scrubber;
@@ -178,11 +178,19 @@ impl CallLimiter {
         let (_, before) = self.shared.open_calls.look(key, &uid);
         let asked = self.shared.clock.now();
         let (limiter, key, machine, class) = (self.clone(), key.clone(), machine.clone(), class.clone());
-        let claim = CallRequest::about(call, &machine, &class).claim;
+        let capacity_use = CallRequest::about(call, &machine, &class).capacity_use;
         self.shared.tasks.spawn("driver call", async move {
             let left = OnceLock::new();
-            let subject =
-                Subject { key: &key, uid: &uid, class: &class, call, claim, timeout, known: &before, left: &left };
+            let subject = Subject {
+                key: &key,
+                uid: &uid,
+                class: &class,
+                call,
+                capacity_use,
+                timeout,
+                known: &before,
+                left: &left,
+            };
             let Some(answer) = limiter.serve(&subject, &open_call, place, &recall).await else {
                 open_call.end(End::NothingSent);
                 return;
@@ -315,7 +323,7 @@ impl CallLimiter {
         };
         let answer = self.measured(class, method, work(limits)).await;
         let answer = answer.map_err(|error| words::error(&error, &Scrubber::of(secret)));
-        place.end(&decision(&answer, Claim::None, |_| CallOutcome::Answered));
+        place.end(&decision(&answer, CapacityUse::None, |_| CallOutcome::Answered));
         answer
     }
 
@@ -327,9 +335,9 @@ impl CallLimiter {
         mut place: CallPermit,
         recall: &CancellationToken,
     ) -> Option<Result<Answer, DriverError>> {
-        let Subject { key, uid, class, call, claim, timeout, known, left } = *subject;
+        let Subject { key, uid, class, call, capacity_use, timeout, known, left } = *subject;
         let admitted = self.admitted(&mut place, class, method(call), timeout, recall).await;
-        if !admitted || !claim.may_leave(self.shared.connectivity.now()) {
+        if !admitted || !capacity_use.may_leave(self.shared.connectivity.now()) {
             return None;
         }
         open_call.leaves(self.later(timeout));
@@ -363,7 +371,7 @@ impl CallLimiter {
             Answer::Created(..) => CallOutcome::Made,
             _ => CallOutcome::Answered,
         };
-        place.end(&decision(&answer, claim, success));
+        place.end(&decision(&answer, capacity_use, success));
         Some(answer)
     }
 
@@ -434,7 +442,7 @@ struct Subject<'a> {
     uid: &'a Uid,
     class: &'a Arc<MachineClass>,
     call: Call,
-    claim: Claim,
+    capacity_use: CapacityUse,
     /// How long it may wait for its turn, and then take.
     timeout: Duration,
     /// What was known of its VM when the call was planned.
@@ -453,10 +461,14 @@ fn meaning(learned: &VmState) -> (Taught, Option<String>) {
     }
 }
 
-fn decision<T>(answer: &Result<T, DriverError>, claim: Claim, success: impl Fn(&T) -> CallOutcome) -> CallOutcome {
+fn decision<T>(
+    answer: &Result<T, DriverError>,
+    capacity_use: CapacityUse,
+    success: impl Fn(&T) -> CallOutcome,
+) -> CallOutcome {
     match answer {
         Ok(answer) => success(answer),
-        Err(error) => CallOutcome::of_error(error.code(), claim, error.message()),
+        Err(error) => CallOutcome::of_error(error.code(), capacity_use, error.message()),
     }
 }
 

@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Resource;
 use plan::Due;
 use plan::Event;
-use plan::machineset::{Claim, Doing, Failure, MachineCreate, MachineDelete, MachinePatch, Plan, Step, status};
+use plan::machineset::{Doing, Failure, MachineCreate, MachineDelete, MachinePatch, OwnerChange, Plan, Step, status};
 use runtime::Key;
 use runtime::client::RetryClass;
 use runtime::events::Severity;
@@ -151,7 +151,7 @@ impl<'a> Acting<'a> {
         if stays { Ok(()) } else { Err(WriteError::NoLonger("set")) }
     }
 
-    async fn claim(&mut self, claims: &[Claim]) {
+    async fn claim(&mut self, claims: &[OwnerChange]) {
         let edits = claims.iter().map(|claim| {
             let body = json!({ "metadata": { "ownerReferences": claim.owners } });
             Edit { name: &claim.name, uid: &claim.uid, version: &claim.resource_version, body }

@@ -20,18 +20,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Starts a control plane, prints where its kubeconfig is, and holds it until it is to end.
 pub(crate) async fn hold(registry: &Registry, name: &Name, options: Options) -> anyhow::Result<()> {
-    let claim = registry.claim(name)?;
+    let reservation = registry.reserve(name)?;
     let mut plane = ControlPlane::start(options).await?;
     let socket = plane.layout().home.join(SOCKET);
     let listener = UnixListener::bind(&socket).with_context(|| format!("failed to listen on {}", socket.display()))?;
-    claim.lead_to(&plane.layout().home)?;
+    reservation.lead_to(&plane.layout().home)?;
     // Whoever started us reads this line. If nobody does any more, the error ends us, and the control plane with us.
     announce(&plane.kubeconfig_path()).context("failed to say that all is ready")?;
 
     let asker = until_told_to_stop(&listener, &mut plane).await?;
     plane.stop().await?;
     // Before the answer, so that whoever gets it can take the name again at once.
-    claim.release()?;
+    reservation.release()?;
     if let Some(mut asker) = asker {
         asker.write_all(b"stopped\n").await.context("failed to tell that all is stopped")?;
     }

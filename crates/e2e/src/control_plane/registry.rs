@@ -49,7 +49,7 @@ pub(crate) struct Registry {
 
 /// A name that is ours until this value is dropped or the process ends.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct NameReservation {
     link: PathBuf,
     path: PathBuf,
     _lock: File,
@@ -64,14 +64,14 @@ impl Registry {
     }
 
     /// Takes a name, unless somebody has it.
-    pub(crate) fn claim(&self, name: &Name) -> anyhow::Result<Claim> {
-        match self.try_claim(name)? {
-            Some(claim) => Ok(claim),
+    pub(crate) fn reserve(&self, name: &Name) -> anyhow::Result<NameReservation> {
+        match self.try_reserve(name)? {
+            Some(reservation) => Ok(reservation),
             None => bail!("a control plane named {name} runs already, or is just starting"),
         }
     }
 
-    fn try_claim(&self, name: &Name) -> anyhow::Result<Option<Claim>> {
+    fn try_reserve(&self, name: &Name) -> anyhow::Result<Option<NameReservation>> {
         let path = self.folder.join(format!("{name}.lock"));
         loop {
             let lock = File::create(&path).with_context(|| format!("failed to open {}", path.display()))?;
@@ -85,16 +85,16 @@ impl Registry {
             // Who had the name before us may have removed the file between our two calls; then our lock locks nobody out.
             let ours = lock.metadata().with_context(|| format!("failed to look at {}", path.display()))?.ino();
             if fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
-                let claim = Claim { link: self.link(name), path, _lock: lock };
-                remove(&claim.link)?; // left by a holder that was killed
-                return Ok(Some(claim));
+                let reservation = NameReservation { link: self.link(name), path, _lock: lock };
+                remove(&reservation.link)?; // left by a holder that was killed
+                return Ok(Some(reservation));
             }
         }
     }
 
     /// Forgets what a killed holder left. False if the name is taken: somebody is just starting under it.
     pub(crate) fn forget(&self, name: &Name) -> anyhow::Result<bool> {
-        self.try_claim(name)?.map(Claim::release).transpose().map(|released| released.is_some())
+        self.try_reserve(name)?.map(NameReservation::release).transpose().map(|released| released.is_some())
     }
 
     /// All names that lead somewhere, or did until their holder was killed.
@@ -142,7 +142,7 @@ impl Registry {
     }
 }
 
-impl Claim {
+impl NameReservation {
     /// Makes the name lead to `home`.
     pub(crate) fn lead_to(&self, home: &Path) -> anyhow::Result<()> {
         symlink(home, &self.link).with_context(|| format!("failed to make {}", self.link.display()))
@@ -159,8 +159,8 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
-    /// For a start that failed. What stays when this fails too, the next claim of the name removes.
+impl Drop for NameReservation {
+    /// For a start that failed. What stays when this fails too, the next reservation of the name removes.
     fn drop(&mut self) {
         let _ = self.clear();
     }
@@ -199,13 +199,13 @@ mod tests {
     #[test]
     fn a_name_is_taken_until_its_holder_is_gone() {
         let (_folder, registry) = registry();
-        let first = registry.claim(&name("a")).unwrap();
-        let error = registry.claim(&name("a")).unwrap_err().to_string();
+        let first = registry.reserve(&name("a")).unwrap();
+        let error = registry.reserve(&name("a")).unwrap_err().to_string();
         assert_eq!(error, "a control plane named a runs already, or is just starting");
-        assert!(registry.claim(&name("b")).is_ok(), "another name is free");
+        assert!(registry.reserve(&name("b")).is_ok(), "another name is free");
         drop(first);
-        assert!(registry.claim(&name("a")).is_ok());
-        assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0, "a claim that ended leaves no file");
+        assert!(registry.reserve(&name("a")).is_ok());
+        assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0, "a reservation that ended leaves no file");
     }
 
     #[tokio::test]
@@ -214,17 +214,17 @@ mod tests {
         symlink(folder.path().join("gone"), registry.link(&name("a"))).unwrap();
         assert_eq!(registry.names().unwrap(), [name("a")]);
         assert_eq!(registry.ask(&name("a"), "status").await.unwrap(), None);
-        let claim = registry.claim(&name("a")).unwrap();
-        claim.lead_to(folder.path()).unwrap();
+        let reservation = registry.reserve(&name("a")).unwrap();
+        reservation.lead_to(folder.path()).unwrap();
         assert_eq!(registry.home(&name("a")).as_deref(), Some(folder.path()));
-        claim.release().unwrap();
+        reservation.release().unwrap();
         assert_eq!(fs::read_dir(&registry.folder).unwrap().count(), 0);
     }
 
     #[test]
     fn what_a_killed_holder_left_can_be_forgotten_but_not_what_a_living_one_holds() {
         let (folder, registry) = registry();
-        let living = registry.claim(&name("a")).unwrap();
+        let living = registry.reserve(&name("a")).unwrap();
         living.lead_to(folder.path()).unwrap();
         assert!(!registry.forget(&name("a")).unwrap());
         assert!(registry.home(&name("a")).is_some());

@@ -6,7 +6,7 @@ use api::names::annotations::REVISION;
 use api::names::finalizers;
 use api::{MachineDeployment, Object, StrategyType, Uid, lists, merge};
 
-use super::claim::Claim;
+use super::claim::ClaimedSets;
 use super::draft::{self, Draft, Sets};
 use super::fleet_policy::AutoscalerGuard;
 use super::limits::Limits;
@@ -42,7 +42,7 @@ pub(super) struct PlanBuilder<'a> {
 impl<'a> PlanBuilder<'a> {
     pub(super) fn begin(
         seen: Observed<'a>,
-        claim: Claim<'a>,
+        claim: ClaimedSets<'a>,
         annotations: &BTreeMap<&'static str, Option<String>>,
         marks: Vec<MachineEdit>,
     ) -> Self {

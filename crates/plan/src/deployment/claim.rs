@@ -12,14 +12,14 @@ use super::{Observed, SeenSet};
 
 /// The sets of a deployment, oldest first, and what has to be written to make them so.
 #[derive(Debug, Default)]
-pub(super) struct Claim<'a> {
+pub(super) struct ClaimedSets<'a> {
     pub(super) sets: Vec<&'a SeenSet<'a>>,
     pub(super) steps: Vec<Step>,
 }
 
-pub(super) fn claim<'a>(seen: &Observed<'a>) -> Claim<'a> {
+pub(super) fn claim<'a>(seen: &Observed<'a>) -> ClaimedSets<'a> {
     let deployment = seen.deployment;
-    let mut claim = Claim::default();
+    let mut claim = ClaimedSets::default();
     for candidate in seen.sets {
         let set = candidate.set;
         let ours = match set.controller_owner() {

@@ -12,7 +12,7 @@ use api::{Object, lists};
 use serde_json::json;
 
 use super::Observed;
-use super::claim::Claim;
+use super::claim::ClaimedSets;
 use super::reason::Reason;
 use super::status;
 use super::step::{DeploymentEdit, Plan, Purpose, Step};
@@ -21,7 +21,7 @@ use crate::{Awaited, Wake};
 /// The garbage collector's own finalizer: dependents are to be kept.
 const ORPHAN_DEPENDENTS: &str = "orphan";
 
-pub(super) fn plan(seen: &Observed<'_>, claim: &Claim<'_>) -> Plan {
+pub(super) fn plan(seen: &Observed<'_>, claim: &ClaimedSets<'_>) -> Plan {
     let deployment = seen.deployment;
     let finalizers = deployment.metadata.finalizers.as_deref();
     let Some(without_ours) = lists::finalizers_without(finalizers, finalizers::MACHINE) else {

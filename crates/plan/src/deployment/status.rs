@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::builder::PlanBuilder;
-use super::claim::Claim;
+use super::claim::ClaimedSets;
 use super::draft::total;
 use super::step::{StatusEdit, Step};
 use super::{Observed, Plan, Reason};
@@ -80,7 +80,7 @@ pub(super) fn next(builder: &PlanBuilder<'_>, report: Report) -> MachineDeployme
 }
 
 /// The status of a deployment that is being deleted.
-pub(super) fn of_leaving(seen: &Observed<'_>, claim: &Claim<'_>) -> Option<Step> {
+pub(super) fn of_leaving(seen: &Observed<'_>, claim: &ClaimedSets<'_>) -> Option<Step> {
     let sets: Vec<&MachineSet> = claim.sets.iter().map(|candidate| candidate.set).collect();
     let template = &seen.deployment.spec.template;
     let new = sets.iter().find(|set| super::same_template(&set.spec.template, template));

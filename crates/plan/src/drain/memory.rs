@@ -11,7 +11,7 @@ use api::{Uid, VolumeId, VolumeName};
 use jiff::Timestamp;
 
 use super::answer::Answer;
-use super::volumes::{Claim, Move, MoveKey};
+use super::volumes::{Move, MoveKey, VolumeClaimKey};
 
 /// Evict or delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ pub enum Verb {
 pub struct Memory {
     pub(super) pods: BTreeMap<Uid, Tries>,
     pub(super) moves: BTreeMap<MoveKey, Move>,
-    pub(super) claims: BTreeMap<Claim, NodeLookup<Option<VolumeName>>>,
+    pub(super) claims: BTreeMap<VolumeClaimKey, NodeLookup<Option<VolumeName>>>,
     pub(super) disks: BTreeMap<VolumeName, NodeLookup<Option<VolumeId>>>,
     pub(super) shared: BTreeSet<VolumeName>,
     pub(super) attachments: BTreeMap<Uid, Tries>,
@@ -171,14 +171,14 @@ pub enum Note {
     /// Claims are about to be looked up. Made by the plan.
     ClaimsAsked {
         /// Which.
-        claims: Vec<Claim>,
+        claims: Vec<VolumeClaimKey>,
         /// When.
         at: Timestamp,
     },
     /// What a claim is bound to: nothing if it does not exist or is unbound. Made by whoever looked.
     ClaimFound {
         /// Which.
-        claim: Claim,
+        claim: VolumeClaimKey,
         /// Its volume.
         volume: Found<Option<VolumeName>>,
         /// When.

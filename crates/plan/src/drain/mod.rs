@@ -47,7 +47,7 @@ pub use mode::{Cause, Mode};
 pub use report::{Worth, progress, worth_writing};
 pub use request::{Caller, ForceLabel, Request};
 pub use selection::PodId;
-pub use volumes::{Claim, Fate, Move, MoveKey, Tracked};
+pub use volumes::{Fate, Move, MoveKey, Tracked, VolumeClaimKey};
 
 /// What is seen right now.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ pub enum Step {
     /// Delete this pod, by its uid and with no grace; answered by [`Note::Answered`].
     Delete(PodId),
     /// Look up which volumes these claims are bound to; answered by [`Note::ClaimFound`] for each.
-    FindClaims(Vec<Claim>),
+    FindClaims(Vec<VolumeClaimKey>),
     /// Look up these volumes and ask the driver for their ids, each by itself; answered by [`Note::DiskFound`] for each.
     FindDisks(Vec<VolumeName>),
 }

@@ -20,7 +20,7 @@ use crate::Presence;
 
 /// A claim, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Claim {
+pub struct VolumeClaimKey {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -70,7 +70,7 @@ pub enum Fate {
 }
 
 /// The claims of a pod whose volumes are waited for, and what becomes of them.
-fn claims(pod: &PodView, ephemeral: EphemeralVolumes) -> impl Iterator<Item = (Claim, Fate)> + '_ {
+fn claims(pod: &PodView, ephemeral: EphemeralVolumes) -> impl Iterator<Item = (VolumeClaimKey, Fate)> + '_ {
     pod.spec.volumes.iter().filter_map(move |volume| {
         let (name, fate) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
             (Some(claim), _) => (claim.claim_name.to_string(), Fate::Follows),
@@ -79,7 +79,7 @@ fn claims(pod: &PodView, ephemeral: EphemeralVolumes) -> impl Iterator<Item = (C
             }
             (None, _) => return None,
         };
-        Some((Claim { namespace: pod.namespace().to_owned(), name }, fate))
+        Some((VolumeClaimKey { namespace: pod.namespace().to_owned(), name }, fate))
     })
 }
 
@@ -91,7 +91,7 @@ pub(super) fn tracked(
     everybody: &[&PodView],
 ) -> Option<BTreeMap<Uid, Vec<Tracked>>> {
     let ephemeral = builder.request.limits.ephemeral;
-    let wanted: BTreeSet<Claim> =
+    let wanted: BTreeSet<VolumeClaimKey> =
         everybody.iter().flat_map(|pod| claims(pod, ephemeral)).map(|(claim, _)| claim).collect();
     let unknown = missing(builder, &wanted, |memory| &memory.claims)?;
     if !unknown.is_empty() {
@@ -99,7 +99,7 @@ pub(super) fn tracked(
         builder.step(Step::FindClaims(unknown));
         return None;
     }
-    let bound = |claim: &Claim, builder: &AdvanceBuilder<'_, '_>| match builder.memory.claims.get(claim) {
+    let bound = |claim: &VolumeClaimKey, builder: &AdvanceBuilder<'_, '_>| match builder.memory.claims.get(claim) {
         Some(NodeLookup::Known(Some(volume))) if !volume.is_empty() => Some(volume.clone()),
         _ => None,
     };

@@ -75,12 +75,12 @@ pub struct CallRequest {
     /// Which of the deployment's priorities it stands in.
     pub priority: CallPriority,
     /// What it has to do with the room of its class.
-    pub claim: Claim,
+    pub capacity_use: CapacityUse,
 }
 
 /// What a call has to do with the room of its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum CapacityUse {
     /// It takes some: a create.
     Takes,
     /// It comes before a create, so it takes the turn of the one that tries, if that is free; else it just passes.
@@ -121,10 +121,12 @@ impl CallOutcome {
     /// What an error says. `Unavailable` is the code for a cloud that is down or throttles; `ResourceExhausted` counts only as the
     /// answer to a create, because nothing else needs room.
     #[must_use]
-    pub fn of_error(code: Code, claim: Claim, message: &str) -> Self {
-        match (code, claim) {
+    pub fn of_error(code: Code, capacity_use: CapacityUse, message: &str) -> Self {
+        match (code, capacity_use) {
             (Code::Unavailable, _) => Self::Throttled,
-            (Code::ResourceExhausted, Claim::Takes) => Self::Exhausted(Refusal { code, message: message.to_owned() }),
+            (Code::ResourceExhausted, CapacityUse::Takes) => {
+                Self::Exhausted(Refusal { code, message: message.to_owned() })
+            }
             (Code::Canceled | Code::DeadlineExceeded, _) => Self::Nothing,
             _ => Self::Answered,
         }
@@ -211,14 +213,14 @@ impl CallLimiter {
     pub fn arrive(&mut self, request: CallRequest, now: Moment) -> Arrival {
         let id = CallId(self.next);
         let free = self.room(&request.class, now).is_none();
-        match (request.claim, free) {
-            (Claim::Takes, false) => return Arrival::TurnedAway,
-            (Claim::Takes | Claim::Precedes, true) => {
+        match (request.capacity_use, free) {
+            (CapacityUse::Takes, false) => return Arrival::TurnedAway,
+            (CapacityUse::Takes | CapacityUse::Precedes, true) => {
                 if let Some(room) = self.classes.get_mut(&request.class) {
                     room.claim(id, now);
                 }
             }
-            (Claim::Precedes, false) | (Claim::None, _) => {}
+            (CapacityUse::Precedes, false) | (CapacityUse::None, _) => {}
         }
         self.next += 1;
         self.doors.entry(request.credential.clone()).or_default().line.join(id, &request.pool, request.priority);
@@ -322,16 +324,16 @@ impl CallLimiter {
         chance: f64,
     ) -> Aftermath {
         let mut aftermath = Aftermath::default();
-        match (request.claim, decision) {
-            (Claim::Takes, CallOutcome::Exhausted(refusal)) => {
+        match (request.capacity_use, decision) {
+            (CapacityUse::Takes, CallOutcome::Exhausted(refusal)) => {
                 let room = self.classes.entry(request.class.clone()).or_default();
                 room.refused(id, refusal.clone(), now, chance, &self.policy);
                 let refused = |(_, (other, state)): &(&CallId, &(CallRequest, State))| {
-                    other.claim == Claim::Takes && other.class == request.class && *state == State::Waiting
+                    other.capacity_use == CapacityUse::Takes && other.class == request.class && *state == State::Waiting
                 };
                 aftermath.turned_away = self.requests.iter().filter(refused).map(|(id, _)| *id).collect();
             }
-            (Claim::Takes, CallOutcome::Made) => {
+            (CapacityUse::Takes, CallOutcome::Made) => {
                 if let Some(room) = self.classes.get_mut(&request.class) {
                     if room.succeeded(id, self.places) {
                         aftermath.roomier = Some(request.class.clone());

@@ -2,7 +2,7 @@
 
 use api::{Machine, MachineClass, Object};
 
-use super::{CallPriority, CallRequest, Claim};
+use super::{CallPriority, CallRequest, CapacityUse};
 use crate::machine::{Call, Connectivity};
 use crate::{replacement_limit, secret};
 
@@ -12,17 +12,17 @@ impl CallRequest {
     pub fn about(call: Call, machine: &Machine, class: &MachineClass) -> Self {
         // Only who has no VM yet asks before it creates.
         let comes_before_a_create = machine.spec.provider_id.is_empty() && !machine.is_deleting();
-        let (priority, claim) = match call {
-            Call::Create => (CallPriority::Making, Claim::Takes),
-            Call::Status if comes_before_a_create => (CallPriority::Making, Claim::Precedes),
-            Call::Status if machine.is_deleting() => (CallPriority::Ending, Claim::None),
-            Call::Status | Call::Initialize => (CallPriority::Making, Claim::None),
-            Call::Delete => (CallPriority::Ending, Claim::None),
+        let (priority, capacity_use) = match call {
+            Call::Create => (CallPriority::Making, CapacityUse::Takes),
+            Call::Status if comes_before_a_create => (CallPriority::Making, CapacityUse::Precedes),
+            Call::Status if machine.is_deleting() => (CallPriority::Ending, CapacityUse::None),
+            Call::Status | Call::Initialize => (CallPriority::Making, CapacityUse::None),
+            Call::Delete => (CallPriority::Ending, CapacityUse::None),
         };
         // A machine without a deployment shares its turn with those of its class.
         let pool = replacement_limit::deployment(machine).unwrap_or_else(|| class.name());
         let subject = machine.name().to_owned();
-        Self { subject, pool: pool.to_owned(), priority, claim, ..Self::of_house(class, priority) }
+        Self { subject, pool: pool.to_owned(), priority, capacity_use, ..Self::of_house(class, priority) }
     }
 
     /// A call that is about no Machine: a listing, or the deletion of a VM that nobody owns.
@@ -34,12 +34,12 @@ impl CallRequest {
             subject: String::new(),
             pool: String::new(),
             priority,
-            claim: Claim::None,
+            capacity_use: CapacityUse::None,
         }
     }
 }
 
-impl Claim {
+impl CapacityUse {
     /// Whether a call that has had its turn may leave now. A create may have waited in line since before we were cut off, and nothing
     /// new is made by who does not see.
     #[must_use]
@@ -80,23 +80,23 @@ mod tests {
     fn calls_count_against_the_credentials_and_stand_with_their_deployment() {
         let request = request(Call::Create, "");
         assert_eq!((request.credential.as_str(), request.pool.as_str()), ("keys", "pool-a"));
-        assert_eq!((request.claim, request.priority), (Claim::Takes, CallPriority::Making));
+        assert_eq!((request.capacity_use, request.priority), (CapacityUse::Takes, CallPriority::Making));
     }
 
     #[test]
     fn a_create_that_had_to_wait_does_not_leave_while_we_are_disconnected() {
-        assert!(!request(Call::Create, "").claim.may_leave(Connectivity::Frozen));
-        assert!(request(Call::Create, "").claim.may_leave(Connectivity::Connected));
+        assert!(!request(Call::Create, "").capacity_use.may_leave(Connectivity::Frozen));
+        assert!(request(Call::Create, "").capacity_use.may_leave(Connectivity::Connected));
         assert!(
-            request(Call::Delete, "").claim.may_leave(Connectivity::Frozen),
+            request(Call::Delete, "").capacity_use.may_leave(Connectivity::Frozen),
             "a deletion that was asked for goes on"
         );
     }
 
     #[test]
     fn a_question_comes_before_a_create_only_while_there_is_no_vm() {
-        assert_eq!(request(Call::Status, "").claim, Claim::Precedes);
-        assert_eq!(request(Call::Status, "vm").claim, Claim::None);
+        assert_eq!(request(Call::Status, "").capacity_use, CapacityUse::Precedes);
+        assert_eq!(request(Call::Status, "vm").capacity_use, CapacityUse::None);
         assert_eq!(request(Call::Delete, "").priority, CallPriority::Ending);
     }
 }

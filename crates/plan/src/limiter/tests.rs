@@ -8,27 +8,27 @@ fn limiter(places: usize) -> CallLimiter {
     CallLimiter::new(places, Policy::default())
 }
 
-fn request(pool: &str, class: &str, claim: Claim) -> CallRequest {
+fn request(pool: &str, class: &str, capacity_use: CapacityUse) -> CallRequest {
     CallRequest {
         credential: "keys".into(),
         class: class.into(),
         subject: String::new(),
         pool: pool.into(),
         priority: CallPriority::Making,
-        claim,
+        capacity_use,
     }
 }
 
 fn create(pool: &str, class: &str) -> CallRequest {
-    request(pool, class, Claim::Takes)
+    request(pool, class, CapacityUse::Takes)
 }
 
 fn delete(pool: &str) -> CallRequest {
-    CallRequest { priority: CallPriority::Ending, ..request(pool, "c", Claim::None) }
+    CallRequest { priority: CallPriority::Ending, ..request(pool, "c", CapacityUse::None) }
 }
 
 fn exhausted() -> CallOutcome {
-    CallOutcome::of_error(Code::ResourceExhausted, Claim::Takes, "full")
+    CallOutcome::of_error(Code::ResourceExhausted, CapacityUse::Takes, "full")
 }
 
 fn let_in(limiter: &mut CallLimiter, request: CallRequest, now: Moment) -> CallId {
@@ -123,7 +123,7 @@ fn an_exhausted_class_is_held_back_and_everything_else_goes_on() {
         "the wait began with the first refusal"
     );
     assert_eq!(limiter.arrive(create("p", "full"), 2 * SECOND), Arrival::TurnedAway);
-    let_in(&mut limiter, request("p", "full", Claim::Precedes), 2 * SECOND);
+    let_in(&mut limiter, request("p", "full", CapacityUse::Precedes), 2 * SECOND);
     let_in(&mut limiter, CallRequest { class: "full".into(), ..delete("p") }, 2 * SECOND);
     assert_eq!(limiter.admit(2 * SECOND).len(), 2, "status and deletion");
     assert!(limiter.room("other", 2 * SECOND).is_none());
@@ -172,7 +172,7 @@ fn a_question_before_the_try_takes_its_turn_so_that_not_everybody_asks() {
     limiter.admit(SECOND);
     limiter.leave(refused, &exhausted(), SECOND, 0.0);
     let now = SECOND + RETRY;
-    let status = let_in(&mut limiter, request("p", "c", Claim::Precedes), now);
+    let status = let_in(&mut limiter, request("p", "c", CapacityUse::Precedes), now);
     limiter.admit(now);
     assert!(limiter.room("c", now).is_some());
     limiter.leave(status, &CallOutcome::Answered, now, 0.0);

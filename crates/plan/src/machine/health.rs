@@ -16,7 +16,7 @@ use api::{GoDuration, MachinePhase, NodeCondition, Object, OperationState, Opera
 use jiff::Timestamp;
 
 use super::diagnosis::{awaits_critical_components, unhealthy_reason};
-use super::living::claim;
+use super::living::assignment;
 use super::reason::elapsed;
 use super::{Facts, Observed, Reason, StatusWrite, facts};
 use crate::policy::FailedUpdate;
@@ -67,7 +67,7 @@ pub(super) fn has_joined_all_the_same(seen: &Observed<'_>, facts: &Facts<'_>) ->
     let super::Target::Cluster { node: Presence::Present(node), .. } = seen.target else { return false };
     *facts.phase == MachinePhase::CrashLoopBackOff
         && facts.node_name == Some(node.name())
-        && claim(seen, node).holds()
+        && assignment(seen, node).holds()
         && unhealthy_reason(seen.machine, &node.status.conditions, seen.policy).is_none()
 }
 

@@ -11,14 +11,14 @@ use super::builder::PlanBuilder;
 use super::drain_in_place::drain_in_place;
 use super::{Facts, Observed, Plan, Reason, RollOut, Step, Target, health, in_place, preserve};
 use crate::drain::Caller;
-use crate::node::{self, Claim, Draft, Oddity};
+use crate::node::{self, Draft, NodeAssignment, Oddity};
 use crate::{Awaited, Event, EventType, Presence, Wake};
 
 /// A Node that somebody deletes takes its machine with it: whoever deletes a Node wants the VM behind it gone. Only a Node that says
 /// that it is being deleted counts. One that has merely vanished is missing, and that is a matter of health.
 pub(super) fn follow_node(seen: &Observed<'_>) -> Option<Plan> {
     let Target::Cluster { node: Presence::Present(node), .. } = seen.target else { return None };
-    if !node.is_deleting() || node.annotation(annotations::NOT_MANAGED).is_some() || !claim(seen, node).holds() {
+    if !node.is_deleting() || node.annotation(annotations::NOT_MANAGED).is_some() || !assignment(seen, node).holds() {
         return None;
     }
     let because = Reason::NodeDeleted(node.name().to_owned());
@@ -36,16 +36,16 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         preserve::plan(&mut builder, |builder| drain_in_place(builder, Caller::Preservation));
         return builder.finish();
     };
-    let claim = node.present().map(|node| (node, claim(seen, node)));
-    let draft = claim.as_ref().filter(|(_, claim)| claim.holds()).map(|(node, _)| Draft::of(node));
+    let assignment = node.present().map(|node| (node, assignment(seen, node)));
+    let draft = assignment.as_ref().filter(|(_, assignment)| assignment.holds()).map(|(node, _)| Draft::of(node));
     let health = health::decision(seen, facts, node);
     let mut builder = PlanBuilder::new(seen, draft, health.wake, health.because);
     if let Some(status) = health.status {
         builder.write_status(status);
     }
     builder.news.extend(health.tell);
-    if let Some((node, claim)) = claim {
-        remark_on_rivals(&mut builder, node.name(), &claim);
+    if let Some((node, assignment)) = assignment {
+        remark_on_rivals(&mut builder, node.name(), &assignment);
     }
     keep_node(&mut builder, facts.name);
     in_place::plan(&mut builder, |builder| drain_in_place(builder, Caller::InPlaceUpdate));
@@ -83,36 +83,36 @@ fn keep_node(builder: &mut PlanBuilder<'_>, name: &str) {
 }
 
 /// Whose node it is, as this machine sees it.
-pub(super) fn claim(seen: &Observed<'_>, node: &api::view::NodeView) -> Claim {
-    node::claim(seen.machine, node, seen.rivals.iter().map(|rival| -> &Machine { rival }))
+pub(super) fn assignment(seen: &Observed<'_>, node: &api::view::NodeView) -> NodeAssignment {
+    node::assignment(seen.machine, node, seen.rivals.iter().map(|rival| -> &Machine { rival }))
 }
 
 /// The same of a node that may not be there, or not be readable: then nobody can tell whose of several it is.
-pub(super) fn claim_of(seen: &Observed<'_>, node: Presence<&api::view::NodeView>) -> Claim {
+pub(super) fn assignment_of(seen: &Observed<'_>, node: Presence<&api::view::NodeView>) -> NodeAssignment {
     match node {
-        Presence::Present(node) => claim(seen, node),
-        Presence::Absent | Presence::Undecodable if seen.rivals.is_empty() => Claim::Undisputed,
+        Presence::Present(node) => assignment(seen, node),
+        Presence::Absent | Presence::Undecodable if seen.rivals.is_empty() => NodeAssignment::Undisputed,
         Presence::Absent | Presence::Undecodable => {
             let mut with: Vec<String> = seen.rivals.iter().map(|rival| rival.name().to_owned()).collect();
             with.sort();
-            Claim::Open { with }
+            NodeAssignment::Open { with }
         }
     }
 }
 
-fn remark_on_rivals(builder: &mut PlanBuilder<'_>, node: &str, claim: &Claim) {
-    let message = match claim {
-        Claim::Undisputed => return,
-        Claim::Won { from } => {
+fn remark_on_rivals(builder: &mut PlanBuilder<'_>, node: &str, assignment: &NodeAssignment) {
+    let message = match assignment {
+        NodeAssignment::Undisputed => return,
+        NodeAssignment::Won { from } => {
             format!(
                 "node {node:?} runs on its VM, but is named as theirs by {} too; correct their label",
                 from.join(", ")
             )
         }
-        Claim::Lost { to } => {
+        NodeAssignment::Lost { to } => {
             format!("node {node:?}, which its label names, runs on the VM of {to}; correct the label")
         }
-        Claim::Open { with } => format!(
+        NodeAssignment::Open { with } => format!(
             "node {node:?} is named as theirs by {} too, and does not say on whose VM it runs; nothing is written to it",
             with.join(", ")
         ),

@@ -18,7 +18,7 @@ use crate::wake::later;
 
 /// A change of a machine's owners.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Claim {
+pub struct OwnerChange {
     /// Which machine.
     pub name: MachineName,
     /// The very one that was looked at.
@@ -41,7 +41,7 @@ pub enum Ownership {
 }
 
 /// The claims to make now.
-pub(super) fn due(seen: &Observed<'_>) -> Vec<Claim> {
+pub(super) fn due(seen: &Observed<'_>) -> Vec<OwnerChange> {
     seen.machines
         .iter()
         .filter(|member| !was_refused(seen, member.machine))
@@ -49,7 +49,7 @@ pub(super) fn due(seen: &Observed<'_>) -> Vec<Claim> {
         .collect()
 }
 
-pub(super) fn plan(claims: Vec<Claim>) -> Plan {
+pub(super) fn plan(claims: Vec<OwnerChange>) -> Plan {
     let count = |ownership| claims.iter().filter(|claim| claim.ownership == ownership).count();
     let because = Reason::Ownership { adopted: count(Ownership::Adopt), released: count(Ownership::Release) };
     let mut steps = Vec::new();
@@ -61,7 +61,7 @@ pub(super) fn plan(claims: Vec<Claim>) -> Plan {
     Plan::of(steps, Wake::Again, because)
 }
 
-fn claim(set: &MachineSet, machine: &Machine) -> Option<Claim> {
+fn claim(set: &MachineSet, machine: &Machine) -> Option<OwnerChange> {
     let (ownership, owners) = match (owns(set, machine), machine.controller_owner(), selects(set, machine)) {
         (false, None, true) if !machine.is_deleting() => {
             (Ownership::Adopt, owners_with(&machine.owners(), &reference(set)))
@@ -69,7 +69,7 @@ fn claim(set: &MachineSet, machine: &Machine) -> Option<Claim> {
         (true, _, false) => (Ownership::Release, owners_without(&machine.owners(), &set.uid())),
         _ => return None,
     };
-    Some(Claim {
+    Some(OwnerChange {
         name: machine.name().into(),
         uid: machine.uid(),
         resource_version: machine.resource_version().to_owned(),

@@ -36,7 +36,7 @@ use jiff::Timestamp;
 use crate::{Awaited, Policy, Wake};
 use crate::{Event, EventType};
 
-pub use claim::{Claim, Ownership};
+pub use claim::{OwnerChange, Ownership};
 pub use create::NameSeed;
 pub use member::{Member, Unreadable};
 pub use policy::{InPlaceRank, MinReady, Replacement, SetPolicy};

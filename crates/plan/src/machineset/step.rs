@@ -8,7 +8,7 @@ use api::{Machine, MachineName, PreserveValue, Uid};
 use serde_json::{Map, Value, json};
 
 use super::Reason;
-use super::claim::{Claim, Ownership};
+use super::claim::{OwnerChange, Ownership};
 use super::status::Failure;
 use super::victims::Why;
 use crate::Event;
@@ -35,7 +35,7 @@ pub enum Step {
     /// Ask the API server itself whether this very set is there and stays, before it adopts anyone.
     Confirm,
     /// Change the owners of these machines.
-    Claim(Vec<Claim>),
+    Claim(Vec<OwnerChange>),
     /// Change these machines.
     Patch(Vec<MachinePatch>),
     /// Make these machines, one batch after the other, each batch at once. A batch that fails is the last one: what the API

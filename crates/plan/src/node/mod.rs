@@ -1,8 +1,8 @@
 //! What we write on Nodes, and what belongs to others there.
 
+mod assignment;
 mod autoscaler;
 mod capacity;
-mod claim;
 mod draft;
 mod mark;
 mod oddity;
@@ -11,9 +11,9 @@ mod terminating;
 mod vm;
 mod write;
 
+pub use assignment::{NodeAssignment, assignment};
 pub use autoscaler::{is_left_to_autoscaler, keep_from_autoscaler};
 pub use capacity::keep_capacity;
-pub use claim::{Claim, claim};
 pub use draft::Draft;
 pub use mark::{let_go, mark};
 pub use oddity::Oddity;

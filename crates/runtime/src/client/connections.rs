@@ -90,7 +90,7 @@ pub(crate) struct Slot {
     place: usize,
 }
 
-enum Claim {
+enum Acquired {
     Ready(Slot, Sender),
     Wait(Slot, watch::Receiver<Outcome>),
 }
@@ -121,9 +121,9 @@ impl Connections {
     /// A place on an open connection, or nothing if the connection was gone again by the time it was open.
     async fn find(&self, traffic: Traffic) -> Result<Option<(Slot, Sender)>, Failure> {
         loop {
-            let (slot, mut opening) = match self.pool.claim(traffic) {
-                Claim::Ready(slot, sender) => return Ok(Some((slot, sender))),
-                Claim::Wait(slot, opening) => (slot, opening),
+            let (slot, mut opening) = match self.pool.acquire(traffic) {
+                Acquired::Ready(slot, sender) => return Ok(Some((slot, sender))),
+                Acquired::Wait(slot, opening) => (slot, opening),
             };
             let outcome = opening.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
             match outcome {
@@ -143,7 +143,7 @@ impl Connections {
 
 impl Pool {
     /// Takes a place on the oldest connection that has one, so that the younger ones fall idle; or on a new connection.
-    fn claim(self: &Arc<Self>, traffic: Traffic) -> Claim {
+    fn acquire(self: &Arc<Self>, traffic: Traffic) -> Acquired {
         let era = self.dial.era();
         let mut state = self.state.lock();
         // Out of the pool is not closed: whoever has a stream on it keeps it.
@@ -155,8 +155,8 @@ impl Pool {
         {
             let slot = connection.take(self, traffic);
             return match &connection.phase {
-                Phase::Open(sender) => Claim::Ready(slot, sender.clone()),
-                Phase::Opening(outcome) => Claim::Wait(slot, outcome.clone()),
+                Phase::Open(sender) => Acquired::Ready(slot, sender.clone()),
+                Phase::Opening(outcome) => Acquired::Wait(slot, outcome.clone()),
             };
         }
         let (tell, outcome) = watch::channel(None);
@@ -182,7 +182,7 @@ impl Pool {
         // hyper drives connections on its executor; so do we. The task ends with its connection, and the connection when
         // the pool has let go of its sending end.
         TokioExecutor::new().execute(life.run(self.dial.clone(), tell));
-        Claim::Wait(slot, outcome)
+        Acquired::Wait(slot, outcome)
     }
 
     fn sender(&self, traffic: Traffic, id: u64) -> Option<(Sender, usize)> {

@@ -12,7 +12,7 @@ use api::{Object, OperationState};
 
 use super::super::barrier::{Barrier, Obstruction};
 use super::super::drain_view::{DrainView, Watching};
-use super::super::living::claim_of;
+use super::super::living::assignment_of;
 use super::super::{Facts, Observed, Plan, Reason, StatusWrite, Step, Target, diagnosis, facts};
 use super::begin_vm_deletion;
 use crate::drain::attachments::{AttachmentsView, State, detach as detach_volumes};
@@ -217,7 +217,7 @@ pub(super) fn detach(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let Some(name) = node.present().map(Object::name).or(facts.node_name) else {
         return begin_vm_deletion(seen, api::names::descriptions::NO_NODE_NAME);
     };
-    if !claim_of(seen, node).holds() {
+    if !assignment_of(seen, node).holds() {
         return begin_vm_deletion(seen, &format!("Node {name} may be that of another machine and is left alone."));
     }
     let attachments_view = AttachmentsView {

@@ -9,7 +9,7 @@
 //!
 //! A node that is not in the cache may be there all the same ([`node_lookup`](super::node_lookup)).
 //!
-//! A node that runs on the VM of another machine ([`node::claim`]) is left alone, whatever this machine's label says: draining or
+//! A node that runs on the VM of another machine ([`node::assignment`]) is left alone, whatever this machine's label says: draining or
 //! deleting it would take it from a machine that nobody asked to delete. So is one of which nobody can tell whose it is.
 
 mod drain;
@@ -23,14 +23,14 @@ use api::names::{descriptions, events, finalizers};
 use api::{Code, MachinePhase, Object};
 
 use super::hold::{Hold, Outlook};
-use super::living::{claim, claim_of};
+use super::living::{assignment, assignment_of};
 use super::node_lookup::{Absence, absence, confess};
 use super::vm::{Call, Failure, VmState};
 use super::{
     DriverState, Facts, MachinePatch, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, awaits_class,
     facts, hold,
 };
-use crate::node::Claim;
+use crate::node::NodeAssignment;
 use crate::{Awaited, Event, EventType, Presence, Wake, node};
 
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
@@ -89,12 +89,12 @@ fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         return plan;
     }
     let Some(name) = node.present().map(Object::name).or(facts.node_name) else { return find_node(seen) };
-    match claim_of(seen, node) {
-        Claim::Lost { to } => {
+    match assignment_of(seen, node) {
+        NodeAssignment::Lost { to } => {
             begin_vm_deletion(seen, &format!("Node {name} runs on the VM of machine {to} and is left alone."))
         }
-        Claim::Open { with } => drain::wait_for_owner(seen, name, node, &with),
-        Claim::Undisputed | Claim::Won { .. } => drain::drain(seen, name, node, drain_view),
+        NodeAssignment::Open { with } => drain::wait_for_owner(seen, name, node, &with),
+        NodeAssignment::Undisputed | NodeAssignment::Won { .. } => drain::drain(seen, name, node, drain_view),
     }
 }
 
@@ -197,7 +197,9 @@ fn keep_note(seen: &Observed<'_>) -> Option<Plan> {
 fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let node = match seen.target {
         // Whose VM it runs on is not ours to guess; the last machine that names it will see to it.
-        Target::Cluster { node: Presence::Present(node), .. } if !claim(seen, node).holds() => return let_go(facts),
+        Target::Cluster { node: Presence::Present(node), .. } if !assignment(seen, node).holds() => {
+            return let_go(facts);
+        }
         Target::Cluster { node: Presence::Present(node), .. } => node,
         // It is there: without it the machine would leave a node behind that nobody can delete, for our finalizer is on it.
         Target::Cluster { node: Presence::Undecodable, .. } => return unreadable_node(seen, facts),

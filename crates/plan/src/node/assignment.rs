@@ -12,7 +12,7 @@ use super::vm::is_same_vm;
 
 /// Whose node it is, as one of the machines that name it sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum NodeAssignment {
     /// Its own, and nobody else names it.
     Undisputed,
     /// Its own, though others name it too.
@@ -32,7 +32,7 @@ pub enum Claim {
     },
 }
 
-impl Claim {
+impl NodeAssignment {
     /// Whether the machine may write to the node, and follows it when it goes.
     pub fn holds(&self) -> bool {
         matches!(self, Self::Undisputed | Self::Won { .. })
@@ -41,18 +41,22 @@ impl Claim {
 
 /// Whose node it is; `rivals` are the other machines that name it.
 #[must_use]
-pub fn claim<'a>(machine: &Machine, node: &NodeView, rivals: impl IntoIterator<Item = &'a Machine>) -> Claim {
+pub fn assignment<'a>(
+    machine: &Machine,
+    node: &NodeView,
+    rivals: impl IntoIterator<Item = &'a Machine>,
+) -> NodeAssignment {
     let mut rivals: Vec<&Machine> = rivals.into_iter().collect();
     if rivals.is_empty() {
-        return Claim::Undisputed;
+        return NodeAssignment::Undisputed;
     }
     rivals.sort_by_key(|rival| rival.name().to_owned());
     let all: Vec<&Machine> = std::iter::once(machine).chain(rivals.iter().copied()).collect();
     let names = || rivals.iter().map(|rival| rival.name().to_owned()).collect();
     match owner(&node.spec.provider_id, &all) {
-        Some(owner) if std::ptr::eq(owner, machine) => Claim::Won { from: names() },
-        Some(owner) => Claim::Lost { to: owner.name().to_owned() },
-        None => Claim::Open { with: names() },
+        Some(owner) if std::ptr::eq(owner, machine) => NodeAssignment::Won { from: names() },
+        Some(owner) => NodeAssignment::Lost { to: owner.name().to_owned() },
+        None => NodeAssignment::Open { with: names() },
     }
 }
 
@@ -80,28 +84,28 @@ mod tests {
     }
 
     #[rstest]
-    #[case::alone("vm-1", "vm-1", &[], Claim::Undisputed)]
-    #[case::alone_whatever_the_node_says("vm-1", "another", &[], Claim::Undisputed)]
-    #[case::the_vm_decides_for_it("vm-1", "vm-1", &[("b", "vm-2"), ("a", "")], Claim::Won { from: vec!["a".into(), "b".into()] })]
-    #[case::the_vm_decides_for_another("vm-1", "vm-2", &[("b", "vm-2")], Claim::Lost { to: "b".into() })]
-    #[case::spelled_differently("aws:///a/vm-1", "aws:///a1/VM-1", &[("b", "aws:///a/vm-2")], Claim::Won { from: vec!["b".into()] })]
-    #[case::anothers_spelled_differently("aws:///a/vm-1", "aws:///a1/vm-2", &[("b", "aws:///a/vm-2")], Claim::Lost { to: "b".into() })]
-    #[case::same_name_elsewhere("gce:///a/vm-1", "gce:///a/vm-1", &[("b", "gce:///b/vm-1")], Claim::Won { from: vec!["b".into()] })]
-    #[case::same_name_and_no_place("gce:///a/vm-1", "vm-1", &[("b", "gce:///b/vm-1")], Claim::Open { with: vec!["b".into()] })]
-    #[case::the_node_does_not_say("vm-1", "", &[("b", "vm-2")], Claim::Open { with: vec!["b".into()] })]
-    #[case::only_it_has_a_vm("vm-1", "", &[("b", "")], Claim::Won { from: vec!["b".into()] })]
-    #[case::only_another_has_a_vm("", "", &[("b", "vm-2")], Claim::Lost { to: "b".into() })]
-    #[case::nobody_has_a_vm("", "", &[("b", "")], Claim::Open { with: vec!["b".into()] })]
-    #[case::the_node_names_nobodys_vm("vm-1", "vm-3", &[("b", "vm-2")], Claim::Open { with: vec!["b".into()] })]
+    #[case::alone("vm-1", "vm-1", &[], NodeAssignment::Undisputed)]
+    #[case::alone_whatever_the_node_says("vm-1", "another", &[], NodeAssignment::Undisputed)]
+    #[case::the_vm_decides_for_it("vm-1", "vm-1", &[("b", "vm-2"), ("a", "")], NodeAssignment::Won { from: vec!["a".into(), "b".into()] })]
+    #[case::the_vm_decides_for_another("vm-1", "vm-2", &[("b", "vm-2")], NodeAssignment::Lost { to: "b".into() })]
+    #[case::spelled_differently("aws:///a/vm-1", "aws:///a1/VM-1", &[("b", "aws:///a/vm-2")], NodeAssignment::Won { from: vec!["b".into()] })]
+    #[case::anothers_spelled_differently("aws:///a/vm-1", "aws:///a1/vm-2", &[("b", "aws:///a/vm-2")], NodeAssignment::Lost { to: "b".into() })]
+    #[case::same_name_elsewhere("gce:///a/vm-1", "gce:///a/vm-1", &[("b", "gce:///b/vm-1")], NodeAssignment::Won { from: vec!["b".into()] })]
+    #[case::same_name_and_no_place("gce:///a/vm-1", "vm-1", &[("b", "gce:///b/vm-1")], NodeAssignment::Open { with: vec!["b".into()] })]
+    #[case::the_node_does_not_say("vm-1", "", &[("b", "vm-2")], NodeAssignment::Open { with: vec!["b".into()] })]
+    #[case::only_it_has_a_vm("vm-1", "", &[("b", "")], NodeAssignment::Won { from: vec!["b".into()] })]
+    #[case::only_another_has_a_vm("", "", &[("b", "vm-2")], NodeAssignment::Lost { to: "b".into() })]
+    #[case::nobody_has_a_vm("", "", &[("b", "")], NodeAssignment::Open { with: vec!["b".into()] })]
+    #[case::the_node_names_nobodys_vm("vm-1", "vm-3", &[("b", "vm-2")], NodeAssignment::Open { with: vec!["b".into()] })]
     fn of_two_machines_that_name_a_node_the_one_with_its_vm_has_it(
         #[case] ours: &str,
         #[case] on_node: &str,
         #[case] rivals: &[(&str, &str)],
-        #[case] expected: Claim,
+        #[case] expected: NodeAssignment,
     ) {
         let node: NodeView =
             serde_json::from_value(json!({ "metadata": { "name": "n" }, "spec": { "providerID": on_node } })).unwrap();
         let rivals: Vec<Machine> = rivals.iter().map(|(name, vm)| machine(name, vm)).collect();
-        assert_eq!(claim(&machine("m", ours), &node, &rivals), expected);
+        assert_eq!(assignment(&machine("m", ours), &node, &rivals), expected);
     }
 }
