@@ -5,13 +5,13 @@
 //! | `suites` | the suites by name, alone or side by side, and what they found |
 //! | `rbac`, `counts`, `crash_table` | suites that are chores of their own |
 //! | `control_plane` | starts and keeps a control plane for a person |
-//! | `desk`, `web`, `workspace` | processes, HTTP and cargo, as the suites need them |
+//! | `test_bed`, `web`, `workspace` | processes, HTTP and cargo, as the suites need them |
 
 pub mod control_plane;
 pub mod counts;
 pub mod crash_table;
-mod desk;
 pub mod rbac;
 pub mod suites;
+mod test_bed;
 mod web;
 pub mod workspace;

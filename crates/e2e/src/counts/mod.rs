@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::control_plane::{Build, compiled};
-use crate::desk::Desk;
 use crate::suites::{Tally, file_of, install_definitions};
+use crate::test_bed::TestBed;
 use crate::workspace::cargo;
 pub(crate) use audit::Audit;
 use budget::{Budget, Figure};
@@ -57,13 +57,13 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
 
 async fn play(plane: &ControlPlane, audit: &Audit, args: &ChoreArgs) -> anyhow::Result<Vec<Figure>> {
     install_definitions(plane)?;
-    let desk = Desk::new(plane)?;
-    let cloud = desk.start_cloud("cloud")?;
-    desk.apply("environment", &environment())?;
+    let test_bed = TestBed::new(plane)?;
+    let cloud = test_bed.start_cloud("cloud")?;
+    test_bed.apply("environment", &environment())?;
     let controller =
-        desk.start_controller("controller", "cloud", &["--kube-api-qps=200", "--kube-api-burst=200"], &[])?;
+        test_bed.start_controller("controller", "cloud", &["--kube-api-qps=200", "--kube-api-burst=200"], &[])?;
     sleep(Duration::from_secs(3)).await;
-    let counting = Counting { desk: &desk, audit };
+    let counting = Counting { test_bed: &test_bed, audit };
     let mut figures = counting.machines(usize::from(args.machines)).await?;
     figures.extend(counting.fleet(usize::from(args.fleet)).await?);
     controller.terminate()?;
@@ -72,7 +72,7 @@ async fn play(plane: &ControlPlane, audit: &Audit, args: &ChoreArgs) -> anyhow::
 }
 
 struct Counting<'a> {
-    desk: &'a Desk<'a>,
+    test_bed: &'a TestBed<'a>,
     audit: &'a Audit,
 }
 
@@ -85,7 +85,7 @@ impl Counting<'_> {
             ("plain", false, Budget::writes("up, without", 7)),
         ] {
             let mark = self.audit.mark()?;
-            self.desk.apply(prefix, &pool(prefix, machines, born))?;
+            self.test_bed.apply(prefix, &pool(prefix, machines, born))?;
             self.until("all run", |all| all.len() == machines && all.iter().all(is_running)).await?;
             figures.push(self.figure(budget, mark, machines).await?);
 
@@ -97,7 +97,7 @@ impl Counting<'_> {
             }
 
             let mark = self.audit.mark()?;
-            self.desk.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
+            self.test_bed.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
             self.until("all are gone", <[Value]>::is_empty).await?;
             // The pods on each node are listed once before it goes.
             figures.push(self.figure(Budget::writes("down", 8).and_reads(1), mark, machines).await?);
@@ -109,7 +109,7 @@ impl Counting<'_> {
     async fn fleet(&self, machines: usize) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
         let mark = self.audit.mark()?;
-        self.desk.apply("fleet", &fleet(machines))?;
+        self.test_bed.apply("fleet", &fleet(machines))?;
         let runs =
             |class: &'static str| move |all: &[Value]| all.len() == machines && all.iter().all(|m| is_of(m, class));
         self.until("the fleet runs", runs("small")).await?;
@@ -117,7 +117,7 @@ impl Counting<'_> {
 
         let mark = self.audit.mark()?;
         let patch = r#"{"spec":{"template":{"spec":{"class":{"name":"other"}}}}}"#;
-        self.desk.kubectl(&["patch", "machinedeployment", "fleet", "--type=merge", "--patch", patch])?;
+        self.test_bed.kubectl(&["patch", "machinedeployment", "fleet", "--type=merge", "--patch", patch])?;
         self.until("the fleet has rolled", runs("other")).await?;
         figures.push(self.figure(Budget::requests("a fleet, rolled", 22), mark, machines).await?);
 
@@ -126,7 +126,7 @@ impl Counting<'_> {
         figures.push(self.figure(Budget::nothing("a fleet, at rest"), mark, machines).await?);
 
         let mark = self.audit.mark()?;
-        self.desk.kubectl(&[
+        self.test_bed.kubectl(&[
             "patch",
             "machinedeployment",
             "fleet",
@@ -136,7 +136,7 @@ impl Counting<'_> {
         ])?;
         self.until("the fleet is gone", <[Value]>::is_empty).await?;
         figures.push(self.figure(Budget::requests("a fleet, down", 10), mark, machines).await?);
-        self.desk.kubectl(&["delete", "machinedeployment", "fleet"])?;
+        self.test_bed.kubectl(&["delete", "machinedeployment", "fleet"])?;
         Ok(figures)
     }
 
@@ -149,7 +149,7 @@ impl Counting<'_> {
     async fn until(&self, what: &str, holds: impl Fn(&[Value]) -> bool) -> anyhow::Result<()> {
         let begin = Instant::now();
         loop {
-            let machines = self.desk.list("machines")?;
+            let machines = self.test_bed.list("machines")?;
             if holds(&machines) {
                 return Ok(());
             }

@@ -8,14 +8,14 @@ use anyhow::{Context, bail, ensure};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::desk::{Desk, Process};
+use crate::test_bed::{Process, TestBed};
 
 const PATIENCE: Duration = Duration::from_mins(2);
 const SIGKILL: i32 = 9;
 
 /// A machine and those who look after it.
 pub(super) struct Life<'a> {
-    desk: &'a Desk<'a>,
+    test_bed: &'a TestBed<'a>,
     name: String,
 }
 
@@ -28,13 +28,13 @@ struct Keeper<'a> {
 
 impl<'a> Life<'a> {
     /// Of a machine of this name.
-    pub(super) fn new(desk: &'a Desk<'a>, name: &str) -> Self {
-        Self { desk, name: name.to_owned() }
+    pub(super) fn new(test_bed: &'a TestBed<'a>, name: &str) -> Self {
+        Self { test_bed, name: name.to_owned() }
     }
 
     /// Lives undisturbed, and tells the effects that the controller had, in their order.
     pub(super) fn effects(&self) -> anyhow::Result<Vec<String>> {
-        let log = self.desk.file("effects.log");
+        let log = self.test_bed.file("effects.log");
         let keeper = self.begin(&[("MILLWRIGHT_FAILPOINT_LOG", &log.to_string_lossy())])?;
         let crashes = self.live(keeper)?;
         ensure!(crashes == 0, "the controller died without being asked to");
@@ -52,14 +52,14 @@ impl<'a> Life<'a> {
 
     fn begin(&'a self, environment: &[(&str, &str)]) -> anyhow::Result<Keeper<'a>> {
         let process = self.start(0, environment)?;
-        self.desk.apply(&self.name, &self.objects())?;
+        self.test_bed.apply(&self.name, &self.objects())?;
         Ok(Keeper { life: self, process, crashes: 0 })
     }
 
     fn start(&self, nth: usize, environment: &[(&str, &str)]) -> anyhow::Result<Process> {
         let namespace = format!("--namespace={}", self.name);
         let flags = [namespace.as_str(), "--leader-elect=false"];
-        self.desk.start_controller(&self.controller(nth), "cloud", &flags, environment)
+        self.test_bed.start_controller(&self.controller(nth), "cloud", &flags, environment)
     }
 
     fn controller(&self, nth: usize) -> String {
@@ -83,7 +83,7 @@ impl<'a> Life<'a> {
     fn has_had_one_vm(&self) -> anyhow::Result<()> {
         let node = format!("node={}", self.name);
         let made = self
-            .desk
+            .test_bed
             .said("cloud")?
             .lines()
             .filter(|line| line.contains("a VM is asked for") && line.split_whitespace().any(|word| word == node))
@@ -99,7 +99,7 @@ impl<'a> Life<'a> {
     }
 
     fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        self.desk.kubectl(&[arguments, &["--namespace", &self.name]].concat())
+        self.test_bed.kubectl(&[arguments, &["--namespace", &self.name]].concat())
     }
 
     fn objects(&self) -> serde_json::Value {
@@ -152,7 +152,7 @@ impl Keeper<'_> {
     fn replace_the_dead(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.process.ended()? {
             if status.signal() != Some(SIGKILL) {
-                let log = self.life.desk.said(&self.life.controller(self.crashes))?;
+                let log = self.life.test_bed.said(&self.life.controller(self.crashes))?;
                 bail!("the controller ended with {status}: {}", log.lines().last().unwrap_or("it said nothing"));
             }
             self.crashes += 1;

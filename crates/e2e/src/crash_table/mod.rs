@@ -20,8 +20,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::control_plane::{Build, compiled};
-use crate::desk::Desk;
 use crate::suites::{Tally, file_of, install_definitions};
+use crate::test_bed::TestBed;
 use crate::workspace::cargo;
 use life::Life;
 
@@ -100,9 +100,9 @@ pub(crate) fn build() -> anyhow::Result<PathBuf> {
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Result<Results> {
     install_definitions(plane)?;
-    let desk = Desk::with_program(plane, program)?;
-    let cloud = desk.start_cloud("cloud")?;
-    let effects = Life::new(&desk, "model").effects()?;
+    let test_bed = TestBed::with_program(plane, program)?;
+    let cloud = test_bed.start_cloud("cloud")?;
+    let effects = Life::new(&test_bed, "model").effects()?;
     println!("{} effects in a machine's life", effects.len());
     let all = effects.into_iter().enumerate().filter(|(_, effect)| effect.contains(&args.only));
     let mut crashes: Vec<Crash> = all
@@ -118,7 +118,7 @@ fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Res
                 while let Some(crash) = take(&waiting) {
                     let begin = Instant::now();
                     let name = format!("m-{}-{}", crash.place, crash.moment.name());
-                    let outcome = Life::new(&desk, &name).with_crash(&crash.effect, crash.moment.name());
+                    let outcome = Life::new(&test_bed, &name).with_crash(&crash.effect, crash.moment.name());
                     let outcome = outcome.map_err(|error| format!("{error:#}"));
                     let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
                     // With the complaint at once: whoever reads a log that was cut off still learns why.
@@ -137,7 +137,7 @@ fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Res
         }
     });
     cloud.terminate()?;
-    let said = desk.said("cloud")?;
+    let said = test_bed.said("cloud")?;
     ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
     results.into_inner().map_err(|_| anyhow::anyhow!("a job died"))
 }

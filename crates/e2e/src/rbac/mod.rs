@@ -25,8 +25,8 @@ use control_plane::{ControlPlane, Options, Program, User};
 
 use crate::control_plane::{Build, compiled};
 use crate::counts::Audit;
-use crate::desk::Desk;
 use crate::suites::{Report, Tally, install_definitions};
+use crate::test_bed::TestBed;
 use crate::web::Proxy;
 use crate::workspace::cargo;
 use grants::Grant;
@@ -83,9 +83,9 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
 
 async fn try_all(plane: &ControlPlane, kubectl: &Path, audit: &Audit, args: &ChoreArgs) -> anyhow::Result<Tally> {
     install_definitions(plane)?;
-    let desk = Desk::new(plane)?;
+    let test_bed = TestBed::new(plane)?;
     let proxy = Proxy::start(plane, kubectl).await?;
-    let stand = Stand { plane, desk: &desk, audit, proxy: &proxy };
+    let stand = Stand { plane, test_bed: &test_bed, audit, proxy: &proxy };
     let mut report = Report::of("rbac");
     let is_wanted = |which: Which| args.trials.is_empty() || args.trials.contains(&which);
     for which in Which::value_variants().iter().copied().filter(|which| is_wanted(*which)) {

@@ -8,7 +8,7 @@ use control_plane::User;
 
 use super::cut_proxy::CutProxy;
 use super::trial::Stand;
-use crate::desk::{Process, free_port};
+use crate::test_bed::{Process, free_port};
 
 /// Longer than the outage, so that nobody has to be started again.
 const LEASE: [&str; 3] =
@@ -114,11 +114,11 @@ impl Programs {
         flags: &[&str],
     ) -> anyhow::Result<()> {
         let name = format!("{command}-{}-{}", self.name, self.nth);
-        self.logs.push((command.to_owned(), stand.desk.file(&format!("{name}.log"))));
+        self.logs.push((command.to_owned(), stand.test_bed.file(&format!("{name}.log"))));
         let namespace = format!("--namespace={}", self.namespace);
         let limits = ["--kube-api-qps=200", "--kube-api-burst=200", "--address=127.0.0.1", &namespace];
         let flags = [&LEASE, limits.as_slice(), flags].concat();
-        self.running.push(stand.desk.start_component(&name, command, kubeconfig, cloud, &flags)?);
+        self.running.push(stand.test_bed.start_component(&name, command, kubeconfig, cloud, &flags)?);
         Ok(())
     }
 }

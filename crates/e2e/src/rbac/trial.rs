@@ -16,7 +16,7 @@ use super::scenario::Scenario;
 use super::trial_cluster::TrialCluster;
 use super::{lacks, required_steps};
 use crate::counts::Audit;
-use crate::desk::Desk;
+use crate::test_bed::TestBed;
 use crate::web::Proxy;
 use crate::workspace::root;
 
@@ -29,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_secs(15);
 /// Where trials take place.
 pub(super) struct Stand<'a> {
     pub(super) plane: &'a ControlPlane,
-    pub(super) desk: &'a Desk<'a>,
+    pub(super) test_bed: &'a TestBed<'a>,
     pub(super) audit: &'a Audit,
     pub(super) proxy: &'a Proxy,
 }
@@ -106,7 +106,7 @@ impl Stand<'_> {
     pub(super) async fn judge(&self, trial: &Trial) -> anyhow::Result<RoleReport> {
         self.install(trial)?;
         let mark = self.audit.mark()?;
-        let cloud = self.desk.start_cloud(&format!("cloud-{}", trial.name))?;
+        let cloud = self.test_bed.start_cloud(&format!("cloud-{}", trial.name))?;
         let mut programs = Programs::of(self, trial.name, trial.namespace, &trial.identities).await?;
         let lived = Box::pin(self.live(trial, &mut programs, mark)).await;
         programs.stop()?;
@@ -172,7 +172,7 @@ impl Stand<'_> {
     fn grants(&self, trial: &Trial) -> anyhow::Result<Vec<Grant>> {
         let kinds = "roles,clusterroles,rolebindings,clusterrolebindings";
         let selector = format!("--selector={}", trial.label);
-        let list = self.desk.kubectl(&["get", kinds, "--all-namespaces", &selector, "--output=json"])?;
+        let list = self.test_bed.kubectl(&["get", kinds, "--all-namespaces", &selector, "--output=json"])?;
         let mut grants = grants::of(&serde_json::from_str(&list)?);
         ensure!(!grants.is_empty(), "{} grants nothing", trial.roles.display());
         grants.sort_by(|a, b| a.to.cmp(&b.to));
@@ -185,7 +185,7 @@ impl Stand<'_> {
 
     fn install(&self, trial: &Trial) -> anyhow::Result<()> {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": trial.namespace } });
-        self.desk.apply(&format!("namespace-{}", trial.name), &namespace)?;
+        self.test_bed.apply(&format!("namespace-{}", trial.name), &namespace)?;
         self.with_roles(trial, &["apply", "--server-side"])
     }
 
@@ -195,7 +195,7 @@ impl Stand<'_> {
 
     fn with_roles(&self, trial: &Trial, verb: &[&str]) -> anyhow::Result<()> {
         let flag = if trial.roles.is_dir() { "--kustomize" } else { "--filename" };
-        self.desk.kubectl(&[verb, &[flag, &trial.roles.to_string_lossy()]].concat()).map(drop)
+        self.test_bed.kubectl(&[verb, &[flag, &trial.roles.to_string_lossy()]].concat()).map(drop)
     }
 }
 

@@ -5,14 +5,14 @@ use control_plane::{Binaries, ControlPlane, Options};
 
 use super::machines::install_definitions;
 use super::report::Report;
-use crate::desk::Desk;
+use crate::test_bed::TestBed;
 use crate::workspace::cargo;
 
 /// Sets everything up, plays a suite, sees that no VM is left, and takes everything down.
 pub(super) async fn with_a_cloud(
     suite: &'static str,
     binaries: Binaries,
-    play: impl AsyncFnOnce(&Desk<'_>, &mut Report) -> anyhow::Result<()>,
+    play: impl AsyncFnOnce(&TestBed<'_>, &mut Report) -> anyhow::Result<()>,
 ) -> anyhow::Result<Report> {
     cargo(&["build", "--quiet", "--package", "millwright"])?;
     let plane = ControlPlane::start(Options::new(binaries)).await?;
@@ -25,15 +25,15 @@ pub(super) async fn with_a_cloud(
 async fn played(
     plane: &ControlPlane,
     report: &mut Report,
-    play: impl AsyncFnOnce(&Desk<'_>, &mut Report) -> anyhow::Result<()>,
+    play: impl AsyncFnOnce(&TestBed<'_>, &mut Report) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     install_definitions(plane)?;
-    let desk = Desk::new(plane)?;
-    let cloud = desk.start_cloud("cloud")?;
-    play(&desk, report).await?;
+    let test_bed = TestBed::new(plane)?;
+    let cloud = test_bed.start_cloud("cloud")?;
+    play(&test_bed, report).await?;
     let cleanly = async {
         cloud.terminate()?;
-        let said = desk.said("cloud")?;
+        let said = test_bed.said("cloud")?;
         ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
         Ok(())
     };

@@ -22,7 +22,7 @@ use tokio::time::{Duration, Instant, sleep};
 use super::fixture::with_a_cloud;
 use super::report::Report;
 use super::runner::{Lock, PATIENCE, Role, Runner, Timing, is_running};
-use crate::desk::Desk;
+use crate::test_bed::TestBed;
 
 const POOL: usize = 6;
 /// What the strategy allows beyond the pool.
@@ -50,14 +50,14 @@ const MACHINE_CONTROLLER: &str = "--control-kubeconfig={kubeconfig} --target-kub
 
 impl OtherPrograms {
     /// The command of whoever plays this part.
-    fn command(&self, desk: &Desk<'_>, role: Role) -> anyhow::Result<String> {
+    fn command(&self, test_bed: &TestBed<'_>, role: Role) -> anyhow::Result<String> {
         let (given, flags) = match role {
             Role::Manager => (&self.manager, MANAGER),
             _ => (&self.machine_controller, MACHINE_CONTROLLER),
         };
         match given {
             Some(command) => Ok(command.clone()),
-            None => Ok(format!("'{}' {flags}", desk.program_called(role.called())?.display())),
+            None => Ok(format!("'{}' {flags}", test_bed.program_called(role.called())?.display())),
         }
     }
 
@@ -71,13 +71,13 @@ impl OtherPrograms {
 
 /// Plays it.
 pub(super) async fn run(binaries: Binaries, others: &OtherPrograms) -> anyhow::Result<Report> {
-    with_a_cloud("mixed", binaries, async |desk, report| play(desk, others, report).await).await
+    with_a_cloud("mixed", binaries, async |test_bed, report| play(test_bed, others, report).await).await
 }
 
-async fn play(desk: &Desk<'_>, others: &OtherPrograms, report: &mut Report) -> anyhow::Result<()> {
-    let their = |role| others.command(desk, role);
+async fn play(test_bed: &TestBed<'_>, others: &OtherPrograms, report: &mut Report) -> anyhow::Result<()> {
+    let their = |role| others.command(test_bed, role);
     let (manager, machine_controller) = (their(Role::Manager)?, their(Role::MachineController)?);
-    let mut runner = Runner::new(desk, "mixed", Timing::BRIEF)?;
+    let mut runner = Runner::new(test_bed, "mixed", Timing::BRIEF)?;
     let begun = async {
         runner.start(Role::Manager)?;
         runner.start(Role::MachineController)?;

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fixture::with_a_cloud;
 use super::report::Report;
-use crate::desk::{Desk, Process};
+use crate::test_bed::{Process, TestBed};
 
 const MACHINES: usize = 10;
 const DEATHS: u64 = 6;
@@ -21,33 +21,33 @@ pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     with_a_cloud("pool", binaries, play).await
 }
 
-async fn play(desk: &Desk<'_>, report: &mut Report) -> anyhow::Result<()> {
-    desk.apply("pool", &pool())?;
+async fn play(test_bed: &TestBed<'_>, report: &mut Report) -> anyhow::Result<()> {
+    test_bed.apply("pool", &pool())?;
     let coming_up = async {
         for death in 0..DEATHS {
-            let controller = start_controller(desk, death)?;
+            let controller = start_controller(test_bed, death)?;
             sleep(Duration::from_millis(700 + 450 * death)).await;
             controller.kill()?;
         }
         Ok(())
     };
     report.case("the controller is killed while ten machines come up", coming_up).await;
-    let controller = start_controller(desk, DEATHS)?;
+    let controller = start_controller(test_bed, DEATHS)?;
     report
         .case(
             "all ten run, each on a node of its own",
-            until(desk, "all run", |all| all.len() == MACHINES && all.iter().all(is_running)),
+            until(test_bed, "all run", |all| all.len() == MACHINES && all.iter().all(is_running)),
         )
         .await;
-    report.case("each has a VM of its own", async { distinct_vms(desk) }).await;
-    desk.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
+    report.case("each has a VM of its own", async { distinct_vms(test_bed) }).await;
+    test_bed.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
     sleep(Duration::from_millis(400)).await;
     controller.kill()?;
-    let controller = start_controller(desk, DEATHS + 1)?;
-    report.case("killed once more, it deletes all ten", until(desk, "all are gone", <[Value]>::is_empty)).await;
+    let controller = start_controller(test_bed, DEATHS + 1)?;
+    report.case("killed once more, it deletes all ten", until(test_bed, "all are gone", <[Value]>::is_empty)).await;
     report.case("asked to end, it ends cleanly and gives its lease back", async { controller.terminate() }).await;
     let cleanly = async {
-        let nodes = desk.kubectl(&["get", "nodes", "--output=name"])?;
+        let nodes = test_bed.kubectl(&["get", "nodes", "--output=name"])?;
         ensure!(nodes.trim().is_empty(), "nodes are left: {nodes}");
         Ok(())
     };
@@ -78,19 +78,19 @@ fn is_running(machine: &Value) -> bool {
     machine.pointer("/status/currentStatus/phase").and_then(Value::as_str) == Some("Running")
 }
 
-fn start_controller(desk: &Desk<'_>, nth: u64) -> anyhow::Result<Process> {
+fn start_controller(test_bed: &TestBed<'_>, nth: u64) -> anyhow::Result<Process> {
     let lease = [
         "--leader-elect-lease-duration=1500ms",
         "--leader-elect-renew-deadline=1s",
         "--leader-elect-retry-period=300ms",
     ];
-    desk.start_controller(&format!("controller-{nth}"), "cloud", &lease, &[])
+    test_bed.start_controller(&format!("controller-{nth}"), "cloud", &lease, &[])
 }
 
-async fn until(desk: &Desk<'_>, what: &str, holds: impl Fn(&[Value]) -> bool) -> anyhow::Result<()> {
+async fn until(test_bed: &TestBed<'_>, what: &str, holds: impl Fn(&[Value]) -> bool) -> anyhow::Result<()> {
     let begin = Instant::now();
     loop {
-        let machines = desk.list("machines")?;
+        let machines = test_bed.list("machines")?;
         if holds(&machines) {
             return Ok(());
         }
@@ -102,8 +102,8 @@ async fn until(desk: &Desk<'_>, what: &str, holds: impl Fn(&[Value]) -> bool) ->
     }
 }
 
-fn distinct_vms(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let machines = desk.list("machines")?;
+fn distinct_vms(test_bed: &TestBed<'_>) -> anyhow::Result<()> {
+    let machines = test_bed.list("machines")?;
     let mut ids: Vec<_> = machines.iter().filter_map(|machine| machine.pointer("/spec/providerID")?.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();

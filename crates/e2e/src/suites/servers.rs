@@ -22,7 +22,7 @@ use super::fixture::with_a_cloud;
 use super::report::Report;
 use super::runner::api_proxy::ApiProxy;
 use super::runner::{Held, Lock, PATIENCE, Replica, Role, Runner, Timing, now};
-use crate::desk::Desk;
+use crate::test_bed::TestBed;
 
 const SUITE: &str = "servers";
 const FEW: usize = 2;
@@ -42,63 +42,63 @@ pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     with_a_cloud(SUITE, binaries, play).await
 }
 
-async fn play(desk: &Desk<'_>, report: &mut Report) -> anyhow::Result<()> {
+async fn play(test_bed: &TestBed<'_>, report: &mut Report) -> anyhow::Result<()> {
     let (mut second, mut third) = (Report::of(SUITE), Report::of(SUITE));
-    tokio::join!(of_the_dead(desk, report), of_the_lost(desk, &mut second), of_the_asked(desk, &mut third));
+    tokio::join!(of_the_dead(test_bed, report), of_the_lost(test_bed, &mut second), of_the_asked(test_bed, &mut third));
     report.absorb(second);
     report.absorb(third);
     Ok(())
 }
 
-async fn of_the_dead(desk: &Desk<'_>, report: &mut Report) {
+async fn of_the_dead(test_bed: &TestBed<'_>, report: &mut Report) {
     report
         .case(
             "with the durations of production, a killed process is followed in 15 s and two pauses",
-            killed(desk, "by-default", Timing::DEFAULT, &TOGETHER),
+            killed(test_bed, "by-default", Timing::DEFAULT, &TOGETHER),
         )
         .await;
     report
         .case(
             "leaders that are killed are followed in time, and nothing is doubled",
-            killed(desk, "killed", Timing::BRIEF, &APART),
+            killed(test_bed, "killed", Timing::BRIEF, &APART),
         )
         .await;
 }
 
-async fn of_the_lost(desk: &Desk<'_>, report: &mut Report) {
+async fn of_the_lost(test_bed: &TestBed<'_>, report: &mut Report) {
     report
         .case(
             "leaders that were stopped while others took over end with 255 when they wake, and nothing is doubled",
-            stopped(desk),
+            stopped(test_bed),
         )
         .await;
     report
         .case(
             "leaders cut off from the API server end with 255 by themselves, are followed in time, and what arrives late doubles nothing",
-            cut_off(desk),
+            cut_off(test_bed),
         )
         .await;
     report
         .case(
             "called by the reference's names, each component does its part under its own lock",
-            components_apart(desk),
+            components_apart(test_bed),
         )
         .await;
 }
 
-async fn of_the_asked(desk: &Desk<'_>, report: &mut Report) {
+async fn of_the_asked(test_bed: &TestBed<'_>, report: &mut Report) {
     report
         .case(
             "a leader that is asked to end while the cloud works for it begins nothing new, waits 5 s, ends with 0 and lets its lease run out",
-            held_up(desk),
+            held_up(test_bed),
         )
         .await;
-    report.case("leaders that are asked to end make room at once", retired(desk)).await;
-    report.case("in one process, both components work under both locks", components_together(desk)).await;
+    report.case("leaders that are asked to end make room at once", retired(test_bed)).await;
+    report.case("in one process, both components work under both locks", components_together(test_bed)).await;
 }
 
-async fn components_apart(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let runner = staffed(desk, "apart", Timing::BRIEF, &[Role::Manager, Role::MachineController]).await?;
+async fn components_apart(test_bed: &TestBed<'_>) -> anyhow::Result<()> {
+    let runner = staffed(test_bed, "apart", Timing::BRIEF, &[Role::Manager, Role::MachineController]).await?;
     for lock in Lock::BOTH {
         let held = runner.until_held(lock, None).await?;
         told_of(&runner, lock, &held)?;
@@ -107,8 +107,8 @@ async fn components_apart(desk: &Desk<'_>) -> anyhow::Result<()> {
     runner.go_home().await
 }
 
-async fn components_together(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let runner = staffed(desk, "together", Timing::BRIEF, &[Role::Run]).await?;
+async fn components_together(test_bed: &TestBed<'_>) -> anyhow::Result<()> {
+    let runner = staffed(test_bed, "together", Timing::BRIEF, &[Role::Run]).await?;
     for lock in Lock::BOTH {
         let held = runner.until_held(lock, None).await?;
         told_of(&runner, lock, &held)?;
@@ -117,8 +117,8 @@ async fn components_together(desk: &Desk<'_>) -> anyhow::Result<()> {
     runner.go_home().await
 }
 
-async fn killed(desk: &Desk<'_>, scenario: &'static str, timing: Timing, roles: &[Role]) -> anyhow::Result<()> {
-    let mut runner = staffed(desk, scenario, timing, roles).await?;
+async fn killed(test_bed: &TestBed<'_>, scenario: &'static str, timing: Timing, roles: &[Role]) -> anyhow::Result<()> {
+    let mut runner = staffed(test_bed, scenario, timing, roles).await?;
     runner.scale(MANY)?;
     let leaders = leaders(&mut runner)?;
     let begin = now();
@@ -131,8 +131,8 @@ async fn killed(desk: &Desk<'_>, scenario: &'static str, timing: Timing, roles: 
     concluded(runner).await
 }
 
-async fn stopped(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let mut runner = staffed(desk, "stopped", Timing::BRIEF, &APART).await?;
+async fn stopped(test_bed: &TestBed<'_>) -> anyhow::Result<()> {
+    let mut runner = staffed(test_bed, "stopped", Timing::BRIEF, &APART).await?;
     runner.scale(MANY)?;
     let (mut sleepers, mut before) = (Vec::new(), Vec::new());
     let leaders = leaders(&mut runner)?;
@@ -150,8 +150,8 @@ async fn stopped(desk: &Desk<'_>) -> anyhow::Result<()> {
     concluded(runner).await
 }
 
-async fn cut_off(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let mut runner = staffed(desk, "cut-off", Timing::BRIEF, &APART).await?;
+async fn cut_off(test_bed: &TestBed<'_>) -> anyhow::Result<()> {
+    let mut runner = staffed(test_bed, "cut-off", Timing::BRIEF, &APART).await?;
     runner.scale(MANY)?;
     let (mut lonely, mut before) = (Vec::new(), Vec::new());
     let leaders = leaders(&mut runner)?;
@@ -170,8 +170,8 @@ async fn cut_off(desk: &Desk<'_>) -> anyhow::Result<()> {
     concluded(runner).await
 }
 
-async fn retired(desk: &Desk<'_>) -> anyhow::Result<()> {
-    let mut runner = staffed(desk, "retired", Timing::BRIEF, &APART).await?;
+async fn retired(test_bed: &TestBed<'_>) -> anyhow::Result<()> {
+    let mut runner = staffed(test_bed, "retired", Timing::BRIEF, &APART).await?;
     let (mut before, begin) = (Vec::new(), now());
     let mut leaving = Vec::new();
     for (replica, held) in leaders(&mut runner)? {
@@ -189,9 +189,9 @@ async fn retired(desk: &Desk<'_>) -> anyhow::Result<()> {
     concluded(runner).await
 }
 
-async fn held_up(desk: &Desk<'_>) -> anyhow::Result<()> {
+async fn held_up(test_bed: &TestBed<'_>) -> anyhow::Result<()> {
     let (mut runner, timing, lock) =
-        (Runner::new(desk, "held-up", Timing::BRIEF)?, Timing::BRIEF, Lock::MachineController);
+        (Runner::new(test_bed, "held-up", Timing::BRIEF)?, Timing::BRIEF, Lock::MachineController);
     for _ in 0..2 {
         runner.start(Role::MachineController)?;
     }
@@ -227,12 +227,12 @@ async fn held_up(desk: &Desk<'_>) -> anyhow::Result<()> {
 
 /// A runner at work: it leads, and its small pool runs.
 async fn staffed<'a>(
-    desk: &'a Desk<'a>,
+    test_bed: &'a TestBed<'a>,
     scenario: &'static str,
     timing: Timing,
     roles: &[Role],
 ) -> anyhow::Result<Runner<'a>> {
-    let mut runner = Runner::new(desk, scenario, timing)?;
+    let mut runner = Runner::new(test_bed, scenario, timing)?;
     for role in roles {
         runner.start(*role)?;
         if *role == Role::Run {

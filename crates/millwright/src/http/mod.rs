@@ -42,7 +42,7 @@ pub(crate) use controller_state::ControllerState;
 pub(crate) use last_decisions::LastDecisions;
 
 use connection_limit::ConnectionLimit;
-use pages::Desk;
+use pages::Pages;
 
 /// How long a request may take to arrive.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
@@ -97,7 +97,7 @@ pub(crate) async fn listen(address: IpAddr, port: u16, flags: &'static str) -> R
 pub(crate) async fn serve(listener: TcpListener, served: Served, tasks: Tasks) {
     let (stopping, connection_limit) = (tasks.stopping(), ConnectionLimit::default());
     tasks.spawn("ticker", tick(served.watchdog.clone(), stopping.clone()));
-    let desk = Arc::new(Desk::new(served));
+    let pages = Arc::new(Pages::new(served));
     loop {
         let accepted = tokio::select! {
             biased;
@@ -108,25 +108,25 @@ pub(crate) async fn serve(listener: TcpListener, served: Served, tasks: Tasks) {
             tokio::time::sleep(BREATHER).await;
             continue;
         };
-        let (connection, desk, stopping) = (connection_limit.arrive(), desk.clone(), stopping.clone());
+        let (connection, pages, stopping) = (connection_limit.arrive(), pages.clone(), stopping.clone());
         tasks.spawn("http", async move {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => {}
                 () = connection.asked_to_leave() => {}
                 () = tokio::time::sleep(ALL_WITHIN) => {}
-                () = attend(socket, desk) => {}
+                () = attend(socket, pages) => {}
             }
         });
     }
 }
 
 /// Serves one connection. What goes wrong on it is the client's to notice.
-async fn attend(socket: TcpStream, desk: Arc<Desk>) {
+async fn attend(socket: TcpStream, pages: Arc<Pages>) {
     let answer = service_fn(move |request: Request<Incoming>| {
-        let desk = desk.clone();
+        let pages = pages.clone();
         async move {
-            let answer = desk.answer(request.method(), request.uri()).await;
+            let answer = pages.answer(request.method(), request.uri()).await;
             Ok::<Response<Full<Bytes>>, Infallible>(answer)
         }
     });

@@ -64,58 +64,58 @@ impl Page {
     }
 }
 
-/// Where questions are answered.
-pub(super) struct Desk {
+/// Answers requests for pages.
+pub(super) struct Pages {
     served: Served,
     /// What costs time is made one at a time, however many ask.
     laborious: Semaphore,
 }
 
 /// A page that is ready to be sent.
-struct Sheet {
+struct PageBody {
     status: StatusCode,
     form: &'static str,
     body: String,
 }
 
-impl Sheet {
+impl PageBody {
     fn text(status: StatusCode, body: impl Into<String>) -> Self {
         Self { status, form: TEXT, body: body.into() }
     }
 }
 
-impl Desk {
+impl Pages {
     pub(super) fn new(served: Served) -> Self {
         Self { served, laborious: Semaphore::new(1) }
     }
 
     pub(super) async fn answer(&self, method: &Method, uri: &Uri) -> Response<Full<Bytes>> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            let mut refusal = response(Sheet::text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD.\n"));
+            let mut refusal = response(PageBody::text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD.\n"));
             refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return refusal;
         }
         response(self.page(Page::of(uri)).await)
     }
 
-    async fn page(&self, page: Page) -> Sheet {
+    async fn page(&self, page: Page) -> PageBody {
         match page {
             Page::Health => self.health().await,
             Page::Readiness(detail) => {
                 let (status, body) = readiness::told(&self.served, detail);
-                Sheet::text(status, body)
+                PageBody::text(status, body)
             }
             Page::Metrics => {
                 let metrics = self.served.metrics.clone();
                 self.labour(move || match metrics.encode() {
-                    Ok(body) => Sheet { status: StatusCode::OK, form: PROMETHEUS, body },
-                    Err(error) => Sheet::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+                    Ok(body) => PageBody { status: StatusCode::OK, form: PROMETHEUS, body },
+                    Err(error) => PageBody::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
                 })
                 .await
             }
-            Page::Config => Sheet { status: StatusCode::OK, form: JSON, body: "{}".to_owned() },
+            Page::Config => PageBody { status: StatusCode::OK, form: JSON, body: "{}".to_owned() },
             Page::State(_) if self.served.state_page == StatePage::Hidden => {
-                Sheet::text(StatusCode::NOT_FOUND, "Shown only if the process was started with --profiling.\n")
+                PageBody::text(StatusCode::NOT_FOUND, "Shown only if the process was started with --profiling.\n")
             }
             Page::State(form) => {
                 let (controller_state, watchdog, clock) =
@@ -123,21 +123,23 @@ impl Desk {
                 self.labour(move || {
                     let state = state::of(&controller_state, &watchdog, &clock);
                     match form {
-                        Form::Text => Sheet::text(StatusCode::OK, state::readable(&state)),
-                        Form::Json => Sheet { status: StatusCode::OK, form: JSON, body: state.to_string() },
+                        Form::Text => PageBody::text(StatusCode::OK, state::readable(&state)),
+                        Form::Json => PageBody { status: StatusCode::OK, form: JSON, body: state.to_string() },
                     }
                 })
                 .await
             }
-            Page::Profiles => Sheet::text(StatusCode::NOT_FOUND, "There are no Go profiles here; see /debug/state.\n"),
-            Page::Unknown => Sheet::text(StatusCode::NOT_FOUND, DIRECTORY),
+            Page::Profiles => {
+                PageBody::text(StatusCode::NOT_FOUND, "There are no Go profiles here; see /debug/state.\n")
+            }
+            Page::Unknown => PageBody::text(StatusCode::NOT_FOUND, DIRECTORY),
         }
     }
 
     /// The bodies are the reference's, to the letter. Who is stuck goes to the log.
-    async fn health(&self) -> Sheet {
+    async fn health(&self) -> PageBody {
         if self.served.watchdog.stuck().is_empty() {
-            return Sheet::text(StatusCode::OK, "OK");
+            return PageBody::text(StatusCode::OK, "OK");
         }
         tokio::time::sleep(SECOND_LOOK).await;
         let stuck = self.served.watchdog.stuck();
@@ -145,22 +147,22 @@ impl Desk {
             tracing::error!("unhealthy: {one}; only a restart helps");
         }
         if stuck.is_empty() {
-            Sheet::text(StatusCode::OK, "OK")
+            PageBody::text(StatusCode::OK, "OK")
         } else {
-            Sheet::text(StatusCode::INTERNAL_SERVER_ERROR, "Unhealthy")
+            PageBody::text(StatusCode::INTERNAL_SERVER_ERROR, "Unhealthy")
         }
     }
 
     /// Makes a page where it holds up nobody.
-    async fn labour(&self, make: impl FnOnce() -> Sheet + Send + 'static) -> Sheet {
+    async fn labour(&self, make: impl FnOnce() -> PageBody + Send + 'static) -> PageBody {
         let broken =
-            || Sheet::text(StatusCode::INTERNAL_SERVER_ERROR, "This page could not be made; the log says why.\n");
+            || PageBody::text(StatusCode::INTERNAL_SERVER_ERROR, "This page could not be made; the log says why.\n");
         let Ok(_turn) = self.laborious.acquire().await else { return broken() };
         tokio::task::spawn_blocking(make).await.unwrap_or_else(|_| broken())
     }
 }
 
-fn response(Sheet { status, form, body }: Sheet) -> Response<Full<Bytes>> {
+fn response(PageBody { status, form, body }: PageBody) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
     let headers = response.headers_mut();

@@ -16,8 +16,8 @@ fn served(tasks: &Tasks, state_page: StatePage) -> Served {
     }
 }
 
-async fn ask(desk: &Desk, uri: &str) -> (StatusCode, String, String) {
-    let answer = desk.answer(&Method::GET, &uri.parse().unwrap()).await;
+async fn ask(pages: &Pages, uri: &str) -> (StatusCode, String, String) {
+    let answer = pages.answer(&Method::GET, &uri.parse().unwrap()).await;
     let form = answer.headers()["content-type"].to_str().unwrap().to_owned();
     let (status, body) = (answer.status(), answer.into_body().collect().await.unwrap().to_bytes());
     (status, form, String::from_utf8(body.to_vec()).unwrap())
@@ -27,8 +27,8 @@ async fn ask(desk: &Desk, uri: &str) -> (StatusCode, String, String) {
 async fn a_stuck_worker_makes_it_unhealthy_and_its_end_healthy_again() {
     let tasks = Tasks::new();
     let _stopped = tasks.stop_on_drop();
-    let desk = Desk::new(served(&tasks, StatePage::Hidden));
-    let queue = Queue::new("machine", RetryPolicy::default(), &desk_metrics(), &Random::seeded(1));
+    let pages = Pages::new(served(&tasks, StatePage::Hidden));
+    let queue = Queue::new("machine", RetryPolicy::default(), &queue_metrics(), &Random::seeded(1));
     let (free, freed) = tokio::sync::watch::channel(false);
     spawn_workers(&tasks, queue.clone(), 1, move |_| {
         let mut freed = freed.clone();
@@ -40,16 +40,16 @@ async fn a_stuck_worker_makes_it_unhealthy_and_its_end_healthy_again() {
     queue.add("default/m-1".to_owned());
     tokio::time::sleep(Duration::from_mins(9)).await;
     let healthy = (StatusCode::OK, "text/plain; charset=utf-8".to_owned(), "OK".to_owned());
-    assert_eq!(ask(&desk, "/healthz").await, healthy);
+    assert_eq!(ask(&pages, "/healthz").await, healthy);
     tokio::time::sleep(Duration::from_mins(2)).await;
-    let (status, _, body) = ask(&desk, "/healthz").await;
+    let (status, _, body) = ask(&pages, "/healthz").await;
     assert_eq!((status, body.as_str()), (StatusCode::INTERNAL_SERVER_ERROR, "Unhealthy"));
     free.send_replace(true);
     tokio::task::yield_now().await;
-    assert_eq!(ask(&desk, "/healthz").await, healthy);
+    assert_eq!(ask(&pages, "/healthz").await, healthy);
 }
 
-fn desk_metrics() -> Metrics {
+fn queue_metrics() -> Metrics {
     Metrics::new().unwrap()
 }
 
@@ -57,36 +57,36 @@ fn desk_metrics() -> Metrics {
 async fn a_process_that_was_stopped_for_an_hour_and_goes_on_is_healthy() {
     let tasks = Tasks::new();
     let _stopped = tasks.stop_on_drop();
-    let desk = Desk::new(served(&tasks, StatePage::Hidden));
+    let pages = Pages::new(served(&tasks, StatePage::Hidden));
     tasks.spawn("ticker", tick(tasks.watchdog().clone(), tasks.stopping()));
     tokio::task::yield_now().await;
     tokio::time::advance(Duration::from_hours(1)).await; // nobody runs meanwhile
-    assert_eq!(ask(&desk, "/healthz").await.0, StatusCode::OK);
+    assert_eq!(ask(&pages, "/healthz").await.0, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn before_there_are_controllers_it_is_healthy_but_not_ready() {
-    let desk = Desk::new(served(&Tasks::new(), StatePage::Shown));
-    assert_eq!(ask(&desk, "/healthz").await.0, StatusCode::OK);
-    let (status, _, body) = ask(&desk, "/readyz").await;
+    let pages = Pages::new(served(&Tasks::new(), StatePage::Shown));
+    assert_eq!(ask(&pages, "/healthz").await.0, StatusCode::OK);
+    let (status, _, body) = ask(&pages, "/readyz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(body.starts_with("not ready: the controllers have not been started"), "{body}");
-    assert_eq!(ask(&desk, "/debug/state").await.0, StatusCode::OK);
+    assert_eq!(ask(&pages, "/debug/state").await.0, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn pages_have_the_forms_that_others_expect() {
-    let desk = Desk::new(served(&Tasks::new(), StatePage::Hidden));
-    let (status, form, body) = ask(&desk, "/metrics").await;
+    let pages = Pages::new(served(&Tasks::new(), StatePage::Hidden));
+    let (status, form, body) = ask(&pages, "/metrics").await;
     assert_eq!((status, form.as_str()), (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8"));
     assert!(body.contains("# TYPE") || body.is_empty(), "{body}");
-    assert_eq!(ask(&desk, "/configz").await, (StatusCode::OK, "application/json".to_owned(), "{}".to_owned()));
-    assert_eq!(ask(&desk, "/debug/pprof/").await.0, StatusCode::NOT_FOUND);
-    assert_eq!(ask(&desk, "/debug/pprof/heap").await.0, StatusCode::NOT_FOUND);
-    let (status, _, body) = ask(&desk, "/debug/state").await;
+    assert_eq!(ask(&pages, "/configz").await, (StatusCode::OK, "application/json".to_owned(), "{}".to_owned()));
+    assert_eq!(ask(&pages, "/debug/pprof/").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(ask(&pages, "/debug/pprof/heap").await.0, StatusCode::NOT_FOUND);
+    let (status, _, body) = ask(&pages, "/debug/state").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert!(body.contains("--profiling"), "{body}");
-    let refused = desk.answer(&Method::POST, &"/healthz".parse().unwrap()).await;
+    let refused = pages.answer(&Method::POST, &"/healthz".parse().unwrap()).await;
     assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(refused.headers()["allow"], "GET, HEAD");
 }

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::NodeLife;
-use super::desk::Desks;
+use super::kubelets::Kubelets;
 use super::pods::WATCH_PATIENCE;
 use super::writes::{WriteError, Writes};
 use crate::provider::CSI_DRIVER;
@@ -54,15 +54,15 @@ fn asked(attachment: &VolumeAttachment) -> Option<AttachAction> {
 /// The attacher and what it has under way, by the attachments' names.
 pub(super) struct Attacher<'a> {
     writes: &'a Writes,
-    desks: &'a Desks,
+    kubelets: &'a Kubelets,
     life: &'a NodeLife,
     jobs: Mutex<BTreeMap<String, Job>>,
-    bell: Notify,
+    changed: Notify,
 }
 
 impl<'a> Attacher<'a> {
-    pub(super) fn new(writes: &'a Writes, desks: &'a Desks, life: &'a NodeLife) -> Self {
-        Self { writes, desks, life, jobs: Mutex::default(), bell: Notify::new() }
+    pub(super) fn new(writes: &'a Writes, kubelets: &'a Kubelets, life: &'a NodeLife) -> Self {
+        Self { writes, kubelets, life, jobs: Mutex::default(), changed: Notify::new() }
     }
 
     /// Attaches and detaches. Ends only with the process.
@@ -90,7 +90,7 @@ impl<'a> Attacher<'a> {
         let (attachments, version) = self.writes.list::<VolumeAttachment>().await?;
         let there: BTreeSet<String> = attachments.iter().filter_map(|one| one.metadata.name.clone()).collect();
         self.jobs.lock().retain(|name, _| there.contains(name));
-        self.desks.retain_attachments(&there);
+        self.kubelets.retain_attachments(&there);
         for attachment in attachments {
             self.see(attachment);
         }
@@ -113,7 +113,7 @@ impl<'a> Attacher<'a> {
         let (node, volume) = (&attachment.spec.node_name, &attachment.spec.source.persistent_volume_name);
         let attached = attachment.status.as_ref().is_some_and(|status| status.attached);
         if let Some(volume) = volume.as_ref().filter(|_| attached) {
-            self.desks.attached(&name, node, volume);
+            self.kubelets.attached(&name, node, volume);
         }
         let mut jobs = self.jobs.lock();
         let Some(action) = asked(&attachment) else {
@@ -130,13 +130,13 @@ impl<'a> Attacher<'a> {
         // Seeing it again does not put it off.
         let (due, failures) = before.map_or((Instant::now() + latency, 0), |job| (job.due, job.failures));
         jobs.insert(name, Job { action, due, failures, attachment });
-        self.bell.notify_one();
+        self.changed.notify_one();
     }
 
     fn forget(&self, attachment: &VolumeAttachment) {
         if let Some(name) = &attachment.metadata.name {
             self.jobs.lock().remove(name);
-            self.desks.detached(name);
+            self.kubelets.detached(name);
         }
     }
 
@@ -148,9 +148,9 @@ impl<'a> Attacher<'a> {
             match next {
                 Some((name, job)) if job.due <= Instant::now() => self.carry_out(&name, job, dice).await,
                 Some((_, job)) => {
-                    let _ = tokio::time::timeout_at(job.due, self.bell.notified()).await; // either way it is time to look again
+                    let _ = tokio::time::timeout_at(job.due, self.changed.notified()).await; // either way it is time to look again
                 }
-                None => self.bell.notified().await,
+                None => self.changed.notified().await,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! One kubelet: the life of one node, from the VM that boots to the silence after it.
 //!
 //! It works in reconciles. Each reconcile looks at the VM and at the clock, does whatever is due, and computes the next instant at
-//! which something will be; between reconciles it sleeps until then, or until its bell rings. What fails is due again after a
+//! which something will be; between reconciles it sleeps until then, or until it is notified. What fails is due again after a
 //! wait that doubles. Nothing is remembered that a restarted kubelet would miss.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use backoff::shortened;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::desk::Desks;
+use super::kubelets::Kubelets;
 use super::mounts::{Attaching, Mounts};
 use super::object::Word;
 use super::pods::{Chore, Done, KubeletPod, PodKey};
@@ -24,9 +24,9 @@ use crate::vm::{State, Vm, VmId};
 pub(super) struct Kubelet<'a> {
     cloud: &'a VirtualCloud,
     writes: &'a Writes,
-    desks: &'a Desks,
+    kubelets: &'a Kubelets,
     life: &'a NodeLife,
-    bell: Arc<Notify>,
+    notify: Arc<Notify>,
     id: VmId,
     node: String,
     dice: fastrand::Rng,
@@ -69,8 +69,8 @@ enum Standing {
 enum Next {
     /// Something is due at this instant.
     At(Instant),
-    /// Nothing is due until the bell rings.
-    Bell,
+    /// Nothing is due until it is notified.
+    Notification,
     /// The VM is gone and everything has been said.
     Finished,
 }
@@ -79,13 +79,13 @@ impl<'a> Kubelet<'a> {
     pub(super) fn new(
         cloud: &'a VirtualCloud,
         writes: &'a Writes,
-        desks: &'a Desks,
+        kubelets: &'a Kubelets,
         vm: &Vm,
         dice: fastrand::Rng,
     ) -> Self {
         let node = vm.node_name.as_str().to_owned();
         Self {
-            bell: desks.open(&vm.id, &node),
+            notify: kubelets.open(&vm.id, &node),
             life: &cloud.shared.config.node_life,
             id: vm.id.clone(),
             registered: None,
@@ -94,13 +94,13 @@ impl<'a> Kubelet<'a> {
             failures: 0,
             cloud,
             writes,
-            desks,
+            kubelets,
             node,
             dice,
         }
     }
 
-    /// Lives until the VM is gone; its id, so that the desk can be given to another.
+    /// Lives until the VM is gone; its id, so that its place can be given to another.
     pub(super) async fn live(mut self) -> VmId {
         loop {
             let next = match self.reconcile().await {
@@ -110,16 +110,16 @@ impl<'a> Kubelet<'a> {
                 }
                 Err(error) => Next::At(self.try_again_after(&error)),
             };
-            let bell = self.bell.clone();
+            let notify = self.notify.clone();
             match next {
                 Next::At(due) => tokio::select! {
                     biased;
-                    () = bell.notified() => {}
+                    () = notify.notified() => {}
                     () = tokio::time::sleep_until(due) => {}
                 },
-                Next::Bell => bell.notified().await,
+                Next::Notification => notify.notified().await,
                 Next::Finished => {
-                    self.desks.close(&self.id, &self.node);
+                    self.kubelets.close(&self.id, &self.node);
                     return self.id;
                 }
             }
@@ -138,7 +138,7 @@ impl<'a> Kubelet<'a> {
                 // Off, hung, leaving or not up yet: silence, until the kubelet starts or the VM is gone.
                 let silence = self.mind_silence(now).await?;
                 let gone = vm.leaving.map(|leaving| leaving.gone);
-                Ok([joins, gone, silence].into_iter().flatten().min().map_or(Next::Bell, Next::At))
+                Ok([joins, gone, silence].into_iter().flatten().min().map_or(Next::Notification, Next::At))
             }
         }
     }
@@ -163,7 +163,7 @@ impl<'a> Kubelet<'a> {
         }
         let (lease_period, status_period) =
             (self.jittered(self.life.lease_period), self.jittered(self.life.status_period));
-        let Some(known) = self.registered.as_mut() else { return Ok(Next::Bell) };
+        let Some(known) = self.registered.as_mut() else { return Ok(Next::Notification) };
         // After a silence the others may have given the node up: speak at once.
         let overdue = known.heard != Standing::Heard || known.last_renewal + self.life.lease_duration <= now;
         if overdue || known.status_due <= now {
@@ -188,7 +188,7 @@ impl<'a> Kubelet<'a> {
 
     /// Starts and removes the pods whose time has come; when the next one's will.
     async fn mind_pods(&mut self, vm: &Vm, now: Instant) -> Result<Option<Instant>, WriteError> {
-        let pods = self.desks.pods(&self.node);
+        let pods = self.kubelets.pods(&self.node);
         let mut failed = self.mind_mounts(&pods).await.err();
         let mut next = None;
         for (due, chore, key, pod) in self.done.left(&pods) {
@@ -246,7 +246,7 @@ impl<'a> Kubelet<'a> {
 
     /// Whether all volumes of a pod are attached.
     fn is_mountable(&self, pod: &KubeletPod) -> bool {
-        let attached = |volume: &str| self.desks.is_attached(&self.node, volume);
+        let attached = |volume: &str| self.kubelets.is_attached(&self.node, volume);
         pod.claims.is_empty()
             || self.mounts.of(&pod.uid).is_some_and(|mounts| {
                 mounts.iter().all(|mount| mount.attaching == Attaching::Foreign || attached(&mount.volume))

@@ -8,8 +8,8 @@
 //! each kubelet knows the next instant at which it has something to do.
 
 mod attacher;
-mod desk;
 mod kubelet;
+mod kubelets;
 mod mounts;
 mod object;
 mod pods;
@@ -28,8 +28,8 @@ use crate::journal::News;
 use crate::spec::Join;
 use crate::vm::Vm;
 use attacher::Attacher;
-use desk::Desks;
 use kubelet::Kubelet;
+use kubelets::Kubelets;
 use writes::Writes;
 
 pub use pods::{READY_ANNOTATION, RUNDOWN_ANNOTATION};
@@ -101,46 +101,46 @@ impl VirtualCloud {
     pub async fn run_nodes(&self, client: kube::Client, stop: CancellationToken) {
         let life = &self.shared.config.node_life;
         let writes = Writes::new(client, life);
-        let desks = Desks::default();
+        let kubelets = Kubelets::default();
         let mut dice = self.look(|sky| sky.dice.fork());
         let (pods_dice, attacher_dice) = (dice.fork(), dice.fork());
-        let attacher = Attacher::new(&writes, &desks, life);
+        let attacher = Attacher::new(&writes, &kubelets, life);
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = pods::follow(&writes, &desks, life, pods_dice, &self.shared.now) => {}
+            () = pods::follow(&writes, &kubelets, life, pods_dice, &self.shared.now) => {}
             () = Box::pin(attacher.work(attacher_dice)) => {}
-            () = self.keep_kubelets(&writes, &desks, &mut dice) => {}
+            () = self.keep_kubelets(&writes, &kubelets, &mut dice) => {}
         }
     }
 
     /// Starts a kubelet for every VM that will ever join, and wakes it when something is done to its VM.
-    async fn keep_kubelets(&self, writes: &Writes, desks: &Desks, dice: &mut fastrand::Rng) {
+    async fn keep_kubelets(&self, writes: &Writes, kubelets: &Kubelets, dice: &mut fastrand::Rng) {
         let mut changes = self.changes();
         let mut at_work = BTreeSet::new();
-        let mut kubelets = FuturesUnordered::new();
+        let mut running = FuturesUnordered::new();
         let mut place = 0;
         let mut news = News::Everything;
         loop {
             let told_of = match news {
                 News::Of(vms) => vms,
                 News::Everything => {
-                    desks.wake_all();
+                    kubelets.wake_all();
                     self.vms().into_iter().map(|vm| vm.id).collect()
                 }
             };
             for id in told_of {
-                desks.wake(&id);
+                kubelets.wake(&id);
                 let starting = |vm: &Vm| vm.spec.join != Join::Never && !at_work.contains(&vm.id);
                 if let Some(vm) = self.vm(&id).filter(starting) {
-                    kubelets.push(Kubelet::new(self, writes, desks, &vm, dice.fork()).live());
+                    running.push(Kubelet::new(self, writes, kubelets, &vm, dice.fork()).live());
                     at_work.insert(id);
                 }
             }
             tokio::select! {
                 biased;
                 told = changes.changed() => if told.is_err() { return },
-                Some(finished) = kubelets.next() => { at_work.remove(&finished); }
+                Some(finished) = running.next() => { at_work.remove(&finished); }
             }
             changes.borrow_and_update();
             (news, place) = self.look(|sky| (sky.journal.since(place), sky.journal.end()));

@@ -14,7 +14,7 @@ use kube::api::WatchEvent;
 use tokio::time::Instant;
 
 use super::NodeLife;
-use super::desk::Desks;
+use super::kubelets::Kubelets;
 use super::writes::{WriteError, Writes};
 use crate::cloud::Now;
 
@@ -152,13 +152,13 @@ fn rundown(pod: &Pod, life: &NodeLife) -> Duration {
     asked.map_or(life.pod_rundown, api::GoDuration::to_std)
 }
 
-/// Keeps the desks up to date with the pods of the cluster. Ends only with the process: what fails is tried again, later and
+/// Keeps the kubelets up to date with the pods of the cluster. Ends only with the process: what fails is tried again, later and
 /// later.
-pub(super) async fn follow(writes: &Writes, desks: &Desks, life: &NodeLife, mut dice: fastrand::Rng, now: &Now) {
+pub(super) async fn follow(writes: &Writes, kubelets: &Kubelets, life: &NodeLife, mut dice: fastrand::Rng, now: &Now) {
     let mut attempts = 1_u32;
     loop {
         let begun = Instant::now();
-        let ended = list_and_watch(writes, desks, life, now).await;
+        let ended = list_and_watch(writes, kubelets, life, now).await;
         // A watch that lasted was a good one: the next begins at once and with fresh patience.
         attempts = if begun.elapsed() > life.lease_period { 1 } else { attempts.saturating_add(1) };
         if let Err(error) = ended {
@@ -168,23 +168,23 @@ pub(super) async fn follow(writes: &Writes, desks: &Desks, life: &NodeLife, mut 
     }
 }
 
-async fn list_and_watch(writes: &Writes, desks: &Desks, life: &NodeLife, now: &Now) -> Result<(), WriteError> {
+async fn list_and_watch(writes: &Writes, kubelets: &Kubelets, life: &NodeLife, now: &Now) -> Result<(), WriteError> {
     let put = |pod: &Pod| {
         let (node, key) = place(pod)?;
         let time = (Instant::now(), now());
-        desks.put(&node, key.clone(), |before| KubeletPod::see(pod, before, life, time));
+        kubelets.put(&node, key.clone(), |before| KubeletPod::see(pod, before, life, time));
         Some((node, key))
     };
     let (pods, version) = writes.list::<Pod>().await?;
     let there: BTreeSet<_> = pods.iter().filter_map(put).collect();
-    desks.retain(&there);
+    kubelets.retain(&there);
     let mut events = writes.watch::<Pod>(&version).await?;
     while let Some(event) = tokio::time::timeout(WATCH_PATIENCE, events.next()).await.map_err(|_| WriteError::Late)? {
         match event.map_err(WriteError::from)? {
             WatchEvent::Added(pod) | WatchEvent::Modified(pod) => drop(put(&pod)),
             WatchEvent::Deleted(pod) => {
                 if let Some((node, key)) = place(&pod) {
-                    desks.remove(&node, &key);
+                    kubelets.remove(&node, &key);
                 }
             }
             WatchEvent::Bookmark(_) => {}

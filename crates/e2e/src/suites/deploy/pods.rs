@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::cell::{Images, Surroundings};
 use super::template::{Container, Place, PodTemplate, Source};
 use super::{kubectl, web};
-use crate::desk::free_port;
+use crate::test_bed::free_port;
 
 /// Long enough for a machine that is five times slower than ours.
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use control_plane::Binaries;
 use tokio::time::{Instant, sleep};
 
-use crate::desk::Process;
+use crate::test_bed::Process;
 use crate::workspace::{cargo, root};
 
 /// How long it may take to come up; it takes a moment.

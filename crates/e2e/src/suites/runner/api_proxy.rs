@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::proxy::Proxy;
-use crate::desk::Desk;
+use crate::test_bed::TestBed;
 
 /// A proxy of its own.
 pub(crate) struct ApiProxy {
@@ -17,8 +17,8 @@ pub(crate) struct ApiProxy {
 
 impl ApiProxy {
     /// Opens one for the process of this name.
-    pub(super) fn open(desk: &Desk<'_>, name: &str) -> anyhow::Result<Self> {
-        let direct = desk.kubeconfig();
+    pub(super) fn open(test_bed: &TestBed<'_>, name: &str) -> anyhow::Result<Self> {
+        let direct = test_bed.kubeconfig();
         let server: SocketAddr = direct
             .server()
             .trim_start_matches("https://")
@@ -26,7 +26,7 @@ impl ApiProxy {
             .with_context(|| format!("failed to read the address {}", direct.server()))?;
         let proxy = Proxy::open(server)?;
         let text = direct.text().replace(direct.server(), &format!("https://{}", proxy.address()));
-        let kubeconfig = desk.file(&format!("{name}.kubeconfig"));
+        let kubeconfig = test_bed.file(&format!("{name}.kubeconfig"));
         fs::write(&kubeconfig, text).with_context(|| format!("failed to write {}", kubeconfig.display()))?;
         Ok(Self { proxy, kubeconfig })
     }

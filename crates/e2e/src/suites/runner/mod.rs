@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::desk::{Desk, Process, free_port};
+use crate::test_bed::{Process, TestBed, free_port};
 use api_proxy::ApiProxy;
 
 /// How long a scenario waits for what must come. Long: a busy machine is no broken promise.
@@ -123,7 +123,7 @@ impl Replica {
 
 /// The processes of one scenario.
 pub(super) struct Runner<'a> {
-    pub(super) desk: &'a Desk<'a>,
+    pub(super) test_bed: &'a TestBed<'a>,
     pub(super) scenario: &'static str,
     timing: Timing,
     replicas: Vec<Replica>,
@@ -132,20 +132,20 @@ pub(super) struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     /// A namespace with a class and a pool of no machines.
-    pub(super) fn new(desk: &'a Desk<'a>, scenario: &'static str, timing: Timing) -> anyhow::Result<Self> {
-        desk.apply(scenario, &environment(scenario))?;
-        Ok(Self { desk, scenario, timing, replicas: Vec::new(), started: 0 })
+    pub(super) fn new(test_bed: &'a TestBed<'a>, scenario: &'static str, timing: Timing) -> anyhow::Result<Self> {
+        test_bed.apply(scenario, &environment(scenario))?;
+        Ok(Self { test_bed, scenario, timing, replicas: Vec::new(), started: 0 })
     }
 
     /// Starts one more process of ours, behind a proxy of its own that can be cut.
     pub(super) fn start(&mut self, role: Role) -> anyhow::Result<()> {
         let (name, api_proxy) = self.next()?;
-        let mut command = Command::new(self.desk.program_called(role.called())?);
+        let mut command = Command::new(self.test_bed.program_called(role.called())?);
         if role == Role::Run {
             command.arg("run").arg(format!("--manager-port={}", free_port()?));
         }
         if role != Role::Manager {
-            command.arg(format!("--driver-endpoint={}", self.desk.endpoint("cloud")));
+            command.arg(format!("--driver-endpoint={}", self.test_bed.endpoint("cloud")));
         }
         command
             .arg(format!("--target-kubeconfig={}", api_proxy.kubeconfig().display()))
@@ -163,7 +163,7 @@ impl<'a> Runner<'a> {
             .replace("{kubeconfig}", &api_proxy.kubeconfig().to_string_lossy())
             .replace("{namespace}", self.scenario)
             .replace("{port}", &free_port()?.to_string())
-            .replace("{driver}", &self.desk.endpoint("cloud"));
+            .replace("{driver}", &self.test_bed.endpoint("cloud"));
         let mut command = Command::new("sh");
         command.args(["-c", &format!("exec {words}")]);
         self.join(name, role, command, api_proxy)
@@ -172,12 +172,12 @@ impl<'a> Runner<'a> {
     fn next(&mut self) -> anyhow::Result<(String, ApiProxy)> {
         self.started += 1;
         let name = format!("{}-{}", self.scenario, self.started);
-        let api_proxy = ApiProxy::open(self.desk, &name)?;
+        let api_proxy = ApiProxy::open(self.test_bed, &name)?;
         Ok((name, api_proxy))
     }
 
     fn join(&mut self, name: String, role: Role, command: Command, api_proxy: ApiProxy) -> anyhow::Result<()> {
-        let process = self.desk.start_command(&name, command)?;
+        let process = self.test_bed.start_command(&name, command)?;
         self.replicas.push(Replica { name, role, process, api_proxy });
         Ok(())
     }
@@ -223,7 +223,7 @@ impl<'a> Runner<'a> {
     /// Whether a process is who holds a lock: it has said that it leads under this name.
     pub(super) fn is(&self, replica: &Replica, held: &Held) -> bool {
         let leads = |line: &str| line.contains("became leader") && line.contains(&held.holder);
-        self.desk.said(&replica.name).is_ok_and(|said| said.lines().any(leads))
+        self.test_bed.said(&replica.name).is_ok_and(|said| said.lines().any(leads))
     }
 
     /// Takes the process that holds a lock out of the runner.
@@ -249,7 +249,7 @@ impl<'a> Runner<'a> {
             "apiVersion": GROUP, "kind": "Machine", "metadata": { "name": name, "namespace": self.scenario },
             "spec": { "class": { "kind": "MachineClass", "name": class } },
         });
-        self.desk.apply(&name, &machine)
+        self.test_bed.apply(&name, &machine)
     }
 
     fn patch(&self, patch: &Value) -> anyhow::Result<()> {
@@ -295,7 +295,7 @@ impl<'a> Runner<'a> {
     /// second one for whoever asks twice.
     pub(super) fn machines_with_a_vm_of_their_own(&self) -> anyhow::Result<usize> {
         let prefix = format!("{}-", self.scenario);
-        let said = self.desk.said("cloud")?;
+        let said = self.test_bed.said("cloud")?;
         let asked = said.lines().filter(|line| line.contains("a VM is asked for"));
         let mut names: Vec<&str> = asked
             .filter_map(|line| line.split_whitespace().find_map(|word| word.strip_prefix("node=")))
@@ -327,7 +327,7 @@ impl<'a> Runner<'a> {
 
     /// What kubectl says of the scenario's namespace.
     pub(super) fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        self.desk.kubectl(&[arguments, &["--namespace", self.scenario]].concat())
+        self.test_bed.kubectl(&[arguments, &["--namespace", self.scenario]].concat())
     }
 }
 

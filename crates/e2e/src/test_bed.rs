@@ -12,13 +12,13 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 /// A control plane and a program to run on it.
-pub(crate) struct Desk<'a> {
+pub(crate) struct TestBed<'a> {
     plane: &'a ControlPlane,
     folder: PathBuf,
     program: PathBuf,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> TestBed<'a> {
     /// With the `millwright` that lies beside this program: both are built by the same cargo.
     pub(crate) fn new(plane: &'a ControlPlane) -> anyhow::Result<Self> {
         let here = std::env::current_exe().context("failed to find out where this program lies")?;

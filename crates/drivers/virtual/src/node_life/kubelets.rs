@@ -1,4 +1,4 @@
-//! What lies on the desks of the kubelets: the pods of each node, and a bell for each VM.
+//! What kubelets are told: the pods of each node and their volumes, with a notification for each VM.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use tokio::sync::Notify;
 use super::pods::{KubeletPod, PodKey};
 use crate::vm::VmId;
 
-/// All desks. A bell that rings while nobody waits is heard by the next who does.
+/// All kubelets. A notification that comes while nobody waits is had by the next who does.
 #[derive(Debug, Default)]
-pub(super) struct Desks(Mutex<Inner>);
+pub(super) struct Kubelets(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    bells: BTreeMap<VmId, Arc<Notify>>,
+    notifies: BTreeMap<VmId, Arc<Notify>>,
     // Usually one; two when a machine was given two VMs and both register under its name.
     kubelets: BTreeMap<String, BTreeSet<VmId>>,
     pods: PodsByNode,
@@ -26,18 +26,18 @@ struct Inner {
 /// The pods that are bound to nodes.
 pub(super) type PodsByNode = BTreeMap<String, BTreeMap<PodKey, KubeletPod>>;
 
-impl Desks {
-    /// Sits a kubelet down; the bell that wakes it.
+impl Kubelets {
+    /// Adds a kubelet; the notification that wakes it.
     pub(super) fn open(&self, vm: &VmId, node: &str) -> Arc<Notify> {
         let mut inner = self.0.lock();
         inner.kubelets.entry(node.to_owned()).or_default().insert(vm.clone());
-        inner.bells.entry(vm.clone()).or_default().clone()
+        inner.notifies.entry(vm.clone()).or_default().clone()
     }
 
-    /// Clears a kubelet's desk.
+    /// Removes a kubelet.
     pub(super) fn close(&self, vm: &VmId, node: &str) {
         let mut inner = self.0.lock();
-        inner.bells.remove(vm);
+        inner.notifies.remove(vm);
         if let Some(vms) = inner.kubelets.get_mut(node) {
             vms.remove(vm);
             if vms.is_empty() {
@@ -47,13 +47,13 @@ impl Desks {
     }
 
     pub(super) fn wake(&self, vm: &VmId) {
-        if let Some(bell) = self.0.lock().bells.get(vm) {
-            bell.notify_one();
+        if let Some(notify) = self.0.lock().notifies.get(vm) {
+            notify.notify_one();
         }
     }
 
     pub(super) fn wake_all(&self) {
-        self.0.lock().bells.values().for_each(|bell| bell.notify_one());
+        self.0.lock().notifies.values().for_each(|notify| notify.notify_one());
     }
 
     /// The pods bound to a node.
@@ -61,13 +61,13 @@ impl Desks {
         self.0.lock().pods.get(node).cloned().unwrap_or_default()
     }
 
-    /// Lays a pod on the desk of its node, made from what lay there before.
+    /// Adds a pod to its node, made from what was there before.
     pub(super) fn put(&self, node: &str, key: PodKey, seen: impl FnOnce(Option<&KubeletPod>) -> KubeletPod) {
         let mut inner = self.0.lock();
         let pods = inner.pods.entry(node.to_owned()).or_default();
         let pod = seen(pods.get(&key));
         pods.insert(key, pod);
-        inner.ring(node);
+        inner.notify(node);
     }
 
     pub(super) fn remove(&self, node: &str, key: &PodKey) {
@@ -78,14 +78,14 @@ impl Desks {
                 inner.pods.remove(node);
             }
         }
-        inner.ring(node);
+        inner.notify(node);
     }
 
     /// A volume is attached to a node.
     pub(super) fn attached(&self, attachment: &str, node: &str, volume: &str) {
         let mut inner = self.0.lock();
         inner.attached.insert(attachment.to_owned(), (node.to_owned(), volume.to_owned()));
-        inner.ring(node);
+        inner.notify(node);
     }
 
     /// What an attachment stood for is over.
@@ -114,9 +114,9 @@ impl Desks {
 }
 
 impl Inner {
-    fn ring(&self, node: &str) {
+    fn notify(&self, node: &str) {
         let vms = self.kubelets.get(node).into_iter().flatten();
-        vms.filter_map(|vm| self.bells.get(vm)).for_each(|bell| bell.notify_one());
+        vms.filter_map(|vm| self.notifies.get(vm)).for_each(|notify| notify.notify_one());
     }
 }
 
@@ -128,33 +128,33 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn a_pod_that_vanished_unseen_leaves_the_desk() {
-        let desks = Desks::default();
+    async fn a_pod_that_vanished_unseen_leaves_its_kubelet() {
+        let kubelets = Kubelets::default();
         let time = (Instant::now(), Timestamp::UNIX_EPOCH);
         let pod = KubeletPod::see(&k8s_openapi::api::core::v1::Pod::default(), None, &NodeLife::default(), time);
         let key = |name: &str| ("default".to_owned(), name.to_owned());
         for name in ["stays", "vanished"] {
-            desks.put("n", key(name), |_| pod.clone());
+            kubelets.put("n", key(name), |_| pod.clone());
         }
-        desks.retain(&BTreeSet::from([("n".to_owned(), key("stays"))]));
-        assert_eq!(desks.pods("n").into_keys().collect::<Vec<_>>(), [key("stays")]);
+        kubelets.retain(&BTreeSet::from([("n".to_owned(), key("stays"))]));
+        assert_eq!(kubelets.pods("n").into_keys().collect::<Vec<_>>(), [key("stays")]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn both_vms_that_share_a_node_name_hear_of_its_pods() {
-        let desks = Desks::default();
-        let bells = ["a", "b"].map(|vm| desks.open(&VmId(vm.into()), "n"));
-        let elsewhere = desks.open(&VmId("c".into()), "another");
-        let rings = async |bell: &Notify| {
-            tokio::time::timeout(std::time::Duration::from_secs(1), bell.notified()).await.is_ok()
+        let kubelets = Kubelets::default();
+        let notifies = ["a", "b"].map(|vm| kubelets.open(&VmId(vm.into()), "n"));
+        let elsewhere = kubelets.open(&VmId("c".into()), "another");
+        let is_woken = async |notify: &Notify| {
+            tokio::time::timeout(std::time::Duration::from_secs(1), notify.notified()).await.is_ok()
         };
-        for bell in &bells {
-            assert!(!rings(bell).await, "a bell rings before anything has happened");
+        for notify in &notifies {
+            assert!(!is_woken(notify).await, "a notification comes before anything has happened");
         }
-        desks.remove("n", &("default".to_owned(), "p".to_owned()));
-        for (bell, vm) in bells.iter().zip(["a", "b"]) {
-            assert!(rings(bell).await, "{vm} did not hear of it");
+        kubelets.remove("n", &("default".to_owned(), "p".to_owned()));
+        for (notify, vm) in notifies.iter().zip(["a", "b"]) {
+            assert!(is_woken(notify).await, "{vm} did not hear of it");
         }
-        assert!(!rings(&elsewhere).await, "whose node it is not heard of it");
+        assert!(!is_woken(&elsewhere).await, "whose node it is not heard of it");
     }
 }
