@@ -9,26 +9,26 @@ use ring::digest::{SHA256, digest};
 
 /// One part of a machine's life, and one trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Road {
+pub(super) enum TraceKind {
     /// From its creation until it runs.
-    Coming,
+    Creation,
     /// From its deletion until it is gone.
-    Leaving,
+    Deletion,
 }
 
-impl Road {
+impl TraceKind {
     /// The name of the trace.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Coming => "create machine",
-            Self::Leaving => "delete machine",
+            Self::Creation => "create machine",
+            Self::Deletion => "delete machine",
         }
     }
 
     fn word(self) -> &'static str {
         match self {
-            Self::Coming => "creation",
-            Self::Leaving => "deletion",
+            Self::Creation => "creation",
+            Self::Deletion => "deletion",
         }
     }
 }
@@ -41,8 +41,8 @@ pub(super) struct SpanId(pub(super) [u8; 8]);
 
 impl TraceId {
     /// The trace of this part of a machine's life: the first half of SHA-256 of `<uid>/creation` or `<uid>/deletion`.
-    pub(super) fn of(uid: &str, road: Road) -> Self {
-        Self(first(&[uid, road.word()].join("/")))
+    pub(super) fn of(uid: &str, kind: TraceKind) -> Self {
+        Self(first(&[uid, kind.word()].join("/")))
     }
 
     /// The span that all others hang on.
@@ -90,25 +90,25 @@ mod tests {
 
     #[test]
     fn every_process_finds_the_same_ids_and_each_life_its_own() {
-        let coming = TraceId::of("u-1", Road::Coming);
-        assert_eq!(coming, TraceId::of("u-1", Road::Coming));
-        assert_ne!(coming, TraceId::of("u-1", Road::Leaving));
-        assert_ne!(coming, TraceId::of("u-2", Road::Coming));
+        let creation = TraceId::of("u-1", TraceKind::Creation);
+        assert_eq!(creation, TraceId::of("u-1", TraceKind::Creation));
+        assert_ne!(creation, TraceId::of("u-1", TraceKind::Deletion));
+        assert_ne!(creation, TraceId::of("u-2", TraceKind::Creation));
         let later = Timestamp::from_second(1).unwrap();
-        assert_ne!(coming.span("ask", Timestamp::UNIX_EPOCH), coming.span("ask", later));
-        assert_ne!(coming.root(), TraceId::of("u-1", Road::Leaving).root());
+        assert_ne!(creation.span("ask", Timestamp::UNIX_EPOCH), creation.span("ask", later));
+        assert_ne!(creation.root(), TraceId::of("u-1", TraceKind::Deletion).root());
     }
 
     #[test]
     fn the_documented_way_to_a_trace_leads_there() {
         // printf %s 0a1b/creation | sha256sum | cut -c-32
-        let hex = TraceId::of("0a1b", Road::Coming).0.iter().fold(String::new(), |t, b| format!("{t}{b:02x}"));
+        let hex = TraceId::of("0a1b", TraceKind::Creation).0.iter().fold(String::new(), |t, b| format!("{t}{b:02x}"));
         assert_eq!(hex, "a02f75a1d2c87d074cb60d7d24e9b192");
     }
 
     #[test]
     fn a_tenth_of_all_lives_is_about_a_tenth() {
-        let traces = || (0..2000).map(|n| TraceId::of(&format!("uid-{n}"), Road::Coming));
+        let traces = || (0..2000).map(|n| TraceId::of(&format!("uid-{n}"), TraceKind::Creation));
         let taken = |ratio| traces().filter(|trace| Sampling::new(ratio).takes(*trace)).count();
         assert_eq!((taken(0.0), taken(1.0)), (0, 2000));
         assert!((120..280).contains(&taken(0.1)), "{}", taken(0.1));

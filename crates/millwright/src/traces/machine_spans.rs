@@ -17,7 +17,7 @@ use plan::machine::{Call, Stage};
 use plan::replacement_limit;
 use runtime::Key;
 
-use super::id::{Road, Sampling, SpanId, TraceId};
+use super::id::{Sampling, SpanId, TraceId, TraceKind};
 use super::span::{Attribute, Event, Kind, Span, Status, Value};
 
 /// How many lives are followed at once. Those beyond it are not traced.
@@ -40,7 +40,7 @@ pub(super) struct MachineSpans {
 #[derive(Debug)]
 struct Life {
     trace: TraceId,
-    road: Road,
+    kind: TraceKind,
     uid: String,
     begun: Timestamp,
     identity: Vec<Attribute>,
@@ -76,7 +76,7 @@ impl MachineSpans {
     pub(super) fn decided(&mut self, decision: &Decision) -> Vec<Span> {
         let Some(standing) = &decision.standing else { return Vec::new() };
         let (machine, at) = (&standing.machine, standing.at);
-        let mut spans = self.close_unless(&decision.key, machine, road(standing.stage), at);
+        let mut spans = self.close_unless(&decision.key, machine, trace_kind(standing.stage), at);
         let Some(life) = self.follow(&decision.key, machine, standing.stage, at, &mut spans) else { return spans };
         if !decision.did.is_empty() {
             life.phase.tell(Event {
@@ -97,7 +97,7 @@ impl MachineSpans {
         let key = Key::new(machine.namespace(), machine.name());
         // The machine may have been deleted since: the call still belongs to what it was made for.
         let stage = stage_of(call.call, machine.is_deleting());
-        let other = self.open.get(&key).is_some_and(|life| Some(life.road) != road(stage));
+        let other = self.open.get(&key).is_some_and(|life| Some(life.kind) != trace_kind(stage));
         let mut spans = Vec::new();
         if other {
             return spans;
@@ -130,14 +130,14 @@ impl MachineSpans {
         all.into_values().map(|life| life.phase.end(&life.trace, &life.identity, at, "interrupted")).collect()
     }
 
-    /// Ends the life that is open under this key, unless it is this machine's and on this road.
-    fn close_unless(&mut self, key: &Key, machine: &Machine, road: Option<Road>, at: Timestamp) -> Vec<Span> {
+    /// Ends the life that is open under this key, unless it is this machine's and of this kind.
+    fn close_unless(&mut self, key: &Key, machine: &Machine, kind: Option<TraceKind>, at: Timestamp) -> Vec<Span> {
         let Some(life) = self.open.get(key) else { return Vec::new() };
         let same = life.uid == machine.uid().as_str();
-        if same && road == Some(life.road) {
+        if same && kind == Some(life.kind) {
             return Vec::new();
         }
-        let outcome = match (same, road) {
+        let outcome = match (same, kind) {
             (true, None) => end_of_creation(machine.phase()),
             (true, Some(_)) => "deleted",
             (false, _) => "gone",
@@ -154,9 +154,9 @@ impl MachineSpans {
         at: Timestamp,
         spans: &mut Vec<Span>,
     ) -> Option<&mut Life> {
-        let road = road(stage)?;
+        let kind = trace_kind(stage)?;
         if !self.open.contains_key(key) {
-            let trace = TraceId::of(machine.uid().as_str(), road);
+            let trace = TraceId::of(machine.uid().as_str(), kind);
             if !self.sampling.takes(trace) {
                 return None;
             }
@@ -164,7 +164,7 @@ impl MachineSpans {
                 self.left_out += 1;
                 return None;
             }
-            self.open.insert(key.clone(), Life::begin(machine, trace, road, stage, at, self.since));
+            self.open.insert(key.clone(), Life::begin(machine, trace, kind, stage, at, self.since));
         }
         let life = self.open.get_mut(key).filter(|life| life.uid == machine.uid().as_str())?;
         life.identity = identity(machine, &life.identity);
@@ -178,17 +178,24 @@ impl MachineSpans {
 }
 
 impl Life {
-    fn begin(machine: &Machine, trace: TraceId, road: Road, stage: Stage, at: Timestamp, since: Timestamp) -> Self {
-        let asked = match road {
-            Road::Coming => machine.created_at(),
-            Road::Leaving => machine.deleted_at(),
+    fn begin(
+        machine: &Machine,
+        trace: TraceId,
+        kind: TraceKind,
+        stage: Stage,
+        at: Timestamp,
+        since: Timestamp,
+    ) -> Self {
+        let asked = match kind {
+            TraceKind::Creation => machine.created_at(),
+            TraceKind::Deletion => machine.deleted_at(),
         };
         let begun = asked.unwrap_or(at).min(at);
         // What was asked of an earlier process was begun by it, and its first span tells of that.
         let first = if begun >= since { begun } else { at };
         Self {
             trace,
-            road,
+            kind,
             uid: machine.uid().as_str().to_owned(),
             begun,
             identity: identity(machine, &[]),
@@ -234,7 +241,10 @@ impl Life {
 
     /// The open stage and the life itself.
     fn end(self, at: Timestamp, outcome: &'static str) -> Vec<Span> {
-        let well = matches!((self.road, outcome), (Road::Coming, "running" | "available") | (Road::Leaving, "gone"));
+        let well = matches!(
+            (self.kind, outcome),
+            (TraceKind::Creation, "running" | "available") | (TraceKind::Deletion, "gone")
+        );
         let last = self.phase.end(&self.trace, &self.identity, at, if well { "done" } else { outcome });
         let mut attributes = self.identity;
         attributes.push((OUTCOME, outcome.into()));
@@ -242,7 +252,7 @@ impl Life {
             trace: self.trace,
             id: self.trace.root(),
             parent: None,
-            name: self.road.name(),
+            name: self.kind.name(),
             kind: Kind::Internal,
             start: self.begun,
             end: at,
@@ -310,11 +320,11 @@ fn identity(machine: &Machine, known: &[Attribute]) -> Vec<Attribute> {
     all
 }
 
-fn road(stage: Stage) -> Option<Road> {
+fn trace_kind(stage: Stage) -> Option<TraceKind> {
     match stage {
-        Stage::Ask | Stage::Create | Stage::Initialize | Stage::Join => Some(Road::Coming),
+        Stage::Ask | Stage::Create | Stage::Initialize | Stage::Join => Some(TraceKind::Creation),
         Stage::Live => None,
-        Stage::Drain | Stage::DeleteVm | Stage::DeleteNode | Stage::LetGo => Some(Road::Leaving),
+        Stage::Drain | Stage::DeleteVm | Stage::DeleteNode | Stage::LetGo => Some(TraceKind::Deletion),
     }
 }
 

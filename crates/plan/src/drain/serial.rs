@@ -21,9 +21,9 @@ use super::{Step, Watched};
 
 /// Whether the next pod may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Road {
-    Free,
-    Taken,
+enum NextPod {
+    MayGo,
+    Waits,
 }
 
 pub(super) fn advance(
@@ -43,10 +43,10 @@ pub(super) fn advance(
         take_up_who_is_leaving(builder, &leaving, tracked);
         take_up_leftovers(builder, &leaving);
     }
-    let mut road = settle(builder, everybody);
+    let mut next = settle(builder, everybody);
     let blind = tracked.is_none() || attachments == Attachments::Awaited;
     if blind || leaving.iter().any(|pod| pod::unanswered(builder, &pod.uid()).is_some()) {
-        road = Road::Taken;
+        next = NextPod::Waits;
     }
     for pod in leaving {
         let id = PodId::of(pod);
@@ -54,8 +54,8 @@ pub(super) fn advance(
             continue; // its volumes say what it waits for
         }
         match pod::need(builder, pod, Luggage::Volumes, budgets) {
-            Need::Request(verb) if road == Road::Free => {
-                road = Road::Taken;
+            Need::Request(verb) if next == NextPod::MayGo => {
+                next = NextPod::Waits;
                 let volumes = tracked.as_ref().and_then(|t| t.get(&id.uid)).cloned().unwrap_or_default();
                 set_off(builder, pod, verb, volumes, budgets);
             }
@@ -165,32 +165,32 @@ fn is_moving(builder: &AdvanceBuilder<'_, '_>, pod: &Uid) -> bool {
 }
 
 /// Looks where the moving volumes are.
-fn settle(builder: &mut AdvanceBuilder<'_, '_>, everybody: &[&PodView]) -> Road {
+fn settle(builder: &mut AdvanceBuilder<'_, '_>, everybody: &[&PodView]) -> NextPod {
     let here: BTreeMap<Uid, &PodView> = everybody.iter().map(|pod| (pod.uid(), *pod)).collect();
-    let mut road = Road::Free;
+    let mut next = NextPod::MayGo;
     for (key, moving) in builder.memory.moves.clone() {
         let pod = match &key {
             MoveKey::Pod(uid) => here.get(uid).copied(),
             MoveKey::Volume(_) => None,
         };
-        if look_at_move(builder, &key, &moving, pod) == Road::Taken {
-            road = Road::Taken;
+        if look_at_move(builder, &key, &moving, pod) == NextPod::Waits {
+            next = NextPod::Waits;
         }
     }
-    road
+    next
 }
 
-fn look_at_move(builder: &mut AdvanceBuilder<'_, '_>, key: &MoveKey, moving: &Move, pod: Option<&PodView>) -> Road {
+fn look_at_move(builder: &mut AdvanceBuilder<'_, '_>, key: &MoveKey, moving: &Move, pod: Option<&PodView>) -> NextPod {
     let name = moving.pod.as_ref().map_or_else(|| names(&moving.volumes), ToString::to_string);
     if let Some(pod) = pod
         && pod::gone_by(builder, pod).is_none()
     {
         if let Some((verb, until)) = pod::unanswered(builder, &pod.uid()) {
             builder.block(name, Obstacle::Unanswered(verb), Some(until));
-            return Road::Taken;
+            return NextPod::Waits;
         }
         builder.note(Note::Settled { key: key.clone() }); // it was not allowed to go
-        return Road::Free;
+        return NextPod::MayGo;
     }
     let places = Places::of(builder);
     let held: Vec<VolumeName> = moving.volumes.iter().filter(|v| places.holds(v)).map(|v| v.name.clone()).collect();
@@ -211,14 +211,14 @@ fn look_at_move(builder: &mut AdvanceBuilder<'_, '_>, key: &MoveKey, moving: &Mo
     let until = later(since, builder.request.limits.reattach_timeout);
     if !expected.is_empty() && !node_is_gone && builder.now < until {
         builder.block(name, Obstacle::Reattaching(expected), Some(until));
-        return Road::Taken;
+        return NextPod::Waits;
     }
     match pod.and_then(|pod| pod::gone_by(builder, pod)) {
         Some(by) if builder.now < by => builder.block(name, Obstacle::Ending, Some(by)),
         Some(_) => {}
         None => builder.note(Note::Settled { key: key.clone() }),
     }
-    Road::Free
+    NextPod::MayGo
 }
 
 /// Volumes that are still here hold up the others for as long as they may take. After that the next goes; the pod, while it is
@@ -230,17 +230,17 @@ fn stays(
     pod: Option<&PodView>,
     name: String,
     held: Vec<VolumeName>,
-) -> Road {
+) -> NextPod {
     if builder.now < moving.detach_by {
         builder.block(name, Obstacle::Detaching(held), Some(moving.detach_by));
-        return Road::Taken;
+        return NextPod::Waits;
     }
     if pod.is_some() {
         builder.block(name, Obstacle::StuckVolumes(held), None);
     } else {
         builder.note(Note::Settled { key: key.clone() });
     }
-    Road::Free
+    NextPod::MayGo
 }
 
 fn names(volumes: &[Tracked]) -> String {

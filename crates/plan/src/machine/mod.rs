@@ -1,6 +1,6 @@
 //! What to do next with one machine, and why.
 //!
-//! A machine's life is a straight road: a VM is made, it is written down, its node joins; later the node is emptied, the VM
+//! A machine's life is a sequence: a VM is made, it is written down, its node joins; later the node is emptied, the VM
 //! goes, the node goes, the machine goes. What makes it hard is that anything can happen between two steps: the process dies,
 //! an answer is lost, the object is deleted half-way, the cloud is asked twice. So nothing here remembers what it did last.
 //! Each reconcile looks at everything afresh and answers with the next steps; whatever was already done is seen, not recalled, and

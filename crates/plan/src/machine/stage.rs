@@ -1,6 +1,6 @@
 //! How far a machine has come in its life, in the words of whoever watches it.
 //!
-//! Two roads have stages: from its creation until it runs, and from its deletion until it is gone. Between them it lives. No
+//! Two parts of a machine's life have stages: from its creation until it runs, and from its deletion until it is gone. Between them it lives. No
 //! decision rests on this; traces and `explain` do, and it is read from the same facts as the plan, so that they tell the same scenario.
 
 use api::MachinePhase;
@@ -9,7 +9,7 @@ use api::deletion::Step as Deletion;
 use super::vm::{Call, Initialized, VmState};
 use super::{Facts, Observed, create, delete};
 
-/// A stage of a machine's life. Those of one road are in their order.
+/// A stage of a machine's creation or deletion. Those of either are in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The cloud is asked whether it has a VM already.

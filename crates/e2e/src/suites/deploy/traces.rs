@@ -19,7 +19,7 @@ use super::{NAMESPACE, PATIENCE, apply, kubectl};
 const EXAMPLE: &str = "deploy/examples/traced";
 
 /// A trace as it must be: its name, how it ends, its stages in their order, and the calls to the cloud with the stages they belong to.
-struct Road {
+struct ExpectedTrace {
     /// The word in the recipe for its id (docs/observability.md).
     word: &'static str,
     name: &'static str,
@@ -28,15 +28,15 @@ struct Road {
     calls: &'static [(&'static str, &'static str)],
 }
 
-const ROADS: [Road; 2] = [
-    Road {
+const EXPECTED_TRACES: [ExpectedTrace; 2] = [
+    ExpectedTrace {
         word: "creation",
         name: "create machine",
         outcome: "running",
         stages: &["ask", "create", "join"],
         calls: &[("GetMachineStatus", "ask"), ("CreateMachine", "create")],
     },
-    Road {
+    ExpectedTrace {
         word: "deletion",
         name: "delete machine",
         outcome: "gone",
@@ -68,11 +68,11 @@ pub(super) async fn received(plane: &ControlPlane) -> anyhow::Result<()> {
         traces.entry(hex(&span.trace_id)).or_default().push(span);
     }
     for machine in &machines {
-        for road in &ROADS {
-            let id = documented_id(machine, road)?;
-            let spans = traces.remove(&id).with_context(|| format!("there is no trace of the {}", road.word))?;
-            whole(&spans, machine, road)
-                .with_context(|| format!("the trace of the {}: {}", road.word, tell(&spans)))?;
+        for expected in &EXPECTED_TRACES {
+            let id = documented_id(machine, expected)?;
+            let spans = traces.remove(&id).with_context(|| format!("there is no trace of the {}", expected.word))?;
+            whole(&spans, machine, expected)
+                .with_context(|| format!("the trace of the {}: {}", expected.word, tell(&spans)))?;
         }
     }
     ensure!(traces.is_empty(), "there are traces of nobody: {:?}", traces.keys());
@@ -95,20 +95,20 @@ async fn all_told(collector: &Collector, lives: usize) -> anyhow::Result<Receive
 }
 
 /// The way to a machine's trace that docs/observability.md tells everybody.
-fn documented_id(machine: &Value, road: &Road) -> anyhow::Result<String> {
+fn documented_id(machine: &Value, expected: &ExpectedTrace) -> anyhow::Result<String> {
     let uid = machine.pointer("/metadata/uid").and_then(Value::as_str).context("a machine has no uid")?;
     let recipe = "printf %s \"$0/$1\" | sha256sum | cut -c-32";
-    let made = Command::new("sh").args(["-c", recipe, uid, road.word]).output().context("failed to start sh")?;
+    let made = Command::new("sh").args(["-c", recipe, uid, expected.word]).output().context("failed to start sh")?;
     Ok(String::from_utf8_lossy(&made.stdout).trim().to_owned())
 }
 
 /// One root, stages on it that follow each other without a gap, and calls on their stages.
-fn whole(spans: &[&Span], machine: &Value, road: &Road) -> anyhow::Result<()> {
+fn whole(spans: &[&Span], machine: &Value, expected: &ExpectedTrace) -> anyhow::Result<()> {
     let roots: Vec<&&Span> = spans.iter().filter(|span| span.parent_span_id.is_empty()).collect();
     let [root] = roots.as_slice() else { anyhow::bail!("it has {} beginnings", roots.len()) };
-    ensure!(root.name == road.name, "it is called {:?}", root.name);
+    ensure!(root.name == expected.name, "it is called {:?}", root.name);
     let known = [
-        ("millwright.outcome", Some(road.outcome)),
+        ("millwright.outcome", Some(expected.outcome)),
         ("millwright.machine", machine.pointer("/metadata/name").and_then(Value::as_str)),
         ("millwright.machine.uid", machine.pointer("/metadata/uid").and_then(Value::as_str)),
         ("millwright.provider_id", machine.pointer("/spec/providerID").and_then(Value::as_str)),
@@ -123,7 +123,7 @@ fn whole(spans: &[&Span], machine: &Value, road: &Road) -> anyhow::Result<()> {
     let mut stages: Vec<&&Span> = spans.iter().filter(|span| span.parent_span_id == root.span_id).collect();
     stages.sort_by_key(|stage| stage.start_time_unix_nano);
     let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
-    ensure!(names == road.stages, "its stages are {names:?}");
+    ensure!(names == expected.stages, "its stages are {names:?}");
     let (first, last) = (stages.first().context("no stage")?, stages.last().context("no stage")?);
     ensure!(first.start_time_unix_nano == root.start_time_unix_nano, "its first stage does not begin with it");
     ensure!(last.end_time_unix_nano == root.end_time_unix_nano, "its last stage does not end with it");
@@ -141,7 +141,7 @@ fn whole(spans: &[&Span], machine: &Value, road: &Road) -> anyhow::Result<()> {
         ensure!(call.start_time_unix_nano <= call.end_time_unix_nano, "{} ended before it began", call.name);
         seen.insert((call.name.as_str(), of));
     }
-    let lacking: Vec<_> = road.calls.iter().filter(|call| !seen.contains(call)).collect();
+    let lacking: Vec<_> = expected.calls.iter().filter(|call| !seen.contains(call)).collect();
     ensure!(lacking.is_empty(), "it lacks {lacking:?}, and has {seen:?}");
     Ok(())
 }
@@ -235,8 +235,8 @@ mod tests {
     type Change = fn(&mut [Span]);
 
     fn judge(spans: &[Span]) -> Result<(), String> {
-        let [_, road] = &ROADS;
-        whole(&spans.iter().collect::<Vec<_>>(), &machine(), road).map_err(|error| error.to_string())
+        let [_, expected] = &EXPECTED_TRACES;
+        whole(&spans.iter().collect::<Vec<_>>(), &machine(), expected).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 
-use super::super::id::{Road, Sampling, TraceId};
+use super::super::id::{Sampling, TraceId, TraceKind};
 use super::super::span::{Event, Kind, Status, Value};
 use super::*;
 
@@ -71,7 +71,7 @@ impl ExporterFixture {
 }
 
 fn span(second: usize) -> Span {
-    let trace = TraceId::of("u", Road::Coming);
+    let trace = TraceId::of("u", TraceKind::Creation);
     let start = jiff::Timestamp::from_second(i64::try_from(second).unwrap()).unwrap();
     Span {
         trace,
