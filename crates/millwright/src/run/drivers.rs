@@ -13,7 +13,7 @@ use runtime::client::Waited;
 use runtime::{Clock, Metrics, Random};
 use tokio_util::sync::CancellationToken;
 
-use super::post::Setting;
+use super::component::Setting;
 use crate::built_in::{BuiltIn, Host};
 use crate::cli::DriverFlags;
 

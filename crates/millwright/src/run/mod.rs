@@ -4,8 +4,8 @@
 //! definitions that are not installed are waited for, and the log says what is waited for. What cannot mend itself, a kubeconfig that
 //! is not there or a flag that makes no sense, ends it with one sentence.
 
+mod component;
 mod drivers;
-mod post;
 mod process;
 mod waiting;
 

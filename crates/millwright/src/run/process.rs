@@ -17,7 +17,7 @@ use runtime::lease::{Elector, Ended, NotLeading};
 use runtime::{Clock, Random, Tasks, tasks};
 use tokio_util::sync::CancellationToken;
 
-use super::post::{Post, Role, Setting};
+use super::component::{PreparedComponent, Role, Setting};
 use super::{Connections, drivers, waiting};
 use crate::built_in::BuiltIn;
 use crate::cli::Servers;
@@ -49,10 +49,11 @@ pub(super) async fn work(
     let setting = Setting::of(options, connections, &clock, &random);
     let (mut machines, mut fleet) = (None, None);
     if let Some(component) = &options.machine {
-        machines = Some(Post::of(Role::MachineController, &setting, component.listen, component.workers).await?);
+        machines =
+            Some(PreparedComponent::of(Role::MachineController, &setting, component.listen, component.workers).await?);
     }
     if let Some(component) = &options.manager {
-        fleet = Some(Post::of(Role::Manager, &setting, component.listen, component.workers).await?);
+        fleet = Some(PreparedComponent::of(Role::Manager, &setting, component.listen, component.workers).await?);
     }
     let Some(first) = machines.as_ref().or(fleet.as_ref()) else { bail!("there is nothing to run") };
     let (metrics, last_decisions) = (first.component.metrics.clone(), first.controller_state.listener());
@@ -71,12 +72,12 @@ pub(super) async fn work(
         (drivers, driver_places) = (found, flags.driver_calls_per_credential.get());
     }
     let (mut electors, mut states) = (Vec::new(), Vec::new());
-    let mut staff = |post: Post| {
-        electors.extend(post.elector);
-        states.push((post.controller_state, post.component.leadership.clone()));
-        post.component
+    let mut take = |prepared: PreparedComponent| {
+        electors.extend(prepared.elector);
+        states.push((prepared.controller_state, prepared.component.leadership.clone()));
+        prepared.component
     };
-    let components = match (machines.map(&mut staff), fleet.map(&mut staff)) {
+    let components = match (machines.map(&mut take), fleet.map(&mut take)) {
         (Some(machines), Some(fleet)) => Components::Both { machines, fleet },
         (Some(machines), None) => Components::Machines(machines),
         (None, Some(fleet)) => Components::Fleet(fleet),

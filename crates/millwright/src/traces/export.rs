@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::machine_spans::MachineSpans;
 use super::otlp::{self, Service};
-use super::post::{Post, Refusal};
 use super::span::Span;
+use super::transport::{Refusal, Transport};
 
 /// How many spans wait at most.
 const ROOM: usize = 8192;
@@ -47,10 +47,10 @@ pub(super) struct Tracer {
 }
 
 /// What sends spans away.
-pub(super) struct Exporter<P> {
+pub(super) struct Exporter<T> {
     machine_spans: Arc<Mutex<MachineSpans>>,
     queue: Receiver<Span>,
-    post: P,
+    transport: T,
     service: Service,
     dropped: Dropped,
     sent: IntCounter,
@@ -68,13 +68,13 @@ struct Dropped {
 }
 
 /// The two ends of the queue.
-pub(super) fn pair<P: Post>(
+pub(super) fn pair<T: Transport>(
     machine_spans: MachineSpans,
-    post: P,
+    transport: T,
     clock: &Clock,
     random: &Random,
     metrics: &Metrics,
-) -> Result<(Arc<Tracer>, Exporter<P>), MetricsError> {
+) -> Result<(Arc<Tracer>, Exporter<T>), MetricsError> {
     let register = MetricsError::Register;
     let help = "Spans that were dropped: for want of room, or because the collector did not take them.";
     let drops =
@@ -98,7 +98,7 @@ pub(super) fn pair<P: Post>(
     let exporter = Exporter {
         machine_spans,
         queue: exit,
-        post,
+        transport,
         service: Service { version: env!("CARGO_PKG_VERSION"), instance },
         dropped,
         sent,
@@ -139,7 +139,7 @@ impl Listen for Tracer {
     }
 }
 
-impl<P: Post> Exporter<P> {
+impl<T: Transport> Exporter<T> {
     /// Sends until asked to stop, then what is left.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut unsent = Vec::new();
@@ -185,7 +185,7 @@ impl<P: Post> Exporter<P> {
         let (body, count) = (otlp::body(&self.service, batch), batch.len());
         let mut backoff = Backoff::new(PAUSES);
         for tries_left in (0..TRIES).rev() {
-            let answer = tokio::time::timeout(TIMEOUT, self.post.post(body.clone())).await;
+            let answer = tokio::time::timeout(TIMEOUT, self.transport.send(body.clone())).await;
             let answer = answer.unwrap_or_else(|_| Err(Refusal::Later(format!("no answer within {TIMEOUT:?}"))));
             match answer {
                 Ok(answer) => return self.taken(count, &answer),

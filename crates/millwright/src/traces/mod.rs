@@ -11,7 +11,7 @@
 //! | `span` | a span, as data |
 //! | `otlp` | a span, as bytes |
 //! | `export` | waiting, sending, trying again, letting go |
-//! | `post` | one request to the collector |
+//! | `transport` | one request to the collector |
 
 #[cfg(feature = "otel")]
 mod export;
@@ -22,9 +22,9 @@ mod machine_spans;
 #[cfg(feature = "otel")]
 mod otlp;
 #[cfg(feature = "otel")]
-mod post;
-#[cfg(feature = "otel")]
 mod span;
+#[cfg(feature = "otel")]
+mod transport;
 
 use controllers::Listener;
 use runtime::{Clock, Metrics, Random, Tasks};
@@ -37,7 +37,7 @@ pub(crate) fn check(flags: &Tracing) -> anyhow::Result<()> {
     if flags.tracing_endpoint.is_empty() {
         return Ok(());
     }
-    post::Collector::new(&flags.tracing_endpoint, flags.tracing_ca_file.as_deref()).map(|_| ())
+    transport::Collector::new(&flags.tracing_endpoint, flags.tracing_ca_file.as_deref()).map(|_| ())
 }
 
 /// This build cannot trace, and says so to whoever asks for it.
@@ -62,9 +62,9 @@ pub(crate) fn begin(
     if flags.tracing_endpoint.is_empty() {
         return Ok(None);
     }
-    let post = post::Collector::new(&flags.tracing_endpoint, flags.tracing_ca_file.as_deref())?;
+    let transport = transport::Collector::new(&flags.tracing_endpoint, flags.tracing_ca_file.as_deref())?;
     let machine_spans = machine_spans::MachineSpans::new(id::Sampling::new(flags.tracing_sample_ratio), clock.now());
-    let (tracer, exporter) = export::pair(machine_spans, post, clock, random, metrics)?;
+    let (tracer, exporter) = export::pair(machine_spans, transport, clock, random, metrics)?;
     tracing::info!(endpoint = flags.tracing_endpoint, ratio = flags.tracing_sample_ratio, "machines' lives are traced");
     let stopping = tasks.stopping();
     tasks.spawn("traces", exporter.run(stopping));

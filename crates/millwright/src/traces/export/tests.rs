@@ -22,8 +22,8 @@ struct Fake {
     tries: Arc<Mutex<u32>>,
 }
 
-impl Post for Fake {
-    async fn post(&self, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+impl Transport for Fake {
+    async fn send(&self, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
         *self.tries.lock() += 1;
         let mood = *self.mood.lock();
         match mood {

@@ -1,4 +1,4 @@
-//! One component at its post: under its lock, with its printer, its numbers and its clients.
+//! One component as it is prepared: its lock, its Events, its numbers and its clients.
 //!
 //! The names are the reference's, because they are how the outside knows the two apart: the Leases exclude Go replicas, audit logs are
 //! read by user agent, Events by component.
@@ -58,7 +58,7 @@ enum Place {
     Target,
 }
 
-/// What is the same for all posts of a process.
+/// What is the same for all components of a process.
 pub(super) struct Setting<'a> {
     /// How this process introduces itself.
     agent: UserAgent,
@@ -130,7 +130,7 @@ impl<'a> Setting<'a> {
 }
 
 /// One component, ready to begin when its lease is won.
-pub(super) struct Post {
+pub(super) struct PreparedComponent {
     pub(super) component: Component,
     /// `None` without an election.
     pub(super) elector: Option<Elector>,
@@ -138,8 +138,8 @@ pub(super) struct Post {
     pub(super) controller_state: ControllerState,
 }
 
-impl Post {
-    /// Takes up a post: what it tells over HTTP can be asked from now on, and its Events are written.
+impl PreparedComponent {
+    /// Prepares it: what it tells over HTTP can be asked from now on, and its Events are written.
     pub(super) async fn of(
         role: Role,
         setting: &Setting<'_>,

@@ -21,9 +21,9 @@ use rustls::{ClientConfig, RootCertStore};
 const ANSWER: usize = 64 * 1024;
 
 /// Takes spans away. A trait, so that tests need no sockets.
-pub(super) trait Post: Send + Sync + 'static {
+pub(super) trait Transport: Send + Sync + 'static {
     /// Sends a body, and gives the answer.
-    fn post(&self, body: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, Refusal>> + Send;
+    fn send(&self, body: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, Refusal>> + Send;
 }
 
 /// Why spans were not taken.
@@ -129,8 +129,8 @@ fn roots(path: &Path) -> anyhow::Result<RootCertStore> {
     Ok(roots)
 }
 
-impl Post for Collector {
-    async fn post(&self, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+impl Transport for Collector {
+    async fn send(&self, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
         let request = Request::builder()
             .method(Method::POST)
             .uri(self.uri.clone())
