@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Collector;
-use super::graph::{Life, Node, Owner, Uid, life, owners};
+use super::graph::{DeletionState, Node, Owner, Uid, deletion_state, owners};
 use crate::meta;
 use crate::query::Query;
 use crate::resource::Resource;
@@ -40,11 +40,11 @@ impl Collector {
     /// Looks at one object as it is now, and does what has to be done about it.
     pub(super) fn look_at(&mut self, state: &mut State, uid: &str, now: Timestamp) {
         let Some(item) = self.item(state, uid) else { return };
-        match life(&item.object) {
-            Life::AwaitsForgetting => self.orphan_dependents(state, &item, now),
-            Life::AwaitsDependents => self.await_dependents(state, &item, now),
-            Life::Leaving => {}
-            Life::Alive => self.weigh_owners(state, &item, now),
+        match deletion_state(&item.object) {
+            DeletionState::AwaitsForgetting => self.orphan_dependents(state, &item, now),
+            DeletionState::AwaitsDependents => self.await_dependents(state, &item, now),
+            DeletionState::Leaving => {}
+            DeletionState::Alive => self.weigh_owners(state, &item, now),
         }
     }
 
@@ -63,7 +63,7 @@ impl Collector {
             owners.iter().any(|owner| owner.uid == item.uid && owner.blocks)
         };
         if dependents.iter().any(blocking) {
-            let alive = |uid: &Uid| self.graph.node(uid).is_some_and(|node| node.life == Life::Alive);
+            let alive = |uid: &Uid| self.graph.node(uid).is_some_and(|node| node.deletion == DeletionState::Alive);
             let alive: Vec<Uid> = dependents.into_iter().filter(alive).collect();
             self.graph.enqueue(alive);
         } else {
@@ -112,7 +112,8 @@ impl Collector {
     /// Two objects that own each other would wait for each other; the one that is looked at gives in.
     fn break_circle(&self, state: &mut State, item: &Item, now: Timestamp) {
         let dependents = self.graph.dependents_of(&item.uid);
-        let waits = |uid: &Uid| self.graph.node(uid).is_some_and(|node| node.life == Life::AwaitsDependents);
+        let waits =
+            |uid: &Uid| self.graph.node(uid).is_some_and(|node| node.deletion == DeletionState::AwaitsDependents);
         if dependents.iter().any(waits) {
             item.rewrite_owners(state, now, |owner| {
                 let mut owner = owner.clone();
@@ -138,7 +139,7 @@ impl Collector {
         let key = crate::store::Key::new(namespace, &owner.name);
         match state.get(kind, &key).filter(|found| meta::uid(found) == owner.uid) {
             None => Worth::Dangling,
-            Some(found) if life(found) == Life::AwaitsDependents => Worth::Waiting,
+            Some(found) if deletion_state(found) == DeletionState::AwaitsDependents => Worth::Waiting,
             Some(_) => Worth::Solid,
         }
     }

@@ -22,9 +22,9 @@ pub(super) struct Owner {
     pub(super) blocks: bool,
 }
 
-/// How far the deletion of an object is.
+/// How far the deletion of an object has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum DeletionState {
     /// It lives.
     Alive,
     /// It waits for its dependents to be gone.
@@ -41,7 +41,7 @@ pub(super) struct Node {
     pub(super) kind: String,
     pub(super) key: Key,
     pub(super) owners: Vec<Owner>,
-    pub(super) life: Life,
+    pub(super) deletion: DeletionState,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +66,8 @@ impl Graph {
     /// Takes an object in, new or changed.
     pub(super) fn insert(&mut self, kind: &str, key: &Key, object: &Value) {
         let uid = meta::uid(object).to_owned();
-        let node = Node { kind: kind.to_owned(), key: key.clone(), owners: owners(object), life: life(object) };
+        let node =
+            Node { kind: kind.to_owned(), key: key.clone(), owners: owners(object), deletion: deletion_state(object) };
         let old = self.nodes.insert(uid.clone(), node.clone());
         if old.as_ref() == Some(&node) {
             return;
@@ -81,7 +82,9 @@ impl Graph {
         for owner in &node.owners {
             self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
         }
-        if !node.owners.is_empty() || matches!(node.life, Life::AwaitsDependents | Life::AwaitsForgetting) {
+        if !node.owners.is_empty()
+            || matches!(node.deletion, DeletionState::AwaitsDependents | DeletionState::AwaitsForgetting)
+        {
             self.enqueue([uid]);
         }
     }
@@ -156,16 +159,16 @@ pub(super) fn owners(object: &Value) -> Vec<Owner> {
     references.into_iter().flatten().map(owner).collect()
 }
 
-/// How far the deletion of an object is.
-pub(super) fn life(object: &Value) -> Life {
+/// How far the deletion of an object has come.
+pub(super) fn deletion_state(object: &Value) -> DeletionState {
     let finalizers = meta::finalizers(object);
     if !meta::is_deleting(object) {
-        Life::Alive
+        DeletionState::Alive
     } else if finalizers.contains(&ORPHAN) {
-        Life::AwaitsForgetting
+        DeletionState::AwaitsForgetting
     } else if finalizers.contains(&FOREGROUND) {
-        Life::AwaitsDependents
+        DeletionState::AwaitsDependents
     } else {
-        Life::Leaving
+        DeletionState::Leaving
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Nothing is listed by hand, so a new effect is in the table from the day it exists.
 
-mod life;
+mod machine_run;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::control_plane::{Build, compiled};
 use crate::suites::{Tally, file_of, install_definitions};
 use crate::test_bed::TestBed;
 use crate::workspace::cargo;
-use life::Life;
+use machine_run::MachineRun;
 
 /// How to do it.
 #[derive(Args)]
@@ -102,7 +102,7 @@ fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Res
     install_definitions(plane)?;
     let test_bed = TestBed::with_program(plane, program)?;
     let cloud = test_bed.start_cloud("cloud")?;
-    let effects = Life::new(&test_bed, "model").effects()?;
+    let effects = MachineRun::new(&test_bed, "model").effects()?;
     println!("{} effects in a machine's life", effects.len());
     let all = effects.into_iter().enumerate().filter(|(_, effect)| effect.contains(&args.only));
     let mut crashes: Vec<Crash> = all
@@ -118,7 +118,7 @@ fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Res
                 while let Some(crash) = take(&waiting) {
                     let begin = Instant::now();
                     let name = format!("m-{}-{}", crash.place, crash.moment.name());
-                    let outcome = Life::new(&test_bed, &name).with_crash(&crash.effect, crash.moment.name());
+                    let outcome = MachineRun::new(&test_bed, &name).with_crash(&crash.effect, crash.moment.name());
                     let outcome = outcome.map_err(|error| format!("{error:#}"));
                     let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
                     // With the complaint at once: whoever reads a log that was cut off still learns why.

@@ -1,8 +1,8 @@
 //! From decisions and calls to spans.
 //!
-//! A life is one part of a machine's existence, creation or deletion, while it lasts. Each decision shows how far the machine has come;
+//! A trace is one part of a machine's existence, creation or deletion, while it lasts. Each decision shows how far the machine has come;
 //! when that is further than before, the stage it left becomes a span. Calls to the cloud hang on the stage they were made in, and the
-//! life itself becomes the last span, on which all others hang. What was decided on the way is an event of its stage.
+//! trace itself becomes the last span, on which all others hang. What was decided on the way is an event of its stage.
 //!
 //! A stage is never entered backwards: a creation that fails asks the cloud again before it tries again, and is still being created.
 //! Only open stages are kept, so the memory follows the number of machines that come or leave, up to a limit.
@@ -30,7 +30,7 @@ const CALLS: u32 = 64;
 /// All lives that are under way.
 #[derive(Debug)]
 pub(super) struct MachineSpans {
-    open: BTreeMap<Key, Life>,
+    open: BTreeMap<Key, OpenTrace>,
     sampling: Sampling,
     /// Whatever began before it was begun by somebody else.
     since: Timestamp,
@@ -38,7 +38,7 @@ pub(super) struct MachineSpans {
 }
 
 #[derive(Debug)]
-struct Life {
+struct OpenTrace {
     trace: TraceId,
     kind: TraceKind,
     uid: String,
@@ -77,9 +77,9 @@ impl MachineSpans {
         let Some(standing) = &decision.standing else { return Vec::new() };
         let (machine, at) = (&standing.machine, standing.at);
         let mut spans = self.close_unless(&decision.key, machine, trace_kind(standing.stage), at);
-        let Some(life) = self.follow(&decision.key, machine, standing.stage, at, &mut spans) else { return spans };
+        let Some(open) = self.follow(&decision.key, machine, standing.stage, at, &mut spans) else { return spans };
         if !decision.did.is_empty() {
-            life.phase.tell(Event {
+            open.phase.tell(Event {
                 at,
                 name: decision.did.join(", "),
                 attributes: vec![
@@ -97,17 +97,17 @@ impl MachineSpans {
         let key = Key::new(machine.namespace(), machine.name());
         // The machine may have been deleted since: the call still belongs to what it was made for.
         let stage = stage_of(call.call, machine.is_deleting());
-        let other = self.open.get(&key).is_some_and(|life| Some(life.kind) != trace_kind(stage));
+        let other = self.open.get(&key).is_some_and(|open| Some(open.kind) != trace_kind(stage));
         let mut spans = Vec::new();
         if other {
             return spans;
         }
         let mut left_out = 0;
-        if let Some(life) = self.follow(&key, machine, stage, call.asked, &mut spans) {
+        if let Some(open) = self.follow(&key, machine, stage, call.asked, &mut spans) {
             if let Some(id) = &call.provider_id {
-                life.knows_vm(id);
+                open.knows_vm(id);
             }
-            match life.child(call) {
+            match open.child(call) {
                 Some(span) => spans.push(span),
                 None => left_out = 1,
             }
@@ -120,21 +120,21 @@ impl MachineSpans {
     pub(super) fn gone(&mut self, key: &Key, at: Timestamp) -> Vec<Span> {
         match self.open.remove(key) {
             None => Vec::new(),
-            Some(life) => life.end(at, "gone"),
+            Some(open) => open.end(at, "gone"),
         }
     }
 
     /// We stop; somebody else carries on. What is open ends for us, and the lives go on: their last span is told by whoever sees them end.
     pub(super) fn interrupted(&mut self, at: Timestamp) -> Vec<Span> {
         let all = std::mem::take(&mut self.open);
-        all.into_values().map(|life| life.phase.end(&life.trace, &life.identity, at, "interrupted")).collect()
+        all.into_values().map(|open| open.phase.end(&open.trace, &open.identity, at, "interrupted")).collect()
     }
 
-    /// Ends the life that is open under this key, unless it is this machine's and of this kind.
+    /// Ends the trace that is open under this key, unless it is this machine's and of this kind.
     fn close_unless(&mut self, key: &Key, machine: &Machine, kind: Option<TraceKind>, at: Timestamp) -> Vec<Span> {
-        let Some(life) = self.open.get(key) else { return Vec::new() };
-        let same = life.uid == machine.uid().as_str();
-        if same && kind == Some(life.kind) {
+        let Some(open) = self.open.get(key) else { return Vec::new() };
+        let same = open.uid == machine.uid().as_str();
+        if same && kind == Some(open.kind) {
             return Vec::new();
         }
         let outcome = match (same, kind) {
@@ -142,10 +142,10 @@ impl MachineSpans {
             (true, Some(_)) => "deleted",
             (false, _) => "gone",
         };
-        self.open.remove(key).map(|life| life.end(at, outcome)).unwrap_or_default()
+        self.open.remove(key).map(|open| open.end(at, outcome)).unwrap_or_default()
     }
 
-    /// The life of this machine, moved on to this stage; begun if there is none. None if it is not traced.
+    /// The trace of this machine, moved on to this stage; begun if there is none. None if it is not traced.
     fn follow(
         &mut self,
         key: &Key,
@@ -153,7 +153,7 @@ impl MachineSpans {
         stage: Stage,
         at: Timestamp,
         spans: &mut Vec<Span>,
-    ) -> Option<&mut Life> {
+    ) -> Option<&mut OpenTrace> {
         let kind = trace_kind(stage)?;
         if !self.open.contains_key(key) {
             let trace = TraceId::of(machine.uid().as_str(), kind);
@@ -164,20 +164,20 @@ impl MachineSpans {
                 self.left_out += 1;
                 return None;
             }
-            self.open.insert(key.clone(), Life::begin(machine, trace, kind, stage, at, self.since));
+            self.open.insert(key.clone(), OpenTrace::begin(machine, trace, kind, stage, at, self.since));
         }
-        let life = self.open.get_mut(key).filter(|life| life.uid == machine.uid().as_str())?;
-        life.identity = identity(machine, &life.identity);
-        if stage > life.phase.stage {
-            let next = Phase::begin(life.trace, stage, at.max(life.phase.since));
-            let past = std::mem::replace(&mut life.phase, next);
-            spans.push(past.end(&life.trace, &life.identity, at, "done"));
+        let open = self.open.get_mut(key).filter(|open| open.uid == machine.uid().as_str())?;
+        open.identity = identity(machine, &open.identity);
+        if stage > open.phase.stage {
+            let next = Phase::begin(open.trace, stage, at.max(open.phase.since));
+            let past = std::mem::replace(&mut open.phase, next);
+            spans.push(past.end(&open.trace, &open.identity, at, "done"));
         }
-        Some(life)
+        Some(open)
     }
 }
 
-impl Life {
+impl OpenTrace {
     fn begin(
         machine: &Machine,
         trace: TraceId,
@@ -239,7 +239,7 @@ impl Life {
         })
     }
 
-    /// The open stage and the life itself.
+    /// The open stage and the trace itself.
     fn end(self, at: Timestamp, outcome: &'static str) -> Vec<Span> {
         let well = matches!(
             (self.kind, outcome),

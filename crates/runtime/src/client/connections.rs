@@ -170,7 +170,7 @@ impl Pool {
             rested: Arc::new(Notify::new()),
         };
         let slot = connection.take(self, traffic);
-        let life = ConnectionLife {
+        let task = ConnectionTask {
             pool: Arc::downgrade(self),
             traffic,
             id: connection.id,
@@ -181,7 +181,7 @@ impl Pool {
         state.connections(traffic).push(connection);
         // hyper drives connections on its executor; so do we. The task ends with its connection, and the connection when
         // the pool has let go of its sending end.
-        TokioExecutor::new().execute(life.run(self.dial.clone(), tell));
+        TokioExecutor::new().execute(task.run(self.dial.clone(), tell));
         Acquired::Wait(slot, outcome)
     }
 
@@ -278,8 +278,8 @@ impl Drop for Slot {
     }
 }
 
-/// The life of one connection, in a task of its own: a request that is abandoned must not take the connection with it.
-struct ConnectionLife {
+/// One connection from its dial to its end, in a task of its own: a request that is abandoned must not take the connection with it.
+struct ConnectionTask {
     pool: Weak<Pool>,
     traffic: Traffic,
     id: u64,
@@ -287,7 +287,7 @@ struct ConnectionLife {
     rested: Arc<Notify>,
 }
 
-impl ConnectionLife {
+impl ConnectionTask {
     async fn run(self, dial: Arc<dyn Dial>, tell: watch::Sender<Outcome>) {
         let opened = match dial.dial().await {
             Ok(dialed) => http_connection::open(dialed, self.traffic, self.room.clone()).await,

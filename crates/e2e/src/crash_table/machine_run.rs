@@ -13,47 +13,47 @@ use crate::test_bed::{Process, TestBed};
 const PATIENCE: Duration = Duration::from_mins(2);
 const SIGKILL: i32 = 9;
 
-/// A machine and those who look after it.
-pub(super) struct Life<'a> {
+/// A machine, and the controllers that are started for it.
+pub(super) struct MachineRun<'a> {
     test_bed: &'a TestBed<'a>,
     name: String,
 }
 
-/// The controller of a life, and how often it was killed.
-struct Keeper<'a> {
-    life: &'a Life<'a>,
+/// The controller that runs for a machine, and how often it was killed.
+struct RestartedController<'a> {
+    run: &'a MachineRun<'a>,
     process: Process,
     crashes: usize,
 }
 
-impl<'a> Life<'a> {
+impl<'a> MachineRun<'a> {
     /// Of a machine of this name.
     pub(super) fn new(test_bed: &'a TestBed<'a>, name: &str) -> Self {
         Self { test_bed, name: name.to_owned() }
     }
 
-    /// Lives undisturbed, and tells the effects that the controller had, in their order.
+    /// Runs undisturbed, and tells the effects that the controller had, in their order.
     pub(super) fn effects(&self) -> anyhow::Result<Vec<String>> {
         let log = self.test_bed.file("effects.log");
-        let keeper = self.begin(&[("MILLWRIGHT_FAILPOINT_LOG", &log.to_string_lossy())])?;
-        let crashes = self.live(keeper)?;
+        let controller = self.begin(&[("MILLWRIGHT_FAILPOINT_LOG", &log.to_string_lossy())])?;
+        let crashes = self.run(controller)?;
         ensure!(crashes == 0, "the controller died without being asked to");
         let written = fs::read_to_string(&log).context("failed to read which effects there were")?;
         Ok(written.lines().map(str::to_owned).collect())
     }
 
-    /// Lives with a controller that dies there, and with another one after it.
+    /// Runs with a controller that dies there, and with another one after it.
     pub(super) fn with_crash(&self, effect: &str, moment: &str) -> anyhow::Result<()> {
-        let keeper = self.begin(&[("MILLWRIGHT_FAILPOINT", &format!("{effect}/{moment}"))])?;
-        let crashes = self.live(keeper)?;
+        let controller = self.begin(&[("MILLWRIGHT_FAILPOINT", &format!("{effect}/{moment}"))])?;
+        let crashes = self.run(controller)?;
         ensure!(crashes == 1, "the controller died {crashes} times: this effect did not come about");
         Ok(())
     }
 
-    fn begin(&'a self, environment: &[(&str, &str)]) -> anyhow::Result<Keeper<'a>> {
+    fn begin(&'a self, environment: &[(&str, &str)]) -> anyhow::Result<RestartedController<'a>> {
         let process = self.start(0, environment)?;
         self.test_bed.apply(&self.name, &self.objects())?;
-        Ok(Keeper { life: self, process, crashes: 0 })
+        Ok(RestartedController { run: self, process, crashes: 0 })
     }
 
     fn start(&self, nth: usize, environment: &[(&str, &str)]) -> anyhow::Result<Process> {
@@ -66,17 +66,17 @@ impl<'a> Life<'a> {
         format!("{}-controller-{nth}", self.name)
     }
 
-    fn live(&self, mut keeper: Keeper<'_>) -> anyhow::Result<usize> {
-        keeper.until("it runs", |phase| phase == Some("Running"))?;
+    fn run(&self, mut controller: RestartedController<'_>) -> anyhow::Result<usize> {
+        controller.until("it runs", |phase| phase == Some("Running"))?;
         self.has_had_one_vm()?;
         self.kubectl(&["delete", "machine", &self.name, "--wait=false"])?;
-        keeper.until("it is gone", |phase| phase.is_none())?;
+        controller.until("it is gone", |phase| phase.is_none())?;
         // The last effect has no successor that would show its death.
-        keeper.look_once_more()?;
+        controller.look_once_more()?;
         self.has_had_one_vm()?;
         let node = self.kubectl(&["get", "node", &self.name, "--ignore-not-found", "--output=name"])?;
         ensure!(node.is_empty(), "its node is left");
-        Ok(keeper.crashes)
+        Ok(controller.crashes)
     }
 
     /// Counted by the cloud, which is the only one who knows.
@@ -127,12 +127,12 @@ impl<'a> Life<'a> {
     }
 }
 
-impl Keeper<'_> {
+impl RestartedController<'_> {
     /// Waits, and starts another controller whenever this one has died.
     fn until(&mut self, what: &str, holds: impl Fn(Option<&str>) -> bool) -> anyhow::Result<()> {
         let begin = Instant::now();
         loop {
-            let phase = self.life.phase()?;
+            let phase = self.run.phase()?;
             if holds(phase.as_deref()) {
                 return Ok(());
             }
@@ -152,11 +152,11 @@ impl Keeper<'_> {
     fn replace_the_dead(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.process.ended()? {
             if status.signal() != Some(SIGKILL) {
-                let log = self.life.test_bed.said(&self.life.controller(self.crashes))?;
+                let log = self.run.test_bed.said(&self.run.controller(self.crashes))?;
                 bail!("the controller ended with {status}: {}", log.lines().last().unwrap_or("it said nothing"));
             }
             self.crashes += 1;
-            self.process = self.life.start(self.crashes, &[])?;
+            self.process = self.run.start(self.crashes, &[])?;
         }
         Ok(())
     }
