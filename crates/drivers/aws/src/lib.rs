@@ -1,0 +1,1 @@
+//! EC2 as a cloud of Millwright.

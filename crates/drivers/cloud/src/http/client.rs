@@ -1,0 +1,126 @@
+//! The client: hyper's, with connections that are kept.
+
+use std::error::Error;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use driver::Call;
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
+
+use super::{HttpError, Transport};
+
+/// How long it may take until somebody answers at the other end.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long one request may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How long a connection is kept for the next request. Servers close theirs after a minute or less, and a request on a connection that is
+/// being closed is lost.
+const IDLE: Duration = Duration::from_secs(15);
+
+/// How much of an answer is read. A page of a thousand VMs is 5 MiB.
+const LARGEST_ANSWER: usize = 32 << 20;
+
+/// Requests over HTTPS, and over HTTP to servers that an operator has named so. Cheap to clone; clones share connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    timeout: Duration,
+    largest: usize,
+}
+
+impl Client {
+    /// A client that trusts the authorities of the system.
+    pub fn new() -> Result<Self, std::io::Error> {
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(std::io::Error::other)?
+            .with_native_roots()?
+            .with_no_client_auth();
+        Ok(Self::with_tls(tls))
+    }
+
+    /// A client that trusts whom this configuration trusts.
+    pub fn with_tls(tls: ClientConfig) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_nodelay(true);
+        connector.enforce_http(false);
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(connector);
+        let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            // A request that a closed connection hands back has not been sent, but telling that apart is hyper's word, not ours.
+            .retry_canceled_requests(false)
+            .build(connector);
+        Self { inner: client, timeout: REQUEST_TIMEOUT, largest: LARGEST_ANSWER }
+    }
+
+    /// The same client with another end for each request.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// The same client, reading no more than this of an answer.
+    #[must_use]
+    pub fn with_largest_answer(self, largest: usize) -> Self {
+        Self { largest, ..self }
+    }
+
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let host = host(request.uri());
+        let answer = self.inner.request(request.map(Full::new)).await.map_err(|error| {
+            if error.is_connect() {
+                HttpError::of_connect(host.clone(), &error)
+            } else {
+                HttpError::Broken { host: host.clone(), reason: innermost(&error) }
+            }
+        })?;
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, self.largest).collect().await.map_err(|error| {
+            if error.is::<http_body_util::LengthLimitError>() {
+                HttpError::TooLarge { host: host.clone(), limit: self.largest }
+            } else {
+                HttpError::Broken { host: host.clone(), reason: innermost(error.as_ref()) }
+            }
+        })?;
+        Ok(Response::from_parts(head, body.to_bytes()))
+    }
+}
+
+#[async_trait]
+impl Transport for Client {
+    async fn send(&self, call: &Call, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let host = host(request.uri());
+        let timed = async { Ok(tokio::time::timeout(self.timeout, self.exchange(request)).await) };
+        match call.bound(timed).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(HttpError::Silent { host, after: self.timeout }),
+            Err(end) => Err(HttpError::Ended(end)),
+        }
+    }
+}
+
+/// Host and port: what an operator has to look at, and no secret.
+fn host(uri: &Uri) -> String {
+    uri.authority().map(ToString::to_string).unwrap_or_default()
+}
+
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let last = std::iter::successors(Some(error), |error| (*error).source()).last();
+    last.map(ToString::to_string).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,20 @@
+//! What every driver of a real cloud shares.
+//!
+//! A cloud's own driver knows its requests and its answers. What surrounds them is the same for all of them and is written
+//! once, here: how a `providerSpec` is [decoded](spec) and its [faults](fault) are told, how [credentials](secret) are read,
+//! how a request [travels](http) and what its failure says about the cloud, how something is [waited for](poll), what a
+//! cloud's [error codes](codes) mean, which VMs are [ours](owned), how an account that is throttled is [spared](pressure), and
+//! what must not [be shown](redaction).
+//!
+//! Requests to a cloud are counted through the call that they belong to (`driver::Call::asking`), so that
+//! `mcm_cloud_api_requests_total` and its like are the same for a driver that is built in and for one behind the protocol.
+
+pub mod codes;
+pub mod fault;
+pub mod http;
+pub mod owned;
+pub mod poll;
+pub mod pressure;
+pub mod redaction;
+pub mod secret;
+pub mod spec;

@@ -1,0 +1,65 @@
+//! Credentials, read from the Secret of a class.
+//!
+//! A credential may stand under one of several keys. A key that is there but empty hides nobody: the reference takes the first
+//! key that exists and then finds it empty, which silently chooses other credentials. Values are trimmed, because a line break at the
+//! end of a file becomes a part of the Secret.
+
+use api::view::SecretData;
+use secrecy::SecretString;
+
+/// The first value under these keys that is text and not blank, trimmed.
+pub fn first(secret: &SecretData, keys: &[&str]) -> Option<SecretString> {
+    let texts = keys.iter().filter_map(|key| secret.text(key));
+    texts.map(str::trim).find(|text| !text.is_empty()).map(SecretString::from)
+}
+
+/// The same for what is no secret: a path, the name of a role.
+pub fn plain(secret: &SecretData, keys: &[&str]) -> Option<String> {
+    let texts = keys.iter().filter_map(|key| secret.text(key));
+    texts.map(str::trim).find(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// Whether one of these keys is there, with whatever value.
+pub fn has(secret: &SecretData, key: &str) -> bool {
+    secret.get(key).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use secrecy::ExposeSecret;
+
+    const KEYS: [&str; 2] = ["providerAccessKeyId", "accessKeyID"];
+
+    #[rstest]
+    #[case::first_alias(&[("providerAccessKeyId", "a")], Some("a"))]
+    #[case::second_alias(&[("accessKeyID", "b")], Some("b"))]
+    #[case::empty_first(&[("providerAccessKeyId", ""), ("accessKeyID", "b")], Some("b"))]
+    #[case::blank_first(&[("providerAccessKeyId", " \n"), ("accessKeyID", "b")], Some("b"))]
+    #[case::trimmed(&[("accessKeyID", " b\n")], Some("b"))]
+    #[case::another_spelling(&[("accessKeyId", "b")], None)]
+    #[case::none(&[], None)]
+    fn a_credential_is_found_under_each_alias_and_empty_values_are_skipped(
+        #[case] data: &[(&str, &str)],
+        #[case] found: Option<&str>,
+    ) {
+        let secret: SecretData = data.iter().map(|(key, value)| (*key, *value)).collect();
+        let read = first(&secret, &KEYS);
+        assert_eq!(read.as_ref().map(ExposeSecret::expose_secret), found);
+        assert_eq!(plain(&secret, &KEYS).as_deref(), found);
+    }
+
+    #[test]
+    fn debug_output_of_a_credential_does_not_show_it() {
+        let secret: SecretData = [("accessKeyID", "hunter2")].into_iter().collect();
+        assert!(!format!("{:?}", first(&secret, &KEYS)).contains("hunter2"));
+        assert!(has(&secret, "accessKeyID") && !has(&secret, "other"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_no_credential() {
+        let secret: SecretData = [("accessKeyID", vec![0xff, 0xfe])].into_iter().collect();
+        assert!(first(&secret, &KEYS).is_none());
+    }
+}
