@@ -30,12 +30,15 @@ pub enum Waited<T> {
 impl Poll {
     /// Asks until there is an answer. An error of `ask` ends the wait; what is worth another question is its decision (`Ok(None)`).
     /// `chance` shortens each pause by up to a fifth, so that a hundred machines that were made together do not ask together.
-    pub async fn until<T>(
+    pub async fn until<T, Asked>(
         &self,
         call: &Call,
         mut chance: impl FnMut() -> f64,
-        mut ask: impl AsyncFnMut() -> Result<Option<T>, DriverError>,
-    ) -> Result<Waited<T>, DriverError> {
+        mut ask: impl FnMut() -> Asked,
+    ) -> Result<Waited<T>, DriverError>
+    where
+        Asked: Future<Output = Result<Option<T>, DriverError>>,
+    {
         let end = Instant::now() + self.patience.min(call.remaining());
         let mut backoff = Backoff::new(self.pauses);
         loop {
@@ -73,9 +76,9 @@ mod tests {
             .until(
                 &Call::default(),
                 || 0.0,
-                async || {
+                || {
                     asked.push(begun.elapsed().as_secs());
-                    Ok((asked.len() == 5).then_some("here"))
+                    std::future::ready(Ok((asked.len() == 5).then_some("here")))
                 },
             )
             .await;
@@ -86,7 +89,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn patience_ends_without_an_answer() {
         let begun = Instant::now();
-        let waited = POLL.until(&Call::default(), || 0.0, async || Ok(None::<()>)).await;
+        let waited = POLL.until(&Call::default(), || 0.0, || async { Ok(None::<()>) }).await;
         assert_eq!(waited.unwrap(), Waited::InVain);
         assert!(begun.elapsed() <= POLL.patience);
     }
@@ -95,7 +98,7 @@ mod tests {
     async fn a_wait_ends_with_its_call() {
         let token = CancellationToken::new();
         let call = Call::default().canceled_by(token.clone());
-        let (waited, ()) = tokio::join!(POLL.until(&call, || 0.0, async || Ok(None::<()>)), async {
+        let (waited, ()) = tokio::join!(POLL.until(&call, || 0.0, || async { Ok(None::<()>) }), async {
             tokio::time::sleep(5 * SECOND / 2).await;
             token.cancel();
         });
@@ -104,8 +107,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_error_ends_the_wait() {
-        let waited =
-            POLL.until(&Call::default(), || 0.0, async || Err::<Option<()>, _>(DriverError::not_found("gone"))).await;
+        let waited = POLL
+            .until(&Call::default(), || 0.0, || async { Err::<Option<()>, _>(DriverError::not_found("gone")) })
+            .await;
         assert_eq!(waited.unwrap_err().code(), Code::NotFound);
     }
 }

@@ -1,0 +1,196 @@
+//! Making an instance, once.
+//!
+//! A machine has one instance, whatever happens between the request and the record of its answer. Two things see to it. Before it asks,
+//! a create looks for an instance of the machine's name. And the request carries a token that follows from the machine's uid:
+//! if the instance is there but not visible yet, EC2 answers with it instead of making another.
+//!
+//! A token that belongs to an instance that is gone is used up, and the next one is tried. One that EC2 knows with other
+//! parameters (the class or the user data has changed since) is not: what the earlier request made is looked for by the token, for
+//! a while, and only if nothing comes to light the next token is tried.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use backoff::Exponential;
+use cloud::codes::{During, Meaning};
+use cloud::poll::{Poll, Waited};
+use cloud::pressure::Place;
+use driver::{Code, Created, DriverError, MachineRequest, RetryClass};
+use parking_lot::Mutex;
+
+use crate::answer::{self, Instance};
+use crate::codes;
+use crate::credentials::Session;
+use crate::find::{self, created};
+use crate::identity::client_token;
+use crate::launch::{Launch, run_instances};
+use crate::query;
+use crate::spec::{Placement, Scope, Spec};
+
+/// How long an instance may take to show its name, as the reference waits.
+const NAMED: Poll = Poll {
+    pauses: Exponential::new(Duration::from_millis(500), Duration::from_secs(15)),
+    patience: Duration::from_mins(5),
+};
+
+/// How long what an earlier request made may take to come to light.
+const COMES_TO_LIGHT: Poll = Poll {
+    pauses: Exponential::new(Duration::from_secs(1), Duration::from_secs(10)),
+    patience: Duration::from_secs(30),
+};
+
+/// More instances than that do not die before a machine has one.
+const MOST_TOKENS: u32 = 8;
+
+/// How images name their root device. That never changes, so it is asked for once.
+#[derive(Debug, Default)]
+pub(crate) struct Images(Mutex<BTreeMap<(String, String), String>>);
+
+const MOST_IMAGES: usize = 1000;
+
+/// All that a create needs.
+pub(crate) struct Order<'a> {
+    pub(crate) session: &'a Session<'a>,
+    pub(crate) request: &'a MachineRequest,
+    pub(crate) spec: &'a Spec,
+    pub(crate) scope: &'a Scope,
+    pub(crate) user_data: &'a [u8],
+    pub(crate) placement: Option<&'a Placement>,
+    pub(crate) images: &'a Images,
+}
+
+impl Order<'_> {
+    /// The machine's instance: the one that is there, or a new one.
+    pub(crate) async fn fill(&self) -> Result<Created, DriverError> {
+        let (machine, region) = (self.request.machine_name(), &self.scope.region);
+        let label = "instance_get_by_machine";
+        let there = find::by_tags(self.session, self.scope, Some(machine), label, During::Create).await?;
+        let instance = match find::only(there, machine)? {
+            Some(instance) => instance,
+            None => self.launch().await?,
+        };
+        let named = if instance.private_dns.is_empty() { self.named(&instance.id).await? } else { instance };
+        Ok(created(region, &named))
+    }
+
+    async fn launch(&self) -> Result<Instance, DriverError> {
+        let place = self.place();
+        let held = self.session.aws.pressure.lock().held(&place, self.session.aws.moment()).cloned();
+        if let Some(held) = held {
+            return Err(DriverError::new(Code::ResourceExhausted, held.reason));
+        }
+        let root_device = self.root_device().await?;
+        let uid = self.request.machine.metadata.uid.as_deref().unwrap_or_default();
+        for attempt in 0..MOST_TOKENS {
+            let token = client_token(uid, &self.scope.marks.cluster, self.request.machine_name(), attempt);
+            if let Some(instance) = self.launch_with(&token, &root_device).await? {
+                self.session.aws.pressure.lock().made(&place);
+                return Ok(instance);
+            }
+        }
+        let message =
+            format!("the last {MOST_TOKENS} instances of this machine were terminated before it could use them");
+        Err(DriverError::new(Code::Internal, message))
+    }
+
+    /// Asks for an instance; `None` if the token is used up.
+    async fn launch_with(&self, token: &str, root_device: &str) -> Result<Option<Instance>, DriverError> {
+        let launch = Launch {
+            spec: self.spec,
+            machine: self.request.machine_name(),
+            token,
+            user_data: self.user_data,
+            root_device,
+            placement: self.placement,
+        };
+        match self.session.ask("instance_create", &run_instances(&launch)?, During::Create).await {
+            Ok(answer) => match answer::launched(&answer).into_iter().next() {
+                Some(instance) => Ok(Some(instance).filter(Instance::lives)),
+                None => Err(DriverError::new(Code::Internal, "RunInstances answered without an instance")),
+            },
+            Err(failed) if failed.is("IdempotentParameterMismatch") => self.made_before(token).await,
+            Err(failed) => {
+                let cloud = failed.cloud.as_deref().unwrap_or_default();
+                if codes::meaning(cloud) == Meaning::NoCapacity {
+                    let aws = self.session.aws;
+                    aws.pressure.lock().refused(self.place(), failed.error.message(), aws.moment());
+                }
+                Err(failed.error)
+            }
+        }
+    }
+
+    /// What an earlier request with this token made; `None` if that is gone, or nothing.
+    async fn made_before(&self, token: &str) -> Result<Option<Instance>, DriverError> {
+        let query = query::instances_by_client_token(token);
+        let chance = || (self.session.aws.chance)();
+        let waited = COMES_TO_LIGHT
+            .until(self.session.call, chance, || async {
+                let answer = self.session.ask("instance_get_by_machine", &query, During::Create).await?;
+                let found = answer::described(&answer);
+                let living = found.iter().find(|instance| instance.lives()).cloned();
+                Ok(if found.is_empty() { None } else { Some(living) })
+            })
+            .await?;
+        match waited {
+            Waited::Done(living) => Ok(living),
+            Waited::InVain => Ok(None),
+        }
+    }
+
+    /// Waits until the instance shows the name under which its kubelet registers. It may not even be visible at first, and a cloud
+    /// that fails for a moment is asked again: the instance is there and paid for.
+    async fn named(&self, id: &str) -> Result<Instance, DriverError> {
+        let chance = || (self.session.aws.chance)();
+        let waited = NAMED
+            .until(self.session.call, chance, || async {
+                match find::by_id(self.session, id, "instance_get_by_id", During::Elsewhere).await {
+                    Ok(found) => Ok(found.filter(|instance| !instance.private_dns.is_empty())),
+                    Err(error)
+                        if error.retry_class() == RetryClass::Transient && error.code() != Code::DeadlineExceeded =>
+                    {
+                        Ok(None)
+                    }
+                    Err(error) => Err(error),
+                }
+            })
+            .await?;
+        match waited {
+            Waited::Done(instance) => Ok(instance),
+            Waited::InVain => {
+                let patience = NAMED.patience.as_secs() / 60;
+                let message =
+                    format!("instance {id} was made, but has shown no private DNS name for {patience} minutes");
+                Err(DriverError::new(Code::Internal, message))
+            }
+        }
+    }
+
+    async fn root_device(&self) -> Result<String, DriverError> {
+        let key = (self.scope.region.clone(), self.spec.ami.clone());
+        if let Some(known) = self.images.0.lock().get(&key) {
+            return Ok(known.clone());
+        }
+        let answer = self.session.ask("image_get_by_id", &query::images(&self.spec.ami), During::Create).await?;
+        let Some(root_device) = answer::root_device(&answer) else {
+            return Err(DriverError::not_found(format!("image {:?} does not exist in {}", key.1, key.0)));
+        };
+        let mut images = self.images.0.lock();
+        if images.len() >= MOST_IMAGES {
+            images.clear();
+        }
+        images.insert(key, root_device.to_owned());
+        Ok(root_device.to_owned())
+    }
+
+    /// What a zone without capacity holds back: this class, in the zone of its first subnet.
+    fn place(&self) -> Place {
+        let metadata = &self.request.class.metadata;
+        let name = |text: &Option<String>| text.clone().unwrap_or_default();
+        let subnet = self.spec.network_interfaces.first().map(|nic| nic.subnet_id.clone());
+        Place {
+            class: format!("{}/{}", name(&metadata.namespace), name(&metadata.name)),
+            zone: subnet.unwrap_or_default(),
+        }
+    }
+}

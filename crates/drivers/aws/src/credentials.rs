@@ -1,0 +1,173 @@
+//! Keys to sign with, from wherever a Secret says they come.
+//!
+//! Keys in a Secret are used as they are, so a Secret that changes needs no restart. Keys of a role expire; they are kept until five
+//! minutes before that and fetched again then, by one call while the others wait. The token file is read for every fetch, because
+//! it is replaced under us. If a fetch fails while the old keys are good, they are used.
+
+mod imds;
+mod sts;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cloud::codes::During;
+use driver::{Call, Code, DriverError};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use secrecy::ExposeSecret;
+
+use crate::ec2::{Asker, Aws, Failed};
+use crate::endpoint::Service;
+use crate::query::Query;
+use crate::secret::{Keys, Source};
+use crate::sign::hex;
+use crate::xml::Element;
+
+/// How long before their end keys are renewed.
+const MARGIN: Duration = Duration::from_mins(5);
+
+/// More roles than that in one process are none that anybody waits for.
+const MOST_SESSIONS: usize = 1000;
+
+/// Keys that expire.
+#[derive(Clone, Debug)]
+pub(crate) struct Temporary {
+    pub(crate) keys: Keys,
+    pub(crate) expires: Timestamp,
+}
+
+type Slot = Arc<tokio::sync::Mutex<Option<Temporary>>>;
+
+/// The keys of roles that are at hand.
+#[derive(Default)]
+pub(crate) struct Sessions(Mutex<BTreeMap<String, Slot>>);
+
+impl Sessions {
+    fn slot(&self, name: &str) -> Slot {
+        let mut slots = self.0.lock();
+        if slots.len() >= MOST_SESSIONS && !slots.contains_key(name) {
+            slots.clear();
+        }
+        slots.entry(name.to_owned()).or_default().clone()
+    }
+
+    fn forget(&self, name: &str) {
+        self.0.lock().remove(name);
+    }
+}
+
+/// A call with keys to sign its requests.
+pub(crate) struct Session<'a> {
+    pub(crate) aws: &'a Aws,
+    pub(crate) call: &'a Call,
+    pub(crate) region: &'a str,
+    keys: Keys,
+    /// Whose requests AWS counts together; no secret.
+    account: String,
+    /// Where keys that expire are kept.
+    slot: Option<String>,
+}
+
+impl Session<'_> {
+    /// Asks EC2 once.
+    pub(crate) async fn ask(&self, label: &'static str, query: &Query, during: During) -> Result<Element, Failed> {
+        let asker = Asker { call: self.call, region: self.region, keys: Some(&self.keys), account: &self.account };
+        let answer = self.aws.ask(&asker, Service::Ec2, label, query, during).await;
+        if let (Err(failed), Some(slot)) = (&answer, &self.slot)
+            && failed.error.code() == Code::Unauthenticated
+        {
+            // Whatever was wrong with them, the next call fetches others.
+            self.aws.sessions.forget(slot);
+        }
+        answer
+    }
+}
+
+impl Aws {
+    /// Keys for a call.
+    pub(crate) async fn session<'a>(
+        &'a self,
+        call: &'a Call,
+        region: &'a str,
+        source: &Source,
+    ) -> Result<Session<'a>, DriverError> {
+        let signed_by = |keys: Keys, account: String, slot| Session { aws: self, call, region, keys, account, slot };
+        match source {
+            Source::Keys(keys) => Ok(signed_by(keys.clone(), format!("{} {region}", keys.id), None)),
+            Source::Role { keys, role, external_id } => {
+                let digest = ring::digest::digest(&ring::digest::SHA256, keys.secret.expose_secret().as_bytes());
+                let slot = format!("{role} by {} {}", keys.id, hex(digest.as_ref()));
+                let fetch = sts::assume_role(self, call, region, keys, role, external_id.as_deref());
+                let kept = self.renewed(call, &slot, fetch).await?;
+                Ok(signed_by(kept, format!("{role} {region}"), Some(slot)))
+            }
+            Source::WebIdentity { token_file, role } => self.by_web_identity(call, region, token_file, role).await,
+            Source::Ambient => self.ambient(call, region).await,
+        }
+    }
+
+    async fn by_web_identity<'a>(
+        &'a self,
+        call: &'a Call,
+        region: &'a str,
+        token_file: &str,
+        role: &str,
+    ) -> Result<Session<'a>, DriverError> {
+        let slot = format!("{role} by {token_file}");
+        let fetch = sts::assume_role_with_web_identity(self, call, region, token_file, role);
+        let keys = self.renewed(call, &slot, fetch).await?;
+        Ok(Session { aws: self, call, region, keys, account: format!("{role} {region}"), slot: Some(slot) })
+    }
+
+    async fn ambient<'a>(&'a self, call: &'a Call, region: &'a str) -> Result<Session<'a>, DriverError> {
+        let own = &self.settings.own;
+        if let Some(keys) = &own.keys {
+            let (keys, account) = (keys.clone(), format!("{} {region}", keys.id));
+            return Ok(Session { aws: self, call, region, keys, account, slot: None });
+        }
+        if let Some((token_file, role)) = &own.web_identity {
+            return self.by_web_identity(call, region, token_file, role).await;
+        }
+        let Some(url) = &own.metadata else {
+            return Err(DriverError::new(
+                Code::Unauthenticated,
+                "the Secret has no credentials and this process has none either; add them to the Secret, or give the process a role",
+            ));
+        };
+        let slot = "the profile of this instance".to_owned();
+        let keys = self.renewed(call, &slot, imds::instance_profile(self, call, url)).await?;
+        Ok(Session { aws: self, call, region, keys, account: format!("{slot} {region}"), slot: Some(slot) })
+    }
+
+    /// The keys of a slot, fetched again if they are about to expire.
+    async fn renewed(
+        &self,
+        call: &Call,
+        slot: &str,
+        fetch: impl Future<Output = Result<Temporary, DriverError>>,
+    ) -> Result<Keys, DriverError> {
+        let kept = self.sessions.slot(slot);
+        let mut kept = call.bound(async { Ok(kept.lock().await) }).await?;
+        let now = (self.clock)();
+        let good_until = |margin: Duration| now.checked_add(margin).unwrap_or(Timestamp::MAX);
+        if let Some(temporary) = kept.as_ref().filter(|temporary| temporary.expires > good_until(MARGIN)) {
+            return Ok(temporary.keys.clone());
+        }
+        match (fetch.await, kept.as_ref()) {
+            (Ok(fresh), _) => {
+                let keys = fresh.keys.clone();
+                *kept = Some(fresh);
+                Ok(keys)
+            }
+            (Err(error), Some(old)) if old.expires > now => {
+                tracing::warn!(code = %error.code(), message = error.message(), expires = %old.expires, "failed to renew credentials; the old ones are used until they expire");
+                Ok(old.keys.clone())
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

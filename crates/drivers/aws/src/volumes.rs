@@ -1,0 +1,52 @@
+//! EC2's ids of volumes.
+
+use api::view::PersistentVolumeSpec;
+
+/// The CSI driver whose handles are EC2's ids.
+const CSI_DRIVER: &str = "ebs.csi.aws.com";
+
+/// The ids of those volumes that are EC2's; what is not is left out.
+pub(crate) fn ids(volumes: &[PersistentVolumeSpec]) -> Vec<String> {
+    volumes.iter().filter_map(id).collect()
+}
+
+fn id(volume: &PersistentVolumeSpec) -> Option<String> {
+    if let Some(disk) = &volume.aws_elastic_block_store {
+        let id = in_tree(&disk.volume_id);
+        if id.is_none() {
+            tracing::warn!(volume = %disk.volume_id, "a volume has an id that is none of EC2's; its detachment is not waited for");
+        }
+        return id;
+    }
+    let csi = volume.csi.as_ref().filter(|csi| &*csi.driver == CSI_DRIVER && !csi.volume_handle.is_empty())?;
+    Some(csi.volume_handle.to_string())
+}
+
+/// `vol-1` as it is, `aws://<zone>/vol-1` and `aws:///vol-1` without what stands before.
+fn in_tree(name: &str) -> Option<String> {
+    let Some(rest) = name.strip_prefix("aws://") else { return Some(name.to_owned()).filter(|name| !name.is_empty()) };
+    let path = rest.split_once('/').map_or("", |(_zone, path)| path).trim_matches('/');
+    Some(path.to_owned()).filter(|path| path.starts_with("vol-") && !path.contains('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    #[rstest]
+    #[case::bare(json!({ "awsElasticBlockStore": { "volumeID": "vol-1" } }), Some("vol-1"))]
+    #[case::zone(json!({ "awsElasticBlockStore": { "volumeID": "aws://eu-west-1a/vol-1" } }), Some("vol-1"))]
+    #[case::no_zone(json!({ "awsElasticBlockStore": { "volumeID": "aws:///vol-1" } }), Some("vol-1"))]
+    #[case::malformed(json!({ "awsElasticBlockStore": { "volumeID": "aws://eu-west-1a/disk-1" } }), None)]
+    #[case::nested(json!({ "awsElasticBlockStore": { "volumeID": "aws://eu-west-1a/vol-1/x" } }), None)]
+    #[case::csi(json!({ "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": "vol-1" } }), Some("vol-1"))]
+    #[case::no_handle(json!({ "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": "" } }), None)]
+    #[case::foreign_csi(json!({ "csi": { "driver": "efs.csi.aws.com", "volumeHandle": "fs-1" } }), None)]
+    #[case::nothing(json!({}), None)]
+    fn a_volume_of_ec2_has_its_id_and_others_are_left_out(#[case] spec: Value, #[case] id: Option<&str>) {
+        let volume: PersistentVolumeSpec = serde_json::from_value(spec).unwrap();
+        assert_eq!(ids(&[PersistentVolumeSpec::default(), volume]), id.into_iter().collect::<Vec<_>>());
+    }
+}
