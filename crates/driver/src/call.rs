@@ -67,6 +67,13 @@ impl Call {
         answer
     }
 
+    /// Reports a request to the cloud that somebody else made for this call.
+    pub fn report(&self, service: &str, took: Duration, reply: Reply) {
+        if let Some(meter) = &self.meter.0 {
+            meter.asked(service, took, reply);
+        }
+    }
+
     /// When the answer is of no more use.
     pub fn deadline(&self) -> Instant {
         self.deadline
@@ -117,9 +124,7 @@ struct Asking<'a> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        if let Some(meter) = &self.call.meter.0 {
-            meter.asked(self.service, self.begun.elapsed(), self.reply);
-        }
+        self.call.report(self.service, self.begun.elapsed(), self.reply);
     }
 }
 
@@ -188,18 +193,9 @@ mod tests {
         assert!(!begun);
     }
 
-    #[derive(Default)]
-    struct Notes(std::sync::Mutex<Vec<(&'static str, Duration, Reply)>>);
-
-    impl Meter for Notes {
-        fn asked(&self, service: &'static str, took: Duration, reply: Reply) {
-            self.0.lock().unwrap().push((service, took, reply));
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn every_request_to_the_cloud_is_reported_also_one_that_is_dropped_half_way() {
-        let notes = Arc::new(Notes::default());
+        let notes = Arc::new(crate::Kept::default());
         let call = Call::within(10 * SECOND).metered(notes.clone());
         call.asking("disks", answer_after(SECOND)).await.unwrap();
         call.asking("images", async { Err::<(), _>("no such image") }).await.unwrap_err();
@@ -209,7 +205,8 @@ mod tests {
             ("images", Duration::ZERO, Reply::Failure),
             ("instances", 9 * SECOND, Reply::Failure),
         ];
-        assert_eq!(*notes.0.lock().unwrap(), expected);
+        let told: Vec<_> = notes.take().into_iter().map(|asked| (asked.service, asked.took, asked.reply)).collect();
+        assert_eq!(told, expected.map(|(service, took, reply)| (service.to_owned(), took, reply)));
     }
 
     #[tokio::test(start_paused = true)]

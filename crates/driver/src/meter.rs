@@ -5,14 +5,14 @@
 //! needed, and a driver never learns who counts.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Whoever counts requests to a cloud.
 pub trait Meter: Send + Sync {
     /// A request to this service of the cloud has ended after this long. `service` is one of few words, never an id: each is a
     /// series.
-    fn asked(&self, service: &'static str, took: Duration, reply: Reply);
+    fn asked(&self, service: &str, took: Duration, reply: Reply);
 }
 
 /// How a request to a cloud ended.
@@ -31,5 +31,57 @@ pub(crate) struct Metered(pub(crate) Option<Arc<dyn Meter>>);
 impl fmt::Debug for Metered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Metered" } else { "Unmetered" })
+    }
+}
+
+/// The most requests of one call that are kept; a list of a hundred thousand VMs takes fewer.
+const MOST_KEPT: usize = 1000;
+
+/// A request to a cloud that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloudRequest {
+    /// The service that was asked.
+    pub service: String,
+    /// How long it took.
+    pub took: Duration,
+    /// How it ended.
+    pub reply: Reply,
+}
+
+/// A meter that keeps what it is told, for whoever counts in another process.
+#[derive(Debug, Default)]
+pub struct Kept(Mutex<Vec<CloudRequest>>);
+
+impl Kept {
+    /// What was told so far, oldest first.
+    pub fn take(&self) -> Vec<CloudRequest> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Meter for Kept {
+    fn asked(&self, service: &str, took: Duration, reply: Reply) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MOST_KEPT {
+            kept.push(CloudRequest { service: service.to_owned(), took, reply });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_given_out_once_and_bounded() {
+        let kept = Kept::default();
+        (0..2 * MOST_KEPT).for_each(|_| kept.asked("disks", Duration::from_secs(1), Reply::Failure));
+        let taken = kept.take();
+        assert_eq!(taken.len(), MOST_KEPT);
+        assert_eq!(
+            taken[0],
+            CloudRequest { service: "disks".into(), took: Duration::from_secs(1), reply: Reply::Failure }
+        );
+        assert!(kept.take().is_empty());
     }
 }

@@ -167,7 +167,7 @@ struct CloudMeter {
 }
 
 impl Meter for CloudMeter {
-    fn asked(&self, service: &'static str, took: Duration, reply: Reply) {
+    fn asked(&self, service: &str, took: Duration, reply: Reply) {
         let labels = &[self.provider.as_str(), service];
         match reply {
             Reply::Success => {

@@ -4,7 +4,7 @@
 //! provider ids. What is sent and what an answer means is decided in pure functions ([`launch`], [`initialization`],
 //! [`codes`]); what asks is thin ([`ec2`], [`create`], [`provider`]).
 //!
-//! Requests are those of EC2's Query protocol, signed by AWS' own crate and read as XML (ADR 0067): seven actions do not need an SDK.
+//! Requests are those of EC2's Query protocol, signed by AWS' own crate and read as XML (ADR 0068): seven actions do not need an SDK.
 
 mod answer;
 mod codes;

@@ -192,6 +192,21 @@ pub struct Failure {
     #[prost(message, optional, tag = "4")]
     pub found: ::core::option::Option<Vm>,
 }
+/// A request that the driver made to its cloud. Millwright counts it under the names of Machine Controller Manager's metrics
+/// (`mcm_cloud_api_requests_total`, `mcm_cloud_api_requests_failed_total`, `mcm_cloud_api_api_request_duration_seconds`).
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CloudRequest {
+    /// The part of the cloud's API that was asked, as the metrics' label names it: a few words in all, of small letters, digits and
+    /// underscores, for example "instance_terminate". Never an id.
+    #[prost(string, tag = "1")]
+    pub service: ::prost::alloc::string::String,
+    /// How long it took, in microseconds.
+    #[prost(uint64, tag = "2")]
+    pub micros: u64,
+    /// Whether it failed, or nobody knows.
+    #[prost(bool, tag = "3")]
+    pub failed: bool,
+}
 /// Asks for a VM.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateRequest {
@@ -205,6 +220,9 @@ pub struct CreateRequest {
 /// What came of `Create`. Exactly one of the two is set, here and in every other response.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateResponse {
+    /// What was asked of the cloud for this call, oldest first; at most a thousand. May be left out.
+    #[prost(message, repeated, tag = "15")]
+    pub cloud_requests: ::prost::alloc::vec::Vec<CloudRequest>,
     #[prost(oneof = "create_response::Result", tags = "1, 2")]
     pub result: ::core::option::Option<create_response::Result>,
 }
@@ -243,6 +261,9 @@ pub struct DeleteRequest {
 /// What came of `Delete`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeleteResponse {
+    /// What was asked of the cloud for this call, oldest first; at most a thousand. May be left out.
+    #[prost(message, repeated, tag = "15")]
+    pub cloud_requests: ::prost::alloc::vec::Vec<CloudRequest>,
     #[prost(oneof = "delete_response::Result", tags = "1, 2")]
     pub result: ::core::option::Option<delete_response::Result>,
 }
@@ -278,6 +299,9 @@ pub struct InitializeRequest {
 /// What came of `Initialize`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InitializeResponse {
+    /// What was asked of the cloud for this call, oldest first; at most a thousand. May be left out.
+    #[prost(message, repeated, tag = "15")]
+    pub cloud_requests: ::prost::alloc::vec::Vec<CloudRequest>,
     #[prost(oneof = "initialize_response::Result", tags = "1, 2")]
     pub result: ::core::option::Option<initialize_response::Result>,
 }
@@ -306,6 +330,9 @@ pub struct StatusRequest {
 /// What came of `Status`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StatusResponse {
+    /// What was asked of the cloud for this call, oldest first; at most a thousand. May be left out.
+    #[prost(message, repeated, tag = "15")]
+    pub cloud_requests: ::prost::alloc::vec::Vec<CloudRequest>,
     #[prost(oneof = "status_response::Result", tags = "1, 2")]
     pub result: ::core::option::Option<status_response::Result>,
 }
@@ -331,6 +358,9 @@ pub struct ListRequest {
 /// What came of `List`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListResponse {
+    /// What was asked of the cloud for this call, oldest first; at most a thousand. May be left out.
+    #[prost(message, repeated, tag = "15")]
+    pub cloud_requests: ::prost::alloc::vec::Vec<CloudRequest>,
     #[prost(oneof = "list_response::Result", tags = "1, 2")]
     pub result: ::core::option::Option<list_response::Result>,
 }

@@ -20,6 +20,7 @@ use crate::dial::{Dial, TlsDial, UnixDial};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::link_error::LinkError;
 use crate::messages::answer::{created, found, garbled, owners};
+use crate::messages::asked::{Services, Tells};
 use crate::messages::request::{about_class, about_machine};
 use crate::messages::{self as wire, disk};
 use crate::tls::TlsFiles;
@@ -35,6 +36,7 @@ const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct RemoteDriver {
     connection: Arc<DriverConnection>,
+    services: Arc<Services>,
 }
 
 impl RemoteDriver {
@@ -53,7 +55,7 @@ impl RemoteDriver {
 
     /// A driver that is reached in a way of the caller's own.
     pub fn over(dial: Box<dyn Dial>, caller: Caller) -> Self {
-        Self { connection: Arc::new(DriverConnection::new(dial, caller)) }
+        Self { connection: Arc::new(DriverConnection::new(dial, caller)), services: Arc::default() }
     }
 
     /// Reaches the driver now, if it is not reached already.
@@ -89,6 +91,7 @@ impl RemoteDriver {
         send: impl FnOnce(Client, tonic::Request<Q>) -> Sent,
     ) -> Result<A, DriverError>
     where
+        A: Tells,
         Sent: Future<Output = Result<tonic::Response<A>, tonic::Status>>,
     {
         call.bound(async {
@@ -103,7 +106,9 @@ impl RemoteDriver {
             });
             let mut request = tonic::Request::new(question);
             request.set_timeout(call.remaining());
-            send(client, request).await.map(tonic::Response::into_inner).map_err(not_heard)
+            let mut answer = send(client, request).await.map(tonic::Response::into_inner).map_err(not_heard)?;
+            self.services.report(call, answer.cloud_requests());
+            Ok(answer)
         })
         .await
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use driver::{Call, Driver, DriverError, Support};
+use driver::{Call, Driver, DriverError, Kept, Support};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
@@ -26,6 +26,8 @@ impl Service {
 /// The limits of a call as the caller set them.
 struct Limits {
     call: Call,
+    /// What was asked of the cloud; the caller counts it.
+    asked: Arc<Kept>,
     /// A caller that goes away drops the future this lives in. What the driver has running elsewhere learns it from the token.
     _gone: DropGuard,
 }
@@ -34,8 +36,13 @@ impl Limits {
     fn of(metadata: &MetadataMap) -> Self {
         let canceled = CancellationToken::new();
         let patience = metadata.get("grpc-timeout").and_then(|value| patience(value.to_str().ok()?));
+        let asked = Arc::new(Kept::default());
         let call = Call::within(patience.unwrap_or(Call::DEFAULT_PATIENCE)).canceled_by(canceled.clone());
-        Self { call, _gone: canceled.drop_guard() }
+        Self { call: call.metered(asked.clone()), asked, _gone: canceled.drop_guard() }
+    }
+
+    fn cloud_requests(&self) -> Vec<wire::CloudRequest> {
+        self.asked.take().into_iter().map(Into::into).collect()
     }
 
     /// Answers within the limits, also for a driver that does not look at them.
@@ -94,7 +101,7 @@ impl driver_server::Driver for Service {
             Ok(made) => Answer::Created(made.into()),
             Err(error) => Answer::Failure(error.into()),
         };
-        Ok(Response::new(wire::CreateResponse { result: Some(result) }))
+        Ok(Response::new(wire::CreateResponse { result: Some(result), cloud_requests: limits.cloud_requests() }))
     }
 
     async fn delete(&self, request: Request<wire::DeleteRequest>) -> Result<Response<wire::DeleteResponse>, Status> {
@@ -106,7 +113,7 @@ impl driver_server::Driver for Service {
             Ok(gone) => Answer::Deleted(gone.into()),
             Err(error) => Answer::Failure(error.into()),
         };
-        Ok(Response::new(wire::DeleteResponse { result: Some(result) }))
+        Ok(Response::new(wire::DeleteResponse { result: Some(result), cloud_requests: limits.cloud_requests() }))
     }
 
     async fn initialize(
@@ -121,7 +128,7 @@ impl driver_server::Driver for Service {
             Ok(vm) => Answer::Initialized(vm.into()),
             Err(error) => Answer::Failure(error.into()),
         };
-        Ok(Response::new(wire::InitializeResponse { result: Some(result) }))
+        Ok(Response::new(wire::InitializeResponse { result: Some(result), cloud_requests: limits.cloud_requests() }))
     }
 
     async fn status(&self, request: Request<wire::StatusRequest>) -> Result<Response<wire::StatusResponse>, Status> {
@@ -133,7 +140,7 @@ impl driver_server::Driver for Service {
             Ok(vm) => Answer::Found(vm.into()),
             Err(error) => Answer::Failure(error.into()),
         };
-        Ok(Response::new(wire::StatusResponse { result: Some(result) }))
+        Ok(Response::new(wire::StatusResponse { result: Some(result), cloud_requests: limits.cloud_requests() }))
     }
 
     async fn list(&self, request: Request<wire::ListRequest>) -> Result<Response<wire::ListResponse>, Status> {
@@ -145,7 +152,7 @@ impl driver_server::Driver for Service {
             Ok(owners) => Answer::Owners(owners.into()),
             Err(error) => Answer::Failure(error.into()),
         };
-        Ok(Response::new(wire::ListResponse { result: Some(result) }))
+        Ok(Response::new(wire::ListResponse { result: Some(result), cloud_requests: limits.cloud_requests() }))
     }
 
     async fn volume_ids(

@@ -15,8 +15,8 @@ fn spec(changes: &Value) -> Spec {
     Spec::for_create(&spec, Faults::default()).unwrap().0
 }
 
-fn launch(changes: Value) -> Query {
-    launch_with(&changes, None)
+fn launch(changes: &Value) -> Query {
+    launch_with(changes, None)
 }
 
 fn launch_with(changes: &Value, placement: Option<&Placement>) -> Query {
@@ -48,12 +48,12 @@ fn launch_with(changes: &Value, placement: Option<&Placement>) -> Query {
 #[case("TagSpecification.3.ResourceType", "network-interface")]
 #[case("TagSpecification.1.Tag.1.Key", "kubernetes.io/cluster/c")]
 fn a_plain_spec_becomes_a_plain_request(#[case] name: &str, #[case] value: &str) {
-    assert_eq!(launch(json!({})).get(name), Some(value));
+    assert_eq!(launch(&json!({})).get(name), Some(value));
 }
 
 #[test]
 fn what_is_not_configured_is_not_sent() {
-    let query = launch(json!({}));
+    let query = launch(&json!({}));
     for absent in [
         "KeyName",
         "MetadataOptions",
@@ -74,7 +74,7 @@ fn what_is_not_configured_is_not_sent() {
 
 #[test]
 fn no_tag_of_the_class_overrides_the_machine_s_name() {
-    let query = launch(json!({}));
+    let query = launch(&json!({}));
     for at in 1..=3 {
         assert_eq!(query.get(&format!("TagSpecification.{at}.Tag.3.Key")), Some("Name"));
         assert_eq!(query.get(&format!("TagSpecification.{at}.Tag.3.Value")), Some("m-1"));
@@ -85,7 +85,7 @@ fn no_tag_of_the_class_overrides_the_machine_s_name() {
 #[test]
 fn the_root_disk_takes_the_name_that_the_image_gives_it() {
     let disk = |name: &str, kind: &str| json!({ "deviceName": name, "ebs": { "volumeSize": 1, "volumeType": kind, "iops": 100, "throughput": 125, "encrypted": true, "deleteOnTermination": false, "snapshotID": "snap-1" } });
-    let query = launch(json!({ "blockDevices": [disk("/root", "io1"), disk("/dev/sdb", "st1")] }));
+    let query = launch(&json!({ "blockDevices": [disk("/root", "io1"), disk("/dev/sdb", "st1")] }));
     for (name, value) in [
         ("1.DeviceName", "/dev/sda1"),
         ("2.DeviceName", "/dev/sdb"),
@@ -118,7 +118,7 @@ fn every_option_of_an_interface_is_sent() {
     let second =
         json!({ "subnetID": "s", "securityGroupIDs": ["g"], "primaryIpv6": true, "interfaceType": "efa-only" });
     let third = json!({ "subnetID": "s", "securityGroupIDs": ["g"], "ipv6AddressCount": 2, "primaryIpv6": false });
-    let query = launch(json!({ "networkInterfaces": [first, second, third] }));
+    let query = launch(&json!({ "networkInterfaces": [first, second, third] }));
     for (name, value) in [
         ("1.AssociatePublicIpAddress", Some("false")),
         ("1.DeleteOnTermination", Some("false")),
@@ -151,7 +151,7 @@ fn every_option_of_an_interface_is_sent() {
 #[case::key(json!({ "keyName": "ssh" }), &[("KeyName", Some("ssh"))])]
 #[case::profile_by_arn(json!({ "iam": { "arn": "arn:aws:iam::1:instance-profile/n" } }), &[("IamInstanceProfile.Arn", Some("arn:aws:iam::1:instance-profile/n")), ("IamInstanceProfile.Name", None)])]
 fn each_option_is_sent_as_ec2_names_it(#[case] changes: Value, #[case] sent: &[(&str, Option<&str>)]) {
-    let query = launch(changes);
+    let query = launch(&changes);
     for (name, value) in sent {
         assert_eq!(query.get(name), *value, "{name}");
     }

@@ -5,6 +5,7 @@
 //! and a list with a nameless VM is none.
 
 pub(crate) mod answer;
+pub(crate) mod asked;
 pub(crate) mod disk;
 pub(crate) mod request;
 

@@ -7,7 +7,7 @@ use api::view::SecretData;
 use api::{Machine, MachineClass};
 use async_trait::async_trait;
 use driver::conformance::{Arranged, Bench};
-use driver::{Driver, MachineRequest};
+use driver::{Call, Code, Driver, Kept, MachineRequest, Reply};
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use millwright_driver_remote::{About, Caller, Dial, Io, LinkError, RemoteDriver, attend};
@@ -167,4 +167,16 @@ impl Bench for Environment {
         self.cloud.inject(Script::always(Fault::Hang));
         Arranged::Done
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_driver_asks_of_its_cloud_is_counted_at_the_caller() {
+    let environment = Environment::new(Config::default()).await;
+    let kept = Arc::new(Kept::default());
+    let call = Call::default().metered(kept.clone());
+    environment.driver.create(&call, &request("m")).await.unwrap();
+    environment.cloud.inject(Script::always(Fault::Fail(Code::Unavailable)));
+    environment.driver.status(&call, &request("m")).await.unwrap_err();
+    let told: Vec<_> = kept.take().into_iter().map(|asked| (asked.service, asked.reply)).collect();
+    assert_eq!(told, [("vm_create".to_owned(), Reply::Success), ("vm_get".to_owned(), Reply::Failure)]);
 }
