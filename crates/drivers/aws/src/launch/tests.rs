@@ -99,7 +99,7 @@ fn the_root_disk_takes_the_name_that_the_image_gives_it() {
         assert_eq!(query.get(&format!("BlockDeviceMapping.{name}")), Some(value), "{name}");
     }
     let one = launch(
-        json!({ "blockDevices": [{ "deviceName": "/dev/other", "ebs": { "volumeSize": 1, "volumeType": "gp2" } }] }),
+        &json!({ "blockDevices": [{ "deviceName": "/dev/other", "ebs": { "volumeSize": 1, "volumeType": "gp2" } }] }),
     );
     assert_eq!(one.get("BlockDeviceMapping.1.DeviceName"), Some("/dev/sda1"), "the only disk is the root disk");
 }
