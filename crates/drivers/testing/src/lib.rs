@@ -6,7 +6,11 @@
 //! - [`model`] is what AWS itself says of its messages: which parameters exist, of which shape, and what an answer may hold.
 //! - `proxy` stands between a driver and any of them and loses what is sent, or what comes back.
 
+#[cfg(feature = "servers")]
+pub mod ec2;
 pub mod exchange;
 pub mod model;
 pub mod moto;
 pub mod parameters;
+#[cfg(feature = "servers")]
+pub mod proxy;

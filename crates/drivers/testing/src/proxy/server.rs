@@ -1,0 +1,274 @@
+//! The proxy on loopback.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::fault::{Asked, Fault, Instead, Rule};
+use super::forward::forward;
+
+/// A proxy that runs until this value is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    _server: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    to: SocketAddr,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rules: Vec<Rule>,
+    asked: Vec<Asked>,
+}
+
+impl Proxy {
+    /// Starts a proxy of the server on this port of the loopback address.
+    pub async fn start(port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let own = listener.local_addr()?.port();
+        let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let shared = Arc::new(Shared { to, state: Mutex::default() });
+        let mut server = JoinSet::new();
+        server.spawn(accept(listener, shared.clone()));
+        Ok(Self { port: own, shared, _server: server })
+    }
+
+    /// Where it is: `http://127.0.0.1:<port>`.
+    pub fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// The port of the loopback address it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Adds a rule. What was said first strikes first, and a request is struck once.
+    pub fn rule(&self, rule: Rule) {
+        self.shared.with(|state| state.rules.push(rule));
+    }
+
+    /// Lets everything pass again.
+    pub fn clear(&self) {
+        self.shared.with(|state| state.rules.clear());
+    }
+
+    /// Every request that arrived here, whatever came of it.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.shared.with(|state| state.asked.clone())
+    }
+
+    /// How many requests of an action of AWS arrived here.
+    pub fn count(&self, action: &str) -> usize {
+        self.shared.with(|state| state.asked.iter().filter(|asked| asked.action() == action).count())
+    }
+}
+
+impl Shared {
+    fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Writes the request down and says what befalls it.
+    fn note(&self, method: &str, path: String, body: &Bytes) -> Option<Fault> {
+        let body = String::from_utf8_lossy(body).into_owned();
+        self.with(|state| {
+            let asked = Asked { method: method.to_owned(), path, body, number: state.asked.len() };
+            let fault = state.rules.iter_mut().find_map(|rule| rule.strikes(&asked));
+            state.asked.push(asked);
+            fault
+        })
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.spawn(attend(stream, shared.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn attend(stream: TcpStream, shared: Arc<Shared>) {
+    // A second handle to the same socket: hyper has the first one when a rule wants the connection to be reset.
+    let Ok(stream) = stream.into_std() else { return };
+    let twin = stream.try_clone().and_then(TcpStream::from_std);
+    let (Ok(stream), Ok(twin)) = (TcpStream::from_std(stream), twin) else { return };
+    let twin = Arc::new(twin);
+    let service = service_fn(move |request| pass(request, shared.clone(), twin.clone()));
+    // A service that fails closes the connection: that is what it failed for.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn pass(
+    request: hyper::Request<Incoming>,
+    shared: Arc<Shared>,
+    socket: Arc<TcpStream>,
+) -> io::Result<hyper::Response<Full<Bytes>>> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    let fault = shared.note(head.method.as_str(), path, &body);
+    let request = hyper::Request::from_parts(head, Full::new(body));
+    match fault {
+        None => forward(shared.to, request).await,
+        Some(Fault::Delay(delay)) => {
+            tokio::time::sleep(delay).await;
+            forward(shared.to, request).await
+        }
+        Some(Fault::ResetBefore) => reset(&socket),
+        Some(Fault::HangBefore) => std::future::pending().await,
+        Some(Fault::AnsweredBefore(instead)) => Ok(answer(instead)),
+        Some(Fault::ResetAfter) => {
+            forward(shared.to, request).await?;
+            reset(&socket)
+        }
+        Some(Fault::HangAfter) => {
+            forward(shared.to, request).await?;
+            std::future::pending().await
+        }
+        Some(Fault::AnsweredAfter(instead)) => {
+            forward(shared.to, request).await?;
+            Ok(answer(instead))
+        }
+        Some(Fault::CutShort) => {
+            let (mut head, body) = forward(shared.to, request).await?.into_parts();
+            let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            head.headers.insert(hyper::header::CONNECTION, hyper::header::HeaderValue::from_static("close"));
+            Ok(hyper::Response::from_parts(head, Full::new(body.slice(..body.len() / 2))))
+        }
+    }
+}
+
+/// The peer is told that the connection was reset, not that it ended.
+fn reset<T>(socket: &TcpStream) -> io::Result<T> {
+    socket.set_zero_linger()?;
+    Err(io::ErrorKind::ConnectionReset.into())
+}
+
+fn answer(instead: Instead) -> hyper::Response<Full<Bytes>> {
+    let mut response = hyper::Response::new(Full::new(Bytes::from(instead.body)));
+    *response.status_mut() = hyper::StatusCode::from_u16(instead.status).unwrap_or_default();
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::ec2::{Ec2, Settings};
+    use crate::exchange::{self, form};
+
+    const PATIENCE: Duration = Duration::from_millis(200);
+
+    struct Place {
+        ec2: Ec2,
+        proxy: Proxy,
+    }
+
+    impl Place {
+        async fn new(fault: Option<Fault>) -> Self {
+            let ec2 = Ec2::start(Settings::default()).await.unwrap();
+            let proxy = Proxy::start(ec2.port()).await.unwrap();
+            if let Some(fault) = fault {
+                proxy.rule(Rule::action("RunInstances", fault));
+            }
+            Self { ec2, proxy }
+        }
+
+        async fn launch(&self) -> io::Result<exchange::Answer> {
+            let launch =
+                [("Action", "RunInstances"), ("ImageId", Settings::IMAGE), ("MinCount", "1"), ("MaxCount", "1")];
+            exchange::post(self.proxy.port(), "/", &[], &form(&launch)).await
+        }
+
+        fn made(&self) -> usize {
+            self.ec2.with(|cloud, _| cloud.instances().len())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_nothing_befalls_passes_and_is_counted() {
+        let place = Place::new(None).await;
+        assert_eq!(place.launch().await.unwrap().status, 200);
+        assert_eq!((place.made(), place.proxy.count("RunInstances"), place.proxy.asked().len()), (1, 1, 1));
+    }
+
+    #[tokio::test]
+    async fn a_reset_before_the_effect_leaves_nothing_and_one_after_it_leaves_an_instance() {
+        for (fault, made) in [(Fault::ResetBefore, 0), (Fault::ResetAfter, 1)] {
+            let place = Place::new(Some(fault)).await;
+            assert_eq!(place.launch().await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+            assert_eq!(place.made(), made);
+            assert_eq!(place.launch().await.unwrap().status, 200, "the next one passes");
+        }
+    }
+
+    #[tokio::test]
+    async fn another_answer_comes_before_or_after_the_effect() {
+        let throttled = Place::new(Some(Fault::AnsweredBefore(Instead::throttled()))).await;
+        let answer = throttled.launch().await.unwrap();
+        assert!(answer.status == 503 && answer.body.contains("<Code>RequestLimitExceeded</Code>"), "{answer:?}");
+        assert_eq!(throttled.made(), 0);
+        let lost = Place::new(Some(Fault::AnsweredAfter(Instead::ec2(500, "InternalError")))).await;
+        assert_eq!(lost.launch().await.unwrap().status, 500);
+        assert_eq!(lost.made(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_request_hangs_before_or_after_its_effect() {
+        for (fault, made) in [(Fault::HangBefore, 0), (Fault::HangAfter, 1)] {
+            let place = Place::new(Some(fault)).await;
+            assert!(tokio::time::timeout(PATIENCE, place.launch()).await.is_err());
+            assert_eq!(place.made(), made);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_delayed_request_arrives_later() {
+        let place = Place::new(Some(Fault::Delay(PATIENCE))).await;
+        let begun = Instant::now();
+        assert_eq!(place.launch().await.unwrap().status, 200);
+        assert!(begun.elapsed() >= PATIENCE);
+    }
+
+    #[tokio::test]
+    async fn half_an_answer_arrives() {
+        let place = Place::new(Some(Fault::CutShort)).await;
+        let answer = place.launch().await.unwrap();
+        assert!(answer.status == 200 && !answer.body.contains("</RunInstancesResponse>"), "{}", answer.body);
+    }
+
+    #[tokio::test]
+    async fn a_rule_strikes_as_often_as_it_says_and_only_what_it_matches() {
+        let place = Place::new(None).await;
+        let second_only = |asked: &Asked| asked.number == 1;
+        place.proxy.rule(Rule::next(Fault::AnsweredBefore(Instead::throttled()), second_only).always());
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            seen.push(place.launch().await.unwrap().status);
+        }
+        assert_eq!(seen, [200, 503, 200]);
+        place.proxy.rule(Rule::action("RunInstances", Fault::AnsweredBefore(Instead::throttled())).times(2));
+        place.proxy.clear();
+        assert_eq!(place.launch().await.unwrap().status, 200);
+    }
+}
