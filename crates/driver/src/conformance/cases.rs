@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{Code, MachineName};
+use api::{Code, MachineName, ProviderId};
 use tokio_util::sync::CancellationToken;
 
 use super::probe::{Broken, Outcome, Probe, answered, ensure, refused};
-use super::{Arranged, Bench, Case, CaseResult};
+use super::sweep::{neighbour, nobody};
+use super::{Arranged, Bench, Case, CaseResult, Clock};
 use crate::text::{node_name_problem, printable, provider_id_problem};
 use crate::{Call, DriverError, Found, MachineRequest, Method, RetryClass};
-
-/// The name most cases use.
-const NAME: &str = "pool-a-7d9fc-x2x5q";
 
 const CANNOT_ARRANGE: CaseResult = CaseResult::Skipped("the bench cannot arrange it");
 
@@ -51,40 +49,48 @@ pub(super) async fn run(case: Case, bench: &dyn Bench) -> Outcome {
 
 async fn lives_and_dies(probe: &Probe<'_>) -> Outcome {
     if probe.offers(Method::Status) {
-        refused("status before create", probe.status(&probe.stub(NAME, None)).await, Code::NotFound)?;
+        refused("status before create", probe.status(&probe.stub(probe.name(), None)).await, Code::NotFound)?;
     }
-    let made = probe.create_whole(NAME).await?;
+    let made = probe.create_whole(probe.name()).await?;
     let id = made.provider_id.as_str();
 
     if probe.offers(Method::Status) {
         // By name alone as well: a crash may have come between the creation and the record of the provider id.
-        for request in [probe.stub(NAME, Some(id)), probe.stub(NAME, None)] {
-            let found = probe.status(&request).await.map_err(|e| Broken(format!("status after create failed: {e}")))?;
+        for request in [probe.stub(probe.name(), Some(id)), probe.stub(probe.name(), None)] {
+            let found = probe.shown(|| after_create(probe, &request)).await?;
             same_vm(&Found::from(made.clone()), &found)?;
         }
     }
     if probe.offers(Method::List) {
-        let listed = probe.list().await?;
-        let named = listed.get(&made.provider_id).map(MachineName::as_str);
-        ensure(named == Some(NAME), || format!("list shows {id} as {named:?} instead of {NAME}"))?;
+        probe.shown(|| is_listed(probe, &made.provider_id)).await?;
     }
 
-    probe.delete(&probe.stub(NAME, Some(id))).await?;
-    probe.is_gone(NAME, id).await?;
-    probe.delete(&probe.stub(NAME, Some(id))).await?;
+    probe.delete(&probe.stub(probe.name(), Some(id))).await?;
+    probe.is_gone(probe.name(), id).await?;
+    probe.delete(&probe.stub(probe.name(), Some(id))).await?;
     Ok(CaseResult::Held)
 }
 
+async fn after_create(probe: &Probe<'_>, request: &MachineRequest) -> Result<Found, Broken> {
+    probe.status(request).await.map_err(|e| Broken(format!("status after create failed: {e}")))
+}
+
+async fn is_listed(probe: &Probe<'_>, id: &ProviderId) -> Result<(), Broken> {
+    let listed = probe.list().await?;
+    let named = listed.get(id).map(MachineName::as_str);
+    ensure(named == Some(probe.name()), || format!("list shows {id} as {named:?} instead of {}", probe.name()))
+}
+
 async fn created_twice(probe: &Probe<'_>) -> Outcome {
-    let first = probe.create(NAME).await?;
-    let second = probe.create(NAME).await?;
+    let first = probe.create(probe.name()).await?;
+    let second = probe.create(probe.name()).await?;
     same_vm(&first.into(), &second.into())?;
-    probe.has_one_vm(NAME).await?;
+    probe.has_one_vm(probe.name()).await?;
     Ok(CaseResult::Held)
 }
 
 async fn created_at_once(probe: &Probe<'_>) -> Outcome {
-    let (call, request) = (Call::default(), probe.stub(NAME, None));
+    let (call, request) = (probe.limits(), probe.machine(probe.name()));
     let (one, two) = tokio::join!(probe.driver.create(&call, &request), probe.driver.create(&call, &request));
     match (one, two) {
         (Ok(one), Ok(two)) => same_vm(&one.into(), &two.into())?,
@@ -96,42 +102,50 @@ async fn created_at_once(probe: &Probe<'_>) -> Outcome {
         }
         (Err(error), Err(_)) => return Err(Broken(format!("two creates at once both failed: {error}"))),
     }
-    probe.has_one_vm(NAME).await?;
+    probe.has_one_vm(probe.name()).await?;
     Ok(CaseResult::Held)
 }
 
 async fn create_interrupted(probe: &Probe<'_>) -> Outcome {
-    let (call, request) = (Call::default(), probe.stub(NAME, None));
-    // Whether the first attempt finished does not matter: the process that made it is gone.
-    let _unheard = tokio::time::timeout(Duration::from_millis(1), probe.driver.create(&call, &request)).await;
-    probe.create(NAME).await?;
-    probe.has_one_vm(NAME).await?;
+    let (call, request) = (probe.limits(), probe.machine(probe.name()));
+    for after in probe.timing.interruptions() {
+        // Whether the attempt finished does not matter: the process that made it is gone.
+        let _unheard = tokio::time::timeout(*after, probe.driver.create(&call, &request)).await;
+    }
+    probe.create(probe.name()).await?;
+    if probe.timing.clock == Clock::Real {
+        // What was dropped may still be on its way to the cloud.
+        tokio::time::sleep(probe.timing.shows_within).await;
+    }
+    probe.has_one_vm(probe.name()).await?;
     Ok(CaseResult::Held)
 }
 
 async fn deleted_by_stub(probe: &Probe<'_>) -> Outcome {
-    let made = probe.create_whole(NAME).await?;
+    let made = probe.create_whole(probe.name()).await?;
     let id = made.provider_id.as_str();
-    probe.delete(&probe.stub(NAME, Some(id))).await?;
-    probe.is_gone(NAME, id).await?;
+    probe.delete(&probe.stub(probe.name(), Some(id))).await?;
+    probe.is_gone(probe.name(), id).await?;
     Ok(CaseResult::Held)
 }
 
 async fn deleted_by_name(probe: &Probe<'_>) -> Outcome {
-    let made = probe.create(NAME).await?;
-    probe.delete(&probe.stub(NAME, None)).await?;
-    probe.is_gone(NAME, made.provider_id.as_str()).await?;
+    let made = probe.create(probe.name()).await?;
+    probe.found(probe.name()).await?;
+    probe.delete(&probe.stub(probe.name(), None)).await?;
+    probe.is_gone(probe.name(), made.provider_id.as_str()).await?;
     Ok(CaseResult::Held)
 }
 
 async fn others_left_alone(probe: &Probe<'_>) -> Outcome {
-    const NEIGHBOUR: &str = "pool-a-7d9fc-x2x5";
-    let made = probe.create_whole(NAME).await?;
-    let neighbour = probe.create_whole(NEIGHBOUR).await?;
+    let neighbour_name = &neighbour(probe.name());
+    let made = probe.create_whole(probe.name()).await?;
+    let neighbour = probe.create_whole(neighbour_name).await?;
     ensure(made.provider_id != neighbour.provider_id, || "two machines were given the same VM".into())?;
-    probe.delete(&probe.stub(NEIGHBOUR, None)).await?;
-    probe.is_gone(NEIGHBOUR, neighbour.provider_id.as_str()).await?;
-    probe.has_one_vm(NAME).await?;
+    probe.found(neighbour_name).await?;
+    probe.delete(&probe.stub(neighbour_name, None)).await?;
+    probe.is_gone(neighbour_name, neighbour.provider_id.as_str()).await?;
+    probe.has_one_vm(probe.name()).await?;
     Ok(CaseResult::Held)
 }
 
@@ -142,11 +156,13 @@ async fn foreign_vms_ignored(probe: &Probe<'_>) -> Outcome {
     if probe.bench.plant_foreign_vms().await == Arranged::NotPossible {
         return Ok(CANNOT_ARRANGE);
     }
-    let made = probe.create(NAME).await?;
+    let made = probe.create(probe.name()).await?;
+    // Strangers, too, may show late.
+    tokio::time::sleep(probe.timing.shows_within).await;
     let listed = probe.list().await?;
     let foreign: Vec<_> = listed.keys().filter(|id| **id != made.provider_id).collect();
     ensure(foreign.is_empty(), || format!("list shows VMs of others: {foreign:?}"))?;
-    probe.has_one_vm(NAME).await?;
+    probe.has_one_vm(probe.name()).await?;
     Ok(CaseResult::Held)
 }
 
@@ -154,18 +170,20 @@ async fn several_vms(probe: &Probe<'_>) -> Outcome {
     if !probe.offers(Method::Status) {
         return Ok(CaseResult::Skipped("the driver does not offer status"));
     }
-    probe.create_whole(NAME).await?;
-    if probe.bench.plant_double(NAME).await == Arranged::NotPossible {
+    probe.create_whole(probe.name()).await?;
+    if probe.bench.plant_double(probe.name()).await == Arranged::NotPossible {
         return Ok(CANNOT_ARRANGE);
     }
-    refused("status with two VMs", probe.status(&probe.stub(NAME, None)).await, Code::OutOfRange)?;
+    let both_seen =
+        async || refused("status with two VMs", probe.status(&probe.stub(probe.name(), None)).await, Code::OutOfRange);
+    probe.shown(both_seen).await?;
     Ok(CaseResult::Held)
 }
 
 async fn every_call_refuses(probe: &Probe<'_>, code: Code) -> Outcome {
     for method in [Method::Create, Method::Status, Method::List, Method::Delete] {
         if probe.offers(method) {
-            let answer = probe.call(method, &Call::default(), &probe.stub(NAME, None)).await;
+            let answer = probe.call(method, &probe.limits(), &probe.stub(probe.name(), None)).await;
             refused(method.operation(), answer, code)?;
         }
     }
@@ -176,7 +194,7 @@ async fn full_quota(probe: &Probe<'_>) -> Outcome {
     if probe.bench.exhaust_quota().await == Arranged::NotPossible {
         return Ok(CANNOT_ARRANGE);
     }
-    let answer = probe.driver.create(&Call::default(), &probe.stub(NAME, None)).await;
+    let answer = probe.driver.create(&probe.limits(), &probe.machine(probe.name())).await;
     refused("create without room", answer, Code::ResourceExhausted)?;
     Ok(CaseResult::Held)
 }
@@ -187,8 +205,8 @@ fn reaching(probe: &Probe<'_>) -> impl Iterator<Item = Method> {
 }
 
 async fn deadline(probe: &Probe<'_>) -> Outcome {
-    let made = probe.create(NAME).await?;
-    let request = probe.stub(NAME, Some(made.provider_id.as_str()));
+    let made = probe.create(probe.name()).await?;
+    let request = probe.stub(probe.name(), Some(made.provider_id.as_str()));
     if probe.bench.stall().await == Arranged::NotPossible {
         return Ok(CANNOT_ARRANGE);
     }
@@ -201,14 +219,14 @@ async fn deadline(probe: &Probe<'_>) -> Outcome {
 }
 
 async fn cancellation(probe: &Probe<'_>) -> Outcome {
-    let made = probe.create(NAME).await?;
-    let request = probe.stub(NAME, Some(made.provider_id.as_str()));
+    let made = probe.create(probe.name()).await?;
+    let request = probe.stub(probe.name(), Some(made.provider_id.as_str()));
     if probe.bench.stall().await == Arranged::NotPossible {
         return Ok(CANNOT_ARRANGE);
     }
     for method in reaching(probe) {
         let token = CancellationToken::new();
-        let call = Call::default().canceled_by(token.clone());
+        let call = probe.limits().canceled_by(token.clone());
         let cancel = async {
             tokio::time::sleep(Duration::from_millis(200)).await;
             token.cancel();
@@ -221,7 +239,7 @@ async fn cancellation(probe: &Probe<'_>) -> Outcome {
 
 async fn capabilities(probe: &Probe<'_>) -> Outcome {
     for method in Method::ALL {
-        let unimplemented = match probe.call(method, &Call::default(), &probe.stub(NAME, None)).await {
+        let unimplemented = match probe.call(method, &probe.limits(), &probe.stub(probe.name(), None)).await {
             Ok(()) => false,
             Err(error) => error.code() == Code::Unimplemented,
         };
@@ -239,18 +257,26 @@ async fn uninitialized(probe: &Probe<'_>) -> Outcome {
     if !probe.offers(Method::Initialize) || !probe.offers(Method::Status) {
         return Ok(CaseResult::Skipped("the driver does not offer both initialize and status"));
     }
-    let made = probe.create(NAME).await?;
-    let request = probe.stub(NAME, Some(made.provider_id.as_str()));
-    if let Err(error) = probe.status(&request).await {
-        ensure(error.code() == Code::Uninitialized, || format!("status before initialising failed: {error}"))?;
+    let made = probe.create(probe.name()).await?;
+    let request = probe.stub(probe.name(), Some(made.provider_id.as_str()));
+    let before = async || match probe.status(&request).await {
+        Err(error) if error.code() == Code::Uninitialized => Ok(Some(error)),
+        Err(error) => Err(Broken(format!("status before initialising failed: {error}"))),
+        Ok(_) => Ok(None),
+    };
+    if let Some(error) = probe.shown(before).await? {
         let found = error.found().ok_or_else(|| Broken("Uninitialized does not carry the VM".into()))?;
         same_vm(&made.into(), found)?;
     }
     for attempt in ["the first", "a repeated"] {
-        let done = probe.driver.initialize(&Call::default(), &request).await;
+        let done = probe.driver.initialize(&probe.limits(), &request).await;
         done.map_err(|e| Broken(format!("{attempt} initialize failed: {e}")))?;
     }
-    probe.status(&request).await.map_err(|e| Broken(format!("status after initialising failed: {e}")))?;
+    let after = async || {
+        let found = probe.status(&request).await;
+        found.map(drop).map_err(|e| Broken(format!("status after initialising failed: {e}")))
+    };
+    probe.shown(after).await?;
     Ok(CaseResult::Held)
 }
 
@@ -258,9 +284,10 @@ async fn errors_read_back(probe: &Probe<'_>) -> Outcome {
     let mut class = probe.class();
     class.provider = "another-provider".into();
     let elsewhere = probe.with_class(class);
+    let nobody = &nobody(probe.name());
     for method in Method::ALL {
         for asked in [probe, &elsewhere] {
-            if let Err(error) = asked.call(method, &Call::default(), &asked.stub("no-such-machine", None)).await {
+            if let Err(error) = asked.call(method, &probe.limits(), &asked.stub(nobody, None)).await {
                 let read = DriverError::from_text(&error.to_string());
                 let read = read.map_err(|e| Broken(format!("{}: {e}: {error}", method.operation())))?;
                 ensure(read.code() == error.code() && read.message() == error.message(), || {
@@ -275,15 +302,16 @@ async fn errors_read_back(probe: &Probe<'_>) -> Outcome {
 /// What a driver notes is kept until it notes something else: an answer without a note leaves the last one as it is, and an empty one
 /// removes it. So a driver finds its note at the next call, and must do without one after a restart that lost it.
 async fn note_shown_again(probe: &Probe<'_>) -> Outcome {
-    let made = probe.create_whole(NAME).await?;
+    let made = probe.create_whole(probe.name()).await?;
     let mut note = made.last_known_state.clone();
-    let request = probe.stub(NAME, Some(made.provider_id.as_str()));
-    let again = probe.driver.create(&Call::default(), &showing(&request, note.as_deref())).await;
+    let request = probe.stub(probe.name(), Some(made.provider_id.as_str()));
+    let created = probe.machine(probe.name());
+    let again = probe.driver.create(&probe.limits(), &showing(&created, note.as_deref())).await;
     let again = again.map_err(|e| Broken(format!("creating again with its note {note:?} failed: {e}")))?;
     note = again.last_known_state.clone().or(note);
     same_vm(&made.into(), &again.into())?;
     for attempt in ["deleting", "deleting again"] {
-        let gone = probe.driver.delete(&Call::default(), &showing(&request, note.as_deref())).await;
+        let gone = probe.driver.delete(&probe.limits(), &showing(&request, note.as_deref())).await;
         let gone = gone.map_err(|e| Broken(format!("{attempt} with its note {note:?} failed: {e}")))?;
         note = gone.last_known_state.or(note);
     }
@@ -299,7 +327,7 @@ fn showing(request: &MachineRequest, note: Option<&str>) -> MachineRequest {
 }
 
 async fn written_down(probe: &Probe<'_>) -> Outcome {
-    let made = probe.create_whole(NAME).await?;
+    let made = probe.create_whole(probe.name()).await?;
     let (id, name) = (made.provider_id.as_str(), made.node_name.as_str());
     let fits = |what: &str, text: &str| {
         ensure(printable(text) == text, || format!("{what} is cut or escaped where it is shown: {text:.200?}"))
@@ -310,9 +338,10 @@ async fn written_down(probe: &Probe<'_>) -> Outcome {
     let mut class = probe.class();
     class.provider = "another-provider".into();
     let elsewhere = probe.with_class(class);
+    let nobody = &nobody(probe.name());
     for method in Method::ALL {
         for asked in [probe, &elsewhere] {
-            if let Err(error) = asked.call(method, &Call::default(), &asked.stub("no-such-machine", None)).await {
+            if let Err(error) = asked.call(method, &probe.limits(), &asked.stub(nobody, None)).await {
                 fits(method.operation(), error.message())?;
                 fits(method.operation(), error.last_known_state().unwrap_or_default())?;
             }

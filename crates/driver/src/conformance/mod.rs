@@ -12,13 +12,16 @@
 //! ```
 //!
 //! Each case gets a bench of its own. A case that the bench cannot arrange is skipped and says so in the report, so that
-//! nobody mistakes it for passed. The suite expects a cloud that shows at once what it did: a test cloud that can lag is
-//! benched without lag.
+//! nobody mistakes it for passed. A cloud behind a network has the real clock and shows late what it did: its bench says so
+//! ([`Bench::timing`]), and the cases wait. A cloud that is not thrown away after each case needs names of its own for each
+//! ([`Bench::machine`]) and a [`sweep`] at the end.
 
 pub mod hostile;
 
 mod cases;
 mod probe;
+mod sweep;
+mod timing;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +32,9 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::Driver;
+
+pub use sweep::{names, sweep};
+pub use timing::{Clock, Timing};
 
 /// A cloud under test and what can be done to it behind the driver's back.
 #[async_trait]
@@ -42,6 +48,16 @@ pub trait Bench: Send + Sync {
     /// The credentials and user data it needs.
     fn secret(&self) -> SecretData {
         SecretData::default()
+    }
+
+    /// Which clock the cloud has, and how late it may show what it did.
+    fn timing(&self) -> Timing {
+        Timing::AT_ONCE
+    }
+
+    /// The name of the machine that a case is about.
+    fn machine(&self) -> String {
+        "pool-a-7d9fc-x2x5q".into()
     }
 
     /// A `providerSpec` the driver cannot decode.
@@ -212,5 +228,9 @@ pub async fn run<B: Bench>(fresh: impl Fn() -> B) -> Report {
 
 /// Runs one case; for drivers whose tests want one test per case.
 pub async fn try_case(case: Case, bench: &impl Bench) -> CaseResult {
-    cases::run(case, bench).await.unwrap_or_else(|broken| CaseResult::Broken(broken.0))
+    let limit = bench.timing().case;
+    match tokio::time::timeout(limit, cases::run(case, bench)).await {
+        Ok(outcome) => outcome.unwrap_or_else(|broken| CaseResult::Broken(broken.0)),
+        Err(_) => CaseResult::Broken(format!("it did not end within {} s", limit.as_secs())),
+    }
 }

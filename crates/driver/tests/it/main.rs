@@ -2,10 +2,15 @@
 
 mod toy;
 
-use driver::conformance::{self, Case};
+use std::time::Duration;
+
+use driver::conformance::{self, Case, Timing};
 use driver::{Capabilities, Support};
 use rstest::rstest;
-use toy::{Flaw, Toy};
+use toy::{Flaw, Toy, UNSEEN};
+
+/// A cloud that may be late, on a clock that costs nothing.
+const LATE: Timing = Timing { shows_within: Duration::from_secs(30), ..Timing::AT_ONCE };
 
 #[tokio::test(start_paused = true)]
 async fn a_good_driver_passes_every_case() {
@@ -46,6 +51,53 @@ async fn a_driver_that_can_only_create_and_delete_passes_too_and_the_rest_is_nam
 async fn each_flaw_is_found_by_its_case(#[case] flaw: Flaw, #[case] case: Case) {
     let report = conformance::run(|| Toy::new(Capabilities::ALL, Some(flaw))).await;
     assert!(report.broken().contains(&case), "{flaw:?} was not found:\n{report}");
+}
+
+#[rstest]
+#[case(Flaw::DoublesOnRepeat, Case::CreatingTwiceMakesOneVm)]
+#[case(Flaw::DoublesUnseen, Case::CreatingTwiceMakesOneVm)]
+#[case(Flaw::DeleteOfNothingFails, Case::AMachineLivesAndDies)]
+#[case(Flaw::NeedsIdToDelete, Case::ANameIsEnoughToDelete)]
+#[case(Flaw::DeletesByPrefix, Case::DeletingOneMachineLeavesTheOthers)]
+#[case(Flaw::ListsEverything, Case::ListIgnoresForeignVms)]
+#[case(Flaw::PicksAnyOfSeveral, Case::SeveralVmsAreOutOfRange)]
+#[case(Flaw::HidesUninitialized, Case::AnUninitializedVmIsShown)]
+#[case(Flaw::IgnoresLimits, Case::TheDeadlineIsHonoured)]
+#[tokio::test(start_paused = true)]
+async fn patience_with_a_late_cloud_forgives_no_flaw(#[case] flaw: Flaw, #[case] case: Case) {
+    assert!(UNSEEN < LATE.shows_within);
+    let report = conformance::run(|| Toy::timed(Capabilities::ALL, Some(flaw), LATE)).await;
+    assert!(report.broken().contains(&case), "{flaw:?} was not found:\n{report}");
+}
+
+/// All that a paused clock leaves out.
+#[tokio::test]
+async fn a_good_driver_passes_in_real_time() {
+    let timing = Timing { poll: Duration::from_millis(5), ..Timing::real(Duration::from_millis(20)) };
+    let report = conformance::run(|| Toy::timed(Capabilities::ALL, None, timing)).await;
+    assert!(report.passed(), "{report}");
+    assert_eq!(report.skipped(), [], "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_never_answers_ends_its_case() {
+    let toy = Toy::timed(Capabilities::ALL, Some(Flaw::IgnoresLimits), LATE);
+    conformance::Bench::stall(&toy).await;
+    let result = conformance::try_case(Case::AMachineLivesAndDies, &toy).await;
+    let conformance::CaseResult::Broken(how) = result else { panic!("{result:?}") };
+    assert_eq!(how, "it did not end within 86400 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_cases_left_is_deleted_or_told() {
+    let toy = Toy::timed(Capabilities::ALL, None, LATE);
+    let names = conformance::names(&toy);
+    conformance::try_case(Case::CreatingTwiceMakesOneVm, &toy).await;
+    assert_eq!(conformance::sweep(&toy, &names).await, Ok(()));
+    let flawed = Toy::timed(Capabilities::ALL, Some(Flaw::NeedsIdToDelete), LATE);
+    conformance::try_case(Case::CreatingTwiceMakesOneVm, &flawed).await;
+    let told = conformance::sweep(&flawed, &names).await.unwrap_err();
+    assert!(told.starts_with("still there: toy/1 of pool-a-"), "{told}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,18 +6,23 @@ use std::time::Duration;
 use api::view::PersistentVolumeSpec;
 use api::{MachineClass, MachineName, ProviderId};
 use async_trait::async_trait;
-use driver::conformance::{Arranged, Bench};
+use driver::conformance::{Arranged, Bench, Timing};
 use driver::{
     Call, Capabilities, ClassRequest, Code, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners,
     Support,
 };
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// How long the VM that nobody was told of stays unseen.
+pub(crate) const UNSEEN: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     DoublesOnRepeat,
     DoublesInARace,
+    DoublesUnseen,
     ForgetsInterrupted,
     DeleteOfNothingFails,
     NeedsLabelsToDelete,
@@ -42,6 +47,7 @@ pub(crate) struct Toy(Arc<Inner>);
 struct Inner {
     capabilities: Capabilities,
     flaw: Option<Flaw>,
+    timing: Timing,
     cloud: Mutex<Cloud>,
 }
 
@@ -59,11 +65,16 @@ struct Vm {
     machine: Option<String>,
     initialized: bool,
     finished: bool,
+    listed_from: Option<Instant>,
 }
 
 impl Toy {
     pub(crate) fn new(capabilities: Capabilities, flaw: Option<Flaw>) -> Self {
-        Self(Arc::new(Inner { capabilities, flaw, cloud: Mutex::default() }))
+        Self::timed(capabilities, flaw, Timing::AT_ONCE)
+    }
+
+    pub(crate) fn timed(capabilities: Capabilities, flaw: Option<Flaw>, timing: Timing) -> Self {
+        Self(Arc::new(Inner { capabilities, flaw, timing, cloud: Mutex::default() }))
     }
 
     fn has(&self, flaw: Flaw) -> bool {
@@ -108,7 +119,13 @@ impl Toy {
         cloud.made += 1;
         let id = format!("toy/{}", cloud.made);
         let initialized = self.0.capabilities.initialize == Support::NotOffered;
-        cloud.vms.push(Vm { id: id.clone(), machine: Some(machine.into()), initialized, finished: false });
+        cloud.vms.push(Vm {
+            id: id.clone(),
+            machine: Some(machine.into()),
+            initialized,
+            finished: false,
+            listed_from: None,
+        });
         Ok(id)
     }
 
@@ -150,6 +167,10 @@ impl Driver for Toy {
             self.reach(call).await?;
         }
         let held = if racy { seen_before_the_wait } else { self.held(request.machine_name()).await };
+        if let (Some(vm), true) = (&held, self.has(Flaw::DoublesUnseen)) {
+            let double = Vm { id: "unseen".into(), listed_from: Some(Instant::now() + UNSEEN), ..vm.clone() };
+            self.0.cloud.lock().await.vms.push(double);
+        }
         let id = if let Some(vm) = held { vm.id } else { self.make(request.machine_name()).await? };
         if !racy {
             self.reach(call).await?;
@@ -215,7 +236,8 @@ impl Driver for Toy {
         self.reach(call).await?;
         let everything = self.has(Flaw::ListsEverything);
         let cloud = self.0.cloud.lock().await;
-        let named = cloud.vms.iter().filter_map(|vm| match &vm.machine {
+        let shown = |vm: &&Vm| vm.listed_from.is_none_or(|from| from <= Instant::now());
+        let named = cloud.vms.iter().filter(shown).filter_map(|vm| match &vm.machine {
             Some(machine) => Some((ProviderId::from(vm.id.as_str()), MachineName::from(machine.as_str()))),
             None if everything => Some((ProviderId::from(vm.id.as_str()), MachineName::default())),
             None => None,
@@ -249,7 +271,14 @@ impl Bench for Toy {
         json!([])
     }
 
+    fn timing(&self) -> Timing {
+        self.0.timing
+    }
+
     async fn vms_of(&self, machine: &str) -> Option<usize> {
+        if self.has(Flaw::DoublesUnseen) {
+            return None;
+        }
         let vms = &self.0.cloud.lock().await.vms;
         Some(vms.iter().filter(|vm| vm.machine.as_deref() == Some(machine)).count())
     }
@@ -260,12 +289,19 @@ impl Bench for Toy {
             machine: None,
             initialized: true,
             finished: true,
+            listed_from: None,
         });
         Arranged::Done
     }
 
     async fn plant_double(&self, machine: &str) -> Arranged {
-        let double = Vm { id: "double".into(), machine: Some(machine.into()), initialized: true, finished: true };
+        let double = Vm {
+            id: "double".into(),
+            machine: Some(machine.into()),
+            initialized: true,
+            finished: true,
+            listed_from: None,
+        };
         self.0.cloud.lock().await.vms.push(double);
         Arranged::Done
     }

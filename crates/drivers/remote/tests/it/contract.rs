@@ -1,10 +1,11 @@
 //! A driver behind the wire is as good as one without.
 
-use driver::conformance::{Case, Report, try_case};
+use driver::conformance::{Case, Report, Timing, try_case};
 use driver::{Capabilities, Support};
 use millwright_driver_remote::{Endpoint, Listener, RemoteDriver, serve};
 use runtime::Tasks;
 use std::sync::Arc;
+use std::time::Duration;
 use virtual_cloud::Config;
 
 use crate::wire::{Environment, about, caller};
@@ -34,22 +35,26 @@ async fn a_cloud_without_optional_calls_keeps_the_contract_over_the_wire_too() {
     assert!(report.passed(), "{report}");
 }
 
-/// On a real socket and a real clock, which is all that the tests above leave out.
+/// How late the cloud is on the real clock.
+const LAG: Duration = Duration::from_millis(100);
+
+/// On a real socket and a real clock, by a cloud that is late: all that the tests above leave out.
 #[tokio::test]
 async fn the_virtual_cloud_keeps_the_contract_over_a_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = Endpoint::Unix(folder.path().join("driver.sock"));
     let mut results = Vec::new();
     for case in Case::ALL {
-        let mut environment = Environment::new(Config::default()).await;
+        let mut environment = Environment::new(Config { status_lag: LAG, list_lag: LAG, ..Config::default() }).await;
+        environment.timing = Timing { poll: LAG / 5, ..Timing::real(4 * LAG) };
         let tasks = Tasks::new();
         let listener = Listener::bind(&endpoint, None).await.unwrap();
         tasks.spawn("callers", serve(Arc::new(environment.cloud.clone()), about(), listener, tasks.clone()));
         environment.driver = RemoteDriver::new(&endpoint, None, caller(&environment.tasks)).unwrap();
         environment.driver.reach().await.unwrap();
         results.push((case, try_case(case, &environment).await));
-        environment.tasks.shut_down(std::time::Duration::from_secs(5)).await;
-        tasks.shut_down(std::time::Duration::from_secs(5)).await;
+        environment.tasks.shut_down(Duration::from_secs(5)).await;
+        tasks.shut_down(Duration::from_secs(5)).await;
     }
     let report = Report { results };
     assert!(report.passed(), "{report}");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use api::view::SecretData;
 use api::{Machine, MachineClass};
 use async_trait::async_trait;
-use driver::conformance::{Arranged, Bench};
+use driver::conformance::{Arranged, Bench, Timing};
 use driver::{Call, Code, Driver, Kept, MachineRequest, Reply};
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -103,6 +103,7 @@ pub(crate) struct Environment {
     pub(crate) process: Process,
     pub(crate) driver: RemoteDriver,
     pub(crate) tasks: Tasks,
+    pub(crate) timing: Timing,
 }
 
 impl Environment {
@@ -111,7 +112,7 @@ impl Environment {
         let process = Process::start(Arc::new(cloud.clone()));
         let driver = process.caller(&tasks);
         driver.reach().await.unwrap();
-        Self { cloud, process, driver, tasks }
+        Self { cloud, process, driver, tasks, timing: Timing::AT_ONCE }
     }
 }
 
@@ -135,6 +136,10 @@ pub(crate) fn class(mut spec: Value) -> MachineClass {
 impl Bench for Environment {
     fn driver(&self) -> Arc<dyn Driver> {
         Arc::new(self.driver.clone())
+    }
+
+    fn timing(&self) -> Timing {
+        self.timing
     }
 
     fn class(&self) -> MachineClass {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::view::SecretData;
 use api::{Machine, MachineClass};
 use async_trait::async_trait;
-use driver::conformance::{Arranged, Bench};
+use driver::conformance::{Arranged, Bench, Timing};
 use driver::{Call, ClassRequest, Created, Driver, DriverError, Found, MachineRequest, Owners};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -25,11 +25,13 @@ pub(crate) fn now() -> Now {
 pub(crate) struct Environment {
     pub(crate) cloud: VirtualCloud,
     pub(crate) spec: Value,
+    pub(crate) timing: Timing,
 }
 
 impl Environment {
     pub(crate) fn new(config: Config) -> Self {
-        Self { cloud: VirtualCloud::new(config, now(), 1), spec: json!({ "cluster": "ours" }) }
+        let cloud = VirtualCloud::new(config, now(), 1);
+        Self { cloud, spec: json!({ "cluster": "ours" }), timing: Timing::AT_ONCE }
     }
 
     pub(crate) fn with_spec(self, spec: Value) -> Self {
@@ -74,6 +76,10 @@ impl Bench for Environment {
         class.metadata.name = Some("small".into());
         class.metadata.namespace = Some("shoot".into());
         class
+    }
+
+    fn timing(&self) -> Timing {
+        self.timing
     }
 
     async fn vms_of(&self, machine: &str) -> Option<usize> {

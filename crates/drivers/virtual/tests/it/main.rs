@@ -14,8 +14,8 @@ mod lives;
 mod nodes;
 mod provider;
 
-use bench::Environment;
-use driver::conformance;
+use bench::{Environment, SECOND};
+use driver::conformance::{self, Timing};
 use driver::{Capabilities, Support};
 use virtual_cloud::Config;
 
@@ -35,4 +35,16 @@ async fn a_cloud_without_optional_calls_keeps_the_contract_too() {
     let config = Config { capabilities: Capabilities::MINIMAL, ..Config::default() };
     let report = conformance::run(|| Environment::new(config.clone())).await;
     assert!(report.passed(), "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_shows_late_what_it_did_keeps_the_contract() {
+    let config =
+        Config { capabilities: Capabilities::ALL, status_lag: 5 * SECOND, list_lag: 20 * SECOND, ..Config::default() };
+    let at_once = conformance::run(|| Environment::new(config.clone())).await;
+    assert!(!at_once.passed(), "it does not show at once what it did:\n{at_once}");
+    let timing = Timing { shows_within: 30 * SECOND, ..Timing::AT_ONCE };
+    let report = conformance::run(|| Environment { timing, ..Environment::new(config.clone()) }).await;
+    assert!(report.passed(), "{report}");
+    assert_eq!(report.skipped(), [], "{report}");
 }
