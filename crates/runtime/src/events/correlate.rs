@@ -1,40 +1,19 @@
 //! Which Events are worth a write, and which write. Pure: names and time come in.
 
-use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::recent::Recent;
-use super::{Emitted, Limits, Severity};
-
-/// Who said something about which object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Subject {
-    component: String,
-    kind: Option<String>,
-    namespace: Option<String>,
-    name: Option<String>,
-    uid: Option<String>,
-    api_version: Option<String>,
-}
-
-/// Which kind of thing was said about it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Series {
-    subject: Subject,
-    severity: Severity,
-    reason: String,
-}
+use super::{Emitted, Limits};
 
 /// One Event object: a message, or everything of a series that was combined.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Told {
-    series: Series,
-    /// `None` for the combined Event. A hash: messages are long, and a clash costs no more than a wrong count.
-    message: Option<u64>,
-}
+///
+/// It, its series and who it is about are remembered as hashes: thousands are, each in several maps, and their names are long. Should two of
+/// them clash, one is counted as the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told(u64);
 
 /// What is remembered of an Event object.
 #[derive(Clone, Debug)]
@@ -46,7 +25,7 @@ struct Existing {
 
 #[derive(Debug)]
 struct Similar {
-    messages: BTreeSet<u64>,
+    messages: Vec<u64>,
     last: Timestamp,
 }
 
@@ -60,9 +39,9 @@ struct Allowance {
 #[derive(Debug)]
 pub(super) struct Correlator {
     limits: Limits,
-    similar: Recent<Series, Similar>,
-    told: Recent<Told, Existing>,
-    allowances: Recent<Subject, Allowance>,
+    similar: Recent<u64, Similar>,
+    told: Recent<u64, Existing>,
+    allowances: Recent<u64, Allowance>,
 }
 
 /// An Event as it should stand on the server.
@@ -97,15 +76,12 @@ impl Correlator {
 
     /// What to write for `emitted`, or `None` when its object has had its say. `fresh_name` names an Event that is new.
     pub(super) fn correlate(&mut self, emitted: &Emitted, fresh_name: impl FnOnce() -> String) -> Option<Telling> {
-        let series = Series {
-            subject: subject(&emitted.component, &emitted.notice.about),
-            severity: emitted.notice.severity,
-            reason: emitted.notice.reason.to_string(),
-        };
-        let subject = series.subject.clone();
+        let notice = &emitted.notice;
+        let subject = hash((&emitted.component, who(&notice.about)));
+        let series = hash((subject, notice.severity, &notice.reason));
         let (told, message) = self.combine(series, emitted);
         let mut how = How::Repeat;
-        let existing = self.told.use_or_make(told.clone(), || {
+        let existing = self.told.use_or_make(told.0, || {
             how = How::Create;
             Existing { name: fresh_name(), count: 0, first: emitted.at }
         });
@@ -118,30 +94,32 @@ impl Correlator {
 
     /// The Event of `telling` had to be made anew, as `name`.
     pub(super) fn renamed(&mut self, telling: &Telling, name: &str) {
-        if let Some(existing) = self.told.peek_mut(&telling.told) {
+        if let Some(existing) = self.told.peek_mut(&telling.told.0) {
             name.clone_into(&mut existing.name);
         }
     }
 
     /// Under which Event a message is told: its own, or that of all similar ones once there are too many.
-    fn combine(&mut self, series: Series, emitted: &Emitted) -> (Told, String) {
+    fn combine(&mut self, series: u64, emitted: &Emitted) -> (Told, String) {
         let message = hash(&emitted.notice.message);
-        let fresh = || Similar { messages: BTreeSet::new(), last: emitted.at };
-        let similar = self.similar.use_or_make(series.clone(), fresh);
+        let fresh = || Similar { messages: Vec::new(), last: emitted.at };
+        let similar = self.similar.use_or_make(series, fresh);
         if emitted.at.duration_since(similar.last) > span(self.limits.similar_within) {
             similar.messages.clear();
         }
         similar.last = emitted.at;
-        if similar.messages.contains(&message) || similar.messages.len() < self.limits.similar {
-            similar.messages.insert(message);
-            return (Told { series, message: Some(message) }, emitted.notice.message.clone());
+        let known = similar.messages.contains(&message);
+        if !known && similar.messages.len() < self.limits.similar {
+            similar.messages.push(message);
+        } else if !known {
+            let combined = format!("(combined from similar events): {}", emitted.notice.message);
+            return (Told(hash((series, None::<u64>))), combined);
         }
-        let combined = format!("(combined from similar events): {}", emitted.notice.message);
-        (Told { series, message: None }, combined)
+        (Told(hash((series, Some(message)))), emitted.notice.message.clone())
     }
 
     /// Takes one of the subject's tokens. Wall time is good enough here; a clock set back only delays the next token.
-    fn allow(&mut self, subject: Subject, at: Timestamp) -> bool {
+    fn allow(&mut self, subject: u64, at: Timestamp) -> bool {
         let burst = f64::from(self.limits.burst);
         let allowance = self.allowances.use_or_make(subject, || Allowance { tokens: burst, at });
         let elapsed = at.duration_since(allowance.at).as_secs_f64().max(0.0);
@@ -161,20 +139,14 @@ impl Correlator {
     }
 }
 
-fn subject(component: &str, about: &ObjectReference) -> Subject {
-    Subject {
-        component: component.to_owned(),
-        kind: about.kind.clone(),
-        namespace: about.namespace.clone(),
-        name: about.name.clone(),
-        uid: about.uid.clone(),
-        api_version: about.api_version.clone(),
-    }
+/// What tells an object from every other.
+fn who(about: &ObjectReference) -> [&Option<String>; 5] {
+    [&about.kind, &about.namespace, &about.name, &about.uid, &about.api_version]
 }
 
-fn hash(message: &str) -> u64 {
+fn hash(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    message.hash(&mut hasher);
+    what.hash(&mut hasher);
     hasher.finish()
 }
 
@@ -185,7 +157,7 @@ fn span(duration: std::time::Duration) -> SignedDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::Notice;
+    use crate::events::{Notice, Severity};
     use std::time::Duration;
 
     struct Talk {

@@ -32,7 +32,7 @@ use crate::Clock;
 use crate::metrics::{EventFate, EventMetrics};
 
 /// How loud an Event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Things go their way.
     Normal,
