@@ -20,7 +20,8 @@ use crate::tokens::Issued;
 /// What is known of each machine. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct VmStateCache {
-    known: Arc<Mutex<BTreeMap<Key, Known>>>,
+    /// Boxed, because a map has room for more entries than it holds, and this is a large one.
+    known: Arc<Mutex<BTreeMap<Key, Box<Known>>>>,
 }
 
 /// What is known of one machine.
@@ -94,11 +95,10 @@ impl VmStateCache {
     /// What is known of this very machine.
     pub fn of(&self, key: &Key, uid: &Uid) -> Known {
         let known = self.known.lock();
-        known
-            .get(key)
-            .filter(|k| k.uid == *uid)
-            .cloned()
-            .unwrap_or_else(|| Known { uid: uid.clone(), ..Known::default() })
+        match known.get(key) {
+            Some(known) if known.uid == *uid => Known::clone(known),
+            _ => Known { uid: uid.clone(), ..Known::default() },
+        }
     }
 
     /// The machines anything is known of.
@@ -197,7 +197,7 @@ impl VmStateCache {
         let mut all = self.known.lock();
         let known = all.entry(key.clone()).or_default();
         if known.uid != *uid {
-            *known = Known { uid: uid.clone(), ..Known::default() };
+            **known = Known { uid: uid.clone(), ..Known::default() };
         }
         change(known);
     }
