@@ -1,11 +1,13 @@
-//! Benchmarks live beside what they measure, as cargo benches of that crate; this chore only knows their names.
+//! Benchmarks live beside what they measure, as cargo benches of that crate; this chore only knows their names. The size of
+//! the whole program belongs to no crate: `e2e::size` measures it.
 
-use clap::ValueEnum;
+use clap::Subcommand;
 
+use e2e::size;
 use e2e::workspace::cargo;
 
 /// What can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Subcommand)]
 pub(crate) enum Subject {
     /// Lists, watches, bytes per cached object, a virtual hour.
     Cache,
@@ -13,14 +15,17 @@ pub(crate) enum Subject {
     Fleet,
     /// What 5,000 machines ask and hold in ten minutes in which nothing happens.
     Steady,
+    /// Bytes of the shipped program, and what it keeps resident with no machine, 100, 2,000 and 5,000.
+    Size(size::ChoreArgs),
 }
 
 /// Builds in release mode and measures. The benchmark itself fails when a budget is broken.
-pub(crate) fn run(subject: Subject) -> anyhow::Result<()> {
+pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
     match subject {
         Subject::Cache => cargo(&["bench", "--quiet", "--package", "millwright-runtime", "--bench", "cache"]),
         Subject::Fleet => scale("fleet"),
         Subject::Steady => scale("steady"),
+        Subject::Size(args) => size::run(args),
     }
 }
 

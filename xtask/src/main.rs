@@ -42,11 +42,8 @@ enum Chore {
     /// Ask the real API server for the types of the built-in kinds and write them down for the one in memory.
     Types,
     /// Measure, in release mode, and compare with the budgets.
-    Bench {
-        /// What to measure.
-        #[arg(value_enum)]
-        subject: bench::Subject,
-    },
+    #[command(subcommand)]
+    Bench(bench::Subject),
     /// A real Kubernetes control plane on this machine: etcd, API server, controllers, scheduler and kubectl.
     #[command(subcommand)]
     ControlPlane(control_plane::Chore),
@@ -88,7 +85,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Alerts => alerts::check(),
         Chore::Crds { check } => crds::write(if check { crds::Mode::Check } else { crds::Mode::Write }),
         Chore::Types => types::write(),
-        Chore::Bench { subject } => bench::run(subject),
+        Chore::Bench(subject) => bench::run(&subject),
         Chore::ControlPlane(chore) => control_plane::run(chore),
         Chore::Moto(chore) => moto::run(&chore),
         Chore::Conformance(args) => conformance::run(&args),

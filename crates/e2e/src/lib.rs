@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `suites` | the suites by name, alone or side by side, and what they found |
 //! | `rbac`, `counts`, `crash_table` | suites that are chores of their own |
+//! | `size` | how large the shipped program is, and what it keeps resident |
 //! | `control_plane` | starts and keeps a control plane for a person |
 //! | `test_bed`, `web`, `workspace` | processes, HTTP and cargo, as the suites need them |
 
@@ -11,6 +12,7 @@ pub mod control_plane;
 pub mod counts;
 pub mod crash_table;
 pub mod rbac;
+pub mod size;
 pub mod suites;
 mod test_bed;
 mod web;

@@ -159,6 +159,11 @@ impl Process {
         Ok(Self { child, watchdog })
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal, by its name.
     pub(crate) fn signal(&self, name: &str) -> anyhow::Result<()> {
         let (signal, id) = (format!("-{name}"), self.child.id().to_string());
