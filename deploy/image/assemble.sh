@@ -10,8 +10,8 @@ set -eu
 image=${1:?which folder to fill}
 target=${2:-}
 
-cargo build --release --locked --package millwright --no-default-features --features "${FEATURES:-otel}" ${target:+--target "$target"}
-binary=${CARGO_TARGET_DIR:-target}/${target:+$target/}release/millwright
+cargo build --profile production --locked --package millwright --no-default-features --features "${FEATURES:-otel}" ${target:+--target "$target"}
+binary=${CARGO_TARGET_DIR:-target}/${target:+$target/}production/millwright
 
 # A binary that asks for an interpreter would not start in an empty image: better to fail here.
 if readelf --program-headers "$binary" | grep -q INTERP; then

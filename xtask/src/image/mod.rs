@@ -135,7 +135,14 @@ mod tests {
         let manifest = fs::read_to_string(root().join("deploy/one-process/deployment.yaml")).unwrap();
         assert_eq!(
             lines,
-            ["FROM scratch", "COPY image/ /", "WORKDIR /", "USER 65532:65532", "ENTRYPOINT [\"/millwright\"]"]
+            [
+                "FROM scratch",
+                "COPY image/ /",
+                "ENV MIMALLOC_PURGE_DELAY=0 MIMALLOC_ALLOW_THP=0",
+                "WORKDIR /",
+                "USER 65532:65532",
+                "ENTRYPOINT [\"/millwright\"]",
+            ]
         );
         assert!(manifest.contains("runAsUser: 65532") && manifest.contains("runAsGroup: 65532"));
         assert!(last_stage("FROM scratch\nCOPY a b\n").is_err());
