@@ -90,6 +90,7 @@ pub(crate) const TABLE: &[Row] = &[
     always("InternalFailure", Code::Unavailable, ""),
     no_instance("InvalidInstanceID.NotFound"),
     no_instance("InvalidInstanceID.Malformed"),
+    always("IdempotentInstanceTerminated", Code::Aborted, ""),
     Row {
         cloud: "IdempotentParameterMismatch",
         create: Code::Aborted,
@@ -177,6 +178,7 @@ mod tests {
     #[case("InternalError", Code::Unavailable)]
     #[case("InternalFailure", Code::Unavailable)]
     #[case("InvalidInstanceID.Malformed", Code::Internal)]
+    #[case("IdempotentInstanceTerminated", Code::Aborted)]
     #[case("IdempotentParameterMismatch", Code::Aborted)]
     #[case("InvalidAMIID.NotFound", Code::InvalidArgument)]
     #[case("InvalidAMIID.Malformed", Code::InvalidArgument)]

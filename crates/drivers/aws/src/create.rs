@@ -108,6 +108,7 @@ impl Order<'_> {
                 Some(instance) => Ok(Some(instance).filter(Instance::lives)),
                 None => Err(DriverError::new(Code::Internal, "RunInstances answered without an instance")),
             },
+            Err(failed) if failed.is("IdempotentInstanceTerminated") => Ok(None),
             Err(failed) if failed.is("IdempotentParameterMismatch") => self.made_before(token).await,
             Err(failed) => {
                 let cloud = failed.cloud.as_deref().unwrap_or_default();

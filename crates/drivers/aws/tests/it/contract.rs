@@ -1,0 +1,82 @@
+//! The driver keeps the contract of all drivers.
+
+use std::sync::Arc;
+
+use api::MachineClass;
+use api::view::SecretData;
+use async_trait::async_trait;
+use driver::Driver;
+use driver::conformance::{Arranged, Bench, run};
+use driver_testing::ec2::{Befalls, Planted, Script, Settings};
+use serde_json::json;
+
+use crate::memory::{Memory, class, secret, spec_with};
+
+struct Environment {
+    memory: Memory,
+    driver: Arc<aws_driver::AwsDriver>,
+}
+
+impl Environment {
+    fn fresh() -> Self {
+        let memory = Memory::new(Settings::default());
+        Self { driver: Arc::new(memory.driver()), memory }
+    }
+
+    fn plant(&self, tags: &[(&str, &str)]) {
+        let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        self.memory.with(|cloud, now| cloud.plant(now, Planted { tags }));
+    }
+}
+
+const CLUSTER: (&str, &str) = ("kubernetes.io/cluster/shoot", "1");
+const ROLE: (&str, &str) = ("kubernetes.io/role/node", "1");
+
+#[async_trait]
+impl Bench for Environment {
+    fn driver(&self) -> Arc<dyn Driver> {
+        self.driver.clone()
+    }
+
+    fn class(&self) -> MachineClass {
+        class("small", spec_with(&json!({ "srcAndDstChecksEnabled": false })))
+    }
+
+    fn secret(&self) -> SecretData {
+        secret()
+    }
+
+    async fn vms_of(&self, machine: &str) -> Option<usize> {
+        Some(self.memory.with(|cloud, _| cloud.alive(machine).len()))
+    }
+
+    async fn plant_foreign_vms(&self) -> Arranged {
+        self.plant(&[("kubernetes.io/cluster/theirs", "1"), ROLE, ("Name", "their-machine")]);
+        self.plant(&[CLUSTER, ("Name", "of-another-role")]);
+        self.plant(&[CLUSTER, ROLE]);
+        self.plant(&[]);
+        Arranged::Done
+    }
+
+    async fn plant_double(&self, machine: &str) -> Arranged {
+        self.plant(&[CLUSTER, ROLE, ("Name", machine)]);
+        Arranged::Done
+    }
+
+    async fn exhaust_quota(&self) -> Arranged {
+        self.memory.with(|cloud, _| cloud.script(Script::refuse("RunInstances", 400, "VcpuLimitExceeded").always()));
+        Arranged::Done
+    }
+
+    async fn stall(&self) -> Arranged {
+        self.memory.with(|cloud, _| cloud.script(Script::everything(Befalls::NeverAnswered)));
+        Arranged::Done
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_aws_driver_keeps_the_contract_and_no_case_is_skipped() {
+    let report = run(Environment::fresh).await;
+    assert!(report.passed(), "{report}");
+    assert_eq!(report.skipped(), [], "{report}");
+}

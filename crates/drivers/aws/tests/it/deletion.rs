@@ -1,0 +1,52 @@
+//! What is deleted, and what is left alone.
+
+use driver::{Call, Code, Driver};
+use driver_testing::ec2::{Planted, Settings};
+use serde_json::json;
+
+use crate::memory::{Memory, known, request, spec, with_secret, with_spec};
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_takes_two_requests_and_one_when_there_is_nothing() {
+    let memory = Memory::new(Settings::default());
+    let driver = memory.driver();
+    let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
+    memory.asked();
+    for request in [known(&request(spec()), made.provider_id.as_str()), request(spec())] {
+        driver.delete(&Call::default(), &request).await.unwrap();
+    }
+    assert_eq!(memory.asked(), ["DescribeInstances", "TerminateInstances", "DescribeInstances"]);
+    assert_eq!(memory.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_can_make_nothing_any_more_still_deletes() {
+    let memory = Memory::new(Settings::default());
+    let driver = memory.driver();
+    let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
+    let broken = json!({ "region": "eu-west-1", "iam": 7, "tags": spec()["tags"] });
+    let bare = [("accessKeyID", "AKIA1"), ("secretAccessKey", "k")].into_iter().collect();
+    let request = with_secret(&with_spec(&known(&request(spec()), made.provider_id.as_str()), broken), bare);
+    driver.status(&Call::default(), &request).await.unwrap();
+    driver.delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_of_another_cluster_is_not_terminated() {
+    let memory = Memory::new(Settings::default());
+    let tags = [("kubernetes.io/cluster/theirs".to_owned(), "1".to_owned())].into();
+    let id = memory.with(|cloud, now| cloud.plant(now, Planted { tags }));
+    let request = known(&request(spec()), &format!("aws:///eu-west-1/{id}"));
+    let error = memory.driver().delete(&Call::default(), &request).await.unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition);
+    assert!(!memory.asked().contains(&"TerminateInstances".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_id_that_names_no_instance_is_refused_without_asking() {
+    let memory = Memory::new(Settings::default());
+    let error = memory.driver().delete(&Call::default(), &known(&request(spec()), "i-1")).await.unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument);
+    assert!(memory.asked().is_empty());
+}

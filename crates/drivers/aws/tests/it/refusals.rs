@@ -1,0 +1,171 @@
+//! Bad input, and a cloud that says no.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use driver::{Call, ClassRequest, Code, Driver, DriverError, Kept, MachineRequest, Reply};
+use driver_testing::ec2::{Befalls, Refusal, Script, Settings};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::memory::{Memory, class, known, request, secret, spec, spec_with, with_secret, with_spec};
+
+async fn every_call(memory: &Memory, request: &MachineRequest) -> Vec<DriverError> {
+    let (driver, call) = (memory.driver(), Call::default());
+    let list = ClassRequest { class: request.class.clone(), secret: request.secret.clone() };
+    [
+        driver.create(&call, request).await.map(drop),
+        driver.status(&call, request).await.map(drop),
+        driver.initialize(&call, request).await.map(drop),
+        driver.delete(&call, request).await.map(drop),
+        driver.list(&call, &list).await.map(drop),
+    ]
+    .into_iter()
+    .map(Result::unwrap_err)
+    .collect()
+}
+
+#[rstest]
+#[case::undecodable(json!("spec"))]
+#[case::no_region(spec_with(&json!({ "region": "" })))]
+#[case::no_such_region(spec_with(&json!({ "region": "mars-north-1" })))]
+#[case::no_tags(spec_with(&json!({ "tags": {} })))]
+#[tokio::test(start_paused = true)]
+async fn a_class_that_says_not_where_to_look_is_refused_by_every_call_before_anything_is_sent(#[case] spec: Value) {
+    let memory = Memory::new(Settings::default());
+    for error in every_call(&memory, &request(spec)).await {
+        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+    }
+    assert!(memory.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_of_another_provider_and_a_secret_without_keys_are_refused_by_every_call() {
+    let memory = Memory::new(Settings::default());
+    let mut foreign = class("small", spec());
+    foreign.provider = "aws".into();
+    let foreign = MachineRequest { class: Arc::new(foreign), ..request(spec()) };
+    let keyless = with_secret(&request(spec()), [("userData", "#!")].into_iter().collect());
+    for request in [foreign, keyless] {
+        for error in every_call(&memory, &request).await {
+            assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+        }
+    }
+    assert!(memory.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn user_data_beyond_what_ec2_takes_is_refused_before_anything_is_sent() {
+    let memory = Memory::new(Settings::default());
+    let mut large = secret();
+    large.insert("userData", vec![b'#'; 16385]);
+    let error = memory.driver().create(&Call::default(), &with_secret(&request(spec()), large)).await.unwrap_err();
+    assert_eq!((error.code(), memory.asked().len()), (Code::InvalidArgument, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_without_capacity_is_not_asked_again_at_once_by_its_class_but_by_others() {
+    let memory = Memory::new(Settings::default());
+    let driver = memory.driver();
+    memory.with(|cloud, _| cloud.script(Script::refuse("RunInstances", 500, "InsufficientInstanceCapacity")));
+    let error = driver.create(&Call::default(), &request(spec())).await.unwrap_err();
+    assert_eq!(error.code(), Code::ResourceExhausted);
+    memory.asked();
+    let held = driver.create(&Call::default(), &request(spec())).await.unwrap_err();
+    assert_eq!((held.code(), memory.asked()), (Code::ResourceExhausted, vec!["DescribeInstances".to_owned()]));
+    assert!(held.message().contains("InsufficientInstanceCapacity"), "{held}");
+    let nic = json!([{ "subnetID": "subnet-2", "securityGroupIDs": ["sg-1"] }]);
+    let elsewhere = with_spec(&request(spec()), spec_with(&json!({ "networkInterfaces": nic })));
+    driver.create(&Call::default(), &elsewhere).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_is_throttled_is_slowed_down_and_says_so() {
+    let memory = Memory::new(Settings::default());
+    let driver = memory.driver();
+    for _ in 0..6 {
+        memory.with(|cloud, _| cloud.script(Script::refuse("DescribeInstances", 503, "RequestLimitExceeded")));
+        let error = driver.status(&Call::default(), &request(spec())).await.unwrap_err();
+        assert_eq!(error.code(), Code::Unavailable);
+        assert!(error.message().contains("a second now"), "{error}");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    let begun = Instant::now();
+    for _ in 0..3 {
+        driver.status(&Call::default(), &request(spec())).await.unwrap_err();
+    }
+    assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[rstest]
+#[case("AuthFailure", 401, Code::Unauthenticated, "check the credentials")]
+#[case("RequestExpired", 400, Code::Unauthenticated, "check the clock")]
+#[case("ExpiredToken", 400, Code::Unauthenticated, "expired")]
+#[case("UnauthorizedOperation", 403, Code::PermissionDenied, "check the policies")]
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_can_repair_is_told_with_what_to_do(
+    #[case] refusal: &str,
+    #[case] status: u16,
+    #[case] code: Code,
+    #[case] advice: &str,
+) {
+    let memory = Memory::new(Settings::default());
+    memory.with(|cloud, _| cloud.script(Script::refuse("DescribeInstances", status, refusal)));
+    let error = memory.driver().create(&Call::default(), &request(spec())).await.unwrap_err();
+    assert_eq!(error.code(), code);
+    assert!(error.message().contains(advice), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_ec2_does_not_know_are_unauthenticated() {
+    let known = Some(["AKIA2".to_owned()].into());
+    let memory = Memory::new(Settings { access_keys: known, ..Settings::default() });
+    let error = memory.driver().status(&Call::default(), &request(spec())).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unauthenticated);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_a_cloud_repeats_is_not_told_on() {
+    let memory = Memory::new(Settings::default());
+    let refusal = Refusal::new("AuthFailure", "no key hunter2 here. The Canonical String for this request was hunter2");
+    memory.with(|cloud, _| cloud.script(Script::everything(Befalls::Refused(refusal))));
+    for error in every_call(
+        &memory,
+        &known(&request(spec_with(&json!({ "srcAndDstChecksEnabled": false }))), "aws:///eu-west-1/i-1"),
+    )
+    .await
+    {
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("hunter2") && !shown.contains("/bin/sh"), "{shown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_request_is_counted_under_the_reference_s_words() {
+    let memory = Memory::new(Settings::default());
+    let (driver, kept) = (memory.driver(), Arc::new(Kept::default()));
+    let call = Call::default().metered(kept.clone());
+    let spec = spec_with(&json!({ "srcAndDstChecksEnabled": false }));
+    let made = driver.create(&call, &request(spec.clone())).await.unwrap();
+    let known = known(&request(spec), made.provider_id.as_str());
+    driver.initialize(&call, &known).await.unwrap();
+    driver.delete(&call, &known).await.unwrap();
+    driver.list(&call, &known.class_request()).await.unwrap();
+    let told = kept.take();
+    assert!(told.iter().all(|asked| asked.reply == Reply::Success));
+    let words: Vec<_> = told.iter().map(|asked| asked.service.as_str()).collect();
+    assert_eq!(
+        words,
+        [
+            "instance_get_by_machine",
+            "image_get_by_id",
+            "instance_create",
+            "instance_get_by_machine",
+            "instance_disable_source_dest_check",
+            "instance_get_by_id",
+            "instance_terminate",
+            "instance_get_by_tag_and_status",
+        ]
+    );
+}
