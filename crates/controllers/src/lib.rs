@@ -14,6 +14,7 @@ pub mod in_use_protection;
 pub mod indexes;
 pub mod limiter;
 pub mod machine;
+pub mod machine_controller;
 pub mod machineset;
 mod measure;
 mod outcome;

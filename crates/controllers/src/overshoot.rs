@@ -18,12 +18,13 @@ use runtime::cache::{Cached, Delta, Reflector, Trust};
 use runtime::events::Notice;
 use runtime::queue::Outcome;
 
+use crate::Decision;
+use crate::cluster::Shared;
 use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::indexes::MACHINES_BY_OWNER;
 use crate::requests::severity;
 use crate::write::{Guard, Part, WriteError};
-use crate::{Cluster, Decision};
 
 /// The only key there is.
 pub(crate) fn everything() -> Key {
@@ -118,37 +119,37 @@ fn on_deployments(reflector: &mut Reflector<MachineDeployment>, fleet: &Fleet) {
 }
 
 /// Counts all machines and does what follows from it.
-pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, _all: Key) -> Outcome {
-    if cluster.caches.trust() == Trust::Doubtful {
+pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, _all: Key) -> Outcome {
+    if shared.caches.trust() == Trust::Doubtful {
         // Machines of two histories would be counted twice.
-        return Outcome::Again { after: cluster.policy.short_retry };
+        return Outcome::Again { after: shared.policy.short_retry };
     }
     let sets: Vec<Arc<MachineSet>> = fleet.sets.list().into_iter().map(|set| fleet.memory.with_counts(set)).collect();
     let deployments = fleet.deployments.list();
     let owners: BTreeMap<String, &MachineDeployment> =
         deployments.iter().map(|deployment| (deployment.uid().into(), &**deployment)).collect();
-    let unreadable = unreadable(&cluster);
+    let unreadable = unreadable(&shared);
     let seen: Vec<SeenSet<'_>> = sets
         .iter()
         .map(|set| {
-            let (machines, deleting) = count(&cluster, &unreadable, set);
+            let (machines, deleting) = count(&shared, &unreadable, set);
             let deployment = set.controller_owner().and_then(|owner| owners.get(&owner.uid).copied());
             SeenSet { set, deployment, machines, deleting }
         })
         .collect();
     let all: Vec<&MachineDeployment> = deployments.iter().map(|deployment| &**deployment).collect();
-    let now = cluster.clock.now();
-    let steps = plan(&Observed { sets: &seen, deployments: &all, policy: &cluster.policy, now });
+    let now = shared.clock.now();
+    let steps = plan(&Observed { sets: &seen, deployments: &all, policy: &shared.policy, now });
     let mut versions = Versions::default();
     versions.0.extend(sets.iter().map(|set| ((Kind::Set, set.name().to_owned()), version(&**set))));
     versions.0.extend(deployments.iter().map(|d| ((Kind::Deployment, d.name().to_owned()), version(&**d))));
-    carry_out(&cluster, &fleet, &steps, &mut versions).await
+    carry_out(&shared, &fleet, &steps, &mut versions).await
 }
 
 /// How many machines a set owns, and how many of them are being deleted; those that cannot be read count.
-fn count(cluster: &Cluster, unreadable: &BTreeMap<String, (usize, usize)>, set: &MachineSet) -> (i32, i32) {
+fn count(shared: &Shared, unreadable: &BTreeMap<String, (usize, usize)>, set: &MachineSet) -> (i32, i32) {
     let uid = set.uid();
-    let readable = cluster.machines.find(&MACHINES_BY_OWNER, uid.as_str());
+    let readable = shared.machines.find(&MACHINES_BY_OWNER, uid.as_str());
     let deleting = readable.iter().filter(|machine| machine.is_deleting()).count();
     let (unread, unread_deleting) = unreadable.get(uid.as_str()).copied().unwrap_or_default();
     let number = |machines: usize| i32::try_from(machines).unwrap_or(i32::MAX);
@@ -156,9 +157,9 @@ fn count(cluster: &Cluster, unreadable: &BTreeMap<String, (usize, usize)>, set: 
 }
 
 /// The same of the machines that cannot be read, by the uid of their owner.
-fn unreadable(cluster: &Cluster) -> BTreeMap<String, (usize, usize)> {
+fn unreadable(shared: &Shared) -> BTreeMap<String, (usize, usize)> {
     let mut by_owner: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for object in cluster.machines.undecodable() {
+    for object in shared.machines.undecodable() {
         for owner in &object.owners {
             let (machines, deleting) = by_owner.entry(owner.uid.clone()).or_default();
             *machines += 1;
@@ -176,7 +177,7 @@ fn version(object: &impl Object) -> String {
     object.resource_version().to_owned()
 }
 
-async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &mut Versions) -> Outcome {
+async fn carry_out(shared: &Shared, fleet: &Fleet, steps: &[Step], versions: &mut Versions) -> Outcome {
     let mut failed = false;
     for step in steps {
         if let Err(why) = fleet.leadership.check() {
@@ -187,14 +188,14 @@ async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &
             Step::Write(edit) => {
                 // One object that cannot be written does not keep the others from being judged.
                 let written = write(fleet, edit, step, versions).await;
-                tell(cluster, edit, step, written.as_ref().err());
+                tell(shared, edit, step, written.as_ref().err());
                 if written.is_err() {
                     versions.0.remove(&(edit.kind, edit.name.clone()));
                     failed = true;
                 }
             }
             Step::Tell { set, notice } => {
-                let key = Key::new(cluster.namespace.as_str(), set.as_str());
+                let key = Key::new(shared.namespace.as_str(), set.as_str());
                 if let (Some(set), true) = (fleet.sets.get(&key), versions.0.contains_key(&(Kind::Set, set.clone()))) {
                     let severity = severity(notice.event_type);
                     let (about, reason, message) = (set.object_ref(&()), notice.reason.into(), notice.message.clone());
@@ -203,20 +204,20 @@ async fn carry_out(cluster: &Cluster, fleet: &Fleet, steps: &[Step], versions: &
             }
         }
     }
-    if failed { Outcome::Failed } else { Outcome::Again { after: cluster.policy.fleet.overshooting_period } }
+    if failed { Outcome::Failed } else { Outcome::Again { after: shared.policy.fleet.overshooting_period } }
 }
 
 /// Tells what was done to an object, under its own name.
-fn tell(cluster: &Cluster, edit: &Edit, step: &Step, error: Option<&WriteError>) {
+fn tell(shared: &Shared, edit: &Edit, step: &Step, error: Option<&WriteError>) {
     let about = match edit.kind {
         Kind::Set => Subject::Set,
         Kind::Deployment => Subject::Deployment,
     };
-    let key = Key::new(cluster.namespace.as_str(), edit.name.as_str());
+    let key = Key::new(shared.namespace.as_str(), edit.name.as_str());
     let because = "all sets and deployments were judged by how many machines they have";
     let decision = Decision::of(about, &key, &[step], &because, Wake::On(Awaited::Machines));
     let ending = error.map_or(Ending::Done, WriteError::ending);
-    cluster.journal.decided(&decision.ended(ending));
+    shared.journal.decided(&decision.ended(ending));
 }
 
 async fn write(fleet: &Fleet, edit: &Edit, step: &Step, versions: &mut Versions) -> Result<(), WriteError> {

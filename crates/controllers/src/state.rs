@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::Cluster;
 use crate::drain::DrainState;
 use crate::limiter::LimiterState;
+use crate::safety::ApiConnectivity;
 
 /// How things stand.
 #[derive(Clone, Debug, Serialize)]
@@ -34,27 +35,28 @@ pub struct ClusterState {
 impl ClusterState {
     /// As it is now.
     pub fn of(cluster: &Cluster) -> Self {
-        let in_use_protection = &cluster.in_use_protection;
+        let (shared, controller) = (&cluster.shared, &cluster.machine_controller);
+        let in_use_protection = &controller.in_use_protection;
         let mut queues =
-            vec![cluster.queue.state(), in_use_protection.classes.state(), in_use_protection.secrets.state()];
-        queues.push(cluster.credentials.reads().state());
-        queues.extend(cluster.safety.queues());
+            vec![controller.queue.state(), in_use_protection.classes.state(), in_use_protection.secrets.state()];
+        queues.push(controller.credentials.reads().state());
+        queues.extend(controller.safety.queues());
         if let Some(fleet) = &cluster.fleet {
             queues.extend([fleet.set_queue.state(), fleet.deployment_queue.state(), fleet.overshoot_queue.state()]);
         }
         Self {
-            namespace: cluster.namespace.clone(),
-            frozen: frozen(cluster),
+            namespace: shared.namespace.clone(),
+            frozen: frozen(&shared.connectivity),
             queues,
-            caches: cluster.caches.statuses(),
-            limiter: cluster.limiter.state(),
-            drains: cluster.drains.as_ref().map(crate::drain::Drains::state).unwrap_or_default(),
+            caches: shared.caches.statuses(),
+            limiter: controller.limiter.state(),
+            drains: controller.drains.as_ref().map(crate::drain::Drains::state).unwrap_or_default(),
         }
     }
 }
 
-fn frozen(cluster: &Cluster) -> Option<String> {
-    match (cluster.connectivity.now(), cluster.connectivity.frozen()) {
+fn frozen(connectivity: &ApiConnectivity) -> Option<String> {
+    match (connectivity.now(), connectivity.frozen()) {
         (_, Some(frozen)) => Some(format!("since {:.0}: {}", frozen.disconnected_since, frozen.cause)),
         (Connectivity::Frozen, None) => Some("many nodes have just disappeared; being looked into".to_owned()),
         (Connectivity::Connected, None) => None,

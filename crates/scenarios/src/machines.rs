@@ -252,11 +252,11 @@ async fn a_replica_on_standby_takes_over_when_the_leader_dies(fixture: &Fixture)
     fixture.until_phase(0, MachinePhase::Running).await?;
     let second = fixture.start_replica("replica-b", timing)?;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    promise(second.cluster.leadership.check().is_err(), || "both lead".to_owned())?;
+    promise(second.cluster.machine_controller().leadership().check().is_err(), || "both lead".to_owned())?;
     first.kill().await;
     fixture.delete(0).await?;
     fixture.until_gone(0).await?;
-    promise(second.cluster.leadership.check().is_ok(), || "nobody leads".to_owned())
+    promise(second.cluster.machine_controller().leadership().check().is_ok(), || "nobody leads".to_owned())
 }
 
 async fn a_vm_that_belongs_to_nobody_is_collected_and_nobody_elses(fixture: &Fixture) -> Result<(), Broken> {

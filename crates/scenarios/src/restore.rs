@@ -201,7 +201,7 @@ impl RestoreScenario {
         let begin = self.environment.clock.instant();
         while !holds() {
             promise(begin.elapsed() < PATIENCE, || {
-                format!("waited in vain until {what}: {:#?}", self.process.cluster.caches.statuses())
+                format!("waited in vain until {what}: {:#?}", self.process.cluster.caches().statuses())
             })?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }
@@ -211,14 +211,14 @@ impl RestoreScenario {
     /// One cache is enough to notice, and then all of them let go of what was forgotten.
     async fn until_noticed(&self) -> Result<(), Broken> {
         let cluster = &self.process.cluster;
-        let regressed = || cluster.caches.statuses().iter().any(|status| status.counters.regressions > 0);
+        let regressed = || cluster.caches().statuses().iter().any(|status| status.counters.regressions > 0);
         self.until("a cache counts a regression", regressed).await?;
-        self.until("the forgotten machines have left the cache", || cluster.machines.len() == BEFORE).await
+        self.until("the forgotten machines have left the cache", || cluster.machines().len() == BEFORE).await
     }
 
     async fn until_trusted(&self) -> Result<(), Broken> {
         let cluster = &self.process.cluster;
-        self.until("every cache is trusted", || cluster.caches.trust() == Trust::Firm && cluster.caches.is_synced())
+        self.until("every cache is trusted", || cluster.caches().trust() == Trust::Firm && cluster.caches().is_synced())
             .await
     }
 

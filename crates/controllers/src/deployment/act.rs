@@ -18,7 +18,7 @@ use runtime::client::RetryClass;
 use runtime::events::EventSink;
 use serde_json::Value;
 
-use crate::Cluster;
+use crate::cluster::Shared;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
 use crate::requests::severity;
@@ -36,7 +36,7 @@ enum Confirmed {
 
 /// One reconcile at work.
 pub(super) struct Acting<'a> {
-    cluster: &'a Cluster,
+    shared: &'a Shared,
     fleet: &'a Fleet,
     events: EventSink,
     /// The deployment as the last write left it: several writes of one plan touch it, each guarded by what the one before it made.
@@ -47,10 +47,10 @@ pub(super) struct Acting<'a> {
 }
 
 impl<'a> Acting<'a> {
-    pub(super) fn new(cluster: &'a Cluster, fleet: &'a Fleet, deployment: Arc<MachineDeployment>) -> Self {
+    pub(super) fn new(shared: &'a Shared, fleet: &'a Fleet, deployment: Arc<MachineDeployment>) -> Self {
         let events = fleet.events.speaking_as(components::MANAGER);
         Self {
-            cluster,
+            shared,
             fleet,
             events,
             deployment,
@@ -88,7 +88,7 @@ impl<'a> Acting<'a> {
                 Step::Deployment(edit) => self.write(&edit.changes, Part::Object, step).await?,
                 Step::Status(edit) => {
                     self.write(&edit.changes, Part::Status, step).await?;
-                    self.fleet.reported.wrote(self.deployment.uid(), self.cluster.clock.now());
+                    self.fleet.reported.wrote(self.deployment.uid(), self.shared.clock.now());
                 }
                 Step::CreateSet(new) => self.create_set(new).await?,
                 Step::Set(edit) => self.write_set(edit, step).await?,

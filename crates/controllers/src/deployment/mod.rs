@@ -15,20 +15,21 @@ use runtime::Key;
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
 
+use crate::Decision;
+use crate::cluster::Shared;
 use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::outcome::outcome;
-use crate::{Cluster, Decision};
 use act::Acting;
 pub use reported::Reported;
 pub use rollouts::RollOuts;
 
 /// Looks at one deployment and does what its plan says.
-pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
+pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, key: Key) -> Outcome {
     let deployment = match fleet.deployments.look_up(&key) {
         Lookup::Present(deployment) => deployment,
         Lookup::Absent => {
-            cluster.journal.gone(Subject::Deployment, &key);
+            shared.journal.gone(Subject::Deployment, &key);
             return Outcome::Done;
         }
         Lookup::Undecodable(object) => {
@@ -37,23 +38,23 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
             return Outcome::Done;
         }
     };
-    if cluster.caches.trust() == Trust::Doubtful {
+    if shared.caches.trust() == Trust::Doubtful {
         // Sizes that follow from machines of two histories would make or delete too many. Nothing is done until that is settled.
-        return Outcome::Again { after: cluster.policy.short_retry };
+        return Outcome::Again { after: shared.policy.short_retry };
     }
-    let mut acting = Acting::new(&cluster, &fleet, deployment.clone());
+    let mut acting = Acting::new(&shared, &fleet, deployment.clone());
     let mut gone = BTreeSet::new();
     loop {
-        let seen = observe::observe(&cluster, &fleet, deployment.clone(), &gone);
+        let seen = observe::observe(&shared, &fleet, deployment.clone(), &gone);
         let (sets, named) = (seen.sets(), seen.named());
-        let input = seen.as_input(&sets, &named, &cluster);
+        let input = seen.as_input(&sets, &named, &shared);
         let plan = plan(&input);
         if let [Step::AskForMachines(names)] = plan.steps.as_slice() {
             match acting.ask_for(names).await {
                 Ok(missing) => gone.extend(missing),
                 Err(write_error) => {
                     let because = "the API server has to be asked about machines that it names";
-                    cluster.journal.decided(&Decision::prevented(
+                    shared.journal.decided(&Decision::prevented(
                         Subject::Deployment,
                         &key,
                         &because,
@@ -68,7 +69,7 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
         fleet.rollouts.note(deployment.uid(), plan.guarded.clone());
         let decision = Decision::of(Subject::Deployment, &key, &plan.steps, &plan.because, plan.wake);
         let (ending, outcome) = match acting.carry_out(&plan).await {
-            Ok(()) if acting.went_through() => (Ending::Done, outcome(plan.wake, &cluster.clock)),
+            Ok(()) if acting.went_through() => (Ending::Done, outcome(plan.wake, &shared.clock)),
             Ok(()) => (acting.ending(), Outcome::Failed),
             Err(write_error) => {
                 let report = acting.set_not_made().map(|(set, why)| creation_failed(&input, set, why));
@@ -80,7 +81,7 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
                 (write_error.ending(), write_error.outcome())
             }
         };
-        cluster.journal.decided(&decision.ended(ending));
+        shared.journal.decided(&decision.ended(ending));
         return outcome;
     }
 }

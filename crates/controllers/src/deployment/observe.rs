@@ -10,7 +10,7 @@ use plan::deployment::{Named, Observed, SeenMachine, SeenSet, TargetCluster, mac
 use runtime::Key;
 use runtime::cache::Lookup;
 
-use crate::Cluster;
+use crate::cluster::Shared;
 use crate::fleet::Fleet;
 use crate::indexes::{MACHINES_BY_OWNER, ORPHAN, ORPHAN_SETS, SETS_BY_OWNER};
 
@@ -39,12 +39,12 @@ enum Found {
 
 /// `gone` are machines that the API server, asked just now, does not know.
 pub(super) fn observe(
-    cluster: &Cluster,
+    shared: &Shared,
     fleet: &Fleet,
     deployment: Arc<MachineDeployment>,
     gone: &BTreeSet<String>,
 ) -> DeploymentSnapshot {
-    let unreadable = cluster.machines.undecodable();
+    let unreadable = shared.machines.undecodable();
     let owned = fleet.sets.find(&SETS_BY_OWNER, deployment.uid().as_str());
     let orphans = fleet.sets.find(&ORPHAN_SETS, ORPHAN);
     let found = |set: Arc<MachineSet>| {
@@ -53,10 +53,10 @@ pub(super) fn observe(
         let theirs = unreadable.iter().filter(|object| {
             object.owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == uid.as_str())
         });
-        let machines = cluster.machines.find(&MACHINES_BY_OWNER, uid.as_str()).into_iter();
+        let machines = shared.machines.find(&MACHINES_BY_OWNER, uid.as_str()).into_iter();
         FoundSet {
             unreadable: theirs.count(),
-            machines: machines.map(|machine| (machine.clone(), node_of(cluster, &machine))).collect(),
+            machines: machines.map(|machine| (machine.clone(), node_of(shared, &machine))).collect(),
             set,
         }
     };
@@ -64,7 +64,7 @@ pub(super) fn observe(
     let readable = fleet.sets.list().into_iter().map(|set| set.name().to_owned());
     let names_in_use = readable.chain(fleet.sets.undecodable().iter().map(|object| object.name.clone())).collect();
     let look_up = |name: String| {
-        let found = match cluster.machines.look_up(&Key::new(deployment.namespace(), name.as_str())) {
+        let found = match shared.machines.look_up(&Key::new(deployment.namespace(), name.as_str())) {
             Lookup::Present(machine) => Found::Seen(machine),
             Lookup::Undecodable(_) => Found::Unreadable,
             Lookup::Absent if gone.contains(&name) => Found::Gone,
@@ -74,11 +74,11 @@ pub(super) fn observe(
     };
     let named = machines_named(&deployment).into_iter().map(look_up).collect();
     let reported = fleet.reported.at(&deployment.uid());
-    DeploymentSnapshot { sets, names_in_use, named, reported, now: cluster.clock.now(), deployment }
+    DeploymentSnapshot { sets, names_in_use, named, reported, now: shared.clock.now(), deployment }
 }
 
-fn node_of(cluster: &Cluster, machine: &Machine) -> Option<Arc<NodeView>> {
-    cluster.target.as_ref()?.nodes.get(&Key::cluster(machine.node_name()?.as_str()))
+fn node_of(shared: &Shared, machine: &Machine) -> Option<Arc<NodeView>> {
+    shared.nodes.as_ref()?.get(&Key::cluster(machine.node_name()?.as_str()))
 }
 
 impl DeploymentSnapshot {
@@ -112,15 +112,15 @@ impl DeploymentSnapshot {
         &'a self,
         sets: &'a [SeenSet<'a>],
         named: &'a BTreeMap<String, Named<'a>>,
-        cluster: &'a Cluster,
+        shared: &'a Shared,
     ) -> Observed<'a> {
         Observed {
             deployment: &self.deployment,
             sets,
             names_in_use: &self.names_in_use,
             named,
-            target: if cluster.target.is_some() { TargetCluster::Seen } else { TargetCluster::None },
-            policy: &cluster.policy,
+            target: if shared.nodes.is_some() { TargetCluster::Seen } else { TargetCluster::None },
+            policy: &shared.policy,
             reported: self.reported,
             now: self.now,
         }

@@ -88,7 +88,6 @@ impl Declared {
             deployment_queue,
             overshoot_queue,
             needed,
-            clients: component.clients.clone(),
             leadership: component.leadership.clone(),
             events: component.events.clone(),
         };

@@ -21,7 +21,6 @@ pub(crate) use declare::{Declared, FleetParts};
 use crate::deployment::{Reported, RollOuts};
 use crate::machineset::Memory;
 use crate::measure::Replacements;
-use crate::wiring::Clients;
 use crate::write::Writer;
 
 /// What the manager writes, each kind in turn with whoever else of us does.
@@ -36,41 +35,56 @@ pub(crate) struct FleetWriters {
 /// What sets and deployments are looked after with.
 pub struct Fleet {
     /// All MachineSets of the namespace.
-    pub sets: Cache<MachineSet>,
+    pub(crate) sets: Cache<MachineSet>,
     /// All MachineDeployments of the namespace.
-    pub deployments: Cache<MachineDeployment>,
+    pub(crate) deployments: Cache<MachineDeployment>,
     /// Sets to look at.
-    pub set_queue: Queue<Key>,
+    pub(crate) set_queue: Queue<Key>,
     /// Deployments to look at.
-    pub deployment_queue: Queue<Key>,
+    pub(crate) deployment_queue: Queue<Key>,
     /// Wants a set looked at, however many ask.
-    pub wake_set: Coalesced<Key>,
+    pub(crate) wake_set: Coalesced<Key>,
     /// Wants a deployment looked at, however many ask.
-    pub wake_deployment: Coalesced<Key>,
+    pub(crate) wake_deployment: Coalesced<Key>,
     /// Machines to count.
-    pub overshoot_queue: Queue<Key>,
+    pub(crate) overshoot_queue: Queue<Key>,
     /// Wants machines counted, however many ask.
-    pub wake_overshoot: Coalesced<Key>,
+    pub(crate) wake_overshoot: Coalesced<Key>,
     /// What sets have done and the cache of machines has not shown yet.
-    pub expectations: Expectations,
+    pub(crate) expectations: Expectations,
     /// What sets remember of requests that did not go through.
-    pub memory: Memory,
+    pub(crate) memory: Memory,
     /// When the status of each deployment was last written.
-    pub reported: Reported,
+    pub(crate) reported: Reported,
     /// Whose nodes are kept from the autoscaler.
-    pub rollouts: RollOuts,
+    pub(crate) rollouts: RollOuts,
     /// What this component has to have seen before it acts.
-    pub needed: Caches,
-    /// This component's ways to the API servers.
-    pub clients: Clients,
+    pub(crate) needed: Caches,
     /// This component's ways to write.
     pub(crate) writers: FleetWriters,
     /// Whether this component may act.
-    pub leadership: Leadership,
+    pub(crate) leadership: Leadership,
     /// Where Events go; `speaking_as` whoever says something.
-    pub events: EventSink,
+    pub(crate) events: EventSink,
     /// Machines that were replaced because they fell ill.
     pub(crate) replacements: Replacements,
     /// Randomness for names.
-    pub random: Random,
+    pub(crate) random: Random,
+}
+
+impl Fleet {
+    /// All MachineSets of the namespace.
+    pub fn sets(&self) -> &Cache<MachineSet> {
+        &self.sets
+    }
+
+    /// All MachineDeployments of the namespace.
+    pub fn deployments(&self) -> &Cache<MachineDeployment> {
+        &self.deployments
+    }
+
+    /// Sets to look at.
+    pub fn set_queue(&self) -> &Queue<Key> {
+        &self.set_queue
+    }
 }

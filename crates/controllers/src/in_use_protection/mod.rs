@@ -20,8 +20,8 @@ use runtime::queue::{Outcome, Queue, RetryPolicy};
 use runtime::{Key, Metrics, Random};
 use serde_json::{Value, json};
 
-use crate::Cluster;
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS};
+use crate::machine_controller::MachineController;
 use crate::requests::severity;
 use crate::write::{Guard, Kind, Part, Retry, WriteError, Writer};
 
@@ -55,11 +55,11 @@ impl InUseProtection {
 }
 
 /// Looks at one class.
-pub async fn reconcile_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
-    let class = match cluster.classes.look_up(&key) {
+pub(crate) async fn reconcile_class(controller: Arc<MachineController>, key: Key) -> Outcome {
+    let class = match controller.classes.look_up(&key) {
         Lookup::Present(class) => class,
         Lookup::Absent => {
-            cluster.limiter.forget_class(&key.name);
+            controller.limiter.forget_class(&key.name);
             return Outcome::Done;
         }
         Lookup::Undecodable(object) => {
@@ -75,51 +75,51 @@ pub async fn reconcile_class(cluster: Arc<Cluster>, key: Key) -> Outcome {
                 ..ObjectReference::default()
             };
             let reason = api::names::events::ours::INVALID.into();
-            cluster.events.emit(Notice { about, severity: Severity::Warning, reason, message });
+            controller.events.emit(Notice { about, severity: Severity::Warning, reason, message });
             return Outcome::Done;
         }
     };
-    let machines = cluster.machines.find(&MACHINES_BY_CLASS, class.name());
+    let machines = controller.shared.machines.find(&MACHINES_BY_CLASS, class.name());
     let users = Users {
         count: machines.len(),
         example: machines.first().map(|machine| machine.name()),
-        unreadable: cluster.machines.undecodable().len(),
+        unreadable: controller.shared.machines.undecodable().len(),
     };
-    let said = cluster.in_use_protection.said(&class.uid());
+    let said = controller.in_use_protection.said(&class.uid());
     let plan = plan::class::plan(&plan::class::Observed { class: &class, users, said: &said });
-    carry_out(&cluster, &cluster.in_use_protection.class_writer, &class, &plan, |_| {}).await
+    carry_out(&controller, &controller.in_use_protection.class_writer, &class, &plan, |_| {}).await
 }
 
 /// Looks at one Secret.
-pub async fn reconcile_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
-    let Some(secret) = cluster.secrets.get(&key) else { return Outcome::Done };
+pub(crate) async fn reconcile_secret(controller: Arc<MachineController>, key: Key) -> Outcome {
+    let Some(secret) = controller.secrets.get(&key) else { return Outcome::Done };
     let names_it = |class: &Arc<MachineClass>| {
         plan::secret::named_by(class).any(|(namespace, name)| namespace == &*key.namespace && name == &*key.name)
     };
-    let classes: Vec<_> = cluster.classes.find(&CLASSES_BY_SECRET, &key.name).into_iter().filter(names_it).collect();
+    let classes: Vec<_> = controller.classes.find(&CLASSES_BY_SECRET, &key.name).into_iter().filter(names_it).collect();
     let users = Users {
         count: classes.len(),
         example: classes.first().map(|class| class.name()),
-        unreadable: cluster.classes.undecodable().len(),
+        unreadable: controller.classes.undecodable().len(),
     };
-    let said = cluster.in_use_protection.said(&secret.uid());
+    let said = controller.in_use_protection.said(&secret.uid());
     let plan = plan::secret::plan(&plan::secret::Observed { secret: &secret, users, said: &said });
     // Only a finalizer changed, so what was read of it is still what is in it.
     let carry_over = |written: &SecretView| {
-        cluster.credentials.carry_over(&key, secret.resource_version(), written.resource_version());
+        controller.credentials.carry_over(&key, secret.resource_version(), written.resource_version());
     };
-    carry_out(&cluster, &cluster.in_use_protection.secret_writer, &secret, &plan, carry_over).await
+    carry_out(&controller, &controller.in_use_protection.secret_writer, &secret, &plan, carry_over).await
 }
 
 async fn carry_out<K: Kind>(
-    cluster: &Cluster,
+    controller: &MachineController,
     writer: &Writer<K>,
     object: &Arc<K>,
     plan: &Plan,
     on_written: impl FnOnce(&K),
 ) -> Outcome {
-    if cluster.caches.trust() == Trust::Doubtful || cluster.leadership.check().is_err() {
-        return Outcome::Again { after: cluster.policy.short_retry };
+    if controller.shared.caches.trust() == Trust::Doubtful || controller.leadership.check().is_err() {
+        return Outcome::Again { after: controller.shared.policy.short_retry };
     }
     let kind = K::kind(&());
     tracing::debug!(%kind, name = object.name(), because = ?plan.because, finalizers = ?plan.finalizers, "decided");
@@ -133,8 +133,8 @@ async fn carry_out<K: Kind>(
     for (said, notice) in &plan.tell {
         let severity = severity(notice.event_type);
         let (reason, message) = (notice.reason.into(), notice.message.clone());
-        cluster.events.emit(Notice { about: object.object_ref(&()), severity, reason, message });
-        cluster.in_use_protection.said.lock().entry(object.uid()).or_default().insert(said.clone());
+        controller.events.emit(Notice { about: object.object_ref(&()), severity, reason, message });
+        controller.in_use_protection.said.lock().entry(object.uid()).or_default().insert(said.clone());
     }
     Outcome::Done
 }

@@ -15,13 +15,12 @@ use serde_json::{Value, json};
 
 use super::observe::MachineSnapshot;
 use super::{drain, node};
-use crate::Cluster;
-use crate::cluster::Target;
+use crate::machine_controller::{MachineController, Target};
 use crate::requests::severity;
 use crate::write::{Guard, Part, Retry, WriteError};
 
 pub(super) async fn carry_out(
-    cluster: &Cluster,
+    controller: &MachineController,
     key: &Key,
     seen: &MachineSnapshot,
     plan: &Plan,
@@ -29,44 +28,44 @@ pub(super) async fn carry_out(
     // Two writes of one plan touch the same object: the second is guarded by what the first one made of it.
     let mut machine = seen.machine.clone();
     for step in &plan.steps {
-        cluster.leadership.check()?;
+        controller.leadership.check()?;
         match step {
-            Step::Patch(patch) => machine = write(cluster, &machine, body(patch), Part::Object, step).await?,
+            Step::Patch(patch) => machine = write(controller, &machine, body(patch), Part::Object, step).await?,
             Step::Status(status) => {
                 let before = machine.phase().clone();
-                machine = write(cluster, &machine, status.to_patch(), Part::Status, step).await?;
+                machine = write(controller, &machine, status.to_patch(), Part::Status, step).await?;
                 if *machine.phase() != before {
-                    measure(cluster, seen, &machine, &plan.because);
+                    measure(controller, seen, &machine, &plan.because);
                 }
             }
-            Step::DeleteMachine => delete(cluster, &machine, step).await?,
-            Step::PatchNode(patch) => match node::write(target(cluster)?, patch, step).await {
-                Ok(not_kept) => drain::remember(cluster, key, &machine.uid(), patch, &not_kept),
-                Err(write_error) => return Err(tell_of_removal(cluster, &machine, step, write_error).await),
+            Step::DeleteMachine => delete(controller, &machine, step).await?,
+            Step::PatchNode(patch) => match node::write(target(controller)?, patch, step).await {
+                Ok(not_kept) => drain::remember(controller, key, &machine.uid(), patch, &not_kept),
+                Err(write_error) => return Err(tell_of_removal(controller, &machine, step, write_error).await),
             },
-            Step::DeleteNode { name, uid } => match node::delete(target(cluster)?, name, uid.as_str(), step).await {
-                Ok(node::Left::Nothing) => cluster.vm_states.inquired(key, &machine.uid(), NodeLookup::Absent),
+            Step::DeleteNode { name, uid } => match node::delete(target(controller)?, name, uid.as_str(), step).await {
+                Ok(node::Left::Nothing) => controller.vm_states.inquired(key, &machine.uid(), NodeLookup::Absent),
                 Ok(node::Left::Something) => {}
-                Err(write_error) => return Err(tell_of_removal(cluster, &machine, step, write_error).await),
+                Err(write_error) => return Err(tell_of_removal(controller, &machine, step, write_error).await),
             },
             Step::LookForNode { name } => {
-                let before = cluster.vm_states.of(key, &machine.uid()).node_lookup;
-                let answer = node::look_for(target(cluster)?, name, &before, cluster.clock.now()).await;
-                cluster.vm_states.inquired(key, &machine.uid(), answer);
+                let before = controller.vm_states.of(key, &machine.uid()).node_lookup;
+                let answer = node::look_for(target(controller)?, name, &before, controller.shared.clock.now()).await;
+                controller.vm_states.inquired(key, &machine.uid(), answer);
             }
             Step::KeepPodsAway { .. }
             | Step::Watch { .. }
             | Step::Drain { .. }
             | Step::Detach { .. }
             | Step::Emptied
-            | Step::TellNode { .. } => drain::carry_out(cluster, key, seen, step).await?,
-            Step::RemoveToken => remove_token(cluster, key, &machine).await,
-            Step::Driver(call) => call_driver(cluster, key, seen, &machine, *call)?,
-            Step::Tell(notice) => tell(cluster, &machine, notice),
+            | Step::TellNode { .. } => drain::carry_out(controller, key, seen, step).await?,
+            Step::RemoveToken => remove_token(controller, key, &machine).await,
+            Step::Driver(call) => call_driver(controller, key, seen, &machine, *call)?,
+            Step::Tell(notice) => tell(controller, &machine, notice),
         }
     }
-    for remark in cluster.vm_states.news(key, &machine.uid(), &plan.remarks) {
-        tell(cluster, &machine, &remark);
+    for remark in controller.vm_states.news(key, &machine.uid(), &plan.remarks) {
+        tell(controller, &machine, &remark);
     }
     Ok(())
 }
@@ -74,7 +73,7 @@ pub(super) async fn carry_out(
 /// A Node that cannot be removed, though its VM is gone, keeps its machine: the machine says so. Whatever comes of saying it, the
 /// step failed and is tried again.
 async fn tell_of_removal(
-    cluster: &Cluster,
+    controller: &MachineController,
     machine: &Arc<Machine>,
     step: &Step,
     write_error: WriteError,
@@ -87,15 +86,17 @@ async fn tell_of_removal(
             return write_error;
         }
     };
-    for step in plan::machine::removal_failed(machine, step, &why, &cluster.policy, cluster.clock.now()) {
+    for step in
+        plan::machine::removal_failed(machine, step, &why, &controller.shared.policy, controller.shared.clock.now())
+    {
         match &step {
             Step::Status(status) => {
-                if let Err(why) = write(cluster, machine, status.to_patch(), Part::Status, &step).await {
+                if let Err(why) = write(controller, machine, status.to_patch(), Part::Status, &step).await {
                     tracing::warn!(machine = machine.name(), %why, "could not be told why its Node stays");
                     break;
                 }
             }
-            Step::Tell(notice) => tell(cluster, machine, notice),
+            Step::Tell(notice) => tell(controller, machine, notice),
             _ => {}
         }
     }
@@ -103,27 +104,27 @@ async fn tell_of_removal(
 }
 
 async fn write(
-    cluster: &Cluster,
+    controller: &MachineController,
     machine: &Arc<Machine>,
     body: Value,
     part: Part,
     step: &Step,
 ) -> Result<Arc<Machine>, WriteError> {
-    cluster.machine_writer.patch(Guard::as_seen(&**machine), part, body, step).await?.kept()
+    controller.machine_writer.patch(Guard::as_seen(&**machine), part, body, step).await?.kept()
 }
 
 /// Asks for the deletion of this very machine. One that is gone is gone; a conflict says only that something is not as it was decided
 /// on, and the watch will say what.
-async fn delete(cluster: &Cluster, machine: &Machine, step: &Step) -> Result<(), WriteError> {
-    cluster.machine_writer.hold(Guard::any_version(machine), step).await?.delete().await.map(drop)
+async fn delete(controller: &MachineController, machine: &Machine, step: &Step) -> Result<(), WriteError> {
+    controller.machine_writer.hold(Guard::any_version(machine), step).await?.delete().await.map(drop)
 }
 
 /// Notes what has come of waiting for a node, now that it is written down.
-fn measure(cluster: &Cluster, seen: &MachineSnapshot, machine: &Machine, because: &Reason) {
+fn measure(controller: &MachineController, seen: &MachineSnapshot, machine: &Machine, because: &Reason) {
     let class = seen.class.as_ref().present().map(|class| &**class);
     match (because, class) {
-        (Reason::Joined, class) => cluster.lifecycle.joined(machine, class),
-        (Reason::JoinTimedOut, Some(class)) => cluster.lifecycle.never_joined(machine, class),
+        (Reason::Joined, class) => controller.lifecycle.joined(machine, class),
+        (Reason::JoinTimedOut, Some(class)) => controller.lifecycle.never_joined(machine, class),
         _ => {}
     }
 }
@@ -149,32 +150,32 @@ fn body(patch: &MachinePatch) -> Value {
 }
 
 fn call_driver(
-    cluster: &Cluster,
+    controller: &MachineController,
     key: &Key,
     seen: &MachineSnapshot,
     machine: &Arc<Machine>,
     call: Call,
 ) -> Result<(), WriteError> {
     let plan::Presence::Present(class) = &seen.class else { return Err(WriteError::Missing("its MachineClass")) };
-    cluster.limiter.begin(key, machine, class, call);
+    controller.limiter.begin(key, machine, class, call);
     Ok(())
 }
 
 /// A token that cannot be removed now stops nothing: it expires by itself, and a machine that runs is looked at again.
-async fn remove_token(cluster: &Cluster, key: &Key, machine: &Machine) {
-    let Some(tokens) = cluster.limiter.tokens() else { return };
-    let (uid, known) = (machine.uid(), cluster.vm_states.of(key, &machine.uid()));
+async fn remove_token(controller: &MachineController, key: &Key, machine: &Machine) {
+    let Some(tokens) = controller.limiter.tokens() else { return };
+    let (uid, known) = (machine.uid(), controller.vm_states.of(key, &machine.uid()));
     match tokens.remove(machine, known.issued()).await {
-        Ok(()) => cluster.vm_states.needs_no_token(key, &uid),
+        Ok(()) => controller.vm_states.needs_no_token(key, &uid),
         Err(why) => tracing::warn!(machine = %key, %why, "a bootstrap token stays until it expires"),
     }
 }
 
-fn tell(cluster: &Cluster, machine: &Machine, notice: &Event) {
+fn tell(controller: &MachineController, machine: &Machine, notice: &Event) {
     let Event { event_type, reason, message } = notice;
     let severity = severity(*event_type);
     let about = machine.object_ref(&());
-    cluster.events.emit(runtime::events::Notice {
+    controller.events.emit(runtime::events::Notice {
         about,
         severity,
         reason: (*reason).into(),
@@ -182,6 +183,6 @@ fn tell(cluster: &Cluster, machine: &Machine, notice: &Event) {
     });
 }
 
-pub(super) fn target(cluster: &Cluster) -> Result<&Target, WriteError> {
-    cluster.target.as_ref().ok_or(WriteError::Missing("a target cluster"))
+pub(super) fn target(controller: &MachineController) -> Result<&Target, WriteError> {
+    controller.target.as_ref().ok_or(WriteError::Missing("a target cluster"))
 }

@@ -9,20 +9,19 @@ use runtime::Key;
 
 use super::act;
 use super::observe::MachineSnapshot;
-use crate::Cluster;
-use crate::cluster::Target;
 use crate::drain::Drains;
+use crate::machine_controller::{MachineController, Target};
 use crate::requests::severity;
 use crate::write::{Found, Guard, Retry, WriteError};
 
 /// Carries out a step about the drain of a node. Requests to pods and volumes leave the reconcile and run on their own.
 pub(super) async fn carry_out(
-    cluster: &Cluster,
+    controller: &MachineController,
     key: &Key,
     seen: &MachineSnapshot,
     step: &Step,
 ) -> Result<(), WriteError> {
-    let (target, drains) = (act::target(cluster)?, drains(cluster)?);
+    let (target, drains) = (act::target(controller)?, drains(controller)?);
     let uid = seen.machine.uid();
     match step {
         Step::KeepPodsAway { part, write } => {
@@ -45,8 +44,8 @@ pub(super) async fn carry_out(
 }
 
 /// Lets go of what is no longer needed.
-pub(super) fn settle(cluster: &Cluster, key: &Key, plan: &Plan) {
-    if let (Some(drains), plan::machine::DrainNeed::Over) = (&cluster.drains, plan.drain) {
+pub(super) fn settle(controller: &MachineController, key: &Key, plan: &Plan) {
+    if let (Some(drains), plan::machine::DrainNeed::Over) = (&controller.drains, plan.drain) {
         drains.release(key);
     }
 }
@@ -89,8 +88,8 @@ fn said_of(part: Barrier, node: &str, said: &str) -> String {
 }
 
 /// Remembers which barriers of a write were kept and which were not.
-pub(super) fn remember(cluster: &Cluster, key: &Key, uid: &Uid, write: &NodeWrite, not_kept: &[Barrier]) {
-    let Some(drains) = &cluster.drains else { return };
+pub(super) fn remember(controller: &MachineController, key: &Key, uid: &Uid, write: &NodeWrite, not_kept: &[Barrier]) {
+    let Some(drains) = &controller.drains else { return };
     for part in set_up_by(write) {
         let obstacle = not_kept.contains(&part).then(|| said_of(part, &write.name, NOT_KEPT));
         drains.obstructed(key, uid, part, obstacle);
@@ -113,6 +112,6 @@ fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Event) {
     });
 }
 
-fn drains(cluster: &Cluster) -> Result<&Drains, WriteError> {
-    cluster.drains.as_ref().ok_or(WriteError::Missing("a target cluster"))
+fn drains(controller: &MachineController) -> Result<&Drains, WriteError> {
+    controller.drains.as_ref().ok_or(WriteError::Missing("a target cluster"))
 }

@@ -16,45 +16,46 @@ use runtime::Key;
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
 
+use crate::Decision;
 use crate::decision::{Ending, Standing, Subject};
+use crate::machine_controller::MachineController;
 use crate::outcome::outcome;
 use crate::write::WriteError;
-use crate::{Cluster, Decision};
 
 /// Looks at one machine and does what its plan says.
-pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
-    let machine = match cluster.machines.look_up(&key) {
+pub(crate) async fn reconcile(controller: Arc<MachineController>, key: Key) -> Outcome {
+    let machine = match controller.shared.machines.look_up(&key) {
         Lookup::Present(machine) => machine,
         Lookup::Absent => {
-            cluster.vm_states.forget(&key);
-            cluster.journal.gone(Subject::Machine, &key);
-            cluster.replacement_locks.settle(&key);
-            if let Some(drains) = &cluster.drains {
+            controller.vm_states.forget(&key);
+            controller.shared.journal.gone(Subject::Machine, &key);
+            controller.replacement_locks.settle(&key);
+            if let Some(drains) = &controller.drains {
                 drains.release(&key);
             }
             return Outcome::Done;
         }
         Lookup::Undecodable(object) => {
-            cluster.replacement_locks.settle(&key);
+            controller.replacement_locks.settle(&key);
             tracing::warn!(machine = %key, error = %object.error, "cannot be read, so it is left alone");
-            crate::unreadable::tell::<Machine>(&cluster.events, &object);
+            crate::unreadable::tell::<Machine>(&controller.events, &object);
             return Outcome::Done;
         }
     };
-    if cluster.caches.trust() == Trust::Doubtful {
+    if controller.shared.caches.trust() == Trust::Doubtful {
         // What we have seen and what the API server now shows are from two histories. Nothing is done until that is settled.
-        return Outcome::Again { after: cluster.policy.short_retry };
+        return Outcome::Again { after: controller.shared.policy.short_retry };
     }
-    let (seen, plan) = decide(&cluster, &key, machine);
+    let (seen, plan) = decide(&controller, &key, machine);
     let Some(deployment) = &plan.exclusive_in else {
-        cluster.replacement_locks.settle(&key);
-        return act(&cluster, &key, &seen, &plan).await.unwrap_or_else(|write_error| write_error.outcome());
+        controller.replacement_locks.settle(&key);
+        return act(&controller, &key, &seen, &plan).await.unwrap_or_else(|write_error| write_error.outcome());
     };
-    let Some(lock) = cluster.replacement_locks.claim(deployment, &key) else { return Outcome::Done };
+    let Some(lock) = controller.replacement_locks.claim(deployment, &key) else { return Outcome::Done };
     // What was seen may be older than what the last holder did. From here on nobody else decides for the deployment.
-    let Some(machine) = cluster.machines.get(&key) else { return Outcome::Again { after: Duration::ZERO } };
-    let (seen, plan) = decide(&cluster, &key, machine);
-    match act(&cluster, &key, &seen, &plan).await {
+    let Some(machine) = controller.shared.machines.get(&key) else { return Outcome::Again { after: Duration::ZERO } };
+    let (seen, plan) = decide(&controller, &key, machine);
+    match act(&controller, &key, &seen, &plan).await {
         Ok(outcome) => outcome,
         Err(write_error) => {
             if write_error.leaves_doubt() {
@@ -66,28 +67,33 @@ pub async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
 }
 
 /// Does what the plan says.
-async fn act(cluster: &Cluster, key: &Key, seen: &MachineSnapshot, plan: &Plan) -> Result<Outcome, WriteError> {
+async fn act(
+    controller: &MachineController,
+    key: &Key,
+    seen: &MachineSnapshot,
+    plan: &Plan,
+) -> Result<Outcome, WriteError> {
     let decision = Decision::of(Subject::Machine, key, &plan.steps, &plan.because, plan.wake).in_life(Standing {
         machine: seen.machine.clone(),
-        stage: stage(&seen.as_input(cluster)),
+        stage: stage(&seen.as_input(controller)),
         at: seen.now,
     });
-    let done = act::carry_out(cluster, key, seen, plan).await;
+    let done = act::carry_out(controller, key, seen, plan).await;
     let ending = match &done {
         Ok(()) if matches!(plan.steps.last(), Some(Step::Driver(_))) => Ending::UnderWay,
         Ok(()) => Ending::Done,
         Err(write_error) => write_error.ending(),
     };
-    cluster.journal.decided(&decision.ended(ending));
+    controller.shared.journal.decided(&decision.ended(ending));
     done.map(|()| {
-        drain::settle(cluster, key, plan);
-        outcome(plan.wake, &cluster.clock)
+        drain::settle(controller, key, plan);
+        outcome(plan.wake, &controller.shared.clock)
     })
 }
 
 /// Looks at everything, and decides.
-fn decide(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> (MachineSnapshot, Plan) {
-    let seen = observe::observe(cluster, key, machine);
-    let plan = plan::machine::plan(&seen.as_input(cluster));
+fn decide(controller: &MachineController, key: &Key, machine: Arc<Machine>) -> (MachineSnapshot, Plan) {
+    let seen = observe::observe(controller, key, machine);
+    let plan = plan::machine::plan(&seen.as_input(controller));
     (seen, plan)
 }

@@ -10,7 +10,7 @@ use runtime::Key;
 use runtime::cache::Lookup;
 use runtime::client::RetryClass;
 
-use crate::cluster::Target;
+use crate::machine_controller::Target;
 use crate::write::{Deletion, Found, Guard, Retry, WriteError};
 
 /// Writes what is to be written. Answers with the barriers that were taken and not kept.

@@ -16,11 +16,12 @@ use plan::secret::{Content, Reference};
 use runtime::Key;
 use runtime::cache::{Cache, Cached, Lookup};
 
+use crate::cluster::Shared;
 use crate::credentials::AtHand;
 use crate::indexes::{MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, NODES_BY_MACHINE};
+use crate::machine_controller::{self, MachineController};
 use crate::presence::presence;
 use crate::vm_state::{Known, Wanted};
-use crate::{Cluster, cluster};
 
 /// What was seen, kept alive for the planner and for the steps that follow.
 pub(super) struct MachineSnapshot {
@@ -44,24 +45,24 @@ pub(super) struct MachineSnapshot {
 }
 
 /// Takes what is at hand and waits for nothing: what is missing is asked for, and its arrival wakes the machine.
-pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> MachineSnapshot {
-    let (call_under_way, known) = cluster.limiter.look(key, &machine.uid());
-    let looker = Looker { cluster, key, machine: &machine, known: &known };
+pub(super) fn observe(controller: &MachineController, key: &Key, machine: Arc<Machine>) -> MachineSnapshot {
+    let (call_under_way, known) = controller.limiter.look(key, &machine.uid());
+    let looker = Looker { controller, key, machine: &machine, known: &known };
     let class_key = Key::new(machine.namespace(), machine.spec.class.name.as_str());
-    let (class, class_looked_for) = looker.look(&cluster.classes, Wanted::Class(class_key.clone()), &class_key);
+    let (class, class_looked_for) = looker.look(&controller.classes, Wanted::Class(class_key.clone()), &class_key);
     let class = presence(class);
-    let secret = looker.secret(class.as_ref().present().map(|class| &**class), cluster.clock.now());
-    let driver = class.as_ref().present().map_or(DriverState::Served, |class| cluster.limiter.driver_state(class));
-    let node = cluster.target.as_ref().map(|target| node_of(target, &machine));
+    let secret = looker.secret(class.as_ref().present().map(|class| &**class), controller.shared.clock.now());
+    let driver = class.as_ref().present().map_or(DriverState::Served, |class| controller.limiter.driver_state(class));
+    let node = controller.target.as_ref().map(|target| node_of(target, &machine));
     let drain_view =
-        cluster.drains.as_ref().map_or_else(DrainView::default, |drains| drains.connectivity(key, &machine.uid()));
-    let namesake = namesake(cluster, &machine, &known);
-    let exhaustion = cluster.limiter.exhaustion(&machine.spec.class.name);
-    let siblings = siblings(cluster, &machine);
-    let rivals = rivals(cluster, &machine);
+        controller.drains.as_ref().map_or_else(DrainView::default, |drains| drains.connectivity(key, &machine.uid()));
+    let namesake = namesake(controller, &machine, &known);
+    let exhaustion = controller.limiter.exhaustion(&machine.spec.class.name);
+    let siblings = siblings(&controller.shared, &machine);
+    let rivals = rivals(&controller.shared, &machine);
     // Read after the caches: who was disconnected while reading them is still known to be.
-    let (connectivity, outages) = (cluster.connectivity.now(), cluster.connectivity.outages());
-    let now = cluster.clock.now();
+    let (connectivity, outages) = (controller.shared.connectivity.now(), controller.shared.connectivity.outages());
+    let now = controller.shared.clock.now();
     MachineSnapshot {
         machine,
         class,
@@ -84,7 +85,7 @@ pub(super) fn observe(cluster: &Cluster, key: &Key, machine: Arc<Machine>) -> Ma
 
 /// Looks for what a machine names.
 struct Looker<'a> {
-    cluster: &'a Cluster,
+    controller: &'a MachineController,
     key: &'a Key,
     machine: &'a Machine,
     known: &'a Known,
@@ -101,14 +102,14 @@ impl Looker<'_> {
             return (found, LookedFor::Yes);
         }
         if requested.is_none() {
-            self.cluster.vm_states.request(self.key, &self.machine.uid(), wanted, || cache.request_refresh());
+            self.controller.vm_states.request(self.key, &self.machine.uid(), wanted, || cache.request_refresh());
         }
         (found, LookedFor::NotYet)
     }
 
     /// Whether the Secrets of its class can be used.
     fn secret(&self, class: Option<&MachineClass>, now: Timestamp) -> SecretState {
-        let at_hand = class.map(|class| self.cluster.credentials.look(class)).unwrap_or_default();
+        let at_hand = class.map(|class| self.controller.credentials.look(class)).unwrap_or_default();
         let named: Vec<_> = at_hand
             .iter()
             .map(|(key, at_hand)| {
@@ -116,7 +117,7 @@ impl Looker<'_> {
                     AtHand::Data(data) => Content::Read(data),
                     AtHand::Reading => Content::Reading,
                     AtHand::Unreadable(failure) => Content::Unreadable(failure),
-                    AtHand::Absent => match self.look(&self.cluster.secrets, Wanted::Secret(key.clone()), key) {
+                    AtHand::Absent => match self.look(&self.controller.secrets, Wanted::Secret(key.clone()), key) {
                         (Lookup::Absent, LookedFor::Yes) => Content::Missing,
                         (Lookup::Absent, LookedFor::NotYet) => Content::NotSeen,
                         // It has just come; its own event wakes the machine.
@@ -132,8 +133,8 @@ impl Looker<'_> {
 
 /// The node that has the name of the VM already, before anybody has linked the two. A label that the machine was created with links
 /// nothing.
-fn namesake(cluster: &Cluster, machine: &Machine, known: &Known) -> plan::Presence<Arc<NodeView>> {
-    match (&cluster.target, &known.vm) {
+fn namesake(controller: &MachineController, machine: &Machine, known: &Known) -> plan::Presence<Arc<NodeView>> {
+    match (&controller.target, &known.vm) {
         (Some(target), VmState::Known(vm)) if machine.spec.provider_id.is_empty() => {
             presence(target.nodes.look_up(&Key::cluster(vm.node_name.as_str())))
         }
@@ -142,17 +143,17 @@ fn namesake(cluster: &Cluster, machine: &Machine, known: &Known) -> plan::Presen
 }
 
 /// The other machines whose label names the same node.
-fn rivals(cluster: &Cluster, machine: &Machine) -> Vec<Arc<Machine>> {
+fn rivals(shared: &Shared, machine: &Machine) -> Vec<Arc<Machine>> {
     let Some(node) = machine.node_name() else { return Vec::new() };
-    let mut named = cluster.machines.find(&MACHINES_BY_NODE, node.as_str());
+    let mut named = shared.machines.find(&MACHINES_BY_NODE, node.as_str());
     named.retain(|other| other.metadata.uid != machine.metadata.uid);
     named
 }
 
-fn siblings(cluster: &Cluster, machine: &Machine) -> Siblings {
+fn siblings(shared: &Shared, machine: &Machine) -> Siblings {
     match replacement_limit::deployment(machine).filter(|_| replacement_limit::may_ask(machine)) {
         Some(deployment) => {
-            let all = cluster.machines.find(&MACHINES_BY_DEPLOYMENT, deployment);
+            let all = shared.machines.find(&MACHINES_BY_DEPLOYMENT, deployment);
             Siblings::of(machine, all.iter().map(|machine| &**machine))
         }
         None => Siblings::default(),
@@ -160,7 +161,7 @@ fn siblings(cluster: &Cluster, machine: &Machine) -> Siblings {
 }
 
 /// The node its label names, else the node that names the machine.
-fn node_of(target: &cluster::Target, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
+fn node_of(target: &machine_controller::Target, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
     match machine.node_name() {
         Some(name) => presence(target.nodes.look_up(&Key::cluster(name.as_str()))),
         None => target
@@ -173,17 +174,17 @@ fn node_of(target: &cluster::Target, machine: &Machine) -> plan::Presence<Arc<No
 }
 
 /// Whether its deployment rolls, which is known where the manager runs in the same process.
-fn rollout(cluster: &Cluster, machine: &Machine) -> RollOut {
+fn rollout(controller: &MachineController, machine: &Machine) -> RollOut {
     let owner = machine.controller_owner().map(|owner| Uid::from(owner.uid.as_str()));
-    match (&cluster.fleet, owner) {
-        (Some(fleet), Some(set)) if fleet.rollouts.guard(&set) => RollOut::UnderWay,
+    match (&controller.rollouts, owner) {
+        (Some(rollouts), Some(set)) if rollouts.guard(&set) => RollOut::UnderWay,
         _ => RollOut::NotKnown,
     }
 }
 
 impl MachineSnapshot {
     /// The planner's view of it.
-    pub(super) fn as_input<'a>(&'a self, cluster: &'a Cluster) -> Observed<'a> {
+    pub(super) fn as_input<'a>(&'a self, controller: &'a MachineController) -> Observed<'a> {
         Observed {
             machine: &self.machine,
             class: self.class.as_ref().map(|class| &**class),
@@ -202,7 +203,7 @@ impl MachineSnapshot {
             call_under_way: self.call_under_way,
             namesake: self.namesake.as_ref().map(|node| &**node),
             rivals: &self.rivals,
-            rollout: rollout(cluster, &self.machine),
+            rollout: rollout(controller, &self.machine),
             siblings: self.siblings,
             capacity: match &self.exhaustion {
                 None => Capacity::Open,
@@ -211,7 +212,7 @@ impl MachineSnapshot {
             token: self.known.token(),
             connectivity: self.connectivity,
             outages: &self.outages,
-            policy: &cluster.policy,
+            policy: &controller.shared.policy,
             now: self.now,
         }
     }

@@ -25,10 +25,10 @@ use runtime::Key;
 use runtime::cache::{Cache, Cached, Reflector, Signal};
 use runtime::queue::{Outcome, Queue};
 
-use crate::Cluster;
 use crate::credentials::{Credentials, News};
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, WAITING_BY_DEPLOYMENT};
 use crate::limiter::CallLimiter;
+use crate::machine_controller::MachineController;
 use crate::vm_state::VmStateCache;
 
 /// A Machine wakes itself and, when it has arrived or gone, those of its deployment that may be waiting for that.
@@ -143,14 +143,14 @@ pub(crate) fn on_lists<K: Cached>(reflector: &mut Reflector<K>, queue: &Queue<Ke
 }
 
 /// Reads a Secret that machines wait for, and wakes them.
-pub(crate) async fn read_secret(cluster: Arc<Cluster>, key: Key) -> Outcome {
-    let (news, outcome) = cluster.credentials.read(&key).await;
+pub(crate) async fn read_secret(controller: Arc<MachineController>, key: Key) -> Outcome {
+    let (news, outcome) = controller.credentials.read(&key).await;
     let Some(news) = news else { return outcome };
-    for class in cluster.classes.find(&CLASSES_BY_SECRET, &key.name) {
+    for class in controller.classes.find(&CLASSES_BY_SECRET, &key.name) {
         if news == News::Changed {
-            try_again(&cluster.queue, &cluster.machines, &cluster.limiter, class.name());
+            try_again(&controller.queue, &controller.shared.machines, &controller.limiter, class.name());
         }
-        wake_needy(&cluster.queue, &cluster.machines, class.name());
+        wake_needy(&controller.queue, &controller.shared.machines, class.name());
     }
     outcome
 }

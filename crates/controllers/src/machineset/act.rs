@@ -24,7 +24,7 @@ use runtime::queue::Outcome;
 use serde_json::json;
 
 use super::observe::{SetSnapshot, observe};
-use crate::Cluster;
+use crate::cluster::Shared;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
 use crate::requests::severity;
@@ -33,7 +33,7 @@ use requests::{Edit, Went};
 
 /// One reconcile at work.
 pub(super) struct Acting<'a> {
-    cluster: &'a Cluster,
+    shared: &'a Shared,
     fleet: &'a Fleet,
     key: &'a Key,
     seen: &'a SetSnapshot,
@@ -51,8 +51,8 @@ enum Retry {
 }
 
 impl<'a> Acting<'a> {
-    pub(super) fn new(cluster: &'a Cluster, fleet: &'a Fleet, key: &'a Key, seen: &'a SetSnapshot) -> Self {
-        Self { cluster, fleet, key, seen, failures: Vec::new(), wrong: Vec::new(), retry: None }
+    pub(super) fn new(shared: &'a Shared, fleet: &'a Fleet, key: &'a Key, seen: &'a SetSnapshot) -> Self {
+        Self { shared, fleet, key, seen, failures: Vec::new(), wrong: Vec::new(), retry: None }
     }
 
     /// Whether everything that was tried worked.
@@ -101,12 +101,12 @@ impl<'a> Acting<'a> {
         let again = match self.fleet.sets.get(self.key) {
             Some(set) if set.uid() == self.seen.set.uid() => {
                 // Who did nothing has nothing new to see.
-                (!plan.steps.is_empty()).then(|| observe(self.cluster, self.fleet, self.key, set))
+                (!plan.steps.is_empty()).then(|| observe(self.shared, self.fleet, self.key, set))
             }
             _ => return Ok(None),
         };
         let seen = again.as_ref().unwrap_or(self.seen);
-        let Some(write) = status(&seen.as_input(&seen.member(), self.cluster), &self.failures) else {
+        let Some(write) = status(&seen.as_input(&seen.member(), self.shared), &self.failures) else {
             if self.fleet.memory.written(self.key) {
                 self.wake_deployment(&seen.set);
             }
@@ -165,8 +165,8 @@ impl<'a> Acting<'a> {
             }
             self.note(went, None);
         }
-        let now = self.cluster.clock.now();
-        let patience = SignedDuration::try_from(self.cluster.policy.short_retry).unwrap_or_default();
+        let now = self.shared.clock.now();
+        let patience = SignedDuration::try_from(self.shared.policy.short_retry).unwrap_or_default();
         self.fleet.memory.refuse(self.key, refused, now, now.checked_sub(patience).unwrap_or(now));
     }
 
@@ -214,7 +214,7 @@ impl<'a> Acting<'a> {
 
     /// Requests about different machines, up to the limit at once, answered in their order.
     async fn side_by_side<R>(&self, requests: Vec<BoxFuture<'_, R>>) -> Vec<R> {
-        stream::iter(requests).buffered(self.cluster.policy.set.requests.max(1)).collect().await
+        stream::iter(requests).buffered(self.shared.policy.set.requests.max(1)).collect().await
     }
 
     fn note(&mut self, went: Went, doing: Option<Doing>) {

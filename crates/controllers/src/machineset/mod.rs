@@ -15,17 +15,18 @@ use runtime::queue::Outcome;
 
 pub use memory::Memory;
 
+use crate::Decision;
+use crate::cluster::Shared;
 use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::outcome::outcome;
-use crate::{Cluster, Decision};
 
 /// Looks at one set and does what its plan says, then writes down what came of it.
-pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Outcome {
+pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, key: Key) -> Outcome {
     let set = match fleet.sets.look_up(&key) {
         Lookup::Present(set) => set,
         Lookup::Absent => {
-            cluster.journal.gone(Subject::Set, &key);
+            shared.journal.gone(Subject::Set, &key);
             return Outcome::Done;
         }
         Lookup::Undecodable(object) => {
@@ -34,23 +35,23 @@ pub async fn reconcile(cluster: Arc<Cluster>, fleet: Arc<Fleet>, key: Key) -> Ou
             return Outcome::Done;
         }
     };
-    if cluster.caches.trust() == Trust::Doubtful {
+    if shared.caches.trust() == Trust::Doubtful {
         // Counting machines of two histories would make or delete too many. Nothing is done until that is settled.
-        return Outcome::Again { after: cluster.policy.short_retry };
+        return Outcome::Again { after: shared.policy.short_retry };
     }
-    let seen = observe::observe(&cluster, &fleet, &key, set);
-    let plan = plan(&seen.as_input(&seen.member(), &cluster));
+    let seen = observe::observe(&shared, &fleet, &key, set);
+    let plan = plan(&seen.as_input(&seen.member(), &shared));
     let decision = Decision::of(Subject::Set, &key, &plan.steps, &plan.because, plan.wake);
-    let mut acting = act::Acting::new(&cluster, &fleet, &key, &seen);
+    let mut acting = act::Acting::new(&shared, &fleet, &key, &seen);
     let done = acting.carry_out(&plan).await;
     let written = acting.write_status(&plan).await;
     let (ending, outcome) = match done.and(written) {
         Ok(unwritten) if acting.went_through() => {
-            (Ending::Done, outcome(plan.wake.no_later_than(unwritten), &cluster.clock))
+            (Ending::Done, outcome(plan.wake.no_later_than(unwritten), &shared.clock))
         }
         Ok(_) => (acting.ending(), acting.outcome()),
         Err(write_error) => (write_error.ending(), write_error.outcome()),
     };
-    cluster.journal.decided(&decision.ended(ending));
+    shared.journal.decided(&decision.ended(ending));
     outcome
 }

@@ -11,7 +11,7 @@ use runtime::Key;
 use runtime::cache::UndecodableObject;
 use runtime::expectations::Expected;
 
-use crate::Cluster;
+use crate::cluster::Shared;
 use crate::fleet::Fleet;
 use crate::indexes::{MACHINES_BY_OWNER, ORPHAN, ORPHAN_MACHINES};
 use crate::presence::presence;
@@ -27,18 +27,18 @@ pub(super) struct SetSnapshot {
     now: Timestamp,
 }
 
-pub(super) fn observe(cluster: &Cluster, fleet: &Fleet, key: &Key, set: Arc<MachineSet>) -> SetSnapshot {
+pub(super) fn observe(shared: &Shared, fleet: &Fleet, key: &Key, set: Arc<MachineSet>) -> SetSnapshot {
     let uid = set.uid();
     // What is outstanding is read first: a machine that appears in between is counted twice, never not at all.
-    let outstanding = outstanding(cluster, fleet, key);
-    let mut machines = cluster.machines.find(&MACHINES_BY_OWNER, uid.as_str());
-    let orphans = cluster.machines.find(&ORPHAN_MACHINES, ORPHAN);
+    let outstanding = outstanding(shared, fleet, key);
+    let mut machines = shared.machines.find(&MACHINES_BY_OWNER, uid.as_str());
+    let orphans = shared.machines.find(&ORPHAN_MACHINES, ORPHAN);
     if !orphans.is_empty() {
         machines.extend(orphans);
         machines.sort_by(|a, b| a.name().cmp(b.name()));
     }
-    let machines = machines.into_iter().map(|machine| (machine.clone(), node_of(cluster, &machine))).collect();
-    let unreadable = cluster.machines.undecodable().iter().filter(|left| is_owned(left, &uid)).map(unread).collect();
+    let machines = machines.into_iter().map(|machine| (machine.clone(), node_of(shared, &machine))).collect();
+    let unreadable = shared.machines.undecodable().iter().filter(|left| is_owned(left, &uid)).map(unread).collect();
     let (refused, name_seed) = (fleet.memory.refused(key), fleet.memory.name_seed(key, &fleet.random));
     SetSnapshot {
         set,
@@ -47,30 +47,29 @@ pub(super) fn observe(cluster: &Cluster, fleet: &Fleet, key: &Key, set: Arc<Mach
         outstanding,
         refused,
         name_seed: NameSeed(name_seed),
-        now: cluster.clock.now(),
+        now: shared.clock.now(),
     }
 }
 
-fn outstanding(cluster: &Cluster, fleet: &Fleet, key: &Key) -> Outstanding {
+fn outstanding(shared: &Shared, fleet: &Fleet, key: &Key) -> Outstanding {
     let mut unseen = Outstanding::default();
     for open in fleet.expectations.outstanding(key) {
         match open.what {
             Expected::Create(machine) => drop(unseen.creates.insert(MachineName::from(&*machine.name))),
             Expected::Delete { uid } => drop(unseen.deletes.insert(Uid::from(&*uid))),
         }
-        let lapses =
-            SignedDuration::try_from(open.lapses_in).ok().and_then(|d| cluster.clock.now().checked_add(d).ok());
+        let lapses = SignedDuration::try_from(open.lapses_in).ok().and_then(|d| shared.clock.now().checked_add(d).ok());
         unseen.until = unseen.until.max(lapses);
     }
     unseen
 }
 
-fn node_of(cluster: &Cluster, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
+fn node_of(shared: &Shared, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
     if *machine.phase() != MachinePhase::Failed {
         return plan::Presence::Absent;
     }
-    let Some((target, node)) = cluster.target.as_ref().zip(machine.node_name()) else { return plan::Presence::Absent };
-    presence(target.nodes.look_up(&Key::cluster(node.as_str())))
+    let Some((nodes, node)) = shared.nodes.as_ref().zip(machine.node_name()) else { return plan::Presence::Absent };
+    presence(nodes.look_up(&Key::cluster(node.as_str())))
 }
 
 fn is_owned(left: &UndecodableObject, uid: &Uid) -> bool {
@@ -97,7 +96,7 @@ impl SetSnapshot {
     }
 
     /// The planner's view of it.
-    pub(super) fn as_input<'a>(&'a self, member: &'a [Member<'a>], cluster: &'a Cluster) -> Observed<'a> {
+    pub(super) fn as_input<'a>(&'a self, member: &'a [Member<'a>], shared: &'a Shared) -> Observed<'a> {
         Observed {
             set: &self.set,
             machines: member,
@@ -105,7 +104,7 @@ impl SetSnapshot {
             outstanding: &self.outstanding,
             refused: &self.refused,
             name_seed: self.name_seed,
-            policy: &cluster.policy,
+            policy: &shared.policy,
             now: self.now,
         }
     }

@@ -19,62 +19,63 @@ use runtime::{Key, cache::Cached};
 use tokio::time::timeout;
 
 use super::cluster_events::tell_all;
-use crate::Cluster;
+use crate::machine_controller::MachineController;
 
 /// Nobody has this name; the reference asks for it too.
 const NOBODY: &str = "dummy_name";
 
 /// Compares the Nodes that are there with those that Machines know, before anything is decided: whoever starts with the wrong
 /// kubeconfig has never seen the right Nodes, and so misses none.
-pub(super) fn take_first_look(cluster: &Cluster) {
-    let Some(target) = &cluster.target else { return };
-    let machines = cluster.machines.list();
+pub(super) fn take_first_look(controller: &MachineController) {
+    let Some(target) = &controller.target else { return };
+    let machines = controller.shared.machines.list();
     let joined = machines.iter().filter(|machine| *machine.phase() == MachinePhase::Running && !machine.is_deleting());
     let nodes: Vec<_> = joined.filter_map(|machine| machine.node_name()).collect();
     let is_gone = |name: &&api::NodeName| matches!(target.nodes.look_up(&Key::cluster(name.as_str())), Lookup::Absent);
     let gone = nodes.iter().filter(|name| is_gone(name)).count();
-    let (policy, now) = (&cluster.policy.safety, cluster.clock.now());
-    cluster.connectivity.nodes_disappeared(gone, nodes.len(), policy, now);
+    let (policy, now) = (&controller.shared.policy.safety, controller.shared.clock.now());
+    controller.shared.connectivity.nodes_disappeared(gone, nodes.len(), policy, now);
 }
 
 /// Looks once.
-pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
-    let policy = &cluster.policy.safety;
-    let machines = Api::<Machine>::namespaced(cluster.control.clone(), &cluster.namespace);
-    let control = look(cluster.machines.watch(), &machines, policy.ask_patience);
+pub(super) async fn reconcile(controller: Arc<MachineController>) -> Outcome {
+    let policy = &controller.shared.policy.safety;
+    let machines = Api::<Machine>::namespaced(controller.control.clone(), &controller.shared.namespace);
+    let control = look(controller.shared.machines.watch(), &machines, policy.ask_patience);
     let target = async {
-        match &cluster.target {
+        match &controller.target {
             None => Connection::Watching,
             Some(target) => look(target.nodes.watch(), &nodes(&target.client), policy.ask_patience).await,
         }
     };
     let (control, target) = tokio::join!(control, target);
-    let probe = Probe { control, target, recounted: cluster.connectivity.recounted(), now: cluster.clock.now() };
-    let judgement = cluster.connectivity.judge(&probe, policy);
+    let connectivity = &controller.shared.connectivity;
+    let probe = Probe { control, target, recounted: connectivity.recounted(), now: controller.shared.clock.now() };
+    let judgement = connectivity.judge(&probe, policy);
     match &judgement.news {
         News::None => {}
         News::Froze(frozen) => {
-            cluster.safety.metrics.froze(frozen.cause.word());
+            controller.safety.metrics.froze(frozen.cause.word());
             tracing::error!(because = %frozen.cause, "frozen: nothing new is made and no machine is marked Failed");
             let message = format!("nothing new is made and no machine is marked Failed, because {}", frozen.cause);
-            tell_all(&cluster, Severity::Warning, ours::FROZE, message);
+            tell_all(&controller, Severity::Warning, ours::FROZE, message);
         }
         News::Thawed(frozen) => {
-            cluster.safety.metrics.thawed();
+            controller.safety.metrics.thawed();
             let lasted = Duration::try_from(probe.now.duration_since(frozen.disconnected_since)).unwrap_or_default();
             let lasted = api::GoDuration::from(Duration::from_secs(lasted.as_secs()));
             tracing::warn!(%lasted, "no longer frozen");
             let message = format!("everything goes on as usual; for {lasted} we did not see");
-            tell_all(&cluster, Severity::Normal, ours::THAWED, message);
-            look_again_at_everything(&cluster);
+            tell_all(&controller, Severity::Normal, ours::THAWED, message);
+            look_again_at_everything(&controller);
         }
     }
-    match (judgement.recount, &cluster.target) {
+    match (judgement.recount, &controller.target) {
         (Recount::Due, Some(target)) => {
-            let asked = cluster.clock.now();
+            let asked = controller.shared.clock.now();
             // A list with quorum; should it not come, we stay frozen and ask again.
             if let Ok(Ok(())) = timeout(policy.freeze_after, target.nodes.refresh()).await {
-                cluster.connectivity.nodes_counted(asked);
+                connectivity.nodes_counted(asked);
                 return Outcome::Again { after: Duration::ZERO };
             }
             Outcome::Again { after: policy.freeze_after / 5 }
@@ -84,13 +85,13 @@ pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
 }
 
 /// Every machine is looked at, though not all at once.
-fn look_again_at_everything(cluster: &Cluster) {
-    let (soon, random) = (cluster.policy.safety.look_again_after, &cluster.safety.random);
-    for machine in cluster.machines.list() {
+fn look_again_at_everything(controller: &MachineController) {
+    let (soon, random) = (controller.shared.policy.safety.look_again_after, &controller.safety.random);
+    for machine in controller.shared.machines.list() {
         let key = Key::new(machine.namespace(), machine.name());
-        cluster.queue.add_after(key, random.stretched(soon, 1.0));
+        controller.queue.add_after(key, random.stretched(soon, 1.0));
     }
-    cluster.safety.vms.add(super::ALL);
+    controller.safety.vms.add(super::ALL);
 }
 
 fn nodes(client: &Client) -> Api<NodeView> {

@@ -8,16 +8,16 @@ use std::borrow::Cow;
 use k8s_openapi::api::core::v1::ObjectReference;
 use runtime::events::{Notice, Severity};
 
-use crate::Cluster;
+use crate::machine_controller::MachineController;
 
 /// Tells something that concerns all machines.
-pub(super) fn tell_all(cluster: &Cluster, severity: Severity, reason: &'static str, message: String) {
+pub(super) fn tell_all(controller: &MachineController, severity: Severity, reason: &'static str, message: String) {
     let about = ObjectReference {
         api_version: Some("coordination.k8s.io/v1".to_owned()),
         kind: Some("Lease".to_owned()),
-        namespace: Some(cluster.namespace.clone()),
+        namespace: Some(controller.shared.namespace.clone()),
         name: Some(api::names::MACHINE_CONTROLLER_LEASE.to_owned()),
         ..ObjectReference::default()
     };
-    cluster.events.emit(Notice { about, severity, reason: Cow::Borrowed(reason), message });
+    controller.events.emit(Notice { about, severity, reason: Cow::Borrowed(reason), message });
 }

@@ -25,7 +25,8 @@ use runtime::cache::{Delta, Reflector, Signal, Trust};
 use runtime::queue::{Queue, QueueState, RetryPolicy, Workers, spawn_workers};
 use runtime::{Clock, Key, Metrics, Random};
 
-use crate::Cluster;
+use crate::cluster::Shared;
+use crate::machine_controller::MachineController;
 pub use connectivity::ApiConnectivity;
 use metrics::SafetyMetrics;
 use orphans::Memory;
@@ -115,21 +116,21 @@ impl Safety {
 }
 
 /// Takes a first look, then starts the loops. Whoever decides about machines starts after this.
-pub(crate) async fn begin(cluster: &Arc<Cluster>) {
-    cluster.safety.memory.hand_over(cluster);
-    api_servers::take_first_look(cluster);
-    api_servers::reconcile(cluster.clone()).await;
-    let (safety, tasks) = (&cluster.safety, &cluster.tasks);
-    let worker = cluster.clone();
+pub(crate) async fn begin(controller: &Arc<MachineController>) {
+    controller.safety.memory.hand_over(controller);
+    api_servers::take_first_look(controller);
+    api_servers::reconcile(controller.clone()).await;
+    let (safety, tasks) = (&controller.safety, &controller.shared.tasks);
+    let worker = controller.clone();
     spawn_workers(tasks, safety.api_servers.clone(), 1, move |_| api_servers::reconcile(worker.clone()));
-    let worker = cluster.clone();
+    let worker = controller.clone();
     // A scan waits for driver calls: each may stand in line for as long as it may take.
-    let patience = runtime::watchdog::PATIENCE + cluster.policy.driver_call_timeout.saturating_mul(2);
+    let patience = runtime::watchdog::PATIENCE + controller.shared.policy.driver_call_timeout.saturating_mul(2);
     spawn_workers(tasks, safety.vms.clone(), Workers { size: 1, patience }, move |_| {
         orphans::reconcile(worker.clone())
     });
-    if cluster.target.is_some() {
-        let worker = cluster.clone();
+    if controller.target.is_some() {
+        let worker = controller.clone();
         spawn_workers(tasks, safety.nodes.clone(), UNMANAGED_AT_ONCE, move |key| {
             unmanaged_nodes::reconcile(worker.clone(), key)
         });
@@ -142,6 +143,6 @@ pub(crate) async fn begin(cluster: &Arc<Cluster>) {
 const UNMANAGED_AT_ONCE: usize = 5;
 
 /// Whether nothing may be concluded from what the caches show.
-fn is_disconnected(cluster: &Cluster) -> bool {
-    cluster.connectivity.now() == plan::machine::Connectivity::Frozen || cluster.caches.trust() == Trust::Doubtful
+fn is_disconnected(shared: &Shared) -> bool {
+    shared.connectivity.now() == plan::machine::Connectivity::Frozen || shared.caches.trust() == Trust::Doubtful
 }

@@ -26,7 +26,8 @@ use runtime::queue::Outcome;
 use tokio::time::timeout;
 
 use super::cluster_events::tell_all;
-use crate::Cluster;
+use crate::cluster::Shared;
+use crate::machine_controller::MachineController;
 
 /// What is remembered between two scans. Clones are the same.
 #[derive(Clone, Default)]
@@ -70,28 +71,28 @@ fn has_several(machine: &Machine) -> bool {
 }
 
 /// Scans once, unless the last scan was a moment ago.
-pub(super) async fn reconcile(cluster: Arc<Cluster>) -> Outcome {
-    let (policy, now) = (&cluster.policy.safety, cluster.clock.now());
-    if super::is_disconnected(&cluster) {
+pub(super) async fn reconcile(controller: Arc<MachineController>) -> Outcome {
+    let (policy, now) = (&controller.shared.policy.safety, controller.shared.clock.now());
+    if super::is_disconnected(&controller.shared) {
         return Outcome::Again { after: policy.probe_every };
     }
-    if let Some(rest) = cluster.safety.memory.too_soon(policy.orphan_interval, now) {
+    if let Some(rest) = controller.safety.memory.too_soon(policy.orphan_interval, now) {
         return Outcome::Again { after: rest };
     }
-    let listing = list(&cluster).await;
-    let mut findings = cluster.safety.memory.judge(&cluster, &listing);
+    let listing = list(&controller).await;
+    let mut findings = controller.safety.memory.judge(&controller, &listing);
     if !findings.condemned.is_empty() {
         // The cache may be late. Whoever is about to delete asks the API server.
-        let asked = timeout(policy.freeze_after, cluster.machines.refresh()).await;
-        if !matches!(asked, Ok(Ok(()))) || super::is_disconnected(&cluster) {
+        let asked = timeout(policy.freeze_after, controller.shared.machines.refresh()).await;
+        if !matches!(asked, Ok(Ok(()))) || super::is_disconnected(&controller.shared) {
             tracing::warn!("VMs seem to have no Machine, but the API server could not be asked; trying again");
             return Outcome::Again { after: policy.orphan_interval };
         }
-        findings = cluster.safety.memory.judge(&cluster, &listing);
+        findings = controller.safety.memory.judge(&controller, &listing);
     }
-    cluster.safety.memory.inside.lock().suspicions.clone_from(&findings.suspicions);
-    tell(&cluster, &findings);
-    join_all(findings.condemned.iter().map(|(id, charge)| delete(&cluster, &listing, id, charge))).await;
+    controller.safety.memory.inside.lock().suspicions.clone_from(&findings.suspicions);
+    tell(&controller, &findings);
+    join_all(findings.condemned.iter().map(|(id, charge)| delete(&controller, &listing, id, charge))).await;
     let next = findings.next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
     Outcome::Again { after: next.map_or(policy.orphan_period, |next| next.min(policy.orphan_period)) }
 }
@@ -103,13 +104,13 @@ struct Listing {
     reach: Reach,
 }
 
-async fn list(cluster: &Cluster) -> Listing {
-    let classes = cluster.classes.list();
-    let mut reach = if cluster.classes.undecodable().is_empty() { Reach::Whole } else { Reach::Partial };
+async fn list(controller: &MachineController) -> Listing {
+    let classes = controller.classes.list();
+    let mut reach = if controller.classes.undecodable().is_empty() { Reach::Whole } else { Reach::Partial };
     let mut vms = BTreeMap::new();
     for class in &classes {
-        let listed = match cluster.credentials.of(class).await {
-            Ok(secret) => cluster.limiter.list(class, secret).await.map_err(|error| error.code()),
+        let listed = match controller.credentials.of(class).await {
+            Ok(secret) => controller.limiter.list(class, secret).await.map_err(|error| error.code()),
             Err(why) => {
                 tracing::warn!(class = class.name(), %why, "cannot look for VMs without a Machine");
                 Err(Code::FailedPrecondition)
@@ -129,7 +130,7 @@ async fn list(cluster: &Cluster) -> Listing {
                 reach = Reach::Partial;
                 tracing::warn!(class = class.name(), %code, "its VMs could not be listed");
                 let message = format!("its VMs could not be listed ({code}), so none without a Machine can be found");
-                tell_on(cluster, class, Severity::Warning, ours::ORPHAN_SCAN_FAILED, message);
+                tell_on(controller, class, Severity::Warning, ours::ORPHAN_SCAN_FAILED, message);
             }
         }
     }
@@ -149,10 +150,10 @@ impl Memory {
         rest
     }
 
-    fn judge(&self, cluster: &Cluster, listing: &Listing) -> Findings {
+    fn judge(&self, controller: &MachineController, listing: &Listing) -> Findings {
         let mut inside = self.inside.lock();
         let owners: BTreeMap<MachineName, Owner> =
-            listing.vms.values().map(|vm| (vm.machine.clone(), inside.owner(cluster, &vm.machine))).collect();
+            listing.vms.values().map(|vm| (vm.machine.clone(), inside.owner(controller, &vm.machine))).collect();
         inside.classes.retain(|name, _| owners.contains_key(name));
         if listing.reach == Reach::Whole {
             inside.forgotten_more = false;
@@ -163,24 +164,25 @@ impl Memory {
             owners: &owners,
             reach: listing.reach,
             before: &inside.suspicions,
-            outages: &cluster.connectivity.outages(),
-            policy: &cluster.policy,
-            now: cluster.clock.now(),
+            outages: &controller.shared.connectivity.outages(),
+            policy: &controller.shared.policy,
+            now: controller.shared.clock.now(),
         })
     }
 
     /// Goes on where the last leader ended, and leaves to the next what has been found out.
-    pub(super) fn hand_over(&self, cluster: &Cluster) {
-        let Some(notes) = cluster.leadership.notes() else {
+    pub(super) fn hand_over(&self, controller: &MachineController) {
+        let Some(notes) = controller.leadership.notes() else {
             tracing::info!(
                 "without leader election, what a restored etcd has forgotten is known until the end of this process only"
             );
             return;
         };
         if let Some(record) = notes.found(ORPHAN_VMS).as_deref().and_then(Record::read) {
-            self.take_over(&record, cluster);
+            self.take_over(&record, &controller.shared);
         }
-        let (memory, connectivity, clock) = (self.clone(), cluster.connectivity.clone(), cluster.clock.clone());
+        let (memory, connectivity, clock) =
+            (self.clone(), controller.shared.connectivity.clone(), controller.shared.clock.clone());
         notes.keep(ORPHAN_VMS, move || {
             // A renewal of the lease does not wait for a scan.
             let Some(inside) = memory.inside.try_lock() else { return Note::AsBefore };
@@ -190,9 +192,9 @@ impl Memory {
         });
     }
 
-    fn take_over(&self, record: &Record, cluster: &Cluster) {
-        let (outages, now) = (cluster.connectivity.outages(), cluster.clock.now());
-        let suspicions = record.suspicions(&outages, &cluster.policy.safety, now);
+    fn take_over(&self, record: &Record, shared: &Shared) {
+        let (outages, now) = (shared.connectivity.outages(), shared.clock.now());
+        let suspicions = record.suspicions(&outages, &shared.policy.safety, now);
         let (forgotten, more) = record.forgotten();
         let (accused, forgot) = (suspicions.len(), forgotten.len());
         tracing::info!(
@@ -213,13 +215,13 @@ impl Memory {
 }
 
 impl Inside {
-    fn owner(&mut self, cluster: &Cluster, name: &MachineName) -> Owner {
-        let key = Key::new(cluster.namespace.as_str(), name.as_str());
-        match cluster.machines.look_up(&key) {
+    fn owner(&mut self, controller: &MachineController, name: &MachineName) -> Owner {
+        let key = Key::new(controller.shared.namespace.as_str(), name.as_str());
+        match controller.shared.machines.look_up(&key) {
             Lookup::Present(machine) => {
                 self.classes.insert(name.clone(), machine.spec.class.name.clone());
                 self.forgotten.remove(name);
-                match cluster.limiter.look(&key, &machine.uid()) {
+                match controller.limiter.look(&key, &machine.uid()) {
                     (Some(_), _) => Owner::Unsettled,
                     (None, _) => Owner::of(&machine),
                 }
@@ -235,31 +237,31 @@ impl Inside {
 }
 
 /// Deletes one VM, unless its machine has shown up while others were being deleted.
-async fn delete(cluster: &Cluster, listing: &Listing, id: &ProviderId, charge: &Charge) {
+async fn delete(controller: &MachineController, listing: &Listing, id: &ProviderId, charge: &Charge) {
     let Some(vm) = listing.vms.get(id) else { return };
-    let owner = cluster.safety.memory.inside.lock().owner(cluster, &vm.machine);
+    let owner = controller.safety.memory.inside.lock().owner(controller, &vm.machine);
     let still = match charge {
         Charge::NoMachine => owner == Owner::Nobody,
         Charge::SecondOf(own) => owner == Owner::Has(own.clone()),
     };
-    if !still || super::is_disconnected(cluster) || cluster.leadership.check().is_err() {
+    if !still || super::is_disconnected(&controller.shared) || controller.leadership.check().is_err() {
         return;
     }
-    let remembered = cluster.safety.memory.class_of(&vm.machine).and_then(|class| listing.classes.get(&class));
+    let remembered = controller.safety.memory.class_of(&vm.machine).and_then(|class| listing.classes.get(&class));
     let Some(class) = remembered.or_else(|| listing.classes.get(&vm.class)) else { return };
-    let deleted = match cluster.credentials.of(class).await {
+    let deleted = match controller.credentials.of(class).await {
         Ok(secret) => {
-            cluster.limiter.delete_orphan(stub(class, vm, id), class, secret).await.map_err(|error| error.code())
+            controller.limiter.delete_orphan(stub(class, vm, id), class, secret).await.map_err(|error| error.code())
         }
         Err(_) => Err(Code::FailedPrecondition),
     };
     match deleted {
         Ok(_) | Err(Code::NotFound) => {
-            cluster.safety.metrics.deleted();
-            cluster.safety.memory.inside.lock().suspicions.remove(id);
+            controller.safety.metrics.deleted();
+            controller.safety.memory.inside.lock().suspicions.remove(id);
             tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), because = %charge, "deleted a VM that belonged to nobody");
             let message = format!("deleted VM {id} of machine {:?}, because {charge}", vm.machine.as_str());
-            tell_on(cluster, class, Severity::Normal, ours::ORPHAN_DELETED, message);
+            tell_on(controller, class, Severity::Normal, ours::ORPHAN_DELETED, message);
         }
         Err(code) => {
             tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), %code, "failed to delete a VM that belongs to nobody");
@@ -267,11 +269,11 @@ async fn delete(cluster: &Cluster, listing: &Listing, id: &ProviderId, charge: &
                 "VM {id} of machine {:?} could not be deleted ({code}), although {charge}",
                 vm.machine.as_str()
             );
-            tell_on(cluster, class, Severity::Warning, ours::ORPHAN_NOT_DELETED, message);
+            tell_on(controller, class, Severity::Warning, ours::ORPHAN_NOT_DELETED, message);
         }
     }
     // Should a machine of that name have been made meanwhile, it must ask again.
-    cluster.queue.add(Key::new(cluster.namespace.as_str(), vm.machine.as_str()));
+    controller.queue.add(Key::new(controller.shared.namespace.as_str(), vm.machine.as_str()));
 }
 
 /// No more than a driver may rely on.
@@ -284,19 +286,25 @@ fn stub(class: &MachineClass, vm: &Listed, id: &ProviderId) -> Arc<Machine> {
 }
 
 /// Says who is held back, and why: a VM that stays without a Machine must be somebody's decision.
-fn tell(cluster: &Cluster, findings: &Findings) {
+fn tell(controller: &MachineController, findings: &Findings) {
     let held_back = findings.held_back();
     let count: usize = held_back.iter().map(Group::count).sum();
-    cluster.safety.metrics.accused(findings.spared.len() - count + findings.condemned.len(), count);
+    controller.safety.metrics.accused(findings.spared.len() - count + findings.condemned.len(), count);
     if let Some(young) = findings.young() {
         tracing::info!("{young}");
     }
     for group in held_back {
         tracing::error!("{group}");
-        tell_all(cluster, Severity::Warning, ours::ORPHANS_HELD_BACK, group.to_string());
+        tell_all(controller, Severity::Warning, ours::ORPHANS_HELD_BACK, group.to_string());
     }
 }
 
-fn tell_on(cluster: &Cluster, class: &MachineClass, severity: Severity, reason: &'static str, message: String) {
-    cluster.events.emit(Notice { about: class.object_ref(&()), severity, reason: reason.into(), message });
+fn tell_on(
+    controller: &MachineController,
+    class: &MachineClass,
+    severity: Severity,
+    reason: &'static str,
+    message: String,
+) {
+    controller.events.emit(Notice { about: class.object_ref(&()), severity, reason: reason.into(), message });
 }

@@ -10,34 +10,35 @@ use plan::node::NodeWrite;
 use plan::safety::unmanaged::{Management, Owner, judge};
 use runtime::Key;
 use runtime::cache::Lookup;
+use runtime::lease::Leadership;
 use runtime::queue::Outcome;
 
-use crate::Cluster;
-use crate::cluster::Target;
+use crate::cluster::Shared;
 use crate::indexes::MACHINES_BY_NODE;
+use crate::machine_controller::{MachineController, Target};
 use crate::write::{Guard, WriteError};
 
 /// Looks at one Node.
-pub(super) async fn reconcile(cluster: Arc<Cluster>, key: Key) -> Outcome {
-    let Some(target) = &cluster.target else { return Outcome::Done };
+pub(super) async fn reconcile(controller: Arc<MachineController>, key: Key) -> Outcome {
+    let Some(target) = &controller.target else { return Outcome::Done };
     let Some(node) = target.nodes.get(&key) else { return Outcome::Done };
-    if super::is_disconnected(&cluster) {
-        return Outcome::Again { after: cluster.policy.safety.probe_every };
+    if super::is_disconnected(&controller.shared) {
+        return Outcome::Again { after: controller.shared.policy.safety.probe_every };
     }
-    let claimant = claimant(&cluster, &node);
+    let claimant = claimant(&controller.shared, &node);
     let owner = match &claimant {
         Claimant::Linked => Owner::Linked,
         Claimant::Claims(machine) => Owner::Claimed(machine),
         Claimant::None => Owner::Nobody,
     };
-    let now = cluster.clock.now();
-    match judge(&node, owner, &cluster.connectivity.outages(), &cluster.policy, now) {
+    let now = controller.shared.clock.now();
+    match judge(&node, owner, &controller.shared.connectivity.outages(), &controller.shared.policy, now) {
         Management::Leave => Outcome::Done,
         Management::Wait { until } => {
             Outcome::Again { after: Duration::try_from(until.duration_since(now)).unwrap_or_default() }
         }
-        Management::Release(node) => write(&cluster, target, &node, "belongs to no Machine").await,
-        Management::Reclaim(node) => write(&cluster, target, &node, "is ours after all").await,
+        Management::Release(node) => write(&controller.leadership, target, &node, "belongs to no Machine").await,
+        Management::Reclaim(node) => write(&controller.leadership, target, &node, "is ours after all").await,
     }
 }
 
@@ -47,24 +48,24 @@ enum Claimant {
     Linked,
 }
 
-fn claimant(cluster: &Cluster, node: &NodeView) -> Claimant {
-    let unreadable = cluster.machines.undecodable();
+fn claimant(shared: &Shared, node: &NodeView) -> Claimant {
+    let unreadable = shared.machines.undecodable();
     let may_be_linked = unreadable.iter().any(|object| {
         object.labels.get(labels::NODE).is_some_and(|name| name == node.name())
             || node.label(labels::MACHINE_NAME) == Some(object.name.as_str())
     });
-    if may_be_linked || !cluster.machines.find(&MACHINES_BY_NODE, node.name()).is_empty() {
+    if may_be_linked || !shared.machines.find(&MACHINES_BY_NODE, node.name()).is_empty() {
         return Claimant::Linked;
     }
-    let named = node.label(labels::MACHINE_NAME).map(|name| Key::new(cluster.namespace.as_str(), name));
-    match named.map(|key| cluster.machines.look_up(&key)) {
+    let named = node.label(labels::MACHINE_NAME).map(|name| Key::new(shared.namespace.as_str(), name));
+    match named.map(|key| shared.machines.look_up(&key)) {
         Some(Lookup::Present(machine)) => Claimant::Claims(machine),
         Some(Lookup::Absent | Lookup::Undecodable(_)) | None => Claimant::None,
     }
 }
 
-async fn write(cluster: &Cluster, target: &Target, write: &NodeWrite, what: &str) -> Outcome {
-    if let Err(why) = cluster.leadership.check() {
+async fn write(leadership: &Leadership, target: &Target, write: &NodeWrite, what: &str) -> Outcome {
+    if let Err(why) = leadership.check() {
         tracing::debug!(node = %write.name, %why, "not ours to write");
         return Outcome::Failed;
     }

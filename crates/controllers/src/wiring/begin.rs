@@ -11,55 +11,58 @@ use runtime::cache::{Caches, Stopped};
 use runtime::lease::Leadership;
 use runtime::queue::spawn_workers;
 
+use crate::cluster::Shared;
 use crate::fleet::Fleet;
-use crate::{Cluster, deployment, in_use_protection, machine, machineset, overshoot, safety};
+use crate::machine_controller::MachineController;
+use crate::{deployment, in_use_protection, machine, machineset, overshoot, safety};
 
 /// Classes and Secrets are few, and nobody waits long for them.
-const KEEPERS_AT_ONCE: usize = 2;
+const CLASS_WORKERS: usize = 2;
 
 /// Waits until the machine controller may act, then works until asked to stop.
-pub(super) async fn machines(cluster: Arc<Cluster>, concurrency: usize) {
-    let arrived = cluster.clock.now();
-    if !may_act(&cluster, "machine controller", &cluster.needed, &cluster.leadership).await {
+pub(super) async fn machines(controller: Arc<MachineController>, concurrency: usize) {
+    let shared = &controller.shared;
+    let arrived = shared.clock.now();
+    if !may_act(shared, "machine controller", &controller.needed, &controller.leadership).await {
         return;
     }
-    let vacant_since = cluster.leadership.vacant_since().unwrap_or(arrived);
-    cluster.connectivity.unattended(vacant_since, &cluster.policy.safety, cluster.clock.now());
-    safety::begin(&cluster).await;
-    let tasks = &cluster.tasks;
-    let worker = cluster.clone();
-    spawn_workers(tasks, cluster.queue.clone(), concurrency, move |key| machine::reconcile(worker.clone(), key));
-    let (worker, reads) = (cluster.clone(), cluster.credentials.reads().clone());
-    spawn_workers(tasks, reads, KEEPERS_AT_ONCE, move |key| machine::wake::read_secret(worker.clone(), key));
-    let (worker, classes) = (cluster.clone(), cluster.in_use_protection.classes.clone());
-    spawn_workers(tasks, classes, KEEPERS_AT_ONCE, move |key| in_use_protection::reconcile_class(worker.clone(), key));
-    let (worker, secrets) = (cluster.clone(), cluster.in_use_protection.secrets.clone());
-    spawn_workers(tasks, secrets, KEEPERS_AT_ONCE, move |key| in_use_protection::reconcile_secret(worker.clone(), key));
+    let vacant_since = controller.leadership.vacant_since().unwrap_or(arrived);
+    shared.connectivity.unattended(vacant_since, &shared.policy.safety, shared.clock.now());
+    safety::begin(&controller).await;
+    let tasks = &shared.tasks;
+    let worker = controller.clone();
+    spawn_workers(tasks, controller.queue.clone(), concurrency, move |key| machine::reconcile(worker.clone(), key));
+    let (worker, reads) = (controller.clone(), controller.credentials.reads().clone());
+    spawn_workers(tasks, reads, CLASS_WORKERS, move |key| machine::wake::read_secret(worker.clone(), key));
+    let (worker, classes) = (controller.clone(), controller.in_use_protection.classes.clone());
+    spawn_workers(tasks, classes, CLASS_WORKERS, move |key| in_use_protection::reconcile_class(worker.clone(), key));
+    let (worker, secrets) = (controller.clone(), controller.in_use_protection.secrets.clone());
+    spawn_workers(tasks, secrets, CLASS_WORKERS, move |key| in_use_protection::reconcile_secret(worker.clone(), key));
 }
 
 /// Waits until the manager may act, then works until asked to stop.
-pub(super) async fn fleet(cluster: Arc<Cluster>, fleet: Arc<Fleet>, concurrency: usize) {
-    if !may_act(&cluster, "manager", &fleet.needed, &fleet.leadership).await {
+pub(super) async fn fleet(shared: Arc<Shared>, fleet: Arc<Fleet>, concurrency: usize) {
+    if !may_act(&shared, "manager", &fleet.needed, &fleet.leadership).await {
         return;
     }
-    let tasks = &cluster.tasks;
-    let (worker, manager) = (cluster.clone(), fleet.clone());
+    let tasks = &shared.tasks;
+    let (seen, manager) = (shared.clone(), fleet.clone());
     spawn_workers(tasks, fleet.set_queue.clone(), concurrency, move |key| {
-        machineset::reconcile(worker.clone(), manager.clone(), key)
+        machineset::reconcile(seen.clone(), manager.clone(), key)
     });
-    let (worker, manager) = (cluster.clone(), fleet.clone());
+    let (seen, manager) = (shared.clone(), fleet.clone());
     spawn_workers(tasks, fleet.deployment_queue.clone(), concurrency, move |key| {
-        deployment::reconcile(worker.clone(), manager.clone(), key)
+        deployment::reconcile(seen.clone(), manager.clone(), key)
     });
-    let (worker, manager) = (cluster.clone(), fleet.clone());
+    let (seen, manager) = (shared.clone(), fleet.clone());
     fleet.overshoot_queue.add(overshoot::everything());
     spawn_workers(tasks, fleet.overshoot_queue.clone(), 1, move |key| {
-        overshoot::reconcile(worker.clone(), manager.clone(), key)
+        overshoot::reconcile(seen.clone(), manager.clone(), key)
     });
 }
 
 /// Returns once this component may act: `false` if it never will.
-async fn may_act(cluster: &Cluster, component: &'static str, needed: &Caches, leadership: &Leadership) -> bool {
+async fn may_act(shared: &Shared, component: &'static str, needed: &Caches, leadership: &Leadership) -> bool {
     let ready = async {
         report_while_waiting(needed, needed.all_synced()).await?;
         if leadership.wait_until_leading().await.is_err() {
@@ -68,7 +71,7 @@ async fn may_act(cluster: &Cluster, component: &'static str, needed: &Caches, le
         needed.refresh_all().await?;
         Ok::<_, Stopped>(true)
     };
-    let stopping = cluster.tasks.stopping();
+    let stopping = shared.tasks.stopping();
     let ready = tokio::select! {
         biased;
         () = stopping.cancelled() => Ok(false),
@@ -76,7 +79,7 @@ async fn may_act(cluster: &Cluster, component: &'static str, needed: &Caches, le
     };
     let begins = ready == Ok(true);
     if begins {
-        let (namespace, machines) = (&cluster.namespace, cluster.machines.len());
+        let (namespace, machines) = (&shared.namespace, shared.machines.len());
         tracing::info!(component, %namespace, machines, "all caches are up to date; beginning to work");
     }
     begins

@@ -2,7 +2,7 @@
 //!
 //! The reference is two processes: the machine controller, which talks to drivers, and the manager of sets and deployments. Either of
 //! ours can stand beside the other one of theirs, so nothing that one component needs to be safe may come from the other: each
-//! has a lease, clients with limits of its own, a registry and a cluster_events. What one process that runs both may share, and does, is what
+//! has a lease, clients with limits of its own, a registry and Events. What one process that runs both may share, and does, is what
 //! it *sees*: the caches.
 
 use kube::Client;
@@ -84,12 +84,16 @@ impl Components {
         }
     }
 
-    pub(super) fn has_machines(&self) -> bool {
-        matches!(self, Self::Both { .. } | Self::Machines(_))
+    /// The machine controller, if it is run here.
+    pub(super) fn machines(&self) -> Option<&Component> {
+        match self {
+            Self::Both { machines, .. } | Self::Machines(machines) => Some(machines),
+            Self::Fleet(_) => None,
+        }
     }
 
     /// The machine controller, or what stands in its place.
-    pub(super) fn machines(&self) -> Result<Component, MetricsError> {
+    pub(super) fn machines_or_idle(&self) -> Result<Component, MetricsError> {
         match self {
             Self::Both { machines, .. } | Self::Machines(machines) => Ok(machines.clone()),
             Self::Fleet(fleet) => Component::that_never_acts(fleet),

@@ -22,7 +22,7 @@ use runtime::queue::{Queue, RetryPolicy};
 use runtime::{Clock, Entropy, Key, Random, Tasks};
 use tokio::sync::watch;
 
-use crate::cluster::{Cluster, Target};
+use crate::cluster::{Cluster, Shared};
 use crate::credentials::Credentials;
 use crate::decision::Journal;
 use crate::drain::{Drains, DrainsParts};
@@ -33,6 +33,7 @@ use crate::indexes::{
     NODES_BY_MACHINE, ORPHAN_MACHINES, WAITING_BY_DEPLOYMENT,
 };
 use crate::limiter::{CallLimiter, LimiterParts};
+use crate::machine_controller::{MachineController, Target};
 use crate::measure::{self, LifecycleMetrics};
 use crate::replacement_lock::ReplacementLocks;
 use crate::safety::{ApiConnectivity, Safety};
@@ -71,17 +72,15 @@ pub struct Parts {
 pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let reflectors =
         Reflectors { clock: parts.clock.clone(), random: parts.random.clone(), tasks: parts.tasks.clone() };
-    let (runs_machines, component) = (parts.components.has_machines(), parts.components.machines()?);
+    let (runs_machines, component) = (parts.components.machines().is_some(), parts.components.machines_or_idle()?);
     let queue = Queue::new("machine", RetryPolicy::default(), &component.metrics, &parts.random);
     let vm_states = VmStateCache::default();
     let safety = Safety::new(&parts.policy.safety, &component.metrics, &parts.clock, &parts.random);
     let mut needed = Caches::new();
 
     let (machines, mut machine_reflector) = machine_cache(&parts.namespace);
-    let (classes, mut class_reflector) =
-        Cache::<MachineClass>::builder().namespace(&parts.namespace).index(CLASSES_BY_SECRET).build();
-    let (secrets, mut secret_reflector) =
-        Cache::<SecretView>::builder().namespace(&parts.namespace).metadata_only().build();
+    let (classes, mut class_reflector) = class_cache(&parts.namespace);
+    let (secrets, mut secret_reflector) = secret_cache(&parts.namespace);
     needed.add(&machines);
     let mut nodes = parts.watches.target.clone().map(|watch| {
         let (nodes, reflector) = node_cache();
@@ -133,42 +132,53 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
 
     let drained = target.as_ref().filter(|_| runs_machines);
     let drains = drained.map(|target| drains(target, &limiter, &component, &lifecycle, &queue, &policy, &reflectors));
-    let cluster = Arc::new(Cluster {
+    let shared = Arc::new(Shared {
         namespace: parts.namespace,
+        machines,
+        nodes: target.as_ref().map(|target| target.nodes.clone()),
+        caches: fleet.as_ref().map_or_else(|| needed.clone(), |fleet| needed.with(&fleet.needed)),
+        connectivity: safety.connectivity.clone(),
+        policy,
+        clock: parts.clock,
+        tasks: parts.tasks,
+        journal,
+    });
+    let machine_controller = Arc::new(MachineController {
+        shared: shared.clone(),
         control: component.clients.control,
         target,
-        machines,
         machine_writer,
         classes,
         secrets,
         credentials,
-        caches: fleet.as_ref().map_or_else(|| needed.clone(), |fleet| needed.with(&fleet.needed)),
         needed,
-        fleet,
         vm_states,
         limiter,
         lifecycle,
         in_use_protection,
         drains,
         replacement_locks: ReplacementLocks::new(queue.clone()),
+        rollouts: fleet.as_ref().map(|fleet| fleet.rollouts.clone()),
         queue,
-        connectivity: safety.connectivity.clone(),
         safety,
         leadership: component.leadership,
         events: component.events,
-        policy,
-        clock: parts.clock,
-        tasks: parts.tasks,
-        journal,
     });
-    if runs_machines {
-        parts.drivers.changes().for_each(|changes| follow_driver(&cluster, changes));
-        cluster.tasks.spawn("machine controller", begin::machines(cluster.clone(), component.concurrency));
+    let cluster = Cluster { shared, machine_controller, fleet };
+    spawn_components(&cluster, &parts.drivers, &parts.components);
+    Ok(Arc::new(cluster))
+}
+
+/// Starts each component that this process runs.
+fn spawn_components(cluster: &Cluster, drivers: &Drivers, components: &Components) {
+    let Cluster { shared, machine_controller, fleet } = cluster;
+    if let Some(component) = components.machines() {
+        drivers.changes().for_each(|changes| follow_driver(machine_controller, changes));
+        shared.tasks.spawn("machine controller", begin::machines(machine_controller.clone(), component.concurrency));
     }
-    if let (Some(fleet), Some(component)) = (&cluster.fleet, parts.components.fleet()) {
-        cluster.tasks.spawn("manager", begin::fleet(cluster.clone(), fleet.clone(), component.concurrency));
+    if let (Some(fleet), Some(component)) = (fleet, components.fleet()) {
+        shared.tasks.spawn("manager", begin::fleet(shared.clone(), fleet.clone(), component.concurrency));
     }
-    Ok(cluster)
 }
 
 fn spawn_fleet(reflectors: &Reflectors, declared: Declared, watch: &Client) -> Arc<Fleet> {
@@ -214,9 +224,10 @@ fn wake_for_class(
 }
 
 /// Another driver than before may do what the last one could not.
-fn follow_driver(cluster: &Arc<Cluster>, mut changes: watch::Receiver<u64>) {
-    let (limiter, queue, stopping) = (cluster.limiter.clone(), cluster.queue.clone(), cluster.tasks.stopping());
-    cluster.tasks.spawn("driver changes", async move {
+fn follow_driver(controller: &MachineController, mut changes: watch::Receiver<u64>) {
+    let (limiter, queue, stopping) =
+        (controller.limiter.clone(), controller.queue.clone(), controller.shared.tasks.stopping());
+    controller.shared.tasks.spawn("driver changes", async move {
         let follow = async {
             while changes.changed().await.is_ok() {
                 limiter.try_all_again().into_iter().for_each(|machine| queue.add(machine));
@@ -308,4 +319,12 @@ fn machine_cache(namespace: &str) -> (Cache<Machine>, Reflector<Machine>) {
         .index(MACHINES_BY_DEPLOYMENT)
         .index(WAITING_BY_DEPLOYMENT)
         .build()
+}
+
+fn class_cache(namespace: &str) -> (Cache<MachineClass>, Reflector<MachineClass>) {
+    Cache::<MachineClass>::builder().namespace(namespace).index(CLASSES_BY_SECRET).build()
+}
+
+fn secret_cache(namespace: &str) -> (Cache<SecretView>, Reflector<SecretView>) {
+    Cache::<SecretView>::builder().namespace(namespace).metadata_only().build()
 }

@@ -46,7 +46,7 @@ async fn a_steady_hour_with_heartbeats_costs_no_request_at_all() {
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_ne!(heartbeats(), before, "the kubelet must have written in the meantime");
     assert_eq!(cluster.requests(), Vec::<String>::new());
-    assert!(process.cluster.queue.is_empty());
+    assert!(process.cluster.machine_controller().queue().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

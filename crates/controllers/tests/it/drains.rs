@@ -47,7 +47,7 @@ async fn a_drain_asks_for_this_very_pod_and_counts_what_it_costs() {
     assert_eq!(about_pods("create pods/eviction"), PODS, "one request for each pod");
     // Eight for the machine and its node, one because it was the last one of its class.
     assert!(requests.len() <= PODS + 9, "and nothing else that grows with them: {requests:#?}");
-    assert!(process.cluster.drains.as_ref().unwrap().is_empty(), "nothing is held once it is over");
+    assert!(process.cluster.machine_controller().drains().unwrap().is_empty(), "nothing is held once it is over");
     assert_eq!(watches_of_pods(&cluster), 1);
 }
 
@@ -76,7 +76,7 @@ async fn a_hundred_drains_share_watches_and_leave_none_behind() {
     }
     assert!(most > before && most <= before + 33, "{before} watches became {most}");
     cluster.until("all are gone", |w| (0..MACHINES).all(|n| w.machine(&format!("m-{n}")).is_none())).await;
-    assert!(process.cluster.drains.as_ref().unwrap().is_empty());
+    assert!(process.cluster.machine_controller().drains().unwrap().is_empty());
     assert_eq!(cluster.server.open_watches(), before, "every watch of a drain has ended");
 }
 

@@ -182,7 +182,7 @@ async fn a_call_that_failed_timed_out_or_panicked_is_not_out_any_more(#[case] fi
     let process = cluster.start_with(driver.clone());
     cluster.create("m-1").await;
     cluster.until("the create was made", |_| driver.first.lock().is_none()).await;
-    let limiter = &process.cluster.limiter;
+    let limiter = process.cluster.machine_controller().limiter();
     cluster.until("no call is out", |_| limiter.state().calls.is_empty()).await;
     let machine = cluster.machine("m-1").unwrap();
     let (call, known) =

@@ -140,9 +140,9 @@ async fn a_cache_that_is_late_deletes_no_vm_of_a_machine_that_exists() {
     machine.status = serde_json::from_value(json!({ "currentStatus": { "phase": "Running" } })).unwrap();
     cluster.machines().create(&PostParams::default(), &machine).await.unwrap();
     tokio::time::sleep(Duration::from_secs(20)).await;
-    assert_eq!(process.cluster.machines.len(), 0, "the cache has not heard of it");
+    assert_eq!(process.cluster.machines().len(), 0, "the cache has not heard of it");
     tokio::time::sleep(5 * MINUTE).await;
-    assert_eq!(process.cluster.machines.len(), 1);
+    assert_eq!(process.cluster.machines().len(), 1);
     assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (1, 0));
 }
 

@@ -41,7 +41,7 @@ fn cut_off(cluster: &TestCluster, resource: Option<&str>, lasting: Duration) {
 }
 
 fn frozen(process: &Process) -> bool {
-    process.cluster.connectivity.now() == Connectivity::Frozen
+    process.cluster.connectivity().now() == Connectivity::Frozen
 }
 
 #[tokio::test(start_paused = true)]
@@ -307,7 +307,7 @@ async fn a_process_that_was_restarted_in_an_outage_does_not_count_it_against_any
     cut_off(&cluster, Some("nodes"), HOUR);
     let next = cluster.start_replica(CONTROLLER);
     tokio::time::sleep(HOUR).await;
-    cluster.until("it has read the Nodes", |_| next.cluster.caches.is_synced()).await;
+    cluster.until("it has read the Nodes", |_| next.cluster.caches().is_synced()).await;
     comes_back(&cluster, &vm).await;
 }
 

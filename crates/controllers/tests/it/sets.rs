@@ -117,7 +117,7 @@ async fn a_steady_set_costs_no_request_at_all() {
     cluster.server.forget_requests();
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(cluster.requests(), Vec::<String>::new());
-    assert!(process.cluster.fleet.as_ref().unwrap().set_queue.is_empty());
+    assert!(process.cluster.fleet().unwrap().set_queue().is_empty());
 }
 
 #[rstest]

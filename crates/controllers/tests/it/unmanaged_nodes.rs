@@ -78,7 +78,7 @@ async fn who_does_not_see_machines_marks_no_node() {
     let until = cluster.clock.now() + jiff::SignedDuration::from_hours(2);
     cluster.server.faults().on_any().of("machines").by_agent(CONTROLLER).until(until).disconnect();
     tokio::time::sleep(Duration::from_mins(90)).await;
-    assert_eq!(process.cluster.connectivity.now(), plan::machine::Connectivity::Frozen);
+    assert_eq!(process.cluster.connectivity().now(), plan::machine::Connectivity::Frozen);
     assert!(!is_marked(&cluster, "stranger"));
     tokio::time::sleep(2 * 60 * MINUTE).await;
     assert!(is_marked(&cluster, "stranger"));

@@ -15,7 +15,7 @@ const HOUR: Duration = Duration::from_hours(1);
 async fn stays_healthy(process: &Process, lasting: Duration) {
     for _ in 0..lasting.as_secs() / MINUTE.as_secs() {
         tokio::time::sleep(MINUTE).await;
-        assert_eq!(process.cluster.tasks.watchdog().stuck(), []);
+        assert_eq!(process.cluster.tasks().watchdog().stuck(), []);
     }
 }
 
@@ -34,10 +34,10 @@ async fn neither_a_lost_api_server_nor_a_freeze_looks_like_a_loop_that_has_stopp
     cluster.create("m-1").await;
     cluster.delete("m-0").await;
     stays_healthy(&process, HOUR).await;
-    assert_eq!(process.cluster.connectivity.now(), Connectivity::Frozen);
+    assert_eq!(process.cluster.connectivity().now(), Connectivity::Frozen);
     stays_healthy(&process, 6 * HOUR).await;
     cluster.until("life goes on", |w| w.machine("m-0").is_none()).await;
-    assert_eq!(process.cluster.tasks.watchdog().stuck(), []);
+    assert_eq!(process.cluster.tasks().watchdog().stuck(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,8 +61,8 @@ async fn a_standby_that_waits_for_hours_and_a_quiet_leader_do_not_look_like_loop
     let standby = cluster.start_replica("second");
     for _ in 0..2 {
         tokio::time::sleep(HOUR).await;
-        assert_eq!(leader.cluster.tasks.watchdog().stuck(), []);
-        assert_eq!(standby.cluster.tasks.watchdog().stuck(), []);
+        assert_eq!(leader.cluster.tasks().watchdog().stuck(), []);
+        assert_eq!(standby.cluster.tasks().watchdog().stuck(), []);
     }
 }
 

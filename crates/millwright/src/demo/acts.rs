@@ -85,7 +85,7 @@ impl Play<'_> {
 
     async fn a_node_dies(&self) -> anyhow::Result<()> {
         self.printer.act("a node dies");
-        let machines = self.environment.cluster.machines.list();
+        let machines = self.environment.cluster.machines().list();
         let victim = machines.iter().min_by_key(|machine| machine.name().to_owned()).context("there is no machine")?;
         let vm = self.environment.cloud.vms_of(victim.name()).into_iter().next().context("it has no VM")?;
         self.printer.world(&format!("the VM of {} loses its power", victim.name()));
@@ -132,7 +132,7 @@ impl Play<'_> {
     /// Waits for something to become true, as the controllers' own caches show it.
     async fn until(&self, what: &str, holds: impl Fn(&[std::sync::Arc<Machine>]) -> bool) -> anyhow::Result<()> {
         const GLANCE: Duration = Duration::from_millis(10);
-        let machines = &self.environment.cluster.machines;
+        let machines = self.environment.cluster.machines();
         let watching = async {
             while !holds(&machines.list()) {
                 tokio::time::sleep(GLANCE).await;

@@ -36,7 +36,7 @@ impl Witness {
     }
 
     fn look(&self, environment: &Environment) {
-        let machines = environment.cluster.machines.list();
+        let machines = environment.cluster.machines().list();
         self.most.set(self.most.get().max(machines.iter().filter(|machine| !machine.is_deleting()).count()));
         self.machines.borrow_mut().extend(machines.iter().map(|machine| machine.uid().to_string()));
         if self.guarding.get() {

@@ -107,11 +107,11 @@ impl Listen for LastDecisions {
 }
 
 fn is_there(cluster: &Cluster, subject: Subject, key: &Key) -> bool {
-    let fleet = cluster.fleet.as_deref();
+    let fleet = cluster.fleet();
     match subject {
-        Subject::Machine => holds(&cluster.machines, key),
-        Subject::Set => fleet.is_some_and(|fleet| holds(&fleet.sets, key)),
-        Subject::Deployment => fleet.is_some_and(|fleet| holds(&fleet.deployments, key)),
+        Subject::Machine => holds(cluster.machines(), key),
+        Subject::Set => fleet.is_some_and(|fleet| holds(fleet.sets(), key)),
+        Subject::Deployment => fleet.is_some_and(|fleet| holds(fleet.deployments(), key)),
     }
 }
 

@@ -40,20 +40,20 @@ const NOT_STARTED: &str = "the controllers have not been started; the log says w
 /// What is still to be done before it is ready, a sentence each.
 fn unready(view: &View) -> Vec<String> {
     let cluster = &view.cluster;
-    if cluster.tasks.stopping().is_cancelled() {
+    if cluster.tasks().stopping().is_cancelled() {
         return vec!["it was asked to stop".to_owned()];
     }
     let unread = |status: &Status| (!status.synced).then(|| status.waiting_for()).flatten();
-    cluster.caches.statuses().iter().filter_map(unread).collect()
+    cluster.caches().statuses().iter().filter_map(unread).collect()
 }
 
 fn describe(said: &mut String, view: &View, now: Timestamp) -> std::fmt::Result {
     writeln!(said, "leader: {}", leader(&view.leadership))?;
-    match view.cluster.connectivity.frozen() {
+    match view.cluster.connectivity().frozen() {
         None => writeln!(said, "frozen: no")?,
         Some(frozen) => writeln!(said, "frozen: yes, since {:.0}: {}", frozen.disconnected_since, frozen.cause)?,
     }
-    for status in view.cluster.caches.statuses() {
+    for status in view.cluster.caches().statuses() {
         writeln!(said, "{}", lag(&status, now))?;
     }
     Ok(())

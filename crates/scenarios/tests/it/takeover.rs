@@ -88,5 +88,5 @@ async fn a_scenario_that_is_over_leaves_no_controller_behind() {
     let fixture = Fixture::set(&environment, "over").await.unwrap();
     let process = fixture.start().unwrap();
     fixture.clear().await;
-    assert!(process.cluster.tasks.stopping().is_cancelled());
+    assert!(process.cluster.tasks().stopping().is_cancelled());
 }

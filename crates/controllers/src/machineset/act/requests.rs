@@ -78,7 +78,7 @@ impl Acting<'_> {
             Ok(machine) => machine,
             Err(error) => return Went::of(error),
         };
-        let as_it_was = self.cluster.machines.get(&Key::new(self.key.namespace.clone(), name));
+        let as_it_was = self.shared.machines.get(&Key::new(self.key.namespace.clone(), name));
         let expectations = &self.fleet.expectations;
         expectations.expect_delete(self.key, uid);
         let error = match machine.delete().await {
