@@ -1,7 +1,7 @@
 //! A span, as bytes: the part of the OpenTelemetry protocol (version 1, `ExportTraceServiceRequest`) that we speak.
 //!
 //! A dozen small messages that can never change, because the protocol is stable, are written down here instead of taking in an SDK
-//! whose processors, contexts and id generators we would have to work around (ADR 0043). A test reads them with the project's own types.
+//! whose processors, contexts and id generators we would have to work around (ADR 0043, 0069). A test reads them with the project's own types.
 
 use jiff::Timestamp;
 use prost::Message;
