@@ -5,6 +5,7 @@
 //! the shortest history that leads there. The planners are the real ones; what is modelled is what surrounds them: the API server, the
 //! watch that is late, answers that are lost or late, the process that ends.
 
+pub mod rollout;
 pub mod search;
 pub mod set;
 
