@@ -67,9 +67,10 @@ pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, key: Key) 
         }
         // Before anything is done: at the end of a roll-out nobody may annotate a node after it was given back.
         fleet.rollouts.note(deployment.uid(), plan.guarded.clone());
-        let decision = Decision::of(Subject::Deployment, &key, &plan.steps, &plan.because, plan.wake);
+        let wake = plan.wake.no_later_than(seen.until());
+        let decision = Decision::of(Subject::Deployment, &key, &plan.steps, &plan.because, wake);
         let (ending, outcome) = match acting.carry_out(&plan).await {
-            Ok(()) if acting.went_through() => (Ending::Done, outcome(plan.wake, &shared.clock)),
+            Ok(()) if acting.went_through() => (Ending::Done, outcome(wake, &shared.clock)),
             Ok(()) => (acting.ending(), Outcome::Failed),
             Err(write_error) => {
                 let report = acting.set_not_made().map(|(set, why)| creation_failed(&input, set, why));

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use api::view::NodeView;
 use api::{Machine, MachineDeployment, MachineSet, Object};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use plan::deployment::{Named, Observed, SeenMachine, SeenSet, TargetCluster, machines_named};
 use runtime::Key;
 use runtime::cache::Lookup;
+use runtime::expectations::Expected;
 
 use crate::cluster::Shared;
 use crate::fleet::Fleet;
@@ -21,13 +22,15 @@ pub(super) struct DeploymentSnapshot {
     names_in_use: BTreeSet<String>,
     named: BTreeMap<String, Found>,
     reported: Option<Timestamp>,
+    /// When the last machine that was asked for and not seen is no longer waited for.
+    until: Option<Timestamp>,
     now: Timestamp,
 }
 
 struct FoundSet {
     set: Arc<MachineSet>,
     machines: Vec<(Arc<Machine>, Option<Arc<NodeView>>)>,
-    unreadable: usize,
+    unseen: usize,
 }
 
 enum Found {
@@ -47,15 +50,23 @@ pub(super) fn observe(
     let unreadable = shared.machines.undecodable();
     let owned = fleet.sets.find(&SETS_BY_OWNER, deployment.uid().as_str());
     let orphans = fleet.sets.find(&ORPHAN_SETS, ORPHAN);
+    let now = shared.clock.now();
+    let mut until = None;
     let found = |set: Arc<MachineSet>| {
         let set = fleet.memory.with_counts(set);
         let uid = set.uid();
         let theirs = unreadable.iter().filter(|object| {
             object.owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == uid.as_str())
         });
+        // What is expected is read first: a machine that appears in between is counted twice, never not at all.
+        let expected = fleet.expectations.outstanding(&Key::new(set.namespace(), set.name())).into_iter();
+        let asked_for = expected.filter(|open| matches!(open.what, Expected::Create(_))).map(|open| open.lapses_in);
+        let lapses: Vec<Timestamp> =
+            asked_for.filter_map(|lapses_in| now.checked_add(SignedDuration::try_from(lapses_in).ok()?).ok()).collect();
+        until = until.max(lapses.iter().max().copied());
         let machines = shared.machines.find(&MACHINES_BY_OWNER, uid.as_str()).into_iter();
         FoundSet {
-            unreadable: theirs.count(),
+            unseen: theirs.count() + lapses.len(),
             machines: machines.map(|machine| (machine.clone(), node_of(shared, &machine))).collect(),
             set,
         }
@@ -74,7 +85,7 @@ pub(super) fn observe(
     };
     let named = machines_named(&deployment).into_iter().map(look_up).collect();
     let reported = fleet.reported.at(&deployment.uid());
-    DeploymentSnapshot { sets, names_in_use, named, reported, now: shared.clock.now(), deployment }
+    DeploymentSnapshot { deployment, sets, names_in_use, named, reported, until, now }
 }
 
 fn node_of(shared: &Shared, machine: &Machine) -> Option<Arc<NodeView>> {
@@ -82,12 +93,17 @@ fn node_of(shared: &Shared, machine: &Machine) -> Option<Arc<NodeView>> {
 }
 
 impl DeploymentSnapshot {
+    /// When to look again at the latest, whatever the plan waits for: a machine that was asked for and never comes wakes nobody.
+    pub(super) fn until(&self) -> Option<Timestamp> {
+        self.until
+    }
+
     /// The sets, for the planner.
     pub(super) fn sets(&self) -> Vec<SeenSet<'_>> {
         let mut sets = Vec::with_capacity(self.sets.len());
-        for FoundSet { set, machines, unreadable } in &self.sets {
+        for FoundSet { set, machines, unseen } in &self.sets {
             let machines = machines.iter().map(|(machine, node)| SeenMachine { machine, node: node.as_deref() });
-            sets.push(SeenSet { set, machines: machines.collect(), unreadable: *unreadable });
+            sets.push(SeenSet { set, machines: machines.collect(), unseen: *unseen });
         }
         sets
     }

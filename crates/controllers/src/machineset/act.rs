@@ -200,6 +200,8 @@ impl<'a> Acting<'a> {
                 self.note(went, Some(Doing::Create));
             }
             if !all_went_through {
+                // It counted machines that were under way and will not come.
+                self.wake_deployment(&self.seen.set);
                 return;
             }
         }
@@ -220,7 +222,7 @@ impl<'a> Acting<'a> {
     fn note(&mut self, went: Went, doing: Option<Doing>) {
         let retry = match went {
             Went::Through => return,
-            Went::NameTaken => Retry::After(Duration::ZERO),
+            Went::NameTaken | Went::SetChanged => Retry::After(Duration::ZERO),
             Went::Stale | Went::NotKept | Went::Halted => Retry::WithPause,
             Went::Wrong(api_error) => {
                 tracing::debug!(set = %self.key, %api_error, "a request did not go through");

@@ -246,6 +246,48 @@ async fn a_roll_out_goes_on_while_the_deployment_is_scaled() {
     assert!(most_ever(&cluster) <= 9 + 3);
 }
 
+/// The model of a roll-out found it (`sim::rollout`): machines that were asked for and that nobody has seen yet are machines too.
+#[tokio::test(start_paused = true)]
+async fn a_template_that_changes_while_a_set_grows_makes_no_more_machines_than_the_limit() {
+    const SIZE: usize = 6;
+    let cluster = settled(5, 6, &rolling(&json!(2), &json!(0))).await;
+    cluster.server.insert(&class("larger", &quick())).unwrap();
+    let _process = cluster.start();
+    cluster.until("all run", |w| complete(w, "small", SIZE)).await;
+    let slow = cluster.server.faults().on([Verb::Create]).of("machines").by_agent(CONTROLLER);
+    slow.delay_between(Duration::from_secs(5), Duration::from_secs(6));
+    use_class(&cluster, "large").await;
+    cluster.until("two are asked for", |w| sets(w).iter().any(|set| set.spec.replicas == 2)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    use_class(&cluster, "larger").await;
+    cluster.until("all are there and new", |w| complete(w, "larger", SIZE)).await;
+    assert_eq!(most_ever(&cluster), SIZE + 2);
+}
+
+/// Nobody knows of a create whose answer is lost whether it makes a machine after all; that is waited for, but not for good.
+#[rstest::rstest]
+#[case::refused(true)]
+#[case::lost(false)]
+#[tokio::test(start_paused = true)]
+async fn a_roll_out_goes_on_without_machines_that_were_asked_for_and_never_came(#[case] refused: bool) {
+    const SIZE: usize = 6;
+    let cluster = settled(6, 6, &rolling(&json!(2), &json!(0))).await;
+    cluster.server.insert(&class("larger", &quick())).unwrap();
+    let _process = cluster.start();
+    cluster.until("all run", |w| complete(w, "small", SIZE)).await;
+    let creates = || cluster.server.faults().on([Verb::Create]).of("machines").by_agent(CONTROLLER);
+    let fault = if refused { creates().forbid() } else { creates().disconnect() };
+    use_class(&cluster, "large").await;
+    cluster.until("one is asked for", |w| w.server.faults().times_fired(fault) > 0).await;
+    use_class(&cluster, "larger").await;
+    cluster.server.faults().calm();
+    let begin = cluster.clock.now();
+    cluster.until("all are there and new", |w| complete(w, "larger", SIZE)).await;
+    assert!(most_ever(&cluster) <= SIZE + 2);
+    let took = cluster.clock.now().duration_since(begin);
+    assert!(took.as_mins() < if refused { 3 } else { 8 }, "{took}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_class_that_cannot_start_halts_the_roll_out_and_rolling_back_heals_it() {
     let cluster = settled(3, 4, &rolling(&json!(1), &json!(1))).await;

@@ -155,6 +155,21 @@ async fn a_watch_that_lags_and_breaks_makes_no_machine_too_many_and_takes_none_t
     cluster.until("five run", |w| running(w, 5)).await;
 }
 
+/// A plan may be a hundred requests long.
+#[tokio::test(start_paused = true)]
+async fn a_set_that_is_scaled_down_while_it_grows_makes_no_more_machines() {
+    let cluster = TestCluster::new(12);
+    let creates = cluster.server.faults().on([Verb::Create]).of("machines").by_agent(CONTROLLER);
+    creates.delay(Duration::from_secs(1));
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 60).await;
+    cluster.until("some are made", |w| machines(w).len() >= 7).await;
+    scale(&cluster, "pool", 3).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let most = most_ever(&cluster);
+    assert!(most <= 15, "the eight that were under way and the seven before: {most}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_was_never_carried_out_is_not_repeated_once_the_set_is_scaled_up_again() {
     let cluster = TestCluster::new(9);

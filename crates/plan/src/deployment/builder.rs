@@ -63,7 +63,7 @@ impl<'a> PlanBuilder<'a> {
                 before: Some(candidate.set),
                 set: candidate.set.clone(),
                 machines: &candidate.machines,
-                unreadable: candidate.unreadable,
+                unseen: candidate.unseen,
                 preserved: draft::preserved(&candidate.machines, seen.now),
             };
             // The oldest wins, and one that is being deleted is nobody's future.

@@ -26,7 +26,7 @@ pub(super) struct Draft<'a> {
     /// Its machines, as far as they can be read.
     pub(super) machines: &'a [SeenMachine<'a>],
     /// How many more it has that cannot be read.
-    pub(super) unreadable: usize,
+    pub(super) unseen: usize,
     /// How many of its machines have failed and are preserved. A set deletes these last.
     pub(super) preserved: i32,
 }
@@ -59,12 +59,12 @@ impl Draft<'_> {
 
     /// How many machines it has that nobody has asked to leave.
     pub(super) fn live(&self) -> i32 {
-        count(self.machines.iter().filter(|seen| !is_leaving(seen.machine)).count() + self.unreadable)
+        count(self.machines.iter().filter(|seen| !is_leaving(seen.machine)).count() + self.unseen)
     }
 
     /// How many machines it has, those leaving included; the latest of three witnesses, because each may be behind.
     pub(super) fn present(&self) -> i32 {
-        count(self.machines.len() + self.unreadable).max(self.set.status.replicas).max(self.size())
+        count(self.machines.len() + self.unseen).max(self.set.status.replicas).max(self.size())
     }
 
     /// How many live machines it has or may make at any moment.

@@ -81,8 +81,9 @@ pub struct SeenSet<'a> {
     pub set: &'a MachineSet,
     /// The machines it owns.
     pub machines: Vec<SeenMachine<'a>>,
-    /// How many more it owns that cannot be read. They count as present.
-    pub unreadable: usize,
+    /// How many more there are or may be: those that cannot be read, and those that were asked for and that nobody has seen yet. They
+    /// count as present.
+    pub unseen: usize,
 }
 
 /// A machine and its node.

@@ -1,6 +1,7 @@
 //! Which changes of a machine could make a set's plan another one.
 
-use api::{Machine, Object, OperationState};
+use api::names::labels;
+use api::{Machine, MachineSet, Object, OperationState};
 
 /// Whether a set could decide differently for this change. Most changes of a Machine are copies of its Node's conditions, and
 /// looking at five thousand machines for each of them would be work for nothing.
@@ -18,6 +19,17 @@ pub fn matters(old: &Machine, new: &Machine) -> bool {
         || old.spec != new.spec
         || old.status.current_status != new.status.current_status
         || operation(old) != operation(new)
+}
+
+/// Whether machines that were decided on for `decided` are still to be made now that the set is `now`. A plan may be a hundred requests
+/// long: if the set is scaled, frozen or deleted meanwhile, the rest of it would be machines that nobody wants any more.
+pub fn still_makes(decided: &MachineSet, now: &MachineSet) -> bool {
+    let held_back = |label: &str| now.label(label) != decided.label(label);
+    decided.uid() == now.uid()
+        && !now.is_deleting()
+        && decided.spec == now.spec
+        && !held_back(labels::FREEZE)
+        && !held_back(labels::SCALE_UP_DISABLED)
 }
 
 /// Whether a machine without an owner is one that sets which select it have not looked at yet.
@@ -68,6 +80,26 @@ mod tests {
     #[case::another_machine_of_that_name(json!({ "metadata": { "uid": "2" } }), true)]
     fn a_set_is_woken_for_what_it_looks_at_and_for_nothing_else(#[case] change: Value, #[case] expected: bool) {
         assert_eq!(matters(&machine(&json!({})), &machine(&change)), expected);
+    }
+
+    #[rstest]
+    #[case::nothing(json!({}), true)]
+    #[case::counts(json!({ "status": { "replicas": 3 }, "metadata": { "resourceVersion": "8" } }), true)]
+    #[case::another_label(json!({ "metadata": { "labels": { "b": "1" } } }), true)]
+    #[case::its_size(json!({ "spec": { "replicas": 1 } }), false)]
+    #[case::its_template(json!({ "spec": { "template": { "spec": { "class": { "name": "other" } } } } }), false)]
+    #[case::a_freeze(json!({ "metadata": { "labels": { labels::FREEZE: "True" } } }), false)]
+    #[case::an_update_in_place(json!({ "metadata": { "labels": { labels::SCALE_UP_DISABLED: "true" } } }), false)]
+    #[case::its_deletion(json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }), false)]
+    #[case::another_set_of_that_name(json!({ "metadata": { "uid": "2" } }), false)]
+    fn machines_are_made_only_for_the_set_that_was_decided_on(#[case] change: Value, #[case] expected: bool) {
+        let set = |change: &Value| -> MachineSet {
+            let mut set =
+                json!({ "metadata": { "name": "s", "uid": "1", "labels": { "a": "1" } }, "spec": { "replicas": 2 } });
+            merge(&mut set, change);
+            serde_json::from_value(set).unwrap()
+        };
+        assert_eq!(still_makes(&set(&json!({})), &set(&change)), expected);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use api::names::events::{messages, reference};
 use api::{Machine, MachineName, MachineSet, Object, Uid};
+use plan::machineset::interest::still_makes;
 use plan::machineset::{Asked, MachineCreate, MachineDelete};
 use runtime::Key;
 use runtime::client::{ApiError, Effect, RetryClass};
@@ -20,6 +21,8 @@ pub(super) enum Went {
     Stale,
     /// The API server does not keep what we write. It must not be asked again at once.
     NotKept,
+    /// The set that it was decided for has changed meanwhile; nothing was sent.
+    SetChanged,
     /// We no longer lead.
     Halted,
     Wrong(ApiError),
@@ -38,6 +41,9 @@ impl Acting<'_> {
     pub(super) async fn create_one(&self, create: &MachineCreate) -> Went {
         if self.fleet.leadership.check().is_err() {
             return Went::Halted;
+        }
+        if !self.fleet.sets.get(self.key).is_some_and(|now| still_makes(&self.seen.set, &now)) {
+            return Went::SetChanged;
         }
         let (machines, name) = (&self.fleet.writers.machines, create.name.as_str());
         let key = Key::new(self.key.namespace.clone(), name);

@@ -90,7 +90,7 @@ impl DeploymentFixture {
         let sets: Vec<SeenSet<'_>> = self
             .sets
             .values()
-            .map(|set| SeenSet { set, machines: self.machines_of(set).collect(), unreadable: 0 })
+            .map(|set| SeenSet { set, machines: self.machines_of(set).collect(), unseen: 0 })
             .collect();
         let names_in_use = self.sets.keys().cloned().collect();
         let named = machines_named(&self.deployment)

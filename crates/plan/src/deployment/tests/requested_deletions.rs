@@ -88,7 +88,7 @@ fn a_machine_out_of_sight_is_asked_for_before_anything_happens() {
     let sets: Vec<SeenSet<'_>> = fixture
         .sets
         .values()
-        .map(|set| SeenSet { set, machines: fixture.machines_of(set).collect(), unreadable: 0 })
+        .map(|set| SeenSet { set, machines: fixture.machines_of(set).collect(), unseen: 0 })
         .collect();
     let named = [("unseen".to_owned(), Named::NotVisible)].into();
     let plan = fixture.observe(|seen| plan(&Observed { sets: &sets, named: &named, ..*seen }));
