@@ -4,6 +4,7 @@ mod both;
 mod definition;
 #[cfg(feature = "dev")]
 mod dev;
+mod driver;
 mod fleet;
 mod machine;
 mod manager;
@@ -27,12 +28,13 @@ pub(crate) mod values;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use remote_driver::{Endpoint, TlsFiles};
 
 pub(crate) use both::Log;
 #[cfg(feature = "dev")]
-pub(crate) use dev::{ApiServer, Demo, Dev, DevCommand, Output, VirtualCloud};
+pub(crate) use dev::{ApiServer, Demo, Dev, DevCommand, VirtualCloud};
+pub(crate) use driver::{Check, DriverCommand};
 use fleet::Fleet;
 pub(crate) use machine::{DriverFlags, MachineFlags};
 pub(crate) use manager::ManagerFlags;
@@ -90,6 +92,9 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Print the CustomResourceDefinitions, or write them to a directory.
     Crds(Crds),
+    /// For authors of drivers.
+    #[command(subcommand)]
+    Driver(DriverCommand),
     #[cfg(feature = "dev")]
     #[command(flatten)]
     Dev(DevCommand),
@@ -100,6 +105,15 @@ pub(crate) struct Crds {
     /// Write one file a kind into this directory instead of printing them.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+/// For people, or for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 fn tls_files([authority, certificate, key]: [&Option<PathBuf>; 3]) -> Option<TlsFiles> {

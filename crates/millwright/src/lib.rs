@@ -22,6 +22,7 @@ mod demo;
 #[cfg(feature = "dev")]
 mod dev;
 mod drain_flags;
+mod driver_check;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod http;
@@ -36,7 +37,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "dev")]
 use cli::DevCommand;
-use cli::{Asked, Command, Servers};
+use cli::{Asked, Command, DriverCommand, Servers};
 
 pub use built_in::Host;
 pub use driver;
@@ -82,6 +83,7 @@ fn program(built_in: Option<BuiltIn>) -> ExitCode {
     }
     let outcome = match command {
         Command::Crds(options) => crds::run(&options),
+        Command::Driver(DriverCommand::Check(options)) => driver_check::run(&options),
         #[cfg(feature = "dev")]
         Command::Dev(command) => match command {
             DevCommand::Demo(options) => demo::run(&options),

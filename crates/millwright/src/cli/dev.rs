@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use remote_driver::{Endpoint, TlsFiles};
 
-use super::{Log, endpoint, tls_files, values};
+use super::{Log, Output, endpoint, tls_files, values};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DevCommand {
@@ -40,15 +40,6 @@ pub(crate) struct Dev {
     /// Also log to stderr: 4 tells why, 6 every step.
     #[arg(short, long = "v", value_name = "N")]
     pub(crate) verbosity: Option<i32>,
-}
-
-/// For people, or for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// Lines for people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 #[derive(Debug, Args)]

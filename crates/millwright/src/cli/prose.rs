@@ -55,7 +55,8 @@ fn snippets(page: &str) -> Vec<String> {
 fn known() -> BTreeSet<String> {
     let mut all = definition();
     all.build();
-    let flags = all.get_subcommands().flat_map(clap::Command::get_arguments);
+    let commands = all.get_subcommands().flat_map(|command| std::iter::once(command).chain(command.get_subcommands()));
+    let flags = commands.flat_map(clap::Command::get_arguments);
     let mut known: BTreeSet<String> = flags.filter_map(|flag| flag.get_long().map(str::to_owned)).collect();
     known.insert("name".to_owned()); // stands for any of them where the page of flags says how they are spelled
     known

@@ -84,6 +84,7 @@ fn servers(words: &[&str]) -> Servers {
         Command::MachineController(flags) => (*flags).into(),
         Command::Run(flags) => (*flags).into(),
         Command::Crds(options) => panic!("expected a server, got {options:?}"),
+        Command::Driver(other) => panic!("expected a server, got {other:?}"),
         #[cfg(feature = "dev")]
         Command::Dev(other) => panic!("expected a server, got {other:?}"),
     }

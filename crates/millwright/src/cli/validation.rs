@@ -49,7 +49,7 @@ pub(super) fn contradictions(command: &Command, built_in: Option<BuiltIn<'_>>) -
                 found.push(format!("--manager-port and --port must differ, and both are {}", flags.manager_port.get()));
             }
         }
-        Command::Crds(_) => {}
+        Command::Crds(_) | Command::Driver(_) => {}
         #[cfg(feature = "dev")]
         Command::Dev(_) => {}
     }

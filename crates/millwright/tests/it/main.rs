@@ -10,6 +10,7 @@
 mod cloud;
 mod demo;
 mod dev;
+mod driver_check;
 mod flags;
 mod http;
 mod program;

@@ -1,0 +1,42 @@
+//! A driver at the other end of a connection, as the cases want it.
+
+use std::sync::Arc;
+
+use api::MachineClass;
+use api::view::SecretData;
+use async_trait::async_trait;
+use driver::Driver;
+use driver::conformance::{Bench, Timing};
+use remote_driver::RemoteDriver;
+
+/// A driver whose cloud we cannot look into: cases that need a full quota, a stranger's VM or a cloud that stalls are skipped.
+pub(super) struct OverTheWire {
+    pub(super) driver: RemoteDriver,
+    pub(super) class: MachineClass,
+    pub(super) secret: SecretData,
+    pub(super) timing: Timing,
+    pub(super) machine: String,
+}
+
+#[async_trait]
+impl Bench for OverTheWire {
+    fn driver(&self) -> Arc<dyn Driver> {
+        Arc::new(self.driver.clone())
+    }
+
+    fn class(&self) -> MachineClass {
+        self.class.clone()
+    }
+
+    fn secret(&self) -> SecretData {
+        self.secret.clone()
+    }
+
+    fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    fn machine(&self) -> String {
+        self.machine.clone()
+    }
+}

@@ -1,0 +1,211 @@
+//! `millwright driver check`, with drivers that are good, slow, hostile or dying.
+
+use std::io::Write as _;
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use api::view::PersistentVolumeSpec;
+use driver::conformance::hostile::{Attack, Hostile};
+use driver::{Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners};
+use remote_driver::{About, Listener, serve};
+use runtime::{Clock, Tasks};
+use serde_json::Value;
+use tempfile::TempDir;
+use virtual_cloud::{Config, Doubles, VirtualCloud};
+
+use crate::program::{run, text};
+
+const CLASS: &str = "apiVersion: machine.sapcloud.io/v1alpha1\nkind: MachineClass\nmetadata: {name: c, namespace: n}\n\
+    provider: virtual\nproviderSpec: {deleteLatency: 0s, bootLatency: 0s}\n";
+const SECRET: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {userData: hunter2-hunter2}\n";
+
+/// A folder with a class, a Secret and a socket, behind which a driver may listen.
+struct Place {
+    folder: TempDir,
+    tasks: Tasks,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        std::fs::write(folder.path().join("class.yaml"), CLASS).unwrap();
+        std::fs::write(folder.path().join("secret.yaml"), SECRET).unwrap();
+        Self { folder, tasks: Tasks::new() }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    async fn serve(&self, driver: Arc<dyn Driver>) {
+        let endpoint = format!("unix:{}", self.path("driver.sock")).parse().unwrap();
+        let listener = Listener::bind(&endpoint, None).await.unwrap();
+        let about = About { name: "under test".into(), version: "0".into() };
+        self.tasks.spawn("callers", serve(driver, about, listener, self.tasks.clone()));
+    }
+
+    async fn check(&self, more: &[&str]) -> Output {
+        let (endpoint, class, secret) =
+            (format!("unix:{}", self.path("driver.sock")), self.path("class.yaml"), self.path("secret.yaml"));
+        let base = ["driver", "check", "--endpoint", &endpoint, "--class", &class, "--secret", &secret];
+        let line: Vec<String> =
+            base.iter().chain(&["--patience", "300ms"]).chain(more).map(|word| (*word).to_owned()).collect();
+        let ran = tokio::task::spawn_blocking(move || run(&line.iter().map(String::as_str).collect::<Vec<_>>()));
+        ran.await.unwrap()
+    }
+}
+
+fn cloud(config: Config) -> VirtualCloud {
+    let clock = Clock::system();
+    VirtualCloud::new(config, Arc::new(move || clock.now()), 1)
+}
+
+/// The results of a report in JSON, by case.
+fn results(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn result_of<'a>(report: &'a Value, case: &str) -> (&'a str, &'a str) {
+    let found = report["cases"].as_array().unwrap().iter().find(|one| one["case"] == case).unwrap();
+    (found["result"].as_str().unwrap(), found["why"].as_str().unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_good_driver_that_is_late_passes_the_check_and_its_cloud_is_left_empty() {
+    let lag = Duration::from_millis(60);
+    let (place, cloud) = (Place::new(), cloud(Config { status_lag: lag, list_lag: lag, ..Config::default() }));
+    place.serve(Arc::new(cloud.clone())).await;
+    let output = place.check(&[]).await;
+    let printed = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{printed}{}", text(&output.stderr));
+    assert!(printed.contains("held     AMachineLivesAndDies\n"), "{printed}");
+    assert!(printed.contains("skipped  AFullQuotaIsResourceExhausted: the bench cannot arrange it\n"), "{printed}");
+    assert!(printed.ends_with(" 0 broken\n"), "{printed}");
+    assert!(cloud.vms().is_empty(), "{:?}", cloud.vms());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_driver_that_doubles_fails_the_check_by_the_name_of_the_case() {
+    let place = Place::new();
+    place.serve(Arc::new(cloud(Config { doubles: Doubles::Allowed, ..Config::default() }))).await;
+    let output = place.check(&["-o", "json"]).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report = results(&output);
+    assert_eq!(report["passed"], false);
+    let (result, why) = result_of(&report, "CreatingTwiceMakesOneVm");
+    assert_eq!(result, "broken");
+    assert!(why.contains("was made as"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hostile_driver_is_told_on_one_line_and_without_secrets() {
+    let place = Place::new();
+    let said = "\u{1b}[31mhunter2-hunter2\nheld     EverythingIsFine".to_owned();
+    place.serve(Arc::new(Hostile::new(Arc::new(cloud(Config::default())), Attack::Error(said)))).await;
+    let output = place.check(&[]).await;
+    let printed = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("BROKEN   AMachineLivesAndDies: "), "{printed}");
+    assert!(
+        !printed.contains('\u{1b}') && !printed.contains("hunter2") && !printed.contains("\nheld     EverythingIsFine")
+    );
+}
+
+/// What a driver does to its calls instead of answering.
+#[derive(Clone, Copy)]
+enum Trouble {
+    /// Its creates never end.
+    Hangs,
+    /// It dies in the third.
+    Dies,
+}
+
+struct Troubled {
+    cloud: VirtualCloud,
+    trouble: Trouble,
+    creates: AtomicUsize,
+    process: Tasks,
+}
+
+#[async_trait::async_trait]
+impl Driver for Troubled {
+    fn capabilities(&self) -> Capabilities {
+        self.cloud.capabilities()
+    }
+    async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
+        match (self.trouble, self.creates.fetch_add(1, Ordering::SeqCst)) {
+            (Trouble::Hangs, _) => std::future::pending().await,
+            (Trouble::Dies, 2) => {
+                self.process.stop();
+                std::future::pending().await
+            }
+            (Trouble::Dies, _) => self.cloud.create(call, request).await,
+        }
+    }
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        self.cloud.delete(call, request).await
+    }
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.cloud.status(call, request).await
+    }
+    async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
+        self.cloud.list(call, request).await
+    }
+    async fn volume_ids(&self, call: &Call, volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {
+        self.cloud.volume_ids(call, volumes).await
+    }
+}
+
+async fn troubled(trouble: Trouble) -> (Place, Output) {
+    let place = Place::new();
+    let (cloud, process) = (cloud(Config::default()), place.tasks.clone());
+    place.serve(Arc::new(Troubled { cloud, trouble, creates: AtomicUsize::new(0), process })).await;
+    let output = place.check(&["-o", "json", "--call-timeout", "300ms", "--case-timeout", "3s"]).await;
+    (place, output)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_driver_that_hangs_ends_each_case_at_its_deadline() {
+    let (_place, output) = troubled(Trouble::Hangs).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report = results(&output);
+    let (result, why) = result_of(&report, "AMachineLivesAndDies");
+    assert!(result == "broken" && why.contains("DeadlineExceeded"), "{why}");
+    assert_eq!(result_of(&report, "AnotherProvidersClassIsRefused").0, "broken", "its create hangs, too");
+    assert_eq!(report["cases"].as_array().unwrap().len(), 19);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_driver_that_dies_in_the_middle_is_told_for_every_case_that_is_left() {
+    let (_place, output) = troubled(Trouble::Dies).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report = results(&output);
+    assert_eq!(result_of(&report, "AMachineLivesAndDies").0, "held");
+    let (result, why) = result_of(&report, "WhatItSaysCanBeWrittenDown");
+    assert!(result == "broken" && why.starts_with("the driver cannot be reached: "), "{why}");
+    assert!(!report["left"].is_null(), "nobody could delete what was made");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_can_be_tried_the_check_says_why_and_ends_with_two() {
+    let place = Place::new();
+    let nobody = place.check(&[]).await;
+    assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
+    assert!(text(&nobody.stderr).contains("failed to reach the driver at unix:"), "{nobody:?}");
+
+    let listener = std::os::unix::net::UnixListener::bind(place.path("driver.sock")).unwrap();
+    std::thread::spawn(move || {
+        for mut caller in listener.incoming().map_while(Result::ok) {
+            let _ = caller.write_all(b"HTTP/1.1 418 I'm a teapot\r\n\r\n");
+        }
+    });
+    let garbage = place.check(&[]).await;
+    assert_eq!(garbage.status.code(), Some(2), "{garbage:?}");
+
+    std::fs::write(place.path("class.yaml"), "kind: Secret\n").unwrap();
+    let wrong = place.check(&[]).await;
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    assert!(text(&wrong.stderr).contains("class.yaml is a Secret, not a MachineClass"), "{wrong:?}");
+}
