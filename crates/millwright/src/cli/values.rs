@@ -165,7 +165,6 @@ pub(crate) fn go_duration(text: &str) -> Result<GoDuration, Malformed> {
 }
 
 /// A duration as Go writes it, for flags that MCM does not have.
-#[cfg(feature = "dev")]
 pub(crate) fn duration(text: &str) -> Result<Duration, Malformed> {
     let read = go_duration(text)?;
     if read.is_negative() { Err(Malformed("it must not be negative".to_owned())) } else { Ok(read.to_std()) }

@@ -29,6 +29,8 @@ pub(super) struct DeploymentFixture {
     pub(super) broken: BTreeSet<String>,
     /// When its status is said to have been written last.
     pub(super) reported: Option<Timestamp>,
+    /// How many machines of sets of this class nobody has seen.
+    pub(super) unseen: BTreeMap<String, usize>,
     made: usize,
     version: u64,
 }
@@ -74,6 +76,7 @@ impl DeploymentFixture {
             made: 0,
             version: 1,
             reported: None,
+            unseen: BTreeMap::new(),
         }
     }
 
@@ -90,7 +93,7 @@ impl DeploymentFixture {
         let sets: Vec<SeenSet<'_>> = self
             .sets
             .values()
-            .map(|set| SeenSet { set, machines: self.machines_of(set).collect(), unseen: 0 })
+            .map(|set| SeenSet { set, machines: self.machines_of(set).collect(), unseen: self.unseen_of(set) })
             .collect();
         let names_in_use = self.sets.keys().cloned().collect();
         let named = machines_named(&self.deployment)
@@ -121,6 +124,10 @@ impl DeploymentFixture {
                 machine,
                 node: machine.node_name().and_then(|name| self.nodes.get(name.as_str())),
             })
+    }
+
+    fn unseen_of(&self, set: &MachineSet) -> usize {
+        self.unseen.get(&set.spec.template.spec.class.name).copied().unwrap_or_default()
     }
 
     pub(super) fn plan(&self) -> Plan {

@@ -41,6 +41,41 @@ fn the_surge_is_not_exceeded_while_the_new_set_has_shown_nothing_yet() {
 }
 
 #[test]
+fn a_machine_that_was_asked_for_and_that_nobody_has_seen_takes_its_place_in_the_surge() {
+    let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
+    fixture.use_class("large");
+    fixture.reconcile();
+    fixture.unseen.insert("large".to_owned(), 1); // its create is under way
+    fixture.use_class("larger");
+    for _ in 0..4 {
+        fixture.reconcile();
+    }
+    assert_eq!((fixture.size_of("large"), fixture.size_of("larger"), fixture.size_of("small")), (0, 0, 3));
+    fixture.unseen.clear();
+    fixture.reconcile();
+    assert_eq!(fixture.size_of("larger"), 1);
+}
+
+#[test]
+fn a_machine_that_nobody_has_seen_holds_up_those_that_are_made_after_all_others_are_gone() {
+    let mut fixture = DeploymentFixture::settled(2, &json!({ "type": "Recreate" }));
+    fixture.use_class("large");
+    fixture.unseen.insert("small".to_owned(), 1);
+    let turn = |fixture: &mut DeploymentFixture| {
+        for _ in 0..4 {
+            fixture.reconcile();
+            fixture.run_sets();
+            fixture.run_machines();
+        }
+    };
+    turn(&mut fixture);
+    assert_eq!(fixture.live(), 0);
+    fixture.unseen.clear();
+    turn(&mut fixture);
+    assert_eq!(fixture.live(), 2);
+}
+
+#[test]
 fn a_deployment_of_none_makes_a_set_that_says_so() {
     let fixture = DeploymentFixture::new(0, &rolling(1, 0));
     let plan = fixture.plan();
