@@ -9,6 +9,7 @@ pub mod decision;
 pub mod deployment;
 pub mod drain;
 pub mod drivers;
+mod events;
 pub mod fleet;
 pub mod in_use_protection;
 pub mod indexes;

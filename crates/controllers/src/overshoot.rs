@@ -15,7 +15,6 @@ use plan::overshoot::{Edit, Kind, Observed, SeenSet, Step, plan};
 use plan::{Awaited, Wake};
 use runtime::Key;
 use runtime::cache::{Cached, Delta, Reflector, Trust};
-use runtime::events::Notice;
 use runtime::queue::Outcome;
 
 use crate::Decision;
@@ -23,7 +22,6 @@ use crate::cluster::Shared;
 use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::indexes::MACHINES_BY_OWNER;
-use crate::requests::severity;
 use crate::write::{Guard, Part, WriteError};
 
 /// The only key there is.
@@ -194,12 +192,11 @@ async fn carry_out(shared: &Shared, fleet: &Fleet, steps: &[Step], versions: &mu
                     failed = true;
                 }
             }
-            Step::Tell { set, notice } => {
+            Step::Tell { set, event } => {
                 let key = Key::new(shared.namespace.as_str(), set.as_str());
                 if let (Some(set), true) = (fleet.sets.get(&key), versions.0.contains_key(&(Kind::Set, set.clone()))) {
-                    let severity = severity(notice.event_type);
-                    let (about, reason, message) = (set.object_ref(&()), notice.reason.into(), notice.message.clone());
-                    fleet.events.speaking_as(components::MANAGER).emit(Notice { about, severity, reason, message });
+                    let sink = fleet.events.speaking_as(components::MANAGER);
+                    crate::events::emit(&sink, set.object_ref(&()), event);
                 }
             }
         }

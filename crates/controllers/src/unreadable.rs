@@ -3,8 +3,9 @@
 use api::names;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
+use plan::{Event, EventType};
 use runtime::cache::UndecodableObject;
-use runtime::events::{EventSink, Notice, Severity};
+use runtime::events::EventSink;
 
 /// Tells, on the object itself, that it is left alone and why.
 pub(crate) fn tell<K: Resource<DynamicType = ()>>(events: &EventSink, object: &UndecodableObject) {
@@ -17,5 +18,6 @@ pub(crate) fn tell<K: Resource<DynamicType = ()>>(events: &EventSink, object: &U
         ..ObjectReference::default()
     };
     let message = format!("it cannot be read, so it is left alone until that is mended: {}", object.error);
-    events.emit(Notice { about, severity: Severity::Warning, reason: names::events::ours::INVALID.into(), message });
+    let event = Event { event_type: EventType::Warning, reason: names::events::ours::INVALID, message };
+    crate::events::emit(events, about, &event);
 }

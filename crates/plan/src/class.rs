@@ -114,8 +114,8 @@ mod tests {
     fn a_deletion_that_waits_is_told_once() {
         let class = class(&[OURS], true);
         let plan = decide(&class, users(3, 0), &BTreeSet::new());
-        let (said, notice) = &plan.tell[0];
-        assert_eq!(notice.message, "its deletion waits until nothing needs it: 3 machines do, among them \"m-1\"");
+        let (said, event) = &plan.tell[0];
+        assert_eq!(event.message, "its deletion waits until nothing needs it: 3 machines do, among them \"m-1\"");
         assert!(decide(&class, users(2, 0), &BTreeSet::from([said.clone()])).tell.is_empty());
     }
 
@@ -129,9 +129,9 @@ mod tests {
             .unwrap(),
         );
         let plan = decide(&class, users(1, 0), &BTreeSet::new());
-        let (said, notice) = &plan.tell[0];
-        assert_eq!(notice.reason, "Invalid");
-        assert!(notice.message.contains("nodeTemplate.capacity.gpu"), "{}", notice.message);
+        let (said, event) = &plan.tell[0];
+        assert_eq!(event.reason, "Invalid");
+        assert!(event.message.contains("nodeTemplate.capacity.gpu"), "{}", event.message);
         assert!(decide(&class, users(1, 0), &BTreeSet::from([said.clone()])).tell.is_empty());
     }
 

@@ -91,8 +91,8 @@ pub fn plan(kept: &Kept<'_>) -> Plan {
             let example = example.unwrap_or_default();
             let message =
                 format!("its deletion waits until nothing needs it: {count} {kind} do, among them {example:?}");
-            let notice = Event { event_type: EventType::Warning, reason: events::ours::IN_USE, message };
-            let tell = (!kept.said.contains(&Said::InUse)).then_some((Said::InUse, notice));
+            let event = Event { event_type: EventType::Warning, reason: events::ours::IN_USE, message };
+            let tell = (!kept.said.contains(&Said::InUse)).then_some((Said::InUse, event));
             Plan { tell: tell.into_iter().collect(), because: Reason::NeededStill, ..Plan::default() }
         }
         (_, _) => Plan { finalizers: finalizers_with(kept.finalizers, kept.ours), ..Plan::default() },

@@ -21,7 +21,6 @@ use serde_json::Value;
 use crate::cluster::Shared;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
-use crate::requests::severity;
 use crate::write::{Guard, Part, Retry, WriteError, Writer};
 
 /// How many nodes are written at once.
@@ -104,7 +103,7 @@ impl<'a> Acting<'a> {
                     }
                     self.write_nodes(batch).await;
                 }
-                Step::Tell(notice) => self.tell(notice),
+                Step::Tell(event) => self.tell(event),
             }
         }
         Ok(())
@@ -205,13 +204,8 @@ impl<'a> Acting<'a> {
         self.nodes_failed.extend(failed);
     }
 
-    fn tell(&self, notice: &Event) {
-        self.events.emit(runtime::events::Notice {
-            about: self.deployment.object_ref(&()),
-            severity: severity(notice.event_type),
-            reason: notice.reason.into(),
-            message: notice.message.clone(),
-        });
+    fn tell(&self, event: &Event) {
+        crate::events::emit(&self.events, self.deployment.object_ref(&()), event);
     }
 }
 

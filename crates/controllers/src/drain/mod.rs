@@ -31,13 +31,15 @@ use std::sync::Arc;
 
 use api::view::{PodDisruptionBudgetView, VolumeAttachmentView};
 use api::{MachineClass, Uid};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use plan::Event;
 use plan::drain::attachments::AttachmentId;
 use plan::drain::concurrency::{Admission, Caps};
 use plan::drain::{Note, Step, Watched};
 use plan::machine::{Barrier, DrainView, Watching};
 use runtime::cache::Cache;
-use runtime::events::{EventPolicy, EventSink, EventWriter, Notice};
+use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::lease::Leadership;
 use runtime::metrics::Metrics;
 use runtime::queue::Queue;
@@ -206,8 +208,8 @@ impl Drains {
     }
 
     /// Says something about a Node, where its cluster lets us.
-    pub(crate) fn tell_node(&self, notice: Notice) {
-        self.node_events.emit(notice);
+    pub(crate) fn tell_node(&self, node: ObjectReference, event: &Event) {
+        crate::events::emit(&self.node_events, node, event);
     }
 
     /// The node is empty: says how long that took, where it is known which deployment the machine belongs to.

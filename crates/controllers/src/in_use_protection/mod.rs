@@ -14,15 +14,14 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use parking_lot::Mutex;
 use plan::in_use_protection::{Plan, Said, Users};
+use plan::{Event, EventType};
 use runtime::cache::{Lookup, Trust};
-use runtime::events::{Notice, Severity};
 use runtime::queue::{Outcome, Queue, RetryPolicy};
 use runtime::{Key, Metrics, Random};
 use serde_json::{Value, json};
 
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS};
 use crate::machine_controller::MachineController;
-use crate::requests::severity;
 use crate::write::{Guard, Kind, Part, Retry, WriteError, Writer};
 
 /// What the two controllers need beyond the caches.
@@ -74,8 +73,8 @@ pub(crate) async fn reconcile_class(controller: Arc<MachineController>, key: Key
                 uid: Some(object.uid.clone()),
                 ..ObjectReference::default()
             };
-            let reason = api::names::events::ours::INVALID.into();
-            controller.events.emit(Notice { about, severity: Severity::Warning, reason, message });
+            let reason = api::names::events::ours::INVALID;
+            crate::events::emit(&controller.events, about, &Event { event_type: EventType::Warning, reason, message });
             return Outcome::Done;
         }
     };
@@ -130,10 +129,8 @@ async fn carry_out<K: Kind>(
             return failed(&kind, object.name(), &error);
         }
     }
-    for (said, notice) in &plan.tell {
-        let severity = severity(notice.event_type);
-        let (reason, message) = (notice.reason.into(), notice.message.clone());
-        controller.events.emit(Notice { about: object.object_ref(&()), severity, reason, message });
+    for (said, event) in &plan.tell {
+        crate::events::emit(&controller.events, object.object_ref(&()), event);
         controller.in_use_protection.said.lock().entry(object.uid()).or_default().insert(said.clone());
     }
     Outcome::Done

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use super::observe::MachineSnapshot;
 use super::{drain, node};
 use crate::machine_controller::{MachineController, Target};
-use crate::requests::severity;
 use crate::write::{Guard, Part, Retry, WriteError};
 
 pub(super) async fn carry_out(
@@ -61,7 +60,7 @@ pub(super) async fn carry_out(
             | Step::TellNode { .. } => drain::carry_out(controller, key, seen, step).await?,
             Step::RemoveToken => remove_token(controller, key, &machine).await,
             Step::Driver(call) => call_driver(controller, key, seen, &machine, *call)?,
-            Step::Tell(notice) => tell(controller, &machine, notice),
+            Step::Tell(event) => tell(controller, &machine, event),
         }
     }
     for remark in controller.vm_states.news(key, &machine.uid(), &plan.remarks) {
@@ -96,7 +95,7 @@ async fn tell_of_removal(
                     break;
                 }
             }
-            Step::Tell(notice) => tell(controller, machine, notice),
+            Step::Tell(event) => tell(controller, machine, event),
             _ => {}
         }
     }
@@ -171,16 +170,8 @@ async fn remove_token(controller: &MachineController, key: &Key, machine: &Machi
     }
 }
 
-fn tell(controller: &MachineController, machine: &Machine, notice: &Event) {
-    let Event { event_type, reason, message } = notice;
-    let severity = severity(*event_type);
-    let about = machine.object_ref(&());
-    controller.events.emit(runtime::events::Notice {
-        about,
-        severity,
-        reason: (*reason).into(),
-        message: message.clone(),
-    });
+fn tell(controller: &MachineController, machine: &Machine, event: &Event) {
+    crate::events::emit(&controller.events, machine.object_ref(&()), event);
 }
 
 pub(super) fn target(controller: &MachineController) -> Result<&Target, WriteError> {

@@ -11,7 +11,6 @@ use super::act;
 use super::observe::MachineSnapshot;
 use crate::drain::Drains;
 use crate::machine_controller::{MachineController, Target};
-use crate::requests::severity;
 use crate::write::{Found, Guard, Retry, WriteError};
 
 /// Carries out a step about the drain of a node. Requests to pods and volumes leave the reconcile and run on their own.
@@ -37,7 +36,7 @@ pub(super) async fn carry_out(
         }
         Step::Detach { notes, attachments } => drains.detach(key, &uid, notes, attachments),
         Step::Emptied => drains.drained(key, &uid, plan::replacement_limit::deployment(&seen.machine)),
-        Step::TellNode { name, uid, notice } => tell_node(drains, name, uid.as_str(), notice),
+        Step::TellNode { name, uid, event } => tell_node(drains, name, uid.as_str(), event),
         _ => {}
     }
     Ok(())
@@ -96,7 +95,7 @@ pub(super) fn remember(controller: &MachineController, key: &Key, uid: &Uid, wri
     }
 }
 
-fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Event) {
+fn tell_node(drains: &Drains, name: &str, uid: &str, event: &Event) {
     let about = ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Node".to_owned()),
@@ -104,12 +103,7 @@ fn tell_node(drains: &Drains, name: &str, uid: &str, notice: &Event) {
         uid: Some(uid.to_owned()),
         ..ObjectReference::default()
     };
-    drains.tell_node(runtime::events::Notice {
-        about,
-        severity: severity(notice.event_type),
-        reason: notice.reason.into(),
-        message: notice.message.clone(),
-    });
+    drains.tell_node(about, event);
 }
 
 fn drains(controller: &MachineController) -> Result<&Drains, WriteError> {

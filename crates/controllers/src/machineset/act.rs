@@ -19,7 +19,6 @@ use plan::Event;
 use plan::machineset::{Doing, Failure, MachineCreate, MachineDelete, MachinePatch, OwnerChange, Plan, Step, status};
 use runtime::Key;
 use runtime::client::RetryClass;
-use runtime::events::Severity;
 use runtime::queue::Outcome;
 use serde_json::json;
 
@@ -27,7 +26,6 @@ use super::observe::{SetSnapshot, observe};
 use crate::cluster::Shared;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
-use crate::requests::severity;
 use crate::write::{Guard, Part, Retry as WriteRetry, WriteError};
 use requests::{Edit, Went};
 
@@ -90,7 +88,7 @@ impl<'a> Acting<'a> {
                 Step::Patch(patches) => self.patch(patches).await,
                 Step::Create(batches) => self.create(batches).await,
                 Step::Delete(deletes) => self.delete(deletes).await,
-                Step::Tell(notice) => self.tell(notice),
+                Step::Tell(event) => self.tell(event),
             }
         }
         Ok(())
@@ -242,13 +240,8 @@ impl<'a> Acting<'a> {
         };
     }
 
-    fn tell(&self, notice: &Event) {
-        self.say(severity(notice.event_type), notice.reason, notice.message.clone());
-    }
-
-    fn say(&self, severity: Severity, reason: &'static str, message: String) {
-        let about = self.seen.set.object_ref(&());
-        let notice = runtime::events::Notice { about, severity, reason: reason.into(), message };
-        self.fleet.events.speaking_as(components::MACHINE_SET).emit(notice);
+    fn tell(&self, event: &Event) {
+        let sink = self.fleet.events.speaking_as(components::MACHINE_SET);
+        crate::events::emit(&sink, self.seen.set.object_ref(&()), event);
     }
 }

@@ -11,9 +11,9 @@ use api::view::NodeView;
 use api::{Machine, MachinePhase, Object};
 use kube::{Api, Client};
 use plan::safety::freeze::{Connection, News, Probe, Recount};
+use plan::{Event, EventType};
 use runtime::cache::{self, Lookup};
 use runtime::client::{ApiError, RetryClass};
-use runtime::events::Severity;
 use runtime::queue::Outcome;
 use runtime::{Key, cache::Cached};
 use tokio::time::timeout;
@@ -58,7 +58,7 @@ pub(super) async fn reconcile(controller: Arc<MachineController>) -> Outcome {
             controller.safety.metrics.froze(frozen.cause.word());
             tracing::error!(because = %frozen.cause, "frozen: nothing new is made and no machine is marked Failed");
             let message = format!("nothing new is made and no machine is marked Failed, because {}", frozen.cause);
-            tell_all(&controller, Severity::Warning, ours::FROZE, message);
+            tell_all(&controller, &Event { event_type: EventType::Warning, reason: ours::FROZE, message });
         }
         News::Thawed(frozen) => {
             controller.safety.metrics.thawed();
@@ -66,7 +66,7 @@ pub(super) async fn reconcile(controller: Arc<MachineController>) -> Outcome {
             let lasted = api::GoDuration::from(Duration::from_secs(lasted.as_secs()));
             tracing::warn!(%lasted, "no longer frozen");
             let message = format!("everything goes on as usual; for {lasted} we did not see");
-            tell_all(&controller, Severity::Normal, ours::THAWED, message);
+            tell_all(&controller, &Event { event_type: EventType::Normal, reason: ours::THAWED, message });
             look_again_at_everything(&controller);
         }
     }

@@ -3,15 +3,13 @@
 //! What concerns all machines is told on the Lease of the controller: it is in the namespace that operators look at, it outlives
 //! every Machine, and its Events already tell who leads.
 
-use std::borrow::Cow;
-
 use k8s_openapi::api::core::v1::ObjectReference;
-use runtime::events::{Notice, Severity};
+use plan::Event;
 
 use crate::machine_controller::MachineController;
 
 /// Tells something that concerns all machines.
-pub(super) fn tell_all(controller: &MachineController, severity: Severity, reason: &'static str, message: String) {
+pub(super) fn tell_all(controller: &MachineController, event: &Event) {
     let about = ObjectReference {
         api_version: Some("coordination.k8s.io/v1".to_owned()),
         kind: Some("Lease".to_owned()),
@@ -19,5 +17,5 @@ pub(super) fn tell_all(controller: &MachineController, severity: Severity, reaso
         name: Some(api::names::MACHINE_CONTROLLER_LEASE.to_owned()),
         ..ObjectReference::default()
     };
-    controller.events.emit(Notice { about, severity, reason: Cow::Borrowed(reason), message });
+    crate::events::emit(&controller.events, about, event);
 }

@@ -18,9 +18,9 @@ use kube::Resource;
 use parking_lot::Mutex;
 use plan::safety::Record;
 use plan::safety::orphans::{Charge, Findings, Group, Listed, Owner, Reach, Scan, Suspicions, judge};
+use plan::{Event, EventType};
 use runtime::Key;
 use runtime::cache::{Delta, Lookup, Removal};
-use runtime::events::{Notice, Severity};
 use runtime::lease::Note;
 use runtime::queue::Outcome;
 use tokio::time::timeout;
@@ -130,7 +130,11 @@ async fn list(controller: &MachineController) -> Listing {
                 reach = Reach::Partial;
                 tracing::warn!(class = class.name(), %code, "its VMs could not be listed");
                 let message = format!("its VMs could not be listed ({code}), so none without a Machine can be found");
-                tell_on(controller, class, Severity::Warning, ours::ORPHAN_SCAN_FAILED, message);
+                tell_on(
+                    controller,
+                    class,
+                    &Event { event_type: EventType::Warning, reason: ours::ORPHAN_SCAN_FAILED, message },
+                );
             }
         }
     }
@@ -261,7 +265,7 @@ async fn delete(controller: &MachineController, listing: &Listing, id: &Provider
             controller.safety.memory.inside.lock().suspicions.remove(id);
             tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), because = %charge, "deleted a VM that belonged to nobody");
             let message = format!("deleted VM {id} of machine {:?}, because {charge}", vm.machine.as_str());
-            tell_on(controller, class, Severity::Normal, ours::ORPHAN_DELETED, message);
+            tell_on(controller, class, &Event { event_type: EventType::Normal, reason: ours::ORPHAN_DELETED, message });
         }
         Err(code) => {
             tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), %code, "failed to delete a VM that belongs to nobody");
@@ -269,7 +273,11 @@ async fn delete(controller: &MachineController, listing: &Listing, id: &Provider
                 "VM {id} of machine {:?} could not be deleted ({code}), although {charge}",
                 vm.machine.as_str()
             );
-            tell_on(controller, class, Severity::Warning, ours::ORPHAN_NOT_DELETED, message);
+            tell_on(
+                controller,
+                class,
+                &Event { event_type: EventType::Warning, reason: ours::ORPHAN_NOT_DELETED, message },
+            );
         }
     }
     // Should a machine of that name have been made meanwhile, it must ask again.
@@ -295,16 +303,12 @@ fn tell(controller: &MachineController, findings: &Findings) {
     }
     for group in held_back {
         tracing::error!("{group}");
-        tell_all(controller, Severity::Warning, ours::ORPHANS_HELD_BACK, group.to_string());
+        let event =
+            Event { event_type: EventType::Warning, reason: ours::ORPHANS_HELD_BACK, message: group.to_string() };
+        tell_all(controller, &event);
     }
 }
 
-fn tell_on(
-    controller: &MachineController,
-    class: &MachineClass,
-    severity: Severity,
-    reason: &'static str,
-    message: String,
-) {
-    controller.events.emit(Notice { about: class.object_ref(&()), severity, reason: reason.into(), message });
+fn tell_on(controller: &MachineController, class: &MachineClass, event: &Event) {
+    crate::events::emit(&controller.events, class.object_ref(&()), event);
 }

@@ -137,7 +137,7 @@ impl Draft<'_> {
     }
 
     /// What people are told of it.
-    pub(super) fn notice(&self) -> Option<Step> {
+    pub(super) fn event(&self) -> Option<Step> {
         let (from, to) = self.resized();
         let message = match from.cmp(&to) {
             std::cmp::Ordering::Less => messages::scaled_up(self.name(), to),
@@ -196,7 +196,7 @@ impl<'a> Sets<'a> {
             let list = if grows(&set) { &mut then } else { &mut first };
             if let Some(step) = set.step() {
                 list.push(step);
-                list.extend(set.notice());
+                list.extend(set.event());
             }
         }
         first.append(&mut then);

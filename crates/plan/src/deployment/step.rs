@@ -198,7 +198,7 @@ impl fmt::Display for Step {
                 MachineChange::Label => write!(f, "label machine {name:?}"),
             },
             Self::Node(write) => mark(write, f),
-            Self::Tell(notice) => write!(f, "tell: {}", notice.reason),
+            Self::Tell(event) => write!(f, "tell: {}", event.reason),
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct PlanBuilder<'a> {
     /// write to a busy Node may fail.
     pub(super) news: Vec<Event>,
     /// What people are told.
-    pub(super) notices: Vec<Event>,
+    pub(super) events: Vec<Event>,
     /// What people should know for as long as it is so.
     pub(super) remarks: Vec<Event>,
     /// What is waited for.
@@ -61,7 +61,7 @@ impl<'a> PlanBuilder<'a> {
             requests: Vec::new(),
             drain: DrainNeed::Over,
             news: Vec::new(),
-            notices: Vec::new(),
+            events: Vec::new(),
             remarks: Vec::new(),
             wake,
             because,
@@ -110,7 +110,7 @@ impl<'a> PlanBuilder<'a> {
             .chain(patch.map(Step::Patch))
             .chain(self.afterwards.map(Step::Status))
             .chain(self.requests)
-            .chain(self.notices.into_iter().map(Step::Tell));
+            .chain(self.events.into_iter().map(Step::Tell));
         let plan = Plan::of(steps.collect(), self.wake, self.because);
         let drain = if self.drain == DrainNeed::Going { DrainNeed::Going } else { plan.drain };
         Plan { remarks: self.remarks, drain, ..plan }

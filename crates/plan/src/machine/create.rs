@@ -91,8 +91,8 @@ fn create_or_trust(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         // Another attempt would make a VM only to give its machine up.
         let write = StatusWrite::creation_given_up(seen.machine, seen.now);
         let message = format!("{}: {}", Reason::CreationTimedOut, seen.machine.status.last_operation.description);
-        let notice = Event { event_type: EventType::Warning, reason: events::ours::GIVEN_UP, message };
-        return Plan::of(vec![Step::Status(write), Step::Tell(notice)], Wake::Again, Reason::CreationTimedOut);
+        let event = Event { event_type: EventType::Warning, reason: events::ours::GIVEN_UP, message };
+        return Plan::of(vec![Step::Status(write), Step::Tell(event)], Wake::Again, Reason::CreationTimedOut);
     }
     if let Some(plan) = class_in_the_way(seen) {
         return plan;
@@ -133,13 +133,13 @@ fn carry_on(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
         return stale::give_up(seen, node);
     }
     if let Some(patch) = to_write_down(seen, facts, vm, joins) {
-        let notice = Event {
+        let event = Event {
             event_type: EventType::Normal,
             reason: events::ours::VM_CREATED,
             message: format!("VM {} exists; its node will be {:?}", vm.provider_id, vm.node_name),
         };
         return Plan::of(
-            vec![Step::Patch(patch), Step::Tell(notice)],
+            vec![Step::Patch(patch), Step::Tell(event)],
             Wake::Again,
             Reason::VmFound(vm.provider_id.to_string()),
         );

@@ -73,7 +73,7 @@ fn empty(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder
                 let phase = MachinePhase::InPlaceUpdating;
                 builder.write_status(StatusWrite::change(&builder.machine, phase, kind, state, said, builder.seen.now));
                 let message = "its node is drained and may be updated".to_owned();
-                builder.notices.push(Event {
+                builder.events.push(Event {
                     event_type: EventType::Normal,
                     reason: events::ours::READY_FOR_UPDATE,
                     message,
@@ -98,7 +98,7 @@ fn tell_held_up(builder: &mut PlanBuilder<'_>, why: &str) {
     if write.is_news(&builder.machine, builder.seen.policy, builder.seen.now) {
         builder.write_status(write);
         let message = format!("its node cannot be drained for its update: {why}");
-        builder.notices.push(Event { event_type: EventType::Warning, reason: events::ours::NOT_UPDATED, message });
+        builder.events.push(Event { event_type: EventType::Warning, reason: events::ours::NOT_UPDATED, message });
     }
 }
 

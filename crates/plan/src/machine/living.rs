@@ -22,12 +22,12 @@ pub(super) fn follow_node(seen: &Observed<'_>) -> Option<Plan> {
         return None;
     }
     let because = Reason::NodeDeleted(node.name().to_owned());
-    let notice = Event {
+    let event = Event {
         event_type: EventType::Normal,
         reason: events::ours::NODE_DELETED,
         message: format!("{because}, so it goes too"),
     };
-    Some(Plan::of(vec![Step::DeleteMachine, Step::Tell(notice)], Wake::Again, because))
+    Some(Plan::of(vec![Step::DeleteMachine, Step::Tell(event)], Wake::Again, because))
 }
 
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
@@ -72,7 +72,7 @@ fn keep_node(builder: &mut PlanBuilder<'_>, name: &str) {
         match oddity {
             Oddity::UnreadableRecord(_) => {
                 let reason = events::ours::NODE_RECORD_REPLACED;
-                builder.notices.push(Event { event_type: EventType::Warning, reason, message });
+                builder.events.push(Event { event_type: EventType::Warning, reason, message });
             }
             Oddity::InvalidEntry(_) => {
                 let reason = events::ours::NODE_TEMPLATE_INVALID;

@@ -156,7 +156,7 @@ fn expiry(builder: &mut PlanBuilder<'_>, by: By) -> Time {
         By::Set => "as its set wishes",
     };
     let message = format!("preserved until {expiry}, {whose}");
-    builder.notices.push(Event { event_type: EventType::Normal, reason: events::ours::PRESERVED, message });
+    builder.events.push(Event { event_type: EventType::Normal, reason: events::ours::PRESERVED, message });
     expiry
 }
 
@@ -208,11 +208,7 @@ fn stop(builder: &mut PlanBuilder<'_>, annotations: Annotations, why: &'static s
     if preserved {
         builder.afterwards = Some(StatusWrite::preserved_until(&builder.machine, None));
         let message = format!("no longer preserved: {why}");
-        builder.notices.push(Event {
-            event_type: EventType::Normal,
-            reason: events::ours::PRESERVATION_ENDED,
-            message,
-        });
+        builder.events.push(Event { event_type: EventType::Normal, reason: events::ours::PRESERVATION_ENDED, message });
         builder.explain(Reason::PreservationEnded(why));
     } else if !forget {
         return Annotations::Keep;

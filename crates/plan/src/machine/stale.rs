@@ -32,8 +32,8 @@ pub(super) fn give_up(seen: &Observed<'_>, node: &NodeView) -> Plan {
     let text = descriptions::STALE_NODE.to_owned();
     let (kind, state) = (OperationType::Create, OperationState::Failed);
     let write = StatusWrite::change(seen.machine, MachinePhase::Failed, kind, state, text, seen.now);
-    let notice = Event { event_type: EventType::Warning, reason: events::ours::GIVEN_UP, message: because.to_string() };
-    let steps = vec![Step::Status(write), Step::Tell(notice), Step::Driver(Call::Delete)];
+    let event = Event { event_type: EventType::Warning, reason: events::ours::GIVEN_UP, message: because.to_string() };
+    let steps = vec![Step::Status(write), Step::Tell(event), Step::Driver(Call::Delete)];
     Plan::of(steps, Wake::On(Awaited::DriverAnswer), because)
 }
 

@@ -92,7 +92,7 @@ pub enum Step {
         /// Its uid.
         uid: Uid,
         /// What.
-        notice: Event,
+        event: Event,
     },
     /// Remove the machine's bootstrap token from the target cluster, if there is one. Failing is no reason to stop: it expires.
     RemoveToken,
@@ -167,10 +167,10 @@ impl fmt::Display for Step {
             },
             Self::Detach { attachments, .. } => write!(f, "delete {} VolumeAttachments", attachments.len()),
             Self::Emptied => f.write_str("note that its node is empty"),
-            Self::TellNode { notice, .. } => write!(f, "tell on its node: {}", notice.reason),
+            Self::TellNode { event, .. } => write!(f, "tell on its node: {}", event.reason),
             Self::RemoveToken => f.write_str("remove its bootstrap token"),
             Self::Driver(call) => write!(f, "ask the cloud to {} its VM", call.verb()),
-            Self::Tell(notice) => write!(f, "tell: {}", notice.reason),
+            Self::Tell(event) => write!(f, "tell: {}", event.reason),
         }
     }
 }

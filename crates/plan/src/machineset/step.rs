@@ -174,7 +174,7 @@ impl fmt::Display for Step {
                 let told = reasons.into_iter().map(|(why, names)| format!("{} ({why})", listed(names.into_iter())));
                 write!(f, "delete {}", told.collect::<Vec<_>>().join(", "))
             }
-            Self::Tell(notice) => write!(f, "tell: {}", notice.reason),
+            Self::Tell(event) => write!(f, "tell: {}", event.reason),
         }
     }
 }

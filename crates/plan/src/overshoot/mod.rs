@@ -82,7 +82,7 @@ pub enum Step {
         /// The set's name.
         set: String,
         /// The Event.
-        notice: Event,
+        event: Event,
     },
 }
 
@@ -280,8 +280,8 @@ fn set_steps(set: &MachineSet, decision: &FreezeDecision, now: Time) -> Vec<Step
     let about = About { kind: Kind::Set, name: set.name(), uid: set.uid(), change };
     let mut steps = about.edits(merge::changes(set, &after));
     if !steps.is_empty() {
-        let notice = Event { event_type: EventType::Normal, reason, message };
-        steps.push(Step::Tell { set: set.name().to_owned(), notice });
+        let event = Event { event_type: EventType::Normal, reason, message };
+        steps.push(Step::Tell { set: set.name().to_owned(), event });
     }
     steps
 }
@@ -371,7 +371,7 @@ impl fmt::Display for Step {
                     Change::HandDown => write!(f, "let {kind} {name:?} thaw with its deployment"),
                 }
             }
-            Self::Tell { notice, .. } => write!(f, "tell: {}", notice.reason),
+            Self::Tell { event, .. } => write!(f, "tell: {}", event.reason),
         }
     }
 }

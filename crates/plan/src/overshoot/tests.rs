@@ -84,7 +84,7 @@ impl OvershootFixture {
                     let after = patched(self.deployment.as_ref().unwrap(), &edit.changes);
                     self.deployment = Some(after);
                 }
-                Step::Tell { notice, .. } => self.told.push(notice.message.clone()),
+                Step::Tell { event, .. } => self.told.push(event.message.clone()),
             }
         }
         steps

@@ -76,9 +76,9 @@ impl Correlator {
 
     /// What to write for `emitted`, or `None` when its object has had its say. `fresh_name` names an Event that is new.
     pub(super) fn correlate(&mut self, emitted: &Emitted, fresh_name: impl FnOnce() -> String) -> Option<Telling> {
-        let notice = &emitted.notice;
-        let subject = hash((&emitted.component, who(&notice.about)));
-        let series = hash((subject, notice.severity, &notice.reason));
+        let event = &emitted.event;
+        let subject = hash((&emitted.component, who(&event.about)));
+        let series = hash((subject, event.event_type, &event.reason));
         let (told, message) = self.combine(series, emitted);
         let mut how = How::Repeat;
         let existing = self.told.use_or_make(told.0, || {
@@ -101,7 +101,7 @@ impl Correlator {
 
     /// Under which Event a message is told: its own, or that of all similar ones once there are too many.
     fn combine(&mut self, series: u64, emitted: &Emitted) -> (Told, String) {
-        let message = hash(&emitted.notice.message);
+        let message = hash(&emitted.event.message);
         let fresh = || Similar { messages: Vec::new(), last: emitted.at };
         let similar = self.similar.use_or_make(series, fresh);
         if emitted.at.duration_since(similar.last) > span(self.limits.similar_within) {
@@ -112,10 +112,10 @@ impl Correlator {
         if !known && similar.messages.len() < self.limits.similar {
             similar.messages.push(message);
         } else if !known {
-            let combined = format!("(combined from similar events): {}", emitted.notice.message);
+            let combined = format!("(combined from similar events): {}", emitted.event.message);
             return (Told(hash((series, None::<u64>))), combined);
         }
-        (Told(hash((series, Some(message)))), emitted.notice.message.clone())
+        (Told(hash((series, Some(message)))), emitted.event.message.clone())
     }
 
     /// Takes one of the subject's tokens. Wall time is good enough here; a clock set back only delays the next token.
@@ -157,7 +157,7 @@ fn span(duration: std::time::Duration) -> SignedDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Notice, Severity};
+    use crate::events::{Event, EventType};
     use std::time::Duration;
 
     struct Talk {
@@ -173,9 +173,9 @@ mod tests {
 
         fn say(&mut self, object: &str, reason: &'static str, message: &str) -> Option<Telling> {
             let about = ObjectReference { name: Some(object.into()), ..ObjectReference::default() };
-            let severity = Severity::Normal;
-            let notice = Notice { about, severity, reason: reason.into(), message: message.into() };
-            let emitted = Emitted { component: "test".into(), notice, at: self.now };
+            let event_type = EventType::Normal;
+            let event = Event { about, event_type, reason: reason.into(), message: message.into() };
+            let emitted = Emitted { component: "test".into(), event, at: self.now };
             let names = &mut self.names;
             self.correlator.correlate(&emitted, || {
                 *names += 1;

@@ -31,16 +31,16 @@ pub use writer::{EventPolicy, EventWriter, Unsent};
 use crate::Clock;
 use crate::metrics::{EventFate, EventMetrics};
 
-/// How loud an Event is.
+/// Whether an Event is worth worrying about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Things go their way.
+pub enum EventType {
+    /// Things go as they should.
     Normal,
-    /// Someone may want to look.
+    /// Someone should look.
     Warning,
 }
 
-impl Severity {
+impl EventType {
     fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -49,24 +49,24 @@ impl Severity {
     }
 }
 
-/// Something to say about an object.
+/// An Event about an object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Notice {
+pub struct Event {
     /// The object; its kind, name, uid and apiVersion should be set.
     pub about: ObjectReference,
-    /// How loud.
-    pub severity: Severity,
+    /// Good or bad news.
+    pub event_type: EventType,
     /// One word in CamelCase, for machines.
     pub reason: Cow<'static, str>,
     /// A sentence, for people.
     pub message: String,
 }
 
-/// A notice on its way to the writer.
+/// An Event on its way to the writer.
 #[derive(Clone, Debug)]
 struct Emitted {
     component: Cow<'static, str>,
-    notice: Notice,
+    event: Event,
     at: Timestamp,
 }
 
@@ -86,9 +86,9 @@ impl EventSink {
         Self { component: component.into(), ..self.clone() }
     }
 
-    /// Says `notice`. Never waits: when the queue is full or the writer has ended the notice is dropped and counted.
-    pub fn emit(&self, notice: Notice) {
-        let emitted = Emitted { component: self.component.clone(), notice, at: self.clock.now() };
+    /// Emits an Event. Never waits: when the queue is full or the writer has ended the Event is dropped and counted.
+    pub fn emit(&self, event: Event) {
+        let emitted = Emitted { component: self.component.clone(), event, at: self.clock.now() };
         match self.queue.try_send(emitted) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => self.metrics.count(EventFate::QueueFull),

@@ -88,8 +88,8 @@ fn office(script: &[Mood], policy: EventPolicy) -> Office {
     Office { server, sink, metrics, tasks, unsent }
 }
 
-fn notice(message: &str) -> Notice {
-    Notice {
+fn event(message: &str) -> Event {
+    Event {
         about: ObjectReference {
             api_version: Some("machine.sapcloud.io/v1alpha1".into()),
             kind: Some("MachineSet".into()),
@@ -98,7 +98,7 @@ fn notice(message: &str) -> Notice {
             uid: Some("u-1".into()),
             ..ObjectReference::default()
         },
-        severity: Severity::Normal,
+        event_type: EventType::Normal,
         reason: "SuccessfulCreate".into(),
         message: message.into(),
     }
@@ -121,7 +121,7 @@ impl Office {
 #[tokio::test(start_paused = true)]
 async fn an_event_carries_what_people_and_machines_look_for() {
     let office = office(&[], EventPolicy::default());
-    office.sink.speaking_as("machineset-controller").emit(notice("Created Machine: pool-a-x"));
+    office.sink.speaking_as("machineset-controller").emit(event("Created Machine: pool-a-x"));
     office.settle().await;
     let (method, path, event) = office.requests().remove(0);
     assert_eq!((method, path.as_str()), (Method::POST, "/api/v1/namespaces/shoot/events"));
@@ -140,9 +140,9 @@ async fn an_event_carries_what_people_and_machines_look_for() {
 #[tokio::test(start_paused = true)]
 async fn a_repetition_patches_count_time_and_message_of_the_event_that_is_there() {
     let office = office(&[], EventPolicy::default());
-    office.sink.emit(notice("hello"));
+    office.sink.emit(event("hello"));
     office.settle().await;
-    office.sink.emit(notice("hello"));
+    office.sink.emit(event("hello"));
     office.settle().await;
     let requests = office.requests();
     let name = requests[0].2["metadata"]["name"].as_str().unwrap();
@@ -156,7 +156,7 @@ async fn a_repetition_patches_count_time_and_message_of_the_event_that_is_there(
 async fn an_event_that_expired_is_made_anew_with_the_count_it_had_reached() {
     let office = office(&[Mood::Fine, Mood::Answers(404), Mood::Fine], EventPolicy::default());
     for _ in 0..3 {
-        office.sink.emit(notice("hello"));
+        office.sink.emit(event("hello"));
         office.settle().await;
     }
     let requests = office.requests();
@@ -171,11 +171,11 @@ async fn an_event_that_expired_is_made_anew_with_the_count_it_had_reached() {
 #[tokio::test(start_paused = true)]
 async fn a_passing_trouble_is_tried_again_and_a_lasting_one_is_not_for_ever() {
     let office = office(&[Mood::Answers(500), Mood::Silent, Mood::Fine], EventPolicy::default());
-    office.sink.emit(notice("hello"));
+    office.sink.emit(event("hello"));
     office.settle().await;
     assert_eq!(office.count(EventFate::Created), 1);
     *office.server.script.lock() = vec![Mood::Answers(500)];
-    office.sink.emit(notice("hello again"));
+    office.sink.emit(event("hello again"));
     office.settle().await;
     assert_eq!(office.count(EventFate::Unreachable), 1);
     assert_eq!(office.requests().len(), 3 + 4);
@@ -185,7 +185,7 @@ async fn a_passing_trouble_is_tried_again_and_a_lasting_one_is_not_for_ever() {
 async fn a_refusal_is_not_tried_again_and_does_not_stop_the_others() {
     let office = office(&[Mood::Answers(422), Mood::Answers(422), Mood::Fine], EventPolicy::default());
     for message in ["one", "two", "three"] {
-        office.sink.emit(notice(message));
+        office.sink.emit(event(message));
     }
     office.settle().await;
     assert_eq!(office.requests().len(), 3);
@@ -201,20 +201,20 @@ async fn a_missing_permission_is_said_once_until_it_has_been_granted_in_between(
 
     let office = office(&[Mood::Answers(403)], EventPolicy::default());
     for i in 0..5 {
-        office.sink.emit(notice(&format!("message {i}")));
+        office.sink.emit(event(&format!("message {i}")));
     }
     office.settle().await;
     assert_eq!((office.count(EventFate::Refused), said()), (5, 1));
     assert_eq!(office.requests().len(), 1, "the server is left alone for a while");
     tokio::time::sleep(Duration::from_mins(1)).await;
-    office.sink.emit(notice("still not"));
+    office.sink.emit(event("still not"));
     office.settle().await;
     assert_eq!((office.requests().len(), said()), (2, 1));
 
     tokio::time::sleep(Duration::from_mins(1)).await;
     *office.server.script.lock() = vec![Mood::Fine, Mood::Answers(403)];
-    office.sink.emit(notice("granted"));
-    office.sink.emit(notice("and taken away again"));
+    office.sink.emit(event("granted"));
+    office.sink.emit(event("and taken away again"));
     office.settle().await;
     assert_eq!(said(), 2);
 }
@@ -222,7 +222,7 @@ async fn a_missing_permission_is_said_once_until_it_has_been_granted_in_between(
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_taken_is_exchanged_for_another() {
     let office = office(&[Mood::Answers(409), Mood::Fine], EventPolicy::default());
-    office.sink.emit(notice("hello"));
+    office.sink.emit(event("hello"));
     office.settle().await;
     let requests = office.requests();
     assert_ne!(requests[0].2["metadata"]["name"], requests[1].2["metadata"]["name"]);
@@ -234,7 +234,7 @@ async fn emitting_never_waits_and_a_full_queue_drops_and_counts() {
     let policy = EventPolicy { queue: 10, ..EventPolicy::default() };
     let office = office(&[Mood::Silent], policy);
     for i in 0..50 {
-        office.sink.emit(notice(&format!("message {i}")));
+        office.sink.emit(event(&format!("message {i}")));
     }
     assert_eq!(office.count(EventFate::QueueFull), 40);
 }
@@ -244,7 +244,7 @@ async fn the_budget_for_writes_is_not_overdrawn() {
     let policy = EventPolicy { qps: 1.0, burst: 3, ..EventPolicy::default() };
     let office = office(&[], policy);
     for i in 0..8 {
-        office.sink.emit(notice(&format!("message {i}")));
+        office.sink.emit(event(&format!("message {i}")));
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!((office.count(EventFate::Created), office.count(EventFate::RateLimited)), (3, 5));
@@ -254,12 +254,12 @@ async fn the_budget_for_writes_is_not_overdrawn() {
 async fn what_is_left_is_written_when_we_are_asked_to_stop() {
     let office = office(&[], EventPolicy::default());
     for i in 0..5 {
-        office.sink.emit(notice(&format!("message {i}")));
+        office.sink.emit(event(&format!("message {i}")));
     }
     office.tasks.shut_down(Duration::from_mins(1)).await;
     assert_eq!(*office.unsent.lock(), Some(Unsent(0)));
     assert_eq!(office.count(EventFate::Created), 5);
-    office.sink.emit(notice("too late"));
+    office.sink.emit(event("too late"));
     assert_eq!(office.count(EventFate::Unsent), 1);
 }
 
@@ -267,7 +267,7 @@ async fn what_is_left_is_written_when_we_are_asked_to_stop() {
 async fn a_flush_ends_at_its_deadline_and_says_what_was_not_sent() {
     let office = office(&[Mood::Silent], EventPolicy::default());
     for i in 0..5 {
-        office.sink.emit(notice(&format!("message {i}")));
+        office.sink.emit(event(&format!("message {i}")));
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     let start = tokio::time::Instant::now();
@@ -280,7 +280,7 @@ async fn a_flush_ends_at_its_deadline_and_says_what_was_not_sent() {
 #[tokio::test(start_paused = true)]
 async fn long_names_and_messages_are_cut_to_what_the_api_server_takes() {
     let office = office(&[], EventPolicy::default());
-    let mut long = notice(&"ä".repeat(2000));
+    let mut long = event(&"ä".repeat(2000));
     long.about.name = Some("n".repeat(253));
     long.about.namespace = None;
     office.sink.emit(long);

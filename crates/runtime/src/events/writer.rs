@@ -77,7 +77,7 @@ pub struct EventWriter {
     heartbeat: Heartbeat,
 }
 
-/// How many notices could not be written before the process ended.
+/// How many Events could not be written before the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsent(pub usize);
 
@@ -181,7 +181,7 @@ impl EventWriter {
             return EventFate::Refused;
         }
         let random = self.random.clone();
-        let about = emitted.notice.about.name.clone().unwrap_or_default();
+        let about = emitted.event.about.name.clone().unwrap_or_default();
         let Some(mut telling) = self.correlator.correlate(emitted, || fresh_name(&about, &random)) else {
             return EventFate::Spam;
         };
@@ -230,7 +230,7 @@ impl EventWriter {
     }
 
     fn anew(&mut self, emitted: &Emitted, telling: Telling) -> Telling {
-        let name = fresh_name(emitted.notice.about.name.as_deref().unwrap_or_default(), &self.random);
+        let name = fresh_name(emitted.event.about.name.as_deref().unwrap_or_default(), &self.random);
         self.correlator.renamed(&telling, &name);
         Telling { how: How::Create, name, ..telling }
     }
@@ -270,9 +270,9 @@ impl EventWriter {
                 namespace: Some(namespace.to_owned()),
                 ..ObjectMeta::default()
             },
-            involved_object: emitted.notice.about.clone(),
-            type_: Some(emitted.notice.severity.as_str().to_owned()),
-            reason: Some(emitted.notice.reason.to_string()),
+            involved_object: emitted.event.about.clone(),
+            type_: Some(emitted.event.event_type.as_str().to_owned()),
+            reason: Some(emitted.event.reason.to_string()),
             message: Some(message.to_owned()),
             count: Some(telling.count),
             first_timestamp: Some(Time(telling.first)),
@@ -298,7 +298,7 @@ impl EventWriter {
 
 /// Events about cluster-scoped objects live in `default`, as everyone's do.
 fn namespace(emitted: &Emitted) -> &str {
-    emitted.notice.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
+    emitted.event.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
 /// The object's name with something random behind it. client-go puts the time there, which can collide.

@@ -18,7 +18,7 @@ use super::notes::Notes;
 use super::record::{Candidate, Identity, Move, ObservedRecord};
 use super::timing::{CANDIDATE_JITTER, HOLDER_JITTER, Timing, TimingError};
 use crate::client::ApiError;
-use crate::events::{EventSink, Notice, Severity};
+use crate::events::{Event, EventSink, EventType};
 use crate::{Clock, Random};
 
 /// Everything an election needs to know.
@@ -324,7 +324,7 @@ impl Elector {
     fn tell(&self, what: &str) {
         let Some(events) = &self.events else { return };
         let uid = self.held.as_ref().and_then(|lease| lease.metadata.uid.clone());
-        events.emit(Notice {
+        events.emit(Event {
             about: ObjectReference {
                 api_version: Some("coordination.k8s.io/v1".to_owned()),
                 kind: Some("Lease".to_owned()),
@@ -333,7 +333,7 @@ impl Elector {
                 uid,
                 ..ObjectReference::default()
             },
-            severity: Severity::Normal,
+            event_type: EventType::Normal,
             reason: "LeaderElection".into(),
             message: format!("{} {what}", self.candidate.identity),
         });

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Options, Server};
-use k8s_openapi::api::core::v1::{Event, ObjectReference};
+use k8s_openapi::api::core::v1::{self, ObjectReference};
 use kube::Api;
 use kube::api::DeleteParams;
 use runtime::client::{ClientSpec, UserAgent, in_process};
-use runtime::events::{EventPolicy, EventSink, EventWriter, Notice, Severity};
+use runtime::events::{Event, EventPolicy, EventSink, EventType, EventWriter};
 use runtime::{Clock, Metrics, Random, Tasks};
 
-fn office(tasks: &Tasks) -> (Server, EventSink, Api<Event>) {
+fn office(tasks: &Tasks) -> (Server, EventSink, Api<v1::Event>) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
     let told = clock.clone();
     let server = Server::new(Options::new(Arc::new(move || told.now()), 1));
@@ -29,7 +29,7 @@ fn office(tasks: &Tasks) -> (Server, EventSink, Api<Event>) {
 }
 
 async fn say(sink: &EventSink, message: &str) {
-    sink.emit(Notice {
+    sink.emit(Event {
         about: ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("ConfigMap".to_owned()),
@@ -37,7 +37,7 @@ async fn say(sink: &EventSink, message: &str) {
             name: Some("thing".to_owned()),
             ..ObjectReference::default()
         },
-        severity: Severity::Warning,
+        event_type: EventType::Warning,
         reason: "FailedCreate".into(),
         message: message.to_owned(),
     });

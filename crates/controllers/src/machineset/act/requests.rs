@@ -4,9 +4,9 @@ use api::names::events::{messages, reference};
 use api::{Machine, MachineName, MachineSet, Object, Uid};
 use plan::machineset::interest::still_makes;
 use plan::machineset::{Asked, MachineCreate, MachineDelete};
+use plan::{Event, EventType};
 use runtime::Key;
 use runtime::client::{ApiError, Effect, RetryClass};
-use runtime::events::Severity;
 use serde_json::Value;
 
 use super::Acting;
@@ -50,7 +50,11 @@ impl Acting<'_> {
         self.fleet.expectations.expect_create(self.key, key.clone());
         let Err(error) = machines.create(&create.machine, &"create a machine").await else {
             self.fleet.expectations.created(&key);
-            self.say(Severity::Normal, reference::SUCCESSFUL_CREATE, messages::created(name));
+            self.tell(&Event {
+                event_type: EventType::Normal,
+                reason: reference::SUCCESSFUL_CREATE,
+                message: messages::created(name),
+            });
             return Went::Through;
         };
         let WriteError::Api { api_error, .. } = error else { return Went::of(error) };
@@ -68,7 +72,11 @@ impl Acting<'_> {
                 if class.effect() == Effect::None && create.asked == Asked::First {
                     self.fleet.expectations.created(&key);
                 }
-                self.say(Severity::Warning, reference::FAILED_CREATE, messages::create_failed(&api_error.to_string()));
+                self.tell(&Event {
+                    event_type: EventType::Warning,
+                    reason: reference::FAILED_CREATE,
+                    message: messages::create_failed(&api_error.to_string()),
+                });
                 Went::Wrong(api_error)
             }
         }
@@ -94,7 +102,11 @@ impl Acting<'_> {
                     if let Some(machine) = as_it_was.filter(|machine| machine.uid() == delete.uid) {
                         self.fleet.replacements.deleted(&machine);
                     }
-                    self.say(Severity::Normal, reference::SUCCESSFUL_DELETE, messages::deleted(name));
+                    self.tell(&Event {
+                        event_type: EventType::Normal,
+                        reason: reference::SUCCESSFUL_DELETE,
+                        message: messages::deleted(name),
+                    });
                 }
                 return Went::Through;
             }
@@ -111,7 +123,11 @@ impl Acting<'_> {
         if api_error.class.effect() == Effect::None && delete.asked == Asked::First {
             expectations.deleted(uid);
         }
-        self.say(Severity::Warning, reference::FAILED_DELETE, messages::delete_failed(&api_error.to_string()));
+        self.tell(&Event {
+            event_type: EventType::Warning,
+            reason: reference::FAILED_DELETE,
+            message: messages::delete_failed(&api_error.to_string()),
+        });
         Went::Wrong(api_error)
     }
 

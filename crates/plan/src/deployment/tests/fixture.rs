@@ -201,7 +201,7 @@ impl DeploymentFixture {
                 let after = self.patched(&before, &write.object_patch().unwrap());
                 self.nodes.insert(write.name.clone(), after);
             }
-            Step::Tell(notice) => self.told.push(format!("{}: {}", notice.reason, notice.message)),
+            Step::Tell(event) => self.told.push(format!("{}: {}", event.reason, event.message)),
         }
     }
 

@@ -172,15 +172,11 @@ fn tell(
             let mut steps = vec![Step::Status(write)];
             if needs_help {
                 let message = failure.unwrap_or(standing).to_owned();
-                let notice = Event { event_type: EventType::Warning, reason: events::ours::DRAIN_BLOCKED, message };
+                let event = Event { event_type: EventType::Warning, reason: events::ours::DRAIN_BLOCKED, message };
                 if let Presence::Present(node) = node {
-                    steps.push(Step::TellNode {
-                        name: node.name().to_owned(),
-                        uid: node.uid(),
-                        notice: notice.clone(),
-                    });
+                    steps.push(Step::TellNode { name: node.name().to_owned(), uid: node.uid(), event: event.clone() });
                 }
-                steps.push(Step::Tell(notice));
+                steps.push(Step::Tell(event));
             }
             Telling { steps, again: None }
         }

@@ -75,9 +75,9 @@ fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         return awaits_class(seen).unwrap_or_else(|| let_go(facts));
     }
     let write = StatusWrite::terminating(seen.machine, seen.now);
-    let notice =
+    let event =
         Event { event_type: EventType::Normal, reason: events::ours::TERMINATING, message: "deletion begins".into() };
-    Plan::of(vec![Step::Status(write), Step::Tell(notice)], Wake::Again, Reason::DeletionAsked)
+    Plan::of(vec![Step::Status(write), Step::Tell(event)], Wake::Again, Reason::DeletionAsked)
 }
 
 /// D2: which node the machine became. Only then can it be emptied.
@@ -242,14 +242,14 @@ pub(super) fn is_done_with_node(seen: &Observed<'_>, facts: &Facts<'_>) -> bool 
 }
 
 fn let_go(facts: &Facts<'_>) -> Plan {
-    let notice =
+    let event =
         Event { event_type: EventType::Normal, reason: events::ours::GONE, message: Reason::NothingLeft.to_string() };
-    remove_finalizer(facts, notice, Reason::NothingLeft)
+    remove_finalizer(facts, event, Reason::NothingLeft)
 }
 
-fn remove_finalizer(facts: &Facts<'_>, notice: Event, because: Reason) -> Plan {
+fn remove_finalizer(facts: &Facts<'_>, event: Event, because: Reason) -> Plan {
     let patch = MachinePatch { finalizers: facts.without_our_finalizer(), ..MachinePatch::default() };
-    Plan::of(vec![Step::Tell(notice), Step::Patch(patch)], Wake::On(Awaited::Change), because)
+    Plan::of(vec![Step::Tell(event), Step::Patch(patch)], Wake::On(Awaited::Change), because)
 }
 
 /// The VM cannot be deleted for want of its class; the text keeps its place in the deletion.

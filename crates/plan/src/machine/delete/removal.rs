@@ -28,8 +28,8 @@ pub fn removal_failed(machine: &Machine, step: &Step, why: &str, policy: &Policy
         return Vec::new();
     }
     let message = format!("its VM is gone, but its Node is not: failed to {step}: {why}; it is tried again");
-    let notice = Event { event_type: EventType::Warning, reason: "NodeNotRemoved", message };
-    vec![Step::Status(write), Step::Tell(notice)]
+    let event = Event { event_type: EventType::Warning, reason: "NodeNotRemoved", message };
+    vec![Step::Status(write), Step::Tell(event)]
 }
 
 /// Whether our finalizer is not among those that are to be left.

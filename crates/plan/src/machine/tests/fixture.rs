@@ -373,13 +373,13 @@ impl MachineFixture {
             }
             Step::Detach { notes, .. } => self.drain_view.memory.take(notes.clone()),
             Step::Emptied => {}
-            Step::TellNode { notice, .. } => self.told.push(notice.reason),
+            Step::TellNode { event, .. } => self.told.push(event.reason),
             Step::RemoveToken if self.refused_removals > 0 => self.refused_removals -= 1,
             Step::RemoveToken => self.token = TokenRecord::Gone,
             Step::Driver(call) => self.vm = self.answer(*call),
-            Step::Tell(notice) => {
-                self.told.push(notice.reason);
-                self.said.push(notice.message.clone());
+            Step::Tell(event) => {
+                self.told.push(event.reason);
+                self.said.push(event.message.clone());
             }
         }
     }

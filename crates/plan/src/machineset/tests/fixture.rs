@@ -259,7 +259,7 @@ impl SetFixture {
                 }
             }
             Step::Delete(deletes) => deletes.iter().for_each(|delete| self.delete(delete)),
-            Step::Tell(notice) => self.told.push(notice.message.clone()),
+            Step::Tell(event) => self.told.push(event.message.clone()),
         }
     }
 
