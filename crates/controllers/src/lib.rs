@@ -25,7 +25,7 @@ pub mod replacement_lock;
 mod requests;
 pub mod safety;
 pub mod state;
-pub mod tokens;
+mod tokens;
 mod unreadable;
 pub mod vm_state;
 pub mod wiring;

@@ -5,12 +5,14 @@
 //!
 //! Gardener's role lets us create, delete, get and list these Secrets, and not change them: what is no longer good is made anew.
 
+use std::sync::Arc;
+
 use api::names::secrets::bootstrap_token as names;
 use api::{Machine, Object, SecretContent, SecretData};
 use jiff::SignedDuration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
+use kube::api::ObjectMeta;
 use kube::{Api, Client};
 use plan::Policy;
 use plan::token::{ATTEMPTS, Finding, Token, TokenId, judge};
@@ -18,48 +20,29 @@ use runtime::client::{ApiError, RetryClass};
 use runtime::entropy::NoEntropy;
 use runtime::{Clock, Entropy};
 
+use crate::write::{Guard, Retry, WriteError, Writer};
+
 /// Makes and removes bootstrap tokens. Clones are the same.
 #[derive(Clone)]
-pub struct Tokens {
-    client: Client,
+pub(crate) struct Tokens {
+    secrets: Writer<SecretContent>,
     entropy: Entropy,
     clock: Clock,
 }
 
 /// A token that was made or found, as this process remembers it: which Secret, and nothing of what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Issued {
+pub(crate) struct Issued {
     name: String,
     uid: String,
 }
 
 /// A token that could not be had.
 #[derive(Debug, thiserror::Error)]
-pub enum TokenError {
-    /// The Secret could not be written.
-    #[error("failed to create its bootstrap token {secret}: {api_error}")]
-    Create {
-        /// Its name.
-        secret: String,
-        /// Why.
-        api_error: ApiError,
-    },
-    /// The Secret could not be read.
-    #[error("failed to read its bootstrap token {secret}: {api_error}")]
-    Read {
-        /// Its name.
-        secret: String,
-        /// Why.
-        api_error: ApiError,
-    },
-    /// The Secret could not be deleted.
-    #[error("failed to delete its bootstrap token {secret}: {api_error}")]
-    Delete {
-        /// Its name.
-        secret: String,
-        /// Why.
-        api_error: ApiError,
-    },
+pub(crate) enum TokenError {
+    /// A request about its Secret did not go through.
+    #[error(transparent)]
+    Secret(#[from] WriteError),
     /// All ids are taken.
     #[error("failed to find a free id for its bootstrap token: {ATTEMPTS} in a row belong to others")]
     AllTaken,
@@ -70,11 +53,9 @@ pub enum TokenError {
 
 impl TokenError {
     /// Whether it may go away by itself.
-    pub fn passes(&self) -> bool {
+    pub(crate) fn passes(&self) -> bool {
         match self {
-            Self::Create { api_error, .. } | Self::Read { api_error, .. } | Self::Delete { api_error, .. } => {
-                api_error.class.passes()
-            }
+            Self::Secret(error) => class(error).is_some_and(RetryClass::passes),
             Self::AllTaken | Self::NoEntropy(_) => false,
         }
     }
@@ -82,12 +63,12 @@ impl TokenError {
 
 impl Tokens {
     /// Tokens of the cluster behind `client`.
-    pub fn new(client: Client, entropy: Entropy, clock: Clock) -> Self {
-        Self { client, entropy, clock }
+    pub(crate) fn new(client: Client, entropy: Entropy, clock: Clock) -> Self {
+        Self { secrets: Writer::uncached(Api::namespaced(client, names::NAMESPACE)), entropy, clock }
     }
 
     /// The machine's token: the one it has while that is good, else a new one.
-    pub async fn ensure(&self, machine: &Machine, policy: &Policy) -> Result<(Token, Issued), TokenError> {
+    pub(crate) async fn ensure(&self, machine: &Machine, policy: &Policy) -> Result<(Token, Issued), TokenError> {
         for attempt in 0..ATTEMPTS {
             let id = TokenId::of(&machine.uid(), attempt);
             if let Some(had) = self.at(&id, machine, policy).await? {
@@ -134,21 +115,17 @@ impl Tokens {
         let now = self.clock.now();
         let expiration = patience.ok().and_then(|d| now.checked_add(d).ok()).unwrap_or(jiff::Timestamp::MAX);
         let content = token.content(machine.name(), expiration, &policy.bootstrap_token_extra_groups);
-        match self.api::<Secret>().create(&PostParams::default(), &secret(id, &content)).await {
-            Ok(made) => {
-                let uid = made.metadata.uid.unwrap_or_default();
-                Ok(Some((token, Issued { name: id.secret_name(), uid })))
-            }
-            Err(error) => match ApiError::of(&error) {
-                ApiError { class: RetryClass::AlreadyExists, .. } => Ok(None),
-                api_error => Err(TokenError::Create { secret: id.secret_name(), api_error }),
-            },
+        let step = format!("create its bootstrap token {}", id.secret_name());
+        match self.secrets.create(&secret(id, &content), &step).await {
+            Ok(made) => Ok(Some((token, Issued::of(&made)))),
+            Err(error) if class(&error) == Some(RetryClass::AlreadyExists) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Removes a machine's token. Without `issued` it is looked for, under our id and the reference's, and removed only if it says
     /// that it is this machine's.
-    pub async fn remove(&self, machine: &Machine, issued: Option<&Issued>) -> Result<(), TokenError> {
+    pub(crate) async fn remove(&self, machine: &Machine, issued: Option<&Issued>) -> Result<(), TokenError> {
         if let Some(issued) = issued {
             return self.delete(issued).await;
         }
@@ -163,29 +140,26 @@ impl Tokens {
         Ok(())
     }
 
-    async fn read(&self, name: &str) -> Result<Option<SecretContent>, TokenError> {
-        self.api()
-            .get_opt(name)
-            .await
-            .map_err(|error| TokenError::Read { secret: name.to_owned(), api_error: ApiError::of(&error) })
+    async fn read(&self, name: &str) -> Result<Option<Arc<SecretContent>>, TokenError> {
+        let unread = |api_error| WriteError::answered(&format!("read its bootstrap token {name}"), api_error).into();
+        self.secrets.read(name).await.map_err(unread)
     }
 
     /// Deletes this very Secret, not a later one of the same name.
     async fn delete(&self, issued: &Issued) -> Result<(), TokenError> {
-        let preconditions = Some(Preconditions { uid: Some(issued.uid.clone()), resource_version: None });
-        let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
-        match self.api::<SecretContent>().delete(&issued.name, &parameters).await {
+        let step = format!("delete its bootstrap token {}", issued.name);
+        let guard = Guard { name: &issued.name, uid: &issued.uid, version: None };
+        match self.secrets.hold(guard, &step).await?.delete().await {
             Ok(_) => Ok(()),
-            Err(error) => match ApiError::of(&error) {
-                ApiError { class: RetryClass::NotFound | RetryClass::Conflict, .. } => Ok(()),
-                api_error => Err(TokenError::Delete { secret: issued.name.clone(), api_error }),
-            },
+            // Its name belongs to another by now.
+            Err(error) if error.retry() == Retry::Stale => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
+}
 
-    fn api<K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), names::NAMESPACE)
-    }
+fn class(error: &WriteError) -> Option<RetryClass> {
+    error.api_error().map(|ApiError { class, .. }| *class)
 }
 
 impl Issued {

@@ -16,6 +16,7 @@ pub mod machine;
 pub mod machineset;
 pub mod node;
 pub mod overshoot;
+mod pause;
 mod percent;
 pub mod policy;
 pub mod presence;

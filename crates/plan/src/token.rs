@@ -22,8 +22,24 @@ pub enum TokenRecord {
     Unknown,
     /// We made one, or found it again.
     Made,
+    /// It has served and could not be removed.
+    NotRemoved {
+        /// How often in a row.
+        attempts: u32,
+        /// When it was last tried.
+        at: Timestamp,
+    },
     /// There is none, or none is needed any more.
     Gone,
+}
+
+impl TokenRecord {
+    /// The same after another removal that failed.
+    #[must_use]
+    pub fn not_removed(self, at: Timestamp) -> Self {
+        let before = if let Self::NotRemoved { attempts, .. } = self { attempts } else { 0 };
+        Self::NotRemoved { attempts: before.saturating_add(1), at }
+    }
 }
 
 /// The public half of a token: six characters of `a-z0-9`, also the end of its Secret's name.

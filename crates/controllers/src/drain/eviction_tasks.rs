@@ -7,14 +7,14 @@
 
 use std::sync::{Arc, Weak};
 
-use api::view::PersistentVolumeSpec;
+use api::view::{PersistentVolumeSpec, VolumeAttachmentView};
 use api::{MachineClass, VolumeId, VolumeName};
 use driver::Code;
 use futures::StreamExt;
 use futures::stream;
 use kube::Client;
 use plan::drain::attachments::AttachmentId;
-use plan::drain::{Answer, Found, Note, PodId, Reply, Step, Verb, VolumeClaimKey};
+use plan::drain::{Answer, Found, Note, PodId, Step, Verb, VolumeClaimKey};
 use runtime::client::ApiError;
 use runtime::lease::Leadership;
 use runtime::queue::Queue;
@@ -25,6 +25,7 @@ use super::measure::Measures;
 use super::requests;
 use super::running::Drain;
 use crate::limiter::CallLimiter;
+use crate::write::Writer;
 
 /// One request.
 #[derive(Clone, Debug)]
@@ -53,6 +54,7 @@ impl EvictionTask {
 #[derive(Clone)]
 pub(super) struct EvictionTasks {
     pub(super) client: Client,
+    pub(super) attachments: Writer<VolumeAttachmentView>,
     pub(super) limiter: CallLimiter,
     pub(super) leadership: Leadership,
     /// How many requests may be under way at once.
@@ -116,21 +118,23 @@ impl EvictionTasks {
         Some(match task {
             EvictionTask::Evict(pod) => {
                 let name = Key::new(pod.namespace.as_str(), pod.name.as_str());
-                let answer = answer(requests::evict(&self.client, &name, pod.uid.as_str()).await);
+                let answer = requests::evict(&self.client, &name, pod.uid.as_str()).await;
                 self.answered(Verb::Evict, pod.uid, answer)
             }
             EvictionTask::Delete(pod) => {
                 let name = Key::new(pod.namespace.as_str(), pod.name.as_str());
-                let outcome = requests::delete(&self.client, &name, pod.uid.as_str()).await;
-                if let (Some(drain), Ok(left)) = (drain.upgrade(), &outcome) {
-                    drain.deleted(&name, pod.uid.as_str(), left.clone());
-                }
-                self.answered(Verb::Delete, pod.uid, answer(outcome.map(drop)))
+                let answer = requests::delete(&self.client, &name, pod.uid.as_str(), |left| {
+                    if let Some(drain) = drain.upgrade() {
+                        drain.deleted(&name, pod.uid.as_str(), left);
+                    }
+                });
+                let answer = answer.await;
+                self.answered(Verb::Delete, pod.uid, answer)
             }
-            EvictionTask::DeleteAttachment(AttachmentId { name, uid }) => {
-                let answer = answer(requests::delete_attachment(&self.client, &name, uid.as_str()).await);
+            EvictionTask::DeleteAttachment(id) => {
+                let answer = requests::delete_attachment(&self.attachments, &id).await;
                 self.measures.answered("detach", &answer);
-                let note = Note::AttachmentAnswered { attachment: uid, answer, at: self.clock.now() };
+                let note = Note::AttachmentAnswered { attachment: id.uid, answer, at: self.clock.now() };
                 (note, News::Later)
             }
             EvictionTask::FindClaim(claim) => {
@@ -200,28 +204,7 @@ impl EvictionTasks {
     }
 }
 
-fn unreadable<T>(kind: &str, name: &str, error: &kube::Error) -> Found<T> {
-    tracing::warn!(kind, name, why = %ApiError::of(error), "could not look up what a pod's disk is");
+fn unreadable<T>(kind: &str, name: &str, why: &ApiError) -> Found<T> {
+    tracing::warn!(kind, name, %why, "could not look up what a pod's disk is");
     Found::Unreadable
-}
-
-/// What an answer of the API server means.
-fn answer(outcome: Result<(), kube::Error>) -> Answer {
-    match outcome {
-        Ok(()) => Answer::Accepted,
-        Err(kube::Error::Api(status)) => {
-            let details = status.details.as_ref();
-            let causes: Vec<&str> =
-                details.into_iter().flat_map(|details| &details.causes).map(|cause| cause.reason.as_str()).collect();
-            let seconds = details.map_or(0, |details| details.retry_after_seconds);
-            Answer::read(&Reply {
-                code: status.code,
-                message: &status.message,
-                about: details.map_or("", |details| &details.kind),
-                causes: &causes,
-                retry_after: (seconds > 0).then(|| std::time::Duration::from_secs(u64::from(seconds))),
-            })
-        }
-        Err(other) => Answer::lost(ApiError::of(&other).to_string()),
-    }
 }

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use api::view::{PodDisruptionBudgetView, VolumeAttachmentView};
 use api::{MachineClass, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
+use kube::{Api, Client};
 use plan::Event;
 use plan::drain::attachments::AttachmentId;
 use plan::drain::concurrency::{Admission, Caps};
@@ -48,6 +48,7 @@ use tokio::sync::Semaphore;
 
 use crate::limiter::CallLimiter;
 use crate::measure::LifecycleMetrics;
+use crate::write::Writer;
 use concurrency::ConcurrencyLimit;
 use eviction_tasks::{EvictionTask, EvictionTasks};
 use measure::Measures;
@@ -116,6 +117,8 @@ impl Drains {
             writer.run(stop).await;
         });
         let eviction_tasks = EvictionTasks {
+            // Not the cache of the watch: that one lasts only as long as somebody drains.
+            attachments: Writer::uncached(Api::all(client.clone())),
             client,
             limiter,
             leadership,

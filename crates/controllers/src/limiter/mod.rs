@@ -96,7 +96,7 @@ pub struct LimiterParts {
     /// With which credentials.
     pub credentials: Credentials,
     /// Where their nodes log in, if they do.
-    pub tokens: Option<Tokens>,
+    pub(crate) tokens: Option<Tokens>,
     /// Whether we see.
     pub connectivity: ApiConnectivity,
     /// Where answers are kept.
@@ -255,7 +255,7 @@ impl CallLimiter {
     }
 
     /// The bootstrap tokens of the target cluster, if there is one.
-    pub fn tokens(&self) -> Option<&Tokens> {
+    pub(crate) fn tokens(&self) -> Option<&Tokens> {
         self.shared.requests.tokens.as_ref()
     }
 

@@ -74,7 +74,7 @@ impl<'a, K: Kind> Held<'a, K> {
     /// What is known to have changed since it was decided on is not sent: it would only be refused.
     pub(super) fn check(&self) -> Result<(), WriteError> {
         let Some(version) = self.version.as_deref() else { return Ok(()) };
-        let known = self.writer.cache.get(&self.writer.key(self.name));
+        let known = self.writer.shown(self.name);
         let is_stale =
             known.is_some_and(|object| object.uid().as_str() == self.uid && object.resource_version() != version);
         if is_stale { Err(WriteError::Stale { step: self.step.to_string() }) } else { Ok(()) }
@@ -108,7 +108,7 @@ impl<'a, K: Kind> Held<'a, K> {
             answer.resource_version().clone_into(version);
         }
         tell(&answer);
-        self.writer.cache.wrote(answer.clone());
+        self.writer.wrote(&answer);
         Ok(Written { object: Arc::new(answer), step: unchanged.then(|| self.step.to_string()) })
     }
 
@@ -118,7 +118,7 @@ impl<'a, K: Kind> Held<'a, K> {
         let parameters = DeleteParams { preconditions: Some(guard), ..DeleteParams::default() };
         let deletion = match self.writer.api.delete(self.name, &parameters).await {
             Ok(Either::Left(object)) => {
-                self.writer.cache.wrote(object);
+                self.writer.wrote(&object);
                 return Ok(Deletion::Terminating);
             }
             Ok(Either::Right(_)) => Deletion::Done,
@@ -144,14 +144,14 @@ impl<'a, K: Kind> Held<'a, K> {
         if who != Found::Itself {
             self.is_gone();
         }
-        if let Some(object) = found {
-            self.writer.cache.wrote(object);
+        if let Some(object) = &found {
+            self.writer.wrote(object);
         }
         Ok(who)
     }
 
     /// The API server has said that this very object is no more.
     pub(crate) fn is_gone(&self) {
-        self.writer.cache.deleted(&self.writer.key(self.name), self.uid);
+        self.writer.deleted(self.name, self.uid);
     }
 }

@@ -44,14 +44,20 @@ impl<K: Object + Cached + Clone + Debug> Kind for K {}
 #[derive(Clone)]
 pub struct Writer<K: Kind> {
     api: Api<K>,
-    cache: Cache<K>,
+    /// `None` for objects without a lasting cache: then nothing is known to be stale, and no answer is kept.
+    cache: Option<Cache<K>>,
     locks: WriteLocks,
 }
 
 impl<K: Kind> Writer<K> {
     /// Writes to what this cache shows.
     pub(crate) fn new(api: Api<K>, cache: &Cache<K>) -> Self {
-        Self { api, cache: cache.clone(), locks: WriteLocks::default() }
+        Self { api, cache: Some(cache.clone()), locks: WriteLocks::default() }
+    }
+
+    /// Writes to objects without a lasting cache.
+    pub(crate) fn uncached(api: Api<K>) -> Self {
+        Self { api, cache: None, locks: WriteLocks::default() }
     }
 
     /// The same objects and the same locks, for the other component and its client.
@@ -94,7 +100,7 @@ impl<K: Kind> Writer<K> {
             .map_err(|error| WriteError::of(step, &kube::Error::BuildRequest(error)))?;
         let client = self.api.clone().into_client();
         let answer: K = client.request(request).await.map_err(|error| WriteError::of(step, &error))?;
-        self.cache.wrote(answer.clone());
+        self.wrote(&answer);
         Ok(Arc::new(answer))
     }
 
@@ -102,9 +108,25 @@ impl<K: Kind> Writer<K> {
     pub(crate) async fn read(&self, name: &str) -> Result<Option<Arc<K>>, ApiError> {
         let found = self.api.get_opt(name).await.map_err(|error| ApiError::of(&error))?;
         if let Some(object) = &found {
-            self.cache.wrote(object.clone());
+            self.wrote(object);
         }
         Ok(found.map(Arc::new))
+    }
+
+    fn shown(&self, name: &str) -> Option<Arc<K>> {
+        self.cache.as_ref()?.get(&self.key(name))
+    }
+
+    fn wrote(&self, answer: &K) {
+        if let Some(cache) = &self.cache {
+            cache.wrote(answer.clone());
+        }
+    }
+
+    fn deleted(&self, name: &str, uid: &str) {
+        if let Some(cache) = &self.cache {
+            cache.deleted(&self.key(name), uid);
+        }
     }
 
     fn key(&self, name: &str) -> Key {

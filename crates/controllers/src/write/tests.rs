@@ -169,3 +169,17 @@ async fn a_deletion_and_a_look_at_what_is_left_reach_the_cache() {
     assert_eq!(held.catch_up().await.unwrap(), Found::Another, "the name is another's now");
     assert_eq!(fixture.seen().uid(), made.uid());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_without_a_cache_is_guarded_by_its_uid_and_refused_with_the_same_class() {
+    let fixture = fixture().await;
+    let uncached = Writer { cache: None, ..fixture.writer.clone() };
+    let seen = fixture.seen();
+    let another = Guard { uid: "another", ..Guard::any_version(&*seen) };
+    let error = uncached.hold(another, &STEP).await.unwrap().delete().await.err().unwrap();
+    assert_eq!(error.retry(), Retry::Stale, "{error}");
+    let held = uncached.hold(Guard::any_version(&*seen), &STEP).await.unwrap();
+    assert_eq!(held.delete().await.unwrap(), Deletion::Done);
+    assert_eq!(held.delete().await.unwrap(), Deletion::AlreadyGone);
+    assert!(uncached.read("m").await.unwrap().is_none());
+}

@@ -11,7 +11,8 @@ use api::view::{NodeView, VolumeAttachmentView};
 use api::{Object, Uid};
 use jiff::Timestamp;
 
-use super::pause::{later, pause};
+use crate::pause::pause;
+use crate::wake::later;
 use super::{Limits, Memory, Note, Watched};
 use crate::{Awaited, Presence, Wake};
 

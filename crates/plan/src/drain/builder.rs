@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::blocker::{self, Blocker, Obstacle};
 use super::memory::{Memory, Note, Verb};
-use super::pause::later;
+use crate::wake::later;
 use super::selection::PodId;
 use super::{Advance, Outcome, Request, Step, View};
 use crate::{Awaited, Wake};

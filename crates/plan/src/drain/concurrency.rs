@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::Request;
 use super::mode::Mode;
-use super::pause::later;
+use crate::wake::later;
 
 /// How many nodes may be drained at once. `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use super::blocker::Obstacle;
 use super::builder::AdvanceBuilder;
 use super::memory::{Note, Verb};
 use super::mode::Mode;
-use super::pause::{later, pause};
+use crate::pause::pause;
+use crate::wake::later;
 use super::selection::{self, PodId};
 use super::{Advance, Caller, Outcome, Pods, Step, pod};
 

@@ -24,7 +24,6 @@ mod gentle;
 mod limits;
 mod memory;
 mod mode;
-mod pause;
 mod pod;
 mod report;
 mod request;

@@ -9,7 +9,7 @@ use api::names::conditions::node::{READONLY_FILESYSTEM, READY};
 use api::{ConditionStatus, NodeCondition};
 use jiff::Timestamp;
 
-use super::pause::later;
+use crate::wake::later;
 use super::{Force, ForceLabel, Request};
 
 /// How a drain goes about it.

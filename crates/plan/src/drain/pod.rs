@@ -12,7 +12,8 @@ use super::blocker::Obstacle;
 use super::budget::Budgets;
 use super::builder::AdvanceBuilder;
 use super::memory::{Grant, Note, Setback, Tries, Verb};
-use super::pause::{later, pause};
+use crate::pause::pause;
+use crate::wake::later;
 
 /// What one pod needs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::blocker::{Blocker, Obstacle};
-use super::pause::later;
+use crate::wake::later;
 
 /// Whether a text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use api::{GoDuration, Machine, NodeCondition, Object, SpecDuration};
 use jiff::Timestamp;
 
 use super::Limits;
-use super::pause::later;
+use crate::wake::later;
 use crate::Presence;
 
 /// Whose drain it is.

@@ -13,7 +13,7 @@ use super::blocker::Obstacle;
 use super::budget::Budgets;
 use super::builder::AdvanceBuilder;
 use super::memory::{Leftovers, Note, Verb};
-use super::pause::later;
+use crate::wake::later;
 use super::pod::{self, Luggage, Need};
 use super::selection::{self, PodId};
 use super::volumes::{self, Fate, Move, MoveKey, Places, Tracked};

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::builder::AdvanceBuilder;
 use super::memory::{NodeLookup, Note};
-use super::pause::later;
+use crate::wake::later;
 use super::selection::PodId;
 use super::{EphemeralVolumes, Step, Watched};
 use crate::Presence;

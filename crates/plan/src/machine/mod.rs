@@ -52,6 +52,7 @@ pub use reason::Reason;
 pub use stage::{Stage, stage};
 pub use status::StatusWrite;
 pub use step::{DrainNeed, MachinePatch, Plan, Step};
+pub use tokens::removal_retry as token_removal_retry;
 pub use vm::{Call, CallUnderWay, Failure, Initialized, Origin, Vm, VmState};
 
 /// Everything the decision may look at.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use json_patch::merge;
 use serde_json::{Value, json};
 
-use super::super::pause::later;
+use crate::wake::later;
 use super::super::*;
 
 pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::pause::later;
+use crate::wake::later;
 use super::super::*;
 use super::cluster::{Budget, Cluster, Disk, Pod, Served, at, secs};
 

@@ -374,7 +374,10 @@ impl MachineFixture {
             Step::Detach { notes, .. } => self.drain_view.memory.take(notes.clone()),
             Step::Emptied => {}
             Step::TellNode { event, .. } => self.told.push(event.reason),
-            Step::RemoveToken if self.refused_removals > 0 => self.refused_removals -= 1,
+            Step::RemoveToken if self.refused_removals > 0 => {
+                self.refused_removals -= 1;
+                self.token = self.token.not_removed(self.now);
+            }
             Step::RemoveToken => self.token = TokenRecord::Gone,
             Step::Driver(call) => self.vm = self.answer(*call),
             Step::Tell(event) => {

@@ -1,7 +1,7 @@
 //! How long until the next attempt.
 //!
-//! Pauses double up to a longest one and are shortened by up to a quarter, so that fifty pods that were refused together do not
-//! come back together. The share is taken from the pod's uid and the number of the attempt: scattered, and yet the same for
+//! Pauses double up to a longest one and are shortened by up to a quarter, so that fifty objects that were refused together do not
+//! come back together. The share is taken from the object's uid and the number of the attempt: scattered, and yet the same for
 //! whoever computes it again.
 
 use std::time::Duration;
@@ -9,10 +9,8 @@ use std::time::Duration;
 use api::Uid;
 use backoff::{Exponential, shortened};
 
-pub(super) use crate::wake::later;
-
 /// The pause after this many attempts in a row came to nothing.
-pub(super) fn pause(of: &Uid, attempts: u32, first: Duration, longest: Duration) -> Duration {
+pub(crate) fn pause(of: &Uid, attempts: u32, first: Duration, longest: Duration) -> Duration {
     let share = u32::try_from(scatter(of.as_str(), attempts) % 256).unwrap_or_default();
     shortened(Exponential::new(first, longest).after(attempts), 0.25, f64::from(share) / 256.0)
 }
