@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::Uid;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use plan::Event;
 use plan::machine::{NodeLookup, Vm, VmState};
@@ -40,6 +41,8 @@ pub struct Known {
     remarked: Vec<Event>,
     /// Its bootstrap token.
     token: TokenState,
+    /// How often that could not be removed, and when last.
+    not_removed: Option<TokenRecord>,
     /// Objects that it names and that the cache did not show, with the list that was asked for because of it.
     requested: BTreeMap<Wanted, RefreshTicket>,
 }
@@ -70,10 +73,11 @@ impl Known {
 
     /// Its bootstrap token, as a plan sees it.
     pub fn token(&self) -> TokenRecord {
-        match self.token {
-            TokenState::Unknown => TokenRecord::Unknown,
-            TokenState::Issued(_) => TokenRecord::Made,
-            TokenState::Gone => TokenRecord::Gone,
+        match (&self.token, self.not_removed) {
+            (TokenState::Gone, _) => TokenRecord::Gone,
+            (_, Some(not_removed)) => not_removed,
+            (TokenState::Unknown, None) => TokenRecord::Unknown,
+            (TokenState::Issued(_), None) => TokenRecord::Made,
         }
     }
 
@@ -83,7 +87,7 @@ impl Known {
     }
 
     /// The Secret of its bootstrap token, if this process had it.
-    pub fn issued(&self) -> Option<&Issued> {
+    pub(crate) fn issued(&self) -> Option<&Issued> {
         match &self.token {
             TokenState::Issued(issued) => Some(issued),
             TokenState::Unknown | TokenState::Gone => None,
@@ -169,8 +173,15 @@ impl VmStateCache {
     }
 
     /// Notes that the machine has this token.
-    pub fn has_token(&self, key: &Key, uid: &Uid, issued: Issued) {
-        self.change(key, uid, |known| known.token = TokenState::Issued(issued));
+    pub(crate) fn has_token(&self, key: &Key, uid: &Uid, issued: Issued) {
+        self.change(key, uid, |known| (known.token, known.not_removed) = (TokenState::Issued(issued), None));
+    }
+
+    /// Notes that its token could not be removed, and answers with the record of it.
+    pub(crate) fn token_not_removed(&self, key: &Key, uid: &Uid, at: Timestamp) -> TokenRecord {
+        let record = self.of(key, uid).token().not_removed(at);
+        self.change(key, uid, |known| known.not_removed = Some(record));
+        record
     }
 
     /// Notes that the machine has no token, and needs none.

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use api::{Machine, Object};
+use jiff::Timestamp;
 use kube::Resource;
 use plan::Event;
-use plan::machine::{Call, MachinePatch, NOT_KEPT, NodeLookup, Plan, Reason, Step};
+use plan::machine::{Call, MachinePatch, NOT_KEPT, NodeLookup, Plan, Reason, Step, token_removal_retry};
 use runtime::Key;
 use serde_json::{Value, json};
 
@@ -18,12 +19,14 @@ use super::{drain, node};
 use crate::machine_controller::{MachineController, Target};
 use crate::write::{Guard, Part, Retry, WriteError};
 
+/// Answers when to look again at the latest, beyond what the plan says, because of a step that failed and stopped nothing.
 pub(super) async fn carry_out(
     controller: &MachineController,
     key: &Key,
     seen: &MachineSnapshot,
     plan: &Plan,
-) -> Result<(), WriteError> {
+) -> Result<Option<Timestamp>, WriteError> {
+    let mut again = None;
     // Two writes of one plan touch the same object: the second is guarded by what the first one made of it.
     let mut machine = seen.machine.clone();
     for step in &plan.steps {
@@ -58,7 +61,7 @@ pub(super) async fn carry_out(
             | Step::Detach { .. }
             | Step::Emptied
             | Step::TellNode { .. } => drain::carry_out(controller, key, seen, step).await?,
-            Step::RemoveToken => remove_token(controller, key, &machine).await,
+            Step::RemoveToken => again = remove_token(controller, key, &machine).await,
             Step::Driver(call) => call_driver(controller, key, seen, &machine, *call)?,
             Step::Tell(event) => tell(controller, &machine, event),
         }
@@ -66,7 +69,7 @@ pub(super) async fn carry_out(
     for remark in controller.vm_states.news(key, &machine.uid(), &plan.remarks) {
         tell(controller, &machine, &remark);
     }
-    Ok(())
+    Ok(again)
 }
 
 /// A Node that cannot be removed, though its VM is gone, keeps its machine: the machine says so. Whatever comes of saying it, the
@@ -160,13 +163,22 @@ fn call_driver(
     Ok(())
 }
 
-/// A token that cannot be removed now stops nothing: it expires by itself, and a machine that runs is looked at again.
-async fn remove_token(controller: &MachineController, key: &Key, machine: &Machine) {
-    let Some(tokens) = controller.limiter.tokens() else { return };
+/// A token that cannot be removed now stops nothing. Answers when it is tried again, if it was not removed and has not expired by then.
+async fn remove_token(controller: &MachineController, key: &Key, machine: &Machine) -> Option<Timestamp> {
+    let tokens = controller.limiter.tokens()?;
     let (uid, known) = (machine.uid(), controller.vm_states.of(key, &machine.uid()));
     match tokens.remove(machine, known.issued()).await {
-        Ok(()) => controller.vm_states.needs_no_token(key, &uid),
-        Err(why) => tracing::warn!(machine = %key, %why, "a bootstrap token stays until it expires"),
+        Ok(()) => {
+            controller.vm_states.needs_no_token(key, &uid);
+            None
+        }
+        Err(why) => {
+            let record = controller.vm_states.token_not_removed(key, &uid, controller.shared.clock.now());
+            let again = token_removal_retry(machine, record, &controller.shared.policy);
+            let until = again.map_or_else(|| "it expires".to_owned(), |at| at.to_string());
+            tracing::warn!(machine = %key, %why, until, "a bootstrap token stays");
+            again
+        }
     }
 }
 

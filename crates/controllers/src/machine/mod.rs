@@ -80,14 +80,14 @@ async fn act(
     });
     let done = act::carry_out(controller, key, seen, plan).await;
     let ending = match &done {
-        Ok(()) if matches!(plan.steps.last(), Some(Step::Driver(_))) => Ending::UnderWay,
-        Ok(()) => Ending::Done,
+        Ok(_) if matches!(plan.steps.last(), Some(Step::Driver(_))) => Ending::UnderWay,
+        Ok(_) => Ending::Done,
         Err(write_error) => write_error.ending(),
     };
     controller.shared.journal.decided(&decision.ended(ending));
-    done.map(|()| {
+    done.map(|again| {
         drain::settle(controller, key, plan);
-        outcome(plan.wake, &controller.shared.clock)
+        outcome(plan.wake.no_later_than(again), &controller.shared.clock)
     })
 }
 

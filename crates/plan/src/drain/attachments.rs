@@ -11,9 +11,9 @@ use api::view::{NodeView, VolumeAttachmentView};
 use api::{Object, Uid};
 use jiff::Timestamp;
 
+use super::{Limits, Memory, Note, Watched};
 use crate::pause::pause;
 use crate::wake::later;
-use super::{Limits, Memory, Note, Watched};
 use crate::{Awaited, Presence, Wake};
 
 /// What is known.

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::blocker::{self, Blocker, Obstacle};
 use super::memory::{Memory, Note, Verb};
-use crate::wake::later;
 use super::selection::PodId;
 use super::{Advance, Outcome, Request, Step, View};
+use crate::wake::later;
 use crate::{Awaited, Wake};
 
 /// Collects steps, notes and waits. Its memory already contains the notes, so that what is decided later in a reconcile knows what

@@ -13,10 +13,10 @@ use super::blocker::Obstacle;
 use super::builder::AdvanceBuilder;
 use super::memory::{Note, Verb};
 use super::mode::Mode;
-use crate::pause::pause;
-use crate::wake::later;
 use super::selection::{self, PodId};
 use super::{Advance, Caller, Outcome, Pods, Step, pod};
+use crate::pause::pause;
+use crate::wake::later;
 
 /// The reference's text for a drain that never saw the node's pods.
 const NEVER_SYNCED: &str = "timed out waiting for pod cache to sync";

@@ -9,8 +9,8 @@ use api::names::conditions::node::{READONLY_FILESYSTEM, READY};
 use api::{ConditionStatus, NodeCondition};
 use jiff::Timestamp;
 
-use crate::wake::later;
 use super::{Force, ForceLabel, Request};
+use crate::wake::later;
 
 /// How a drain goes about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

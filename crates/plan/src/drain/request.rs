@@ -12,8 +12,8 @@ use api::{GoDuration, Machine, NodeCondition, Object, SpecDuration};
 use jiff::Timestamp;
 
 use super::Limits;
-use crate::wake::later;
 use crate::Presence;
+use crate::wake::later;
 
 /// Whose drain it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,11 +13,11 @@ use super::blocker::Obstacle;
 use super::budget::Budgets;
 use super::builder::AdvanceBuilder;
 use super::memory::{Leftovers, Note, Verb};
-use crate::wake::later;
 use super::pod::{self, Luggage, Need};
 use super::selection::{self, PodId};
 use super::volumes::{self, Fate, Move, MoveKey, Places, Tracked};
 use super::{Step, Watched};
+use crate::wake::later;
 
 /// Whether the next pod may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use jiff::Timestamp;
 
 use super::builder::AdvanceBuilder;
 use super::memory::{NodeLookup, Note};
-use crate::wake::later;
 use super::selection::PodId;
 use super::{EphemeralVolumes, Step, Watched};
 use crate::Presence;
+use crate::wake::later;
 
 /// A claim, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use json_patch::merge;
 use serde_json::{Value, json};
 
-use crate::wake::later;
 use super::super::*;
+use crate::wake::later;
 
 pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
 

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::wake::later;
 use super::super::*;
 use super::cluster::{Budget, Cluster, Disk, Pod, Served, at, secs};
+use crate::wake::later;
 
 /// What may happen in mid-drain.
 #[derive(Clone, Debug)]

@@ -1,5 +1,7 @@
 //! What the limiter, the class and the token mean for a machine.
 
+use std::time::Duration;
+
 use api::{Code, MachinePhase};
 use serde_json::json;
 
@@ -97,26 +99,52 @@ fn the_token_goes_when_the_machine_has_joined_and_after_it_runs() {
     assert!(at("Running") < at("remove its bootstrap token"), "{:#?}", fixture.diary);
 }
 
-#[test]
-fn a_token_that_could_not_be_removed_is_tried_again_with_the_next_look() {
+/// A machine that runs and whose token could not be removed when it joined.
+fn token_not_removed(refused_removals: usize) -> MachineFixture {
     let mut fixture = MachineFixture::new();
     fixture.settle();
-    (fixture.token, fixture.refused_removals) = (TokenRecord::Made, 3);
+    (fixture.token, fixture.refused_removals) = (TokenRecord::Made, refused_removals);
     fixture.register("True");
-    fixture.reconcile();
-    assert_eq!(*fixture.phase(), MachinePhase::Running, "it runs although its token could not be removed");
-    assert_eq!(fixture.diary.last().unwrap(), "remove its bootstrap token", "the first attempt: {:#?}", fixture.diary);
-    for attempt in 2..4 {
-        fixture.forget();
-        fixture.reconcile();
-        assert_eq!(fixture.diary, ["remove its bootstrap token"], "attempt {attempt}");
-        assert_eq!(fixture.token, TokenRecord::Made);
-    }
     fixture.settle();
-    assert_eq!(fixture.token, TokenRecord::Gone);
+    assert_eq!(*fixture.phase(), MachinePhase::Running, "it runs although its token could not be removed");
     fixture.forget();
+    fixture
+}
+
+#[test]
+fn a_token_that_could_not_be_removed_is_tried_again_after_growing_pauses() {
+    let mut fixture = token_not_removed(4);
+    let mut pauses = Vec::new();
+    while fixture.token != TokenRecord::Gone {
+        let Wake::By { at, .. } = fixture.plan().wake else { panic!("nothing would wake it: {:?}", fixture.plan()) };
+        assert!(!fixture.reconcile(), "whoever wakes it earlier changes nothing: {:#?}", fixture.diary);
+        pauses.push(at.duration_since(fixture.now).as_millis());
+        fixture.now = at;
+        fixture.reconcile();
+        assert_eq!(fixture.diary, ["remove its bootstrap token"]);
+        fixture.forget();
+    }
+    let whole = [5000, 10_000, 20_000, 40_000];
+    assert_eq!(pauses.len(), whole.len());
+    assert!(pauses.iter().zip(whole).all(|(pause, whole)| (whole * 3 / 4..=whole).contains(pause)), "{pauses:?}");
     fixture.settle();
     assert!(fixture.diary.is_empty(), "a token that is gone is not removed again: {:#?}", fixture.diary);
+}
+
+#[test]
+fn a_token_that_has_expired_is_not_removed_any_more() {
+    let mut fixture = token_not_removed(1);
+    let wake = MachineFixture::running().plan().wake;
+    assert_ne!(fixture.plan().wake, wake);
+    let made_until = super::super::facts::later(fixture.now, fixture.policy.creation_timeout * 2);
+    fixture.token = TokenRecord::NotRemoved { attempts: 9, at: made_until };
+    fixture.now = super::super::facts::later(made_until, Duration::from_mins(1));
+    fixture.settle();
+    assert!(fixture.diary.is_empty(), "{:#?}", fixture.diary);
+    assert_eq!(fixture.plan().wake, wake, "nothing is waited for");
+    fixture.delete();
+    fixture.settle();
+    assert!(fixture.diary.contains(&"remove its bootstrap token".to_owned()), "its end is the last attempt");
 }
 
 #[test]
