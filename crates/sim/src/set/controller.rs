@@ -7,7 +7,7 @@ use plan::machineset::{Asked, Step, Why};
 use plan::{Policy, Wake};
 
 use super::objects::Objects;
-use super::state::{Acting, Controller, Machine, Request, State, Then, What};
+use super::state::{Acting, Controller, Machine, Phase, Request, State, Then, What};
 
 /// How a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,8 @@ pub(super) fn reconcile(state: &mut State, objects: &Objects, policy: &Policy) -
                         controller.machines.iter().find(|machine| machine.uid.to_string() == delete.uid.as_str());
                     let machine = meant.ok_or("a machine that is not there is to be deleted")?;
                     let (name, uid, version) = (machine.name, machine.uid, machine.version);
-                    if delete.why == Why::Surplus {
+                    // One that has failed goes whatever the number is.
+                    if delete.why == Why::Surplus && machine.phase != Phase::Failed {
                         surplus.insert(uid);
                     }
                     let what = What::Delete { name, uid, version };
