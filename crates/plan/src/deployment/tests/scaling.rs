@@ -141,3 +141,15 @@ fn a_recreating_deployment_makes_no_old_machines_only_to_throw_them_away() {
     assert!(!fixture.diary.iter().any(|step| step.contains("from 3 to 6")), "{:#?}", fixture.diary);
     assert_eq!((fixture.live(), fixture.running_of("small")), (6, 6));
 }
+
+#[test]
+fn a_set_that_an_earlier_roll_out_emptied_has_no_part_in_a_change_of_the_replicas() {
+    let mut fixture = DeploymentFixture::settled(5, &rolling(1, 0));
+    fixture.use_class("large");
+    fixture.settle();
+    let before = fixture.set_of("small").clone();
+    fixture.edit(|deployment| deployment.spec.replicas = 2);
+    fixture.reconcile();
+    assert_eq!(fixture.size_of("large"), 2);
+    assert_eq!(*fixture.set_of("small"), before);
+}
