@@ -1,0 +1,81 @@
+//! Whether the host has room for another machine.
+//!
+//! What machines may use at most is added up, not what they use: a machine that is idle now has been promised its memory all the same.
+
+use std::fmt;
+
+/// CPU and memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Resources {
+    /// Thousandths of a core.
+    pub(crate) cpu_millis: u64,
+    /// Bytes.
+    pub(crate) memory: u64,
+}
+
+/// What there is too little of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Thousandths of a core.
+    Cpu { asked: u64, free: u64, budget: u64 },
+    /// Bytes.
+    Memory { asked: u64, free: u64, budget: u64 },
+}
+
+/// What a machine of this size would lack beside `others`.
+pub(crate) fn lack(asked: Resources, others: impl IntoIterator<Item = Resources>, budget: Resources) -> Option<Lack> {
+    let taken = others.into_iter().fold(Resources::default(), |sum, one| Resources {
+        cpu_millis: sum.cpu_millis.saturating_add(one.cpu_millis),
+        memory: sum.memory.saturating_add(one.memory),
+    });
+    let cpu = budget.cpu_millis.saturating_sub(taken.cpu_millis);
+    let memory = budget.memory.saturating_sub(taken.memory);
+    if asked.cpu_millis > cpu {
+        Some(Lack::Cpu { asked: asked.cpu_millis, free: cpu, budget: budget.cpu_millis })
+    } else if asked.memory > memory {
+        Some(Lack::Memory { asked: asked.memory, free: memory, budget: budget.memory })
+    } else {
+        None
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu { asked, free, budget } => {
+                write!(f, "the machine asks for {asked}m of CPU, and {free}m of the host's {budget}m are free")
+            }
+            Self::Memory { asked, free, budget } => {
+                let mib = |bytes: &u64| bytes >> 20;
+                let (asked, free, budget) = (mib(asked), mib(free), mib(budget));
+                write!(f, "the machine asks for {asked}Mi of memory, and {free}Mi of the host's {budget}Mi are free")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    const BUDGET: Resources = Resources { cpu_millis: 2000, memory: 4 << 30 };
+
+    #[rstest]
+    #[case::room_for_one(&[], 2000, 4 << 30, None)]
+    #[case::exactly_full(&[(1000, 2 << 30)], 1000, 2 << 30, None)]
+    #[case::cpu(&[(1000, 0)], 1001, 0, Some("the machine asks for 1001m of CPU, and 1000m of the host's 2000m are free"))]
+    #[case::memory(&[(0, 4 << 30)], 0, 1 << 20, Some("the machine asks for 1Mi of memory, and 0Mi of the host's 4096Mi are free"))]
+    #[case::overdrawn(&[(9000, 0)], 1, 0, Some("the machine asks for 1m of CPU, and 0m of the host's 2000m are free"))]
+    fn a_machine_needs_room_beside_all_others(
+        #[case] others: &[(u64, u64)],
+        #[case] cpu_millis: u64,
+        #[case] memory: u64,
+        #[case] told: Option<&str>,
+    ) {
+        let others = others.iter().map(|&(cpu_millis, memory)| Resources { cpu_millis, memory });
+        let lack = lack(Resources { cpu_millis, memory }, others, BUDGET);
+        assert_eq!(lack.map(|lack| lack.to_string()).as_deref(), told);
+    }
+}

@@ -1,0 +1,92 @@
+use super::*;
+use rstest::rstest;
+use serde_json::json;
+
+fn spec() -> Value {
+    json!({
+        "cluster": "shoot", "rootImage": "/images/node", "cpu": "500m", "memory": "512Mi", "bridge": "br0",
+        "addresses": "10.77.1.0/24",
+    })
+}
+
+fn with(key: &str, value: Value) -> Value {
+    let mut spec = spec();
+    spec[key] = value;
+    spec
+}
+
+fn told(spec: &Value) -> String {
+    decode(spec, Faults::default()).unwrap_err().message().to_owned()
+}
+
+#[test]
+fn a_plain_class_is_read_and_what_it_does_not_say_has_defaults() {
+    let (scope, spec) = decode(&spec(), Faults::default()).unwrap();
+    assert_eq!(scope, Scope { cluster: "shoot".into(), state: STATE_DIRECTORY.into() });
+    assert_eq!(spec.size, Resources { cpu_millis: 500, memory: 512 << 20 });
+    assert_eq!((spec.prefix_length, spec.gateway, spec.mounts.len()), (24, None, 0));
+    let host = Resources { cpu_millis: 2000, memory: 4 << 30 };
+    assert_eq!(spec.budget.or(host), host);
+}
+
+#[test]
+fn a_class_that_says_everything_is_read() {
+    let mut spec = spec();
+    let more = json!({
+        "stateDirectory": "/state", "prefixLength": 16, "gateway": "10.77.0.1", "kubelet": "/opt/kubelet",
+        "containerd": "/opt/containerd", "mounts": [{ "hostPath": "/archives", "path": "/images" }],
+        "hostBudget": { "cpu": 2, "memory": "4Gi" },
+    });
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let (scope, spec) = decode(&spec, Faults::default()).unwrap();
+    assert_eq!(scope.state, Path::new("/state"));
+    assert_eq!((spec.prefix_length, spec.gateway), (16, Some(Ipv4Addr::new(10, 77, 0, 1))));
+    let mounts: Vec<_> =
+        spec.mounts.iter().map(|m| (m.host_path.to_str().unwrap(), m.path.to_str().unwrap())).collect();
+    let expected = [
+        ("/opt/kubelet", "/usr/local/bin/kubelet"),
+        ("/opt/containerd", "/usr/local/bin/containerd"),
+        ("/archives", "/images"),
+    ];
+    assert_eq!(mounts, expected);
+    assert_eq!(spec.budget.or(Resources::default()), Resources { cpu_millis: 2000, memory: 4 << 30 });
+}
+
+#[rstest]
+#[case("cluster", json!("a/b"), "providerSpec.cluster: Invalid value: \"a/b\"")]
+#[case("rootImage", json!("node"), "providerSpec.rootImage: Invalid value: \"node\": must be an absolute path")]
+#[case("rootImage", json!("/a,b"), "providerSpec.rootImage: Invalid value: \"/a,b\": must not contain")]
+#[case("rootImage", json!("/a/../b"), "must not contain '..'")]
+#[case("stateDirectory", json!("/a b"), "providerSpec.stateDirectory: Invalid value")]
+#[case("cpu", json!("much"), "providerSpec.cpu: Invalid value: \"much\": must be an amount of CPU")]
+#[case("cpu", json!("1m"), "providerSpec.cpu: Invalid value")]
+#[case("memory", json!("1Ki"), "providerSpec.memory: Invalid value: \"1Ki\": must be an amount of memory")]
+#[case("memory", json!("-1Gi"), "providerSpec.memory: Invalid value")]
+#[case("bridge", json!("a-bridge-with-a-long-name"), "providerSpec.bridge: Invalid value")]
+#[case("bridge", json!("br 0"), "providerSpec.bridge: Invalid value")]
+#[case("addresses", json!("10.77.1.7/24"), "providerSpec.addresses: Invalid value")]
+#[case("prefixLength", json!(25), "providerSpec.prefixLength: Invalid value: 25: must be from 8 to 24")]
+#[case("gateway", json!("router"), "providerSpec.gateway: Invalid value: \"router\": must be an IPv4 address")]
+#[case("kubelet", json!("kubelet"), "providerSpec.kubelet: Invalid value")]
+#[case("mounts", json!([{ "hostPath": "/a" }]), "providerSpec.mounts[0].path: Required value")]
+#[case("hostBudget", json!({ "cpu": true }), "providerSpec.hostBudget.cpu: Invalid value: true")]
+fn each_fault_of_a_class_is_named(#[case] key: &str, #[case] value: Value, #[case] expected: &str) {
+    let told = told(&with(key, value));
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn everything_that_an_empty_class_lacks_is_told_at_once() {
+    let told = told(&json!({}));
+    for field in ["cluster", "rootImage", "cpu", "memory", "bridge", "addresses"] {
+        assert!(told.contains(&format!("providerSpec.{field}: Required value")), "{field} in {told}");
+    }
+}
+
+#[test]
+fn a_class_that_can_make_nothing_still_says_where_to_look() {
+    let scope = Scope::decode(&json!({ "cluster": "shoot", "cpu": "much" })).unwrap();
+    assert_eq!(scope.cluster, "shoot");
+    assert!(Scope::decode(&json!("spec")).is_err());
+    assert!(Scope::decode(&json!({ "cluster": ".." })).is_err());
+}
