@@ -8,6 +8,7 @@ mod crds;
 mod image;
 mod moto;
 mod mutants;
+mod node_image;
 #[cfg(test)]
 mod pages;
 mod purity;
@@ -50,6 +51,9 @@ enum Chore {
     /// moto on this machine: an EC2 and STS that we did not write, for the tests of drivers.
     #[command(subcommand)]
     Moto(moto::Chore),
+    /// What machines of provider `host` boot from: the root image, and the kubelet of the control plane's release.
+    #[command(subcommand)]
+    NodeImage(node_image::Chore),
     /// Hold API servers to what Kubernetes API servers do: the real one, which the cases come from, and ours.
     Conformance(conformance::ChoreArgs),
     /// Run end-to-end suites.
@@ -88,6 +92,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Bench(subject) => bench::run(&subject),
         Chore::ControlPlane(chore) => control_plane::run(chore),
         Chore::Moto(chore) => moto::run(&chore),
+        Chore::NodeImage(chore) => node_image::run(&chore),
         Chore::Conformance(args) => conformance::run(&args),
         Chore::E2e(args) => suites::run(&args),
         Chore::CrashTable(args) => crash_table::run(&args),

@@ -1,6 +1,6 @@
 //! Where compiled programs are kept between runs: `millwright/control-plane/<digest>` under the user's cache directory.
 //!
-//! A folder that bears a digest is complete. The compiler works in another one beside it and renames it when all five
+//! A folder that bears a digest is complete. The compiler works in another one beside it and renames it when all
 //! programs are there, so there is nothing to check and nothing half done to trip over.
 
 use std::ffi::OsString;

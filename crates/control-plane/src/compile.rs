@@ -138,7 +138,7 @@ impl Compiler {
             try_to(&unfinished, "remove", |path| fs::remove_dir_all(path))?;
         }
         try_to(&unfinished, "make", |path| fs::create_dir(path))?;
-        for (index, program) in Program::ALL.into_iter().enumerate() {
+        for (index, &program) in recipe.programs().iter().enumerate() {
             tell(Progress::Begun { program, place: index + 1 });
             self.compile_one(program, recipe, &unfinished, &mut tell).await?;
         }
@@ -328,7 +328,7 @@ mod tests {
         }
 
         fn recipe(&self) -> Recipe {
-            Recipe::read(self.folder.path()).unwrap()
+            Recipe::read(self.folder.path(), &Program::ALL).unwrap()
         }
 
         fn cache(&self) -> Cache {

@@ -1,4 +1,4 @@
-//! The five programs, under the names that others know them by.
+//! The programs, under the names that others know them by.
 
 use std::fmt;
 
@@ -15,10 +15,12 @@ pub enum Program {
     Scheduler,
     /// The command line; compiled with the others so that its version fits, never started as a server.
     Kubectl,
+    /// The agent of a node. It runs in machines, never as a part of the control plane, and has a recipe of its own.
+    Kubelet,
 }
 
 impl Program {
-    /// All of them, smallest build first: whoever watches a first build sees an early success.
+    /// Those of the control plane, smallest build first: whoever watches a first build sees an early success.
     pub const ALL: [Self; 5] = [Self::Etcd, Self::Kubectl, Self::Scheduler, Self::ControllerManager, Self::ApiServer];
 
     /// Its file name, which is also the name of its log.
@@ -29,6 +31,7 @@ impl Program {
             Self::ControllerManager => "kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
             Self::Kubectl => "kubectl",
+            Self::Kubelet => "kubelet",
         }
     }
 
@@ -40,6 +43,7 @@ impl Program {
             Self::ControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
             Self::Scheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+            Self::Kubelet => "k8s.io/kubernetes/cmd/kubelet",
         }
     }
 }

@@ -8,13 +8,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The pinned versions of one control plane.
+use crate::program::Program;
+
+/// The pinned versions of one control plane, or of what runs beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
     folder: PathBuf,
     digest: String,
     go: String,
     kubernetes: String,
+    programs: &'static [Program],
 }
 
 /// Why a recipe cannot be followed.
@@ -40,13 +43,18 @@ pub enum RecipeError {
 }
 
 impl Recipe {
-    /// The recipe of the repository this crate was compiled in.
+    /// The control plane of the repository this crate was compiled in.
     pub fn of_this_repository() -> Result<Self, RecipeError> {
-        Self::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/control-plane"))
+        Self::read(&hack().join("control-plane"), &Program::ALL)
     }
 
-    /// The recipe in `folder`.
-    pub fn read(folder: &Path) -> Result<Self, RecipeError> {
+    /// The kubelet of the same release.
+    pub fn of_the_kubelet() -> Result<Self, RecipeError> {
+        Self::read(&hack().join("kubelet"), &[Program::Kubelet])
+    }
+
+    /// The recipe in `folder`, for these programs.
+    pub fn read(folder: &Path, programs: &'static [Program]) -> Result<Self, RecipeError> {
         let read = |name: &str| {
             let path = folder.join(name);
             fs::read_to_string(&path).map_err(|source| RecipeError::Read { path, source })
@@ -59,12 +67,18 @@ impl Recipe {
             go: word_after(&go_mod, "go").ok_or_else(|| missing("a `go` line"))?,
             kubernetes: word_after(&go_mod, "k8s.io/kubernetes")
                 .ok_or_else(|| missing("the version of k8s.io/kubernetes"))?,
+            programs,
         })
     }
 
     /// Where `go` is to be run.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// What is compiled, in this order.
+    pub fn programs(&self) -> &'static [Program] {
+        self.programs
     }
 
     /// Names the programs that come out: equal for equal `go.mod` and `go.sum`.
@@ -81,6 +95,10 @@ impl Recipe {
     pub fn kubernetes(&self) -> &str {
         &self.kubernetes
     }
+}
+
+fn hack() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack")
 }
 
 /// 128 bits are plenty to tell recipes apart, and short enough to read in a path.
@@ -120,13 +138,13 @@ mod tests {
 
     #[test]
     fn the_versions_are_those_of_go_mod() {
-        let recipe = Recipe::read(folder(GO_MOD, "").path()).unwrap();
+        let recipe = Recipe::read(folder(GO_MOD, "").path(), &Program::ALL).unwrap();
         assert_eq!((recipe.go(), recipe.kubernetes()), ("1.26.0", "v1.36.3"));
     }
 
     #[test]
     fn a_change_of_either_file_names_other_programs() {
-        let digest = |m: &str, s: &str| Recipe::read(folder(m, s).path()).unwrap().digest().to_owned();
+        let digest = |m: &str, s: &str| Recipe::read(folder(m, s).path(), &Program::ALL).unwrap().digest().to_owned();
         let first = digest(GO_MOD, "a\n");
         assert_eq!(first, digest(GO_MOD, "a\n"));
         assert_ne!(first, digest(GO_MOD, "b\n"));
@@ -136,16 +154,20 @@ mod tests {
 
     #[test]
     fn a_recipe_without_kubernetes_says_what_it_misses() {
-        let error = Recipe::read(folder("go 1.26.0\n", "").path()).unwrap_err();
+        let error = Recipe::read(folder("go 1.26.0\n", "").path(), &Program::ALL).unwrap_err();
         assert!(error.to_string().starts_with("failed to find the version of k8s.io/kubernetes in "), "{error}");
     }
 
     #[test]
-    fn the_committed_recipe_names_every_program_we_compile() {
-        let recipe = Recipe::of_this_repository().unwrap();
-        let go_mod = fs::read_to_string(recipe.folder().join("go.mod")).unwrap();
-        for program in crate::Program::ALL {
-            assert!(go_mod.lines().any(|line| line.trim() == program.package()), "{program} is not a tool of go.mod");
+    fn the_committed_recipes_name_every_program_we_compile_and_are_of_one_release() {
+        let recipes = [Recipe::of_this_repository().unwrap(), Recipe::of_the_kubelet().unwrap()];
+        for recipe in &recipes {
+            let go_mod = fs::read_to_string(recipe.folder().join("go.mod")).unwrap();
+            let named = |package: &str| go_mod.lines().any(|line| line.trim().trim_start_matches("tool ") == package);
+            for program in recipe.programs() {
+                assert!(named(program.package()), "{program} is not a tool of go.mod");
+            }
         }
+        assert_eq!(recipes[0].kubernetes(), recipes[1].kubernetes());
     }
 }

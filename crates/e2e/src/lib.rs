@@ -6,11 +6,13 @@
 //! | `rbac`, `counts`, `crash_table` | suites that are chores of their own |
 //! | `size` | how large the shipped program is, and what it keeps resident |
 //! | `control_plane` | starts and keeps a control plane for a person |
+//! | `node_image` | what real machines boot from |
 //! | `test_bed`, `web`, `workspace` | processes, HTTP and cargo, as the suites need them |
 
 pub mod control_plane;
 pub mod counts;
 pub mod crash_table;
+pub mod node_image;
 pub mod rbac;
 pub mod size;
 pub mod suites;

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ::control_plane::compile::{Compiler, Progress};
-use ::control_plane::{Binaries, Cache, Options, Presence, Program, Recipe};
+use ::control_plane::{Binaries, Cache, Options, Presence, Recipe};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -96,12 +96,17 @@ pub fn run(chore: Chore) -> anyhow::Result<()> {
 }
 
 /// The programs, compiled if need be, with progress for the person who waits.
-#[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
 pub async fn compiled(build: &Build) -> anyhow::Result<Binaries> {
-    let (recipe, cache) = (Recipe::of_this_repository()?, Cache::of_this_user()?);
+    compiled_by(&Recipe::of_this_repository()?, build).await
+}
+
+/// The same for another recipe.
+#[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
+pub(crate) async fn compiled_by(recipe: &Recipe, build: &Build) -> anyhow::Result<Binaries> {
     let compiler = Compiler { jobs: build.jobs, ..Compiler::default() };
-    let tell = |progress| eprintln!("control-plane: {}", sentence(&progress));
-    Ok(compiler.compile(&recipe, &cache, tell).await?)
+    let all = recipe.programs().len();
+    let tell = |progress| eprintln!("control-plane: {}", sentence(&progress, all));
+    Ok(compiler.compile(recipe, &Cache::of_this_user()?, tell).await?)
 }
 
 impl Build {
@@ -111,11 +116,10 @@ impl Build {
     }
 }
 
-fn sentence(progress: &Progress) -> String {
-    let all = Program::ALL.len();
+fn sentence(progress: &Progress, all: usize) -> String {
     match progress {
         Progress::WaitingForAnother => "somebody else is compiling the same programs; waiting for theirs".to_owned(),
-        Progress::Begun { program, place: 1 } => {
+        Progress::Begun { program, place: 1 } if all > 1 => {
             format!(
                 "compiling {program} (1 of {all}); a first build of all takes about ten minutes and 3 GB of Go caches"
             )
