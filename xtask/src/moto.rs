@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use clap::Subcommand;
-use driver_testing::moto::{Cache, Installation, Installer, Moto, Progress, Requirements};
+use driver_testing::moto::Moto;
+use e2e::moto::installed;
 
 /// What to do with moto.
 #[derive(Subcommand)]
@@ -34,21 +35,4 @@ pub(crate) fn run(chore: &Chore) -> anyhow::Result<()> {
         }
         Ok(())
     })
-}
-
-#[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
-async fn installed() -> anyhow::Result<Installation> {
-    let (requirements, cache) = (Requirements::of_this_repository()?, Cache::of_this_user()?);
-    let tell = |progress| eprintln!("moto: {}", sentence(progress));
-    Ok(Installer::default().install(&requirements, &cache, tell).await?)
-}
-
-fn sentence(progress: Progress) -> &'static str {
-    match progress {
-        Progress::WaitingForAnother => "somebody else is installing the same; waiting for theirs",
-        Progress::MakingEnvironment => "making a virtualenv",
-        Progress::FetchingPackages => {
-            "fetching the packages of hack/moto/requirements.txt; a minute or two, and 300 MB"
-        }
-    }
 }

@@ -5,6 +5,7 @@
 //! | `suites` | the suites by name, alone or side by side, and what they found |
 //! | `rbac`, `counts`, `crash_table` | suites that are chores of their own |
 //! | `size` | how large the shipped program is, and what it keeps resident |
+//! | `moto` | installs moto, the EC2 that AWS is tested on |
 //! | `control_plane` | starts and keeps a control plane for a person |
 //! | `node_image` | what real machines boot from |
 //! | `test_bed`, `web`, `workspace` | processes, HTTP and cargo, as the suites need them |
@@ -12,6 +13,7 @@
 pub mod control_plane;
 pub mod counts;
 pub mod crash_table;
+pub mod moto;
 pub mod node_image;
 pub mod rbac;
 pub mod size;

@@ -102,11 +102,11 @@ impl<'a> TestBed<'a> {
     fn start(&self, name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Process> {
         let mut command = Command::new(&self.program);
         command.args(arguments).envs(environment.iter().copied());
-        self.start_command(name, command)
+        self.start_command(name, &mut command)
     }
 
     /// Starts any program; what it logs to stderr is kept under its name.
-    pub(crate) fn start_command(&self, name: &str, mut command: Command) -> anyhow::Result<Process> {
+    pub(crate) fn start_command(&self, name: &str, command: &mut Command) -> anyhow::Result<Process> {
         let log = self.file(&format!("{name}.log"));
         let log = File::create(log).with_context(|| format!("failed to make the log of {name}"))?;
         let child = command.stderr(log).spawn().with_context(|| format!("failed to start {name}"))?;

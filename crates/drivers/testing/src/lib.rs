@@ -1,18 +1,16 @@
 //! What drivers of clouds are tested with. Nothing of this is ever part of a program that runs in production.
 //!
 //! - [`moto`] is an EC2 that we did not write, so it cannot share our misunderstandings. It runs as a process on loopback.
-//! - `ec2` is a small EC2 of our own for what moto cannot show: capacity that is used up, effects that show late, tokens that make a
+//! - [`ec2`] is a small EC2 of our own for what moto cannot show: capacity that is used up, effects that show late, tokens that make a
 //!   create idempotent. It is held to moto for the calls that both know.
 //! - [`model`] is what AWS itself says of its messages: which parameters exist, of which shape, and what an answer may hold.
 //! - [`node_image`] is what machines of provider `host` boot from, so that kubelets in end-to-end suites are real.
-//! - `proxy` stands between a driver and any of them and loses what is sent, or what comes back.
+//! - [`proxy`] stands between a driver and any of them and loses what is sent, or what comes back.
 
-#[cfg(feature = "servers")]
 pub mod ec2;
 pub mod exchange;
 pub mod model;
 pub mod moto;
 pub mod node_image;
 pub mod parameters;
-#[cfg(feature = "servers")]
 pub mod proxy;

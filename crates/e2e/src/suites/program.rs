@@ -8,6 +8,9 @@ use control_plane::guard::Guarded;
 use super::tally::{Tally, file_of};
 use crate::workspace::cargo;
 
+/// The package of the scenarios.
+pub(super) const SCENARIOS: &str = "millwright-scenarios";
+
 /// Such a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Teller {
@@ -20,7 +23,7 @@ pub enum Teller {
 impl Teller {
     pub(super) fn package(self) -> &'static str {
         match self {
-            Self::Scenarios => "millwright-scenarios",
+            Self::Scenarios => SCENARIOS,
             Self::Conformance => "millwright-conformance",
         }
     }

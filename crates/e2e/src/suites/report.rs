@@ -14,11 +14,12 @@ use super::tally::{Tally, file_of};
 pub struct Report {
     suite: &'static str,
     cases: Vec<Case>,
+    skipped: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
 struct Case {
-    sentence: &'static str,
+    sentence: String,
     millis: u128,
     complaint: Option<String>,
 }
@@ -26,17 +27,17 @@ struct Case {
 impl Report {
     /// Of a suite that has not begun.
     pub(crate) fn of(suite: &'static str) -> Self {
-        Self { suite, cases: Vec::new() }
+        Self { suite, cases: Vec::new(), skipped: Vec::new() }
     }
 
     /// Runs a case, notes how it went, and gives back what it made for later cases to use.
     #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
     pub(crate) async fn case<T>(
         &mut self,
-        sentence: &'static str,
+        sentence: impl Into<String>,
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> Option<T> {
-        let begin = Instant::now();
+        let (sentence, begin) = (sentence.into(), Instant::now());
         let outcome = work.await;
         let millis = begin.elapsed().as_millis();
         let complaint = outcome.as_ref().err().map(|error| format!("{error:#}"));
@@ -48,9 +49,18 @@ impl Report {
         outcome.ok()
     }
 
+    /// Notes what could not be tried, and why.
+    #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+    pub(crate) fn skip(&mut self, sentence: impl Into<String>, why: &str) {
+        let sentence = sentence.into();
+        println!("skipped {sentence}: {why}");
+        self.skipped.push((sentence, why.to_owned()));
+    }
+
     /// Takes over the cases of what was played beside it.
     pub(crate) fn absorb(&mut self, beside: Self) {
         self.cases.extend(beside.cases);
+        self.skipped.extend(beside.skipped);
     }
 
     /// Prints the last line and writes the file.
@@ -63,9 +73,8 @@ impl Report {
 
     fn tally(&self) -> Tally {
         let failed = self.cases.iter().filter(|case| case.complaint.is_some()).count();
-        // Nothing is ever skipped here: there is no case that a machine could be excused from.
-        let count = |cases: usize| u64::try_from(cases).unwrap_or(u64::MAX);
-        Tally { passed: count(self.cases.len() - failed), failed: count(failed), skipped: 0 }
+        let skipped = u64::try_from(self.skipped.len()).unwrap_or(u64::MAX);
+        Tally { skipped, ..Tally::of(self.cases.len() - failed, failed) }
     }
 
     fn write(&self, path: &Path) -> anyhow::Result<()> {
@@ -73,6 +82,7 @@ impl Report {
             .cases
             .iter()
             .map(|case| json!({ "case": case.sentence, "millis": case.millis, "failure": case.complaint }))
+            .chain(self.skipped.iter().map(|(sentence, why)| json!({ "case": sentence, "skipped": why })))
             .collect();
         let Tally { passed, failed, skipped } = self.tally();
         let summary = json!({
@@ -87,7 +97,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_failed_case_is_counted_and_its_reason_is_in_the_file() {
+    async fn what_failed_and_what_was_skipped_is_counted_and_the_reasons_are_in_the_file() {
         let mut report = Report::of("suite");
         assert_eq!(report.case("one works", async { Ok(7) }).await, Some(7));
         let reason = Err::<(), _>(anyhow::anyhow!("inner").context("outer"));
@@ -96,8 +106,12 @@ mod tests {
         let path = folder.path().join("suite.json");
         report.write(&path).unwrap();
         assert_eq!(Tally::read(&path).unwrap(), Tally { passed: 1, failed: 1, skipped: 0 });
+        report.skip("one could not be tried", "there is no Python");
+        report.write(&path).unwrap();
+        assert_eq!(Tally::read(&path).unwrap(), Tally { passed: 1, failed: 1, skipped: 1 });
         let text = fs::read_to_string(path).unwrap();
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["cases"][1]["failure"], "outer: inner");
+        assert_eq!(read["cases"][2]["skipped"], "there is no Python");
     }
 }

@@ -4,9 +4,9 @@ use clap::ValueEnum;
 use control_plane::Binaries;
 
 use super::jobs::Company;
-use super::program::{Teller, run as run_program, run_chore};
+use super::program::{SCENARIOS, Teller, run as run_program, run_chore};
 use super::tally::{Server, Tally};
-use super::{ChoreArgs, deploy, in_memory, kubectl, machines, mixed, pool, servers, smoke};
+use super::{ChoreArgs, aws, deploy, in_memory, kubectl, machines, mixed, pool, servers, smoke};
 use crate::control_plane::{Build, compiled};
 
 /// What can be shown.
@@ -41,6 +41,8 @@ pub enum Suite {
     Servers,
     /// Either component exchanged in the middle of a roll-out for somebody else's, and back.
     Mixed,
+    /// AWS: both components, the driver and moto as EC2; a pool's life, an orphan, and a kill at every call.
+    Aws,
     /// The chore of this name: a life under the shipped roles, and under those of the reference's users.
     Rbac,
     /// The chore of this name: what machines and a fleet cost the API server.
@@ -72,6 +74,7 @@ impl Suite {
             Self::Deployments => "deployments",
             Self::Servers => "servers",
             Self::Mixed => "mixed",
+            Self::Aws => "aws",
             Self::Rbac => "rbac",
             Self::Counts => "counts",
             Self::CrashTable => "crash-table",
@@ -86,6 +89,7 @@ impl Suite {
             Self::Machines => 140,
             Self::Takeover | Self::Deployments | Self::Rbac => 120,
             Self::CrashTable => 110,
+            Self::Aws => 100,
             Self::Counts => 80,
             Self::Servers => 92,
             Self::Fleet => 90,
@@ -111,25 +115,31 @@ impl Suite {
         matches!(self, Self::Rbac | Self::Counts | Self::CrashTable)
     }
 
-    /// Which of our packages has to be compiled before it can begin.
-    pub(super) fn package(self) -> Option<&'static str> {
+    /// Whether it needs a program that not everybody can install. Where it is missing, the suite is skipped and that is no failure.
+    pub(super) fn may_be_skipped(self) -> bool {
+        self == Self::Aws
+    }
+
+    /// Which of our packages have to be compiled before it can begin.
+    pub(super) fn packages(self) -> &'static [&'static str] {
         match self {
             // Its program is compiled in a way of its own.
-            Self::Smoke | Self::Deploy | Self::CrashTable => None,
+            Self::Smoke | Self::Deploy | Self::CrashTable => &[],
+            Self::Aws => &aws::PACKAGES,
             Self::Kubectl
             | Self::Pool
             | Self::Deployments
             | Self::Servers
             | Self::Mixed
             | Self::Rbac
-            | Self::Counts => Some("millwright"),
+            | Self::Counts => &["millwright"],
             Self::Machines
             | Self::Fleet
             | Self::Drain
             | Self::DrainStorm
             | Self::Takeover
             | Self::Scale
-            | Self::Restore => Some(Teller::Scenarios.package()),
+            | Self::Restore => &[SCENARIOS],
         }
     }
 
@@ -140,6 +150,7 @@ impl Suite {
             (Self::Deployments, Server::Real) => deploy::run_programs(programs().await?).await?.conclude(),
             (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
             (Self::Mixed, Server::Real) => mixed::run(programs().await?, &args.others).await?.conclude(),
+            (Self::Aws, Server::Real) => aws::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (Self::Rbac | Self::Counts | Self::CrashTable, Server::Real) => run_chore(self.name()).await,
             (
@@ -186,6 +197,7 @@ impl Suite {
                 | Self::Deployments
                 | Self::Servers
                 | Self::Mixed
+                | Self::Aws
                 | Self::Rbac
                 | Self::Counts
                 | Self::CrashTable,

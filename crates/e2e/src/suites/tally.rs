@@ -44,6 +44,11 @@ impl Tally {
         Ok(Self { passed: count("passed")?, failed: count("failed")?, skipped: count("skipped")? })
     }
 
+    /// Whether nothing was tried, and that was said.
+    pub fn is_skipped(self) -> bool {
+        self.skipped > 0 && self.passed == 0 && self.failed == 0
+    }
+
     /// Whether it shows what it was run for: something passed, and on a real server nothing was left out.
     pub fn shows(self, server: Server) -> bool {
         match server {

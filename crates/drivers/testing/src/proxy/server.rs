@@ -34,6 +34,7 @@ struct Shared {
 struct State {
     rules: Vec<Rule>,
     asked: Vec<Asked>,
+    held: usize,
 }
 
 impl Proxy {
@@ -73,6 +74,11 @@ impl Proxy {
         self.shared.with(|state| state.asked.clone())
     }
 
+    /// How many requests hang by now: before they reached the cloud, or after it has done what they ask.
+    pub fn held(&self) -> usize {
+        self.shared.with(|state| state.held)
+    }
+
     /// How many requests of an action of AWS arrived here.
     pub fn count(&self, action: &str) -> usize {
         self.shared.with(|state| state.asked.iter().filter(|asked| asked.action() == action).count())
@@ -82,6 +88,11 @@ impl Proxy {
 impl Shared {
     fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn hold<T>(&self) -> T {
+        self.with(|state| state.held += 1);
+        std::future::pending().await
     }
 
     /// Writes the request down and says what befalls it.
@@ -132,7 +143,7 @@ async fn pass(
             forward(shared.to, request).await
         }
         Some(Fault::ResetBefore) => reset(&socket),
-        Some(Fault::HangBefore) => std::future::pending().await,
+        Some(Fault::HangBefore) => shared.hold().await,
         Some(Fault::AnsweredBefore(instead)) => Ok(answer(instead)),
         Some(Fault::ResetAfter) => {
             forward(shared.to, request).await?;
@@ -140,7 +151,7 @@ async fn pass(
         }
         Some(Fault::HangAfter) => {
             forward(shared.to, request).await?;
-            std::future::pending().await
+            shared.hold().await
         }
         Some(Fault::AnsweredAfter(instead)) => {
             forward(shared.to, request).await?;
@@ -238,7 +249,7 @@ mod tests {
         for (fault, made) in [(Fault::HangBefore, 0), (Fault::HangAfter, 1)] {
             let place = Place::new(Some(fault)).await;
             assert!(tokio::time::timeout(PATIENCE, place.launch()).await.is_err());
-            assert_eq!(place.made(), made);
+            assert_eq!((place.made(), place.proxy.held()), (made, 1));
         }
     }
 

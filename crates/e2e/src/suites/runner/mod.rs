@@ -176,8 +176,8 @@ impl<'a> Runner<'a> {
         Ok((name, api_proxy))
     }
 
-    fn join(&mut self, name: String, role: Role, command: Command, api_proxy: ApiProxy) -> anyhow::Result<()> {
-        let process = self.test_bed.start_command(&name, command)?;
+    fn join(&mut self, name: String, role: Role, mut command: Command, api_proxy: ApiProxy) -> anyhow::Result<()> {
+        let process = self.test_bed.start_command(&name, &mut command)?;
         self.replicas.push(Replica { name, role, process, api_proxy });
         Ok(())
     }
