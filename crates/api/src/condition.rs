@@ -1,15 +1,15 @@
 //! Conditions: what is known of an object right now, one statement each.
 
-use crate::ConditionStatus;
 use crate::record::record;
 use crate::time::Time;
+use crate::{ConditionStatus, Text};
 
 record! {
     /// A condition of a Node, and its copy in a Machine's status. We rewrite lists of them that others wrote too, so keys we
     /// do not know stay with them.
     pub struct NodeCondition, keeps extra {
         /// What is stated, for example Ready.
-        pub kind: Box<str> = "type" (required),
+        pub kind: Text = "type" (required),
         /// Whether it holds: True, False or Unknown.
         pub status: ConditionStatus = "status" (required),
         /// When the statement was last confirmed.
@@ -17,9 +17,9 @@ record! {
         /// When the status last changed.
         pub last_transition_time: Option<Time> = "lastTransitionTime",
         /// Why, in one word.
-        pub reason: Box<str> = "reason",
+        pub reason: Text = "reason",
         /// Why, in a sentence.
-        pub message: Box<str> = "message",
+        pub message: Text = "message",
     }
 }
 

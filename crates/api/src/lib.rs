@@ -34,6 +34,7 @@ mod selector_text;
 mod small_map;
 mod spec_duration;
 mod template;
+mod text;
 mod time;
 pub mod validation;
 pub mod view;
@@ -64,6 +65,7 @@ pub use template::{
     ClassSpec, ConfigMapNodeConfigSource, MachineConfiguration, MachineSpec, MachineTemplateSpec, NodeConfigSource,
     NodeSpec, NodeTemplateSpec, Taint, TemplateMeta,
 };
+pub use text::Text;
 pub use time::Time;
 pub use view::{SecretContent, SecretData, SecretView};
 pub use vocabulary::{

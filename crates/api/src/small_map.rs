@@ -1,27 +1,30 @@
 //! A map of few entries, held many times.
 //!
 //! A `BTreeMap` takes half a kilobyte for its first entry. Every Machine carries the labels of its node template, every Node
-//! its capacity, and at ten thousand of each that is megabytes of nothing. A sorted list of pairs takes what is in it.
+//! its capacity, and at ten thousand of each that is megabytes of nothing. A sorted list of pairs takes what is in it, and keys
+//! that other objects have too are shared with them.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
-use crate::wire::{Wire, Write};
+use crate::Text;
+use crate::wire::{Read, Wire, Write};
 
 /// A sorted map from texts, small in memory. Looking something up takes the logarithm of its size, changing it takes its size.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SmallMap<V>(Vec<(Box<str>, V)>);
+pub struct SmallMap<V>(Vec<(Text, V)>);
 
 /// Labels, annotations: texts to texts.
-pub type TextMap = SmallMap<Box<str>>;
+pub type TextMap = SmallMap<Text>;
 
 impl<V> SmallMap<V> {
     fn place(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(k, _)| (**k).cmp(key))
+        self.0.binary_search_by(|(k, _)| k.as_str().cmp(key))
     }
 
     /// The value of a key.
@@ -35,7 +38,7 @@ impl<V> SmallMap<V> {
     }
 
     /// Sets the value of a key; the old one, if there was one.
-    pub fn insert(&mut self, key: impl Into<Box<str>>, value: impl Into<V>) -> Option<V> {
+    pub fn insert(&mut self, key: impl Into<Text>, value: impl Into<V>) -> Option<V> {
         let (key, value) = (key.into(), value.into());
         match self.place(&key) {
             Ok(place) => self.0.get_mut(place).map(|(_, old)| std::mem::replace(old, value)),
@@ -101,9 +104,9 @@ impl<V: fmt::Debug> fmt::Debug for SmallMap<V> {
     }
 }
 
-impl<K: Into<Box<str>>, U: Into<V>, V> FromIterator<(K, U)> for SmallMap<V> {
+impl<K: Into<Text>, U: Into<V>, V> FromIterator<(K, U)> for SmallMap<V> {
     fn from_iter<I: IntoIterator<Item = (K, U)>>(entries: I) -> Self {
-        let mut list: Vec<(Box<str>, V)> = entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let mut list: Vec<(Text, V)> = entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         list.sort_by(|(a, _), (b, _)| a.cmp(b)); // stable, so that of equal keys the last one given stays last
         list.reverse();
         list.dedup_by(|(a, _), (b, _)| a == b);
@@ -113,7 +116,7 @@ impl<K: Into<Box<str>>, U: Into<V>, V> FromIterator<(K, U)> for SmallMap<V> {
     }
 }
 
-impl<K: Into<Box<str>>, U: Into<V>, V, const N: usize> From<[(K, U); N]> for SmallMap<V> {
+impl<K: Into<Text>, U: Into<V>, V, const N: usize> From<[(K, U); N]> for SmallMap<V> {
     fn from(entries: [(K, U); N]) -> Self {
         entries.into_iter().collect()
     }
@@ -137,7 +140,30 @@ impl<V: Wire> Serialize for SmallMap<V> {
 
 impl<'de, V: Wire> Deserialize<'de> for SmallMap<V> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        BTreeMap::<String, V>::read(from).map(|map| map.into_iter().collect())
+        struct Entries<V>(PhantomData<V>);
+        impl<'de, V: Wire> Visitor<'de> for Entries<V> {
+            type Value = SmallMap<V>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map or null")
+            }
+            fn visit_none<E>(self) -> Result<Self::Value, E> {
+                Ok(SmallMap::default())
+            }
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(SmallMap::default())
+            }
+            fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+                from.deserialize_map(self)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries: Vec<(Text, V)> = Vec::new();
+                while let Some(key) = map.next_key::<Text>()? {
+                    entries.push((key, map.next_value_seed(Read::new())?));
+                }
+                Ok(entries.into_iter().collect())
+            }
+        }
+        from.deserialize_option(Entries(PhantomData))
     }
 }
 

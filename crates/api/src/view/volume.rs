@@ -3,7 +3,7 @@
 use crate::kind::kind;
 use crate::metadata::Annotations;
 use crate::record::record;
-use crate::{NodeName, SmallMap};
+use crate::{NodeName, TextMap};
 
 kind! {
     /// A PersistentVolumeClaim as a drain sees it.
@@ -75,7 +75,7 @@ record! {
         /// The plugin's name.
         pub driver: Box<str> = "driver",
         /// What the plugin is told; the disk's id is among it.
-        pub options: SmallMap<Box<str>> = "options",
+        pub options: TextMap = "options",
     }
 }
 

@@ -12,7 +12,9 @@ use api::descriptions::in_place as text;
 use api::names::conditions::in_place as reasons;
 use api::names::{annotations, events, labels};
 use api::view::NodeView;
-use api::{ConditionStatus, MachinePhase, NodeCondition, Object, OperationState, OperationType, Time, UpdateResult};
+use api::{
+    ConditionStatus, MachinePhase, NodeCondition, Object, OperationState, OperationType, Text, Time, UpdateResult,
+};
 
 use super::builder::PlanBuilder;
 use super::drain_in_place::{InPlaceDrain, Way, way};
@@ -115,8 +117,8 @@ fn be_ready(builder: &mut PlanBuilder<'_>) {
 /// What the condition says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Said {
-    reason: Box<str>,
-    message: Box<str>,
+    reason: Text,
+    message: Text,
 }
 
 impl Said {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use api::names::{annotations, finalizers, labels};
-use api::{NodeCondition, Quantity, Taint, Uid};
+use api::{NodeCondition, Quantity, Taint, Text, Uid};
 use serde_json::{Map, Value, json};
 
 /// The parts of a Node to write; whatever is empty or `None` is left alone. A value of `None` removes its key.
@@ -35,7 +35,7 @@ pub struct NodeWrite {
     /// Whether new pods may come.
     pub scheduling: Option<Scheduling>,
     /// Conditions to set, by type; all others stay.
-    pub conditions: BTreeMap<Box<str>, NodeCondition>,
+    pub conditions: BTreeMap<Text, NodeCondition>,
     /// Capacities to set or remove.
     pub capacity: BTreeMap<String, Option<Quantity>>,
 }

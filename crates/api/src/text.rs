@@ -1,0 +1,172 @@
+//! A text that many objects have in common, held once.
+//!
+//! Each Machine and each Node carries the same conditions with the same reasons, the same label keys and mostly the same
+//! values: at five thousand of each that is a few dozen texts, hundreds of thousands of times. Equal texts share their
+//! memory, and it is freed with the last of them. A text costs a pointer; one of up to seven bytes costs nothing else.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::ser::Serializer;
+use serde_json::{Value, json};
+use string_cache::DefaultAtom;
+
+use crate::wire::Wire;
+
+/// See the module. To be used as a `str`; worth it where texts repeat, since one that stands alone costs more than a `String`.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Text(DefaultAtom);
+
+impl Text {
+    /// As plain text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// As a `str` is hashed, so that a map of texts can be asked with one.
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for Text {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<&String> for Text {
+    fn from(text: &String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<Box<str>> for Text {
+    fn from(text: Box<str>) -> Self {
+        (&*text).into()
+    }
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> Self {
+        text.as_str().to_owned()
+    }
+}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, text: &str) -> bool {
+        *self.0 == *text
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, text: &&str) -> bool {
+        *self.0 == **text
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Words;
+        impl Visitor<'_> for Words {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text, E> {
+                Ok(text.into())
+            }
+        }
+        from.deserialize_str(Words)
+    }
+}
+
+impl Wire for Text {
+    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Option::<Self>::deserialize(from).map(Option::unwrap_or_default)
+    }
+
+    fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn schema() -> Value {
+        json!({"type": "string"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_share_their_memory() {
+        let (one, other) = (
+            Text::from("kubelet has sufficient memory available"),
+            Text::from("kubelet has sufficient memory available"),
+        );
+        assert_eq!(one.as_ptr(), other.as_ptr());
+        assert_eq!(size_of::<Text>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn texts_are_ordered_as_their_letters_are() {
+        let mut texts = ["b", "a long one that is not held inside", "", "zz", "a"].map(Text::from);
+        texts.sort();
+        assert_eq!(texts.map(String::from), ["", "a", "a long one that is not held inside", "b", "zz"]);
+    }
+
+    #[test]
+    fn null_is_the_empty_text_as_for_every_string() {
+        assert_eq!(Text::read(json!(null)).unwrap(), Text::default());
+        assert_eq!(Text::read(json!("x")).unwrap(), "x");
+        Text::read(json!(7)).unwrap_err();
+    }
+}
