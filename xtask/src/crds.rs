@@ -16,6 +16,13 @@ pub(crate) enum Mode {
     Check,
 }
 
+impl Mode {
+    /// By the flag `--check`.
+    pub(crate) fn of(check: bool) -> Self {
+        if check { Self::Check } else { Self::Write }
+    }
+}
+
 /// Writes, or checks, `deploy/crds`.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub(crate) fn write(mode: Mode) -> anyhow::Result<()> {

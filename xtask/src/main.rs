@@ -5,6 +5,7 @@ mod behaviours;
 mod bench;
 mod conformance;
 mod crds;
+mod dashboards;
 mod image;
 mod moto;
 mod mutants;
@@ -36,6 +37,12 @@ enum Chore {
     Alerts,
     /// Write the CustomResourceDefinitions to deploy/crds.
     Crds {
+        /// Only compare; fail when a file is out of date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write the dashboards to deploy/dashboards, and let promtool read their queries.
+    Dashboards {
         /// Only compare; fail when a file is out of date.
         #[arg(long)]
         check: bool,
@@ -87,7 +94,8 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Purity => purity::check(),
         Chore::Behaviours => behaviours::check(),
         Chore::Alerts => alerts::check(),
-        Chore::Crds { check } => crds::write(if check { crds::Mode::Check } else { crds::Mode::Write }),
+        Chore::Crds { check } => crds::write(crds::Mode::of(check)),
+        Chore::Dashboards { check } => dashboards::write(crds::Mode::of(check)),
         Chore::Types => types::write(),
         Chore::Bench(subject) => bench::run(&subject),
         Chore::ControlPlane(chore) => control_plane::run(chore),

@@ -5,7 +5,10 @@
 
 #[cfg(test)]
 mod pages;
-mod promtool;
+pub(crate) mod promtool;
+
+#[cfg(test)]
+pub(crate) use pages::metrics_in;
 
 use std::fs;
 use std::path::Path;

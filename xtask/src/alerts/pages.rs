@@ -17,7 +17,7 @@ fn rules() -> Vec<Value> {
 }
 
 /// Every word of an expression that is a metric of ours, without what histograms add.
-fn metrics_in(expression: &str) -> BTreeSet<String> {
+pub(crate) fn metrics_in(expression: &str) -> BTreeSet<String> {
     let words = expression.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
     let ours = words.filter(|word| ["mcm_", "millwright_", "rest_client_"].iter().any(|start| word.starts_with(start)));
     let plain = |word: &str| {

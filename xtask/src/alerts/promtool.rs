@@ -12,7 +12,7 @@ use control_plane::Cache;
 const IN_PACKAGE: &str = "usr/bin/promtool";
 
 /// The installed one, or the one in the cache; the error says why there is none.
-pub(super) fn found() -> anyhow::Result<PathBuf> {
+pub(crate) fn found() -> anyhow::Result<PathBuf> {
     if starts(Path::new("promtool")) {
         return Ok(PathBuf::from("promtool"));
     }

@@ -41,7 +41,7 @@ const NAMESPACE: &str = "millwright-system";
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What is applied, in this order. Bindings of policies come later, one mode after the other.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     "deploy/examples/one-process",
     "deploy/examples/traced",
     "deploy/examples/separate-target",
@@ -49,6 +49,7 @@ const FOLDERS: [&str; 8] = [
     "deploy/flowcontrol",
     "deploy/monitoring",
     "deploy/alerts",
+    "deploy/dashboards",
     "deploy/admission/policies",
 ];
 
