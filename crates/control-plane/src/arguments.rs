@@ -77,7 +77,7 @@ impl Layout {
 pub fn arguments(program: Program, layout: &Layout, options: &Options) -> Vec<String> {
     let mut arguments = match program {
         Program::Etcd => etcd(layout),
-        Program::ApiServer => api_server(layout, options.controller_manager),
+        Program::ApiServer => api_server(layout, options),
         Program::ControllerManager => controller_manager(layout),
         Program::Scheduler => scheduler(layout),
         Program::Kubectl => vec![flag("kubeconfig", &layout.kubeconfig("admin"))],
@@ -122,7 +122,7 @@ fn etcd(layout: &Layout) -> Vec<String> {
     ]
 }
 
-fn api_server(layout: &Layout, controllers: Presence) -> Vec<String> {
+fn api_server(layout: &Layout, options: &Options) -> Vec<String> {
     let mut arguments = serving(layout, Program::ApiServer, layout.ports.api_server);
     arguments.extend([
         format!("--etcd-servers=https://127.0.0.1:{}", layout.ports.etcd),
@@ -141,7 +141,10 @@ fn api_server(layout: &Layout, controllers: Presence) -> Vec<String> {
         "--endpoint-reconciler-type=none".to_owned(),
         "--allow-privileged=true".to_owned(),
     ]);
-    if controllers == Presence::Without {
+    if options.also_at.is_some() {
+        arguments.push("--bind-address=0.0.0.0".to_owned());
+    }
+    if options.controller_manager == Presence::Without {
         arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
     }
     arguments
@@ -256,6 +259,14 @@ mod tests {
             assert!(line(program, &options).ends_with("--feature-gates=A=true,WatchList=false"));
         }
         assert!(!line(Program::Etcd, &options).contains("feature-gates"));
+    }
+
+    #[test]
+    fn only_an_api_server_that_is_asked_for_elsewhere_listens_beyond_loopback() {
+        let elsewhere = Options { also_at: Some([10, 0, 0, 1].into()), ..options() };
+        assert!(line(Program::ApiServer, &elsewhere).ends_with(" --bind-address=0.0.0.0"));
+        assert!(!line(Program::ApiServer, &options()).contains("0.0.0.0 "));
+        assert!(!line(Program::ControllerManager, &elsewhere).contains("0.0.0.0"));
     }
 
     #[test]

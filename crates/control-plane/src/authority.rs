@@ -116,8 +116,14 @@ impl Authority {
 
     /// For a server on the loopback address. It is a client certificate too: etcd dials itself with it.
     pub fn server(&self, name: &str) -> Result<Identity, AuthorityError> {
+        self.server_at(name, None)
+    }
+
+    /// The same for a server that has another address, too.
+    pub fn server_at(&self, name: &str, also: Option<IpAddr>) -> Result<Identity, AuthorityError> {
         let mut params = subject(name);
-        params.subject_alt_names = vec![SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST))];
+        let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST)].into_iter().chain(also);
+        params.subject_alt_names = addresses.map(SanType::IpAddress).collect();
         for host in ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"] {
             let host = host.try_into().map_err(|source| AuthorityError::Make { whom: name.to_owned(), source })?;
             params.subject_alt_names.push(SanType::DnsName(host));

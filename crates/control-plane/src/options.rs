@@ -1,6 +1,7 @@
 //! What a control plane is to be like.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,6 +32,9 @@ pub struct Options {
     pub feature_gates: BTreeMap<String, bool>,
     /// Further flags of a program. They come last, so they win over ours.
     pub extra_arguments: BTreeMap<Program, Vec<String>>,
+    /// Another address of the API server, besides the loopback one, for machines in network namespaces of their own. It then listens on all
+    /// addresses, so the caller must be in a network namespace of its own, too.
+    pub also_at: Option<IpAddr>,
     /// How long the whole may take until it is ready. Three seconds are usual; a busy machine takes longer.
     pub patience: Duration,
     /// In which folder to make the one that holds data, logs and certificates; the system's temporary one if not said.
@@ -46,6 +50,7 @@ impl Options {
             scheduler: Presence::With,
             feature_gates: BTreeMap::new(),
             extra_arguments: BTreeMap::new(),
+            also_at: None,
             patience: Duration::from_mins(2),
             parent: None,
         }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
+use std::net::IpAddr;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -221,7 +222,7 @@ impl ControlPlane {
             let path = layout.home.join(folder);
             fs::create_dir(&path).map_err(|source| StartError::Write { path, source })?;
         }
-        let (authority, admin, probers) = write_identities(&layout)?;
+        let (authority, admin, probers) = write_identities(&layout, options.also_at)?;
         Ok(Self { layout, options, authority, admin, probers, programs: BTreeMap::new(), sweeper, _ports: ports })
     }
 
@@ -300,7 +301,7 @@ fn questions(program: Program) -> &'static [(Program, &'static str)] {
 }
 
 /// Makes every certificate and kubeconfig and writes them where the flags say they are.
-fn write_identities(layout: &Layout) -> Result<(Authority, Kubeconfig, Probers), StartError> {
+fn write_identities(layout: &Layout, also_at: Option<IpAddr>) -> Result<(Authority, Kubeconfig, Probers), StartError> {
     let (cluster, etcd) = (Authority::new("millwright-cluster")?, Authority::new("millwright-etcd")?);
     let pair = |name: &str, identity: &Identity| -> Result<(), StartError> {
         write_private(&layout.pki(&format!("{name}.crt")), &identity.certificate)?;
@@ -313,7 +314,9 @@ fn write_identities(layout: &Layout) -> Result<(Authority, Kubeconfig, Probers),
     let etcd_client = etcd.client(&User::named("kube-apiserver"))?;
     pair("etcd-client", &etcd_client)?;
     for program in [Program::ApiServer, Program::ControllerManager, Program::Scheduler] {
-        pair(program.name(), &cluster.server(program.name())?)?;
+        // Only the API server is asked from elsewhere.
+        let also_at = also_at.filter(|_| program == Program::ApiServer);
+        pair(program.name(), &cluster.server_at(program.name(), also_at)?)?;
     }
     let (private, public) = token_key()?;
     write_private(&layout.pki("tokens.key"), &private)?;

@@ -70,7 +70,7 @@ pub(super) fn without_report(suite: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// Guarded, and not under `cargo run`: whoever kills us, or cargo, would leave the program behind.
-async fn speak(program: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+pub(super) async fn speak(program: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     let status = Guarded::speaking_for_us(program, &arguments)?.until_ended().await?;
     if !status.success() {
@@ -79,7 +79,7 @@ async fn speak(program: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told_by(report: &Path, who: &str, ended: anyhow::Result<()>) -> anyhow::Result<Tally> {
+pub(super) fn told_by(report: &Path, who: &str, ended: anyhow::Result<()>) -> anyhow::Result<Tally> {
     match (report.exists(), ended) {
         (true, Ok(())) => Tally::read(report),
         // Its failing cases are why it failed; if there are none, something else is.

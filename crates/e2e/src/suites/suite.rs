@@ -6,7 +6,7 @@ use control_plane::Binaries;
 use super::jobs::Company;
 use super::program::{SCENARIOS, Teller, run as run_program, run_chore};
 use super::tally::{Server, Tally};
-use super::{ChoreArgs, aws, deploy, in_memory, kubectl, machines, mixed, pool, servers, smoke};
+use super::{ChoreArgs, aws, deploy, in_memory, kubectl, machines, mixed, pool, real_nodes, servers, smoke};
 use crate::control_plane::{Build, compiled};
 
 /// What can be shown.
@@ -43,6 +43,8 @@ pub enum Suite {
     Mixed,
     /// AWS: both components, the driver and moto as EC2; a pool's life, an orphan, and a kill at every call.
     Aws,
+    /// Machines that are namespaces with real kubelets in them: one joins, runs a pod, is drained and goes.
+    RealNodes,
     /// The chore of this name: a life under the shipped roles, and under those of the reference's users.
     Rbac,
     /// The chore of this name: what machines and a fleet cost the API server.
@@ -75,6 +77,7 @@ impl Suite {
             Self::Servers => "servers",
             Self::Mixed => "mixed",
             Self::Aws => "aws",
+            Self::RealNodes => "real-nodes",
             Self::Rbac => "rbac",
             Self::Counts => "counts",
             Self::CrashTable => "crash-table",
@@ -94,7 +97,7 @@ impl Suite {
             Self::Servers => 92,
             Self::Fleet => 90,
             Self::Restore => 77,
-            Self::Kubectl => 45,
+            Self::Kubectl | Self::RealNodes => 45,
             Self::Mixed => 28,
             Self::Smoke | Self::Pool => 22,
             Self::Deploy => 8,
@@ -115,9 +118,10 @@ impl Suite {
         matches!(self, Self::Rbac | Self::Counts | Self::CrashTable)
     }
 
-    /// Whether it needs a program that not everybody can install. Where it is missing, the suite is skipped and that is no failure.
+    /// Whether it needs a program that not everybody can install, or rights and a kernel that not everybody has. Where that is missing, the suite is
+    /// skipped and that is no failure.
     pub(super) fn may_be_skipped(self) -> bool {
-        self == Self::Aws
+        matches!(self, Self::Aws | Self::RealNodes)
     }
 
     /// Which of our packages have to be compiled before it can begin.
@@ -126,6 +130,7 @@ impl Suite {
             // Its program is compiled in a way of its own.
             Self::Smoke | Self::Deploy | Self::CrashTable => &[],
             Self::Aws => &aws::PACKAGES,
+            Self::RealNodes => &[real_nodes::PACKAGE],
             Self::Kubectl
             | Self::Pool
             | Self::Deployments
@@ -152,6 +157,7 @@ impl Suite {
             (Self::Mixed, Server::Real) => mixed::run(programs().await?, &args.others).await?.conclude(),
             (Self::Aws, Server::Real) => aws::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
+            (Self::RealNodes, Server::Real) => real_nodes::run(programs().await?, args).await,
             (Self::Rbac | Self::Counts | Self::CrashTable, Server::Real) => run_chore(self.name()).await,
             (
                 Self::Machines | Self::Fleet | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Scale,
@@ -198,6 +204,7 @@ impl Suite {
                 | Self::Servers
                 | Self::Mixed
                 | Self::Aws
+                | Self::RealNodes
                 | Self::Rbac
                 | Self::Counts
                 | Self::CrashTable,

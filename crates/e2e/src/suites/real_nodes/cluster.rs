@@ -1,0 +1,243 @@
+//! A control plane that machines can reach and join, the program with the host's driver, and a pool.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use control_plane::{Binaries, ControlPlane, Options, Program};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::super::machines::install_definitions;
+use super::super::program::ourselves;
+use super::leftovers;
+use crate::node_image::Boot;
+use crate::test_bed::{Process, TestBed, free_port};
+use crate::web::Proxy;
+
+/// Where the API server is for machines: the bridge's address.
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const GROUP: &str = "machine.sapcloud.io/v1alpha1";
+const USER_DATA: &str = include_str!("../../../../../hack/node-image/user-data.sh");
+/// How long anything may take. Long: a busy machine is no broken promise.
+pub(super) const PATIENCE: Duration = Duration::from_mins(4);
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// Everything that runs, besides the controllers.
+pub(super) struct Cluster {
+    plane: ControlPlane,
+    kubectl: PathBuf,
+    program: PathBuf,
+    boot: Boot,
+    /// The pool's name, which the names of its machines begin with.
+    pub(super) pool: String,
+    /// Where the driver keeps its machines.
+    pub(super) state: PathBuf,
+}
+
+impl Cluster {
+    pub(super) async fn start(binaries: Binaries, folder: &Path, boot: &Boot) -> anyhow::Result<Self> {
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let pool = name.split('-').nth(1).context("the folder does not name the pool")?.to_owned();
+        let options =
+            Options { parent: Some(folder.to_owned()), also_at: Some(IpAddr::V4(GATEWAY)), ..Options::new(binaries) }
+                .with_argument(Program::ApiServer, "--enable-bootstrap-token-auth=true")
+                .with_argument(Program::ApiServer, "--kubelet-preferred-address-types=InternalIP")
+                .with_argument(Program::ControllerManager, "--controllers=*,tokencleaner")
+                .with_argument(Program::ControllerManager, "--node-monitor-grace-period=12s");
+        let kubectl = options.binaries.path(Program::Kubectl);
+        let plane = ControlPlane::start(options).await?;
+        let cluster = Self {
+            kubectl,
+            program: ourselves()?.with_file_name("millwright-driver-host"),
+            boot: boot.clone(),
+            pool,
+            state: folder.join("machines"),
+            plane,
+        };
+        install_definitions(&cluster.plane)?;
+        cluster.test_bed()?.apply("rights", &rights())?;
+        Ok(cluster)
+    }
+
+    pub(super) fn test_bed(&self) -> anyhow::Result<TestBed<'_>> {
+        TestBed::with_program(&self.plane, self.program.clone())
+    }
+
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        Ok(self.plane.stop().await?)
+    }
+
+    /// Both components in one process, with the host's driver.
+    pub(super) fn start_controllers(&self, name: &str) -> anyhow::Result<Process> {
+        let flags = [
+            format!("--port={}", free_port()?),
+            format!("--manager-port={}", free_port()?),
+            "--leader-elect-lease-duration=1500ms".to_owned(),
+            "--leader-elect-renew-deadline=1s".to_owned(),
+            "--leader-elect-retry-period=300ms".to_owned(),
+            "--machine-creation-timeout=2m".to_owned(),
+            "--machine-health-timeout=20s".to_owned(),
+            "--machine-drain-timeout=40s".to_owned(),
+            "--machine-safety-orphan-vms-period=10s".to_owned(),
+        ];
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        self.test_bed()?.start_component(name, "run", &self.plane.kubeconfig_path(), None, &flags)
+    }
+
+    /// The Secret, a class of this name, and a pool of so many machines of it.
+    pub(super) fn apply_pool(&self, class: &str, replicas: u32) -> anyhow::Result<()> {
+        self.test_bed()?.apply("pool", &self.objects(class, replicas)?)
+    }
+
+    fn objects(&self, class: &str, replicas: u32) -> anyhow::Result<Value> {
+        let authority = self.plane.layout().pki("ca.crt");
+        let authority =
+            fs::read_to_string(&authority).with_context(|| format!("failed to read {}", authority.display()))?;
+        let server = format!("https://{GATEWAY}:{}", self.plane.layout().ports.api_server);
+        let user_data = USER_DATA
+            .replace("@CA@", authority.trim())
+            .replace("@SERVER@", &server)
+            .replace("@CLUSTER@", &self.pool)
+            .replace("@PODS@", "10.88");
+        let spec = json!({
+            "cluster": self.pool, "stateDirectory": self.state, "rootImage": self.boot.root, "kubelet": self.boot.kubelet,
+            "mounts": [{ "hostPath": self.boot.images, "path": "/images" }],
+            "cpu": "1", "memory": "768Mi", "hostBudget": { "cpu": "8", "memory": "8Gi" },
+            "bridge": "br0", "addresses": "10.77.1.0/27", "prefixLength": 16, "gateway": GATEWAY,
+        });
+        let labels = json!({ "pool": self.pool });
+        Ok(json!({ "apiVersion": "v1", "kind": "List", "items": [
+            { "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "node" }, "stringData": { "userData": user_data } },
+            {
+                "apiVersion": GROUP, "kind": "MachineClass", "metadata": { "name": class }, "provider": "host",
+                "providerSpec": spec, "secretRef": { "name": "node", "namespace": "default" },
+            },
+            {
+                "apiVersion": GROUP, "kind": "MachineDeployment", "metadata": { "name": self.pool },
+                "spec": {
+                    "replicas": replicas,
+                    "selector": { "matchLabels": labels },
+                    "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
+                    "template": {
+                        "metadata": { "labels": labels },
+                        "spec": { "class": { "kind": "MachineClass", "name": class } },
+                    },
+                },
+            },
+        ] }))
+    }
+
+    pub(super) fn scale(&self, replicas: u32) -> anyhow::Result<()> {
+        let patch = json!({ "spec": { "replicas": replicas } }).to_string();
+        let arguments = ["patch", "machinedeployment", &self.pool, "--type=merge", "--patch", &patch];
+        self.test_bed()?.kubectl(&arguments).map(drop)
+    }
+
+    /// What there is of a kind, in all namespaces.
+    pub(super) fn list(&self, kind: &str) -> anyhow::Result<Vec<Value>> {
+        let said = self.test_bed()?.kubectl(&["get", kind, "--all-namespaces", "--output=json"])?;
+        let list: Value = serde_json::from_str(&said)?;
+        Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
+    }
+
+    /// The machines that the host has, by their directories.
+    pub(super) fn homes(&self) -> anyhow::Result<BTreeSet<String>> {
+        match fs::read_dir(self.state.join("clusters").join(&self.pool)) {
+            Ok(entries) => Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()),
+            // It goes with the last machine.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+            Err(error) => Err(error).context("failed to list the host's machines"),
+        }
+    }
+
+    /// Fails if there is more than there was before the first machine.
+    pub(super) fn leaves_nothing(&self, before: &BTreeSet<String>) -> anyhow::Result<()> {
+        let after = leftovers::list(&self.pool)?;
+        let left: Vec<_> = after.difference(before).collect();
+        ensure!(left.is_empty() && self.homes()?.is_empty(), "something is left: {left:?} {:?}", self.homes()?);
+        Ok(())
+    }
+
+    /// A way to the API server for somebody who asks often.
+    pub(super) async fn proxy(&self) -> anyhow::Result<Proxy> {
+        Proxy::start(&self.plane, &self.kubectl).await
+    }
+
+    /// Looks until `judge` is content, and gives back what made it so. It says what it still misses.
+    pub(super) async fn until<T>(&self, judge: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let begin = Instant::now();
+        loop {
+            match judge() {
+                Ok(seen) => return Ok(seen),
+                Err(error) if begin.elapsed() > PATIENCE => {
+                    bail!("{error:#}, for {} s\n{}", PATIENCE.as_secs(), self.last_words())
+                }
+                Err(_) => sleep(GLANCE).await,
+            }
+        }
+    }
+
+    /// Nodes that are ready, and machines that run.
+    pub(super) fn ready(&self, machines: usize) -> anyhow::Result<Vec<String>> {
+        let running = self
+            .list("machines")?
+            .iter()
+            .filter(|machine| text(machine, "/status/currentStatus/phase") == "Running")
+            .count();
+        let nodes = self.list("nodes")?;
+        let ready: Vec<String> =
+            nodes.iter().filter(|node| is_ready(node)).map(|node| text(node, "/metadata/name").to_owned()).collect();
+        ensure!(
+            running == machines && ready.len() == machines,
+            "{running} machines run and {} nodes are ready instead of {machines}",
+            ready.len()
+        );
+        Ok(ready)
+    }
+
+    /// What machines said last, for whoever reads that one did not come.
+    fn last_words(&self) -> String {
+        let homes = fs::read_dir(self.state.join("clusters").join(&self.pool)).into_iter().flatten().flatten();
+        let logs =
+            ["boot.log", "upper/var/log/user-data.log", "upper/var/log/containerd.log", "upper/var/log/kubelet.log"];
+        let files = homes.flat_map(|home| logs.map(|log| home.path().join(log)));
+        let said = files.map(|file| format!("--- {}\n{}", file.display(), control_plane::guard::tail(&file, 8)));
+        said.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A text in an object; empty if it is not there.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether an object's condition `Ready` is true.
+pub(super) fn is_ready(object: &Value) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| text(condition, "/type") == "Ready" && text(condition, "/status") == "True")
+}
+
+/// What kubelets that join need: to ask for a certificate, to have it approved, to renew it.
+fn rights() -> Value {
+    let binding = |name: &str, role: &str, group: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": name },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group }],
+        })
+    };
+    let approve = |whose: &str| format!("system:certificates.k8s.io:certificatesigningrequests:{whose}");
+    json!({ "apiVersion": "v1", "kind": "List", "items": [
+        binding("nodes-join", "system:node-bootstrapper", "system:bootstrappers"),
+        binding("nodes-are-approved", &approve("nodeclient"), "system:bootstrappers"),
+        binding("nodes-renew", &approve("selfnodeclient"), "system:nodes"),
+    ] })
+}

@@ -1,0 +1,82 @@
+//! What befalls a machine: its kubelet dies, it stands still, it is cut off.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+
+use super::cluster::Cluster;
+use super::leftovers;
+
+impl Cluster {
+    /// Stops every process of a machine, or lets them go on.
+    pub(super) fn freeze(&self, machine: &str, frozen: bool) -> anyhow::Result<()> {
+        for (file, words) in [("freezer.state", ["THAWED", "FROZEN"]), ("cgroup.freeze", ["0", "1"])] {
+            let group = self.cgroups_of(machine).into_iter().map(|group| group.join(file)).find(|path| path.exists());
+            if let Some(path) = group {
+                let word = words.get(usize::from(frozen)).copied().unwrap_or_default();
+                return fs::write(&path, word).with_context(|| format!("failed to write {}", path.display()));
+            }
+        }
+        bail!("{machine} has no cgroup that can be frozen")
+    }
+
+    /// Takes the host's end of a machine's link down, or up again.
+    pub(super) fn cut(&self, machine: &str, cut: bool) -> anyhow::Result<()> {
+        let init = self.init_of(machine)?;
+        let peer = format!("/proc/{init}/root/sys/class/net/eth0/iflink");
+        let peer = fs::read_to_string(&peer).with_context(|| format!("failed to read {peer}"))?;
+        let listed = Command::new("ip").args(["-oneline", "link"]).output().context("failed to list links")?;
+        let links = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let link =
+            links.lines().find_map(|line| line.strip_prefix(&format!("{}: ", peer.trim()))?.split(['@', ':']).next());
+        let state = if cut { "down" } else { "up" };
+        run("ip", &["link", "set", "dev", link.context("the machine has no link")?, state])
+    }
+
+    /// Kills a machine's kubelet. Nobody starts it again.
+    pub(super) fn kill_kubelet(&self, machine: &str) -> anyhow::Result<()> {
+        let groups = self.cgroups_of(machine);
+        let listed = groups.iter().filter_map(|group| fs::read_to_string(group.join("cgroup.procs")).ok());
+        let pids: Vec<String> = listed.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        let name = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let kubelet = pids.iter().find(|pid| name(pid).trim() == "kubelet").context("the machine has no kubelet")?;
+        run("kill", &["-KILL", kubelet])
+    }
+
+    /// Memory that a machine's processes have and use: their own, and the files they have mapped, programs among them. It counts what is shared for the
+    /// machine that used it first.
+    pub(super) fn memory_of(&self, machine: &str) -> anyhow::Result<u64> {
+        let group = self.cgroups_of(machine).into_iter().find(|group| group.join("memory.stat").exists());
+        let stat = fs::read_to_string(group.context("the machine has no memory cgroup")?.join("memory.stat"))?;
+        let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        let both =
+            field("total_rss ").zip(field("total_mapped_file ")).or_else(|| field("anon ").zip(field("file_mapped ")));
+        both.map(|(own, mapped)| own + mapped).context("the kernel does not tell the machine's memory")
+    }
+
+    fn cgroups_of(&self, machine: &str) -> Vec<PathBuf> {
+        let named = |path: &Path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(&format!("millwright-host.{machine}.")))
+        };
+        let tops = leftovers::cgroups(&self.pool).into_iter().filter(|path| named(path));
+        // Under version 2 a machine's own processes are one below.
+        tops.flat_map(|top| [top.join("init"), top]).filter(|path| path.is_dir()).collect()
+    }
+
+    fn init_of(&self, machine: &str) -> anyhow::Result<i64> {
+        let path = self.state.join("clusters").join(&self.pool).join(machine).join("init.json");
+        let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        let note: Value = serde_json::from_str(&text)?;
+        note.get("pid").and_then(Value::as_i64).context("the driver did not note the init")
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let ended = Command::new(program).args(arguments).output().with_context(|| format!("failed to run {program}"))?;
+    ensure!(ended.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&ended.stderr).trim());
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Three machines: they come up while the controllers are killed, serve while they are replaced one by one, and are judged when something befalls
+//! them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tokio::time::sleep;
+
+use super::super::report::Report;
+use super::asker::{Asker, Seen};
+use super::cluster::{Cluster, text};
+use super::leftovers;
+use crate::test_bed::Process;
+
+const MACHINES: usize = 3;
+const PODS: usize = 6;
+const AVAILABLE: usize = 5;
+
+pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
+    let before = leftovers::list(&cluster.pool)?;
+    cluster.apply_pool("small", 3)?;
+    let boots = report.case(
+        "three machines join while the controllers are killed again and again, and none is made twice",
+        killed_while_booting(cluster),
+    );
+    let Some(controllers) = boots.await else { return Ok(()) };
+    report.case("each machine's processes have less than 250 MB", async { memory(cluster) }).await;
+    report.case("six pods run on them and answer over HTTP", serve(cluster)).await;
+    report
+        .case(
+            "a roll to another class under a budget fails no request, and endpoints are never fewer than promised",
+            roll(cluster),
+        )
+        .await;
+    report
+        .case("a machine that is frozen and comes back in time is left alone", comes_back(cluster, Cluster::freeze))
+        .await;
+    report
+        .case("a machine that is cut off and comes back in time is left alone", comes_back(cluster, Cluster::cut))
+        .await;
+    report.case("a machine whose kubelet dies is replaced, and only that one", replaced(cluster)).await;
+    let gone = report
+        .case(
+            "a pool of none is emptied while the controllers are killed again and again",
+            killed_while_ending(cluster, controllers),
+        )
+        .await;
+    if let Some(controllers) = gone {
+        report.case("asked to end, the controllers end cleanly", async { controllers.terminate() }).await;
+    }
+    report.case("no mount, link, cgroup, process or file is left", async { cluster.leaves_nothing(&before) }).await;
+    Ok(())
+}
+
+/// Kills at moments that fall into every step: a machine takes about five seconds from its order to its node.
+async fn killed_while_booting(cluster: &Cluster) -> anyhow::Result<Process> {
+    for death in 0..6_u64 {
+        let controllers = cluster.start_controllers(&format!("booting-{death}"))?;
+        sleep(Duration::from_millis(900 + 350 * death)).await;
+        controllers.kill()?;
+    }
+    let controllers = cluster.start_controllers("controllers")?;
+    cluster.until(|| cluster.ready(MACHINES)).await?;
+    let machines = cluster.homes()?;
+    ensure!(machines.len() == MACHINES, "the host has {} machines: {machines:?}", machines.len());
+    Ok(controllers)
+}
+
+#[allow(clippy::print_stdout, reason = "a suite tells what it measured")]
+fn memory(cluster: &Cluster) -> anyhow::Result<()> {
+    for machine in cluster.homes()? {
+        let megabytes = cluster.memory_of(&machine)? / 1_000_000;
+        println!("        {machine}: {megabytes} MB");
+        ensure!(megabytes < 250, "{machine} has {megabytes} MB");
+    }
+    Ok(())
+}
+
+async fn serve(cluster: &Cluster) -> anyhow::Result<()> {
+    cluster.apply_web(PODS, AVAILABLE)?;
+    for address in cluster.until(|| cluster.serving(PODS)).await? {
+        super::client::get(address, super::workload::PORT).await?;
+    }
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "a suite tells what it measured")]
+async fn roll(cluster: &Cluster) -> anyhow::Result<()> {
+    let old = cluster.homes()?;
+    let asker = Asker::start(cluster.proxy().await?);
+    cluster.apply_pool("large", 3)?;
+    let rolled = cluster
+        .until(|| {
+            let nodes: BTreeSet<String> = cluster.ready(MACHINES)?.into_iter().collect();
+            let left: Vec<_> = nodes.intersection(&old).collect();
+            ensure!(left.is_empty(), "{left:?} are still there");
+            cluster.serving(PODS)
+        })
+        .await;
+    let Seen { asked, failures, fewest } = asker.stop()?;
+    println!("        {asked} requests, {} failed, {fewest} endpoints at the fewest", failures.len());
+    rolled?;
+    ensure!(failures.is_empty(), "{} of {asked} requests failed: {:?}", failures.len(), failures.first());
+    ensure!(fewest >= AVAILABLE, "there were only {fewest} endpoints");
+    Ok(())
+}
+
+/// Something befalls a machine until it is `Unknown`, and ends before its health timeout does.
+async fn comes_back(cluster: &Cluster, befall: fn(&Cluster, &str, bool) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let before = cluster.homes()?;
+    let machine = before.first().context("there is no machine")?;
+    befall(cluster, machine, true)?;
+    let noticed = cluster.until(|| cluster.has_phase(machine, "Unknown")).await;
+    befall(cluster, machine, false)?;
+    noticed?;
+    cluster.until(|| cluster.ready(MACHINES)).await?;
+    ensure!(cluster.homes()? == before, "machines were replaced: {before:?} became {:?}", cluster.homes()?);
+    Ok(())
+}
+
+async fn replaced(cluster: &Cluster) -> anyhow::Result<()> {
+    let before = cluster.homes()?;
+    let machine = before.first().context("there is no machine")?;
+    cluster.kill_kubelet(machine)?;
+    cluster
+        .until(|| {
+            cluster.ready(MACHINES)?;
+            let after = cluster.homes()?;
+            ensure!(!after.contains(machine), "{machine} is still there");
+            ensure!(
+                after.intersection(&before).count() == MACHINES - 1,
+                "others were replaced: {before:?} became {after:?}"
+            );
+            Ok(())
+        })
+        .await
+}
+
+async fn killed_while_ending(cluster: &Cluster, controllers: Process) -> anyhow::Result<Process> {
+    cluster.test_bed()?.kubectl(&["delete", "deployment,poddisruptionbudget", "--all", "--wait=false"])?;
+    cluster.scale(0)?;
+    let mut controllers = controllers;
+    for death in 0..5_u64 {
+        sleep(Duration::from_millis(500 + 300 * death)).await;
+        controllers.kill()?;
+        controllers = cluster.start_controllers(&format!("ending-{death}"))?;
+    }
+    cluster
+        .until(|| {
+            let (machines, nodes, homes) = (cluster.list("machines")?, cluster.list("nodes")?, cluster.homes()?);
+            ensure!(
+                machines.is_empty() && nodes.is_empty() && homes.is_empty(),
+                "{} machines, {} nodes and {homes:?} are left",
+                machines.len(),
+                nodes.len()
+            );
+            Ok(())
+        })
+        .await?;
+    Ok(controllers)
+}
+
+impl Cluster {
+    fn has_phase(&self, machine: &str, phase: &str) -> anyhow::Result<()> {
+        let machines = self.list("machines")?;
+        let found =
+            machines.iter().find(|one| text(one, "/metadata/name") == machine).context("the machine is gone")?;
+        let is = text(found, "/status/currentStatus/phase");
+        ensure!(is == phase, "{machine} is {is} and not {phase}");
+        Ok(())
+    }
+}
