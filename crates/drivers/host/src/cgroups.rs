@@ -1,7 +1,8 @@
 //! The cgroups of a machine: what it may use, and which processes are its own.
 //!
 //! Hosts have one hierarchy with all controllers (v2) or one for each (v1). Under v2 a cgroup that has children with controllers
-//! must have no processes, so a machine's own processes go into a child called `init`, and the kubelet finds the cgroup above free.
+//! must have no processes. So a machine's own processes join its cgroup, which becomes the root of what they see, and go on into a child called
+//! `init`; the kubelet finds the cgroup above free and hands its controllers on. Before a machine starts again that is undone.
 
 use std::fs;
 use std::io;
@@ -132,7 +133,6 @@ impl MachineCgroups {
             }
             let settings = match self.hierarchies {
                 Hierarchies::V2(_) => {
-                    delegate(&group)?;
                     vec![("cpu.max", format!("{quota} {PERIOD}")), ("memory.max", size.memory.to_string())]
                 }
                 Hierarchies::V1(_) => vec![
@@ -148,6 +148,20 @@ impl MachineCgroups {
                 if path.exists() {
                     HostError::on(&path, "write", fs::write(&path, value))?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what an earlier life of the machine made below them, so that they can be joined.
+    pub(crate) fn clear(&self) -> Result<(), HostError> {
+        for top in self.all() {
+            for group in below(&top).into_iter().filter(|group| *group != top) {
+                HostError::on(&group, "remove", fs::remove_dir(&group))?;
+            }
+            let path = top.join("cgroup.subtree_control");
+            for controller in fs::read_to_string(&path).unwrap_or_default().split_whitespace() {
+                HostError::on(&path, "write", fs::write(&path, format!("-{controller}")))?;
             }
         }
         Ok(())
@@ -202,7 +216,7 @@ pub(crate) enum Removal {
     Busy,
 }
 
-/// Lets the children of a v2 cgroup have controllers: those that it has and a kubelet asks for.
+/// Lets the children of a v2 cgroup have controllers: those that it has and a kubelet will ask for.
 fn delegate(group: &Path) -> Result<(), HostError> {
     let available = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
     let path = group.join("cgroup.subtree_control");

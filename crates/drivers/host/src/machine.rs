@@ -152,6 +152,7 @@ impl<'a> Machine<'a> {
     /// Starts the init and waits until it shows. It waits for its link by itself.
     async fn start(&self, spec: &Spec) -> Result<(), HostError> {
         let failed = |source| HostError::Run { program: "sh".to_owned(), source };
+        self.cgroups.clear()?;
         let record = self.files.read_record()?;
         let address = record.map(|record| format!("{}/{}", record.address, spec.prefix_length)).unwrap_or_default();
         let log = self.files.boot_log();

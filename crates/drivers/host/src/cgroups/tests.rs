@@ -39,7 +39,7 @@ fn read(root: &tempfile::TempDir, file: &str) -> String {
 }
 
 #[test]
-fn a_v2_machine_has_limits_and_hands_its_controllers_on() {
+fn a_v2_machine_has_limits_by_controllers_that_the_root_hands_on() {
     let files = [
         ("cgroup.controllers", "cpu memory rdma\n"),
         ("cgroup.subtree_control", ""),
@@ -56,7 +56,11 @@ fn a_v2_machine_has_limits_and_hands_its_controllers_on() {
         ("150000 100000", "1073741824")
     );
     assert_eq!(read(&root, "cgroup.subtree_control"), "+memory", "the last of those that were written");
-    assert_eq!(read(&root, "m/cgroup.subtree_control"), "+cpu");
+    assert_eq!(
+        read(&root, "m/cgroup.subtree_control"),
+        "",
+        "with controllers for its children no process could join it"
+    );
     let (joined, leaves) = groups.joined_by();
     assert_eq!((joined, leaves), (vec![root.path().join("m")], vec![root.path().join("m/init")]));
 }
@@ -94,6 +98,16 @@ fn what_is_there_is_seen_and_processes_of_children_are_found() {
     assert_eq!(groups.seen(), steps::Cgroups::All);
     let nobody = MachineCgroups::new(groups.hierarchies().clone(), "n".into());
     assert_eq!((nobody.seen(), nobody.processes()), (steps::Cgroups::Absent, Vec::new()));
+}
+
+#[test]
+fn what_an_earlier_life_left_below_is_cleared_before_a_start() {
+    let root = root(&[("m/cgroup.subtree_control", "memory\n")]);
+    fs::create_dir_all(root.path().join("m/kubepods/pod")).unwrap();
+    let groups = MachineCgroups::new(Hierarchies::V2(root.path().into()), "m".into());
+    groups.clear().unwrap();
+    assert!(!root.path().join("m/kubepods").exists() && groups.seen() == steps::Cgroups::All);
+    assert_eq!(read(&root, "m/cgroup.subtree_control"), "-memory");
 }
 
 #[test]

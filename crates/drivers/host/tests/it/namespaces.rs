@@ -24,7 +24,7 @@ pub(crate) fn cgroups(prefix: &str) -> Vec<std::path::PathBuf> {
     let roots = mounts.lines().filter(|line| line.contains(" - cgroup")).filter_map(|line| line.split(' ').nth(4));
     let groups = roots.flat_map(|root| fs::read_dir(root).into_iter().flatten().flatten());
     let named =
-        groups.filter(|group| group.file_name().to_string_lossy().starts_with(&format!("millwright-host.{prefix}-")));
+        groups.filter(|group| group.file_name().to_string_lossy().starts_with(&format!("millwright-host.{prefix}")));
     named.map(|group| group.path()).collect()
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn inside(test: &str) -> bool {
     if !prefix().is_empty() {
         return true;
     }
-    let prefix = format!("t{}x{}", std::process::id(), TESTS.fetch_add(1, Ordering::Relaxed));
+    let prefix = format!("t{}x{}y", std::process::id(), TESTS.fetch_add(1, Ordering::Relaxed));
     let forbidden = |why: &str| println!("skipped: {test}: this host makes no namespaces for machines ({why})");
     let namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork"];
     match Command::new("unshare").args(namespaces).arg("true").output() {
