@@ -22,6 +22,7 @@ impl Cluster {
         let container = json!({
             "name": "web", "image": "millwright.local/busybox:1", "imagePullPolicy": "Never", "command": ["sh", "-c", SERVE],
             "readinessProbe": { "httpGet": { "path": "/index.html", "port": PORT }, "periodSeconds": 1 },
+            "lifecycle": { "preStop": { "exec": { "command": ["sh", "-c", "echo hook >>/ended/pods"] } } },
             "volumeMounts": [{ "name": "ended", "mountPath": "/ended" }],
         });
         let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
