@@ -11,6 +11,8 @@ use tokio::net::TcpStream;
 
 /// moto answers its first EC2 call after seconds, on a busy machine after more.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// What AWS' query protocol is sent as.
+const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
 
 /// What a server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +26,17 @@ pub struct Answer {
 /// Sends a form, as AWS' query protocol does, to the server on this port of the loopback address. The headers are added to those that
 /// every request needs.
 pub async fn post(port: u16, path: &str, headers: &[(&str, &str)], body: &str) -> io::Result<Answer> {
-    send(port, "POST", path, headers, body).await
+    send(port, "POST", path, FORM, headers, body).await
+}
+
+/// Sends a text that is no form to the server on this port of the loopback address.
+pub async fn post_text(port: u16, path: &str, body: &str) -> io::Result<Answer> {
+    send(port, "POST", path, "text/plain", &[], body).await
 }
 
 /// Asks the server on this port of the loopback address.
 pub async fn get(port: u16, path: &str) -> io::Result<Answer> {
-    send(port, "GET", path, &[], "").await
+    send(port, "GET", path, FORM, &[], "").await
 }
 
 /// The pairs as a form.
@@ -43,10 +50,18 @@ pub fn form(pairs: &[(&str, &str)]) -> String {
     pairs.iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
-async fn send(port: u16, verb: &str, path: &str, headers: &[(&str, &str)], body: &str) -> io::Result<Answer> {
+async fn send(
+    port: u16,
+    verb: &str,
+    path: &str,
+    kind: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> io::Result<Answer> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("{address} did not answer in time"));
-    let bytes = tokio::time::timeout(PATIENCE, exchange(address, verb, path, headers, body)).await.map_err(late)??;
+    let bytes =
+        tokio::time::timeout(PATIENCE, exchange(address, verb, path, kind, headers, body)).await.map_err(late)??;
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split_whitespace().nth(1).and_then(|word| word.parse().ok());
@@ -58,6 +73,7 @@ async fn exchange(
     address: SocketAddr,
     verb: &str,
     path: &str,
+    kind: &str,
     headers: &[(&str, &str)],
     body: &str,
 ) -> io::Result<Vec<u8>> {
@@ -66,7 +82,7 @@ async fn exchange(
     let more = more.concat();
     // HTTP/1.0, so that no answer comes in chunks.
     let head = format!(
-        "{verb} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/x-www-form-urlencoded; charset=utf-8\r\n\
+        "{verb} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: {kind}\r\n\
          {more}Content-Length: {}\r\n\r\n",
         body.len()
     );

@@ -1,12 +1,13 @@
 //! The driver keeps the contract of all drivers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::MachineClass;
 use api::view::SecretData;
 use async_trait::async_trait;
 use driver::Driver;
-use driver::conformance::{Arranged, Bench, run};
+use driver::conformance::{Arranged, Bench, Timing, run};
 use driver_testing::ec2::{Befalls, Planted, Script, Settings};
 use serde_json::json;
 
@@ -15,12 +16,24 @@ use crate::memory::{Memory, class, secret, spec_with};
 struct Environment {
     memory: Memory,
     driver: Arc<aws_driver::AwsDriver>,
+    timing: Timing,
 }
 
 impl Environment {
     fn fresh() -> Self {
-        let memory = Memory::new(Settings::default());
-        Self { driver: Arc::new(memory.driver()), memory }
+        Self::of(Settings::default(), Timing::AT_ONCE)
+    }
+
+    /// A cloud as EC2 is on a bad day: what it did shows, and what it made is named, some time later.
+    fn late() -> Self {
+        let (shows_after, named_after) = (Duration::from_secs(8), Duration::from_secs(12));
+        let settings = Settings { shows_after, named_after, shutting_down_for: shows_after, ..Settings::default() };
+        Self::of(settings, Timing { shows_within: Duration::from_secs(20), ..Timing::AT_ONCE })
+    }
+
+    fn of(settings: Settings, timing: Timing) -> Self {
+        let memory = Memory::new(settings);
+        Self { driver: Arc::new(memory.driver()), memory, timing }
     }
 
     fn plant(&self, tags: &[(&str, &str)]) {
@@ -44,6 +57,10 @@ impl Bench for Environment {
 
     fn secret(&self) -> SecretData {
         secret()
+    }
+
+    fn timing(&self) -> Timing {
+        self.timing
     }
 
     async fn vms_of(&self, machine: &str) -> Option<usize> {
@@ -77,6 +94,13 @@ impl Bench for Environment {
 #[tokio::test(start_paused = true)]
 async fn the_aws_driver_keeps_the_contract_and_no_case_is_skipped() {
     let report = run(Environment::fresh).await;
+    assert!(report.passed(), "{report}");
+    assert_eq!(report.skipped(), [], "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_aws_driver_keeps_the_contract_on_an_ec2_that_shows_late_what_it_did() {
+    let report = run(Environment::late).await;
     assert!(report.passed(), "{report}");
     assert_eq!(report.skipped(), [], "{report}");
 }

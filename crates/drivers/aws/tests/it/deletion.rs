@@ -1,10 +1,10 @@
 //! What is deleted, and what is left alone.
 
 use driver::{Call, Code, Driver};
-use driver_testing::ec2::{Planted, Settings};
+use driver_testing::ec2::{Planted, Script, Settings};
 use serde_json::json;
 
-use crate::memory::{Memory, known, request, spec, with_secret, with_spec};
+use crate::memory::{MACHINE, Memory, known, request, spec, with_secret, with_spec};
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_takes_two_requests_and_one_when_there_is_nothing() {
@@ -49,4 +49,28 @@ async fn a_provider_id_that_names_no_instance_is_refused_without_asking() {
     let error = memory.driver().delete(&Call::default(), &known(&request(spec()), "i-1")).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
     assert!(memory.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_vanishes_between_the_look_and_its_termination_is_deleted() {
+    let memory = Memory::new(Settings::default());
+    let driver = memory.driver();
+    let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
+    memory.with(|cloud, _| cloud.script(Script::refuse("TerminateInstances", 400, "InvalidInstanceID.NotFound")));
+    driver.delete(&Call::default(), &known(&request(spec()), made.provider_id.as_str())).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_instances_one_that_vanishes_does_not_hide_the_others() {
+    let memory = Memory::new(Settings::default());
+    let driver = memory.driver();
+    driver.create(&Call::default(), &request(spec())).await.unwrap();
+    let tags = [("kubernetes.io/cluster/shoot", ""), ("kubernetes.io/role/node", ""), ("Name", MACHINE)];
+    let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    memory.with(|cloud, now| cloud.plant(now, Planted { tags }));
+    memory.with(|cloud, _| cloud.script(Script::refuse("TerminateInstances", 400, "InvalidInstanceID.NotFound")));
+    let error = driver.delete(&Call::default(), &request(spec())).await.unwrap_err();
+    assert_eq!((error.code(), memory.alive()), (Code::Aborted, 2));
+    driver.delete(&Call::default(), &request(spec())).await.unwrap();
+    assert_eq!(memory.alive(), 0);
 }

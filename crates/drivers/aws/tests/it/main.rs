@@ -8,6 +8,7 @@
 )]
 
 mod contract;
+mod contract_on_moto;
 mod creation;
 mod deletion;
 mod initialization;
@@ -16,3 +17,4 @@ mod memory;
 mod model;
 mod moto;
 mod refusals;
+mod rights;

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::memory::{known, listed, request, spec_with, with_spec};
 
-const REGION: &str = "eu-west-1";
+pub(crate) const REGION: &str = "eu-west-1";
 
-fn driver(endpoint: String) -> AwsDriver {
+pub(crate) fn driver(endpoint: String) -> AwsDriver {
     let mut settings = Settings::default();
     settings.endpoints.ec2 = Some(endpoint);
     let clock = Arc::new(|| Timestamp::from_second(1_800_000_000).unwrap());
@@ -22,7 +22,7 @@ fn driver(endpoint: String) -> AwsDriver {
 }
 
 /// A class for the subnet and the profile that this moto has.
-async fn spec(moto: &Moto) -> Value {
+pub(crate) async fn spec(moto: &Moto) -> Value {
     let profile = [("Action", "CreateInstanceProfile"), ("Version", "2010-05-08"), ("InstanceProfileName", "nodes")];
     assert_eq!(moto.call("iam", REGION, &profile).await.unwrap().status, 200);
     let subnets = moto.call("ec2", REGION, &[("Action", "DescribeSubnets"), ("Version", "2016-11-15")]).await.unwrap();
