@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Set for a test that is inside, to what the names of its machines begin with.
 const INSIDE: &str = "MILLWRIGHT_HOST_TEST_INSIDE";
 
+/// Tries everything that a machine is made of.
+const PROBE: &str = include_str!("../../../../../hack/host-probe.sh");
+
 /// A shell reaps what a test's machines leave; the test itself waits only for its own children.
 const INIT: &str =
     "ip link set lo up; ip link add br0 type bridge; ip address add 10.77.0.1/16 dev br0; ip link set br0 up; \"$@\"";
@@ -36,9 +39,9 @@ pub(crate) fn inside(test: &str) -> bool {
         return true;
     }
     let prefix = format!("t{}x{}y", std::process::id(), TESTS.fetch_add(1, Ordering::Relaxed));
-    let forbidden = |why: &str| println!("skipped: {test}: this host makes no namespaces for machines ({why})");
+    let forbidden = |why: &str| println!("skipped: {test}: this host can have no machines ({why})");
     let namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork"];
-    match Command::new("unshare").args(namespaces).arg("true").output() {
+    match Command::new("unshare").args(namespaces).args(["sh", "-c", PROBE]).output() {
         Err(error) => forbidden(&error.to_string()),
         Ok(tried) if !tried.status.success() => forbidden(String::from_utf8_lossy(&tried.stderr).trim()),
         Ok(_) => {

@@ -38,6 +38,9 @@ const PATIENCE: Duration = Duration::from_mins(4);
 /// The bridge has an address in the network of the machines; pods are reached through their machines.
 const INIT: &str = include_str!("init.sh");
 
+/// Tries everything that a machine is made of.
+const PROBE: &str = include_str!("../../../../../hack/host-probe.sh");
+
 /// Plays it, or says why it cannot be played here.
 pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<Tally> {
     if let Some(folder) = &args.in_namespaces {
@@ -64,13 +67,15 @@ fn skipped(reason: &str) -> anyhow::Result<Tally> {
 
 /// Why this host cannot have machines.
 fn forbidden() -> Option<String> {
-    let namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork", "true"];
+    let namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork", "sh", "-c", PROBE];
     match Command::new("unshare").args(namespaces).output() {
         Err(error) => Some(format!("unshare (Debian: util-linux) does not run: {error}")),
         Ok(tried) if tried.status.success() => None,
         Ok(tried) => {
             let said = String::from_utf8_lossy(&tried.stderr).trim().to_owned();
-            Some(format!("machines are namespaces, which need root and a kernel that allows them: {said}"))
+            Some(format!(
+                "machines need root, namespaces, cgroups, a bridge and an overlay, and this host has not all of it: {said}"
+            ))
         }
     }
 }
