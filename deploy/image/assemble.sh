@@ -1,8 +1,8 @@
 #!/bin/sh
 # Compiles a static binary and lays out what the image holds: assemble.sh FOLDER [TARGET]
 #
-# FEATURES are the cargo features that are compiled in. Those of production are the default; `otel,dev` adds the virtual cloud, for
-# deploy/virtual-cloud.
+# FEATURES are the cargo features that are compiled in. Those of production are the default; `otel,dev` has the virtual cloud instead of AWS, for
+# deploy/virtual-cloud. PROGRAM is millwright, or millwright-driver-aws for deploy/aws-driver, which has no features to choose.
 #
 # The recipe calls it in its first stage, where the host's own target links statically (Alpine). `cargo xtask image` calls it on any other
 # machine, with a musl target of the compiler, so that what is shown there is what the recipe does.
@@ -10,8 +10,15 @@ set -eu
 image=${1:?which folder to fill}
 target=${2:-}
 
-cargo build --profile production --locked --package millwright --no-default-features --features "${FEATURES:-otel}" ${target:+--target "$target"}
-binary=${CARGO_TARGET_DIR:-target}/${target:+$target/}production/millwright
+program=${PROGRAM:-millwright}
+case $program in
+  millwright) set -- --package millwright --no-default-features --features "${FEATURES:-otel,aws}" ;;
+  millwright-driver-aws) set -- --package millwright-driver-aws-program ;;
+  *) echo "there is no program $program" >&2; exit 1 ;;
+esac
+
+cargo build --profile production --locked "$@" ${target:+--target "$target"}
+binary=${CARGO_TARGET_DIR:-target}/${target:+$target/}production/$program
 
 # A binary that asks for an interpreter would not start in an empty image: better to fail here.
 if readelf --program-headers "$binary" | grep -q INTERP; then
@@ -20,9 +27,11 @@ if readelf --program-headers "$binary" | grep -q INTERP; then
 fi
 
 rm -rf "$image"
-install -D -m 0555 "$binary" "$image/millwright"
-# The names by which deployers of the reference call it; it behaves as it is called.
-ln -s millwright "$image/machine-controller-manager"
-ln -s millwright "$image/machine-controller"
-# For servers whose authority nobody names: a kubeconfig without one, a collector of traces.
+install -D -m 0555 "$binary" "$image/$program"
+if [ "$program" = millwright ]; then
+  # The names by which deployers of the reference call it; it behaves as it is called.
+  ln -s millwright "$image/machine-controller-manager"
+  ln -s millwright "$image/machine-controller"
+fi
+# For servers whose authority nobody names: a cloud, a kubeconfig without one, a collector of traces.
 install -D -m 0444 /etc/ssl/certs/ca-certificates.crt "$image/etc/ssl/certs/ca-certificates.crt"

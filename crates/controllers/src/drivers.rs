@@ -62,6 +62,63 @@ impl Drivers {
 
     fn missing(&self, class: &MachineClass) -> String {
         let known: Vec<&str> = self.by_provider.keys().map(String::as_str).collect();
-        format!("provider: no driver serves {:?}; this process has {}", class.provider, known.join(", "))
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let fix = "correct the class, or start the process with --provider or --driver-endpoint for it";
+        format!("provider: no driver serves {:?}; this process has {known}: {fix}", class.provider)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use driver::{Call, Capabilities, Created, Deleted, MachineRequest, Support};
+
+    /// A driver that can be told from others by what it offers.
+    struct Offers(Support);
+
+    #[async_trait]
+    impl Driver for Offers {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { list: self.0, ..Capabilities::MINIMAL }
+        }
+        async fn create(&self, _: &Call, _: &MachineRequest) -> Result<Created, DriverError> {
+            Err(DriverError::new(Code::Internal, ""))
+        }
+        async fn delete(&self, _: &Call, _: &MachineRequest) -> Result<Deleted, DriverError> {
+            Ok(Deleted::default())
+        }
+    }
+
+    fn class(provider: &str) -> MachineClass {
+        MachineClass { provider: provider.to_owned(), ..MachineClass::default() }
+    }
+
+    fn found(drivers: &Drivers, provider: &str) -> Option<Support> {
+        drivers.of(&class(provider)).ok().map(|driver| driver.capabilities().list)
+    }
+
+    #[test]
+    fn a_class_is_served_by_the_driver_of_its_provider_and_by_no_other() {
+        let (aws, virt) = (Arc::new(Offers(Support::Offered)), Arc::new(Offers(Support::NotOffered)));
+        let drivers = Drivers::new().with("AWS", aws).with("virtual", virt);
+        assert_eq!(found(&drivers, "AWS"), Some(Support::Offered));
+        assert_eq!(found(&drivers, "virtual"), Some(Support::NotOffered));
+        for unknown in ["aws", "AWS ", "", "azure"] {
+            let error = drivers.of(&class(unknown)).err().unwrap();
+            assert_eq!(error.code(), Code::InvalidArgument);
+            let told = error.message();
+            assert!(told.contains(&format!("no driver serves {unknown:?}; this process has AWS, virtual")), "{told}");
+            assert!(told.contains("--provider") && told.contains("--driver-endpoint"), "{told}");
+            assert_eq!(drivers.state(&class(unknown)), DriverState::Missing(told.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_driver_that_is_alone_serves_every_class() {
+        let drivers = Drivers::only(Arc::new(Offers(Support::Offered)));
+        assert_eq!(found(&drivers, "whatever"), Some(Support::Offered));
+        assert_eq!(drivers.state(&class("whatever")), DriverState::Served);
+        assert!(Drivers::new().of(&class("AWS")).err().unwrap().message().contains("this process has none"));
     }
 }

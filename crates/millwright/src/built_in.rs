@@ -1,8 +1,8 @@
-//! The driver that a program brings along.
+//! The drivers that a program brings along.
 //!
 //! A driver written in Rust needs no process of its own: [`run`](fn@crate::run) and [`run_with`](crate::run_with) make a program of it that has
-//! all commands and flags of ours and makes machines in its cloud, as a provider's binary does with MCM. The virtual cloud of our own program is brought along in the
-//! same way, except that it has to be asked for.
+//! all commands and flags of ours and makes machines in its cloud, as a provider's binary does with MCM. Our own program brings along those that cargo
+//! features choose: AWS (`aws`) and the virtual cloud (`dev`). Each of them has to be asked for and serves the classes that name it.
 
 use std::sync::Arc;
 
@@ -36,6 +36,36 @@ pub(crate) struct BuiltIn {
     pub(crate) make: Make,
 }
 
+/// Which classes the drivers of a process serve.
+pub(crate) enum Chosen {
+    /// All of them: the driver is what the program is for.
+    EveryClass(BuiltIn),
+    /// Those that name one of these as their provider.
+    ByProvider(Vec<BuiltIn>),
+}
+
+/// The drivers that `--provider` asks for. Names that are not built in were refused with the flags.
+pub(crate) fn chosen(built_in: Vec<BuiltIn>, providers: &[&str]) -> Chosen {
+    let (mut whole, named): (Vec<_>, Vec<_>) =
+        built_in.into_iter().partition(|driver| driver.choice == cli::Choice::ByDefault);
+    match whole.pop() {
+        Some(driver) => Chosen::EveryClass(driver),
+        None => {
+            Chosen::ByProvider(named.into_iter().filter(|driver| providers.contains(&driver.name.as_str())).collect())
+        }
+    }
+}
+
+/// Those of our own program.
+pub(crate) fn ours() -> Vec<BuiltIn> {
+    vec![
+        #[cfg(feature = "aws")]
+        aws(),
+        #[cfg(feature = "dev")]
+        virtual_cloud(),
+    ]
+}
+
 impl BuiltIn {
     /// The driver that the whole program is for.
     pub(crate) fn own(name: String, make: impl FnOnce(Host) -> Arc<dyn Driver> + Send + 'static) -> Self {
@@ -46,11 +76,26 @@ impl BuiltIn {
     pub(crate) fn named(&self) -> cli::BuiltIn<'_> {
         cli::BuiltIn { name: &self.name, choice: self.choice }
     }
+
+    /// The provider whose classes it serves.
+    pub(crate) fn provider(&self) -> &str {
+        &self.name
+    }
+}
+
+#[cfg(feature = "aws")]
+fn aws() -> BuiltIn {
+    BuiltIn {
+        name: aws_driver::PROVIDER.to_owned(),
+        choice: cli::Choice::OnRequest,
+        agent: "aws-driver",
+        make: Box::new(crate::aws::driver),
+    }
 }
 
 /// The cloud of our own program: virtual, with its kubelets if there is a cluster to join.
 #[cfg(feature = "dev")]
-pub(crate) fn virtual_cloud() -> BuiltIn {
+fn virtual_cloud() -> BuiltIn {
     use virtual_cloud::{Config, PROVIDER, VirtualCloud};
 
     let make = |host: Host| {

@@ -5,6 +5,7 @@ mod definition;
 #[cfg(feature = "dev")]
 mod dev;
 mod driver;
+mod driver_process;
 mod fleet;
 mod machine;
 mod manager;
@@ -35,6 +36,9 @@ pub(crate) use both::Log;
 #[cfg(feature = "dev")]
 pub(crate) use dev::{ApiServer, Demo, Dev, DevCommand, VirtualCloud};
 pub(crate) use driver::{Check, DriverCommand};
+#[cfg(feature = "dev")]
+use driver_process::ServerTls;
+pub(crate) use driver_process::{DriverProcess, Task};
 use fleet::Fleet;
 pub(crate) use machine::{DriverFlags, MachineFlags};
 pub(crate) use manager::ManagerFlags;
@@ -46,7 +50,7 @@ pub(crate) use servers::{MachineController, Manager, Run, Servers};
 pub(crate) use tracing::Tracing;
 pub(crate) use validation::summary;
 
-/// The driver that a program brings along.
+/// A driver that a program brings along.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BuiltIn<'a> {
     /// What `--provider` calls it.
@@ -55,15 +59,16 @@ pub(crate) struct BuiltIn<'a> {
     pub(crate) choice: Choice,
 }
 
-/// When the driver that a program brings along is used.
+/// When a driver that a program brings along is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// Unless another is named: it is what the program is for.
     ByDefault,
-    /// Only if it is named. A cloud that nobody asked for would make machines of a cluster that somebody needs vanish with the process.
+    /// Only if it is named, and for the classes that name it. Whoever forgot the endpoint of another driver would see every class refused, and not why;
+    /// and machines in the virtual cloud vanish with the process.
     #[cfg_attr(
-        not(any(test, feature = "dev")),
-        allow(dead_code, reason = "so is the virtual cloud, which is not in this build")
+        not(any(test, feature = "aws", feature = "dev")),
+        allow(dead_code, reason = "no driver is in this build")
     )]
     OnRequest,
 }

@@ -10,17 +10,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api::view::NodeView;
-use remote_driver::{About, Listener, serve};
+use remote_driver::{About, Listener};
 use runtime::client::{ClientSpec, Connection, Place, RequiredKind, UserAgent, Waited, wait_until_ready};
-use runtime::{Clock, Metrics, Random, Tasks, signals};
+use runtime::{Clock, Metrics, Random, Tasks};
 use tokio_util::sync::CancellationToken;
 use virtual_cloud::{Config, Doubles, Monitor, NodeLife};
 
 use crate::cli::VirtualCloud;
+use crate::driver_process::{answer, until_signalled};
 use crate::run::{file, in_cluster, log_to_stderr};
-
-/// How long a shutdown waits for calls that are under way.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(options: &VirtualCloud) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
@@ -34,45 +32,26 @@ pub(crate) fn run(options: &VirtualCloud) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("failed to start the async runtime")?;
-    runtime.block_on(operate(options, cluster, clock))
-}
-
-async fn operate(options: &VirtualCloud, cluster: Option<Connection>, clock: Clock) -> anyhow::Result<ExitCode> {
-    let stop = CancellationToken::new();
-    let signals = signals::listen()?;
-    tokio::select! {
-        biased;
-        ended = work(options, cluster, clock, &stop) => ended.map(|()| ExitCode::SUCCESS),
-        again = signals::obey(signals, stop.clone()) => Ok(ExitCode::from(u8::try_from(again.exit_code()).unwrap_or(1))),
-    }
+    runtime.block_on(until_signalled(|stop| work(options, cluster, clock, stop)))
 }
 
 async fn work(
     options: &VirtualCloud,
     cluster: Option<Connection>,
     clock: Clock,
-    stop: &CancellationToken,
+    stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let (random, tasks) = (Random::from_entropy(), Tasks::new());
-    let listener = Listener::bind(&options.listen, options.tls().as_ref()).await?;
+    let listener = Listener::bind(&options.listen, options.tls.files().as_ref()).await?;
     let cloud = virtual_cloud::VirtualCloud::new(config(options), Arc::new(move || clock.now()), random.number());
     if let Some(connection) = cluster {
         tasks.spawn("kubelets", play_kubelets(cloud.clone(), connection, random, tasks.stopping()));
     }
     tracing::info!(endpoint = %listener.endpoint(), "the virtual cloud is open");
     let about = About { name: virtual_cloud::PROVIDER.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-    tasks.spawn("callers", serve(Arc::new(cloud.clone()), about, listener, tasks.clone()));
-
-    let broken = tasks.stopping();
-    tokio::select! {
-        biased;
-        () = stop.cancelled() => {}
-        () = broken.cancelled() => {}
-    }
-    tasks.shut_down(PATIENCE).await;
+    let ended = answer(Arc::new(cloud.clone()), about, listener, tasks, stop).await;
     tracing::info!(vms = cloud.vms().len(), "the virtual cloud is closed, and its VMs are forgotten");
-    anyhow::ensure!(stop.is_cancelled(), "stopped because a part of the cloud failed; the log says which");
-    Ok(())
+    ended
 }
 
 fn config(options: &VirtualCloud) -> Config {

@@ -1,4 +1,5 @@
-//! Millwright as a program: commands, flags, wiring. And as the program of a driver: [`run`](fn@run).
+//! Millwright as a program: commands, flags, wiring. And as the program of a driver: [`run`](fn@run) with everything in one process,
+//! [`serve`](fn@serve) with the driver alone, behind the driver protocol.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -11,6 +12,8 @@
 //! }
 //! ```
 
+#[cfg(feature = "aws")]
+pub mod aws;
 mod build_info;
 mod built_in;
 mod cli;
@@ -23,6 +26,7 @@ mod demo;
 mod dev;
 mod drain_flags;
 mod driver_check;
+mod driver_process;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod http;
@@ -41,17 +45,17 @@ use cli::{Asked, Command, DriverCommand, Servers};
 
 pub use built_in::Host;
 pub use driver;
+pub use driver_process::serve;
 pub use remote_driver::About;
 
 use built_in::BuiltIn;
 
+/// Version and commit of Millwright, as `--version` tells them; for programs that are released with it.
+pub const VERSION: &str = build_info::LONG;
+
 /// The program that we ship. It ends when this returns.
 pub fn main() -> ExitCode {
-    #[cfg(feature = "dev")]
-    let built_in = Some(built_in::virtual_cloud());
-    #[cfg(not(feature = "dev"))]
-    let built_in = None;
-    program(built_in)
+    program(built_in::ours())
 }
 
 /// The same program with this driver in it, which serves every class unless `--driver-endpoint` names another: the whole `main` of a driver's
@@ -64,16 +68,16 @@ pub fn run(driver: impl driver::Driver, about: About) -> ExitCode {
 /// async runtime, once API servers have answered, and only in a process that looks after machines.
 pub fn run_with(about: About, make: impl FnOnce(Host) -> Arc<dyn driver::Driver> + Send + 'static) -> ExitCode {
     let About { name, version } = about;
-    program(Some(BuiltIn::own(name.clone(), move |host| {
+    program(vec![BuiltIn::own(name.clone(), move |host| {
         tracing::info!(name, version, "the driver is in this process");
         make(host)
-    })))
+    })])
 }
 
 #[allow(clippy::print_stderr, reason = "the last word to the person who called, when there may be no log yet")]
-fn program(built_in: Option<BuiltIn>) -> ExitCode {
-    let named = built_in.as_ref().map(BuiltIn::named);
-    let Asked { command, notes, complaints } = match cli::read(std::env::args_os(), named) {
+fn program(built_in: Vec<BuiltIn>) -> ExitCode {
+    let named: Vec<_> = built_in.iter().map(BuiltIn::named).collect();
+    let Asked { command, notes, complaints } = match cli::read(std::env::args_os(), &named) {
         Ok(asked) => asked,
         Err(usage) => usage.exit(),
     };
@@ -95,13 +99,16 @@ fn program(built_in: Option<BuiltIn>) -> ExitCode {
         Command::MachineController(flags) => run::run(&Servers::new(*flags, notes), built_in),
         Command::Run(flags) => run::run(&Servers::new(*flags, notes), built_in),
     };
-    match outcome {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("millwright: {}", sentence(&error));
-            ExitCode::FAILURE
-        }
-    }
+    concluded("millwright", outcome)
+}
+
+/// The exit code of a program, after its last sentence.
+#[allow(clippy::print_stderr, reason = "the last word to the person who called, when there may be no log yet")]
+fn concluded(program: &str, outcome: anyhow::Result<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
+        eprintln!("{program}: {}", sentence(&error));
+        ExitCode::FAILURE
+    })
 }
 
 /// An error and what led to it, in one line.

@@ -1,8 +1,8 @@
 //! The container image, built and run without a registry, a daemon or a kubelet: `cargo xtask image`.
 //!
-//! The recipe (`deploy/image/Dockerfile`) has two stages. The first cannot run where no base image can be pulled, so all it does is in a
-//! script that runs here as well, with a musl target of the compiler. The second is built from the recipe's own text by buildah, if there
-//! is one, into an archive; what is in the archive is run in an empty, read-only root, as the user that the recipe names, by what the
+//! The recipe (`deploy/image/Dockerfile`) compiles in stages that cannot run where no base image can be pulled, so all they do is in a
+//! script that runs here as well, with a musl target of the compiler. Each stage from scratch is built from the recipe's own text by buildah, if there
+//! is one, into an archive; what is in the archives is run in an empty, read-only root, as the user that the recipe names, by what the
 //! Deployments say. Needs root, because roots are changed; by hand only, because a release build takes minutes.
 
 mod archive;
@@ -19,8 +19,30 @@ use e2e::control_plane::{Build, compiled};
 use e2e::suites::{Cell, Images, run_image};
 use e2e::workspace::root;
 
-/// What is compiled into the image that is shipped, and into the one that brings the virtual cloud along.
-const PRODUCTION: &str = "otel";
+/// An image that the recipe builds.
+struct Recipe {
+    program: &'static str,
+    /// What is compiled in; a driver has nothing to choose.
+    features: &'static str,
+    /// The line with which its stage begins.
+    stage: &'static str,
+    /// Where the stage takes its files from.
+    files: &'static str,
+}
+
+/// What is shipped.
+const PRODUCTION: Recipe =
+    Recipe { program: "millwright", features: "otel,aws", stage: "FROM scratch", files: "COPY --from=build /image/ /" };
+
+/// The driver of AWS in a container of its own.
+const DRIVER_AWS: Recipe = Recipe {
+    program: "millwright-driver-aws",
+    features: "",
+    stage: "FROM scratch AS driver-aws",
+    files: "COPY --from=build-driver-aws /image/ /",
+};
+
+/// What the image with the virtual cloud has compiled in.
 const DEV: &str = "otel,dev";
 
 /// How to build it.
@@ -38,23 +60,16 @@ pub(crate) struct ChoreArgs {
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let home = root().join("target/image");
-    let files = home.join("context/image");
-    fs::create_dir_all(&files).with_context(|| format!("failed to make {}", files.display()))?;
-    assemble(&files, &args.target, PRODUCTION)?;
-    let recipe = fs::read_to_string(root().join("deploy/image/Dockerfile")).context("failed to read the recipe")?;
-    fs::write(home.join("Dockerfile"), last_stage(&recipe)?)?;
-    let archive = build(&home)?;
-    println!("{}: {} bytes", archive.display(), fs::metadata(&archive)?.len());
-    let image = Image::unpack(&archive, &home.join("unpacked"))?;
-    println!("runs {:?} in {:?} as {}", image.entrypoint, image.folder, image.user);
-    ensure!(image.entrypoint == ["/millwright"] && image.folder == "/", "{image:?} is not what the recipe says");
+    let image = built(&PRODUCTION, &home, &args.target)?;
+    let driver_aws = built(&DRIVER_AWS, &home.join("driver-aws"), &args.target)?;
     if args.without_run {
         return Ok(());
     }
     // The side-car of the example. It is run from its files: what buildah makes of them is shown by the other.
     let dev = Cell { root: home.join("dev"), user: image.user.clone() };
-    assemble(&dev.root, &args.target, DEV)?;
-    let images = Images { production: Cell { root: image.root, user: image.user }, dev };
+    assemble(&dev.root, &args.target, PRODUCTION.program, DEV)?;
+    let driver_aws = Cell { root: driver_aws.root, user: driver_aws.user };
+    let images = Images { production: Cell { root: image.root, user: image.user }, driver_aws, dev };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     let report = runtime.block_on(async {
@@ -65,10 +80,28 @@ pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first stage, on this machine.
-fn assemble(folder: &Path, target: &str, features: &str) -> anyhow::Result<()> {
+/// One image: its program compiled here, its stage built by buildah, unpacked again.
+#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+fn built(recipe: &Recipe, home: &Path, target: &str) -> anyhow::Result<Image> {
+    let files = home.join("context/image");
+    fs::create_dir_all(&files).with_context(|| format!("failed to make {}", files.display()))?;
+    assemble(&files, target, recipe.program, recipe.features)?;
+    let text = fs::read_to_string(root().join("deploy/image/Dockerfile")).context("failed to read the recipe")?;
+    fs::write(home.join("Dockerfile"), stage(&text, recipe)?)?;
+    let archive = build(home, recipe.program)?;
+    println!("{}: {} bytes", archive.display(), fs::metadata(&archive)?.len());
+    let image = Image::unpack(&archive, &home.join("unpacked"))?;
+    println!("runs {:?} in {:?} as {}", image.entrypoint, image.folder, image.user);
+    let entrypoint = [format!("/{}", recipe.program)];
+    ensure!(image.entrypoint == entrypoint && image.folder == "/", "{image:?} is not what the recipe says");
+    Ok(image)
+}
+
+/// What the recipe's own stage compiles, on this machine.
+fn assemble(folder: &Path, target: &str, program: &str, features: &str) -> anyhow::Result<()> {
     let mut script = Command::new("sh");
-    script.arg("deploy/image/assemble.sh").arg(folder).arg(target).env("FEATURES", features).current_dir(root());
+    script.arg("deploy/image/assemble.sh").arg(folder).arg(target).env("PROGRAM", program).current_dir(root());
+    script.env("FEATURES", features);
     if which("musl-gcc") {
         script.env(format!("CC_{}", target.replace('-', "_")), "musl-gcc");
     }
@@ -80,14 +113,20 @@ fn assemble(folder: &Path, target: &str, features: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The text of the last stage, which takes its files from a folder instead of from the first stage.
-fn last_stage(recipe: &str) -> anyhow::Result<String> {
-    let begin = recipe.find("\nFROM scratch\n").context("the recipe has no stage from scratch")?;
-    let stage = recipe.get(begin..).unwrap_or_default().trim_start();
-    let (from_before, from_here) = ("COPY --from=build /image/ /", "COPY image/ /");
-    ensure!(stage.matches(from_before).count() == 1, "the last stage takes other files than those of /image");
-    let stage = stage.replace(from_before, from_here);
-    ensure!(!stage.contains("--from=") && !stage.contains("RUN "), "the last stage needs more than its files");
+/// The text of an image's own stage, which takes its files from a folder instead of from the stage that compiles.
+fn stage(text: &str, recipe: &Recipe) -> anyhow::Result<String> {
+    let lines = text.lines().skip_while(|line| *line != recipe.stage);
+    let mut lines: Vec<&str> = lines
+        .enumerate()
+        .take_while(|(at, line)| *at == 0 || !line.starts_with("FROM "))
+        .map(|(_, line)| line)
+        .collect();
+    let first = lines.first_mut().with_context(|| format!("the recipe has no stage {:?}", recipe.stage))?;
+    *first = "FROM scratch";
+    let copies = lines.iter().filter(|line| **line == recipe.files).count();
+    ensure!(copies == 1, "the stage of {} takes other files than those that were compiled for it", recipe.program);
+    let stage = lines.join("\n").replace(recipe.files, "COPY image/ /");
+    ensure!(!stage.contains("--from=") && !stage.contains("RUN "), "the stage needs more than its files");
     Ok(stage)
 }
 
@@ -95,10 +134,10 @@ fn which(program: &str) -> bool {
     Command::new("sh").args(["-c", "command -v \"$0\" >/dev/null", program]).status().is_ok_and(|found| found.success())
 }
 
-/// The last stage, as an archive.
-fn build(home: &Path) -> anyhow::Result<PathBuf> {
+/// A stage, as an archive.
+fn build(home: &Path, program: &str) -> anyhow::Result<PathBuf> {
     ensure!(which("buildah"), "the image is built by buildah, which needs no daemon (Debian: apt-get install buildah)");
-    let archive = home.join("millwright.tar");
+    let archive = home.join(format!("{program}.tar"));
     let _ = fs::remove_file(&archive);
     // Everything of its own: neither the user's images nor a daemon are touched, and nothing is left behind.
     let store = tempfile::tempdir().context("failed to make a folder")?;
@@ -114,7 +153,7 @@ fn build(home: &Path) -> anyhow::Result<PathBuf> {
     };
     let (recipe, context) = (home.join("Dockerfile").display().to_string(), home.join("context").display().to_string());
     let format = ["--format", "oci"];
-    let name = concat!("millwright:v", env!("CARGO_PKG_VERSION"));
+    let name = format!("{program}:v{}", env!("CARGO_PKG_VERSION"));
     let tag = format!("localhost/{name}");
     let build = ["build", "--isolation", "chroot", "--file", &recipe, "--tag", &tag, &context];
     buildah(&[&build[..1], &format[..], &build[1..]].concat())?;
@@ -127,32 +166,47 @@ fn build(home: &Path) -> anyhow::Result<PathBuf> {
 mod tests {
     use super::*;
 
+    fn recipe() -> String {
+        fs::read_to_string(root().join("deploy/image/Dockerfile")).unwrap()
+    }
+
     #[test]
-    fn the_last_stage_of_the_recipe_stands_alone_and_is_what_our_manifests_count_on() {
-        let recipe = fs::read_to_string(root().join("deploy/image/Dockerfile")).unwrap();
-        let stage = last_stage(&recipe).unwrap();
-        let lines: Vec<&str> = stage.lines().filter(|line| !line.starts_with('#')).collect();
+    fn each_image_of_the_recipe_stands_alone_and_is_what_our_manifests_count_on() {
         let manifest = fs::read_to_string(root().join("deploy/one-process/deployment.yaml")).unwrap();
-        assert_eq!(
-            lines,
-            [
-                "FROM scratch",
-                "COPY image/ /",
-                "ENV MIMALLOC_PURGE_DELAY=0 MIMALLOC_ALLOW_THP=0",
-                "WORKDIR /",
-                "USER 65532:65532",
-                "ENTRYPOINT [\"/millwright\"]",
-            ]
-        );
+        for image in [PRODUCTION, DRIVER_AWS] {
+            let text = stage(&recipe(), &image).unwrap();
+            let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+            let entrypoint = format!("ENTRYPOINT [\"/{}\"]", image.program);
+            assert_eq!(
+                lines,
+                [
+                    "FROM scratch",
+                    "COPY image/ /",
+                    "ENV MIMALLOC_PURGE_DELAY=0 MIMALLOC_ALLOW_THP=0",
+                    "WORKDIR /",
+                    "USER 65532:65532",
+                    &entrypoint,
+                ]
+            );
+            assert!(stage("FROM scratch\nCOPY a b\n", &image).is_err());
+        }
         assert!(manifest.contains("runAsUser: 65532") && manifest.contains("runAsGroup: 65532"));
-        assert!(last_stage("FROM scratch\nCOPY a b\n").is_err());
+    }
+
+    #[test]
+    fn the_features_of_the_image_are_the_same_wherever_it_is_built() {
+        let features = PRODUCTION.features;
+        let script = fs::read_to_string(root().join("deploy/image/assemble.sh")).unwrap();
+        let release = fs::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
+        assert!(recipe().contains(&format!("\nARG FEATURES={features}\n")));
+        assert!(script.contains(&format!("${{FEATURES:-{features}}}")));
+        assert!(release.contains(&format!("--no-default-features --features {features} --target")));
     }
 
     #[test]
     fn the_recipe_compiles_with_the_version_that_the_workspace_asks_for() {
-        let recipe = fs::read_to_string(root().join("deploy/image/Dockerfile")).unwrap();
         let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
         let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap().trim_matches('"');
-        assert!(recipe.contains(&format!("FROM rust:{version}-alpine AS build")), "{version}");
+        assert!(recipe().contains(&format!("FROM rust:{version}-alpine AS source")), "{version}");
     }
 }

@@ -97,4 +97,30 @@ mod tests {
         assert!(settings.own.keys.is_some() && settings.own.web_identity.is_some());
         assert!(!format!("{settings:?}").contains("hunter2"));
     }
+
+    #[test]
+    fn every_variable_that_a_manifest_or_the_page_names_is_read() {
+        let read = std::cell::RefCell::new(std::collections::BTreeSet::new());
+        for value in [None, Some("x")] {
+            Settings::from_environment(|name| {
+                read.borrow_mut().insert(name.to_owned());
+                value.map(str::to_owned)
+            });
+        }
+        let texts = [
+            include_str!("../../../../deploy/examples/aws/kustomization.yaml"),
+            include_str!("../../../../deploy/examples/aws-driver/kustomization.yaml"),
+            include_str!("../../../../docs/drivers/aws.md"),
+        ];
+        let mut seen = 0;
+        for word in texts.iter().flat_map(|text| {
+            text.split(|letter: char| !letter.is_ascii_uppercase() && letter != '_' && !letter.is_ascii_digit())
+        }) {
+            if word.starts_with("AWS_") || word.starts_with("MILLWRIGHT_AWS_") {
+                seen += 1;
+                assert!(read.borrow().contains(word), "nobody reads {word}");
+            }
+        }
+        assert!(seen > 10, "{seen} are too few to be all");
+    }
 }

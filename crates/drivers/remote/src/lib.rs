@@ -29,5 +29,5 @@ pub use dial::{Dial, Io};
 pub use endpoint::{Endpoint, EndpointError};
 pub use link_error::LinkError;
 pub use listener::{ListenError, Listener};
-pub use serve::{About, attend, serve};
+pub use serve::{About, PROBE, attend, serve};
 pub use tls::{TlsError, TlsFiles};

@@ -26,6 +26,9 @@ const LARGEST_MESSAGE: usize = 64 << 20;
 /// How long to wait when the system has no room for another connection.
 const BREATHER: Duration = Duration::from_millis(100);
 
+/// What a caller calls itself that only wants to know whether the driver answers.
+pub const PROBE: &str = "probe";
+
 /// How a driver introduces itself.
 #[derive(Clone, Debug)]
 pub struct About {

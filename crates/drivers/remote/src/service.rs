@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status};
 
 use crate::messages::request::{class_request, machine_request};
 use crate::messages::{self as wire, disk, driver_server};
-use crate::serve::About;
+use crate::serve::{About, PROBE};
 
 pub(crate) struct Service {
     driver: Arc<dyn Driver>,
@@ -77,7 +77,11 @@ impl driver_server::Driver for Service {
         &self,
         request: Request<wire::DescribeRequest>,
     ) -> Result<Response<wire::DescribeResponse>, Status> {
-        tracing::info!(client = %request.get_ref().client, "a caller has connected");
+        match request.get_ref().client.as_str() {
+            // A kubelet asks every few seconds.
+            PROBE => tracing::debug!("a probe is answered"),
+            client => tracing::info!(client, "a caller has connected"),
+        }
         let offered = self.driver.capabilities();
         let offers = |support| support == Support::Offered;
         Ok(Response::new(wire::DescribeResponse {

@@ -82,7 +82,7 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program as it is shipped.
+/// The program as it is shipped, without the driver of AWS: the limits were measured before it was built in.
 fn build() -> anyhow::Result<PathBuf> {
     let features = ["--no-default-features", "--features", "otel"];
     cargo(

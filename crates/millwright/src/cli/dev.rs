@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use remote_driver::{Endpoint, TlsFiles};
+use remote_driver::Endpoint;
 
-use super::{Log, Output, endpoint, tls_files, values};
+use super::{Log, Output, ServerTls, endpoint, values};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DevCommand {
@@ -57,15 +57,8 @@ pub(crate) struct VirtualCloud {
     /// Where to listen for controllers: `unix:PATH`, open to the same user only, or `tcp+mtls://HOST:PORT`.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) listen: Endpoint,
-    /// The authority that issues the certificates of controllers, for tcp+mtls.
-    #[arg(long, value_name = "FILE", requires_all = ["tls_cert_file", "tls_private_key_file"])]
-    pub(crate) client_ca_file: Option<PathBuf>,
-    /// The certificate to show to controllers, for tcp+mtls.
-    #[arg(long, value_name = "FILE", requires_all = ["client_ca_file", "tls_private_key_file"])]
-    pub(crate) tls_cert_file: Option<PathBuf>,
-    /// The key of that certificate.
-    #[arg(long, value_name = "FILE", requires_all = ["client_ca_file", "tls_cert_file"])]
-    pub(crate) tls_private_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: ServerTls,
     /// Kubeconfig of the cluster that nodes join; empty for the pod's own, `none` for VMs that never join.
     #[arg(long, value_name = "FILE", default_value = "")]
     pub(crate) kubeconfig: String,
@@ -77,11 +70,4 @@ pub(crate) struct VirtualCloud {
     pub(crate) allow_doubles: bool,
     #[command(flatten)]
     pub(crate) log: Log,
-}
-
-impl VirtualCloud {
-    /// The files of our side of TLS with controllers; all or none, clap sees to it.
-    pub(crate) fn tls(&self) -> Option<TlsFiles> {
-        tls_files([&self.client_ca_file, &self.tls_cert_file, &self.tls_private_key_file])
-    }
 }

@@ -36,11 +36,12 @@ impl MachineFlags {
 #[command(next_help_heading = NEW)]
 #[allow(clippy::struct_field_names, reason = "the flags are named after the fields")]
 pub(crate) struct DriverFlags {
-    /// Whose driver serves every class, as a provider's own binary does. `virtual`, in builds with the feature `dev`, is a cloud that lives
-    /// and dies with this process. Any other needs --driver-endpoint.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) provider: Option<String>,
-    /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. Needed unless --provider names a cloud that is built in.
+    /// Whose drivers of those that are built in to use, separated by commas; each serves the classes that name it as their provider. `AWS` is in builds with the
+    /// feature `aws`, as the image is. `virtual`, in builds with the feature `dev`, is a cloud that lives and dies with this process. Any other needs
+    /// --driver-endpoint.
+    #[arg(long, value_name = "NAMES")]
+    provider: Option<String>,
+    /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. It serves every class. Needed unless --provider names a driver that is built in.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) driver_endpoint: Option<Endpoint>,
     /// The authority that issued the driver's certificate, for tcp+mtls.
@@ -61,6 +62,11 @@ pub(crate) struct DriverFlags {
 }
 
 impl DriverFlags {
+    /// The drivers that are asked for by name.
+    pub(crate) fn providers(&self) -> Vec<&str> {
+        self.provider.iter().flat_map(|names| names.split(',')).map(str::trim).collect()
+    }
+
     /// The files of our side of TLS with the driver; all or none, clap sees to it.
     pub(crate) fn tls(&self) -> Option<TlsFiles> {
         tls_files([&self.driver_ca_file, &self.driver_cert_file, &self.driver_key_file])
@@ -170,6 +176,14 @@ mod tests {
         assert_eq!(policy.missing_ready, plan::policy::MissingReady::Unhealthy);
         assert_eq!(policy.failed_update, plan::policy::FailedUpdate::Replaced);
         assert_eq!(policy.bootstrap_token_extra_groups, "system:bootstrappers:x");
+    }
+
+    #[test]
+    fn several_drivers_are_named_with_commas() {
+        let named = |flags: &[&str]| with(flags).unwrap().driver.providers().join("|");
+        assert_eq!(named(&["--provider=AWS, virtual"]), "AWS|virtual");
+        assert_eq!(named(&["--provider=AWS"]), "AWS");
+        assert_eq!(named(&[]), "");
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::CommandFactory;
 use clap::error::ErrorKind;
 
 use super::definition::definition;
-use super::read;
+use super::{DriverProcess, read};
 
 /// Other people's programs; their flags are not ours to know. The shell's words are among them.
 const OTHERS: [&str; 9] = ["kubectl", "docker", "cargo", "python", "protoc", "printf", "for", "uid=$(kubectl", "jq"];
@@ -56,7 +57,8 @@ fn known() -> BTreeSet<String> {
     let mut all = definition();
     all.build();
     let commands = all.get_subcommands().flat_map(|command| std::iter::once(command).chain(command.get_subcommands()));
-    let flags = commands.flat_map(clap::Command::get_arguments);
+    let process = DriverProcess::command();
+    let flags = commands.flat_map(clap::Command::get_arguments).chain(process.get_arguments());
     let mut known: BTreeSet<String> = flags.filter_map(|flag| flag.get_long().map(str::to_owned)).collect();
     known.insert("name".to_owned()); // stands for any of them where the page of flags says how they are spelled
     known
@@ -93,7 +95,7 @@ fn every_flag_and_every_command_line_that_a_page_shows_is_ours() {
             }
             if words.len() > 1 && words.first() == Some(&"millwright") && !snippet.contains(['…', '<']) {
                 lines += 1;
-                let misread = read(words.iter().map(std::ffi::OsString::from), None).err().map(|error| error.kind());
+                let misread = read(words.iter().map(std::ffi::OsString::from), &[]).err().map(|error| error.kind());
                 // What a page only mentions need not be whole.
                 let whole = matches!(misread, None | Some(ErrorKind::MissingRequiredArgument));
                 if !whole {

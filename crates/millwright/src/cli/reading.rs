@@ -23,12 +23,9 @@ pub(crate) struct Asked {
     pub(crate) complaints: Vec<String>,
 }
 
-/// Reads a command line, the name of the program in front; `built_in` is the cloud that this program brings along. The error is usage, for
+/// Reads a command line, the name of the program in front; `built_in` are the drivers that this program brings along. The error is usage, for
 /// a person to read; it knows its exit code.
-pub(crate) fn read(
-    line: impl IntoIterator<Item = OsString>,
-    built_in: Option<BuiltIn<'_>>,
-) -> Result<Asked, clap::Error> {
+pub(crate) fn read(line: impl IntoIterator<Item = OsString>, built_in: &[BuiltIn<'_>]) -> Result<Asked, clap::Error> {
     let mut words: Vec<OsString> = line.into_iter().collect();
     let all = definition();
     let program = words.first().and_then(|path| Path::new(path).file_name()).unwrap_or_default().to_os_string();
@@ -51,7 +48,7 @@ fn read_server(
     command: &str,
     called: &str,
     flags: Vec<OsString>,
-    built_in: Option<BuiltIn<'_>>,
+    built_in: &[BuiltIn<'_>],
 ) -> Result<Asked, clap::Error> {
     let Some(found) = all.find_subcommand(command) else {
         return Err(all.clone().error(clap::error::ErrorKind::InvalidSubcommand, "no such command"));

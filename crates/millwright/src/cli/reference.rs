@@ -75,7 +75,7 @@ fn expected(command: &str) -> Vec<(&'static str, &'static str)> {
 }
 
 fn line(words: &[&str]) -> Result<Asked, clap::Error> {
-    read(words.iter().map(OsString::from), Some(BuiltIn { name: "virtual", choice: Choice::OnRequest }))
+    read(words.iter().map(OsString::from), &[BuiltIn { name: "virtual", choice: Choice::OnRequest }])
 }
 
 fn servers(words: &[&str]) -> Servers {

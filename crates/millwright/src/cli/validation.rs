@@ -30,11 +30,11 @@ fn complaint<T: Ranged + Clone + Send + Sync + 'static>(matches: &ArgMatches, id
     Some(format!("{wrong}, and {written} is not"))
 }
 
-/// The cloud that a build with the feature `dev` brings along.
-const VIRTUAL: &str = "virtual";
+/// Drivers that a build of our own program can bring along, and the cargo feature that does it.
+const FEATURES: [(&str, &str); 2] = [("AWS", "aws"), ("virtual", "dev")];
 
-/// Flags that do not go together, in a program that brings along the driver of this name.
-pub(super) fn contradictions(command: &Command, built_in: Option<BuiltIn<'_>>) -> Vec<String> {
+/// Flags that do not go together, in a program that brings along these drivers.
+pub(super) fn contradictions(command: &Command, built_in: &[BuiltIn<'_>]) -> Vec<String> {
     let mut found = Vec::new();
     match command {
         Command::Manager(flags) => check_common(&flags.common, &mut found),
@@ -106,43 +106,55 @@ fn check_election(election: &Election, found: &mut Vec<String>) {
     }
 }
 
-fn check_machine(machine: &MachineFlags, built_in: Option<BuiltIn<'_>>, found: &mut Vec<String>) {
+fn check_machine(machine: &MachineFlags, built_in: &[BuiltIn<'_>], found: &mut Vec<String>) {
     found.extend(machine.safety.contradiction());
     check_driver(&machine.driver, built_in, found);
 }
 
-fn check_driver(driver: &DriverFlags, built_in: Option<BuiltIn<'_>>, found: &mut Vec<String>) {
+fn check_driver(driver: &DriverFlags, built_in: &[BuiltIn<'_>], found: &mut Vec<String>) {
     if driver.driver_call_timeout.get().is_zero() && driver.driver_call_timeout.complaint().is_none() {
         found.push("--driver-call-timeout must be above zero: with 0s every driver call would fail".to_owned());
     }
-    match (&driver.driver_endpoint, &driver.provider) {
-        (Some(Endpoint::MutualTls { .. }), _) if driver.tls().is_none() => found.push(
+    match &driver.driver_endpoint {
+        Some(Endpoint::MutualTls { .. }) if driver.tls().is_none() => found.push(
             "--driver-endpoint=tcp+mtls://… needs --driver-ca-file, --driver-cert-file and --driver-key-file"
                 .to_owned(),
         ),
-        (None, provider) => found.extend(missing_driver(provider.as_deref(), built_in)),
-        _ => {}
+        None => found.extend(missing_driver(&driver.providers(), built_in)),
+        Some(_) => {}
     }
 }
 
 /// What is wrong with a command line that names no endpoint.
-fn missing_driver(provider: Option<&str>, built_in: Option<BuiltIn<'_>>) -> Option<String> {
-    let complaint = match (provider, built_in) {
-        (Some(provider), Some(built_in)) if provider == built_in.name => return None,
-        (None, Some(BuiltIn { choice: Choice::ByDefault, .. })) => return None,
-        (Some(VIRTUAL), None) => format!(
-            "--provider={VIRTUAL} is not in this program: build it with the cargo feature `dev`, or say with --driver-endpoint where a driver listens"
-        ),
-        (Some(provider), Some(BuiltIn { name, .. })) => {
-            format!("--provider={provider} needs --driver-endpoint: built in is only {name}")
-        }
-        (Some(provider), None) => format!("--provider={provider} needs --driver-endpoint: no driver is built in"),
-        (None, Some(BuiltIn { name, choice: Choice::OnRequest })) => format!(
-            "--driver-endpoint or --provider is missing: say where the driver of your cloud listens, or ask for the one that is built in with --provider={name}"
-        ),
-        (None, None) => "--driver-endpoint is missing: say where the driver of your cloud listens".to_owned(),
+fn missing_driver(providers: &[&str], built_in: &[BuiltIn<'_>]) -> Option<String> {
+    let names: Vec<&str> = built_in.iter().map(|driver| driver.name).collect();
+    let Some(unknown) = providers.iter().find(|provider| !names.contains(provider)) else {
+        let chosen = !providers.is_empty() || built_in.iter().any(|driver| driver.choice == Choice::ByDefault);
+        return (!chosen).then(|| no_driver_named(&names));
     };
-    Some(complaint)
+    let of_a_feature = FEATURES.iter().find(|(name, _)| unknown.eq_ignore_ascii_case(name));
+    Some(match (of_a_feature, names.as_slice()) {
+        (Some((name, _)), names) if names.contains(name) => {
+            format!("--provider={unknown} is spelled as classes spell it: --provider={name}")
+        }
+        (Some((_, feature)), _) => format!(
+            "--provider={unknown} is not in this program: build it with the cargo feature `{feature}`, or say with --driver-endpoint where a driver listens"
+        ),
+        (None, []) => format!("--provider={unknown} needs --driver-endpoint: no driver is built in"),
+        (None, names) => {
+            format!("--provider={unknown} needs --driver-endpoint: built in is only {}", names.join(", "))
+        }
+    })
+}
+
+fn no_driver_named(names: &[&str]) -> String {
+    match names {
+        [] => "--driver-endpoint is missing: say where the driver of your cloud listens".to_owned(),
+        names => format!(
+            "--driver-endpoint or --provider is missing: say where the driver of your cloud listens, or ask for what is built in with --provider={}",
+            names.join(" or --provider=")
+        ),
+    }
 }
 
 /// All complaints as one text; `None` when there is nothing to complain about.
@@ -159,25 +171,32 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
-    const VIRTUAL_CLOUD: Option<BuiltIn<'_>> = Some(BuiltIn { name: "virtual", choice: Choice::OnRequest });
-    const OWN: Option<BuiltIn<'_>> = Some(BuiltIn { name: "mycloud", choice: Choice::ByDefault });
+    const VIRTUAL: BuiltIn<'_> = BuiltIn { name: "virtual", choice: Choice::OnRequest };
+    const AWS: BuiltIn<'_> = BuiltIn { name: "AWS", choice: Choice::OnRequest };
+    const OWN: BuiltIn<'_> = BuiltIn { name: "mycloud", choice: Choice::ByDefault };
 
     #[rstest]
-    #[case(Some("virtual"), VIRTUAL_CLOUD, &[])]
-    #[case(Some("virtual"), None, &["--provider=virtual is not in this program", "feature `dev`", "--driver-endpoint"])]
-    #[case(Some("aws"), VIRTUAL_CLOUD, &["--provider=aws needs --driver-endpoint", "only virtual"])]
-    #[case(Some("aws"), None, &["--provider=aws needs --driver-endpoint", "no driver is built in"])]
-    #[case(None, VIRTUAL_CLOUD, &["--driver-endpoint or --provider is missing", "--provider=virtual"])]
-    #[case(None, None, &["--driver-endpoint is missing"])]
-    #[case(None, OWN, &[])]
-    #[case(Some("mycloud"), OWN, &[])]
-    #[case(Some("virtual"), OWN, &["--provider=virtual needs --driver-endpoint", "only mycloud"])]
-    fn without_an_endpoint_only_the_built_in_driver_can_be_asked_for(
-        #[case] provider: Option<&str>,
-        #[case] built_in: Option<BuiltIn<'_>>,
+    #[case(&["virtual"], &[VIRTUAL], &[])]
+    #[case(&["AWS"], &[AWS, VIRTUAL], &[])]
+    #[case(&["AWS", "virtual"], &[AWS, VIRTUAL], &[])]
+    #[case(&["virtual"], &[AWS], &["--provider=virtual is not in this program", "feature `dev`", "--driver-endpoint"])]
+    #[case(&["AWS"], &[], &["--provider=AWS is not in this program", "feature `aws`", "--driver-endpoint"])]
+    #[case(&["aws"], &[AWS], &["--provider=aws", "--provider=AWS"])]
+    #[case(&["AWS", "azure"], &[AWS, VIRTUAL], &["--provider=azure needs --driver-endpoint", "only AWS, virtual"])]
+    #[case(&["azure"], &[], &["--provider=azure needs --driver-endpoint", "no driver is built in"])]
+    #[case(&[], &[AWS, VIRTUAL], &["--driver-endpoint or --provider is missing", "--provider=AWS or --provider=virtual"])]
+    #[case(&[], &[], &["--driver-endpoint is missing"])]
+    #[case(&[], &[OWN], &[])]
+    #[case(&["mycloud"], &[OWN], &[])]
+    #[case(&["virtual"], &[OWN], &["--provider=virtual is not in this program"])]
+    #[case(&["azure"], &[OWN], &["--provider=azure needs --driver-endpoint", "only mycloud"])]
+    #[case(&[""], &[AWS], &["--provider= needs"])]
+    fn without_an_endpoint_only_built_in_drivers_can_be_asked_for(
+        #[case] providers: &[&str],
+        #[case] built_in: &[BuiltIn<'_>],
         #[case] words: &[&str],
     ) {
-        let complaint = missing_driver(provider, built_in);
+        let complaint = missing_driver(providers, built_in);
         assert_eq!(complaint.is_none(), words.is_empty(), "{complaint:?}");
         let complaint = complaint.unwrap_or_default();
         assert!(words.iter().all(|word| complaint.contains(word)), "{complaint}");

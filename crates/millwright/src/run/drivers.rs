@@ -1,12 +1,11 @@
-//! Which cloud the machines are made in.
+//! Which clouds the machines are made in.
 //!
-//! With `--driver-endpoint` it is at the other end of a connection, outlives this process and is shared with other replicas.
-//! Without it, it is the one that the program brings along (`built_in`): the driver that it was built for, or the virtual cloud, which is
-//! in this process and forgets everything when the process ends.
+//! With `--driver-endpoint` it is the one at the other end of a connection, which outlives this process and is shared with other replicas.
+//! Without it, it is those that the program brings along (`built_in`): the driver that it was built for, or those that `--provider` names, each for the
+//! classes of its provider.
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use controllers::Drivers;
 use remote_driver::{Caller, RemoteDriver};
 use runtime::client::Waited;
@@ -14,13 +13,13 @@ use runtime::{Clock, Metrics, Random};
 use tokio_util::sync::CancellationToken;
 
 use super::component::Setting;
-use crate::built_in::{BuiltIn, Host};
+use crate::built_in::{BuiltIn, Chosen, Host, chosen};
 use crate::cli::DriverFlags;
 
 /// The drivers at hand; `None` when asked to stop before there was one.
 pub(super) async fn at_hand(
     options: &DriverFlags,
-    built_in: Option<BuiltIn>,
+    built_in: Vec<BuiltIn>,
     metrics: &Metrics,
     clock: &Clock,
     random: &Random,
@@ -28,11 +27,22 @@ pub(super) async fn at_hand(
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<Drivers>> {
     let Some(endpoint) = &options.driver_endpoint else {
+        let host = |driver: &BuiltIn| {
+            let (clock, random, tasks) = (clock.clone(), random.fork(), setting.tasks.clone());
+            Host { clock, random, tasks, target: setting.target_for_driver(driver.agent, metrics) }
+        };
         // Whether there is one, and whether it was asked for, was found out with the flags.
-        let BuiltIn { agent, make, .. } = built_in.context("--driver-endpoint is missing: no driver is built in")?;
-        let (clock, random, tasks) = (clock.clone(), random.fork(), setting.tasks.clone());
-        let target = setting.target_for_driver(agent, metrics);
-        return Ok(Some(Drivers::only(make(Host { clock, random, tasks, target }))));
+        return Ok(Some(match chosen(built_in, &options.providers()) {
+            Chosen::EveryClass(driver) => {
+                let host = host(&driver);
+                Drivers::only((driver.make)(host))
+            }
+            Chosen::ByProvider(several) => several.into_iter().fold(Drivers::new(), |drivers, driver| {
+                let (host, provider) = (host(&driver), driver.provider().to_owned());
+                tracing::info!(provider, "classes of this provider are served by a driver in this process");
+                drivers.with(&provider, (driver.make)(host))
+            }),
+        }));
     };
     let caller = Caller {
         name: concat!("millwright/", env!("CARGO_PKG_VERSION")).to_owned(),

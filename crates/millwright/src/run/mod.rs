@@ -1,4 +1,4 @@
-//! `millwright run` and its components on any API server, with a driver in another process or the virtual cloud in this one.
+//! `millwright run` and its components on any API server, with a driver in another process or drivers in this one.
 //!
 //! The start never dies of something that may mend itself: an API server that does not answer, credentials that are refused,
 //! definitions that are not installed are waited for, and the log says what is waited for. What cannot mend itself, a kubeconfig that
@@ -23,7 +23,7 @@ use crate::cli::{Log, Servers};
 use crate::http::ListenError;
 use process::LostLease;
 
-pub(crate) fn run(options: &Servers, built_in: Option<BuiltIn>) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &Servers, built_in: Vec<BuiltIn>) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
     log_to_stderr(&options.common.log, &clock)?;
     // First, because the notes show each flag: a password in a URL is refused before it is shown.
@@ -87,7 +87,7 @@ pub(crate) fn in_cluster() -> Source {
 async fn operate(
     options: &Servers,
     connections: &Connections,
-    built_in: Option<BuiltIn>,
+    built_in: Vec<BuiltIn>,
     clock: Clock,
 ) -> anyhow::Result<ExitCode> {
     let stop = CancellationToken::new();

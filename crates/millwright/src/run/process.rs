@@ -41,7 +41,7 @@ pub(super) struct LostLease {
 pub(super) async fn work(
     options: &Servers,
     connections: &Connections,
-    built_in: Option<BuiltIn>,
+    built_in: Vec<BuiltIn>,
     clock: Clock,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {

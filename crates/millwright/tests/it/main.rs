@@ -7,6 +7,8 @@
     reason = "the lints spare tests, but not the functions that tests share"
 )]
 
+#[cfg(feature = "aws")]
+mod built_in;
 mod cloud;
 mod demo;
 mod dev;

@@ -35,7 +35,13 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, &[])
+    }
+
+    /// A run with variables of its own in its environment.
+    pub(crate) fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = binary();
+        command.envs(environment.iter().copied());
         if let Some((&"run", flags)) = arguments.split_first() {
             let ports = [format!("--port={}", free_port()), format!("--manager-port={}", free_port())];
             // Of two the last one wins, and with an endpoint the name of the provider chooses nothing.

@@ -39,6 +39,8 @@ pub struct Cell {
 pub struct Images {
     /// `millwright`: what is shipped.
     pub production: Cell,
+    /// `millwright-driver-aws`: the driver of AWS alone.
+    pub driver_aws: Cell,
     /// `millwright-dev`: with the virtual cloud.
     pub dev: Cell,
 }
@@ -46,7 +48,11 @@ pub struct Images {
 impl Images {
     /// The one that a container asks for.
     pub(super) fn of(&self, name: &str) -> &Cell {
-        if name.contains("millwright-dev") { &self.dev } else { &self.production }
+        match name {
+            name if name.contains("millwright-dev") => &self.dev,
+            name if name.contains("millwright-driver-aws") => &self.driver_aws,
+            _ => &self.production,
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::suites::report::Report;
 pub async fn run(binaries: Binaries, images: Images) -> anyhow::Result<Report> {
     let mut report = Report::of("image");
     report.case("it says what it can, under each of its names", async { helps(&images.production) }).await;
+    report.case("the driver of AWS has an image of its own", async { names_itself(&images.driver_aws) }).await;
     report.case("it can write nothing", async { writes_nothing(&images.production) }).await;
     let plane = ControlPlane::start(without_pods(&binaries)).await?;
     let outcome = play(&plane, &images, &mut report).await;
@@ -70,6 +71,15 @@ fn helps(cell: &Cell) -> anyhow::Result<()> {
         let (code, said) = run_bare(cell, program, &["--help"])?;
         ensure!(code == 0 && said.contains(usage), "{program} --help ended with {code}: {said}");
     }
+    Ok(())
+}
+
+/// The driver starts without anything around it: it says who it is, and a probe finds nobody.
+fn names_itself(cell: &Cell) -> anyhow::Result<()> {
+    let (code, said) = run_bare(cell, "/millwright-driver-aws", &["--version"])?;
+    ensure!(code == 0 && said.starts_with("millwright-driver-aws "), "--version ended with {code}: {said}");
+    let (code, said) = run_bare(cell, "/millwright-driver-aws", &["--probe=unix:/driver.sock"])?;
+    ensure!(code == 1 && said.contains("/driver.sock"), "--probe ended with {code}: {said}");
     Ok(())
 }
 

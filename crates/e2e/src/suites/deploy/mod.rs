@@ -41,7 +41,9 @@ const NAMESPACE: &str = "millwright-system";
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What is applied, in this order. Bindings of policies come later, one mode after the other.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 11] = [
+    "deploy/examples/aws",
+    "deploy/examples/aws-driver",
     "deploy/examples/one-process",
     "deploy/examples/traced",
     "deploy/examples/separate-target",
@@ -135,7 +137,13 @@ fn apply(plane: &ControlPlane, folder: &str) -> anyhow::Result<()> {
 
 /// What kustomize makes of a driver as a side-car: only our own container mounts the account, and no kubelet adds it by itself.
 fn no_token_for_drivers(plane: &ControlPlane) -> anyhow::Result<()> {
-    let folder = root().join("deploy/examples/separate-target").display().to_string();
+    ["deploy/examples/separate-target", "deploy/examples/aws-driver"]
+        .iter()
+        .try_for_each(|example| no_token_for_the_driver_of(plane, example))
+}
+
+fn no_token_for_the_driver_of(plane: &ControlPlane, example: &str) -> anyhow::Result<()> {
+    let folder = root().join(example).display().to_string();
     let made = kubectl(plane, &["create", "--dry-run=client", "--output=json", "--kustomize", &folder])?;
     let mut drivers = 0;
     for object in serde_json::Deserializer::from_str(&made).into_iter::<Value>() {
@@ -150,7 +158,7 @@ fn no_token_for_drivers(plane: &ControlPlane) -> anyhow::Result<()> {
             }
         }
     }
-    ensure!(drivers == 1, "{drivers} drivers are not the one of the example");
+    ensure!(drivers == 1, "{example}: {drivers} drivers are not the one of the example");
     Ok(())
 }
 

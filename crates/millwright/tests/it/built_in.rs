@@ -1,0 +1,71 @@
+//! Drivers that are built in: several in one process, each with the classes that name it.
+
+use apiserver::{Server, loopback};
+use driver_testing::ec2::{Ec2, Settings};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::program::Program;
+use crate::serving::{MACHINES, server, until};
+
+const GROUP: &str = "machine.sapcloud.io/v1alpha1";
+
+/// Beside the virtual machine `m`: one in AWS, and one of a provider that nobody has.
+fn with_aws(server: &Server) {
+    let meta = |name: &str| json!({ "name": name, "namespace": "default" });
+    let spec = json!({
+        "ami": Settings::IMAGE, "region": "eu-west-1", "machineType": "m5.large", "iam": { "name": "nodes" },
+        "blockDevices": [{ "ebs": { "volumeSize": 50, "volumeType": "gp3" } }],
+        "networkInterfaces": [{ "subnetID": "subnet-1", "securityGroupIDs": ["sg-1"] }],
+        "tags": { "kubernetes.io/cluster/shoot": "1", "kubernetes.io/role/node": "1" },
+    });
+    let keys = json!({ "accessKeyID": "AKIA1", "secretAccessKey": "hunter2hunter2", "userData": "#!/bin/sh" });
+    server
+        .insert(&json!({ "apiVersion": "v1", "kind": "Secret", "metadata": meta("keys"), "stringData": keys }))
+        .unwrap();
+    for (name, provider) in [("aws", "AWS"), ("mars", "mars")] {
+        for object in [
+            json!({
+                "apiVersion": GROUP, "kind": "MachineClass", "metadata": meta(name), "provider": provider,
+                "providerSpec": spec, "secretRef": { "name": "keys", "namespace": "default" },
+            }),
+            json!({
+                "apiVersion": GROUP, "kind": "Machine", "metadata": meta(name),
+                "spec": { "class": { "kind": "MachineClass", "name": name } },
+            }),
+        ] {
+            server.insert(&object).unwrap();
+        }
+    }
+}
+
+fn field(server: &Server, machine: &str, pointer: &str) -> String {
+    let machine = server.object(MACHINES, "default", machine).unwrap_or_default();
+    machine.pointer(pointer).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_drivers_in_one_process_are_each_asked_for_their_own_classes_and_no_other_class_leaves() {
+    let folder = TempDir::new().unwrap();
+    let (server, ec2) = (server(), Ec2::start(Settings::default()).await.unwrap());
+    with_aws(&server);
+    let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
+    let path = folder.path().join("kubeconfig");
+    running.write_kubeconfig(&path).unwrap();
+    let arguments = ["run", "--provider=AWS,virtual", "--target-kubeconfig", &path.to_string_lossy()];
+    let program = Program::start_with(&arguments, &[("AWS_ENDPOINT_URL_EC2", &ec2.endpoint())]);
+
+    until(&server, "each has its VM", |server| {
+        field(server, "m", "/spec/providerID").starts_with("virtual:")
+            && field(server, "aws", "/spec/providerID").starts_with("aws:///eu-west-1/i-")
+    })
+    .await;
+    until(&server, "the third is refused", |server| {
+        let told = field(server, "mars", "/status/lastOperation/description");
+        told.contains("no driver serves \"mars\"; this process has AWS, virtual") && told.contains("--provider")
+    })
+    .await;
+    let made: Vec<_> = ec2.with(|cloud, _| cloud.instances().iter().map(|vm| vm.tags()["Name"].clone()).collect());
+    assert_eq!(made, ["aws"], "EC2 was asked for its own machine only");
+    assert!(program.terminate().success());
+}
