@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::DriverError;
-use crate::meter::{Meter, Metered, Reply};
+use crate::meter::{CloudPressure, Meter, Metered, Reply};
 
 /// The limits of one call. Cheap to clone; clones end together.
 #[derive(Clone, Debug)]
@@ -71,6 +71,13 @@ impl Call {
     pub fn report(&self, service: &str, took: Duration, reply: Reply) {
         if let Some(meter) = &self.meter.0 {
             meter.asked(service, took, reply);
+        }
+    }
+
+    /// Reports what the cloud said of the account beyond the answer to a request.
+    pub fn press(&self, pressure: &CloudPressure) {
+        if let Some(meter) = &self.meter.0 {
+            meter.pressed(pressure);
         }
     }
 

@@ -25,5 +25,5 @@ pub use call::Call;
 pub use capabilities::{Capabilities, Method, Support};
 pub use contract::Driver;
 pub use error::{DriverError, RetryClass, Undecodable};
-pub use meter::{CloudRequest, Kept, Meter, Reply};
+pub use meter::{CloudPressure, CloudRequest, Kept, Meter, Reply};
 pub use request::{ClassRequest, MachineRequest};

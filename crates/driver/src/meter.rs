@@ -13,6 +13,9 @@ pub trait Meter: Send + Sync {
     /// A request to this service of the cloud has ended after this long. `service` is one of few words, never an id: each is a
     /// series.
     fn asked(&self, service: &str, took: Duration, reply: Reply);
+
+    /// The cloud has said something of the account beyond the answer to a request.
+    fn pressed(&self, _pressure: &CloudPressure) {}
 }
 
 /// How a request to a cloud ended.
@@ -22,6 +25,17 @@ pub enum Reply {
     Success,
     /// It did not, or nobody knows.
     Failure,
+}
+
+/// What a cloud says of an account beyond the answer to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CloudPressure {
+    /// It throttles these credentials, which keep to so many requests a second; `None` once nothing holds them back any more.
+    Rate(Option<f64>),
+    /// This zone, or what stands for it, had no such VM to give.
+    NoCapacity(String),
+    /// This quota is used up.
+    Quota(String),
 }
 
 /// A meter, or none. Clones are the same.
@@ -37,6 +51,9 @@ impl fmt::Debug for Metered {
 /// The most requests of one call that are kept; a list of a hundred thousand VMs takes fewer.
 const MOST_KEPT: usize = 1000;
 
+/// The most words of a cloud on an account that are kept of one call.
+const MOST_PRESSURE: usize = 100;
+
 /// A request to a cloud that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudRequest {
@@ -50,20 +67,35 @@ pub struct CloudRequest {
 
 /// A meter that keeps what it is told, for whoever counts in another process.
 #[derive(Debug, Default)]
-pub struct Kept(Mutex<Vec<CloudRequest>>);
+pub struct Kept {
+    requests: Mutex<Vec<CloudRequest>>,
+    pressure: Mutex<Vec<CloudPressure>>,
+}
 
 impl Kept {
-    /// What was told so far, oldest first.
+    /// The requests that were told so far, oldest first.
     pub fn take(&self) -> Vec<CloudRequest> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the cloud said of the account so far, oldest first.
+    pub fn take_pressure(&self) -> Vec<CloudPressure> {
+        std::mem::take(&mut *self.pressure.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Meter for Kept {
     fn asked(&self, service: &str, took: Duration, reply: Reply) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < MOST_KEPT {
             kept.push(CloudRequest { service: service.to_owned(), took, reply });
+        }
+    }
+
+    fn pressed(&self, pressure: &CloudPressure) {
+        let mut kept = self.pressure.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MOST_PRESSURE {
+            kept.push(pressure.clone());
         }
     }
 }
@@ -83,5 +115,8 @@ mod tests {
             CloudRequest { service: "disks".into(), took: Duration::from_secs(1), reply: Reply::Failure }
         );
         assert!(kept.take().is_empty());
+        (0..2 * MOST_PRESSURE).for_each(|_| kept.pressed(&CloudPressure::Rate(Some(8.0))));
+        assert_eq!(kept.take_pressure(), vec![CloudPressure::Rate(Some(8.0)); MOST_PRESSURE]);
+        assert!(kept.take_pressure().is_empty());
     }
 }

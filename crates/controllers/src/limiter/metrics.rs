@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use driver::{Code, Meter, Method, Reply};
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts};
+use api::{MachineClass, Object};
+use driver::{CloudPressure, Code, Meter, Method, Reply};
+use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts};
 use runtime::metrics::Hook;
 use runtime::{Metrics, metrics::MetricsError};
 
@@ -27,6 +28,9 @@ pub(super) struct LimiterMetrics {
     waiting: IntGaugeVec,
     paused: IntGaugeVec,
     held_back: IntGaugeVec,
+    rate_limit: GaugeVec,
+    no_capacity: IntCounterVec,
+    no_quota: IntCounterVec,
 }
 
 impl LimiterMetrics {
@@ -78,6 +82,24 @@ impl LimiterMetrics {
                     "1 while creates of this class are held back because the cloud has no room.",
                     "class",
                 )?,
+                rate_limit: GaugeVec::new(
+                    Opts::new(
+                        "millwright_cloud_request_rate_limit",
+                        "Requests a second that a driver keeps to while the cloud throttles this credential.",
+                    ),
+                    &["provider", "secret"],
+                )?,
+                no_capacity: IntCounterVec::new(
+                    Opts::new(
+                        "millwright_cloud_capacity_errors_total",
+                        "Creates that the cloud refused because the zone has no such VM to give.",
+                    ),
+                    &["provider", "class", "zone"],
+                )?,
+                no_quota: IntCounterVec::new(
+                    Opts::new("millwright_cloud_quota_errors_total", "Requests that ran into a quota of the account."),
+                    &["provider", "secret", "quota"],
+                )?,
             })
         })()
         .map_err(MetricsError::Register)?;
@@ -89,7 +111,8 @@ impl LimiterMetrics {
         metrics.register(self.waited.clone())?;
         metrics.register(self.took.clone())?;
         metrics.register(self.requests_took.clone())?;
-        for counter in [&self.failed, &self.requests, &self.requests_failed] {
+        metrics.register(self.rate_limit.clone())?;
+        for counter in [&self.failed, &self.requests, &self.requests_failed, &self.no_capacity, &self.no_quota] {
             metrics.register(counter.clone())?;
         }
         for gauge in [&self.out, &self.waiting, &self.paused, &self.held_back] {
@@ -114,9 +137,14 @@ impl LimiterMetrics {
         self.waited.with_label_values(&[secret, method.operation()]).observe(waited.as_secs_f64());
     }
 
-    /// Counts the requests that a driver of this provider makes.
-    pub(super) fn meter(&self, provider: &str) -> Arc<dyn Meter> {
-        Arc::new(CloudMeter { provider: provider.to_lowercase(), metrics: self.clone() })
+    /// Counts the requests that a driver makes for this class, and shows what the cloud says of the account.
+    pub(super) fn meter(&self, class: &MachineClass) -> Arc<dyn Meter> {
+        Arc::new(CloudMeter {
+            provider: class.provider.to_lowercase(),
+            secret: plan::limiter::credential(class).to_owned(),
+            class: class.name().to_owned(),
+            metrics: self.clone(),
+        })
     }
 
     pub(super) fn ended(&self, provider: &str, method: Method, took: Duration, failure: Option<Code>) {
@@ -160,9 +188,11 @@ impl LimiterMetrics {
     }
 }
 
-/// Requests to the cloud of one provider.
+/// What is asked of a cloud for one class.
 struct CloudMeter {
     provider: String,
+    secret: String,
+    class: String,
     metrics: LimiterMetrics,
 }
 
@@ -176,5 +206,44 @@ impl Meter for CloudMeter {
             }
             Reply::Failure => self.metrics.requests_failed.with_label_values(labels).inc(),
         }
+    }
+
+    fn pressed(&self, pressure: &CloudPressure) {
+        let Self { provider, secret, class, metrics } = self;
+        match pressure {
+            CloudPressure::Rate(Some(rate)) => metrics.rate_limit.with_label_values(&[provider, secret]).set(*rate),
+            // An error says that nothing was shown, and nothing is to be shown.
+            CloudPressure::Rate(None) => drop(metrics.rate_limit.remove_label_values(&[provider, secret])),
+            CloudPressure::NoCapacity(zone) => metrics.no_capacity.with_label_values(&[provider, class, zone]).inc(),
+            CloudPressure::Quota(quota) => metrics.no_quota.with_label_values(&[provider, secret, quota]).inc(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_a_cloud_says_of_an_account_is_shown_and_its_rate_ends_with_the_throttling() {
+        let metrics = Metrics::new().unwrap();
+        let limiter = LimiterMetrics::new(&metrics).unwrap();
+        let class: MachineClass = serde_json::from_value(json!({
+            "metadata": { "name": "small", "namespace": "shoot" }, "provider": "AWS",
+            "secretRef": { "name": "keys", "namespace": "shoot" },
+        }))
+        .unwrap();
+        let meter = limiter.meter(&class);
+        let shown = |line: &str| metrics.encode().unwrap().lines().any(|found| found == line);
+        meter.pressed(&CloudPressure::Rate(Some(0.5)));
+        meter.pressed(&CloudPressure::NoCapacity("subnet-1".into()));
+        meter.pressed(&CloudPressure::Quota("vCPUs".into()));
+        assert!(shown(r#"millwright_cloud_request_rate_limit{provider="aws",secret="keys"} 0.5"#));
+        assert!(shown(r#"millwright_cloud_capacity_errors_total{class="small",provider="aws",zone="subnet-1"} 1"#));
+        assert!(shown(r#"millwright_cloud_quota_errors_total{provider="aws",quota="vCPUs",secret="keys"} 1"#));
+        meter.pressed(&CloudPressure::Rate(None));
+        meter.pressed(&CloudPressure::Rate(None));
+        assert!(!metrics.encode().unwrap().contains("millwright_cloud_request_rate_limit{"));
     }
 }

@@ -424,7 +424,7 @@ impl CallLimiter {
     fn limits(&self, class: &MachineClass, timeout: Duration) -> driver::Call {
         let limits = driver::Call::within(timeout);
         match &self.shared.metrics {
-            Some(metrics) => limits.metered(metrics.meter(&class.provider)),
+            Some(metrics) => limits.metered(metrics.meter(class)),
             None => limits,
         }
     }

@@ -15,7 +15,7 @@ use backoff::Exponential;
 use cloud::codes::{During, Meaning};
 use cloud::poll::{Poll, Waited};
 use cloud::pressure::Place;
-use driver::{Code, Created, DriverError, MachineRequest, RetryClass};
+use driver::{CloudPressure, Code, Created, DriverError, MachineRequest, RetryClass};
 use parking_lot::Mutex;
 
 use crate::answer::{self, Instance};
@@ -113,8 +113,9 @@ impl Order<'_> {
             Err(failed) => {
                 let cloud = failed.cloud.as_deref().unwrap_or_default();
                 if codes::meaning(cloud) == Meaning::NoCapacity {
-                    let aws = self.session.aws;
-                    aws.pressure.lock().refused(self.place(), failed.error.message(), aws.moment());
+                    let (aws, place) = (self.session.aws, self.place());
+                    self.session.call.press(&CloudPressure::NoCapacity(place.zone.clone()));
+                    aws.pressure.lock().refused(place, failed.error.message(), aws.moment());
                 }
                 Err(failed.error)
             }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use cloud::codes::{During, Meaning};
 use cloud::http::Transport;
 use cloud::pressure::{Moment, Pressure};
-use driver::{Call, Code, DriverError};
+use driver::{Call, CloudPressure, Code, DriverError};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -124,7 +124,7 @@ impl Aws {
         let status = answer.status();
         let read = Element::parse(answer.body());
         if status.is_success() {
-            self.pressure.lock().answered(asker.account);
+            self.answered(asker);
             return Ok(read?);
         }
         let Some(refusal) = read.ok().as_ref().and_then(answer::refusal) else {
@@ -141,17 +141,36 @@ impl Aws {
     fn refused(&self, asker: &Asker<'_>, refusal: Refusal, during: During) -> Failed {
         let hidden = asker.keys.map(Keys::hidden).unwrap_or_default();
         let error = codes::error(&refusal, during, &hidden);
-        let now = self.moment();
-        let mut pressure = self.pressure.lock();
-        let error = if codes::meaning(&refusal.code) == Meaning::Throttled {
-            pressure.throttled(asker.account, now);
-            let rate = pressure.rate(asker.account).unwrap_or_default();
+        let meaning = codes::meaning(&refusal.code);
+        if let Meaning::Quota(of) = meaning {
+            asker.call.press(&CloudPressure::Quota(of.to_owned()));
+        }
+        let error = if meaning == Meaning::Throttled {
+            let rate = self.throttled(asker);
             DriverError::new(error.code(), format!("{}, at most {rate:.1} a second now", error.message()))
         } else {
-            pressure.answered(asker.account);
+            self.answered(asker);
             error
         };
         Failed { cloud: Some(refusal.code), error }
+    }
+
+    /// The account asks too often: it has this rate from now on.
+    fn throttled(&self, asker: &Asker<'_>) -> f64 {
+        let mut pressure = self.pressure.lock();
+        pressure.throttled(asker.account, self.moment());
+        let rate = pressure.rate(asker.account);
+        asker.call.press(&CloudPressure::Rate(rate));
+        rate.unwrap_or_default()
+    }
+
+    /// The account was answered, and may ask a little more often if it was throttled before.
+    fn answered(&self, asker: &Asker<'_>) {
+        let mut pressure = self.pressure.lock();
+        if pressure.rate(asker.account).is_some() {
+            pressure.answered(asker.account);
+            asker.call.press(&CloudPressure::Rate(pressure.rate(asker.account)));
+        }
     }
 
     async fn wait_for_turn(&self, asker: &Asker<'_>) -> Result<(), DriverError> {

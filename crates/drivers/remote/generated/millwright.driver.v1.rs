@@ -207,6 +207,28 @@ pub struct CloudRequest {
     #[prost(bool, tag = "3")]
     pub failed: bool,
 }
+/// What the cloud said of the account beyond the answer to a request. Millwright shows it in its metrics
+/// (`millwright_cloud_request_rate_limit`, `millwright_cloud_capacity_errors_total`, `millwright_cloud_quota_errors_total`).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CloudPressure {
+    #[prost(oneof = "cloud_pressure::Pressure", tags = "1, 2, 3")]
+    pub pressure: ::core::option::Option<cloud_pressure::Pressure>,
+}
+/// Nested message and enum types in `CloudPressure`.
+pub mod cloud_pressure {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Pressure {
+        /// The cloud throttles these credentials, and the driver keeps to so many requests a second; 0 once nothing holds it back any more.
+        #[prost(double, tag = "1")]
+        RequestsPerSecond(f64),
+        /// This zone, or what stands for it, had no such VM to give. At most 64 characters.
+        #[prost(string, tag = "2")]
+        NoCapacityIn(::prost::alloc::string::String),
+        /// This quota of the account is used up. At most 64 characters.
+        #[prost(string, tag = "3")]
+        Quota(::prost::alloc::string::String),
+    }
+}
 /// Asks for a VM.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateRequest {
@@ -223,6 +245,9 @@ pub struct CreateResponse {
     /// What was asked of the cloud for this call, oldest first; at most a thousand. May be left out.
     #[prost(message, repeated, tag = "15")]
     pub cloud_requests: ::prost::alloc::vec::Vec<CloudRequest>,
+    /// What the cloud said of the account meanwhile, oldest first; at most a hundred. May be left out.
+    #[prost(message, repeated, tag = "16")]
+    pub cloud_pressure: ::prost::alloc::vec::Vec<CloudPressure>,
     #[prost(oneof = "create_response::Result", tags = "1, 2")]
     pub result: ::core::option::Option<create_response::Result>,
 }
@@ -264,6 +289,9 @@ pub struct DeleteResponse {
     /// What was asked of the cloud for this call, oldest first; at most a thousand. May be left out.
     #[prost(message, repeated, tag = "15")]
     pub cloud_requests: ::prost::alloc::vec::Vec<CloudRequest>,
+    /// What the cloud said of the account meanwhile, oldest first; at most a hundred. May be left out.
+    #[prost(message, repeated, tag = "16")]
+    pub cloud_pressure: ::prost::alloc::vec::Vec<CloudPressure>,
     #[prost(oneof = "delete_response::Result", tags = "1, 2")]
     pub result: ::core::option::Option<delete_response::Result>,
 }
@@ -302,6 +330,9 @@ pub struct InitializeResponse {
     /// What was asked of the cloud for this call, oldest first; at most a thousand. May be left out.
     #[prost(message, repeated, tag = "15")]
     pub cloud_requests: ::prost::alloc::vec::Vec<CloudRequest>,
+    /// What the cloud said of the account meanwhile, oldest first; at most a hundred. May be left out.
+    #[prost(message, repeated, tag = "16")]
+    pub cloud_pressure: ::prost::alloc::vec::Vec<CloudPressure>,
     #[prost(oneof = "initialize_response::Result", tags = "1, 2")]
     pub result: ::core::option::Option<initialize_response::Result>,
 }
@@ -333,6 +364,9 @@ pub struct StatusResponse {
     /// What was asked of the cloud for this call, oldest first; at most a thousand. May be left out.
     #[prost(message, repeated, tag = "15")]
     pub cloud_requests: ::prost::alloc::vec::Vec<CloudRequest>,
+    /// What the cloud said of the account meanwhile, oldest first; at most a hundred. May be left out.
+    #[prost(message, repeated, tag = "16")]
+    pub cloud_pressure: ::prost::alloc::vec::Vec<CloudPressure>,
     #[prost(oneof = "status_response::Result", tags = "1, 2")]
     pub result: ::core::option::Option<status_response::Result>,
 }
@@ -361,6 +395,9 @@ pub struct ListResponse {
     /// What was asked of the cloud for this call, oldest first; at most a thousand. May be left out.
     #[prost(message, repeated, tag = "15")]
     pub cloud_requests: ::prost::alloc::vec::Vec<CloudRequest>,
+    /// What the cloud said of the account meanwhile, oldest first; at most a hundred. May be left out.
+    #[prost(message, repeated, tag = "16")]
+    pub cloud_pressure: ::prost::alloc::vec::Vec<CloudPressure>,
     #[prost(oneof = "list_response::Result", tags = "1, 2")]
     pub result: ::core::option::Option<list_response::Result>,
 }

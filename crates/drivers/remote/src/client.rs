@@ -20,7 +20,7 @@ use crate::dial::{Dial, TlsDial, UnixDial};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::link_error::LinkError;
 use crate::messages::answer::{created, found, garbled, owners};
-use crate::messages::asked::{Services, Tells};
+use crate::messages::asked::{KnownWords, Tells};
 use crate::messages::request::{about_class, about_machine};
 use crate::messages::{self as wire, disk};
 use crate::tls::TlsFiles;
@@ -36,7 +36,7 @@ const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct RemoteDriver {
     connection: Arc<DriverConnection>,
-    services: Arc<Services>,
+    words: Arc<KnownWords>,
 }
 
 impl RemoteDriver {
@@ -55,7 +55,7 @@ impl RemoteDriver {
 
     /// A driver that is reached in a way of the caller's own.
     pub fn over(dial: Box<dyn Dial>, caller: Caller) -> Self {
-        Self { connection: Arc::new(DriverConnection::new(dial, caller)), services: Arc::default() }
+        Self { connection: Arc::new(DriverConnection::new(dial, caller)), words: Arc::default() }
     }
 
     /// Reaches the driver now, if it is not reached already.
@@ -107,7 +107,7 @@ impl RemoteDriver {
             let mut request = tonic::Request::new(question);
             request.set_timeout(call.remaining());
             let mut answer = send(client, request).await.map(tonic::Response::into_inner).map_err(not_heard)?;
-            self.services.report(call, answer.cloud_requests());
+            self.words.report(call, &mut answer);
             Ok(answer)
         })
         .await

@@ -45,6 +45,10 @@ impl Limits {
         self.asked.take().into_iter().map(Into::into).collect()
     }
 
+    fn cloud_pressure(&self) -> Vec<wire::CloudPressure> {
+        self.asked.take_pressure().into_iter().map(Into::into).collect()
+    }
+
     /// Answers within the limits, also for a driver that does not look at them.
     async fn bound<T>(&self, work: impl Future<Output = Result<T, DriverError>>) -> Result<T, DriverError> {
         let answer = self.call.bound(work).await;
@@ -105,7 +109,11 @@ impl driver_server::Driver for Service {
             Ok(made) => Answer::Created(made.into()),
             Err(error) => Answer::Failure(error.into()),
         };
-        Ok(Response::new(wire::CreateResponse { result: Some(result), cloud_requests: limits.cloud_requests() }))
+        Ok(Response::new(wire::CreateResponse {
+            result: Some(result),
+            cloud_requests: limits.cloud_requests(),
+            cloud_pressure: limits.cloud_pressure(),
+        }))
     }
 
     async fn delete(&self, request: Request<wire::DeleteRequest>) -> Result<Response<wire::DeleteResponse>, Status> {
@@ -117,7 +125,11 @@ impl driver_server::Driver for Service {
             Ok(gone) => Answer::Deleted(gone.into()),
             Err(error) => Answer::Failure(error.into()),
         };
-        Ok(Response::new(wire::DeleteResponse { result: Some(result), cloud_requests: limits.cloud_requests() }))
+        Ok(Response::new(wire::DeleteResponse {
+            result: Some(result),
+            cloud_requests: limits.cloud_requests(),
+            cloud_pressure: limits.cloud_pressure(),
+        }))
     }
 
     async fn initialize(
@@ -132,7 +144,11 @@ impl driver_server::Driver for Service {
             Ok(vm) => Answer::Initialized(vm.into()),
             Err(error) => Answer::Failure(error.into()),
         };
-        Ok(Response::new(wire::InitializeResponse { result: Some(result), cloud_requests: limits.cloud_requests() }))
+        Ok(Response::new(wire::InitializeResponse {
+            result: Some(result),
+            cloud_requests: limits.cloud_requests(),
+            cloud_pressure: limits.cloud_pressure(),
+        }))
     }
 
     async fn status(&self, request: Request<wire::StatusRequest>) -> Result<Response<wire::StatusResponse>, Status> {
@@ -144,7 +160,11 @@ impl driver_server::Driver for Service {
             Ok(vm) => Answer::Found(vm.into()),
             Err(error) => Answer::Failure(error.into()),
         };
-        Ok(Response::new(wire::StatusResponse { result: Some(result), cloud_requests: limits.cloud_requests() }))
+        Ok(Response::new(wire::StatusResponse {
+            result: Some(result),
+            cloud_requests: limits.cloud_requests(),
+            cloud_pressure: limits.cloud_pressure(),
+        }))
     }
 
     async fn list(&self, request: Request<wire::ListRequest>) -> Result<Response<wire::ListResponse>, Status> {
@@ -156,7 +176,11 @@ impl driver_server::Driver for Service {
             Ok(owners) => Answer::Owners(owners.into()),
             Err(error) => Answer::Failure(error.into()),
         };
-        Ok(Response::new(wire::ListResponse { result: Some(result), cloud_requests: limits.cloud_requests() }))
+        Ok(Response::new(wire::ListResponse {
+            result: Some(result),
+            cloud_requests: limits.cloud_requests(),
+            cloud_pressure: limits.cloud_pressure(),
+        }))
     }
 
     async fn volume_ids(
