@@ -48,7 +48,7 @@ pub struct UnknownLogFormat(String);
 pub struct Verbosity(pub i32);
 
 /// Targets are names of libraries. Ours start with the project's name, except those that others would look for under their own.
-const OURS: [&str; 4] = ["millwright", "driver", "kube_controllers", "virtual_cloud"];
+const OURS: [&str; 5] = ["millwright", "aws_driver", "driver", "kube_controllers", "virtual_cloud"];
 
 impl Verbosity {
     fn ours(self) -> LevelFilter {

@@ -202,6 +202,11 @@ fn capacity_reservation(spec: &Spec, faults: &mut Faults) {
             "not with capacityReservationId or capacityReservationResourceGroupArn",
         );
     }
+    let arn = &reservation.resource_group_arn;
+    if group && !arn.starts_with("arn:") {
+        let form = "must have the form arn:aws:resource-groups:<region>:<account>:group/<name>";
+        faults.invalid(format!("{path}.capacityReservationResourceGroupArn"), arn.as_str(), form);
+    }
     if id && group {
         faults.forbidden(format!("{path}.capacityReservationResourceGroupArn"), "not with capacityReservationId");
     }

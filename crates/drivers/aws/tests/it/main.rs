@@ -7,6 +7,7 @@
     reason = "a test may die of what it did not expect, and clippy does not see that its words are part of it"
 )]
 
+mod bad_input;
 mod contract;
 mod contract_on_moto;
 mod creation;
@@ -16,5 +17,6 @@ mod lookup;
 mod memory;
 mod model;
 mod moto;
+mod network;
 mod refusals;
 mod rights;

@@ -1,15 +1,15 @@
-//! Bad input, and a cloud that says no.
+//! A cloud that says no.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use driver::{Call, ClassRequest, Code, Driver, DriverError, Kept, MachineRequest, Reply};
+use driver::{Call, ClassRequest, CloudPressure, Code, Driver, DriverError, Kept, MachineRequest, Reply};
 use driver_testing::ec2::{Befalls, Refusal, Script, Settings};
 use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
-use crate::memory::{Memory, class, known, request, secret, spec, spec_with, with_secret, with_spec};
+use crate::memory::{Memory, known, request, spec, spec_with, with_spec};
 
 async fn every_call(memory: &Memory, request: &MachineRequest) -> Vec<DriverError> {
     let (driver, call) = (memory.driver(), Call::default());
@@ -24,44 +24,6 @@ async fn every_call(memory: &Memory, request: &MachineRequest) -> Vec<DriverErro
     .into_iter()
     .map(Result::unwrap_err)
     .collect()
-}
-
-#[rstest]
-#[case::undecodable(json!("spec"))]
-#[case::no_region(spec_with(&json!({ "region": "" })))]
-#[case::no_such_region(spec_with(&json!({ "region": "mars-north-1" })))]
-#[case::no_tags(spec_with(&json!({ "tags": {} })))]
-#[tokio::test(start_paused = true)]
-async fn a_class_that_says_not_where_to_look_is_refused_by_every_call_before_anything_is_sent(#[case] spec: Value) {
-    let memory = Memory::new(Settings::default());
-    for error in every_call(&memory, &request(spec)).await {
-        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
-    }
-    assert!(memory.asked().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_class_of_another_provider_and_a_secret_without_keys_are_refused_by_every_call() {
-    let memory = Memory::new(Settings::default());
-    let mut foreign = class("small", spec());
-    foreign.provider = "aws".into();
-    let foreign = MachineRequest { class: Arc::new(foreign), ..request(spec()) };
-    let keyless = with_secret(&request(spec()), [("userData", "#!")].into_iter().collect());
-    for request in [foreign, keyless] {
-        for error in every_call(&memory, &request).await {
-            assert_eq!(error.code(), Code::InvalidArgument, "{error}");
-        }
-    }
-    assert!(memory.asked().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn user_data_beyond_what_ec2_takes_is_refused_before_anything_is_sent() {
-    let memory = Memory::new(Settings::default());
-    let mut large = secret();
-    large.insert("userData", vec![b'#'; 16385]);
-    let error = memory.driver().create(&Call::default(), &with_secret(&request(spec()), large)).await.unwrap_err();
-    assert_eq!((error.code(), memory.asked().len()), (Code::InvalidArgument, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,6 +58,32 @@ async fn an_account_that_is_throttled_is_slowed_down_and_says_so() {
         driver.status(&Call::default(), &request(spec())).await.unwrap_err();
     }
     assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ec2_says_of_the_account_is_reported_for_the_metrics() {
+    let memory = Memory::new(Settings::default());
+    let (driver, kept) = (memory.driver(), Arc::new(Kept::default()));
+    let call = Call::default().metered(kept.clone());
+    for (code, status) in
+        [("RequestLimitExceeded", 503), ("InsufficientInstanceCapacity", 500), ("VcpuLimitExceeded", 400)]
+    {
+        memory.with(|cloud, _| cloud.script(Script::refuse("RunInstances", status, code)));
+        driver.create(&call, &request(spec())).await.unwrap_err();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    }
+    let told = kept.take_pressure();
+    assert!(told.contains(&CloudPressure::Rate(Some(16.0))), "{told:?}");
+    assert!(told.contains(&CloudPressure::NoCapacity("subnet-1".into())), "{told:?}");
+    assert!(told.contains(&CloudPressure::Quota("vCPUs of running instances".into())), "{told:?}");
+    for _ in 0..800 {
+        driver.status(&call, &request(spec())).await.unwrap_err();
+        kept.take();
+        if kept.take_pressure().contains(&CloudPressure::Rate(None)) {
+            return;
+        }
+    }
+    panic!("the account never recovered");
 }
 
 #[rstest]
