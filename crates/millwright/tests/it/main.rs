@@ -20,3 +20,5 @@ mod serving;
 mod starting;
 #[cfg(feature = "otel")]
 mod traces;
+#[cfg(feature = "aws")]
+mod tutorial;

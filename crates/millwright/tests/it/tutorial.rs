@@ -1,0 +1,64 @@
+//! The tutorial of AWS, as far as it goes without AWS: its objects are accepted, and its pool is made on an EC2 of our own.
+
+use apiserver::{Options, Server, loopback};
+use driver_testing::ec2::{Ec2, Image, Settings};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::program::Program;
+use crate::serving::MACHINES;
+
+const PAGE: &str = include_str!("../../../../docs/tutorials/aws.md");
+const NAMESPACE: &str = "millwright-system";
+
+/// The objects of the page, in their order; an overlay of kustomize is none.
+fn objects() -> Vec<Value> {
+    let blocks = PAGE.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let all = blocks.map(|block| serde_saphyr::from_str::<Value>(block).unwrap());
+    all.filter(|object| object["kind"] != "Kustomization").collect()
+}
+
+fn server() -> Server {
+    let clock = runtime::Clock::system();
+    let server = Server::new(Options::new(std::sync::Arc::new(move || clock.now()), 1));
+    for definition in api::crd::definitions() {
+        server.insert(&definition).unwrap();
+    }
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pool_of_the_tutorial_is_made_by_what_its_page_says() {
+    let objects = objects();
+    let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["Secret", "MachineClass", "MachineDeployment"]);
+    let id = objects[1]["providerSpec"]["ami"].as_str().unwrap().to_owned();
+    let image = Image { id, root_device_name: "/dev/xvda".to_owned() };
+    let ec2 = Ec2::start(Settings { images: vec![image], ..Settings::default() }).await.unwrap();
+    let (server, folder) = (server(), TempDir::new().unwrap());
+    // As deploy/base makes it.
+    server.insert(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } })).unwrap();
+    for object in &objects {
+        server.insert(object).unwrap();
+    }
+    let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
+    let path = folder.path().join("kubeconfig");
+    running.write_kubeconfig(&path).unwrap();
+    let namespace = format!("--namespace={NAMESPACE}");
+    let arguments = ["run", "--provider=AWS", &namespace, "--target-kubeconfig", &path.to_string_lossy()];
+    let program = Program::start_with(&arguments, &[("AWS_ENDPOINT_URL_EC2", &ec2.endpoint())]);
+
+    let made = |server: &Server| {
+        let machines = server.objects(MACHINES);
+        let id = |machine: &Value| machine["spec"]["providerID"].as_str().unwrap_or_default().to_owned();
+        machines.len() == 2 && machines.iter().all(|machine| id(machine).starts_with("aws:///eu-west-1/i-"))
+    };
+    crate::serving::until(&server, "both machines have their instance", made).await;
+    let instances = ec2.with(|cloud, _| cloud.instances().to_vec());
+    assert_eq!(instances.len(), 2);
+    for instance in instances {
+        assert!(instance.tags().contains_key("kubernetes.io/cluster/example"), "{:?}", instance.tags());
+        assert_eq!(instance.volumes.first().map(|disk| disk.device.as_str()), Some("/dev/xvda"));
+    }
+    assert!(program.terminate().success());
+}
