@@ -15,6 +15,8 @@ pub(crate) enum Subject {
     Fleet,
     /// What 5,000 machines ask and hold in ten minutes in which nothing happens.
     Steady,
+    /// Requests to EC2 for 500 machines, 50 at once, and what our side of a call takes; on moto.
+    Aws,
     /// Bytes of the shipped program, and what it keeps resident with no machine, 100, 2,000 and 5,000.
     Size(size::ChoreArgs),
 }
@@ -25,6 +27,7 @@ pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
         Subject::Cache => cargo(&["bench", "--quiet", "--package", "millwright-runtime", "--bench", "cache"]),
         Subject::Fleet => scale("fleet"),
         Subject::Steady => scale("steady"),
+        Subject::Aws => cargo(&["bench", "--quiet", "--package", "millwright-driver-aws", "--bench", "moto"]),
         Subject::Size(args) => size::run(args),
     }
 }
