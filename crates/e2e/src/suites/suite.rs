@@ -92,7 +92,7 @@ impl Suite {
             Self::Machines => 140,
             Self::Takeover | Self::Deployments | Self::Rbac => 120,
             Self::CrashTable => 110,
-            Self::Aws => 100,
+            Self::Aws => 130,
             Self::Counts => 80,
             Self::Servers => 92,
             Self::Fleet => 90,

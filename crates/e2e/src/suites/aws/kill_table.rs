@@ -1,9 +1,10 @@
-//! The machine controller is killed at every call that it makes to EC2.
+//! The machine controller, or its driver, is killed at every call to EC2.
 //!
 //! First one machine lives undisturbed behind a proxy that writes down each request. Then, for each of them and for each of two moments
 //! (EC2 has not heard of it; EC2 has done it and nobody has heard the answer), another machine lives behind a proxy that holds this very
-//! request until the process that sent it is killed, and a second process finds the pieces. A row is green when the machine
-//! ran, EC2 ever made one instance for it, and none is left when it is deleted.
+//! request until a process is killed, and a second process finds the pieces. The process is the machine controller with the driver in it, the driver in
+//! a process of its own, or the machine controller whose driver lives on. A cell is green when the machine ran, EC2 ever made one instance
+//! for it, and none is left when it is deleted.
 //!
 //! Machines live side by side, each in a subnet of its own: moto gives the address of an instance that has just ended to the next one, and a
 //! machine whose instance comes with the name of a Node that is still there is given up, as it should be.
@@ -48,6 +49,29 @@ impl Moment {
     }
 }
 
+/// Who is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Victim {
+    /// The machine controller with the driver in it.
+    Both,
+    /// The driver in a process of its own.
+    Driver,
+    /// The machine controller, whose driver lives on.
+    Controller,
+}
+
+impl Victim {
+    const ALL: [Self; 3] = [Self::Both, Self::Driver, Self::Controller];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Both => "both",
+            Self::Driver => "driver",
+            Self::Controller => "controller",
+        }
+    }
+}
+
 /// A request of a machine's life: what it asks, and how many times that was asked before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
@@ -66,11 +90,12 @@ impl fmt::Display for Step {
 struct Kill {
     place: usize,
     step: Step,
+    victim: Victim,
     moment: Moment,
 }
 
 /// Whether each kill went well.
-type Cells = BTreeMap<(usize, Moment), bool>;
+type Cells = BTreeMap<(usize, Victim, Moment), bool>;
 
 /// Plays all of it, one machine at a time in each subnet, and prints the table.
 pub(super) fn play(
@@ -82,25 +107,26 @@ pub(super) fn play(
 ) -> anyhow::Result<()> {
     let first = subnets.first().context("there is no subnet")?;
     let steps = runtime.block_on(undisturbed(setting, moto, first))?;
-    let kills = steps
-        .iter()
-        .enumerate()
-        .flat_map(|(place, step)| Moment::BOTH.map(|moment| Kill { place, step: step.clone(), moment }));
-    let (waiting, done) = (Mutex::new(kills.rev().collect::<Vec<_>>()), Mutex::new((Cells::new(), Vec::new())));
+    let mut kills = Vec::new();
+    for (place, step) in steps.iter().enumerate() {
+        for victim in Victim::ALL {
+            kills.extend(Moment::BOTH.map(|moment| Kill { place, step: step.clone(), victim, moment }));
+        }
+    }
+    kills.reverse();
+    let (waiting, done) = (Mutex::new(kills), Mutex::new((Cells::new(), Vec::new())));
     std::thread::scope(|scope| {
         for subnet in subnets {
             let (waiting, done) = (&waiting, &done);
             scope.spawn(move || {
                 let mut own = Report::of("aws");
                 while let Some(kill) = waiting.lock().ok().and_then(|mut waiting| waiting.pop()) {
-                    let sentence = format!(
-                        "killed {} {}, a machine has one instance and leaves none",
-                        kill.moment.name(),
-                        kill.step
-                    );
+                    let Kill { step, victim, moment, .. } = &kill;
+                    let sentence =
+                        format!("one instance, and none left: {} killed {} {step}", victim.name(), moment.name());
                     let well = runtime.block_on(own.case(sentence, killed(setting, moto, subnet, &kill))).is_some();
                     if let Ok(mut done) = done.lock() {
-                        done.0.insert((kill.place, kill.moment), well);
+                        done.0.insert((kill.place, kill.victim, kill.moment), well);
                     }
                 }
                 if let Ok(mut done) = done.lock() {
@@ -119,14 +145,20 @@ pub(super) fn play(
 
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 fn print(steps: &[Step], cells: &Cells) {
-    println!("\n{:<48} {:>8} {:>8}", "the machine controller is killed …", "before", "after");
+    let columns = || Victim::ALL.into_iter().flat_map(|victim| Moment::BOTH.map(|moment| (victim, moment)));
+    let row = |begin: &str, cells: Vec<&str>| {
+        let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>11}")).collect();
+        println!("{begin:<38}{}", cells.concat());
+    };
+    row("\nkilled …", columns().map(|(victim, _)| victim.name()).collect());
+    row("", columns().map(|(_, moment)| moment.name()).collect());
     for (place, step) in steps.iter().enumerate() {
-        let cell = |moment| match cells.get(&(place, moment)) {
+        let cell = |(victim, moment)| match cells.get(&(place, victim, moment)) {
             Some(true) => "green",
             Some(false) => "RED",
             None => "-",
         };
-        println!("{:<48} {:>8} {:>8}", step.to_string(), cell(Moment::Before), cell(Moment::After));
+        row(&step.to_string(), columns().map(cell).collect());
     }
     println!();
 }
@@ -134,7 +166,7 @@ fn print(steps: &[Step], cells: &Cells) {
 /// The requests of one machine's life, in their order.
 async fn undisturbed(setting: &Setting<'_>, moto: u16, subnet: &str) -> anyhow::Result<Vec<Step>> {
     let proxy = Proxy::start(moto).await.context("failed to start a proxy")?;
-    let mut life = Life::begin(setting, Place { namespace: "model", subnet }, &proxy)?;
+    let mut life = Life::begin(setting, Place { namespace: "model", subnet }, Victim::Both, &proxy)?;
     life.lived().await?;
     ensure!(life.deaths == 0, "nobody was to be killed");
     let mut counts = BTreeMap::<String, usize>::new();
@@ -155,8 +187,8 @@ async fn killed(setting: &Setting<'_>, moto: u16, subnet: &str, kill: &Kill) -> 
         seen += usize::from(what(asked) == wanted.what);
         seen == wanted.nth
     }));
-    let namespace = format!("kill-{}-{}", kill.place, kill.moment.name());
-    let mut life = Life::begin(setting, Place { namespace: &namespace, subnet }, &proxy)?;
+    let namespace = format!("kill-{}-{}-{}", kill.place, kill.victim.name(), kill.moment.name());
+    let mut life = Life::begin(setting, Place { namespace: &namespace, subnet }, kill.victim, &proxy)?;
     life.lived().await?;
     ensure!(life.deaths == 1, "killed {} times: this request did not come about", life.deaths);
     Ok(())
@@ -184,26 +216,39 @@ struct Life<'a> {
     setting: &'a Setting<'a>,
     namespace: &'a str,
     proxy: &'a Proxy,
-    process: Option<Process>,
+    victim: Victim,
+    doomed: Option<Process>,
+    /// Whoever lives beside the victim, until this value goes.
+    _survivor: Option<Process>,
     deaths: usize,
 }
 
 const MACHINE: &str = "machine";
 
 impl<'a> Life<'a> {
-    fn begin(setting: &'a Setting<'a>, place: Place<'a>, proxy: &'a Proxy) -> anyhow::Result<Self> {
+    fn begin(setting: &'a Setting<'a>, place: Place<'a>, victim: Victim, proxy: &'a Proxy) -> anyhow::Result<Self> {
         let namespace = place.namespace;
         let objects = place.with([place.class("small", "m5.large"), place.machine(MACHINE, "small")]);
         setting.test_bed.apply(namespace, &objects)?;
-        let mut life = Self { setting, namespace, proxy, process: None, deaths: 0 };
+        let name = format!("{namespace}-beside");
+        let survivor = match victim {
+            Victim::Both => None,
+            Victim::Driver => Some(setting.start_machine_controller(&name, namespace, namespace, &[])?),
+            Victim::Controller => Some(setting.start_driver(namespace, &name, &proxy.endpoint())?),
+        };
+        let mut life = Self { setting, namespace, proxy, victim, doomed: None, _survivor: survivor, deaths: 0 };
         life.start()?;
         Ok(life)
     }
 
     fn start(&mut self) -> anyhow::Result<()> {
-        let name = format!("{}-{}", self.namespace, self.deaths);
-        let endpoint = self.proxy.endpoint();
-        self.process = Some(self.setting.start_machine_controller(&name, self.namespace, &endpoint, &[])?);
+        let Self { setting, namespace, .. } = *self;
+        let (name, ec2) = (format!("{namespace}-{}", self.deaths), self.proxy.endpoint());
+        self.doomed = Some(match self.victim {
+            Victim::Both => setting.start_with_driver(&name, namespace, &ec2)?,
+            Victim::Driver => setting.start_driver(namespace, &name, &ec2)?,
+            Victim::Controller => setting.start_machine_controller(&name, namespace, namespace, &[])?,
+        });
         Ok(())
     }
 
@@ -226,7 +271,7 @@ impl<'a> Life<'a> {
     async fn until(&mut self, what: &str, holds: impl Fn(Option<&str>) -> bool) -> anyhow::Result<()> {
         until(what, async || {
             if self.proxy.held() > self.deaths {
-                self.process.take().context("nobody is left to be killed")?.kill()?;
+                self.doomed.take().context("nobody is left to be killed")?.kill()?;
                 self.deaths += 1;
                 self.start()?;
             }

@@ -36,7 +36,8 @@ pub(super) async fn play(
     let objects = [place.class("small", "m5.large"), place.class("other", "m5.xlarge"), place.pool("small")];
     setting.test_bed.apply("life", &place.with(objects))?;
     let manager = setting.start_manager("life-manager", pool.namespace)?;
-    let machines = setting.start_machine_controller("life-machines", pool.namespace, endpoint, &FLAGS)?;
+    let driver = setting.start_driver("life", "life-driver", endpoint)?;
+    let machines = setting.start_machine_controller("life-machines", pool.namespace, "life", &FLAGS)?;
 
     report.case("a pool of three has three instances", pool.sized(3)).await;
     report.case("scaled to five it has five, and scaled to four it has four", pool.resized(&[5, 4])).await;
@@ -53,9 +54,10 @@ pub(super) async fn play(
     report.case("a pool that is deleted leaves no instance, no Machine and no Node", pool.deleted()).await;
     let ended = async {
         machines.terminate()?;
+        driver.terminate()?;
         manager.terminate()
     };
-    report.case("asked to end, both components end", ended).await;
+    report.case("asked to end, both components and the driver end", ended).await;
     Ok(())
 }
 

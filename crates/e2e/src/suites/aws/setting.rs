@@ -32,16 +32,30 @@ impl Setting<'_> {
     }
 
     /// Starts the component that looks after machines, with the driver in it, towards the EC2 at this address.
+    pub(super) fn start_with_driver(&self, name: &str, namespace: &str, ec2: &str) -> anyhow::Result<Process> {
+        let mut command = Command::new(self.programs.join("examples/millwright-with-aws"));
+        command.args(["machine-controller", "--provider=AWS"]).env("AWS_ENDPOINT_URL", ec2);
+        self.start(name, &mut command, namespace)
+    }
+
+    /// Starts the component that looks after machines, whose driver is the process of this name.
     pub(super) fn start_machine_controller(
         &self,
         name: &str,
         namespace: &str,
-        endpoint: &str,
+        driver: &str,
         flags: &[&str],
     ) -> anyhow::Result<Process> {
+        let mut command = Command::new(self.programs.join("millwright"));
+        let endpoint = format!("--driver-endpoint={}", self.test_bed.endpoint(driver));
+        self.start(name, command.arg("machine-controller").arg(endpoint).args(flags), namespace)
+    }
+
+    /// Starts a driver in a process of its own, towards the EC2 at this address. `name` is where controllers find it, `log` where it writes.
+    pub(super) fn start_driver(&self, name: &str, log: &str, ec2: &str) -> anyhow::Result<Process> {
         let mut command = Command::new(self.programs.join("millwright-driver-aws"));
-        command.arg("machine-controller").args(flags).env("AWS_ENDPOINT_URL", endpoint);
-        self.start(name, &mut command, namespace)
+        command.arg(format!("--listen={}", self.test_bed.endpoint(name))).env("AWS_ENDPOINT_URL", ec2);
+        self.test_bed.start_command(log, &mut command)
     }
 
     fn start(&self, name: &str, command: &mut Command, namespace: &str) -> anyhow::Result<Process> {
