@@ -3,9 +3,13 @@
 //! A state is remembered by a fingerprint of 64 bits, so that millions fit into memory. Two states with the same one would hide each
 //! other's successors; with ten million states that happens once in three hundred thousand runs.
 
+mod convergence;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+pub use convergence::{Settles, Settling};
 
 /// Something that can be searched.
 pub trait Model {
@@ -116,6 +120,19 @@ pub(crate) fn fingerprint(state: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
     hasher.finish()
+}
+
+/// Visits all states of a model that the tests call by `name`, and fails with the shortest history to what is wrong.
+#[cfg(test)]
+pub(crate) fn explore<M: Model>(name: &impl fmt::Debug, model: &M, limit: usize) -> Explored {
+    match search(model, limit) {
+        Ok(explored) => {
+            println!("{name:?}: {explored:?}");
+            assert!(explored.complete);
+            explored
+        }
+        Err(violation) => panic!("{name:?}\n{violation}"),
+    }
 }
 
 #[cfg(test)]

@@ -15,15 +15,13 @@
 mod judge;
 mod state;
 
-use std::cell::RefCell;
-use std::collections::HashSet;
 use std::fmt;
 
 use plan::Policy;
 
 use self::state::State;
 use crate::Model;
-use crate::search::fingerprint;
+use crate::search::{Settles, Settling};
 
 /// How much may happen.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +47,7 @@ pub struct RolloutModel {
     bounds: Bounds,
     policy: Policy,
     initial: State,
-    settling: RefCell<HashSet<u64>>,
+    settling: Settling,
 }
 
 /// One thing that happens.
@@ -86,27 +84,7 @@ impl RolloutModel {
             state.happen(&action, &policy)?;
         }
         state.rests()?;
-        Ok(Self { bounds, policy, initial: state, settling: RefCell::default() })
-    }
-
-    /// From here on nothing goes wrong and nobody does anything: does the roll-out end, and rightly?
-    fn converges(&self, state: &State) -> Result<(), String> {
-        const STEPS: usize = 500;
-        let mut way = vec![fingerprint(state)];
-        let mut state = state.clone();
-        while !way.last().is_some_and(|last| self.settling.borrow().contains(last)) {
-            let Some(action) = fair(&state) else {
-                state.rests()?;
-                break;
-            };
-            if way.len() > STEPS {
-                return Err(format!("never comes to rest: {}", state.told()));
-            }
-            state = self.next(&state, &action)?;
-            way.push(fingerprint(&state));
-        }
-        self.settling.borrow_mut().extend(way);
-        Ok(())
+        Ok(Self { bounds, policy, initial: state, settling: Settling::default() })
     }
 }
 
@@ -170,7 +148,23 @@ impl Model for RolloutModel {
     }
 
     fn check(&self, state: &State) -> Result<(), String> {
-        self.converges(state)
+        self.settling.check(self, state)
+    }
+}
+
+impl Settles for RolloutModel {
+    const STEPS: usize = 500;
+
+    fn fair(&self, state: &State) -> Option<Action> {
+        fair(state)
+    }
+
+    fn rests(&self, state: &State) -> Result<(), String> {
+        state.rests()
+    }
+
+    fn told(&self, state: &State) -> String {
+        state.told()
     }
 }
 

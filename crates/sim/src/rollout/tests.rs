@@ -7,16 +7,7 @@ const ONE_ROLL: Bounds =
     Bounds { replicas: 2, surge: 1, unavailable: 0, classes: 1, scales: 0, failures: 0, crashes: 0 };
 
 fn explore(bounds: Bounds) -> Explored {
-    const LIMIT: usize = 10_000_000;
-    let model = RolloutModel::new(bounds).unwrap();
-    match search(&model, LIMIT) {
-        Ok(explored) => {
-            println!("{bounds:?}: {explored:?}");
-            assert!(explored.complete);
-            explored
-        }
-        Err(violation) => panic!("{bounds:?}\n{violation}"),
-    }
+    search::explore(&bounds, &RolloutModel::new(bounds).unwrap(), 10_000_000)
 }
 
 #[rstest]

@@ -27,8 +27,6 @@ mod controller;
 mod objects;
 mod state;
 
-use std::cell::RefCell;
-use std::collections::HashSet;
 use std::fmt;
 
 use plan::Policy;
@@ -37,7 +35,7 @@ use self::controller::Outcome;
 use self::objects::Objects;
 use self::state::{Machine, Phase, Request, State};
 use crate::Model;
-use crate::search::fingerprint;
+use crate::search::{Settles, Settling};
 
 /// How much may happen.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +63,7 @@ pub struct SetModel {
     policy: Policy,
     objects: Objects,
     /// States that are known to come to rest rightly when nothing goes wrong any more.
-    settling: RefCell<HashSet<u64>>,
+    settling: Settling,
 }
 
 /// One thing that happens.
@@ -103,54 +101,7 @@ impl SetModel {
     /// A set of no machines that somebody will scale.
     pub fn new(bounds: Bounds) -> Self {
         let (policy, objects) = (Policy::default(), Objects::new(bounds.replicas));
-        Self { bounds, lease: true, policy, objects, settling: RefCell::default() }
-    }
-
-    /// From here on nothing goes wrong and nobody does anything: does it come to rest, and rightly?
-    fn converges(&self, state: &State) -> Result<(), String> {
-        const STEPS: usize = 200;
-        let mut way = vec![fingerprint(state)];
-        let mut state = state.clone();
-        while !way.last().is_some_and(|last| self.settling.borrow().contains(last)) {
-            let Some(action) = Self::fair(&state) else {
-                at_rest(&state)?;
-                break;
-            };
-            if way.len() > STEPS {
-                return Err(format!("never comes to rest: {}", state.told()));
-            }
-            state = self.next(&state, &action)?;
-            way.push(fingerprint(&state));
-        }
-        self.settling.borrow_mut().extend(way);
-        Ok(())
-    }
-
-    /// What happens next when nothing goes wrong.
-    fn fair(state: &State) -> Option<Action> {
-        if let Some(request) = state.late.first() {
-            return Some(Action::CarryOutLate(request.clone()));
-        }
-        let Some(controller) = &state.controller else { return Some(Action::Start) };
-        if let Some(acting) = &controller.acting {
-            return acting.sent.first().map(|request| Action::Answer(request.clone(), Outcome::Done));
-        }
-        if !state.set_events.is_empty() {
-            return Some(Action::ShowSet);
-        }
-        if !state.machine_events.is_empty() {
-            return Some(Action::ShowMachine);
-        }
-        if controller.queued {
-            return Some(Action::Reconcile);
-        }
-        if let Some(machine) = state.machines.iter().find(|machine| machine.deleting) {
-            return Some(Action::Vanish(machine.clone()));
-        }
-        if let Some(machine) = state.machines.iter().find(|machine| machine.phase == Phase::Pending) {
-            return Some(Action::Reach(machine.clone(), Phase::Running));
-        }
-        controller.expects_something().then_some(Action::Lapse)
+        Self { bounds, lease: true, policy, objects, settling: Settling::default() }
     }
 }
 
@@ -236,7 +187,45 @@ impl Model for SetModel {
     }
 
     fn check(&self, state: &State) -> Result<(), String> {
-        self.converges(state)
+        self.settling.check(self, state)
+    }
+}
+
+impl Settles for SetModel {
+    const STEPS: usize = 200;
+
+    fn fair(&self, state: &State) -> Option<Action> {
+        if let Some(request) = state.late.first() {
+            return Some(Action::CarryOutLate(request.clone()));
+        }
+        let Some(controller) = &state.controller else { return Some(Action::Start) };
+        if let Some(acting) = &controller.acting {
+            return acting.sent.first().map(|request| Action::Answer(request.clone(), Outcome::Done));
+        }
+        if !state.set_events.is_empty() {
+            return Some(Action::ShowSet);
+        }
+        if !state.machine_events.is_empty() {
+            return Some(Action::ShowMachine);
+        }
+        if controller.queued {
+            return Some(Action::Reconcile);
+        }
+        if let Some(machine) = state.machines.iter().find(|machine| machine.deleting) {
+            return Some(Action::Vanish(machine.clone()));
+        }
+        if let Some(machine) = state.machines.iter().find(|machine| machine.phase == Phase::Pending) {
+            return Some(Action::Reach(machine.clone(), Phase::Running));
+        }
+        controller.expects_something().then_some(Action::Lapse)
+    }
+
+    fn rests(&self, state: &State) -> Result<(), String> {
+        at_rest(state)
+    }
+
+    fn told(&self, state: &State) -> String {
+        state.told()
     }
 }
 

@@ -6,15 +6,7 @@ use crate::{Explored, search};
 const ONE_ACTION: Bounds = Bounds { replicas: 2, scales: 1, failures: 0, deletions: 0, faults: 0, crashes: 0 };
 
 fn explore(bounds: Bounds) -> Explored {
-    const LIMIT: usize = 30_000_000;
-    match search(&SetModel::new(bounds), LIMIT) {
-        Ok(explored) => {
-            println!("{bounds:?}: {explored:?}");
-            assert!(explored.complete);
-            explored
-        }
-        Err(violation) => panic!("{bounds:?}\n{violation}"),
-    }
+    search::explore(&bounds, &SetModel::new(bounds), 30_000_000)
 }
 
 #[rstest]
@@ -44,6 +36,6 @@ fn a_set_is_right_in_every_order_of_more_events(#[case] bounds: Bounds) {
 #[test]
 fn a_successor_that_does_not_wait_for_the_lease_makes_a_machine_too_many() {
     let bounds = Bounds { replicas: 1, crashes: 1, ..ONE_ACTION };
-    let violation = search(&SetModel { lease: false, ..SetModel::new(bounds) }, 1_000_000).unwrap_err();
+    let violation = search::search(&SetModel { lease: false, ..SetModel::new(bounds) }, 1_000_000).unwrap_err();
     assert!(violation.wrong.starts_with("2 machines, and nobody wanted more than 1"), "{violation}");
 }
