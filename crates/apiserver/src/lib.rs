@@ -27,6 +27,7 @@ pub mod ledger;
 pub mod loopback;
 mod meta;
 mod names;
+mod observer;
 mod openapi;
 pub mod patch;
 mod protection;
@@ -51,6 +52,7 @@ mod verbs;
 mod watch;
 
 pub use failure::Failure;
+pub use observer::{Author, Observation, Observer};
 pub use reply::{Body, ConnectionBroken};
 pub use schema::Cause;
 pub use server::{Now, Options, Server};

@@ -16,6 +16,7 @@ use crate::faults::Faults;
 use crate::garbage::Collector;
 use crate::kinds::priorities;
 use crate::ledger::{Entry, Ledger, Tally};
+use crate::observer::Observer;
 use crate::protection::release_unused;
 use crate::query::Query;
 use crate::service::Service;
@@ -131,6 +132,7 @@ impl Server {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
         let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
         let mut state = self.shared.state.lock();
+        state.store.observed.act_alone();
         let mut kinds = state.catalog.all();
         let resource = kinds.find(|r| r.group == group && r.version == version && r.kind == text("kind")).cloned();
         let resource = resource.ok_or_else(Failure::unknown_path)?;
@@ -201,6 +203,7 @@ impl Server {
             let now = (self.shared.now)();
             let due = {
                 let mut state = self.shared.state.lock();
+                state.store.observed.act_alone();
                 collector.collect(&mut state, now);
                 release_unused(&mut state, now);
                 let due = end_namespaces(&mut state, now);
@@ -214,6 +217,11 @@ impl Server {
                 Some(wait) => drop(tokio::time::timeout(wait, woken).await),
             }
         }
+    }
+
+    /// Calls `observer` for everything that happens from now on. There is one at most.
+    pub fn observe(&self, observer: Observer) {
+        self.shared.state.lock().store.observed.set(observer);
     }
 
     /// How many watches are open.

@@ -17,6 +17,7 @@ use crate::discovery;
 use crate::failure::Failure;
 use crate::faults::{Outcome, Refusal, RequestInfo, Staleness, Verb};
 use crate::ledger::{Entry, Tally};
+use crate::observer::Observation;
 use crate::openapi;
 use crate::patch::PatchKind;
 use crate::protobuf;
@@ -151,7 +152,9 @@ impl Service {
         let shared = &self.server.shared;
         let form = Form::accepted(headers, query, (shared.now)())?;
         let body = body?;
+        let agent = header(headers, &USER_AGENT);
         let mut state = shared.state.lock();
+        state.store.observed.act_for(agent, verb, address.subresource.as_deref().unwrap_or_default());
         let Some(resource) = state.catalog.find(&address.group, &address.version, &address.plural).cloned() else {
             // A whole group that nobody serves is not even answered by the part that speaks in `Status` objects.
             let known = state.catalog.all().any(|r| r.group == address.group && r.version == address.version);
@@ -190,7 +193,7 @@ impl Service {
             (Verb::Watch, Part::Whole) => {
                 let request = watch::Request::open(&mut state, &call, form, shared.shortest_watch)?;
                 drop(state);
-                Ok(self.stream(request, outcome))
+                Ok(self.stream(request, outcome, agent))
             }
             (Verb::Create, Part::Whole) => {
                 check_json(headers)?;
@@ -234,12 +237,12 @@ impl Service {
         }
     }
 
-    fn stream(&self, request: watch::Request, outcome: Outcome) -> Response<Body> {
+    fn stream(&self, request: watch::Request, outcome: Outcome, agent: &str) -> Response<Body> {
         let fault = match outcome {
             Outcome::Watch { fault, after } => Some((fault, after)),
             _ => None,
         };
-        reply::events(Watch::new(self.server.shared.clone(), request, fault))
+        reply::events(Watch::new(self.server.shared.clone(), request, fault, agent))
     }
 
     fn about_the_server(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
@@ -293,6 +296,7 @@ impl Service {
             namespace: namespace.unwrap_or_default(),
             name: name.unwrap_or_default(),
         };
+        self.server.shared.state.lock().store.observed.tell(&Observation::Answered(&entry));
         self.server.shared.ledger.lock().record(entry);
     }
 }

@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::meta;
+use crate::observer::Observed;
 
 /// Namespace (empty for cluster-scoped kinds) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,12 +95,21 @@ pub(crate) struct Store {
     history: History,
     drawers: BTreeMap<String, Drawer>,
     written: Arc<Notify>,
+    /// Who looks.
+    pub(crate) observed: Observed,
 }
 
 impl Store {
     /// An empty store.
     pub(crate) fn new(history: History) -> Self {
-        Self { revision: 1, epoch: 0, history, drawers: BTreeMap::new(), written: Arc::default() }
+        Self {
+            revision: 1,
+            epoch: 0,
+            history,
+            drawers: BTreeMap::new(),
+            written: Arc::default(),
+            observed: Observed::default(),
+        }
     }
 
     /// The number of the last write.
@@ -135,6 +145,7 @@ impl Store {
         let drawer = Self::drawer(&mut self.drawers, kind);
         let before = drawer.live.insert(key.clone(), after.clone());
         let change = Change { revision: self.revision, at, key, before, after: after.clone(), kind: ChangeKind::Put };
+        self.observed.written(kind, &change);
         drawer.record(change, self.history);
         self.written.notify_waiters();
         after
@@ -156,6 +167,7 @@ impl Store {
             after: after.clone(),
             kind: ChangeKind::Removed,
         };
+        self.observed.written(kind, &change);
         drawer.record(change, self.history);
         self.written.notify_waiters();
         Some(after)

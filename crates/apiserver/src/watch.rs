@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::failure::Failure;
 use crate::faults::{After, WatchFault};
+use crate::observer::Observation;
 use crate::render::{self, Event, Form};
 use crate::resource::Resource;
 use crate::server::Shared;
@@ -141,6 +142,7 @@ pub(crate) struct Watch {
     shared: Arc<Shared>,
     request: Request,
     kind: String,
+    agent: String,
     api_version: String,
     deadline: Instant,
     next_bookmark: Instant,
@@ -160,7 +162,7 @@ enum Trigger {
 pub(crate) struct Broken;
 
 impl Watch {
-    pub(crate) fn new(shared: Arc<Shared>, request: Request, fault: Option<(WatchFault, After)>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, request: Request, fault: Option<(WatchFault, After)>, agent: &str) -> Self {
         let now = Instant::now();
         let fault = fault.map(|(fault, after)| match after {
             After::Events(count) => (fault, Trigger::EventsLeft(count)),
@@ -169,6 +171,7 @@ impl Watch {
         shared.open_watches.fetch_add(1, Ordering::Relaxed);
         Self {
             kind: request.resource.stored_as().to_owned(),
+            agent: agent.to_owned(),
             api_version: request.resource.api_version(),
             deadline: now + request.timeout,
             next_bookmark: now + shared.bookmark_every.min(request.timeout),
@@ -260,7 +263,13 @@ impl Watch {
             self.count(sent);
             return Some(self.lines(&events));
         }
-        let progress = self.request.advance(&self.shared.state.lock(), &self.kind, room, &mut events);
+        let progress = {
+            let state = self.shared.state.lock();
+            let progress = self.request.advance(&state, &self.kind, room, &mut events);
+            let shown = Observation::Shown { kind: &self.kind, to: &self.agent, revision: self.request.cursor };
+            state.store.observed.tell(&shown);
+            progress
+        };
         match progress {
             Ok(Progress::Reading) => {}
             Ok(Progress::Over) => self.over = true,

@@ -17,6 +17,7 @@ mod kinds;
 mod machines;
 mod network;
 mod observed;
+mod observers;
 mod reads;
 mod watches;
 mod writes;

@@ -15,6 +15,7 @@ use crate::faults::{Script, Scripts};
 use crate::journal::Journal;
 use crate::ledger::{Doubles, Ledger, Order, Quotas, Refusal, Wanted};
 use crate::node_life::NodeLife;
+use crate::observer::{Observer, VmEvent};
 use crate::spec::Spec;
 use crate::vm::{Initialized, Leaving, Power, State, UserData, Vm, VmId};
 
@@ -74,6 +75,17 @@ pub(crate) struct Sky {
     pub(crate) calls: Calls,
     pub(crate) dice: fastrand::Rng,
     pub(crate) journal: Journal,
+    observer: Option<Observer>,
+}
+
+impl Sky {
+    /// Writes down that something was done to a VM, and tells whoever looks.
+    pub(crate) fn note(&mut self, event: VmEvent, id: &VmId) {
+        self.journal.note(id);
+        if let (Some(observer), Some(vm)) = (&self.observer, self.ledger.get(id)) {
+            observer(event, vm);
+        }
+    }
 }
 
 impl VirtualCloud {
@@ -85,6 +97,7 @@ impl VirtualCloud {
             calls: Calls::keeping(config.remembered_calls),
             dice: fastrand::Rng::with_seed(seed),
             journal: Journal::default(),
+            observer: None,
         });
         Self { shared: Arc::new(Shared { config, now, state, changes: watch::Sender::new(0) }) }
     }
@@ -125,10 +138,10 @@ impl VirtualCloud {
     pub fn reclaim(&self, vm: &VmId) {
         let (now, at) = self.time();
         self.change(|sky| {
-            if let Some(vm) = sky.ledger.get_mut(vm) {
-                vm.leaving = Some(Leaving { since: now, gone: now });
-                vm.deleted_at.get_or_insert(at);
-                sky.journal.note(&vm.id);
+            if let Some(taken) = sky.ledger.get_mut(vm) {
+                taken.leaving = Some(Leaving { since: now, gone: now });
+                taken.deleted_at.get_or_insert(at);
+                sky.note(VmEvent::TakenAway, vm);
             }
         });
     }
@@ -182,6 +195,11 @@ impl VirtualCloud {
         self.look(|sky| sky.calls.latest())
     }
 
+    /// Calls `observer` for what becomes of VMs from now on. There is one at most.
+    pub fn observe(&self, observer: Observer) {
+        self.look(|sky| sky.observer = Some(observer));
+    }
+
     /// Tells that something was done to a VM, not what. Time alone changes VMs too (they boot, they go); for that, look at
     /// the instants of a VM.
     pub fn changes(&self) -> watch::Receiver<u64> {
@@ -212,9 +230,9 @@ impl VirtualCloud {
     /// Makes a VM, or finds the one the machine has.
     pub(crate) fn fill(&self, order: Order, doubles: Doubles, time: (Instant, Timestamp)) -> Result<Vm, Refusal> {
         self.change(|sky| {
-            let vm = sky.ledger.fill(order, doubles, &mut sky.dice, time)?;
-            sky.journal.note(&vm.id);
-            Ok(vm.clone())
+            let vm = sky.ledger.fill(order, doubles, &mut sky.dice, time)?.clone();
+            sky.note(VmEvent::Given, &vm.id);
+            Ok(vm)
         })
     }
 

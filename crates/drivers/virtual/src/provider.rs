@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::cloud::VirtualCloud;
 use crate::faults::Fault;
 use crate::ledger::{Order, Refusal, Wanted};
+use crate::observer::VmEvent;
 use crate::spec::{PROVIDER, Spec};
 use crate::vm::{Initialized, UserData, Vm};
 
@@ -64,7 +65,7 @@ impl Driver for VirtualCloud {
                 let gone = self.change(|sky| {
                     let leaving = sky.ledger.delete(&spec.cluster, &wanted, (now, at));
                     for (vm, _) in &leaving {
-                        sky.journal.note(vm);
+                        sky.note(VmEvent::Deleted, vm);
                     }
                     leaving.into_iter().map(|(_, gone)| gone).max()
                 });
