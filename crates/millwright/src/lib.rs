@@ -34,6 +34,8 @@ mod print;
 mod run;
 #[cfg(feature = "dev")]
 mod serve;
+#[cfg(feature = "dev")]
+mod simulate;
 mod traces;
 
 use std::process::ExitCode;
@@ -93,6 +95,7 @@ fn program(built_in: Vec<BuiltIn>) -> ExitCode {
             DevCommand::Demo(options) => demo::run(&options),
             DevCommand::Dev(options) => dev::run(&options),
             DevCommand::ApiServer(options) => serve::run(&options),
+            DevCommand::Sim(options) => simulate::run(&options),
             DevCommand::VirtualCloud(options) => cloud::run(&options),
         },
         Command::Manager(flags) => run::run(&Servers::new(*flags, notes), built_in),

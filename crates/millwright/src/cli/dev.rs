@@ -15,6 +15,8 @@ pub(crate) enum DevCommand {
     Dev(Dev),
     /// Serve the embedded API server on loopback, for kubectl and for `millwright run`.
     ApiServer(ApiServer),
+    /// Live through many bad days of a whole cluster in memory, each from a seed, and check at every event what must hold.
+    Sim(Sim),
     /// Run the virtual cloud and its kubelets as a process of their own, for `millwright run --driver-endpoint`.
     VirtualCloud(VirtualCloud),
 }
@@ -27,6 +29,28 @@ pub(crate) struct Demo {
     /// Also log to stderr: 4 tells why, 6 every step.
     #[arg(short, long = "v", value_name = "N")]
     pub(crate) verbosity: Option<i32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sim {
+    /// How many seeds of each profile.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) seeds: u64,
+    /// What kind of days: the name of a profile, or `all`.
+    #[arg(long, value_name = "NAME", default_value = "all")]
+    pub(crate) profile: String,
+    /// The first seed; any by default.
+    #[arg(long, value_name = "SEED")]
+    pub(crate) first_seed: Option<u64>,
+    /// Only this seed.
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "first_seed"])]
+    pub(crate) seed: Option<u64>,
+    /// Show all that becomes of machines, sets, deployments, nodes and VMs.
+    #[arg(long)]
+    pub(crate) trace: bool,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub(crate) output: Output,
 }
 
 #[derive(Debug, Args)]

@@ -1,0 +1,140 @@
+//! `millwright sim`: the whole system through many bad days, judged at every event (`docs/invariants.md`).
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use runtime::{Clock, Random};
+use serde_json::{Value, json};
+use sim::simulation::{Detail, Profile, Report, Totals, campaign, run as run_seed, shrink};
+
+use crate::cli::{Output, Sim};
+use crate::print;
+
+pub(crate) fn run(options: &Sim) -> anyhow::Result<ExitCode> {
+    let profiles = profiles(&options.profile)?;
+    if let Some(seed) = options.seed {
+        return replay(options, &profiles, seed);
+    }
+    let first = options.first_seed.unwrap_or_else(|| Random::from_entropy().number() >> 16);
+    let mut code = ExitCode::SUCCESS;
+    for profile in profiles {
+        let clock = Clock::system();
+        let begin = clock.now();
+        let seeds = first..first.saturating_add(options.seeds);
+        let (totals, failed) = campaign(profile, seeds, |totals| progress(options, profile, totals))
+            .map_err(|error| anyhow!(error))
+            .context("failed to set up a simulated cluster")?;
+        end_progress(options);
+        let took = clock.now().duration_since(begin).as_secs_f64();
+        summary(options.output, profile, &totals, took);
+        if let Some(failed) = failed {
+            code = ExitCode::FAILURE;
+            tell(options.output, profile, &shrink(profile, failed), options.trace);
+        }
+    }
+    Ok(code)
+}
+
+fn profiles(name: &str) -> anyhow::Result<Vec<&'static Profile>> {
+    if name == "all" {
+        return Ok(Profile::ALL.iter().collect());
+    }
+    let known = || Profile::ALL.iter().map(|profile| profile.name).collect::<Vec<_>>().join(", ");
+    let profile = Profile::named(name);
+    profile.map(|profile| vec![profile]).with_context(|| format!("--profile: {name:?} is none of all, {}", known()))
+}
+
+/// One seed, from its beginning to its end.
+fn replay(options: &Sim, profiles: &[&'static Profile], seed: u64) -> anyhow::Result<ExitCode> {
+    let mut code = ExitCode::SUCCESS;
+    for profile in profiles {
+        let report = run_seed(profile, seed, Detail::Timeline).map_err(|error| anyhow!(error))?;
+        if report.violation.is_some() {
+            code = ExitCode::FAILURE;
+        }
+        tell(options.output, profile, &report, options.trace);
+    }
+    Ok(code)
+}
+
+/// A line that is written over, where somebody looks at a terminal.
+fn progress(options: &Sim, profile: &Profile, totals: &Totals) {
+    let mut stderr = std::io::stderr();
+    if options.output == Output::Text && stderr.is_terminal() {
+        let _unread = write!(stderr, "\r{}: {} of {} seeds", profile.name, totals.seeds, options.seeds);
+        let _unread = stderr.flush();
+    }
+}
+
+fn end_progress(options: &Sim) {
+    let mut stderr = std::io::stderr();
+    if options.output == Output::Text && stderr.is_terminal() {
+        let _unread = write!(stderr, "\r\x1b[K");
+    }
+}
+
+fn days(totals: &Totals) -> f64 {
+    totals.simulated.as_secs_f64() / 86_400.0
+}
+
+fn summary(output: Output, profile: &Profile, totals: &Totals, took: f64) {
+    let within = |percent| totals.converged_within(percent).unwrap_or_default().as_secs();
+    let Totals { seeds, requests, happenings, faults, .. } = totals;
+    match output {
+        Output::Text => print::line(format!(
+            "{}: {seeds} seeds in {took:.0} s: {:.1} cluster-days, {requests} requests, {happenings} acts and faults, {faults} requests \
+             befallen; at rest after {} s (median), {} s (99 %)",
+            profile.name,
+            days(totals),
+            within(50),
+            within(99),
+        )),
+        Output::Json => print::line(json!({
+            "profile": profile.name, "seeds": seeds, "seconds": took, "clusterDays": days(totals), "requests": requests,
+            "happenings": happenings, "faults": faults,
+            "convergedSeconds": { "p50": within(50), "p99": within(99) },
+        })),
+    }
+}
+
+fn tell(output: Output, profile: &Profile, report: &Report, trace: bool) {
+    match output {
+        Output::Json => print::line(as_json(profile, report)),
+        Output::Text => as_text(profile, report, trace),
+    }
+}
+
+fn as_text(profile: &Profile, report: &Report, trace: bool) {
+    let Report { seed, history, violation, record, .. } = report;
+    match violation {
+        None => print::line(format!("{} seed {seed}: nothing is wrong", profile.name)),
+        Some(violation) => {
+            print::line(format!("{} seed {seed}: {}", profile.name, violation.invariant));
+            print::line(format!("  but {}", violation.what));
+        }
+    }
+    print::line("what was done:");
+    history.iter().for_each(|happening| print::line(format!("  {happening}")));
+    // Somebody who looks for the reason begins at the end.
+    const LAST: usize = 60;
+    let shown = if trace { record.timeline.len() } else { LAST };
+    let skipped = record.timeline.len().saturating_sub(shown);
+    if violation.is_some() || trace {
+        print::line(format!("what came of it ({skipped} lines before; --seed {seed} --trace shows all):"));
+        record.timeline.iter().skip(skipped).for_each(|line| print::line(format!("  {line}")));
+    }
+}
+
+fn as_json(profile: &Profile, report: &Report) -> Value {
+    let violation = report.violation.as_ref().map(|violation| {
+        let (id, sentence) = (violation.invariant.id(), violation.invariant.sentence());
+        json!({ "invariant": id, "sentence": sentence, "what": violation.what, "at": violation.at.to_string() })
+    });
+    let history: Vec<String> = report.history.iter().map(ToString::to_string).collect();
+    json!({
+        "profile": profile.name, "seed": report.seed, "violation": violation, "history": history,
+        "timeline": report.record.timeline, "requests": report.record.requests,
+        "digest": format!("{:016x}", report.record.digest()),
+    })
+}

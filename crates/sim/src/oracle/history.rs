@@ -1,0 +1,49 @@
+//! A value, and what it was.
+
+use std::collections::VecDeque;
+
+/// The values that something had, each from its revision on.
+#[derive(Clone, Debug)]
+pub(super) struct History<T>(VecDeque<(u64, T)>);
+
+impl<T> Default for History<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T: PartialEq> History<T> {
+    /// From this revision on it is `value`.
+    pub(super) fn set(&mut self, revision: u64, value: T) {
+        if self.0.back().is_none_or(|(_, last)| *last != value) {
+            self.0.push_back((revision, value));
+        }
+    }
+
+    /// What it is.
+    pub(super) fn now(&self) -> Option<&T> {
+        self.0.back().map(|(_, value)| value)
+    }
+
+    /// What it was at this revision and has been since.
+    pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &T> {
+        let begin = self.0.iter().rposition(|(from, _)| *from <= revision).unwrap_or_default();
+        self.0.iter().skip(begin).map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_a_revision_begins_with_what_was_then() {
+        let mut history = History::default();
+        for (revision, value) in [(3, 'a'), (5, 'b'), (6, 'b'), (9, 'c')] {
+            history.set(revision, value);
+        }
+        let since = |revision| history.since(revision).collect::<String>();
+        assert_eq!([since(0), since(4), since(5), since(8), since(9)], ["abc", "abc", "bc", "bc", "c"]);
+        assert_eq!(history.now(), Some(&'c'));
+    }
+}

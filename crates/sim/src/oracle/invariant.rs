@@ -1,0 +1,121 @@
+//! What must hold, whatever happens.
+
+use std::fmt;
+
+/// One invariant. `docs/invariants.md` lists them; a test holds the page to this file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Invariant {
+    /// A set makes no machine beyond its replicas.
+    SetLimit,
+    /// A roll-out makes no machine beyond replicas and surge.
+    Surge,
+    /// Never two VMs for a machine.
+    OneVm,
+    /// No VM without a machine for longer than promised.
+    Unowned,
+    /// No machine deleted that nothing asked to go.
+    AskedToGo,
+    /// No set deleted while it has machines.
+    SetInUse,
+    /// The last finalizer stays while the VM does.
+    Finalizer,
+    /// Frozen means no creation.
+    Frozen,
+    /// No pod with a budget deleted past its budget.
+    Budget,
+    /// No VM deleted under its pods.
+    DrainFirst,
+    /// Nothing secret in what others read.
+    Secret,
+    /// No tight loop.
+    Rate,
+    /// Everything comes to rest as it was asked for.
+    Converges,
+    /// Then nothing is asked of the API server.
+    Quiet,
+    /// No task dies.
+    Alive,
+}
+
+impl Invariant {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::SetLimit,
+        Self::Surge,
+        Self::OneVm,
+        Self::Unowned,
+        Self::AskedToGo,
+        Self::SetInUse,
+        Self::Finalizer,
+        Self::Frozen,
+        Self::Budget,
+        Self::DrainFirst,
+        Self::Secret,
+        Self::Rate,
+        Self::Converges,
+        Self::Quiet,
+        Self::Alive,
+    ];
+
+    /// How it is called in reports.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::SetLimit => "I1",
+            Self::Surge => "I2",
+            Self::OneVm => "I3",
+            Self::Unowned => "I4",
+            Self::AskedToGo => "I5",
+            Self::SetInUse => "I6",
+            Self::Finalizer => "I7",
+            Self::Frozen => "I8",
+            Self::Budget => "I9",
+            Self::DrainFirst => "I10",
+            Self::Secret => "I11",
+            Self::Rate => "I12",
+            Self::Converges => "I13",
+            Self::Quiet => "I14",
+            Self::Alive => "I15",
+        }
+    }
+
+    /// What it says.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::SetLimit => "A MachineSet makes no Machine while as many as its replicas are not being deleted.",
+            Self::Surge => {
+                "No Machine is made while as many of its MachineDeployment as replicas and maxSurge allow are not being deleted."
+            }
+            Self::OneVm => "A Machine never has two VMs.",
+            Self::Unowned => {
+                "No VM is without a Machine for longer than a creation timeout and two orphan periods in which nothing goes wrong."
+            }
+            Self::AskedToGo => {
+                "We delete no Machine but one that has failed, is beyond the replicas of its MachineSet, is marked by the autoscaler, or whose Node or owner is deleted."
+            }
+            Self::SetInUse => {
+                "We delete no MachineSet that has Machines or is to have some, unless its MachineDeployment goes."
+            }
+            Self::Finalizer => "A Machine is gone only when the deletion of its VM has begun or there is none.",
+            Self::Frozen => "A frozen MachineSet makes no Machine.",
+            Self::Budget => {
+                "We delete no pod that has a PodDisruptionBudget, but evict it, unless the drain is forced."
+            }
+            Self::DrainFirst => {
+                "The VM of a healthy Node is deleted only when its pods have left, unless the drain is forced."
+            }
+            Self::Secret => "Nothing of a Secret is in an Event, a status or a Node.",
+            Self::Rate => "No object is asked for or written more than sixty times in a minute.",
+            Self::Converges => {
+                "Once nothing goes wrong and nobody asks for more, there are as many running Machines, VMs and Nodes as asked for, of the class asked for, and nothing else."
+            }
+            Self::Quiet => "Once everything has come to rest, we ask nothing of the API servers.",
+            Self::Alive => "No task of ours ends by a panic.",
+        }
+    }
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.id(), self.sentence())
+    }
+}

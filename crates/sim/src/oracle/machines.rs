@@ -1,0 +1,161 @@
+//! The picture of machines, sets and deployments, and what it says of a new machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::names::{annotations, labels};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::history::History;
+use super::{Author, DEPLOYMENTS, Invariant, MACHINES, Oracle, SETS, Write, is_deleting, number, owner, text};
+
+/// What is known of machines and those above them.
+#[derive(Debug, Default)]
+pub(super) struct Machines {
+    /// The machines that are there.
+    pub(super) known: BTreeMap<String, Machine>,
+    pub(super) sets: BTreeMap<String, Set>,
+    pub(super) deployments: BTreeMap<String, Deployment>,
+    /// Nodes that somebody deleted.
+    pub(super) deleted_nodes: BTreeSet<String>,
+    /// When the last machine of a name was gone.
+    pub(super) gone: BTreeMap<String, Timestamp>,
+}
+
+/// A machine.
+#[derive(Debug, Default)]
+pub(super) struct Machine {
+    pub(super) set: String,
+    pub(super) node: String,
+    pub(super) phase: History<String>,
+    pub(super) deleted: Option<Deleted>,
+    pub(super) is_marked: bool,
+    pub(super) is_forced: bool,
+}
+
+/// When and by whom a machine's deletion was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deleted {
+    pub(super) revision: u64,
+    pub(super) at: Timestamp,
+    pub(super) by: Author,
+}
+
+/// A set, also when it is gone.
+#[derive(Debug, Default)]
+pub(super) struct Set {
+    pub(super) deployment: String,
+    pub(super) wishes: History<Wish>,
+}
+
+/// What a set is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub(super) replicas: i64,
+    pub(super) is_frozen: bool,
+    pub(super) goes: bool,
+}
+
+/// A deployment, also when it is gone.
+#[derive(Debug, Default)]
+pub(super) struct Deployment {
+    /// Replicas and surge.
+    pub(super) most: History<i64>,
+    pub(super) goes: bool,
+}
+
+impl Machines {
+    pub(super) fn note(&mut self, write: &Write<'_>, now: Timestamp) {
+        match write.kind {
+            MACHINES => self.note_machine(write, now),
+            SETS => {
+                let Some(object) = write.after.or(write.before) else { return };
+                let set = self.sets.entry(write.name.to_owned()).or_default();
+                owner(object).clone_into(&mut set.deployment);
+                let is_frozen = label(object, labels::FREEZE) == labels::FREEZE_VALUE;
+                let goes = write.after.is_none_or(is_deleting);
+                set.wishes.set(write.revision, Wish { replicas: number(object, "/spec/replicas"), is_frozen, goes });
+            }
+            DEPLOYMENTS => {
+                let Some(object) = write.after.or(write.before) else { return };
+                let deployment = self.deployments.entry(write.name.to_owned()).or_default();
+                let surge = number(object, "/spec/strategy/rollingUpdate/maxSurge");
+                deployment.most.set(write.revision, number(object, "/spec/replicas") + surge);
+                deployment.goes = write.after.is_none_or(is_deleting);
+            }
+            "nodes" if write.by == Author::Others && write.after.is_none_or(is_deleting) => {
+                self.deleted_nodes.insert(write.name.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn note_machine(&mut self, write: &Write<'_>, now: Timestamp) {
+        let Some(object) = write.after else {
+            self.known.remove(write.name);
+            self.gone.insert(write.name.to_owned(), now);
+            return;
+        };
+        let machine = self.known.entry(write.name.to_owned()).or_default();
+        owner(object).clone_into(&mut machine.set);
+        label(object, labels::NODE).clone_into(&mut machine.node);
+        machine.phase.set(write.revision, text(object, "/status/currentStatus/phase").to_owned());
+        machine.is_forced = labels::is_true(label(object, labels::FORCE_DELETION)) == Some(true);
+        machine.is_marked = annotation(object, annotations::PRIORITY) == annotations::PRIORITY_DELETE_FIRST
+            && !annotation(object, annotations::MARKED_FOR_DELETION_TIME).is_empty();
+        if is_deleting(object) && machine.deleted.is_none() {
+            machine.deleted = Some(Deleted { revision: write.revision, at: now, by: write.by });
+        }
+    }
+
+    /// The machines of a set that nobody deletes.
+    pub(super) fn living_of_set<'a>(&'a self, set: &'a str) -> impl Iterator<Item = (&'a String, &'a Machine)> {
+        self.known.iter().filter(move |(_, machine)| machine.set == set && machine.deleted.is_none())
+    }
+
+    fn living_of_deployment(&self, deployment: &str) -> usize {
+        let sets = self.sets.iter().filter(|(_, set)| set.deployment == deployment);
+        sets.map(|(name, _)| self.living_of_set(name).count()).sum()
+    }
+}
+
+fn label<'a>(object: &'a Value, name: &str) -> &'a str {
+    let value = object.pointer("/metadata/labels").and_then(|labels| labels.get(name));
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
+    let value = object.pointer("/metadata/annotations").and_then(|annotations| annotations.get(name));
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What is wrong with a machine that we make.
+pub(super) fn creation(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, String)> {
+    let machines = &oracle.machines;
+    let name = owner(write.after?);
+    let set = machines.sets.get(name)?;
+    let wishes: Vec<&Wish> = set.wishes.since(oracle.shown.oldest(SETS, oracle.now)).collect();
+    if !wishes.is_empty() && wishes.iter().all(|wish| wish.is_frozen) {
+        return Some((Invariant::Frozen, format!("machine {} is made, and its set {name} is frozen", write.name)));
+    }
+    let most = wishes.iter().map(|wish| wish.replicas).max()?;
+    let living = count(machines.living_of_set(name).count()) + 1;
+    if living > most {
+        let what = format!("machine {} is number {living} of set {name}, which wants {most}", write.name);
+        return Some((Invariant::SetLimit, what));
+    }
+    let deployment = machines.deployments.get(&set.deployment)?;
+    let most = deployment.most.since(oracle.shown.oldest(DEPLOYMENTS, oracle.now)).max()?;
+    let living = count(machines.living_of_deployment(&set.deployment)) + 1;
+    (living > *most).then(|| {
+        let what = format!(
+            "machine {} is number {living} of deployment {}, which may have {most}",
+            write.name, set.deployment
+        );
+        (Invariant::Surge, what)
+    })
+}

@@ -1,0 +1,229 @@
+//! What must hold, judged after every event by somebody who knows no code of ours.
+//!
+//! The oracle is told what is written to the API server and by whom, what the watches of the controllers have shown, what is asked, and
+//! what becomes of VMs. It keeps its own small picture of the cluster and says of each event whether it may happen. It is pure: time is
+//! handed in, and it asks nobody. It reads objects as JSON, as anybody can, and shares no line with `plan`.
+
+mod deletions;
+mod history;
+mod invariant;
+mod machines;
+mod pods;
+mod requests;
+mod shown;
+mod vms;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use self::machines::Machines;
+use self::pods::Pods;
+use self::requests::Requests;
+use self::shown::Shown;
+use self::vms::Vms;
+pub use invariant::Invariant;
+pub use vms::VmChange;
+
+/// Machines, by the qualified name of their kind.
+pub const MACHINES: &str = "machines.machine.sapcloud.io";
+/// MachineSets, by the qualified name of their kind.
+pub const SETS: &str = "machinesets.machine.sapcloud.io";
+/// MachineDeployments, by the qualified name of their kind.
+pub const DEPLOYMENTS: &str = "machinedeployments.machine.sapcloud.io";
+
+/// Something that must not happen, and has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What should have held.
+    pub invariant: Invariant,
+    /// When.
+    pub at: Timestamp,
+    /// What happened instead.
+    pub what: String,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long a VM may be without a Machine while nothing goes wrong.
+    pub unowned: SignedDuration,
+    /// How long after a deletion began its drain may be forced.
+    pub drain: SignedDuration,
+}
+
+/// Who wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    /// The controllers, in any other way than the next one.
+    Us,
+    /// The controllers, by an eviction.
+    OurEviction,
+    /// Somebody else.
+    Others,
+}
+
+impl Author {
+    fn is_ours(self) -> bool {
+        self != Self::Others
+    }
+}
+
+/// A write.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// The kind, by its qualified name.
+    pub kind: &'a str,
+    /// The object's name.
+    pub name: &'a str,
+    /// The number of the write.
+    pub revision: u64,
+    /// What was there before.
+    pub before: Option<&'a Value>,
+    /// What is there now; nothing after a removal.
+    pub after: Option<&'a Value>,
+    /// Who did it.
+    pub by: Author,
+}
+
+/// The judge.
+#[derive(Debug)]
+pub struct Oracle {
+    limits: Limits,
+    /// A text that only Secrets hold.
+    secret: String,
+    now: Timestamp,
+    /// When something last went wrong.
+    troubled: Timestamp,
+    shown: Shown,
+    machines: Machines,
+    pods: Pods,
+    vms: Vms,
+    requests: Requests,
+    violation: Option<Violation>,
+}
+
+impl Oracle {
+    /// Knows of nothing yet. `secret` is a text that only Secrets hold.
+    pub fn new(limits: Limits, secret: &str, now: Timestamp) -> Self {
+        Self {
+            limits,
+            secret: secret.to_owned(),
+            now,
+            troubled: now,
+            shown: Shown::default(),
+            machines: Machines::default(),
+            pods: Pods::default(),
+            vms: Vms::default(),
+            requests: Requests::default(),
+            violation: None,
+        }
+    }
+
+    /// The first thing that was wrong.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Something is wrong that somebody else has found out.
+    pub fn blame(&mut self, invariant: Invariant, what: String) {
+        let at = self.now;
+        self.violation.get_or_insert(Violation { invariant, at, what });
+    }
+
+    /// It is this late; `troubled` while something goes wrong.
+    pub fn tick(&mut self, now: Timestamp, troubled: bool) {
+        self.now = now;
+        if troubled {
+            self.troubled = now;
+        }
+        if let Some(what) = self.vms.unowned(&self.machines, now, self.troubled, self.limits.unowned) {
+            self.blame(Invariant::Unowned, what);
+        }
+    }
+
+    /// A watch of the controllers has shown a kind up to this revision.
+    pub fn shown(&mut self, now: Timestamp, kind: &str, revision: u64) {
+        self.now = now;
+        self.shown.note(kind, revision, now);
+    }
+
+    /// The controllers have asked for this.
+    pub fn asked(&mut self, now: Timestamp, what: &str) {
+        self.now = now;
+        if let Some(what) = self.requests.note(what, now) {
+            self.blame(Invariant::Rate, what);
+        }
+    }
+
+    /// Something became of a VM.
+    pub fn vm(&mut self, now: Timestamp, change: VmChange, vm: &str, machine: Option<&str>) {
+        self.now = now;
+        if let (VmChange::Deleted, Some(machine)) = (change, machine)
+            && let Some(what) = pods::left_behind(&self.pods, &self.machines, machine, now, self.limits.drain)
+        {
+            self.blame(Invariant::DrainFirst, what);
+        }
+        if let Some(what) = self.vms.note(change, vm, machine) {
+            self.blame(Invariant::OneVm, what);
+        }
+    }
+
+    /// Something was written.
+    pub fn written(&mut self, now: Timestamp, write: &Write<'_>) {
+        self.now = now;
+        if write.by.is_ours() && self.tells_a_secret(write) {
+            self.blame(Invariant::Secret, format!("{} {} tells something of a Secret", write.kind, write.name));
+        }
+        if let Some((invariant, what)) = self.judge(write) {
+            self.blame(invariant, what);
+        }
+        self.machines.note(write, now);
+        self.pods.note(write, now);
+    }
+
+    fn judge(&self, write: &Write<'_>) -> Option<(Invariant, String)> {
+        match write.kind {
+            MACHINES if write.after.is_none() => {
+                let vm = self.vms.of(write.name)?;
+                Some((Invariant::Finalizer, format!("machine {} is gone, and nobody has deleted {vm}", write.name)))
+            }
+            MACHINES if write.by.is_ours() && write.before.is_none() => machines::creation(self, write),
+            MACHINES if write.by.is_ours() && begins_deletion(write) => deletions::of_machine(self, write),
+            SETS if write.by.is_ours() && begins_deletion(write) => deletions::of_set(self, write),
+            "pods" if write.by == Author::Us && begins_deletion(write) => {
+                let what = pods::past_budget(&self.pods, &self.machines, write, self.now, self.limits.drain)?;
+                Some((Invariant::Budget, what))
+            }
+            _ => None,
+        }
+    }
+
+    fn tells_a_secret(&self, write: &Write<'_>) -> bool {
+        let public = ["events", "nodes", MACHINES, SETS, DEPLOYMENTS].contains(&write.kind);
+        public && write.after.is_some_and(|object| object.to_string().contains(&self.secret))
+    }
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn is_deleting(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// Whether an object that nobody deleted before is deleted with this write.
+fn begins_deletion(write: &Write<'_>) -> bool {
+    write.before.is_some_and(|before| !is_deleting(before)) && write.after.is_none_or(is_deleting)
+}
+
+fn owner(object: &Value) -> &str {
+    text(object, "/metadata/ownerReferences/0/name")
+}
+
+#[cfg(test)]
+mod tests;

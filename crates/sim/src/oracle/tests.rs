@@ -1,0 +1,282 @@
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+const NOW: i64 = 1_000_000;
+
+/// Tells an oracle a story, a second a sentence, with watches that have seen everything by then.
+struct Story {
+    oracle: Oracle,
+    revision: u64,
+    seconds: i64,
+}
+
+impl Story {
+    /// A deployment of three with a surge of one, and its set.
+    fn begin() -> Self {
+        let limits = Limits { unowned: SignedDuration::from_mins(50), drain: SignedDuration::from_mins(20) };
+        let oracle = Oracle::new(limits, "hush", Timestamp::from_second(NOW).unwrap());
+        let mut story = Self { oracle, revision: 0, seconds: 0 };
+        story.write(Author::Others, DEPLOYMENTS, "pool", None, Some(&deployment(3)));
+        story.write(Author::Us, SETS, "set", None, Some(&set(3)));
+        story
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(NOW + self.seconds).unwrap()
+    }
+
+    fn write(&mut self, by: Author, kind: &str, name: &str, before: Option<&Value>, after: Option<&Value>) {
+        self.revision += 1;
+        self.seconds += 1;
+        let write = Write { kind, name, revision: self.revision, before, after, by };
+        self.oracle.written(self.now(), &write);
+    }
+
+    /// Everything has been seen for a while.
+    fn see(&mut self) {
+        for kind in [MACHINES, SETS, DEPLOYMENTS] {
+            self.oracle.shown(self.now(), kind, self.revision);
+        }
+        self.seconds += 60;
+        self.oracle.tick(self.now(), false);
+    }
+
+    fn make(&mut self, machine: &str) {
+        self.write(Author::Us, MACHINES, machine, None, Some(&self::machine("Running", false)));
+    }
+
+    fn delete(&mut self, by: Author, machine: &str, phase: &str) {
+        let before = self::machine(phase, false);
+        self.write(by, MACHINES, machine, Some(&before), Some(&self::machine(phase, true)));
+    }
+
+    fn wrong(&self) -> Option<Invariant> {
+        self.oracle.violation().map(|violation| violation.invariant)
+    }
+}
+
+fn deployment(replicas: i64) -> Value {
+    json!({ "spec": { "replicas": replicas, "strategy": { "rollingUpdate": { "maxSurge": 1 } } } })
+}
+
+fn set(replicas: i64) -> Value {
+    json!({ "metadata": { "ownerReferences": [{ "name": "pool" }] }, "spec": { "replicas": replicas } })
+}
+
+fn frozen(mut set: Value) -> Value {
+    set["metadata"]["labels"] = json!({ "freeze": "True" });
+    set
+}
+
+fn machine(phase: &str, deleting: bool) -> Value {
+    let mut machine = json!({
+        "metadata": { "ownerReferences": [{ "name": "set" }], "labels": { "node": "n" } },
+        "status": { "currentStatus": { "phase": phase } },
+    });
+    if deleting {
+        machine["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    machine
+}
+
+#[test]
+fn a_set_makes_as_many_as_it_wants_and_no_more() {
+    let mut story = Story::begin();
+    for name in ["a", "b", "c"] {
+        story.make(name);
+    }
+    assert_eq!(story.wrong(), None);
+    story.make("d");
+    assert_eq!(story.wrong(), Some(Invariant::SetLimit));
+}
+
+#[test]
+fn two_sets_together_make_no_more_than_the_surge_allows() {
+    let mut story = Story::begin();
+    for name in ["a", "b", "c"] {
+        story.make(name);
+    }
+    story.write(Author::Us, SETS, "next", None, Some(&set(2)));
+    for (name, wrong) in [("d", None), ("e", Some(Invariant::Surge))] {
+        let mut object = machine("", false);
+        object["metadata"]["ownerReferences"][0]["name"] = json!("next");
+        story.write(Author::Us, MACHINES, name, None, Some(&object));
+        assert_eq!(story.wrong(), wrong);
+    }
+}
+
+#[test]
+fn a_frozen_set_makes_no_machine_once_that_was_seen() {
+    let mut story = Story::begin();
+    story.see();
+    story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&frozen(set(3))));
+    story.make("a");
+    assert_eq!(story.wrong(), None, "nobody had seen it");
+    story.see();
+    story.make("b");
+    assert_eq!(story.wrong(), Some(Invariant::Frozen));
+}
+
+#[rstest]
+#[case::nothing_asks_for_it("Running", 3, Some(Invariant::AskedToGo))]
+#[case::it_has_failed("Failed", 3, None)]
+#[case::it_is_too_many("Running", 2, None)]
+fn a_machine_goes_only_when_asked_to(#[case] phase: &str, #[case] replicas: i64, #[case] wrong: Option<Invariant>) {
+    let mut story = Story::begin();
+    for name in ["a", "b", "c"] {
+        story.make(name);
+    }
+    story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(replicas)));
+    story.write(Author::Us, MACHINES, "a", Some(&machine("Running", false)), Some(&machine(phase, false)));
+    story.see();
+    story.delete(Author::Us, "a", phase);
+    assert_eq!(story.wrong(), wrong);
+    story.delete(Author::Others, "b", "Running");
+    assert_eq!(story.wrong(), wrong, "others may delete what they like");
+}
+
+#[test]
+fn a_wish_that_was_taken_back_counts_only_until_that_was_seen() {
+    for (seen, wrong) in [(false, None), (true, Some(Invariant::AskedToGo))] {
+        let mut story = Story::begin();
+        for name in ["a", "b", "c"] {
+            story.make(name);
+        }
+        story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(2)));
+        story.see();
+        story.write(Author::Us, SETS, "set", Some(&set(2)), Some(&set(3)));
+        if seen {
+            story.see();
+        }
+        story.delete(Author::Us, "a", "Running");
+        assert_eq!(story.wrong(), wrong, "seen: {seen}");
+    }
+}
+
+#[test]
+fn what_somebody_else_deleted_unseen_still_counts() {
+    let mut story = Story::begin();
+    for name in ["a", "b", "c"] {
+        story.make(name);
+    }
+    story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(2)));
+    story.see();
+    story.delete(Author::Others, "b", "Running");
+    story.delete(Author::Us, "a", "Running");
+    assert_eq!(story.wrong(), None);
+}
+
+#[test]
+fn a_machine_has_one_vm_and_is_not_gone_before_it() {
+    let mut story = Story::begin();
+    story.make("a");
+    let now = story.now();
+    story.oracle.vm(now, VmChange::Given, "vm-1", Some("a"));
+    story.oracle.vm(now, VmChange::Given, "vm-1", Some("a"));
+    assert_eq!(story.wrong(), None, "it was given the same again");
+    let mut twice = Story::begin();
+    twice.oracle.vm(now, VmChange::Given, "vm-1", Some("a"));
+    twice.oracle.vm(now, VmChange::Given, "vm-2", Some("a"));
+    assert_eq!(twice.wrong(), Some(Invariant::OneVm));
+    story.write(Author::Us, MACHINES, "a", Some(&machine("Terminating", true)), None);
+    assert_eq!(story.wrong(), Some(Invariant::Finalizer));
+}
+
+#[test]
+fn a_vm_without_a_machine_may_last_while_something_goes_wrong_and_some_time_after() {
+    let mut story = Story::begin();
+    let now = story.now();
+    story.oracle.vm(now, VmChange::Given, "vm-1", Some("lost"));
+    story.oracle.tick(now + SignedDuration::from_hours(5), true);
+    story.oracle.tick(now + SignedDuration::from_hours(5) + SignedDuration::from_mins(50), false);
+    assert_eq!(story.wrong(), None);
+    story.oracle.tick(now + SignedDuration::from_hours(6), false);
+    assert_eq!(story.wrong(), Some(Invariant::Unowned));
+}
+
+fn node(ready: &str) -> Value {
+    json!({ "status": { "conditions": [{ "type": "Ready", "status": ready }] } })
+}
+
+/// A healthy node with a pod under a budget.
+fn with_a_pod() -> Story {
+    let mut story = Story::begin();
+    story.make("a");
+    let budget = json!({ "spec": { "selector": { "matchLabels": { "app": "web" } } } });
+    story.write(Author::Others, "poddisruptionbudgets.policy", "web", None, Some(&budget));
+    story.write(Author::Others, "nodes", "n", None, Some(&node("True")));
+    story.write(Author::Others, "pods", "p", None, Some(&pod(false)));
+    story.see();
+    story.delete(Author::Others, "a", "Running");
+    story
+}
+
+fn pod(deleting: bool) -> Value {
+    let mut pod = json!({ "metadata": { "labels": { "app": "web" } }, "spec": { "nodeName": "n" } });
+    if deleting {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    pod
+}
+
+#[test]
+fn a_pod_with_a_budget_is_evicted_and_not_deleted() {
+    for (by, wrong) in [(Author::OurEviction, None), (Author::Us, Some(Invariant::Budget))] {
+        let mut story = with_a_pod();
+        story.write(by, "pods", "p", Some(&pod(false)), Some(&pod(true)));
+        assert_eq!(story.wrong(), wrong);
+    }
+    let mut ill = with_a_pod();
+    ill.write(Author::Others, "nodes", "n", Some(&node("True")), Some(&node("Unknown")));
+    ill.write(Author::Us, "pods", "p", Some(&pod(false)), Some(&pod(true)));
+    assert_eq!(ill.wrong(), None, "nobody can ask a node that does not answer");
+}
+
+#[test]
+fn a_vm_goes_when_its_pods_have_left() {
+    let mut story = with_a_pod();
+    let now = story.now();
+    story.oracle.vm(now, VmChange::Given, "vm-1", Some("a"));
+    let mut late = with_a_pod();
+    late.seconds += 20 * 60;
+    late.oracle.vm(late.now(), VmChange::Deleted, "vm-1", Some("a"));
+    assert_eq!(late.wrong(), None, "its drain may be forced by now");
+    story.oracle.vm(now, VmChange::Deleted, "vm-1", Some("a"));
+    assert_eq!(story.wrong(), Some(Invariant::DrainFirst));
+}
+
+#[test]
+fn a_secret_is_told_nowhere() {
+    let mut story = Story::begin();
+    story.write(Author::Us, "secrets", "s", None, Some(&json!({ "data": "hush" })));
+    assert_eq!(story.wrong(), None);
+    story.write(Author::Us, "events", "e", None, Some(&json!({ "message": "it was hush" })));
+    assert_eq!(story.wrong(), Some(Invariant::Secret));
+}
+
+#[test]
+fn what_is_asked_sixty_times_a_minute_is_a_loop() {
+    let mut story = Story::begin();
+    for _ in 0..60 {
+        story.oracle.asked(story.now(), "patch machines a");
+    }
+    assert_eq!(story.wrong(), None);
+    story.oracle.asked(story.now(), "patch machines a");
+    assert_eq!(story.wrong(), Some(Invariant::Rate));
+}
+
+#[test]
+fn a_set_with_machines_is_not_deleted() {
+    for (machines, wrong) in [(0, None), (1, Some(Invariant::SetInUse))] {
+        let mut story = Story::begin();
+        story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(0)));
+        if machines > 0 {
+            story.write(Author::Us, SETS, "set", Some(&set(0)), Some(&set(1)));
+            story.make("a");
+        }
+        story.write(Author::Us, SETS, "set", Some(&set(0)), None);
+        assert_eq!(story.wrong(), wrong);
+    }
+}

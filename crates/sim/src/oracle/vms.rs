@@ -1,0 +1,59 @@
+//! Which VMs there are, and whose.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::machines::Machines;
+
+/// What becomes of a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VmChange {
+    /// It is there.
+    Given,
+    /// The driver was asked to delete it.
+    Deleted,
+    /// It was taken away, and not by us.
+    TakenAway,
+}
+
+/// VMs that nobody has deleted, and their machines.
+#[derive(Debug, Default)]
+pub(super) struct Vms(BTreeMap<String, String>);
+
+impl Vms {
+    /// Something became of a VM; what is wrong with that.
+    pub(super) fn note(&mut self, change: VmChange, vm: &str, machine: Option<&str>) -> Option<String> {
+        if change != VmChange::Given {
+            self.0.remove(vm);
+            return None;
+        }
+        let machine = machine?;
+        let before = self.of(machine).filter(|other| *other != vm).map(str::to_owned);
+        self.0.insert(vm.to_owned(), machine.to_owned());
+        before.map(|other| format!("machine {machine} has {other} and is given {vm}"))
+    }
+
+    /// The VM of a machine.
+    pub(super) fn of(&self, machine: &str) -> Option<&str> {
+        self.0.iter().find(|(_, owner)| *owner == machine).map(|(vm, _)| vm.as_str())
+    }
+
+    /// Tells of a VM that has been without a machine for too long. Nobody is expected to collect it while something goes wrong.
+    pub(super) fn unowned(
+        &self,
+        machines: &Machines,
+        now: Timestamp,
+        troubled: Timestamp,
+        limit: SignedDuration,
+    ) -> Option<String> {
+        self.0.iter().find_map(|(vm, machine)| {
+            if machines.known.contains_key(machine) {
+                return None;
+            }
+            let since = machines.gone.get(machine).copied().unwrap_or(troubled).max(troubled);
+            let lasts = now.duration_since(since);
+            (lasts > limit).then(|| format!("{vm} of machine {machine} has had no machine for {lasts:#}"))
+        })
+    }
+}

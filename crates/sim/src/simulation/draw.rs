@@ -1,0 +1,259 @@
+//! A history, drawn from a seed.
+
+use std::time::Duration;
+
+use driver::{Code, Method};
+use runtime::Random;
+
+use super::history::{Act, CallFault, Fault, Happening, Pick, Preserve, RequestFault, Side, VmFault, What};
+use super::profile::{ActKind, FaultKind, Profile};
+
+/// One pool as it is at the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pool {
+    /// Its replicas.
+    pub(super) replicas: u16,
+    /// Its `maxSurge`.
+    pub(super) surge: u16,
+    /// Its `maxUnavailable`.
+    pub(super) unavailable: u16,
+}
+
+/// The pools of a run.
+pub(super) fn pools(profile: &Profile, random: &Random) -> Vec<Pool> {
+    let count = 1 + below(random, profile.pools as u64);
+    let pool = |_| {
+        let (surge, unavailable) = match random.below(3) {
+            0 => (1, 0),
+            1 => (0, 1),
+            _ => (1, 1),
+        };
+        Pool { replicas: 1 + number(random, profile.machines), surge, unavailable }
+    };
+    (0..count).map(pool).collect()
+}
+
+/// Everything that happens in a run, in order.
+pub(super) fn history(profile: &Profile, pools: usize, random: &Random) -> Vec<Happening> {
+    let mut draw = Draw { profile, pools, random, drawn: Vec::new() };
+    let (acts, kinds) = profile.acts;
+    for _ in 0..acts {
+        let at = draw.moment();
+        draw.act(at, chosen(kinds, random));
+    }
+    let (faults, kinds) = profile.faults;
+    for _ in 0..faults {
+        let at = draw.moment();
+        let what = draw.fault(chosen(kinds, random));
+        draw.push(at, What::Fault(what));
+    }
+    let mut drawn = draw.drawn;
+    drawn.sort_by_key(|happening| happening.at);
+    drawn
+}
+
+fn below(random: &Random, end: u64) -> usize {
+    usize::try_from(random.below(end)).unwrap_or_default()
+}
+
+fn number(random: &Random, end: u16) -> u16 {
+    u16::try_from(random.below(end.into())).unwrap_or_default()
+}
+
+fn seconds(random: &Random, least: u64, most: u64) -> Duration {
+    Duration::from_secs(least + random.below(most - least + 1))
+}
+
+fn chosen<T: Copy>(kinds: &[(T, u32)], random: &Random) -> Option<T> {
+    let all: u64 = kinds.iter().map(|(_, weight)| u64::from(*weight)).sum();
+    let mut left = random.below(all);
+    kinds.iter().find_map(|(kind, weight)| {
+        let weight = u64::from(*weight);
+        let found = left < weight;
+        left = left.saturating_sub(weight);
+        found.then_some(*kind)
+    })
+}
+
+struct Draw<'a> {
+    profile: &'a Profile,
+    pools: usize,
+    random: &'a Random,
+    drawn: Vec<Happening>,
+}
+
+impl Draw<'_> {
+    fn push(&mut self, at: Duration, what: What) {
+        self.drawn.push(Happening { at, what });
+    }
+
+    fn moment(&self) -> Duration {
+        Duration::from_millis(self.random.below(u64::try_from(self.profile.lasts.as_millis()).unwrap_or(1)))
+    }
+
+    fn pick(&self) -> Pick {
+        number(self.random, 1000)
+    }
+
+    /// Soon enough to meet what was begun, or when it may be over.
+    fn later(&self) -> Duration {
+        match self.random.below(3) {
+            0 => Duration::from_millis(self.random.below(3_000)),
+            1 => seconds(self.random, 3, 60),
+            _ => seconds(self.random, 60, 400),
+        }
+    }
+
+    fn act(&mut self, at: Duration, kind: Option<ActKind>) {
+        let Some(kind) = kind else { return };
+        let random = self.random;
+        let (pool, pick) = (below(random, self.pools as u64), self.pick());
+        let replicas = || number(random, self.profile.machines + 1);
+        let mut back = None;
+        let act = match kind {
+            ActKind::Scale => Act::Scale { pool, replicas: replicas() },
+            ActKind::ScaleAndBack => {
+                back = Some(Act::Scale { pool, replicas: replicas() });
+                Act::Scale { pool, replicas: replicas() }
+            }
+            ActKind::Roll => Act::Roll { pool },
+            ActKind::RollAndBack => {
+                back = Some(Act::RollBack { pool });
+                Act::Roll { pool }
+            }
+            ActKind::Pause => {
+                back = Some(Act::Resume { pool });
+                Act::Pause { pool }
+            }
+            ActKind::Delete => Act::Delete { pick },
+            ActKind::ForceDelete => Act::ForceDelete { pick },
+            ActKind::Prioritize => {
+                Act::Prioritize { pick, priority: u8::try_from(random.below(5)).unwrap_or_default() }
+            }
+            ActKind::Preserve => {
+                let value = match random.below(4) {
+                    0 => Preserve::Now,
+                    1 | 2 => Preserve::WhenFailed,
+                    _ => Preserve::No,
+                };
+                Act::Preserve { pick, value }
+            }
+            ActKind::ScaleDownByName => Act::ScaleDownByName { pick },
+            ActKind::Cordon => {
+                back = Some(Act::Uncordon { pick });
+                Act::Cordon { pick }
+            }
+            ActKind::DeleteNode => Act::DeleteNode { pick },
+        };
+        self.push(at, What::Act(act));
+        if let Some(back) = back {
+            self.push(at + self.later(), What::Act(back));
+        }
+    }
+
+    fn fault(&self, kind: Option<FaultKind>) -> Fault {
+        let random = self.random;
+        let side = if random.below(3) == 0 { Side::Target } else { Side::Control };
+        match kind.unwrap_or(FaultKind::Crash) {
+            FaultKind::Requests => {
+                let how = [RequestFault::Failed, RequestFault::Conflict, RequestFault::Throttled, RequestFault::Slow];
+                self.requests(side, &how)
+            }
+            FaultKind::LostAnswers => self.requests(side, &[RequestFault::LostAfter, RequestFault::LostBefore]),
+            FaultKind::Watches => Fault::Watches { side, lasts: seconds(random, 30, 600) },
+            FaultKind::Lag => Fault::Lag { side, lasts: seconds(random, 1, 90) },
+            FaultKind::Partition => Fault::Partition { side, lasts: seconds(random, 5, 900) },
+            FaultKind::Forbidden => Fault::Forbidden { side, lasts: seconds(random, 5, 600) },
+            FaultKind::Calls => self.calls(),
+            FaultKind::Vm => Fault::Vm { how: self.vm(), pick: self.pick() },
+            FaultKind::Zone => {
+                let how = if random.below(2) == 0 { VmFault::Dies } else { VmFault::Hangs };
+                let revived = (random.below(2) == 0).then(|| seconds(random, 60, 1200));
+                Fault::Zone { how, revived }
+            }
+            FaultKind::Quota => Fault::Quota { lasts: seconds(random, 60, 1500) },
+            FaultKind::Crash => Fault::Crash { down: seconds(random, 0, 60) },
+        }
+    }
+
+    fn requests(&self, side: Side, how: &[RequestFault]) -> Fault {
+        let how = how.get(below(self.random, how.len() as u64)).copied().unwrap_or(RequestFault::Failed);
+        let percent = [20, 50, 90].get(below(self.random, 3)).copied().unwrap_or(50);
+        Fault::Requests { side, how, percent, lasts: seconds(self.random, 10, 400) }
+    }
+
+    fn calls(&self) -> Fault {
+        let random = self.random;
+        let method = match random.below(6) {
+            0 => None,
+            1 | 2 => Some(Method::Create),
+            3 => Some(Method::Delete),
+            4 => Some(Method::Status),
+            _ => Some(Method::List),
+        };
+        let code = CODES.get(below(random, CODES.len() as u64)).copied().unwrap_or(Code::Internal);
+        let how = match random.below(6) {
+            0 | 1 => CallFault::Fails(code),
+            2 | 3 => CallFault::FailsAfterEffect(code),
+            4 => CallFault::Slow(seconds(random, 1, 300)),
+            _ if random.below(2) == 0 => CallFault::Hangs,
+            _ => CallFault::HangsAfterEffect,
+        };
+        let percent = [30, 100].get(below(random, 2)).copied().unwrap_or(100);
+        Fault::Calls { how, method, percent, lasts: seconds(random, 10, 900) }
+    }
+
+    fn vm(&self) -> VmFault {
+        match self.random.below(5) {
+            0 | 1 => VmFault::Dies,
+            2 => VmFault::Hangs,
+            3 => VmFault::Reboots,
+            _ => VmFault::IsTaken,
+        }
+    }
+}
+
+/// Every code but those that would be a lie: that there is no VM, that it has not been initialized, that a call is not offered.
+const CODES: [Code; 14] = [
+    Code::Canceled,
+    Code::Unknown,
+    Code::InvalidArgument,
+    Code::DeadlineExceeded,
+    Code::AlreadyExists,
+    Code::PermissionDenied,
+    Code::ResourceExhausted,
+    Code::FailedPrecondition,
+    Code::Aborted,
+    Code::OutOfRange,
+    Code::Internal,
+    Code::Unavailable,
+    Code::DataLoss,
+    Code::Unauthenticated,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_history_and_another_seed_another() {
+        for profile in Profile::ALL {
+            let draw = |seed| history(profile, 2, &Random::seeded(seed));
+            assert_eq!(draw(1), draw(1));
+            assert_ne!(draw(1), draw(2));
+            assert!(draw(1).windows(2).all(|two| two[0].at <= two[1].at), "{}", profile.name);
+        }
+    }
+
+    #[test]
+    fn every_kind_of_trouble_is_drawn_sooner_or_later() {
+        let chaos = Profile::named("chaos").unwrap();
+        let told: Vec<String> =
+            (0..50).flat_map(|seed| history(chaos, 2, &Random::seeded(seed))).map(|h| h.what.to_string()).collect();
+        for part in
+            ["lost on the way", "the answer is lost", "cannot be reached", "forbids", "full", "dies", "never answer"]
+        {
+            assert!(told.iter().any(|what| what.contains(part)), "{part}");
+        }
+    }
+}

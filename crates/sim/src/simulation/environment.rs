@@ -1,0 +1,279 @@
+//! A whole cluster in memory, on one thread and a clock of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::faults::RuleId;
+use apiserver::{Observation, Options, Server};
+use controllers::Drivers;
+use controllers::wiring::{Clients, Component, Components, Parts, start};
+use jiff::{SignedDuration, Timestamp};
+use kube_controllers::KubeControllers;
+use parking_lot::Mutex;
+use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::events::{EventPolicy, EventWriter};
+use runtime::lease::Leadership;
+use runtime::metrics::MetricsError;
+use runtime::{Clock, Metrics, Random, Tasks};
+use tokio::sync::{Notify, watch};
+use virtual_cloud::{Config, Doubles, Monitor, NodeLife, Script, VirtualCloud, VmEvent};
+
+use super::draw::Pool;
+use super::history::Side;
+use super::line::{Line, LineState};
+use super::objects::{NAMESPACE, SECRET, all, policy};
+use super::record::Record;
+use crate::oracle::{Author, Limits, Oracle, VmChange, Write};
+
+/// How the controllers' clients introduce themselves; all of them begin with [`OURS`].
+const CONTROL: &str = "mill-control";
+const TARGET: &str = "mill-target";
+pub(super) const OURS: &str = "mill-";
+
+/// How long a request of ours may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Everything.
+pub(super) struct Environment {
+    pub(super) server: Server,
+    pub(super) cloud: VirtualCloud,
+    pub(super) clock: Clock,
+    pub(super) operator: kube::Client,
+    pub(super) judged: Judged,
+    pub(super) process: Option<Process>,
+    /// What goes wrong with driver calls now, by the number of the happening.
+    pub(super) scripts: Vec<(usize, Script)>,
+    /// What goes wrong with requests now, by the number of the happening.
+    pub(super) rules: Vec<(usize, RuleId)>,
+    random: Random,
+    outside: Tasks,
+    metrics: Metrics,
+}
+
+/// The oracle, and what was written down for it. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Judged {
+    pub(super) oracle: Arc<Mutex<Oracle>>,
+    pub(super) record: Arc<Mutex<Record>>,
+    /// Notified when the oracle has found something.
+    pub(super) found: Arc<Notify>,
+}
+
+/// A process that runs both components.
+pub(super) struct Process {
+    control: watch::Sender<LineState>,
+    target: watch::Sender<LineState>,
+    tasks: Tasks,
+}
+
+impl Process {
+    pub(super) fn line(&self, side: Side) -> &watch::Sender<LineState> {
+        match side {
+            Side::Control => &self.control,
+            Side::Target => &self.target,
+        }
+    }
+
+    /// Ends it from one moment to the next.
+    pub(super) fn die(self) {
+        self.control.send_replace(LineState::Dead);
+        self.target.send_replace(LineState::Dead);
+        self.tasks.stop();
+    }
+
+    /// Whether a task of it has died of a panic.
+    pub(super) fn is_broken(&self) -> bool {
+        self.tasks.stopping().is_cancelled()
+    }
+}
+
+impl Environment {
+    /// Sets everything up; no controller runs yet.
+    pub(super) fn set(pools: &[Pool], random: &Random, record: Record) -> Result<Self, String> {
+        let began = Timestamp::from_second(1_800_000_000).unwrap_or_default();
+        let clock = Clock::starting_at(began);
+        let now = {
+            let clock = clock.clone();
+            Arc::new(move || clock.now())
+        };
+        let server = Server::new(Options::new(now.clone(), random.number()));
+        for object in api::crd::definitions().iter().chain(&all(pools)) {
+            server.insert(object).map_err(|failure| format!("{failure:?}: {object}"))?;
+        }
+        let node_life = NodeLife {
+            monitor: Monitor::Absent,
+            lease_period: Duration::from_secs(20),
+            lease_duration: Duration::from_secs(80),
+            ..NodeLife::default()
+        };
+        let config = Config { doubles: Doubles::Allowed, node_life, ..Config::default() };
+        let cloud = VirtualCloud::new(config, now, random.number());
+        let metrics = Metrics::new().map_err(|error| error.to_string())?;
+        let judged = Judged::new(record, began);
+        judged.watch(&server, &cloud, &clock);
+        let environment = Self {
+            operator: plain_client(&server, "operator", &metrics),
+            outside: Tasks::new(),
+            random: random.fork(),
+            process: None,
+            scripts: Vec::new(),
+            rules: Vec::new(),
+            judged,
+            metrics,
+            server,
+            cloud,
+            clock,
+        };
+        environment.people();
+        Ok(environment)
+    }
+
+    /// Kubelets, scheduler, controller manager and garbage collector.
+    fn people(&self) {
+        let (cloud, stop) = (self.cloud.clone(), self.outside.stopping());
+        let client = plain_client(&self.server, "kubelets", &self.metrics);
+        self.outside.spawn("kubelets", async move { cloud.run_nodes(client, stop).await });
+        let (clock, random, stop) = (self.clock.clone(), self.random.fork(), self.outside.stopping());
+        let client = plain_client(&self.server, "kube-controllers", &self.metrics);
+        self.outside.spawn("kube-controllers", async move {
+            let policy =
+                kube_controllers::Policy { node_grace: Duration::from_secs(80), ..kube_controllers::Policy::default() };
+            KubeControllers { policy, ..KubeControllers::default() }.run(client, clock, random, stop).await;
+        });
+        let (server, stop) = (self.server.clone(), self.outside.stopping());
+        self.outside.spawn("garbage collector", async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                never = server.keep_house() => match never {},
+            }
+        });
+    }
+
+    /// Starts a process.
+    pub(super) fn start(&mut self) -> Result<(), MetricsError> {
+        let (control, heard_from_control) = watch::channel(LineState::Open);
+        let (target, heard_from_target) = watch::channel(LineState::Open);
+        let (metrics, tasks) = (Metrics::new()?, Tasks::new());
+        let client = |agent: &str, state: watch::Receiver<LineState>| {
+            let line = Line::new(self.server.service(), state);
+            in_process(line, NAMESPACE, &client_spec(agent).within(DEADLINE), &metrics.rest)
+        };
+        let (on_control, on_target) = (client(CONTROL, heard_from_control), client(TARGET, heard_from_target));
+        let component = api::names::events::components::MACHINE_CONTROLLER;
+        let (writer, events) = EventWriter::new(
+            on_control.clone(),
+            component,
+            EventPolicy::default(),
+            &self.clock,
+            &self.random.fork(),
+            &metrics,
+        );
+        let stop = tasks.stopping();
+        tasks.spawn("events", async move {
+            writer.run(stop).await;
+        });
+        let clients = Clients::one(&on_control).towards(Some(on_target));
+        let leadership = Leadership::unguarded();
+        let component = Component { clients: clients.clone(), leadership, events, metrics, concurrency: 10 };
+        start(Parts {
+            namespace: NAMESPACE.into(),
+            components: Components::Both { machines: component.clone(), fleet: component },
+            watches: clients,
+            drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(self.cloud.clone())),
+            policy: policy(),
+            driver_places: 10,
+            clock: self.clock.clone(),
+            random: self.random.fork(),
+            tasks: tasks.clone(),
+            listener: None,
+        })?;
+        self.process = Some(Process { control, target, tasks });
+        Ok(())
+    }
+
+    /// Ends everything.
+    pub(super) fn end(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.die();
+        }
+        self.outside.stop();
+    }
+}
+
+fn client_spec(agent: &str) -> ClientSpec {
+    ClientSpec::new(UserAgent::new(agent, "0", "sim"))
+}
+
+fn plain_client(server: &Server, agent: &str, metrics: &Metrics) -> kube::Client {
+    in_process(server.service(), NAMESPACE, &client_spec(agent).within(Duration::from_secs(20)), &metrics.rest)
+}
+
+impl Judged {
+    fn new(record: Record, began: Timestamp) -> Self {
+        let policy = policy();
+        let signed = |duration: Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+        let limits = Limits {
+            unowned: signed(policy.creation_timeout + 2 * policy.safety.orphan_period),
+            drain: signed(policy.drain.timeout),
+        };
+        Self {
+            oracle: Arc::new(Mutex::new(Oracle::new(limits, SECRET, began))),
+            record: Arc::new(Mutex::new(record)),
+            found: Arc::default(),
+        }
+    }
+
+    /// Has the oracle told of everything.
+    fn watch(&self, server: &Server, cloud: &VirtualCloud, clock: &Clock) {
+        let (judged, time) = (self.clone(), clock.clone());
+        server.observe(Arc::new(move |observation| judged.observe(time.now(), observation)));
+        let (judged, time) = (self.clone(), clock.clone());
+        cloud.observe(Arc::new(move |event, vm| {
+            let change = match event {
+                VmEvent::Given => VmChange::Given,
+                VmEvent::Deleted => VmChange::Deleted,
+                VmEvent::TakenAway => VmChange::TakenAway,
+            };
+            let machine = vm.machine.as_ref().map(api::MachineName::as_str);
+            judged.tell(|oracle| oracle.vm(time.now(), change, vm.id.as_str(), machine));
+            judged.record.lock().vm(time.now(), change, vm.id.as_str(), machine);
+        }));
+    }
+
+    fn observe(&self, now: Timestamp, observation: &Observation<'_>) {
+        match observation {
+            Observation::Written { kind, change, by } => {
+                let by = match (by.user_agent.starts_with(OURS), by.subresource.as_str()) {
+                    (true, "eviction") => Author::OurEviction,
+                    (true, _) => Author::Us,
+                    (false, _) => Author::Others,
+                };
+                let after = (change.kind == apiserver::ChangeKind::Put).then_some(&*change.after);
+                let (before, name) = (change.before.as_deref(), &*change.key.name);
+                let write = Write { kind, name, revision: change.revision, before, after, by };
+                self.tell(|oracle| oracle.written(now, &write));
+                self.record.lock().written(now, &write);
+            }
+            Observation::Shown { kind, to, revision } if to.starts_with(OURS) => {
+                self.oracle.lock().shown(now, kind, *revision);
+            }
+            Observation::Shown { .. } => {}
+            Observation::Answered(entry) => {
+                let request = self.record.lock().request(entry);
+                if let Some(request) = request {
+                    self.tell(|oracle| oracle.asked(now, &request));
+                }
+            }
+        }
+    }
+
+    /// Tells the oracle something, and everybody if it is wrong.
+    pub(super) fn tell(&self, with: impl FnOnce(&mut Oracle)) {
+        let mut oracle = self.oracle.lock();
+        with(&mut oracle);
+        if oracle.violation().is_some() {
+            self.found.notify_one();
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What goes wrong, carried out and ended.
+
+use std::time::Duration;
+
+use apiserver::faults::{After, Rule, Verb, Verbs};
+use virtual_cloud::{Fault as CloudFault, Quotas, Script, State, VmId};
+
+use super::environment::{Environment, OURS};
+use super::history::{CallFault, Fault, Pick, RequestFault, Side, VmFault};
+use super::line::LineState;
+
+/// What ends a fault.
+#[derive(Debug)]
+pub(super) enum End {
+    /// Requests are as they should be.
+    Rules,
+    /// Driver calls are.
+    Scripts,
+    /// The line is open.
+    Line(Side),
+    /// There is room for VMs.
+    Quota,
+    /// These boot.
+    Revive(Vec<VmId>),
+    /// A process begins.
+    Start,
+}
+
+impl Environment {
+    /// Lets fault number `number` begin; how it ends.
+    pub(super) fn begin(&mut self, number: usize, fault: &Fault) -> Option<End> {
+        match fault {
+            Fault::Requests { side, how, percent, .. } => {
+                let share = f64::from(*percent) / 100.0;
+                let rule = self.rule(*side, Verb::ALL).with_probability(share);
+                let rule = match how {
+                    RequestFault::Failed => rule.fail(),
+                    RequestFault::Conflict => rule.conflict(),
+                    RequestFault::Throttled => rule.throttle(Some(1)),
+                    RequestFault::LostBefore => rule.disconnect(),
+                    RequestFault::LostAfter => rule.lose_answer(),
+                    RequestFault::Slow => rule.delay_between(Duration::ZERO, Duration::from_secs(5)),
+                };
+                self.rules.push((number, rule));
+                Some(End::Rules)
+            }
+            Fault::Watches { side, .. } => {
+                // Those that are open break as well, and are opened again under the rule.
+                let rule = self.rule(*side, Verb::Watch).with_probability(0.8);
+                let rule = rule.drop_watch(After::Time(Duration::from_secs(7)));
+                self.rules.push((number, rule));
+                self.set_line(*side, LineState::Cut);
+                self.set_line(*side, LineState::Open);
+                Some(End::Rules)
+            }
+            Fault::Lag { side, .. } => {
+                self.set_line(*side, LineState::Late);
+                Some(End::Line(*side))
+            }
+            Fault::Partition { side, .. } => {
+                self.set_line(*side, LineState::Cut);
+                Some(End::Line(*side))
+            }
+            Fault::Forbidden { side, .. } => {
+                let rule = self.rule(*side, Verb::ALL).forbid();
+                self.rules.push((number, rule));
+                Some(End::Rules)
+            }
+            Fault::Calls { how, method, percent, .. } => {
+                let fault = match how {
+                    CallFault::Fails(code) => CloudFault::Fail(*code),
+                    CallFault::FailsAfterEffect(code) => CloudFault::LoseAnswer(*code),
+                    CallFault::Slow(time) => CloudFault::Delay(*time),
+                    CallFault::Hangs => CloudFault::Hang,
+                    CallFault::HangsAfterEffect => CloudFault::HangAfterEffect,
+                };
+                let script = Script::always(fault).with_chance(f64::from(*percent) / 100.0);
+                let script = match method {
+                    Some(method) => script.on(*method),
+                    None => script,
+                };
+                self.scripts.push((number, script));
+                self.play_scripts();
+                Some(End::Scripts)
+            }
+            Fault::Vm { how, pick } => {
+                self.strike_one(*how, *pick);
+                None
+            }
+            Fault::Zone { how, revived } => {
+                let struck: Vec<VmId> = self.cloud.vms().into_iter().step_by(2).map(|vm| vm.id).collect();
+                for vm in &struck {
+                    self.strike(*how, vm);
+                }
+                revived.map(|_| End::Revive(struck))
+            }
+            Fault::Quota { .. } => {
+                let total = Some(self.cloud.vms().len());
+                self.cloud.set_quotas(Quotas { total, ..Quotas::default() });
+                Some(End::Quota)
+            }
+            Fault::Crash { .. } => {
+                self.process.take()?.die();
+                Some(End::Start)
+            }
+        }
+    }
+
+    /// Ends fault number `number`.
+    pub(super) fn finish(&mut self, number: usize, end: End) -> Result<(), String> {
+        match end {
+            End::Rules => {
+                for (_, rule) in self.rules.extract_if(.., |(whose, _)| *whose == number) {
+                    self.server.faults().withdraw(rule);
+                }
+            }
+            End::Scripts => {
+                self.scripts.retain(|(whose, _)| *whose != number);
+                self.play_scripts();
+            }
+            End::Line(side) => self.set_line(side, LineState::Open),
+            End::Quota => self.cloud.set_quotas(Quotas::default()),
+            End::Revive(vms) => vms.iter().for_each(|vm| self.cloud.revive(vm)),
+            End::Start => self.start().map_err(|error| error.to_string())?,
+        }
+        Ok(())
+    }
+
+    fn rule(&self, side: Side, verbs: impl Into<Verbs>) -> Rule {
+        let agent = match side {
+            Side::Control => "control",
+            Side::Target => "target",
+        };
+        self.server.faults().on(verbs).by_agent(format!("{OURS}{agent}"))
+    }
+
+    fn set_line(&self, side: Side, state: LineState) {
+        if let Some(process) = &self.process {
+            process.line(side).send_replace(state);
+        }
+    }
+
+    fn play_scripts(&self) {
+        self.cloud.clear_faults();
+        self.scripts.iter().for_each(|(_, script)| self.cloud.inject(script.clone()));
+    }
+
+    fn strike_one(&self, how: VmFault, pick: Pick) {
+        let vms = self.cloud.vms();
+        let number = usize::from(pick).checked_rem(vms.len());
+        if let Some(vm) = number.and_then(|number| vms.get(number)) {
+            self.strike(how, &vm.id);
+        }
+    }
+
+    fn strike(&self, how: VmFault, vm: &VmId) {
+        match how {
+            VmFault::Dies => self.cloud.kill(vm),
+            VmFault::Hangs => self.cloud.hang(vm),
+            VmFault::Reboots => {
+                self.cloud.kill(vm);
+                self.cloud.revive(vm);
+            }
+            VmFault::IsTaken => {
+                let going = |vm: virtual_cloud::Vm| vm.state(self.clock.instant()) == State::Deleting;
+                if !self.cloud.vm(vm).is_none_or(going) {
+                    self.cloud.reclaim(vm);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! A whole cluster, from a seed: what people do, what goes wrong, and what must hold all the time.
+//!
+//! What is real: both components with all their controllers, clients and watches. What surrounds them is the API server in memory, the
+//! virtual cloud with its kubelets, and the simulated scheduler and controller manager. All of it runs on one thread and a paused
+//! clock, and all that is left to chance comes from one seed, so a seed is a day that can be lived through again, request by request.
+//!
+//! A run has three parts. First everything in its [`history`] happens. Then nothing goes wrong any more, and everything has to come to
+//! rest as it was asked for. Then nothing may be asked of the API servers. The [`crate::oracle`] judges every event of all three.
+
+mod campaign;
+mod draw;
+mod environment;
+mod faults;
+pub mod history;
+mod line;
+mod objects;
+mod operator;
+mod profile;
+mod record;
+mod rest;
+mod shrink;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use runtime::Random;
+use tokio::time::Instant;
+
+pub use self::campaign::{Totals, campaign};
+use self::environment::Environment;
+use self::faults::End;
+use self::history::{Happening, What};
+pub use self::profile::Profile;
+pub use self::record::{Detail, Record};
+pub use self::shrink::shrink;
+use crate::oracle::{Invariant, Violation};
+
+/// How long everything may take to come to rest.
+const PATIENCE: Duration = Duration::from_hours(3);
+/// How often somebody looks.
+const GLANCE: Duration = Duration::from_secs(10);
+/// How long it has to stay so: a node that is lost is missed only after a while.
+const SETTLING: Duration = Duration::from_mins(3);
+/// How long nothing may be asked then.
+const SILENCE: Duration = Duration::from_mins(20);
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// What happened in it.
+    pub history: Vec<Happening>,
+    /// What was wrong.
+    pub violation: Option<Violation>,
+    /// How much time passed in it.
+    pub simulated: Duration,
+    /// How long it took to come to rest.
+    pub converged: Option<Duration>,
+    /// What was written down.
+    pub record: Record,
+    /// How many requests a fault befell.
+    pub faults: u64,
+}
+
+/// Runs a seed of a profile.
+pub fn run(profile: &Profile, seed: u64, detail: Detail) -> Result<Report, String> {
+    play(profile, seed, None, detail)
+}
+
+/// Runs a seed of a profile with this history instead of its own.
+pub fn replay(profile: &Profile, seed: u64, history: &[Happening], detail: Detail) -> Result<Report, String> {
+    play(profile, seed, Some(history.to_vec()), detail)
+}
+
+fn play(profile: &Profile, seed: u64, history: Option<Vec<Happening>>, detail: Detail) -> Result<Report, String> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let random = Random::seeded(seed);
+        let (drawn, rest) = (random.fork(), random.fork());
+        let pools = draw::pools(profile, &drawn);
+        let own = draw::history(profile, pools.len(), &drawn);
+        let history = history.unwrap_or(own);
+        let environment = Environment::set(&pools, &rest, Record::new(detail))?;
+        let mut run = Run { environment, history, pools: pools.len(), began: Instant::now(), ends: BTreeMap::new() };
+        let converged = run.play().await?;
+        Ok(run.report(seed, converged))
+    })
+}
+
+struct Run {
+    environment: Environment,
+    history: Vec<Happening>,
+    pools: usize,
+    began: Instant,
+    /// What ends when, and the number of what it ends.
+    ends: BTreeMap<(Duration, usize), End>,
+}
+
+impl Run {
+    /// Everything, until the first thing that is wrong.
+    async fn play(&mut self) -> Result<Option<Duration>, String> {
+        self.environment.start().map_err(|error| error.to_string())?;
+        // People begin when the cluster stands, mostly.
+        for number in 0..self.history.len() {
+            let Some(Happening { at, what }) = self.history.get(number).cloned() else { break };
+            self.end_until(at).await?;
+            if self.until(at).await {
+                return Ok(None);
+            }
+            self.note(|| format!("* {what}"));
+            match what {
+                What::Act(act) => self.environment.act(act).await,
+                What::Fault(fault) => {
+                    if let Some(end) = self.environment.begin(number, &fault) {
+                        self.ends.insert((at + fault.lasts(), number), end);
+                    }
+                }
+            }
+        }
+        self.end_until(Duration::MAX).await?;
+        self.environment.tidy_up(self.pools).await;
+        self.note(|| "* from here on nothing goes wrong".to_owned());
+        self.settle().await
+    }
+
+    fn note(&self, what: impl FnOnce() -> String) {
+        self.environment.judged.record.lock().note(self.environment.clock.now(), what);
+    }
+
+    /// Ends what has to end until then.
+    async fn end_until(&mut self, at: Duration) -> Result<(), String> {
+        while let Some(entry) = self.ends.first_entry().filter(|entry| entry.key().0 <= at) {
+            let ((at, number), end) = entry.remove_entry();
+            if self.until(at).await {
+                return Ok(());
+            }
+            if let Some(ended) = self.history.get(number) {
+                self.note(|| format!("* over: {}", ended.what));
+            }
+            self.environment.finish(number, end)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until then; whether something was wrong before.
+    async fn until(&self, at: Duration) -> bool {
+        let (judged, end) = (&self.environment.judged, self.began + at);
+        loop {
+            let next = end.min(Instant::now() + Duration::from_mins(1));
+            tokio::select! {
+                biased;
+                () = judged.found.notified() => {}
+                () = tokio::time::sleep_until(next) => {}
+            }
+            let (now, troubled) = (self.environment.clock.now(), !self.ends.is_empty());
+            let broken = self.environment.process.as_ref().is_some_and(environment::Process::is_broken);
+            judged.tell(|oracle| {
+                oracle.tick(now, troubled);
+                if broken {
+                    oracle.blame(Invariant::Alive, "a task has ended by a panic".to_owned());
+                }
+            });
+            if judged.oracle.lock().violation().is_some() {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+        }
+    }
+
+    /// Waits until everything is as it was asked for, and then for a while in which nothing may be asked.
+    async fn settle(&mut self) -> Result<Option<Duration>, String> {
+        let begin = Instant::now();
+        let mut rested: Option<Instant> = None;
+        let converged = loop {
+            match (self.environment.unrest(self.pools), rested) {
+                (Ok(()), None) => rested = Some(Instant::now()),
+                (Ok(()), Some(since)) if since.elapsed() >= SETTLING => break since - begin,
+                (Ok(()), Some(_)) => {}
+                (Err(missing), _) if begin.elapsed() > PATIENCE => {
+                    self.environment.judged.tell(|oracle| oracle.blame(Invariant::Converges, missing));
+                    return Ok(None);
+                }
+                (Err(_), _) => rested = None,
+            }
+            if self.until(self.began.elapsed() + GLANCE).await {
+                return Ok(None);
+            }
+        };
+        self.note(|| "* from here on nothing may be asked".to_owned());
+        let ours = || self.environment.judged.record.lock().ours;
+        let before = ours();
+        if self.until(self.began.elapsed() + SILENCE).await {
+            return Ok(None);
+        }
+        if ours() > before {
+            let what = format!("{} requests in {} minutes", ours() - before, SILENCE.as_secs() / 60);
+            self.environment.judged.tell(|oracle| oracle.blame(Invariant::Quiet, what));
+            return Ok(None);
+        }
+        if let Err(missing) = self.environment.unrest(self.pools) {
+            self.environment.judged.tell(|oracle| oracle.blame(Invariant::Converges, missing));
+            return Ok(None);
+        }
+        Ok(Some(converged))
+    }
+
+    fn report(mut self, seed: u64, converged: Option<Duration>) -> Report {
+        let simulated = self.began.elapsed();
+        self.environment.end();
+        let judged = &self.environment.judged;
+        let record = std::mem::replace(&mut *judged.record.lock(), Record::new(Detail::Numbers));
+        let violation = judged.oracle.lock().violation().cloned();
+        let faults = self.environment.server.faults().fired().len() as u64;
+        Report { seed, history: self.history, violation, simulated, converged, record, faults }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! What is in a cluster when a run begins.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::draw::Pool;
+
+/// Where everything is.
+pub(super) const NAMESPACE: &str = "pool";
+/// A text that stands in a Secret and must stand nowhere else.
+pub(super) const SECRET: &str = "sim-very-secret";
+/// The classes that a pool rolls through.
+pub(super) const CLASSES: [&str; 3] = ["class-a", "class-b", "class-c"];
+/// How many pods there are of each app.
+const PODS: usize = 3;
+
+/// The name of a pool.
+pub(super) fn pool_name(pool: usize) -> String {
+    format!("pool-{pool}")
+}
+
+/// Everything that exists before the controllers begin.
+pub(super) fn all(pools: &[Pool]) -> Vec<Value> {
+    let mut objects = vec![
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cloud", "namespace": NAMESPACE },
+            "stringData": { "userData": format!("#cloud-config {SECRET}"), "credential": SECRET },
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default", "namespace": NAMESPACE },
+        }),
+    ];
+    objects.extend(CLASSES.map(class));
+    objects.extend(pools.iter().enumerate().map(|(n, pool)| deployment(n, *pool)));
+    objects.extend(workload("web", Some(json!({ "maxUnavailable": 1 }))));
+    objects.extend(workload("batch", None));
+    objects
+}
+
+fn class(name: &str) -> Value {
+    json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "provider": "virtual",
+        "providerSpec": {
+            "createLatency": "2s", "bootLatency": "30s", "deleteLatency": "5s", "join": { "after": "10s" },
+        },
+        "secretRef": { "name": "cloud", "namespace": NAMESPACE },
+    })
+}
+
+fn deployment(number: usize, pool: Pool) -> Value {
+    let name = pool_name(number);
+    json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineDeployment",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": {
+            "replicas": pool.replicas,
+            "selector": { "matchLabels": { "name": name } },
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": { "maxSurge": pool.surge, "maxUnavailable": pool.unavailable },
+            },
+            "template": {
+                "metadata": { "labels": { "name": name } },
+                "spec": { "class": { "kind": "MachineClass", "name": CLASSES[0] } },
+            },
+        },
+    })
+}
+
+/// A few pods that go anywhere, and a budget for them.
+fn workload(app: &str, budget: Option<Value>) -> Vec<Value> {
+    let labels = json!({ "app": app });
+    let mut objects = vec![json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": app, "namespace": NAMESPACE },
+        "spec": {
+            "replicas": PODS,
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": {
+                    "terminationGracePeriodSeconds": 30,
+                    "containers": [{ "name": "c", "image": "i" }],
+                },
+            },
+        },
+    })];
+    if let Some(rule) = budget {
+        let mut spec = json!({ "selector": { "matchLabels": labels } });
+        json_patch::merge(&mut spec, &rule);
+        objects.push(json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": app, "namespace": NAMESPACE }, "spec": spec,
+        }));
+    }
+    objects
+}
+
+/// The controllers' limits: those of production, except that a drain is not waited for as long.
+pub(super) fn policy() -> plan::Policy {
+    let mut policy = plan::Policy::default();
+    policy.drain.timeout = Duration::from_mins(20);
+    policy.drain.max_evict_retries = 60;
+    policy
+}

@@ -1,0 +1,197 @@
+//! Kinds of bad days, as data.
+
+use std::time::Duration;
+
+/// What a history is drawn from.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// How it is called on the command line.
+    pub name: &'static str,
+    /// What it is like.
+    pub about: &'static str,
+    /// How many MachineDeployments there are at most.
+    pub pools: usize,
+    /// How many machines one of them is ever to have.
+    pub machines: u16,
+    /// How long things happen; then everybody waits for what comes of it.
+    pub lasts: Duration,
+    /// How much people do, and what, with weights.
+    pub acts: (usize, &'static [(ActKind, u32)]),
+    /// How much goes wrong, and what, with weights.
+    pub faults: (usize, &'static [(FaultKind, u32)]),
+}
+
+/// What people may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActKind {
+    /// Scale.
+    Scale,
+    /// Scale, and back soon after.
+    ScaleAndBack,
+    /// Roll.
+    Roll,
+    /// Roll, and back soon after.
+    RollAndBack,
+    /// Pause, and resume later.
+    Pause,
+    /// Delete a Machine.
+    Delete,
+    /// Delete a Machine by force.
+    ForceDelete,
+    /// Set a priority.
+    Prioritize,
+    /// Preserve a Machine, or no longer.
+    Preserve,
+    /// Scale down as the autoscaler does.
+    ScaleDownByName,
+    /// Cordon a Node, and uncordon it later.
+    Cordon,
+    /// Delete a Node.
+    DeleteNode,
+}
+
+/// What may go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Requests.
+    Requests,
+    /// Answers that are lost, before or after the effect.
+    LostAnswers,
+    /// Watches break.
+    Watches,
+    /// Watches are late.
+    Lag,
+    /// An API server is out of reach.
+    Partition,
+    /// Permissions are lost.
+    Forbidden,
+    /// Driver calls.
+    Calls,
+    /// One VM.
+    Vm,
+    /// Half of all VMs.
+    Zone,
+    /// No room for VMs.
+    Quota,
+    /// The process.
+    Crash,
+}
+
+use ActKind::{
+    Cordon, Delete, DeleteNode, ForceDelete, Pause, Preserve, Prioritize, Roll, RollAndBack, Scale, ScaleAndBack,
+    ScaleDownByName,
+};
+use FaultKind::{Calls, Crash, Forbidden, Lag, LostAnswers, Partition, Quota, Requests, Vm, Watches, Zone};
+
+const EVERYTHING: &[(ActKind, u32)] = &[
+    (Scale, 4),
+    (ScaleAndBack, 3),
+    (Roll, 3),
+    (RollAndBack, 2),
+    (Pause, 1),
+    (Delete, 2),
+    (ForceDelete, 1),
+    (Prioritize, 1),
+    (Preserve, 2),
+    (ScaleDownByName, 2),
+    (Cordon, 1),
+    (DeleteNode, 1),
+];
+
+impl Profile {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self {
+            name: "small-and-busy",
+            about: "people change their minds all the time, and answers are lost now and then",
+            pools: 2,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (14, EVERYTHING),
+            faults: (3, &[(LostAnswers, 3), (Requests, 2), (Watches, 1), (Lag, 1), (Crash, 1)]),
+        },
+        Self {
+            name: "zone-outage",
+            about: "half of the machines are gone at once, and some come back",
+            pools: 2,
+            machines: 5,
+            lasts: Duration::from_mins(40),
+            acts: (3, &[(Scale, 2), (Roll, 1), (Delete, 1), (Preserve, 1)]),
+            faults: (3, &[(Zone, 4), (Partition, 1), (Calls, 1), (Vm, 1)]),
+        },
+        Self {
+            name: "quota",
+            about: "the cloud has no room, while pools grow and roll",
+            pools: 2,
+            machines: 4,
+            lasts: Duration::from_mins(50),
+            acts: (6, &[(Scale, 4), (ScaleAndBack, 2), (Roll, 2), (RollAndBack, 2), (Delete, 1)]),
+            faults: (3, &[(Quota, 4), (Calls, 2), (Vm, 1)]),
+        },
+        Self {
+            name: "api-brown-out",
+            about: "API servers are slow, refuse, forget to answer and cannot be reached",
+            pools: 1,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (6, EVERYTHING),
+            faults: (8, &[(Requests, 4), (LostAnswers, 3), (Watches, 2), (Lag, 2), (Partition, 2), (Forbidden, 1)]),
+        },
+        Self {
+            name: "mass-node-failure",
+            about: "machines die, hang and vanish, one after the other and all at once",
+            pools: 1,
+            machines: 6,
+            lasts: Duration::from_mins(40),
+            acts: (3, &[(Scale, 2), (Delete, 1), (Preserve, 2), (DeleteNode, 1)]),
+            faults: (8, &[(Vm, 6), (Zone, 1), (Crash, 1)]),
+        },
+        Self {
+            name: "upgrade-storm",
+            about: "roll-outs are begun, taken back and begun again, with preserved machines and budgets in the way",
+            pools: 2,
+            machines: 4,
+            lasts: Duration::from_hours(1),
+            acts: (10, &[(Roll, 4), (RollAndBack, 4), (Scale, 1), (Pause, 1), (Preserve, 3), (ScaleDownByName, 1)]),
+            faults: (3, &[(Vm, 3), (LostAnswers, 1), (Crash, 1), (Calls, 1)]),
+        },
+        Self {
+            name: "hostile-driver",
+            about: "driver calls fail with every code, hang, and succeed and say that they failed",
+            pools: 1,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (6, EVERYTHING),
+            faults: (8, &[(Calls, 8), (Quota, 1), (Crash, 1)]),
+        },
+        Self {
+            name: "chaos",
+            about: "everything at once",
+            pools: 2,
+            machines: 4,
+            lasts: Duration::from_hours(1),
+            acts: (12, EVERYTHING),
+            faults: (
+                10,
+                &[
+                    (Requests, 2),
+                    (LostAnswers, 3),
+                    (Watches, 1),
+                    (Lag, 2),
+                    (Partition, 1),
+                    (Forbidden, 1),
+                    (Calls, 3),
+                    (Vm, 3),
+                    (Zone, 1),
+                    (Quota, 1),
+                    (Crash, 2),
+                ],
+            ),
+        },
+    ];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|profile| profile.name == name)
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether everything is as it was asked for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::names::annotations;
+use serde_json::Value;
+
+use super::environment::Environment;
+use super::objects::{NAMESPACE, pool_name};
+use crate::oracle::{DEPLOYMENTS, MACHINES};
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+impl Environment {
+    /// What is still missing.
+    pub(super) fn unrest(&self, pools: usize) -> Result<(), String> {
+        let machines = self.server.objects(MACHINES);
+        for machine in &machines {
+            let (name, phase) = (text(machine, "/metadata/name"), text(machine, "/status/currentStatus/phase"));
+            if machine.pointer("/metadata/deletionTimestamp").is_some() {
+                let says = text(machine, "/status/lastOperation/description");
+                return Err(format!("machine {name} is being deleted: {says}"));
+            }
+            if phase != "Running" && !is_kept(machine) {
+                return Err(format!(
+                    "machine {name} is {phase}: {}",
+                    text(machine, "/status/lastOperation/description")
+                ));
+            }
+        }
+        for pool in 0..pools {
+            self.pool_unrest(pool, &machines)?;
+        }
+        let name = |object: &Arc<Value>| text(object, "/metadata/name").to_owned();
+        let nodes: BTreeSet<String> = self.server.objects("nodes").iter().map(name).collect();
+        // What is left of a machine that somebody keeps is his affair.
+        let (kept, machines): (Vec<_>, Vec<_>) = machines.iter().partition(|machine| is_kept(machine));
+        let (kept, machines): (BTreeSet<String>, BTreeSet<String>) =
+            (kept.into_iter().map(name).collect(), machines.into_iter().map(name).collect());
+        let vms = self.cloud.vms();
+        let mut vms: Vec<&str> = vms.iter().map(|vm| vm.machine.as_ref().map_or("", |name| name.as_str())).collect();
+        vms.retain(|vm| !kept.contains(*vm));
+        if vms.len() != machines.len() || vms.iter().any(|vm| !machines.contains(*vm)) {
+            return Err(format!("there are VMs of {vms:?} and machines {machines:?}"));
+        }
+        let nodes: BTreeSet<String> = nodes.difference(&kept).cloned().collect();
+        if nodes != machines {
+            return Err(format!("there are nodes {nodes:?} and machines {machines:?}"));
+        }
+        Ok(())
+    }
+
+    fn pool_unrest(&self, pool: usize, machines: &[Arc<Value>]) -> Result<(), String> {
+        let name = pool_name(pool);
+        let object = self.server.object(DEPLOYMENTS, NAMESPACE, &name).ok_or_else(|| format!("{name} is gone"))?;
+        let class = text(&object, "/spec/template/spec/class/name");
+        let wanted = object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or_default();
+        let of_pool: Vec<_> =
+            machines.iter().filter(|machine| text(machine, "/metadata/labels/name") == name).collect();
+        if let Some(machine) = of_pool.iter().find(|machine| text(machine, "/spec/class/name") != class) {
+            return Err(format!("machine {} is not of {class}", text(machine, "/metadata/name")));
+        }
+        if of_pool.len() as u64 != wanted {
+            return Err(format!("{name} has {} machines of {wanted}", of_pool.len()));
+        }
+        let seen = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
+        if seen != object.pointer("/metadata/generation").and_then(Value::as_i64) {
+            return Err(format!("{name} has not been looked at since it was changed"));
+        }
+        let counted = object.pointer("/status/replicas").and_then(Value::as_u64).unwrap_or_default();
+        if counted != wanted {
+            return Err(format!("the status of {name} says {counted} of {wanted}"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a machine that failed is there because somebody wants to look at it.
+fn is_kept(machine: &Value) -> bool {
+    let wish = machine.pointer("/metadata/annotations").and_then(|all| all.get(annotations::PRESERVE));
+    let wish = wish.and_then(Value::as_str).unwrap_or_default();
+    text(machine, "/status/currentStatus/phase") == "Failed" && ["now", "when-failed"].contains(&wish)
+}

@@ -1,0 +1,82 @@
+use std::process::Command;
+
+use rstest::rstest;
+
+use super::*;
+use crate::oracle::Invariant;
+
+/// Whoever compares runs compares this one: everything happens in it.
+const COMPARED: (&str, u64) = ("chaos", 7);
+
+fn profile(name: &str) -> &'static Profile {
+    Profile::named(name).unwrap()
+}
+
+/// Runs a seed and fails with its shortest history if something was wrong.
+fn holds(profile: &Profile, seed: u64) {
+    let report = run(profile, seed, Detail::Numbers).unwrap();
+    if report.violation.is_none() {
+        return;
+    }
+    let shrunk = shrink(profile, report);
+    let history: Vec<String> = shrunk.history.iter().map(ToString::to_string).collect();
+    let violation = shrunk.violation.unwrap();
+    panic!("{} seed {seed}: {}\n{}\n{}", profile.name, violation.invariant, violation.what, history.join("\n"));
+}
+
+#[rstest]
+fn whatever_happens_every_invariant_holds(
+    #[values(
+        "small-and-busy",
+        "zone-outage",
+        "quota",
+        "api-brown-out",
+        "mass-node-failure",
+        "upgrade-storm",
+        "hostile-driver",
+        "chaos"
+    )]
+    name: &str,
+) {
+    const SEEDS: u64 = 10;
+    for seed in 0..SEEDS {
+        holds(profile(name), seed);
+    }
+}
+
+#[test]
+fn the_same_seed_asks_the_same_in_this_process_and_in_another() {
+    let (name, seed) = COMPARED;
+    let asked = || run(profile(name), seed, Detail::Requests).unwrap().record;
+    let (first, again) = (asked(), asked());
+    assert!(first.requests > 1000, "there is something to compare");
+    for (one, two) in first.timeline.iter().zip(&again.timeline) {
+        assert_eq!(one, two);
+    }
+    assert_eq!(first.digest(), again.digest());
+    let mut other = Command::new(std::env::current_exe().unwrap());
+    let test = "simulation::tests::prints_what_a_seed_comes_to";
+    let output = other.args([test, "--exact", "--ignored", "--nocapture"]).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains(&format!("digest {:016x}", first.digest())), "{printed}");
+}
+
+#[test]
+#[ignore = "the other process of the test above"]
+fn prints_what_a_seed_comes_to() {
+    let (name, seed) = COMPARED;
+    let report = run(profile(name), seed, Detail::Numbers).unwrap();
+    println!("digest {:016x}", report.record.digest());
+}
+
+#[test]
+fn the_page_of_invariants_names_each_with_its_sentence() {
+    let page = include_str!("../../../../docs/invariants.md");
+    for invariant in Invariant::ALL {
+        let row = format!("| {} | {} |", invariant.id(), invariant.sentence());
+        assert!(page.contains(&row), "docs/invariants.md has no row {row:?}");
+    }
+    for profile in Profile::ALL {
+        assert!(page.contains(&format!("| `{}` | {} |", profile.name, profile.about)), "{}", profile.name);
+    }
+}
