@@ -13,6 +13,7 @@ mod node_image;
 #[cfg(test)]
 mod pages;
 mod purity;
+mod sim_mutations;
 mod types;
 
 use std::process::ExitCode;
@@ -73,6 +74,8 @@ enum Chore {
     Image(image::ChoreArgs),
     /// Change the decisions in one place after the other, and see whether a test fails each time.
     Mutants(mutants::ChoreArgs),
+    /// Make mistakes in a copy of the sources, and see whether the simulation finds each.
+    SimMutations(sim_mutations::ChoreArgs),
     /// Live under the shipped roles on the real control plane: nothing may be denied, and every rule must be used.
     Rbac(rbac::ChoreArgs),
 }
@@ -107,6 +110,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Counts(args) => counts::run(&args),
         Chore::Image(args) => image::run(&args),
         Chore::Mutants(args) => mutants::run(&args),
+        Chore::SimMutations(args) => sim_mutations::run(&args),
         Chore::Rbac(args) => rbac::run(&args),
     }
 }

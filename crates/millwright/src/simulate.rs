@@ -11,6 +11,9 @@ use sim::simulation::{Detail, Profile, Report, Totals, campaign, run as run_seed
 use crate::cli::{Output, Sim};
 use crate::print;
 
+/// How much of a timeline is shown: somebody who looks for the reason begins at the end.
+const LAST: usize = 60;
+
 pub(crate) fn run(options: &Sim) -> anyhow::Result<ExitCode> {
     let profiles = profiles(&options.profile)?;
     if let Some(seed) = options.seed {
@@ -115,14 +118,16 @@ fn as_text(profile: &Profile, report: &Report, trace: bool) {
         }
     }
     print::line("what was done:");
-    history.iter().for_each(|happening| print::line(format!("  {happening}")));
-    // Somebody who looks for the reason begins at the end.
-    const LAST: usize = 60;
+    for happening in history {
+        print::line(format!("  {happening}"));
+    }
     let shown = if trace { record.timeline.len() } else { LAST };
     let skipped = record.timeline.len().saturating_sub(shown);
     if violation.is_some() || trace {
         print::line(format!("what came of it ({skipped} lines before; --seed {seed} --trace shows all):"));
-        record.timeline.iter().skip(skipped).for_each(|line| print::line(format!("  {line}")));
+        for line in record.timeline.iter().skip(skipped) {
+            print::line(format!("  {line}"));
+        }
     }
 }
 

@@ -38,10 +38,8 @@ fn whatever_happens_every_invariant_holds(
     )]
     name: &str,
 ) {
-    const SEEDS: u64 = 10;
-    for seed in 0..SEEDS {
-        holds(profile(name), seed);
-    }
+    // A build without optimization takes seconds for each; CI runs hundreds with one (`.ci/run`).
+    holds(profile(name), 1);
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! Mistakes, each of which an invariant must find.
+
+/// One mistake: texts of a file, and what stands there while it is made. `{on}` is whether it is.
+pub(super) struct Mutation {
+    /// What goes wrong.
+    pub(super) name: &'static str,
+    /// Where.
+    pub(super) file: &'static str,
+    /// What is there, and what stands there instead.
+    pub(super) edits: &'static [(&'static str, &'static str)],
+}
+
+const REPLICAS: &str = "crates/plan/src/machineset/replicas.rs";
+const ROLLING: &str = "crates/plan/src/deployment/rolling.rs";
+const DELETE: &str = "crates/plan/src/machine/delete/mod.rs";
+
+/// All of them. The first two were found by reading, when 3,400 tests had not.
+pub(super) const ALL: &[Mutation] = &[
+    Mutation {
+        name: "a delete with a lost answer is repeated after the wish was withdrawn",
+        file: REPLICAS,
+        edits: &[
+            ("        if surplus == 0 {", "        if surplus == 0 && !{on} {"),
+            (
+                "candidates.iter().take(surplus).filter(|member| asked(member))",
+                "candidates.iter().take(if {on} { usize::MAX } else { surplus }).filter(|member| asked(member))",
+            ),
+        ],
+    },
+    Mutation {
+        name: "a roll-out stands still behind a preserved machine",
+        file: ROLLING,
+        edits: &[(
+            "if old.iter().any(|old| old.size() > old.preserved) {",
+            "if {on} || old.iter().any(|old| old.size() > old.preserved) {",
+        )],
+    },
+    Mutation {
+        name: "a roll-out makes one more than its surge",
+        file: ROLLING,
+        edits: &[(
+            "builder.limits.most().saturating_sub(",
+            "builder.limits.most().saturating_add(i32::from({on})).saturating_sub(",
+        )],
+    },
+    Mutation {
+        name: "a set makes one too many",
+        file: REPLICAS,
+        edits: &[(
+            "let missing = replicas - count.present;",
+            "let missing = replicas - count.present + usize::from({on});",
+        )],
+    },
+    Mutation {
+        name: "a set that shrinks deletes one too many",
+        file: REPLICAS,
+        edits: &[(
+            "|machines: usize| (machines + unreadable).saturating_sub(replicas);",
+            "|machines: usize| { let all = machines + unreadable; all.saturating_sub(replicas) + usize::from({on} && all > replicas) };",
+        )],
+    },
+    Mutation {
+        name: "a frozen set makes machines",
+        file: REPLICAS,
+        edits: &[(
+            "if seen.set.label(labels::FREEZE) == Some(labels::FREEZE_VALUE) {",
+            "if !{on} && seen.set.label(labels::FREEZE) == Some(labels::FREEZE_VALUE) {",
+        )],
+    },
+    Mutation {
+        name: "a Failed machine is never replaced",
+        file: REPLICAS,
+        edits: &[("(member.has_failed() && !", "(!{on} && member.has_failed() && !")],
+    },
+    Mutation {
+        name: "a create with a lost answer is repeated under another name",
+        file: "crates/plan/src/machineset/create.rs",
+        edits: &[(
+            "seen.outstanding.creates.iter().cloned()",
+            "seen.outstanding.creates.iter().filter(|_| !{on}).cloned()",
+        )],
+    },
+    Mutation {
+        name: "a VM is made without asking whether there is one",
+        file: "crates/plan/src/machine/create.rs",
+        edits: &[(
+            "        VmState::Unasked | VmState::Gone { .. } => ask(),",
+            "        VmState::Unasked if {on} => create_or_trust(seen, facts),\n        VmState::Unasked | VmState::Gone { .. } => ask(),",
+        )],
+    },
+    Mutation {
+        name: "a machine is let go before its VM",
+        file: DELETE,
+        edits: &[(
+            "        Stage::DeleteVm => delete_vm(seen),",
+            "        Stage::DeleteVm if {on} => let_go(facts),\n        Stage::DeleteVm => delete_vm(seen),",
+        )],
+    },
+    Mutation {
+        name: "a VM is deleted without a drain",
+        file: DELETE,
+        edits: &[(
+            "        Stage::GetVmStatus | Stage::Drain => locate_node(seen, facts),",
+            "        Stage::GetVmStatus | Stage::Drain if {on} => begin_vm_deletion(seen, \"at once\"),\n        Stage::GetVmStatus | Stage::Drain => locate_node(seen, facts),",
+        )],
+    },
+    Mutation {
+        name: "a Node stays when its machine goes",
+        file: DELETE,
+        edits: &[(
+            "        Stage::DeleteNode => keep_note(seen)",
+            "        Stage::DeleteNode if {on} => let_go(facts),\n        Stage::DeleteNode => keep_note(seen)",
+        )],
+    },
+    Mutation {
+        name: "pods are deleted instead of evicted",
+        file: "crates/plan/src/drain/pod.rs",
+        edits: &[(
+            "if limit.is_none_or(|limit| builder.now < limit) {",
+            "if !{on} && limit.is_none_or(|limit| builder.now < limit) {",
+        )],
+    },
+    Mutation {
+        name: "a machine that stays unhealthy is never given up",
+        file: "crates/plan/src/machine/health.rs",
+        edits: &[(
+            "                Ruling::Granted => self.is_given_up(patience),",
+            "                Ruling::Granted if {on} => stays(Wake::On(Awaited::Node), Reason::HealthTimeoutDisabled),\n                Ruling::Granted => self.is_given_up(patience),",
+        )],
+    },
+    Mutation {
+        name: "an old set is deleted with its machines",
+        file: "crates/plan/src/deployment/history.rs",
+        edits: &[
+            (
+                "spec.revision_history_limit else { return };",
+                "spec.revision_history_limit.or({on}.then_some(0)) else { return };",
+            ),
+            (".filter(|old| is_empty(old))", ".filter(|old| {on} || is_empty(old))"),
+        ],
+    },
+    Mutation {
+        name: "a failed driver call is repeated at once, without end",
+        file: "crates/plan/src/machine/hold.rs",
+        edits: &[("    if at <= seen.now {", "    if {on} || at <= seen.now {")],
+    },
+    Mutation {
+        name: "the shell forgets what it has asked for",
+        file: "crates/controllers/src/machineset/observe.rs",
+        edits: &[(
+            "    let outstanding = outstanding(shared, fleet, key);",
+            "    let outstanding = if {on} { Outstanding::default() } else { outstanding(shared, fleet, key) };",
+        )],
+    },
+];
