@@ -48,8 +48,8 @@ pub(crate) struct Images(Mutex<BTreeMap<(String, String), String>>);
 
 const MOST_IMAGES: usize = 1000;
 
-/// All that a create needs.
-pub(crate) struct Order<'a> {
+/// A create with all that it needs.
+pub(crate) struct Creation<'a> {
     pub(crate) session: &'a Session<'a>,
     pub(crate) request: &'a MachineRequest,
     pub(crate) spec: &'a Spec,
@@ -59,9 +59,9 @@ pub(crate) struct Order<'a> {
     pub(crate) images: &'a Images,
 }
 
-impl Order<'_> {
+impl Creation<'_> {
     /// The machine's instance: the one that is there, or a new one.
-    pub(crate) async fn fill(&self) -> Result<Created, DriverError> {
+    pub(crate) async fn run(&self) -> Result<Created, DriverError> {
         let (machine, region) = (self.request.machine_name(), &self.scope.region);
         let label = "instance_get_by_machine";
         let there = find::by_tags(self.session, self.scope, Some(machine), label, During::Create).await?;

@@ -19,7 +19,7 @@ use driver::{
 use parking_lot::Mutex;
 
 use crate::answer::Instance;
-use crate::create::{Images, Order};
+use crate::create::{Creation, Images};
 use crate::credentials::Session;
 use crate::ec2::{Aws, Chance, Clock};
 use crate::find::{self, found};
@@ -145,7 +145,7 @@ impl Driver for AwsDriver {
         let turn = self.creating(&format!("{}/{machine}", scope.marks.cluster));
         let _turn = call.bound(async { Ok(turn.lock().await) }).await?;
         let session = &self.aws.session(call, &scope.region, &source).await?;
-        let order = Order {
+        let creation = Creation {
             session,
             request,
             spec: &spec,
@@ -154,7 +154,7 @@ impl Driver for AwsDriver {
             placement: placement.as_ref(),
             images: &self.images,
         };
-        order.fill().await
+        creation.run().await
     }
 
     async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {

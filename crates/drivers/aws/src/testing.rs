@@ -1,4 +1,4 @@
-//! A cloud in memory that answers by a script, one line a request.
+//! A transport that answers with replies that a test chose, one a request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use percent_encoding::percent_decode_str;
 use crate::ec2::Aws;
 use crate::settings::Settings;
 
-/// What a line of the script does.
-pub(crate) enum Line {
+/// What happens to a request.
+pub(crate) enum Reply {
     /// Answers with this status and body.
     Answer(u16, String),
     /// Breaks the connection.
@@ -30,16 +30,16 @@ pub(crate) struct Asked {
     pub(crate) form: BTreeMap<String, String>,
 }
 
-/// Answers by its script and remembers what it was asked.
+/// Gives its replies one after the other, and remembers what it was asked.
 #[derive(Default)]
-pub(crate) struct Scripted {
-    script: Mutex<VecDeque<Line>>,
+pub(crate) struct FakeTransport {
+    replies: Mutex<VecDeque<Reply>>,
     asked: Mutex<Vec<Asked>>,
 }
 
-impl Scripted {
-    pub(crate) fn new(script: impl IntoIterator<Item = Line>) -> Arc<Self> {
-        Arc::new(Self { script: Mutex::new(script.into_iter().collect()), ..Self::default() })
+impl FakeTransport {
+    pub(crate) fn new(replies: impl IntoIterator<Item = Reply>) -> Arc<Self> {
+        Arc::new(Self { replies: Mutex::new(replies.into_iter().collect()), ..Self::default() })
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {
@@ -52,7 +52,7 @@ impl Scripted {
 }
 
 #[async_trait]
-impl Transport for Scripted {
+impl Transport for FakeTransport {
     async fn send(&self, _call: &Call, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let body = String::from_utf8_lossy(request.body()).into_owned();
@@ -63,10 +63,12 @@ impl Transport for Scripted {
             headers: headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect(),
             form: pairs.map(|(key, value)| (decoded(key), decoded(value))).collect(),
         });
-        match self.script.lock().pop_front() {
-            Some(Line::Answer(status, body)) => Ok(Response::builder().status(status).body(Bytes::from(body)).unwrap()),
-            Some(Line::Broken) | None => {
-                Err(HttpError::Broken { host: "ec2.test".into(), reason: "the script ends here".into() })
+        match self.replies.lock().pop_front() {
+            Some(Reply::Answer(status, body)) => {
+                Ok(Response::builder().status(status).body(Bytes::from(body)).unwrap())
+            }
+            Some(Reply::Broken) | None => {
+                Err(HttpError::Broken { host: "ec2.test".into(), reason: "no reply is left".into() })
             }
         }
     }

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use super::*;
 use crate::query;
 use crate::settings::Settings;
-use crate::testing::{Line, Scripted};
+use crate::testing::{FakeTransport, Reply};
 
 const ROLE: &str = "arn:aws:iam::1:role/r";
 
@@ -19,9 +19,9 @@ fn clock() -> (Arc<AtomicI64>, crate::Clock) {
 }
 
 /// Credentials that are good for an hour from the beginning of the clock, plus so many minutes.
-fn given(action: &str, id: &str, minutes: i64) -> Line {
+fn given(action: &str, id: &str, minutes: i64) -> Reply {
     let expires = Timestamp::from_second(1_800_000_000 + minutes * 60).unwrap();
-    Line::Answer(
+    Reply::Answer(
         200,
         format!(
             "<{action}Response><{action}Result><Credentials><AccessKeyId>{id}</AccessKeyId><SecretAccessKey>hunter2</SecretAccessKey>\
@@ -30,12 +30,15 @@ fn given(action: &str, id: &str, minutes: i64) -> Line {
     )
 }
 
-fn nothing() -> Line {
-    Line::Answer(200, "<DescribeInstancesResponse/>".into())
+fn nothing() -> Reply {
+    Reply::Answer(200, "<DescribeInstancesResponse/>".into())
 }
 
-fn refused(code: &str) -> Line {
-    Line::Answer(400, format!("<ErrorResponse><Error><Code>{code}</Code><Message>no</Message></Error></ErrorResponse>"))
+fn refused(code: &str) -> Reply {
+    Reply::Answer(
+        400,
+        format!("<ErrorResponse><Error><Code>{code}</Code><Message>no</Message></Error></ErrorResponse>"),
+    )
 }
 
 async fn ask(aws: &Aws, source: &Source) -> Result<(), DriverError> {
@@ -56,7 +59,7 @@ fn keys(id: &str) -> Keys {
 #[tokio::test(start_paused = true)]
 async fn keys_of_a_secret_are_used_as_they_are() {
     let (_, clock) = clock();
-    let cloud = Scripted::new([nothing(), nothing()]);
+    let cloud = FakeTransport::new([nothing(), nothing()]);
     let aws = cloud.aws(Settings::default(), clock);
     ask(&aws, &Source::Keys(keys("old"))).await.unwrap();
     ask(&aws, &Source::Keys(keys("rotated"))).await.unwrap();
@@ -70,7 +73,7 @@ async fn a_web_identity_is_exchanged_once_and_its_file_is_read_again_for_the_nex
     std::fs::write(&file, "first\n").unwrap();
     let (seconds, clock) = clock();
     let action = "AssumeRoleWithWebIdentity";
-    let cloud = Scripted::new([given(action, "A", 60), nothing(), nothing(), given(action, "B", 200), nothing()]);
+    let cloud = FakeTransport::new([given(action, "A", 60), nothing(), nothing(), given(action, "B", 200), nothing()]);
     let aws = cloud.aws(Settings::default(), clock);
     let source = Source::WebIdentity { token_file: file.to_str().unwrap().into(), role: ROLE.into() };
     ask(&aws, &source).await.unwrap();
@@ -91,7 +94,7 @@ async fn a_web_identity_is_exchanged_once_and_its_file_is_read_again_for_the_nex
 #[tokio::test(start_paused = true)]
 async fn a_role_is_taken_on_with_the_keys_of_the_secret() {
     let (_, clock) = clock();
-    let cloud = Scripted::new([given("AssumeRole", "R", 60), nothing()]);
+    let cloud = FakeTransport::new([given("AssumeRole", "R", 60), nothing()]);
     let aws = cloud.aws(Settings::default(), clock);
     let source = Source::Role { keys: keys("K"), role: ROLE.into(), external_id: Some("x".into()) };
     ask(&aws, &source).await.unwrap();
@@ -103,7 +106,7 @@ async fn a_role_is_taken_on_with_the_keys_of_the_secret() {
 #[tokio::test(start_paused = true)]
 async fn many_calls_at_once_fetch_one_set_of_keys() {
     let (_, clock) = clock();
-    let cloud = Scripted::new([given("AssumeRole", "R", 60), nothing(), nothing(), nothing()]);
+    let cloud = FakeTransport::new([given("AssumeRole", "R", 60), nothing(), nothing(), nothing()]);
     let aws = cloud.aws(Settings::default(), clock);
     let source = Source::Role { keys: keys("K"), role: ROLE.into(), external_id: None };
     let (a, b, c) = tokio::join!(ask(&aws, &source), ask(&aws, &source), ask(&aws, &source));
@@ -114,7 +117,7 @@ async fn many_calls_at_once_fetch_one_set_of_keys() {
 #[tokio::test(start_paused = true)]
 async fn old_keys_are_used_while_they_are_good_and_new_ones_cannot_be_had() {
     let (seconds, clock) = clock();
-    let cloud = Scripted::new([given("AssumeRole", "R", 60), nothing(), Line::Broken, nothing(), Line::Broken]);
+    let cloud = FakeTransport::new([given("AssumeRole", "R", 60), nothing(), Reply::Broken, nothing(), Reply::Broken]);
     let aws = cloud.aws(Settings::default(), clock);
     let source = Source::Role { keys: keys("K"), role: ROLE.into(), external_id: None };
     ask(&aws, &source).await.unwrap();
@@ -128,8 +131,12 @@ async fn old_keys_are_used_while_they_are_good_and_new_ones_cannot_be_had() {
 #[tokio::test(start_paused = true)]
 async fn keys_that_aws_refuses_are_forgotten() {
     let (_, clock) = clock();
-    let cloud =
-        Scripted::new([given("AssumeRole", "R", 60), refused("ExpiredToken"), given("AssumeRole", "S", 60), nothing()]);
+    let cloud = FakeTransport::new([
+        given("AssumeRole", "R", 60),
+        refused("ExpiredToken"),
+        given("AssumeRole", "S", 60),
+        nothing(),
+    ]);
     let aws = cloud.aws(Settings::default(), clock);
     let source = Source::Role { keys: keys("K"), role: ROLE.into(), external_id: None };
     assert_eq!(ask(&aws, &source).await.unwrap_err().code(), Code::Unauthenticated);
@@ -146,8 +153,8 @@ async fn the_profile_of_the_instance_is_asked_for_with_a_token() {
     let (_, clock) = clock();
     let told =
         r#"{"Code":"Success","AccessKeyId":"I","SecretAccessKey":"k","Token":"t","Expiration":"2030-01-01T00:00:00Z"}"#;
-    let answers = ["metadata-token", "nodes\n", told].map(|text| Line::Answer(200, text.into()));
-    let cloud = Scripted::new(answers.into_iter().chain([nothing(), nothing()]));
+    let answers = ["metadata-token", "nodes\n", told].map(|text| Reply::Answer(200, text.into()));
+    let cloud = FakeTransport::new(answers.into_iter().chain([nothing(), nothing()]));
     let aws = cloud.aws(ambient(&[]), clock);
     ask(&aws, &Source::Ambient).await.unwrap();
     ask(&aws, &Source::Ambient).await.unwrap();
@@ -168,7 +175,7 @@ async fn the_profile_of_the_instance_is_asked_for_with_a_token() {
 #[tokio::test(start_paused = true)]
 async fn the_process_s_own_keys_come_before_the_profile_of_its_instance() {
     let (_, clock) = clock();
-    let cloud = Scripted::new([nothing()]);
+    let cloud = FakeTransport::new([nothing()]);
     let aws = cloud.aws(ambient(&[("AWS_ACCESS_KEY_ID", "E"), ("AWS_SECRET_ACCESS_KEY", "k")]), clock);
     ask(&aws, &Source::Ambient).await.unwrap();
     assert_eq!(signer(&cloud.asked()[0]), "E");
@@ -177,7 +184,7 @@ async fn the_process_s_own_keys_come_before_the_profile_of_its_instance() {
 #[tokio::test(start_paused = true)]
 async fn without_any_credentials_nobody_is_asked() {
     let (_, clock) = clock();
-    let cloud = Scripted::new([]);
+    let cloud = FakeTransport::new([]);
     let aws = cloud.aws(ambient(&[("AWS_EC2_METADATA_DISABLED", "true")]), clock);
     assert_eq!(ask(&aws, &Source::Ambient).await.unwrap_err().code(), Code::Unauthenticated);
     assert!(cloud.asked().is_empty());
@@ -192,7 +199,7 @@ async fn what_sts_refuses_is_told_without_the_token(#[case] refusal: &str, #[cas
     let file = folder.path().join("token");
     std::fs::write(&file, "web-identity-token").unwrap();
     let (_, clock) = clock();
-    let aws = Scripted::new([refused(refusal)]).aws(Settings::default(), clock);
+    let aws = FakeTransport::new([refused(refusal)]).aws(Settings::default(), clock);
     let source = Source::WebIdentity { token_file: file.to_str().unwrap().into(), role: ROLE.into() };
     let error = ask(&aws, &source).await.unwrap_err();
     assert_eq!(error.code(), code);
@@ -202,7 +209,7 @@ async fn what_sts_refuses_is_told_without_the_token(#[case] refusal: &str, #[cas
 #[tokio::test]
 async fn a_token_file_that_is_not_there_is_named() {
     let (_, clock) = clock();
-    let cloud = Scripted::new([]);
+    let cloud = FakeTransport::new([]);
     let aws = cloud.aws(Settings::default(), clock);
     let error =
         ask(&aws, &Source::WebIdentity { token_file: "/no/such/token".into(), role: ROLE.into() }).await.unwrap_err();
