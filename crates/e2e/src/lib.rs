@@ -16,6 +16,7 @@ pub mod crash_table;
 pub mod moto;
 pub mod node_image;
 pub mod rbac;
+pub mod shipped;
 pub mod size;
 pub mod suites;
 mod test_bed;

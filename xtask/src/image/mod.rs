@@ -16,6 +16,7 @@ use clap::Args;
 
 use archive::Image;
 use e2e::control_plane::{Build, compiled};
+use e2e::shipped::{self, FEATURES, assemble, has_program};
 use e2e::suites::{Cell, Images, run_image};
 use e2e::workspace::root;
 
@@ -32,7 +33,7 @@ struct Recipe {
 
 /// What is shipped.
 const PRODUCTION: Recipe =
-    Recipe { program: "millwright", features: "otel,aws", stage: "FROM scratch", files: "COPY --from=build /image/ /" };
+    Recipe { program: "millwright", features: FEATURES, stage: "FROM scratch", files: "COPY --from=build /image/ /" };
 
 /// The driver of AWS in a container of its own.
 const DRIVER_AWS: Recipe = Recipe {
@@ -52,7 +53,7 @@ pub(crate) struct ChoreArgs {
     #[arg(long)]
     without_run: bool,
     /// The target to compile for; it must link statically.
-    #[arg(long, default_value_t = format!("{}-unknown-linux-musl", std::env::consts::ARCH))]
+    #[arg(long, default_value_t = shipped::target())]
     target: String,
 }
 
@@ -97,22 +98,6 @@ fn built(recipe: &Recipe, home: &Path, target: &str) -> anyhow::Result<Image> {
     Ok(image)
 }
 
-/// What the recipe's own stage compiles, on this machine.
-fn assemble(folder: &Path, target: &str, program: &str, features: &str) -> anyhow::Result<()> {
-    let mut script = Command::new("sh");
-    script.arg("deploy/image/assemble.sh").arg(folder).arg(target).env("PROGRAM", program).current_dir(root());
-    script.env("FEATURES", features);
-    if which("musl-gcc") {
-        script.env(format!("CC_{}", target.replace('-', "_")), "musl-gcc");
-    }
-    let ended = script.status().context("failed to start sh")?;
-    ensure!(
-        ended.success(),
-        "nothing to put into the image: {target} needs `rustup target add {target}` and a C compiler (Debian: musl-tools)"
-    );
-    Ok(())
-}
-
 /// The text of an image's own stage, which takes its files from a folder instead of from the stage that compiles.
 fn stage(text: &str, recipe: &Recipe) -> anyhow::Result<String> {
     let lines = text.lines().skip_while(|line| *line != recipe.stage);
@@ -130,13 +115,12 @@ fn stage(text: &str, recipe: &Recipe) -> anyhow::Result<String> {
     Ok(stage)
 }
 
-fn which(program: &str) -> bool {
-    Command::new("sh").args(["-c", "command -v \"$0\" >/dev/null", program]).status().is_ok_and(|found| found.success())
-}
-
 /// A stage, as an archive.
 fn build(home: &Path, program: &str) -> anyhow::Result<PathBuf> {
-    ensure!(which("buildah"), "the image is built by buildah, which needs no daemon (Debian: apt-get install buildah)");
+    ensure!(
+        has_program("buildah"),
+        "the image is built by buildah, which needs no daemon (Debian: apt-get install buildah)"
+    );
     let archive = home.join(format!("{program}.tar"));
     let _ = fs::remove_file(&archive);
     // Everything of its own: neither the user's images nor a daemon are touched, and nothing is left behind.
