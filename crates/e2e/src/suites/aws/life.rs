@@ -1,8 +1,13 @@
 //! A pool from its first machine to its last. After every step the instances are counted at EC2 itself, and each Machine has exactly
 //! one that bears its name.
 
+use std::time::Duration;
+
 use anyhow::{Context, ensure};
+use driver_testing::moto::Moto;
+use driver_testing::proxy::{Asked, Proxy};
 use serde_json::Value;
+use tokio::time::sleep;
 
 use super::ec2::{Instance, cluster_tag};
 use super::objects::Place;
@@ -18,25 +23,28 @@ const FLAGS: [&str; 4] = [
 ];
 const ROLE: (&str, &str) = ("kubernetes.io/role/node", "1");
 
+/// How long a pool is watched at rest: for some scans.
+const REST: Duration = Duration::from_secs(12);
+/// Each scan lists the instances of each class once: two classes, a scan every five seconds, and one that has just begun.
+const LISTS_AT_REST: usize = 2 * 4;
+
 /// A pool, and who looks after it.
 struct Pool<'a> {
     setting: &'a Setting<'a>,
     namespace: &'static str,
+    /// Between the driver and EC2, to see what is asked.
+    proxy: &'a Proxy,
 }
 
 /// Plays it.
-pub(super) async fn play(
-    setting: &Setting<'_>,
-    endpoint: &str,
-    subnet: &str,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let pool = Pool { setting, namespace: "life" };
+pub(super) async fn play(setting: &Setting<'_>, moto: &Moto, subnet: &str, report: &mut Report) -> anyhow::Result<()> {
+    let proxy = &Proxy::start(moto.port()).await.context("failed to start a proxy")?;
+    let pool = Pool { setting, namespace: "life", proxy };
     let place = Place { namespace: pool.namespace, subnet };
     let objects = [place.class("small", "m5.large"), place.class("other", "m5.xlarge"), place.pool("small")];
     setting.test_bed.apply("life", &place.with(objects))?;
     let manager = setting.start_manager("life-manager", pool.namespace)?;
-    let driver = setting.start_driver("life", "life-driver", endpoint)?;
+    let driver = setting.start_driver("life", "life-driver", &proxy.endpoint())?;
     let machines = setting.start_machine_controller("life-machines", pool.namespace, "life", &FLAGS)?;
 
     report.case("a pool of three has three instances", pool.sized(3)).await;
@@ -51,6 +59,7 @@ pub(super) async fn play(
             pool.orphan_collected(4),
         )
         .await;
+    report.case("a pool at rest asks EC2 for nothing but the list of each scan for orphans", pool.at_rest()).await;
     report.case("a pool that is deleted leaves no instance, no Machine and no Node", pool.deleted()).await;
     let ended = async {
         machines.terminate()?;
@@ -112,6 +121,17 @@ impl Pool<'_> {
             ec2.terminate(&kept.id).await?;
         }
         self.settled(size, |_| true).await.map(drop)
+    }
+
+    async fn at_rest(&self) -> anyhow::Result<()> {
+        let before = self.proxy.asked().len();
+        sleep(REST).await;
+        let asked = self.proxy.asked().split_off(before);
+        let is_list = |asked: &Asked| asked.action() == "DescribeInstances" && !asked.body.contains("tag%3AName");
+        let other: Vec<&str> = asked.iter().filter(|asked| !is_list(asked)).map(|asked| &*asked.body).collect();
+        ensure!(other.is_empty(), "EC2 was asked {other:?}");
+        ensure!(asked.len() <= LISTS_AT_REST, "{} lists in {} s", asked.len(), REST.as_secs());
+        Ok(())
     }
 
     async fn deleted(&self) -> anyhow::Result<()> {

@@ -81,7 +81,7 @@ fn play(plane: &ControlPlane, moto: &Moto, api: &ApiProxy, report: &mut Report) 
     std::thread::scope(|scope| {
         let kubelets = scope.spawn(|| runtime.block_on(kubelets::live(ec2, api, ended)));
         let killed = scope.spawn(|| kill_table::play(setting, runtime, moto.port(), machines, table));
-        let lived = runtime.block_on(life::play(setting, &moto.endpoint(), pool, report));
+        let lived = runtime.block_on(life::play(setting, moto, pool, report));
         let killed = killed.join();
         ended.store(true, Ordering::Relaxed);
         let joined = kubelets.join();
