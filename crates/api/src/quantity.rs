@@ -10,11 +10,12 @@ use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use crate::Text;
 use crate::wire::Wire;
 
 /// An amount of a resource, in Kubernetes' notation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Quantity(Box<str>);
+pub struct Quantity(Text);
 
 impl Quantity {
     /// The text as it was read.

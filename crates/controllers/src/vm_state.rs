@@ -31,8 +31,8 @@ pub struct Known {
     uid: Uid,
     /// What the cloud last said.
     pub vm: VmState,
-    /// The VM as it was last described, which outlives a call that fails.
-    pub described: Option<Vm>,
+    /// The VM as it was last described, if the cloud has said something else since. One of the two is enough: there are thousands.
+    described_before: Option<Box<Vm>>,
     /// What the driver last noted for itself, which may not be written down yet.
     note: Option<String>,
     /// What the API server said when it was asked for a node that the cache does not show.
@@ -66,6 +66,14 @@ enum TokenState {
 }
 
 impl Known {
+    /// The VM as it was last described, which outlives a call that fails.
+    pub(crate) fn into_described(self) -> Option<Vm> {
+        match self.vm {
+            VmState::Known(vm) => Some(vm),
+            _ => self.described_before.map(|vm| *vm),
+        }
+    }
+
     /// What the driver last noted for itself, as far as this process heard it.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
@@ -117,18 +125,23 @@ impl VmStateCache {
 
     /// Keeps what the cloud answered, and what the driver wants to be shown at its next call. A late answer about a machine that is no
     /// more does not touch what has begun for its successor of the same name: that could make it ask again, and create twice.
-    pub(crate) fn learn(&self, key: &Key, uid: &Uid, vm: VmState, note: Option<String>) {
+    pub(crate) fn learn(&self, key: &Key, uid: &Uid, mut vm: VmState, note: Option<String>) {
         if self.known.lock().get(key).is_some_and(|known| known.uid != *uid) {
             return;
         }
+        if let VmState::Known(vm) = &mut vm {
+            vm.addresses.shrink_to_fit(); // kept for as long as the machine lives
+        }
         self.change(key, uid, |known| {
-            match &vm {
-                VmState::Known(vm) => known.described = Some(vm.clone()),
+            if matches!(vm, VmState::Gone { .. }) {
                 // Until this moment its node could join.
-                VmState::Gone { .. } => known.node_lookup = NodeLookup::Unasked,
+                known.node_lookup = NodeLookup::Unasked;
+            }
+            match (std::mem::replace(&mut known.vm, vm), &known.vm) {
+                (_, VmState::Known(_)) => known.described_before = None,
+                (VmState::Known(described), _) => known.described_before = Some(Box::new(described)),
                 _ => {}
             }
-            known.vm = vm;
             known.note = note.or_else(|| known.note.take());
         });
     }
@@ -225,6 +238,31 @@ mod tests {
         vm_states.learn(&key, &"old".into(), VmState::Absent, None);
         assert_eq!(vm_states.of(&key, &"old".into()).vm, VmState::Absent);
         assert_eq!(vm_states.of(&key, &"new".into()).vm, VmState::Unasked);
+    }
+
+    #[test]
+    fn a_vm_that_was_described_is_remembered_until_it_is_described_again() {
+        let vm_states = VmStateCache::default();
+        let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
+        let vm = |name: &str| Vm {
+            provider_id: "p".into(),
+            node_name: name.into(),
+            addresses: Vec::new(),
+            initialized: plan::machine::Initialized::Yes,
+            unusable: None,
+            origin: plan::machine::Origin::Found,
+            at: Timestamp::UNIX_EPOCH,
+        };
+        let described = || vm_states.of(&key, &uid).into_described();
+        assert_eq!(described(), None);
+        vm_states.learn(&key, &uid, VmState::Known(vm("one")), None);
+        assert_eq!(described(), Some(vm("one")));
+        for other in [VmState::Absent, VmState::Unasked] {
+            vm_states.learn(&key, &uid, other, None);
+            assert_eq!(described(), Some(vm("one")), "it outlives what is said of something else");
+        }
+        vm_states.learn(&key, &uid, VmState::Known(vm("two")), None);
+        assert_eq!(described(), Some(vm("two")));
     }
 
     #[test]

@@ -199,11 +199,11 @@ impl CallLimiter {
             let (code, note, vm) = match answer {
                 Ok(answer) => {
                     let note = answer.note().map(str::to_owned);
-                    (Code::Ok, note, answer.into_vm_state(before.described, ended))
+                    (Code::Ok, note, answer.into_vm_state(before.into_described(), ended))
                 }
                 Err(error) => {
                     let note = error.last_known_state().map(str::to_owned);
-                    (error.code(), note, answer::failed(call, &error, before.described, ended))
+                    (error.code(), note, answer::failed(call, &error, before.into_described(), ended))
                 }
             };
             tracing::debug!(machine = %key, call = call.verb(), learned = ?vm, "the cloud answered");
