@@ -42,10 +42,10 @@ pub(super) struct Acting<'a> {
     retry: Option<Retry>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Retry {
-    After(Duration),
-    WithPause,
+    AtOnce,
+    WithPause { at_least: Duration },
 }
 
 impl<'a> Acting<'a> {
@@ -72,8 +72,9 @@ impl<'a> Acting<'a> {
     /// When to plan afresh.
     pub(super) fn outcome(&self) -> Outcome {
         match self.retry {
-            Some(Retry::After(after)) => Outcome::Again { after },
-            Some(Retry::WithPause) | None => Outcome::Failed,
+            Some(Retry::AtOnce) => Outcome::Again { after: Duration::ZERO },
+            Some(Retry::WithPause { at_least }) => Outcome::Throttled { at_least },
+            None => Outcome::Failed,
         }
     }
 
@@ -220,24 +221,21 @@ impl<'a> Acting<'a> {
     fn note(&mut self, went: Went, doing: Option<Doing>) {
         let retry = match went {
             Went::Through => return,
-            Went::NameTaken | Went::SetChanged => Retry::After(Duration::ZERO),
-            Went::Stale | Went::NotKept | Went::Halted => Retry::WithPause,
+            Went::NameTaken | Went::SetChanged => Retry::AtOnce,
+            Went::Stale | Went::NotKept | Went::Halted => Retry::WithPause { at_least: Duration::ZERO },
             Went::Wrong(api_error) => {
                 tracing::debug!(set = %self.key, %api_error, "a request did not go through");
                 self.wrong.push(api_error.to_string());
                 self.failures.extend(doing.map(|doing| Failure { doing, message: api_error.to_string() }));
-                match api_error.class {
-                    RetryClass::Throttled { after: Some(after) } => Retry::After(after),
-                    _ => Retry::WithPause,
-                }
+                let at_least = match api_error.class {
+                    RetryClass::Throttled { after: Some(after) } => after,
+                    _ => Duration::ZERO,
+                };
+                Retry::WithPause { at_least }
             }
         };
         // The slowest word counts.
-        self.retry = match (self.retry, retry) {
-            (Some(Retry::WithPause), _) | (_, Retry::WithPause) => Some(Retry::WithPause),
-            (Some(Retry::After(a)), Retry::After(b)) => Some(Retry::After(a.max(b))),
-            (None, after) => Some(after),
-        };
+        self.retry = self.retry.max(Some(retry));
     }
 
     fn tell(&self, event: &Event) {

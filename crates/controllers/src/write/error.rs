@@ -88,7 +88,7 @@ impl WriteError {
         }
     }
 
-    /// When the key comes back: at the server's word where it gave one, else after the queue's own growing pause.
+    /// When the key comes back: after the queue's own growing pause, and not before the server's word where it gave one.
     pub(crate) fn outcome(&self) -> Outcome {
         self.api_error().map_or(Outcome::Failed, again_after)
     }

@@ -59,6 +59,11 @@ pub enum Outcome {
     At(Instant),
     /// It did not work; try again after a pause that grows with each failure.
     Failed,
+    /// The same, of a server that asked to be left alone for a while: the pause is no shorter than that.
+    Throttled {
+        /// What the server asked for.
+        at_least: Duration,
+    },
 }
 
 /// A first-in, first-out queue that holds each key once. Cheap to clone; clones are the same queue.
@@ -135,9 +140,14 @@ impl<T: QueueKey> Queue<T> {
 
     /// Wants `key` looked at again after a failure: after its own growing pause, and not before the queue's bucket allows.
     pub fn add_rate_limited(&self, key: T) {
-        let failures = self.shared.backlog.lock().failed(&key);
-        let pause = self.shared.policy.pause(failures, &self.shared.random).max(self.shared.bucket.reserve());
+        let pause = self.pause_of(&key);
         self.add_after(key, pause);
+    }
+
+    /// The pause after one more failure of `key`.
+    fn pause_of(&self, key: &T) -> Duration {
+        let failures = self.shared.backlog.lock().failed(key);
+        self.shared.policy.pause(failures, &self.shared.random).max(self.shared.bucket.reserve())
     }
 
     /// Forgets the failures of `key`: its next one is its first.
@@ -201,7 +211,7 @@ impl<T: QueueKey> Queue<T> {
             let mut backlog = self.shared.backlog.lock();
             let took = backlog.finish(&key, now);
             self.shared.recorder.finished(took);
-            if outcome != Outcome::Failed {
+            if !matches!(outcome, Outcome::Failed | Outcome::Throttled { .. }) {
                 backlog.forget(&key);
             }
             if backlog.depth() > 0 {
@@ -213,6 +223,10 @@ impl<T: QueueKey> Queue<T> {
             Outcome::Again { after } => self.add_after(key, after),
             Outcome::At(due) => self.add_at(key, due),
             Outcome::Failed => self.add_rate_limited(key),
+            Outcome::Throttled { at_least } => {
+                let pause = self.pause_of(&key).max(at_least);
+                self.add_after(key, pause);
+            }
         }
     }
 

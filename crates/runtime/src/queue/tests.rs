@@ -91,6 +91,26 @@ async fn failures_of_one_key_double_its_pause_until_it_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_throttles_for_long_is_asked_less_and_less_often() {
+    let queue = queue();
+    queue.add(1);
+    let start = Instant::now();
+    let mut asked = 0;
+    while start.elapsed() < Duration::from_mins(1) {
+        queue.next().await.finish(Outcome::Throttled { at_least: Duration::from_secs(1) });
+        asked += 1;
+    }
+    // Eight pauses are the word of the server; after those the one that doubles from 5 ms is longer.
+    assert_eq!(asked, 15);
+    queue.next().await.finish(Outcome::Done);
+    queue.add(1);
+    let start = Instant::now();
+    queue.next().await.finish(Outcome::Throttled { at_least: Duration::from_secs(1) });
+    queue.next().await.finish(Outcome::Done);
+    assert_eq!(start.elapsed(), Duration::from_secs(1), "what went through is forgiven, and the server's word counts");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_keeps_failing_is_never_dropped() {
     let queue = queue();
     queue.add(1);
