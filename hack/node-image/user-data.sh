@@ -59,7 +59,7 @@ END
 
 containerd >/var/log/containerd.log 2>&1 &
 until ctr version >/dev/null 2>&1; do sleep 0.1; done
-for archive in /images/*.tar; do
+for archive in /images/*.tar /more-images/*.tar; do
   if [ -e "$archive" ]; then ctr --namespace k8s.io images import "$archive"; fi
 done
 kubelet --config=/etc/kubernetes/kubelet.yaml --bootstrap-kubeconfig=/etc/kubernetes/bootstrap.kubeconfig \

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use clap::Subcommand;
-use e2e::node_image;
+use real_nodes::boot::Boot;
 
 /// What to do with the image.
 #[derive(Subcommand)]
@@ -12,12 +12,12 @@ pub(crate) enum Chore {
 }
 
 /// Does it.
-#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who called it")]
 pub(crate) fn run(chore: &Chore) -> anyhow::Result<()> {
     let Chore::Build = chore;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
-    let image = runtime.block_on(node_image::built())?;
+    let image = runtime.block_on(Boot::build(|line| eprintln!("node-image: {line}")))?;
     println!("rootImage: {}", image.root.display());
     println!("kubelet: {}", image.kubelet.display());
     println!("images for pods: {}", image.images.display());

@@ -63,6 +63,23 @@ pub enum Progress {
     },
 }
 
+impl Progress {
+    /// The same as a sentence, for a person who waits for `all` programs.
+    pub fn sentence(&self, all: usize) -> String {
+        match self {
+            Self::WaitingForAnother => "somebody else is compiling the same programs; waiting for theirs".to_owned(),
+            Self::Begun { program, place: 1 } if all > 1 => format!(
+                "compiling {program} (1 of {all}); a first build of all takes about ten minutes and 3 GB of Go caches"
+            ),
+            Self::Begun { program, place } => format!("compiling {program} ({place} of {all})"),
+            Self::Moving { program, elapsed, steps } => {
+                format!("{program}: {steps} packages after {} s", elapsed.as_secs())
+            }
+            Self::Finished { program, elapsed } => format!("{program} is ready after {} s", elapsed.as_secs()),
+        }
+    }
+}
+
 /// Why there are no programs.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {

@@ -26,4 +26,4 @@ pub use capabilities::{Capabilities, Method, Support};
 pub use contract::Driver;
 pub use error::{DriverError, RetryClass, Undecodable};
 pub use meter::{CloudPressure, CloudRequest, Kept, Meter, Reply};
-pub use request::{ClassRequest, MachineRequest};
+pub use request::{ClassRequest, MachineRequest, served_by};

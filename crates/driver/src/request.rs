@@ -5,6 +5,8 @@ use std::sync::Arc;
 use api::view::SecretData;
 use api::{Machine, MachineClass, Object, ProviderId};
 
+use crate::DriverError;
+
 /// A question about one machine. Cheap to clone.
 ///
 /// The machine may be a stub with no more than name, namespace and `spec.providerID`: that is how a VM without a Machine is
@@ -44,4 +46,29 @@ pub struct ClassRequest {
     pub class: Arc<MachineClass>,
     /// Credentials, merged from the Secrets the class names.
     pub secret: Arc<SecretData>,
+}
+
+/// Refuses a class that is for another driver: a `providerSpec` that happens to decode would make machines in the wrong place.
+pub fn served_by(provider: &str, class: &MachineClass) -> Result<(), DriverError> {
+    let asked = &class.provider;
+    if asked == provider {
+        return Ok(());
+    }
+    let message =
+        format!("provider: Unsupported value: {asked:?}: this driver serves classes of provider {provider:?}");
+    Err(DriverError::invalid(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_of_another_provider_is_refused_by_the_letter() {
+        let class = |provider: &str| MachineClass { provider: provider.into(), ..MachineClass::default() };
+        assert!(served_by("host", &class("host")).is_ok());
+        let error = served_by("host", &class("Host")).unwrap_err();
+        let told = "provider: Unsupported value: \"Host\": this driver serves classes of provider \"host\"";
+        assert_eq!((error.code(), error.message()), (crate::Code::InvalidArgument, told));
+    }
 }

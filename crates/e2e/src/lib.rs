@@ -7,14 +7,12 @@
 //! | `size` | how large the shipped program is, and what it keeps resident |
 //! | `moto` | installs moto, the EC2 that AWS is tested on |
 //! | `control_plane` | starts and keeps a control plane for a person |
-//! | `node_image` | what real machines boot from |
 //! | `test_bed`, `web`, `workspace` | processes, HTTP and cargo, as the suites need them |
 
 pub mod control_plane;
 pub mod counts;
 pub mod crash_table;
 pub mod moto;
-pub mod node_image;
 pub mod rbac;
 pub mod shipped;
 pub mod size;

@@ -15,6 +15,7 @@ use cloud::http::Transport;
 use cloud::owned;
 use driver::{
     Call, Capabilities, ClassRequest, Code, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners,
+    served_by,
 };
 use parking_lot::Mutex;
 
@@ -66,7 +67,7 @@ impl AwsDriver {
 
     /// What is needed to find a machine's instance.
     fn looking(&self, class: &MachineClass, secret: &SecretData) -> Result<(Spec, Scope, Source), DriverError> {
-        provider_of(class)?;
+        served_by(PROVIDER, class)?;
         let mut faults = Faults::default();
         let source = secret::source(secret, self.aws.settings.ambient, &mut faults);
         let (spec, scope) = Spec::for_lookup(&class.provider_spec, faults)?;
@@ -133,7 +134,7 @@ impl Driver for AwsDriver {
     }
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
-        provider_of(&request.class)?;
+        served_by(PROVIDER, &request.class)?;
         let machine = machine_of(request)?;
         let mut faults = Faults::default();
         let source = secret::source(&request.secret, self.aws.settings.ambient, &mut faults);
@@ -265,16 +266,6 @@ fn uninitialized(error: DriverError) -> DriverError {
 
 fn not_found(request: &MachineRequest) -> DriverError {
     DriverError::not_found(format!("AWS has no instance for the machine {:?}", request.machine_name()))
-}
-
-fn provider_of(class: &MachineClass) -> Result<(), DriverError> {
-    let provider = &class.provider;
-    if provider == PROVIDER {
-        return Ok(());
-    }
-    Err(DriverError::invalid(format!(
-        "provider: Unsupported value: {provider:?}: this driver serves classes of provider {PROVIDER:?}"
-    )))
 }
 
 fn machine_of(request: &MachineRequest) -> Result<&str, DriverError> {

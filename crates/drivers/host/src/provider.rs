@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use api::names::secrets::USER_DATA;
 use api::view::{PersistentVolumeSpec, SecretData};
-use api::{MachineClass, MachineName, NodeAddress, Object};
+use api::{MachineName, NodeAddress, Object};
 use async_trait::async_trait;
 use cloud::fault::Faults;
 use driver::{
     Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners, Support,
+    served_by,
 };
 
 use crate::identity::{machine_of, name_problem, provider_id};
@@ -44,7 +45,7 @@ impl Driver for HostDriver {
     }
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
-        provider_of(&request.class)?;
+        served_by(PROVIDER, &request.class)?;
         let mut faults = Faults::default();
         let user_data = user_data(&request.secret, &mut faults);
         let (scope, spec) = spec::decode(&request.class.provider_spec, faults)?;
@@ -93,7 +94,7 @@ impl Driver for HostDriver {
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
-        provider_of(&request.class)?;
+        served_by(PROVIDER, &request.class)?;
         let scope = &Scope::decode(&request.class.provider_spec)?;
         let work = async {
             let _lock = reading(scope).await?;
@@ -115,7 +116,7 @@ async fn reading(scope: &Scope) -> Result<Option<Arc<File>>, DriverError> {
 
 /// Where to look, and for whom: by provider id where the machine knows it, else by name.
 fn looking(request: &MachineRequest) -> Result<(Scope, String), DriverError> {
-    provider_of(&request.class)?;
+    served_by(PROVIDER, &request.class)?;
     let scope = Scope::decode(&request.class.provider_spec)?;
     let name = match request.provider_id() {
         Some(id) => machine_of(id.as_str(), &scope.cluster)?,
@@ -143,16 +144,6 @@ fn user_data<'a>(secret: &'a SecretData, faults: &mut Faults) -> &'a [u8] {
         Some(data) => return data,
     }
     &[]
-}
-
-fn provider_of(class: &MachineClass) -> Result<(), DriverError> {
-    let provider = &class.provider;
-    if provider == PROVIDER {
-        return Ok(());
-    }
-    Err(DriverError::invalid(format!(
-        "provider: Unsupported value: {provider:?}: this driver serves classes of provider {PROVIDER:?}"
-    )))
 }
 
 fn named(request: &MachineRequest) -> Result<String, DriverError> {

@@ -4,13 +4,11 @@
 //! - [`ec2`] is a small EC2 of our own for what moto cannot show: capacity that is used up, effects that show late, tokens that make a
 //!   create idempotent. It is held to moto for the calls that both know.
 //! - [`model`] is what AWS itself says of its messages: which parameters exist, of which shape, and what an answer may hold.
-//! - [`node_image`] is what machines of provider `host` boot from, so that kubelets in end-to-end suites are real.
 //! - [`proxy`] stands between a driver and any of them and loses what is sent, or what comes back.
 
 pub mod ec2;
 pub mod exchange;
 pub mod model;
 pub mod moto;
-pub mod node_image;
 pub mod parameters;
 pub mod proxy;

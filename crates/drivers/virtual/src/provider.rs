@@ -203,12 +203,7 @@ fn scripted(code: Code) -> DriverError {
 }
 
 fn spec_of(class: &api::MachineClass) -> Result<Spec, DriverError> {
-    let provider = &class.provider;
-    if provider != PROVIDER {
-        let message =
-            format!("provider: Unsupported value: {provider:?}: this driver serves classes of provider {PROVIDER:?}");
-        return Err(DriverError::invalid(message));
-    }
+    driver::served_by(PROVIDER, class)?;
     Spec::decode(&class.provider_spec).map_err(|error| DriverError::invalid(error.to_string()).because(error))
 }
 

@@ -96,39 +96,19 @@ pub fn run(chore: Chore) -> anyhow::Result<()> {
 }
 
 /// The programs, compiled if need be, with progress for the person who waits.
-pub async fn compiled(build: &Build) -> anyhow::Result<Binaries> {
-    compiled_by(&Recipe::of_this_repository()?, build).await
-}
-
-/// The same for another recipe.
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
-pub(crate) async fn compiled_by(recipe: &Recipe, build: &Build) -> anyhow::Result<Binaries> {
+pub async fn compiled(build: &Build) -> anyhow::Result<Binaries> {
+    let recipe = Recipe::of_this_repository()?;
     let compiler = Compiler { jobs: build.jobs, ..Compiler::default() };
     let all = recipe.programs().len();
-    let tell = |progress| eprintln!("control-plane: {}", sentence(&progress, all));
-    Ok(compiler.compile(recipe, &Cache::of_this_user()?, tell).await?)
+    let tell = |progress: Progress| eprintln!("control-plane: {}", progress.sentence(all));
+    Ok(compiler.compile(&recipe, &Cache::of_this_user()?, tell).await?)
 }
 
 impl Build {
     /// With Go's own choice of parallelism.
     pub fn by_default() -> Self {
         Self { jobs: None }
-    }
-}
-
-fn sentence(progress: &Progress, all: usize) -> String {
-    match progress {
-        Progress::WaitingForAnother => "somebody else is compiling the same programs; waiting for theirs".to_owned(),
-        Progress::Begun { program, place: 1 } if all > 1 => {
-            format!(
-                "compiling {program} (1 of {all}); a first build of all takes about ten minutes and 3 GB of Go caches"
-            )
-        }
-        Progress::Begun { program, place } => format!("compiling {program} ({place} of {all})"),
-        Progress::Moving { program, elapsed, steps } => {
-            format!("{program}: {steps} packages after {} s", elapsed.as_secs())
-        }
-        Progress::Finished { program, elapsed } => format!("{program} is ready after {} s", elapsed.as_secs()),
     }
 }
 

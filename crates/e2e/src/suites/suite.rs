@@ -97,7 +97,8 @@ impl Suite {
             Self::Servers => 92,
             Self::Fleet => 90,
             Self::Restore => 77,
-            Self::Kubectl | Self::RealNodes => 45,
+            Self::RealNodes => 70,
+            Self::Kubectl => 45,
             Self::Mixed => 28,
             Self::Smoke | Self::Pool => 22,
             Self::Deploy => 8,
@@ -130,7 +131,7 @@ impl Suite {
             // Its program is compiled in a way of its own.
             Self::Smoke | Self::Deploy | Self::CrashTable => &[],
             Self::Aws => &aws::PACKAGES,
-            Self::RealNodes => &[real_nodes::PACKAGE],
+            Self::RealNodes => &real_nodes::PACKAGES,
             Self::Kubectl
             | Self::Pool
             | Self::Deployments

@@ -58,7 +58,7 @@ impl Bench for Environment {
         let home = self.fixture.state().join("clusters/theirs/large");
         fs::create_dir_all(&home).unwrap();
         let size = json!({ "cpuMillis": u64::MAX, "memory": 0 });
-        let record = json!({ "uid": "", "address": "10.77.1.9", "size": size, "rootImage": "/", "bridge": "br0" });
+        let record = json!({ "uid": "", "address": "10.76.1.9", "size": size, "rootImage": "/", "bridge": "br0" });
         fs::write(home.join("machine.json"), record.to_string()).unwrap();
         Arranged::Done
     }

@@ -67,7 +67,7 @@ pub(crate) fn class(image: &Path, state: &Path, cluster: &str) -> MachineClass {
 fn spec(image: &Path, state: &Path, cluster: &str) -> Value {
     json!({
         "cluster": cluster, "rootImage": image, "stateDirectory": state, "cpu": "100m", "memory": "64Mi", "bridge": "br0",
-        "addresses": "10.77.1.0/24", "prefixLength": 16, "gateway": "10.77.0.1",
+        "addresses": "10.76.1.0/24", "prefixLength": 16, "gateway": "10.76.0.1",
     })
 }
 

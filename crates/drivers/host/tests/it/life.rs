@@ -29,7 +29,7 @@ async fn the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own() {
     let before = traces(&fixture.state());
     let made = Fixture::driver().create(&call, &fixture.request(&name)).await.unwrap();
     assert_eq!(made.provider_id, format!("host:///shoot/{name}").as_str());
-    assert_eq!((made.node_name.as_str(), made.addresses[0].address.as_str()), (name.as_str(), "10.77.1.1"));
+    assert_eq!((made.node_name.as_str(), made.addresses[0].address.as_str()), (name.as_str(), "10.76.1.1"));
 
     let upper = fixture.home(&name).join("upper");
     let read = |file: &str| fs::read_to_string(upper.join(file)).ok().filter(|text| !text.is_empty());
@@ -43,7 +43,7 @@ async fn the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own() {
     let ping = |address: &str| {
         std::net::TcpStream::connect_timeout(&format!("{address}:1").parse().unwrap(), Duration::from_secs(2))
     };
-    let refused = ping("10.77.1.1").unwrap_err().kind();
+    let refused = ping("10.76.1.1").unwrap_err().kind();
     assert_eq!(refused, std::io::ErrorKind::ConnectionRefused, "somebody there refuses; nobody there would be silent");
     assert_eq!(fs::read_link(format!("/proc/{}/root", inits(&name)[0])).unwrap().to_str(), Some("/"));
 

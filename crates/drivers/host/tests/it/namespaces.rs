@@ -5,15 +5,11 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use real_nodes::namespaces;
+use real_nodes::network::OF_SUITES;
+
 /// Set for a test that is inside, to what the names of its machines begin with.
 const INSIDE: &str = "MILLWRIGHT_HOST_TEST_INSIDE";
-
-/// Tries everything that a machine is made of.
-const PROBE: &str = include_str!("../../../../../hack/host-probe.sh");
-
-/// A shell reaps what a test's machines leave; the test itself waits only for its own children.
-const INIT: &str =
-    "ip link set lo up; ip link add br0 type bridge; ip address add 10.77.0.1/16 dev br0; ip link set br0 up; \"$@\"";
 
 /// What the names of this test's machines begin with: cgroups are not namespaced, so tests that run at once tell theirs apart by it.
 pub(crate) fn prefix() -> String {
@@ -39,35 +35,21 @@ pub(crate) fn inside(test: &str) -> bool {
         return true;
     }
     let prefix = format!("t{}x{}y", std::process::id(), TESTS.fetch_add(1, Ordering::Relaxed));
-    let forbidden = |why: &str| println!("skipped: {test}: this host can have no machines ({why})");
-    let namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork"];
-    match Command::new("unshare").args(namespaces).args(["sh", "-c", PROBE]).output() {
-        Err(error) => forbidden(&error.to_string()),
-        Ok(tried) if !tried.status.success() => forbidden(String::from_utf8_lossy(&tried.stderr).trim()),
-        Ok(_) => {
-            let ended = Command::new("unshare")
-                .args([
-                    "--net",
-                    "--mount",
-                    "--pid",
-                    "--fork",
-                    "--kill-child",
-                    "--mount-proc",
-                    "--propagation",
-                    "private",
-                ])
-                .args(["sh", "-c", INIT, "init"])
-                .arg(std::env::current_exe().unwrap())
-                .args(["--exact", test, "--nocapture", "--include-ignored"])
-                .env(INSIDE, &prefix)
-                .status()
-                .unwrap();
-            // A test that failed has left its cgroups, empty, because its processes ended with its namespace.
-            for group in cgroups(&prefix) {
-                drop(fs::remove_dir(group));
-            }
-            assert!(ended.success(), "{test} failed inside its namespaces");
-        }
+    if let Some(why) = namespaces::forbidden() {
+        println!("skipped: {test}: {why}");
+        return false;
     }
+    let ended = Command::new(namespaces::UNSHARE)
+        .args(namespaces::around(OF_SUITES, "init"))
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--include-ignored"])
+        .env(INSIDE, &prefix)
+        .status()
+        .unwrap();
+    // A test that failed has left its cgroups, empty, because its processes ended with its namespace.
+    for group in cgroups(&prefix) {
+        drop(fs::remove_dir(group));
+    }
+    assert!(ended.success(), "{test} failed inside its namespaces");
     false
 }

@@ -3,26 +3,25 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use control_plane::{Binaries, ControlPlane, Options, Program};
+use real_nodes::boot::Boot;
+use real_nodes::join;
+use real_nodes::network::OF_SUITES;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::super::machines::install_definitions;
 use super::super::program::ourselves;
 use super::leftovers;
-use crate::node_image::Boot;
 use crate::test_bed::{Process, TestBed, free_port};
 use crate::web::Proxy;
 
-/// Where the API server is for machines: the bridge's address.
-const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const GROUP: &str = "machine.sapcloud.io/v1alpha1";
-const USER_DATA: &str = include_str!("../../../../../hack/node-image/user-data.sh");
 /// How long anything may take. Long: a busy machine is no broken promise.
 pub(super) const PATIENCE: Duration = Duration::from_mins(4);
 const GLANCE: Duration = Duration::from_millis(250);
@@ -43,12 +42,15 @@ impl Cluster {
     pub(super) async fn start(binaries: Binaries, folder: &Path, boot: &Boot) -> anyhow::Result<Self> {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let pool = name.split('-').nth(1).context("the folder does not name the pool")?.to_owned();
-        let options =
-            Options { parent: Some(folder.to_owned()), also_at: Some(IpAddr::V4(GATEWAY)), ..Options::new(binaries) }
-                .with_argument(Program::ApiServer, "--enable-bootstrap-token-auth=true")
-                .with_argument(Program::ApiServer, "--kubelet-preferred-address-types=InternalIP")
-                .with_argument(Program::ControllerManager, "--controllers=*,tokencleaner")
-                .with_argument(Program::ControllerManager, "--node-monitor-grace-period=12s");
+        let options = Options {
+            parent: Some(folder.to_owned()),
+            also_at: Some(IpAddr::V4(OF_SUITES.gateway())),
+            ..Options::new(binaries)
+        }
+        .with_argument(Program::ApiServer, "--enable-bootstrap-token-auth=true")
+        .with_argument(Program::ApiServer, "--kubelet-preferred-address-types=InternalIP")
+        .with_argument(Program::ControllerManager, "--controllers=*,tokencleaner")
+        .with_argument(Program::ControllerManager, "--node-monitor-grace-period=12s");
         let kubectl = options.binaries.path(Program::Kubectl);
         let plane = ControlPlane::start(options).await?;
         let cluster = Self {
@@ -60,7 +62,7 @@ impl Cluster {
             plane,
         };
         install_definitions(&cluster.plane)?;
-        cluster.test_bed()?.apply("rights", &rights())?;
+        cluster.test_bed()?.apply("rights", &join::rights())?;
         Ok(cluster)
     }
 
@@ -98,17 +100,18 @@ impl Cluster {
         let authority = self.plane.layout().pki("ca.crt");
         let authority =
             fs::read_to_string(&authority).with_context(|| format!("failed to read {}", authority.display()))?;
-        let server = format!("https://{GATEWAY}:{}", self.plane.layout().ports.api_server);
-        let user_data = USER_DATA
-            .replace("@CA@", authority.trim())
-            .replace("@SERVER@", &server)
-            .replace("@CLUSTER@", &self.pool)
-            .replace("@PODS@", "10.88");
+        let user_data = join::Cluster {
+            name: &self.pool,
+            authority: &authority,
+            port: self.plane.layout().ports.api_server,
+            network: OF_SUITES,
+        }
+        .user_data();
         let spec = json!({
             "cluster": self.pool, "stateDirectory": self.state, "rootImage": self.boot.root, "kubelet": self.boot.kubelet,
             "mounts": [{ "hostPath": self.boot.images, "path": "/images" }],
             "cpu": "1", "memory": "768Mi", "hostBudget": { "cpu": "8", "memory": "8Gi" },
-            "bridge": "br0", "addresses": "10.77.1.0/27", "prefixLength": 16, "gateway": GATEWAY,
+            "bridge": "br0", "addresses": OF_SUITES.machines(), "prefixLength": 16, "gateway": OF_SUITES.gateway(),
         });
         let labels = json!({ "pool": self.pool });
         Ok(json!({ "apiVersion": "v1", "kind": "List", "items": [
@@ -223,21 +226,4 @@ pub(super) fn is_ready(object: &Value) -> bool {
         .into_iter()
         .flatten()
         .any(|condition| text(condition, "/type") == "Ready" && text(condition, "/status") == "True")
-}
-
-/// What kubelets that join need: to ask for a certificate, to have it approved, to renew it.
-fn rights() -> Value {
-    let binding = |name: &str, role: &str, group: &str| {
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": name },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
-            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group }],
-        })
-    };
-    let approve = |whose: &str| format!("system:certificates.k8s.io:certificatesigningrequests:{whose}");
-    json!({ "apiVersion": "v1", "kind": "List", "items": [
-        binding("nodes-join", "system:node-bootstrapper", "system:bootstrappers"),
-        binding("nodes-are-approved", &approve("nodeclient"), "system:bootstrappers"),
-        binding("nodes-renew", &approve("selfnodeclient"), "system:nodes"),
-    ] })
 }

@@ -1,5 +1,5 @@
-# Whether this host can have machines of provider `host`: namespaces, a bridge, a cgroup of its own, an overlay. Run it by `unshare --net --mount --pid --uts
-# --ipc --cgroup --fork sh -c`; its last line says what is missing.
+# Whether this host can have machines of provider `host`: a bridge, a cgroup of its own, an overlay. It runs in namespaces of all six kinds, and its
+# last line says what is missing.
 set -e
 ip link add mwprobe type bridge
 group=$(awk '$3 == "cgroup" || $3 == "cgroup2" { print $2; exit }' /proc/mounts)/millwright-probe.$$.$(date +%N)

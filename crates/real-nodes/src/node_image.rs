@@ -61,7 +61,7 @@ impl NodeImage {
     pub fn of_this_repository() -> Result<Self, ImageError> {
         let beside = control_plane::Cache::of_this_user()?;
         let cache = beside.folder().parent().ok_or(CacheError::NoHome)?.join("node-image");
-        Self::new(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../hack/node-image"), &cache)
+        Self::new(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/node-image"), &cache)
     }
 
     /// By the files in `recipe`, kept in `cache`.
