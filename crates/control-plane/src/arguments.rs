@@ -140,6 +140,8 @@ fn api_server(layout: &Layout, options: &Options) -> Vec<String> {
         // No Endpoints may point to a loopback address, so there is nothing to write for the service `kubernetes`.
         "--endpoint-reconciler-type=none".to_owned(),
         "--allow-privileged=true".to_owned(),
+        flag("kubelet-client-certificate", &layout.pki("kubelet-client.crt")),
+        flag("kubelet-client-key", &layout.pki("kubelet-client.key")),
     ]);
     if options.also_at.is_some() {
         arguments.push("--bind-address=0.0.0.0".to_owned());

@@ -45,6 +45,13 @@ impl Kubeconfig {
         Self { server: server.to_owned(), text }
     }
 
+    /// The same for somebody who reaches the API server at another address.
+    #[must_use]
+    pub fn at(&self, server: &str) -> Self {
+        let text = self.text.replacen(&format!("server: {}\n", self.server), &format!("server: {server}\n"), 1);
+        Self { server: server.to_owned(), text }
+    }
+
     /// The file's content, as YAML.
     pub fn text(&self) -> &str {
         &self.text
@@ -72,6 +79,9 @@ mod tests {
         let config = Kubeconfig::new("https://127.0.0.1:6443", "CA", &identity);
         let expected = "    server: https://127.0.0.1:6443\n    certificate-authority-data: Q0E=\nusers:\n- name: millwright\n  user:\n    client-certificate-data: Q0VSVA==\n    client-key-data: S0VZ\n";
         assert!(config.text().contains(expected), "{}", config.text());
+        let elsewhere = config.at("https://10.0.0.1:6443");
+        assert_eq!(elsewhere.server(), "https://10.0.0.1:6443");
+        assert_eq!(elsewhere.text(), config.text().replace("127.0.0.1", "10.0.0.1"));
         assert_eq!(format!("{config:?}"), "Kubeconfig { server: \"https://127.0.0.1:6443\", .. }");
     }
 }

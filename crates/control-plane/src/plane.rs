@@ -313,6 +313,8 @@ fn write_identities(layout: &Layout, also_at: Option<IpAddr>) -> Result<(Authori
     pair("etcd", &etcd.server("etcd")?)?;
     let etcd_client = etcd.client(&User::named("kube-apiserver"))?;
     pair("etcd-client", &etcd_client)?;
+    // Whom kubelets let read logs and run commands.
+    pair("kubelet-client", &cluster.client(&User::named("kube-apiserver-kubelet-client").in_group("system:masters"))?)?;
     for program in [Program::ApiServer, Program::ControllerManager, Program::Scheduler] {
         // Only the API server is asked from elsewhere.
         let also_at = also_at.filter(|_| program == Program::ApiServer);

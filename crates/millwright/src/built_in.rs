@@ -2,7 +2,7 @@
 //!
 //! A driver written in Rust needs no process of its own: [`run`](fn@crate::run) and [`run_with`](crate::run_with) make a program of it that has
 //! all commands and flags of ours and makes machines in its cloud, as a provider's binary does with MCM. Our own program brings along those that cargo
-//! features choose: AWS (`aws`) and the virtual cloud (`dev`). Each of them has to be asked for and serves the classes that name it.
+//! features choose: AWS (`aws`), the virtual cloud and the host it runs on (`dev`). Each of them has to be asked for and serves the classes that name it.
 
 use std::sync::Arc;
 
@@ -63,6 +63,8 @@ pub(crate) fn ours() -> Vec<BuiltIn> {
         aws(),
         #[cfg(feature = "dev")]
         virtual_cloud(),
+        #[cfg(feature = "dev")]
+        host(),
     ]
 }
 
@@ -113,4 +115,23 @@ fn virtual_cloud() -> BuiltIn {
         agent: "virtual-kubelets",
         make: Box::new(make),
     }
+}
+
+/// Machines as namespaces of the host that this process runs on.
+#[cfg(feature = "dev")]
+fn host() -> BuiltIn {
+    BuiltIn {
+        name: host_driver::PROVIDER.to_owned(),
+        choice: cli::Choice::OnRequest,
+        agent: "host-driver",
+        make: Box::new(|_| Arc::new(host_driver())),
+    }
+}
+
+/// The driver of this host, with the programs that this process would find.
+#[cfg(feature = "dev")]
+pub(crate) fn host_driver() -> host_driver::HostDriver {
+    #[allow(clippy::disallowed_methods, reason = "a driver in this process looks for programs where the process does")]
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    host_driver::HostDriver::new(host_driver::Settings { path })
 }

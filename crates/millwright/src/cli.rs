@@ -34,7 +34,7 @@ use remote_driver::{Endpoint, TlsFiles};
 
 pub(crate) use both::Log;
 #[cfg(feature = "dev")]
-pub(crate) use dev::{ApiServer, Demo, Dev, DevCommand, Sim, VirtualCloud};
+pub(crate) use dev::{ApiServer, Demo, Dev, DevCommand, Down, Sim, Up, VirtualCloud};
 pub(crate) use driver::{Check, DriverCommand};
 #[cfg(feature = "dev")]
 use driver_process::ServerTls;

@@ -37,6 +37,8 @@ mod serve;
 #[cfg(feature = "dev")]
 mod simulate;
 mod traces;
+#[cfg(feature = "dev")]
+mod up;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -97,6 +99,8 @@ fn program(built_in: Vec<BuiltIn>) -> ExitCode {
             DevCommand::ApiServer(options) => serve::run(&options),
             DevCommand::Sim(options) => simulate::run(&options),
             DevCommand::VirtualCloud(options) => cloud::run(&options),
+            DevCommand::Up(options) => up::run(&options),
+            DevCommand::Down(options) => up::take_down(&options),
         },
         Command::Manager(flags) => run::run(&Servers::new(*flags, notes), built_in),
         Command::MachineController(flags) => run::run(&Servers::new(*flags, notes), built_in),

@@ -1,8 +1,10 @@
 //! What can be said to the commands of the feature `dev`: those that need no cluster, and the parts they are made of.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use real_nodes::network::Network;
 use remote_driver::Endpoint;
 
 use super::{Log, Output, ServerTls, endpoint, values};
@@ -13,6 +15,10 @@ pub(crate) enum DevCommand {
     Demo(Demo),
     /// Keep a whole cluster in memory running, with virtual machines, for kubectl: nothing to install, nothing left behind.
     Dev(Dev),
+    /// Start a real control plane and machines with real kubelets on this Linux host, as root, and leave them running for kubectl.
+    Up(Up),
+    /// Take away all that `up` started and made.
+    Down(Down),
     /// Serve the embedded API server on loopback, for kubectl and for `millwright run`.
     ApiServer(ApiServer),
     /// Live through many bad days of a whole cluster in memory, each from a seed, and check at every event what must hold.
@@ -66,6 +72,76 @@ pub(crate) struct Dev {
     pub(crate) verbosity: Option<i32>,
 }
 
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Up {
+    /// How many machines the pool has.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=20))]
+    pub(crate) machines: u32,
+    /// The name of the pool, which the names of machines begin with.
+    #[arg(long, value_name = "NAME", default_value = "laptop")]
+    pub(crate) pool: String,
+    /// Where everything is kept. It must be new, or left by another `up`, and goes with `down`.
+    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
+    pub(crate) directory: PathBuf,
+    /// The first two numbers of the machines' addresses; those of pods begin with the numbers after them.
+    #[arg(long, value_name = "A.B", default_value = "10.78")]
+    pub(crate) network: Network,
+    /// A directory of image archives (`docker save`, ending in .tar) that every machine imports when it boots. Machines have no way to a registry.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) images: Option<PathBuf>,
+    /// This is the inner half, in namespaces of its own.
+    #[arg(long, hide = true)]
+    pub(crate) in_namespaces: bool,
+}
+
+/// Where `up` keeps everything if nobody says otherwise.
+const DIRECTORY: &str = "/var/lib/millwright/up";
+
+#[derive(Debug, Args)]
+pub(crate) struct Down {
+    /// The directory of the `up` to take away.
+    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
+    pub(crate) directory: PathBuf,
+}
+
+impl Up {
+    /// The flag of the inner half.
+    pub(crate) const IN_NAMESPACES: &'static str = "--in-namespaces";
+
+    /// The directory, as the inner half is told of it.
+    pub(crate) fn directory_argument(directory: &Path) -> OsString {
+        let mut argument = OsString::from("--directory=");
+        argument.push(directory);
+        argument
+    }
+
+    /// What the inner half is told: the same, and that it is the inner half.
+    pub(crate) fn inner_arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["up".into(), Self::IN_NAMESPACES.into()];
+        arguments.push(Self::directory_argument(&self.directory));
+        arguments.push(format!("--machines={}", self.machines).into());
+        arguments.push(format!("--pool={}", self.pool).into());
+        arguments.push(format!("--network={}", self.network).into());
+        if let Some(images) = &self.images {
+            arguments.extend(["--images".into(), images.clone().into_os_string()]);
+        }
+        arguments
+    }
+
+    /// What nobody said anything about.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        Self {
+            machines: 2,
+            pool: "laptop".to_owned(),
+            directory: DIRECTORY.into(),
+            network: "10.78".parse().unwrap(),
+            images: None,
+            in_namespaces: false,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ApiServer {
     /// The port on 127.0.0.1; 0 takes a free one.
@@ -94,4 +170,32 @@ pub(crate) struct VirtualCloud {
     pub(crate) allow_doubles: bool,
     #[command(flatten)]
     pub(crate) log: Log,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        command: DevCommand,
+    }
+
+    #[test]
+    fn what_the_inner_half_is_told_is_what_we_were_told() {
+        let told = Up {
+            machines: 3,
+            pool: "p".to_owned(),
+            directory: "/a b".into(),
+            network: "10.20".parse().unwrap(),
+            images: Some("/i".into()),
+            in_namespaces: false,
+        };
+        let arguments = std::iter::once(OsString::from("millwright")).chain(told.inner_arguments());
+        let Ok(Line { command: DevCommand::Up(heard) }) = Line::try_parse_from(arguments) else { panic!("not an up") };
+        assert!(heard.in_namespaces);
+        assert_eq!(format!("{:?}", Up { in_namespaces: false, ..heard }), format!("{told:?}"));
+    }
 }

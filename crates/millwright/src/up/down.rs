@@ -1,0 +1,86 @@
+//! Leaves nothing of an `up`, however far it came and whoever was killed meanwhile.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use api::{Machine, MachineClass};
+use driver::{Call, Driver, MachineRequest};
+use serde_json::json;
+
+use super::layout::Layout;
+use super::{holder, link, objects};
+
+/// Takes it down, and says whether there was anything.
+pub(super) async fn down(layout: &Layout) -> anyhow::Result<bool> {
+    let found = layout.is_there()? || holder::is_up(layout)?;
+    holder::kill(layout).await?;
+    if found {
+        link::remove()?;
+    }
+    remove_machines(&layout.machines()).await?;
+    match fs::remove_dir_all(layout.directory()) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("failed to remove {}", layout.directory().display()))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// By the driver, which knows all that belongs to a machine. Its processes are gone with their namespaces; its cgroups are not.
+async fn remove_machines(state: &Path) -> anyhow::Result<()> {
+    let driver = crate::built_in::host_driver();
+    for (cluster, machine) in machines(state) {
+        let request = request(state, &cluster, &machine);
+        let removed = driver.delete(&Call::default(), &request).await;
+        removed.with_context(|| format!("failed to remove the machine {machine}"))?;
+    }
+    Ok(())
+}
+
+/// What has a directory, by cluster.
+fn machines(state: &Path) -> Vec<(String, String)> {
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
+    let name = |entry: &fs::DirEntry| entry.file_name().into_string().ok();
+    entries(state.join("clusters"))
+        .flat_map(|cluster| {
+            let machines = entries(cluster.path()).filter_map(|machine| name(&machine)).collect::<Vec<_>>();
+            name(&cluster)
+                .into_iter()
+                .flat_map(move |cluster| machines.clone().into_iter().map(move |machine| (cluster.clone(), machine)))
+        })
+        .collect()
+}
+
+/// All that a driver needs to know to let a machine go.
+fn request(state: &Path, cluster: &str, machine: &str) -> MachineRequest {
+    let provider_spec = json!({ "cluster": cluster, "stateDirectory": state });
+    let class = MachineClass { provider: objects::HOST.into(), provider_spec, ..MachineClass::default() };
+    let mut object = Machine::default();
+    object.metadata.name = Some(machine.into());
+    MachineRequest { machine: Arc::new(object), class: Arc::new(class), secret: Arc::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_not_up_is_taken_down_without_a_word() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!down(&Layout::at(&folder.path().join("up"))).await.unwrap());
+    }
+
+    #[test]
+    fn machines_are_found_by_their_directories() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in ["clusters/a/one", "clusters/b/two", "clusters/b/three"] {
+            fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        let mut found = machines(folder.path());
+        found.sort();
+        let pair = |cluster: &str, machine: &str| (cluster.to_owned(), machine.to_owned());
+        assert_eq!(found, [pair("a", "one"), pair("b", "three"), pair("b", "two")]);
+    }
+}

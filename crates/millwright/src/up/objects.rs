@@ -1,0 +1,102 @@
+//! What is applied: the Secret with the user data, a class, and a pool of so many machines of it.
+
+use std::path::Path;
+
+use real_nodes::boot::Boot;
+use real_nodes::join;
+use serde_json::{Value, json};
+
+use crate::cli::Up;
+
+/// Machines as namespaces of this host.
+pub(super) const HOST: &str = "host";
+
+/// Memory that a machine may use. A machine with a few pods has less than half of it.
+const MEMORY: &str = "1Gi";
+
+/// All of it.
+pub(super) fn pool(options: &Up, cluster: &join::Cluster<'_>, boot: &Boot, state: &Path) -> Value {
+    let labels = json!({ "pool": options.pool });
+    let mut mounts = vec![json!({ "hostPath": boot.images, "path": "/images" })];
+    mounts.extend(options.images.as_ref().map(|images| json!({ "hostPath": images, "path": "/more-images" })));
+    let spec = json!({
+        "cluster": cluster.name, "stateDirectory": state, "rootImage": boot.root, "kubelet": boot.kubelet, "mounts": mounts,
+        // CPUs may be promised more than once: this is a laptop, and machines are idle most of the time. Memory may not.
+        "cpu": "2", "memory": MEMORY, "hostBudget": { "cpu": "64" },
+        "bridge": "br0", "addresses": cluster.network.machines(), "prefixLength": 16, "gateway": cluster.network.gateway(),
+    });
+    let group = "machine.sapcloud.io/v1alpha1";
+    json!({ "apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": options.pool, "namespace": "default" },
+            "stringData": { "userData": cluster.user_data() },
+        },
+        {
+            "apiVersion": group, "kind": "MachineClass", "metadata": { "name": options.pool, "namespace": "default" }, "provider": HOST,
+            "providerSpec": spec, "secretRef": { "name": options.pool, "namespace": "default" },
+        },
+        {
+            "apiVersion": group, "kind": "MachineDeployment", "metadata": { "name": options.pool, "namespace": "default" },
+            "spec": {
+                "replicas": options.machines,
+                "selector": { "matchLabels": labels },
+                "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
+                "template": {
+                    "metadata": { "labels": labels },
+                    "spec": { "class": { "kind": "MachineClass", "name": options.pool } },
+                },
+            },
+        },
+    ] })
+}
+
+/// How many nodes of a list could run a pod of anybody: ready, and without a taint that keeps it away.
+pub(super) fn usable(nodes: &Value) -> usize {
+    let items = nodes.get("items").and_then(Value::as_array).into_iter().flatten();
+    items.filter(|node| is_ready(node) && !is_tainted(node)).count()
+}
+
+fn is_ready(node: &Value) -> bool {
+    let conditions = node.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let is = |condition: &Value, field: &str, value: &str| condition.get(field).and_then(Value::as_str) == Some(value);
+    conditions.into_iter().any(|condition| is(condition, "type", "Ready") && is(condition, "status", "True"))
+}
+
+fn is_tainted(node: &Value) -> bool {
+    let taints = node.pointer("/spec/taints").and_then(Value::as_array).into_iter().flatten();
+    taints.into_iter().any(|taint| taint.get("effect").and_then(Value::as_str) != Some("PreferNoSchedule"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case::usable("True", json!([]), 1)]
+    #[case::not_ready("False", json!([]), 0)]
+    #[case::nobody_took_the_taint_away_yet("True", json!([{ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" }]), 0)]
+    #[case::less_wanted("True", json!([{ "key": "k", "effect": "PreferNoSchedule" }]), 1)]
+    fn a_node_is_usable_when_it_is_ready_and_keeps_no_pod_away(
+        #[case] ready: &str,
+        #[case] taints: Value,
+        #[case] count: usize,
+    ) {
+        let node = json!({
+            "spec": { "taints": taints },
+            "status": { "conditions": [{ "type": "MemoryPressure", "status": "False" }, { "type": "Ready", "status": ready }] },
+        });
+        assert_eq!(usable(&json!({ "items": [node] })), count);
+    }
+
+    #[test]
+    fn the_driver_accepts_the_class_and_deletes_by_what_down_knows_of_it() {
+        let options = Up::example();
+        let cluster = join::Cluster { name: "laptop", authority: "PEM", port: 6443, network: options.network };
+        let boot = Boot { root: "/r".into(), kubelet: "/k".into(), images: "/i".into() };
+        let objects = pool(&options, &cluster, &boot, Path::new("/state"));
+        assert_eq!(objects.pointer("/items/1/providerSpec/addresses"), Some(&json!("10.78.1.0/27")));
+        assert_eq!(objects.pointer("/items/2/spec/replicas"), Some(&json!(2)));
+        assert_eq!(objects.pointer("/items/1/providerSpec/mounts/1"), None);
+    }
+}
