@@ -5,7 +5,7 @@ use anyhow::bail;
 
 use e2e::workspace::cargo_output;
 
-const PURE: &[&str] = &["millwright-plan", "millwright-api"];
+const PURE: &[&str] = &["millwright-plan", "millwright-api", "millwright-operator"];
 const IMPURE: &[&str] = &[
     "tokio",
     "hyper",

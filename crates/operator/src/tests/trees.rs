@@ -1,0 +1,88 @@
+//! `millwright status`.
+
+use serde_json::json;
+
+use super::fixture::{World, ago, same_as};
+use crate::tree::{self, Fold, Paint, render};
+
+fn shown(world: &World) -> String {
+    render(&tree::of(&world.snapshot(), &[]).unwrap(), Fold::Fine, Paint::Plain)
+}
+
+#[test]
+fn a_pool_that_is_well_is_folded() {
+    same_as("status-healthy", &shown(&World::healthy()));
+}
+
+#[test]
+fn a_pool_is_unfolded_when_asked() {
+    let tree = tree::of(&World::healthy().snapshot(), &["pool".into()]).unwrap();
+    same_as("status-unfolded", &render(&tree, Fold::Nothing, Paint::Plain));
+}
+
+#[test]
+fn a_machine_that_is_not_well_is_unfolded_with_reason_and_deadline() {
+    let mut world = World::healthy();
+    world.machines[1]["status"]["currentStatus"] = json!({ "phase": "Unknown", "lastUpdateTime": ago(4) });
+    world.nodes[1]["status"]["conditions"][0]["status"] = json!("Unknown");
+    same_as("status-unhealthy", &shown(&world));
+}
+
+#[test]
+fn a_roll_out_shows_how_far_it_is() {
+    same_as("status-rolling", &shown(&super::rollouts::rolling()));
+}
+
+#[test]
+fn no_leader_is_the_first_line() {
+    let world = World { renewed: 9, ..World::healthy() };
+    same_as("status-no-leader", &shown(&world));
+}
+
+#[test]
+fn a_namespace_without_pools_says_so() {
+    let world = World { deployments: vec![], sets: vec![], machines: vec![], ..World::healthy() };
+    assert_eq!(shown(&world), "No machine deployments, sets or machines in namespace \"default\".\n");
+}
+
+#[test]
+fn a_deployment_that_is_not_there_is_named() {
+    let error = tree::of(&World::healthy().snapshot(), &["poool".into()]).unwrap_err();
+    assert_eq!(error, "there is no MachineDeployment \"poool\" in namespace \"default\"");
+}
+
+#[test]
+fn colours_only_repeat_what_a_mark_says() {
+    let tree = tree::of(&World::growing().snapshot(), &[]).unwrap();
+    let (plain, painted) = (render(&tree, Fold::Fine, Paint::Plain), render(&tree, Fold::Fine, Paint::Ansi));
+    assert_ne!(plain, painted);
+    let mut bare = painted;
+    for code in ["\x1b[0m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"] {
+        bare = bare.replace(code, "");
+    }
+    assert_eq!(bare, plain);
+}
+
+#[test]
+fn machines_that_cannot_be_read_are_counted_and_named() {
+    let mut snapshot = World::healthy().snapshot();
+    snapshot.machines.readable.truncate(2);
+    snapshot.machines.unreadable.push(crate::Unreadable {
+        name: "pool-6c9f-c".into(),
+        uid: "mc-c".into(),
+        owner: Some("ms-1".into()),
+        error: "invalid type: string \"…\", expected a map".into(),
+        ..crate::Unreadable::default()
+    });
+    let tree = tree::of(&snapshot, &[]).unwrap();
+    same_as("status-unreadable", &render(&tree, Fold::Fine, Paint::Plain));
+}
+
+#[test]
+fn nodes_that_may_not_be_read_leave_the_words_of_the_status() {
+    let mut snapshot = World::growing().snapshot();
+    let crate::Target::Cluster(cluster) = &mut snapshot.target else { panic!("no target") };
+    cluster.nodes = crate::Kind::refused("you may not list nodes".into());
+    let tree = tree::of(&snapshot, &[]).unwrap();
+    same_as("status-without-nodes", &render(&tree, Fold::Fine, Paint::Plain));
+}
