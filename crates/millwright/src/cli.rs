@@ -11,11 +11,13 @@ mod machine;
 mod manager;
 mod media_type;
 mod notes;
+#[cfg(feature = "operator")]
+mod operator;
 #[cfg(test)]
 mod page;
 mod pflag;
 #[cfg(test)]
-#[cfg(feature = "dev")]
+#[cfg(all(feature = "dev", feature = "operator"))]
 mod prose;
 mod reading;
 #[cfg(test)]
@@ -43,6 +45,11 @@ use fleet::Fleet;
 pub(crate) use machine::{DriverFlags, MachineFlags};
 pub(crate) use manager::ManagerFlags;
 pub(crate) use notes::Notes;
+#[cfg(feature = "operator")]
+pub(crate) use operator::{
+    ClusterArgs, Explain, Form, OperatorCommand, Rolled, RolloutCommand, RolloutHistory, RolloutStatus, RolloutUndo,
+    Status,
+};
 pub(crate) use reading::{Asked, read};
 use rollout::RolloutFlags;
 use safety::Safety;
@@ -100,6 +107,9 @@ pub(crate) enum Command {
     /// For authors of drivers.
     #[command(subcommand)]
     Driver(DriverCommand),
+    #[cfg(feature = "operator")]
+    #[command(flatten)]
+    Operator(OperatorCommand),
     #[cfg(feature = "dev")]
     #[command(flatten)]
     Dev(DevCommand),

@@ -30,6 +30,8 @@ mod driver_process;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod http;
+#[cfg(feature = "operator")]
+mod operator;
 mod print;
 mod run;
 #[cfg(feature = "dev")]
@@ -92,6 +94,8 @@ fn program(built_in: Vec<BuiltIn>) -> ExitCode {
     let outcome = match command {
         Command::Crds(options) => crds::run(&options),
         Command::Driver(DriverCommand::Check(options)) => driver_check::run(&options),
+        #[cfg(feature = "operator")]
+        Command::Operator(command) => operator::run(&command),
         #[cfg(feature = "dev")]
         Command::Dev(command) => match command {
             DevCommand::Demo(options) => demo::run(&options),

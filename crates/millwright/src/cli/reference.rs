@@ -85,6 +85,8 @@ fn servers(words: &[&str]) -> Servers {
         Command::Run(flags) => (*flags).into(),
         Command::Crds(options) => panic!("expected a server, got {options:?}"),
         Command::Driver(other) => panic!("expected a server, got {other:?}"),
+        #[cfg(feature = "operator")]
+        Command::Operator(other) => panic!("expected a server, got {other:?}"),
         #[cfg(feature = "dev")]
         Command::Dev(other) => panic!("expected a server, got {other:?}"),
     }

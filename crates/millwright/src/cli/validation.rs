@@ -50,6 +50,8 @@ pub(super) fn contradictions(command: &Command, built_in: &[BuiltIn<'_>]) -> Vec
             }
         }
         Command::Crds(_) | Command::Driver(_) => {}
+        #[cfg(feature = "operator")]
+        Command::Operator(_) => {}
         #[cfg(feature = "dev")]
         Command::Dev(_) => {}
     }

@@ -15,6 +15,8 @@ mod dev;
 mod driver_check;
 mod flags;
 mod http;
+#[cfg(feature = "operator")]
+mod operator;
 mod program;
 mod serving;
 mod starting;

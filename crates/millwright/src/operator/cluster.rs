@@ -1,0 +1,341 @@
+//! One read of a cluster.
+//!
+//! Lists are decoded object by object, so that one that cannot be read hides no other. What a role does not allow is left out and named, where an
+//! answer can do without it; where it cannot, the sentence names verb and resource.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use api::view::SecretContent;
+use api::{Machine, MachineDeployment, Object};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, ListParams, Patch, PatchParams, Request};
+use kube::{Client, Resource};
+use operator::leader::{Component, Lease as SeenLease, Record};
+use operator::snapshot::{Cluster, Secret};
+use operator::{Kind, Snapshot, Target, Unreadable};
+use runtime::cache::{Decoded, UndecodableObject};
+use runtime::client::{ApiError, ClientSpec, Connection, RetryClass, Source, UserAgent};
+use runtime::{Clock, Metrics};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::build_info;
+use crate::cli::ClusterArgs;
+
+/// A page of a list.
+const PAGE: u32 = 500;
+/// A person waits for the answer.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Where the lease does not say how long it is good for.
+const LEASE: Duration = Duration::from_secs(15);
+
+/// How new what is read has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Freshness {
+    /// The newest.
+    Newest,
+    /// What the API server has in its cache: for whoever looks again and again.
+    Cached,
+}
+
+/// What is read beside the machines and their nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Nothing.
+    Machines,
+    /// What a drain of this machine's node depends on: pods, budgets, attachments.
+    Drain(String),
+}
+
+/// The clusters of an operator.
+pub(super) struct Clusters {
+    control: Client,
+    target: Option<Client>,
+    /// The namespace of the machines.
+    pub(super) namespace: String,
+    server: String,
+    clock: Clock,
+}
+
+impl Clusters {
+    /// As the flags say. Nothing is sent yet.
+    pub(super) fn open(options: &ClusterArgs) -> anyhow::Result<Self> {
+        let control = Connection::load(&control(options.kubeconfig.as_deref())?)?;
+        let metrics = Metrics::new().context("failed to set up metrics")?;
+        let agent = || UserAgent::new("millwright", build_info::VERSION, "operator");
+        let client =
+            |connection: &Connection| connection.client(&ClientSpec::new(agent()).within(DEADLINE), &metrics.rest);
+        let target = match options.target_kubeconfig.as_deref() {
+            None => Some(client(&control)),
+            Some(path) if path.as_os_str() == "none" => None,
+            Some(path) => Some(client(&Connection::load(&file(path, "--target-kubeconfig"))?)),
+        };
+        Ok(Self {
+            target,
+            namespace: options.namespace.clone().unwrap_or_else(|| control.namespace().to_owned()),
+            server: control.server().to_owned(),
+            control: client(&control),
+            clock: Clock::system(),
+        })
+    }
+
+    /// The time, in whole seconds as objects tell it.
+    pub(super) fn now(&self) -> jiff::Timestamp {
+        api::Time::from(self.clock.now()).timestamp()
+    }
+
+    /// One deployment.
+    pub(super) async fn deployment(&self, name: &str) -> anyhow::Result<MachineDeployment> {
+        let api: Api<MachineDeployment> = Api::namespaced(self.control.clone(), &self.namespace);
+        api.get(name).await.map_err(|error| match ApiError::of(&error).class {
+            RetryClass::NotFound => anyhow!("there is no MachineDeployment {name:?} in namespace {:?}", self.namespace),
+            _ => self.failed::<MachineDeployment>("get", &error),
+        })
+    }
+
+    /// Changes this very deployment, in whatever version it is by now: what is written here depends on nothing else of it.
+    pub(super) async fn patch(&self, deployment: &MachineDeployment, mut body: Value) -> anyhow::Result<()> {
+        if let Some(body) = body.as_object_mut() {
+            body.insert("metadata".to_owned(), serde_json::json!({ "uid": deployment.uid().as_str() }));
+        }
+        let api: Api<MachineDeployment> = Api::namespaced(self.control.clone(), &self.namespace);
+        let written = api.patch(deployment.name(), &PatchParams::default(), &Patch::Merge(body)).await;
+        written.map(drop).map_err(|error| self.failed::<MachineDeployment>("patch", &error))
+    }
+
+    /// Reads everything.
+    pub(super) async fn snapshot(&self, depth: &Depth, freshness: Freshness) -> anyhow::Result<Snapshot> {
+        let here = Some(self.namespace.as_str());
+        let control = |error| self.failed_list(error);
+        let deployments = list(&self.control, here, freshness, None).await.map_err(control)?;
+        let sets = list(&self.control, here, freshness, None).await.map_err(control)?;
+        let machines: Kind<Machine> = list(&self.control, here, freshness, None).await.map_err(control)?;
+        let classes: Kind<api::MachineClass> = self.may_lack(list(&self.control, here, freshness, None).await)?;
+        let mut snapshot = Snapshot {
+            namespace: self.namespace.clone(),
+            deployments,
+            sets,
+            machines,
+            classes,
+            secrets: BTreeMap::new(),
+            leases: Vec::new(),
+            target: Target::None,
+            now: self.now(),
+        };
+        for component in Component::ALL {
+            snapshot.leases.push(SeenLease { component, record: self.lease(component).await });
+        }
+        let named: BTreeSet<(String, String)> = snapshot
+            .classes
+            .readable
+            .iter()
+            .flat_map(|class| plan::secret::named_by(class))
+            .map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
+            .collect();
+        for (namespace, name) in named {
+            let found = self.secret(&namespace, &name).await;
+            snapshot.secrets.insert(format!("{namespace}/{name}"), found);
+        }
+        if let Some(target) = &self.target {
+            let mut cluster =
+                Cluster { nodes: self.may_lack(list(target, None, freshness, None).await)?, ..Cluster::default() };
+            if let Depth::Drain(machine) = depth {
+                self.read_drain(target, &snapshot, machine, &mut cluster).await?;
+            }
+            snapshot.target = Target::Cluster(Box::new(cluster));
+        }
+        snapshot.now = self.now();
+        Ok(snapshot)
+    }
+
+    async fn read_drain(
+        &self,
+        target: &Client,
+        snapshot: &Snapshot,
+        machine: &str,
+        cluster: &mut Cluster,
+    ) -> anyhow::Result<()> {
+        let found = snapshot.machines.readable.iter().find(|found| found.name() == machine);
+        let Some(node) = found.and_then(|found| found.node_name()) else { return Ok(()) };
+        let on_node = format!("spec.nodeName={node}");
+        let pods = self.may_lack(list(target, None, Freshness::Newest, Some(&on_node)).await)?;
+        cluster.pods.insert(node.to_string(), pods);
+        cluster.budgets = Some(self.may_lack(list(target, None, Freshness::Newest, None).await)?);
+        cluster.attachments = Some(self.may_lack(list(target, None, Freshness::Newest, None).await)?);
+        Ok(())
+    }
+
+    async fn lease(&self, component: Component) -> Record {
+        let api: Api<Lease> = Api::namespaced(self.control.clone(), &self.namespace);
+        match api.get_opt(component.lease()).await {
+            Ok(None) => Record::Missing,
+            Err(error) => Record::NotRead(self.failed::<Lease>("get", &error).to_string()),
+            Ok(Some(lease)) => {
+                let spec = lease.spec.unwrap_or_default();
+                let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+                Record::Held {
+                    holder: spec.holder_identity.unwrap_or_default(),
+                    renewed: spec.renew_time.map(|time| time.0),
+                    good_for: seconds.map_or(LEASE, Duration::from_secs),
+                }
+            }
+        }
+    }
+
+    /// The keys of a Secret. What is under them is dropped here.
+    async fn secret(&self, namespace: &str, name: &str) -> Secret {
+        let api: Api<SecretContent> = Api::namespaced(self.control.clone(), namespace);
+        match api.get_opt(name).await {
+            Ok(None) => Secret::Missing,
+            Ok(Some(content)) => Secret::Keys(content.data.keys().map(str::to_owned).collect()),
+            Err(error) => Secret::NotRead(self.failed::<SecretContent>("get", &error).to_string()),
+        }
+    }
+
+    /// A kind that an answer can do without, if nobody may list it.
+    fn may_lack<K: Object>(&self, listed: Result<Kind<K>, ListError>) -> anyhow::Result<Kind<K>> {
+        match listed {
+            Ok(kind) => Ok(kind),
+            Err(error) if ApiError::of(&error.why).class == RetryClass::Forbidden => {
+                Ok(Kind::refused(self.failed_list(error).to_string()))
+            }
+            Err(error) => Err(self.failed_list(error)),
+        }
+    }
+
+    fn failed_list(&self, ListError { resource, namespace, why }: ListError) -> anyhow::Error {
+        let api_error = ApiError::of(&why);
+        match api_error.class {
+            RetryClass::Forbidden => {
+                let place = namespace
+                    .map_or("in the whole cluster".to_owned(), |namespace| format!("in namespace {namespace:?}"));
+                anyhow!("you may not list {resource} {place}: ask for a role that allows it ({api_error})")
+            }
+            RetryClass::NotFound => anyhow!(
+                "the cluster at {} has no {resource}: it holds no machines, or `millwright crds` has not been applied",
+                self.server
+            ),
+            _ => anyhow!("failed to list {resource} at {}: {api_error}", self.server),
+        }
+    }
+
+    fn failed<K: Resource<DynamicType = ()>>(&self, verb: &str, why: &kube::Error) -> anyhow::Error {
+        let (api_error, resource) = (ApiError::of(why), resource::<K>());
+        match api_error.class {
+            RetryClass::Forbidden => anyhow!(
+                "you may not {verb} {resource} in namespace {:?}: ask for a role that allows it ({api_error})",
+                self.namespace
+            ),
+            _ => anyhow!("failed to {verb} {resource} at {}: {api_error}", self.server),
+        }
+    }
+}
+
+/// A list that failed.
+struct ListError {
+    resource: String,
+    namespace: Option<String>,
+    why: kube::Error,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(default)]
+    items: Vec<Box<RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMeta {
+    #[serde(default, rename = "continue")]
+    more: Option<String>,
+}
+
+/// All objects of a kind, also those that cannot be read.
+async fn list<K>(
+    client: &Client,
+    namespace: Option<&str>,
+    freshness: Freshness,
+    fields: Option<&str>,
+) -> Result<Kind<K>, ListError>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let failed = |why| ListError { resource: resource::<K>(), namespace: namespace.map(str::to_owned), why };
+    let mut params = match freshness {
+        Freshness::Newest => ListParams::default().limit(PAGE),
+        Freshness::Cached => ListParams::default().match_any(),
+    };
+    if let Some(fields) = fields {
+        params = params.fields(fields);
+    }
+    let mut kind = Kind::default();
+    loop {
+        let request = Request::new(K::url_path(&(), namespace)).list(&params);
+        let request = request.map_err(|why| failed(kube::Error::BuildRequest(why)))?;
+        let text = client.request_text(request).await.map_err(failed)?;
+        let page: Page = serde_json::from_str(&text).map_err(|why| failed(kube::Error::SerdeError(why)))?;
+        for item in &page.items {
+            match Decoded::<K>::read(item.get()) {
+                Some(Decoded::Whole(object)) => kind.readable.push(Arc::new(object)),
+                Some(Decoded::Undecodable(object)) => kind.unreadable.push(unreadable(object)),
+                None => {}
+            }
+        }
+        match page.metadata.more.filter(|more| !more.is_empty()) {
+            Some(more) => params = params.continue_token(&more),
+            None => return Ok(kind),
+        }
+    }
+}
+
+fn unreadable(object: UndecodableObject) -> Unreadable {
+    let owner = object.owners.iter().find(|owner| owner.controller == Some(true));
+    Unreadable {
+        owner: owner.map(|owner| owner.uid.as_str().into()),
+        name: object.name,
+        uid: object.uid.as_str().into(),
+        resource_version: object.resource_version,
+        labels: object.labels,
+        deleting: object.deletion_timestamp.is_some(),
+        error: object.error,
+    }
+}
+
+/// As a role names it.
+fn resource<K: Resource<DynamicType = ()>>() -> String {
+    let (plural, group) = (K::plural(&()), K::group(&()));
+    if group.is_empty() { plural.into_owned() } else { format!("{plural}.{group}") }
+}
+
+fn file(path: &Path, flag: &str) -> Source {
+    Source::Kubeconfig { path: path.to_owned(), flag: flag.to_owned() }
+}
+
+/// The flag, else KUBECONFIG, else the home directory, else the pod: as kubectl looks.
+#[allow(clippy::disallowed_methods, reason = "the binary is where the environment is read")]
+fn control(flag: Option<&Path>) -> anyhow::Result<Source> {
+    if let Some(path) = flag {
+        return Ok(file(path, "--kubeconfig"));
+    }
+    let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let paths: Vec<PathBuf> = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
+    match paths.as_slice() {
+        [path] => return Ok(file(path, "KUBECONFIG")),
+        [] => {}
+        _ => bail!("KUBECONFIG names several files, which are not merged here: name one with --kubeconfig"),
+    }
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".kube/config"));
+    match home.filter(|path| path.exists()) {
+        Some(path) => Ok(file(&path, "~/.kube/config")),
+        None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Ok(crate::run::in_cluster()),
+        None => bail!("no kubeconfig: name one with --kubeconfig, or in KUBECONFIG"),
+    }
+}

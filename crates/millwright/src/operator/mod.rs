@@ -1,0 +1,46 @@
+//! The commands with which a person looks after machines that run.
+//!
+//! What is shown is computed by the crate `operator` from one read of the cluster ([`cluster`]); here are the reads, the few writes of `rollout`, and
+//! the printing. Everything but `rollout undo`, `pause`, `resume` and `restart` only reads.
+
+mod cluster;
+mod explain;
+mod named;
+mod rollout;
+mod status;
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::cli::{Form, OperatorCommand};
+use crate::print;
+
+pub(crate) fn run(command: &OperatorCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        OperatorCommand::Status(options) => wait_for(status::run(options)),
+        OperatorCommand::Explain(options) => wait_for(explain::run(options)),
+        OperatorCommand::Rollout(command) => wait_for(rollout::run(command)),
+    }
+}
+
+fn wait_for(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("failed to start the async runtime")?;
+    runtime.block_on(work)
+}
+
+/// Prints an answer for programs, or for people as `text` puts it.
+fn answer(form: Form, answer: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+    let printed = match form {
+        Form::Text => text(),
+        Form::Json => serde_json::to_string_pretty(answer).context("failed to write JSON")?,
+        Form::Yaml => serde_saphyr::to_string(answer).context("failed to write YAML")?,
+    };
+    print::line(printed.trim_end());
+    Ok(())
+}

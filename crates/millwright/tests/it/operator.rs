@@ -1,0 +1,102 @@
+//! The commands of an operator, as a person types them, on the cluster in memory.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::program::{Program, run, text};
+
+/// A pool of three machines that run, for as long as the value lives.
+struct Pool {
+    _dev: Program,
+    kubeconfig: PathBuf,
+}
+
+impl Pool {
+    fn start() -> Self {
+        let mut dev = Program::start_talking(&["dev"]);
+        let line = dev.says(&["export KUBECONFIG="]);
+        let pool = Self { kubeconfig: PathBuf::from(line.split_once('=').unwrap().1), _dev: dev };
+        pool.until(&["status"], |said| said.contains("3 machines: 3 fine"));
+        pool
+    }
+
+    /// What a command prints, and whether it succeeded.
+    fn say(&self, arguments: &[&str]) -> (bool, String) {
+        let kubeconfig = self.kubeconfig.to_string_lossy();
+        let output = run(&[arguments, &["--kubeconfig", &kubeconfig]].concat());
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+    }
+
+    fn succeeds(&self, arguments: &[&str]) -> String {
+        let (success, said) = self.say(arguments);
+        assert!(success, "{arguments:?}: {said}");
+        said
+    }
+
+    fn fails(&self, arguments: &[&str]) -> String {
+        let (success, said) = self.say(arguments);
+        assert!(!success, "{arguments:?}: {said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
+        said
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the program under test runs on the real clock")]
+    fn until(&self, arguments: &[&str], holds: impl Fn(&str) -> bool) -> String {
+        for _ in 0..240 {
+            let (_, said) = self.say(arguments);
+            if holds(&said) {
+                return said;
+            }
+            std::thread::sleep(Duration::from_millis(250));
+        }
+        panic!("waited a minute in vain: {}", self.say(arguments).1);
+    }
+}
+
+#[test]
+fn a_pool_is_shown_rolled_taken_back_and_explained() {
+    let pool = Pool::start();
+    let tree = pool.succeeds(&["status"]);
+    assert!(tree.contains("✓ machinedeployment/pool  3/3 ready") && tree.contains("✓ 3 machines Running"), "{tree}");
+    assert!(!tree.contains('\x1b'), "no colours into a pipe: {tree}");
+    let read: Value = serde_json::from_str(&pool.succeeds(&["status", "pool", "-o", "json"])).unwrap();
+    let machines = &read["machineDeployments"][0]["sets"][0]["machines"];
+    assert_eq!(machines.as_array().unwrap().len(), 3, "{read}");
+    let machine = machines[0]["name"].as_str().unwrap();
+    let told = pool.succeeds(&["explain", &format!("machine/{machine}")]);
+    assert!(told.contains("fine: everything is as it should be"), "{told}");
+
+    // A template that nobody wants, and the way back.
+    let restarted = pool.succeeds(&["rollout", "restart", "machinedeployment/pool"]);
+    assert_eq!(restarted, "machinedeployment.machine.sapcloud.io/pool restarted\n");
+    let done = pool.succeeds(&["rollout", "status", "pool", "--timeout", "60s"]);
+    assert!(done.ends_with("machinedeployment \"pool\" successfully rolled out\n"), "{done}");
+    let history = pool.succeeds(&["rollout", "history", "pool"]);
+    assert!(history.contains("\n1 ") && history.contains("\n2 (current)"), "{history}");
+    let back = pool.succeeds(&["rollout", "undo", "pool"]);
+    assert_eq!(back, "machinedeployment.machine.sapcloud.io/pool rolled back to revision 1\n");
+    pool.succeeds(&["rollout", "status", "pool", "--timeout", "60s"]);
+    assert!(pool.succeeds(&["rollout", "history", "pool"]).contains("\n3 (current)"));
+
+    pool.succeeds(&["rollout", "pause", "pool"]);
+    assert!(pool.fails(&["rollout", "pause", "pool"]).contains("is already paused"));
+    assert!(pool.fails(&["rollout", "undo", "pool"]).contains("resume it first"));
+    assert!(pool.succeeds(&["explain", "mcd/pool"]).contains("it is paused"));
+    pool.succeeds(&["rollout", "resume", "pool"]);
+}
+
+#[test]
+fn what_cannot_be_answered_is_told_in_one_sentence() {
+    let pool = Pool::start();
+    assert!(
+        pool.fails(&["explain", "machine/nobody"]).contains("there is no machine \"nobody\" in namespace \"default\"")
+    );
+    assert!(pool.fails(&["explain", "nobody"]).contains("names no kind"));
+    assert!(pool.fails(&["status", "nobody"]).contains("there is no MachineDeployment \"nobody\""));
+    assert!(pool.fails(&["rollout", "status", "nobody"]).contains("there is no MachineDeployment \"nobody\""));
+    assert!(pool.fails(&["rollout", "undo", "pool"]).contains("no rollout history found"));
+    let missing = run(&["status", "--kubeconfig", "/nowhere/config"]);
+    assert!(!missing.status.success() && text(&missing.stderr).contains("--kubeconfig"), "{}", text(&missing.stderr));
+}
