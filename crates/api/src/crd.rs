@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::record::{Record, schema};
-use crate::{Machine, MachineClass, MachineDeployment, MachineSet, names};
+use crate::{Machine, MachineClass, MachineDeployment, MachineSet, Object, names};
 
 /// A definition could not be written as YAML. A defect of ours, not of any input.
 #[derive(Debug, thiserror::Error)]
@@ -76,12 +76,8 @@ pub fn all() -> Result<Vec<(String, String)>, YamlError> {
         .collect()
 }
 
-fn definition<K: kube::Resource<DynamicType = ()> + Record>(
-    short: &str,
-    columns: &[Column],
-    subresources: &Value,
-) -> Value {
-    let (kind, plural) = (K::kind(&()), K::plural(&()));
+fn definition<K: Object + Record>(short: &str, columns: &[Column], subresources: &Value) -> Value {
+    let (kind, plural) = (K::kind(), K::plural());
     let mut version = json!({
         "name": names::VERSION,
         "served": true,

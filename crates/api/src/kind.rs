@@ -9,7 +9,7 @@ macro_rules! kind {
     (
         $(#[doc = $about:literal])*
         pub struct $Name:ident: $kind:literal, $plural:literal, group $group:literal, version $version:literal,
-            $Scope:ident, annotations ($annotations:expr)
+            annotations ($annotations:expr)
         {
             $(
                 $(#[doc = $text:literal])*
@@ -21,9 +21,7 @@ macro_rules! kind {
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $Name {
             /// Name, labels, owners and so on; `managedFields` is never held.
-            pub metadata: ::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-            /// What the owner references in `metadata` have no room for.
-            pub owner_extras: $crate::metadata::OwnerExtras,
+            pub metadata: $crate::ObjectMeta,
             $(
                 $(#[doc = $text])*
                 pub $field: $Type,
@@ -36,33 +34,63 @@ macro_rules! kind {
         }
 
         impl $Name {
-            /// The owner references with every key they came with, for writing the list back.
-            pub fn owners(&self) -> Vec<$crate::metadata::OwnerReference> {
-                self.owner_extras.owners(&self.metadata)
+            /// The owner that manages it, if one does.
+            pub fn controller_owner(&self) -> Option<&$crate::OwnerReference> {
+                self.metadata.owner_references.iter().find(|owner| owner.controller == Some(true))
             }
         }
 
-        impl ::kube::Resource for $Name {
-            type DynamicType = ();
-            type Scope = ::kube::core::$Scope;
-
-            fn kind((): &()) -> ::std::borrow::Cow<'_, str> {
+        impl $crate::Object for $Name {
+            fn kind() -> ::std::borrow::Cow<'static, str> {
                 $kind.into()
             }
-            fn group((): &()) -> ::std::borrow::Cow<'_, str> {
+            fn group() -> ::std::borrow::Cow<'static, str> {
                 $group.into()
             }
-            fn version((): &()) -> ::std::borrow::Cow<'_, str> {
+            fn version() -> ::std::borrow::Cow<'static, str> {
                 $version.into()
             }
-            fn plural((): &()) -> ::std::borrow::Cow<'_, str> {
+            fn plural() -> ::std::borrow::Cow<'static, str> {
                 $plural.into()
             }
-            fn meta(&self) -> &::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-                &self.metadata
+            fn name(&self) -> &str {
+                &self.metadata.name
             }
-            fn meta_mut(&mut self) -> &mut ::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-                &mut self.metadata
+            fn namespace(&self) -> &str {
+                &self.metadata.namespace
+            }
+            fn uid_text(&self) -> &str {
+                self.metadata.uid.as_str()
+            }
+            fn resource_version(&self) -> &str {
+                &self.metadata.resource_version
+            }
+            fn generation(&self) -> i64 {
+                self.metadata.generation
+            }
+            fn label(&self, key: &str) -> Option<&str> {
+                self.metadata.labels.text(key)
+            }
+            fn annotation(&self, key: &str) -> Option<&str> {
+                self.metadata.annotations.text(key)
+            }
+            fn has_finalizer(&self, finalizer: &str) -> bool {
+                self.metadata.finalizers.iter().any(|f| *f == *finalizer)
+            }
+            fn has_finalizers(&self) -> bool {
+                !self.metadata.finalizers.is_empty()
+            }
+            fn deletion_grace_period_seconds(&self) -> Option<i64> {
+                self.metadata.deletion_grace_period_seconds
+            }
+            fn deleted_at(&self) -> Option<::jiff::Timestamp> {
+                self.metadata.deletion_timestamp.map($crate::Time::timestamp)
+            }
+            fn created_at(&self) -> Option<::jiff::Timestamp> {
+                self.metadata.creation_timestamp.map($crate::Time::timestamp)
+            }
+            fn controller_uid(&self) -> Option<&str> {
+                self.controller_owner().map(|owner| owner.uid.as_str())
             }
         }
 
@@ -78,10 +106,8 @@ macro_rules! kind {
                         let mut object = $Name::default();
                         while let Some($crate::record::Key(key)) = map.next_key()? {
                             if key == "metadata" {
-                                let metadata: $crate::metadata::Metadata = map.next_value_seed($crate::wire::Read::new())?;
-                                let metadata = metadata.keep($annotations);
-                                object.metadata = metadata.meta;
-                                object.owner_extras = metadata.owner_extras;
+                                let metadata: $crate::ObjectMeta = map.next_value_seed($crate::wire::Read::new())?;
+                                object.metadata = metadata.keep($annotations);
                             } else if !$crate::record::Record::read_key(&mut object, &key, &mut map)? {
                                 map.next_value::<::serde::de::IgnoredAny>()?;
                             }
@@ -97,12 +123,9 @@ macro_rules! kind {
             fn serialize<S: ::serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 use ::serde::ser::SerializeMap as _;
                 let mut map = to.serialize_map(None)?;
-                map.serialize_entry("apiVersion", &*<Self as ::kube::Resource>::api_version(&()))?;
+                map.serialize_entry("apiVersion", &*<Self as $crate::Object>::api_version())?;
                 map.serialize_entry("kind", $kind)?;
-                map.serialize_entry(
-                    "metadata",
-                    &$crate::metadata::MetadataRef { meta: &self.metadata, owner_extras: &self.owner_extras },
-                )?;
+                map.serialize_entry("metadata", &self.metadata)?;
                 $crate::record::Record::write_keys(self, &mut map)?;
                 map.end()
             }

@@ -26,6 +26,7 @@ mod machine_set;
 pub mod merge;
 mod metadata;
 pub mod names;
+mod object;
 mod operation;
 mod quantity;
 pub mod record;
@@ -54,7 +55,8 @@ pub use machine_deployment::{
     RollbackConfig, RollingUpdate, UpdateLimits,
 };
 pub use machine_set::{MachineSet, MachineSetSpec, MachineSetStatus};
-pub use metadata::{Object, OwnerExtras, OwnerReference};
+pub use metadata::{ObjectMeta, OwnerReference};
+pub use object::Object;
 pub use operation::{LastOperation, MachineSummary};
 pub use quantity::Quantity;
 pub use selector::{LabelSelector, Requirement, SelectorError};

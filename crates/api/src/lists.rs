@@ -4,9 +4,7 @@
 //! such a list as a whole. So whoever changes one element writes the others back, and must not lose anything of theirs: not
 //! an element, not its place, not a key of a newer API than ours. These functions make the new list from the one we saw.
 
-use std::collections::BTreeMap;
-
-use crate::{NodeCondition, OwnerReference, Taint, Uid};
+use crate::{NodeCondition, OwnerReference, Taint, Text, Uid};
 
 /// The taints with ours among them, in the place of the one it replaces, else at the end.
 #[must_use]
@@ -49,22 +47,20 @@ pub fn conditions_with(conditions: &[NodeCondition], mut ours: NodeCondition) ->
 
 /// The finalizers with ours among them, sorted as the reference does; `None` if it is there already.
 #[must_use]
-pub fn finalizers_with(finalizers: Option<&[String]>, ours: &str) -> Option<Vec<String>> {
-    let finalizers = finalizers.unwrap_or_default();
-    if finalizers.iter().any(|finalizer| finalizer == ours) {
+pub fn finalizers_with(finalizers: &[Text], ours: &str) -> Option<Vec<Text>> {
+    if finalizers.iter().any(|finalizer| *finalizer == *ours) {
         return None;
     }
     let mut list = finalizers.to_vec();
-    list.push(ours.to_owned());
+    list.push(ours.into());
     list.sort_unstable();
     Some(list)
 }
 
 /// The finalizers without ours, the others in their places; `None` if it is not there.
 #[must_use]
-pub fn finalizers_without(finalizers: Option<&[String]>, ours: &str) -> Option<Vec<String>> {
-    let finalizers = finalizers.unwrap_or_default();
-    let list: Vec<String> = finalizers.iter().filter(|finalizer| *finalizer != ours).cloned().collect();
+pub fn finalizers_without(finalizers: &[Text], ours: &str) -> Option<Vec<Text>> {
+    let list: Vec<Text> = finalizers.iter().filter(|finalizer| **finalizer != *ours).cloned().collect();
     (list.len() < finalizers.len()).then_some(list)
 }
 
@@ -91,23 +87,11 @@ pub fn owners_without(owners: &[OwnerReference], uid: &Uid) -> Vec<OwnerReferenc
     owners.iter().filter(|owner| owner.uid != *uid).cloned().collect()
 }
 
-/// What a merge patch of a map must hold to turn `old` into `new`: changed keys with their values, removed ones as null.
-#[must_use]
-pub fn map_changes<'a>(
-    old: Option<&'a BTreeMap<String, String>>,
-    new: &'a BTreeMap<String, String>,
-) -> BTreeMap<&'a str, Option<&'a str>> {
-    let removed = old.into_iter().flatten().map(|(key, _)| key).filter(|key| !new.contains_key(*key));
-    let changed = new.iter().filter(|(key, value)| old.and_then(|old| old.get(*key)) != Some(value));
-    let changed = changed.map(|(key, value)| (key.as_str(), Some(value.as_str())));
-    removed.map(|key| (key.as_str(), None)).chain(changed).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::view::NodeView;
-    use crate::{ConditionStatus, Machine, Object, TaintEffect, names};
+    use crate::{ConditionStatus, Machine, TaintEffect, names};
     use serde_json::json;
 
     fn node() -> NodeView {
@@ -183,14 +167,16 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(machine.controller_owner().unwrap().name, "s");
-        let patch = json!({"metadata": {"ownerReferences": owners_without(&machine.owners(), &"u2".into())}});
+        let patch =
+            json!({"metadata": {"ownerReferences": owners_without(&machine.metadata.owner_references, &"u2".into())}});
         assert_eq!(
             patch,
             json!({"metadata": {"ownerReferences": [
                 {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u1", "scope": "cluster"},
             ]}})
         );
-        let adopted = owners_with(&machine.owners(), &OwnerReference { uid: "u3".into(), ..Default::default() });
+        let adopted =
+            owners_with(&machine.metadata.owner_references, &OwnerReference { uid: "u3".into(), ..Default::default() });
         assert_eq!(json!(adopted)[0]["scope"], json!("cluster"));
         assert_eq!(adopted.len(), 3);
         // Written as a whole the object keeps it as well.
@@ -203,21 +189,11 @@ mod tests {
     #[test]
     fn foreign_finalizers_survive_ours_coming_and_going() {
         let node = node();
-        let with = finalizers_with(node.metadata.finalizers.as_deref(), names::finalizers::NODE).unwrap();
+        let with = finalizers_with(&node.metadata.finalizers, names::finalizers::NODE).unwrap();
         assert_eq!(with, [names::finalizers::NODE, "z.example.org/theirs"]);
-        assert_eq!(finalizers_with(Some(&with), names::finalizers::NODE), None);
-        assert_eq!(finalizers_without(Some(&with), names::finalizers::NODE).unwrap(), ["z.example.org/theirs"]);
-        assert_eq!(finalizers_without(node.metadata.finalizers.as_deref(), names::finalizers::NODE), None);
-        assert_eq!(finalizers_with(None, "a"), Some(vec!["a".to_owned()]));
-    }
-
-    #[test]
-    fn a_map_patch_holds_only_what_changes() {
-        let old =
-            BTreeMap::from([("keep", "1"), ("change", "1"), ("drop", "1")].map(|(k, v)| (k.to_owned(), v.to_owned())));
-        let new =
-            BTreeMap::from([("keep", "1"), ("change", "2"), ("add", "3")].map(|(k, v)| (k.to_owned(), v.to_owned())));
-        assert_eq!(json!(map_changes(Some(&old), &new)), json!({"change": "2", "drop": null, "add": "3"}));
-        assert!(map_changes(Some(&new), &new).is_empty());
+        assert_eq!(finalizers_with(&with, names::finalizers::NODE), None);
+        assert_eq!(finalizers_without(&with, names::finalizers::NODE).unwrap(), ["z.example.org/theirs"]);
+        assert_eq!(finalizers_without(&node.metadata.finalizers, names::finalizers::NODE), None);
+        assert_eq!(finalizers_with(&[], "a"), Some(vec!["a".into()]));
     }
 }

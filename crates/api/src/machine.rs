@@ -12,7 +12,7 @@ use crate::{MachinePhase, NodeName, Object, names};
 kind! {
     /// A Machine is one VM and the Node it becomes. It is made by a MachineSet or by hand, and its VM lives as long as it does.
     pub struct Machine: "Machine", "machines", group "machine.sapcloud.io", version "v1alpha1",
-        NamespaceResourceScope, annotations (Annotations::All)
+        annotations (Annotations::All)
     {
         /// What the machine is to be.
         pub spec: MachineSpec = "spec",

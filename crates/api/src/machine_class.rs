@@ -12,7 +12,7 @@ use crate::record::record;
 kind! {
     /// A MachineClass says what kind of VM its machines are, in the words of their provider.
     pub struct MachineClass: "MachineClass", "machineclasses", group "machine.sapcloud.io", version "v1alpha1",
-        NamespaceResourceScope, annotations (Annotations::All)
+        annotations (Annotations::All)
     {
         /// What the driver needs to know. Handed on untouched.
         pub provider_spec: Value = "providerSpec" (required),

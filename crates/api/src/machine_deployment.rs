@@ -12,7 +12,7 @@ use crate::{IntOrString, OrchestrationType, StrategyType};
 kind! {
     /// A MachineDeployment keeps a number of machines and takes them from one template to the next, by way of MachineSets.
     pub struct MachineDeployment: "MachineDeployment", "machinedeployments", group "machine.sapcloud.io", version "v1alpha1",
-        NamespaceResourceScope, annotations (Annotations::All)
+        annotations (Annotations::All)
     {
         /// What the deployment is to be.
         pub spec: MachineDeploymentSpec = "spec",

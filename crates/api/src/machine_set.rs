@@ -11,7 +11,7 @@ use crate::template::{ClassSpec, MachineTemplateSpec};
 kind! {
     /// A MachineSet keeps a number of machines of one template. It is made by a MachineDeployment or by hand.
     pub struct MachineSet: "MachineSet", "machinesets", group "machine.sapcloud.io", version "v1alpha1",
-        NamespaceResourceScope, annotations (Annotations::All)
+        annotations (Annotations::All)
     {
         /// What the set is to be.
         pub spec: MachineSetSpec = "spec",

@@ -11,9 +11,22 @@ use serde_json::{Map, Value};
 #[must_use]
 pub fn changes<T: Serialize>(before: &T, after: &T) -> Option<Value> {
     match (serde_json::to_value(before), serde_json::to_value(after)) {
-        (Ok(before), Ok(after)) => difference(&before, &after),
+        (Ok(before), Ok(mut after)) => {
+            keep_maps(&before, &mut after);
+            difference(&before, &after)
+        }
         // Our own types are written to JSON by construction; a patch that says nothing is the safe answer all the same.
         _ => None,
+    }
+}
+
+/// The last label of an object is removed by its name, as any other: the whole map would take along what somebody adds meanwhile.
+fn keep_maps(before: &Value, after: &mut Value) {
+    let Some(after) = after.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    for map in ["labels", "annotations"] {
+        if before.pointer(&format!("/metadata/{map}")).is_some_and(Value::is_object) {
+            after.entry(map).or_insert_with(|| Map::new().into());
+        }
     }
 }
 
@@ -50,6 +63,8 @@ mod tests {
     #[case(json!({"l": [1, 2]}), json!({"l": [1]}), Some(json!({"l": [1]})))]
     #[case(json!({}), json!({"m": {"k": "v"}}), Some(json!({"m": {"k": "v"}})))]
     #[case(json!({"m": {"k": "v"}}), json!({}), Some(json!({"m": null})))]
+    #[case(json!({"metadata": {"labels": {"k": "v"}}}), json!({"metadata": {}}), Some(json!({"metadata": {"labels": {"k": null}}})))]
+    #[case(json!({"metadata": {"annotations": {"k": "v"}}}), json!({"metadata": {}}), Some(json!({"metadata": {"annotations": {"k": null}}})))]
     fn only_what_differs_is_in_the_patch(#[case] before: Value, #[case] after: Value, #[case] patch: Option<Value>) {
         assert_eq!(changes(&before, &after), patch);
     }

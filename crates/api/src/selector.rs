@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::TextMap;
 use crate::record::record;
 
 record! {
@@ -49,13 +50,12 @@ impl LabelSelector {
     }
 
     /// Whether an object with these labels is selected.
-    pub fn matches(&self, labels: Option<&BTreeMap<String, String>>) -> Result<bool, SelectorError> {
-        let label = |key: &String| labels.and_then(|labels| labels.get(key));
-        let mut all = self.match_labels.iter().all(|(key, value)| label(key) == Some(value));
+    pub fn matches(&self, labels: &TextMap) -> Result<bool, SelectorError> {
+        let mut all = self.match_labels.iter().all(|(key, value)| labels.text(key) == Some(value));
         // Every expression is evaluated: an invalid one must be found even where another already decided.
         for expression in &self.match_expressions {
-            let value = label(&expression.key);
-            let listed = value.is_some_and(|value| expression.values.contains(value));
+            let value = labels.text(&expression.key);
+            let listed = value.is_some_and(|value| expression.values.iter().any(|listed| listed == value));
             let (wants_values, holds) = match expression.operator.as_str() {
                 "In" => (true, listed),
                 "NotIn" => (true, !listed),
@@ -93,14 +93,14 @@ mod tests {
            Err(SelectorError::UnknownOperator("Near".into())))]
     fn a_selector_selects(#[case] selector: Value, #[case] expected: Result<bool, SelectorError>) {
         let selector: LabelSelector = serde_json::from_value(selector).unwrap();
-        let labels = BTreeMap::from([("name".to_owned(), "md".to_owned())]);
-        assert_eq!(selector.matches(Some(&labels)), expected);
+        let labels = TextMap::from([("name", "md")]);
+        assert_eq!(selector.matches(&labels), expected);
     }
 
     #[test]
     fn an_object_without_labels_matches_the_empty_selector_only() {
-        assert_eq!(LabelSelector::default().matches(None), Ok(true));
+        assert_eq!(LabelSelector::default().matches(&TextMap::default()), Ok(true));
         let selector = LabelSelector { match_labels: [("a".into(), "b".into())].into(), ..Default::default() };
-        assert_eq!(selector.matches(None), Ok(false));
+        assert_eq!(selector.matches(&TextMap::default()), Ok(false));
     }
 }

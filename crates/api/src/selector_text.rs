@@ -99,7 +99,7 @@ mod tests {
     fn it_is_written_as_for_kubectl(#[case] text: &str, #[case] expected: serde_json::Value) {
         let expected: LabelSelector = serde_json::from_value(expected).unwrap();
         assert_eq!(text.parse(), Ok(expected.clone()));
-        assert!(expected.matches(None).is_ok(), "and can be evaluated");
+        assert!(expected.matches(&crate::TextMap::default()).is_ok(), "and can be evaluated");
     }
 
     #[rstest]

@@ -54,6 +54,12 @@ impl<V> SmallMap<V> {
         self.place(key).ok().map(|place| self.0.remove(place).1)
     }
 
+    /// Keeps the entries whose keys satisfy this.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        self.0.retain(|(key, _)| keep(key));
+        self.0.shrink_to_fit();
+    }
+
     /// All entries, by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &V)> {
         self.0.iter().map(|(key, value)| (&**key, value))
@@ -113,6 +119,14 @@ impl<K: Into<Text>, U: Into<V>, V> FromIterator<(K, U)> for SmallMap<V> {
         list.reverse();
         list.shrink_to_fit();
         Self(list)
+    }
+}
+
+impl<K: Into<Text>, U: Into<V>, V> Extend<(K, U)> for SmallMap<V> {
+    fn extend<I: IntoIterator<Item = (K, U)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
-use serde::ser::Serializer;
+use serde::ser::{Serialize, Serializer};
 use serde_json::{Value, json};
 use string_cache::DefaultAtom;
 
@@ -121,6 +121,12 @@ impl<'de> Deserialize<'de> for Text {
             }
         }
         from.deserialize_str(Words)
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self)
     }
 }
 

@@ -228,7 +228,7 @@ impl Errors {
         // Ours: the reference fails later, at each use of the selector.
         for (index, requirement) in selector.match_expressions.iter().enumerate() {
             let alone = LabelSelector { match_expressions: vec![requirement.clone()], ..Default::default() };
-            if let Err(error) = alone.matches(None) {
+            if let Err(error) = alone.matches(&crate::TextMap::default()) {
                 let path = format!("spec.selector.matchExpressions[{index}].operator");
                 self.reject(path, &requirement.operator, &error.to_string());
             }

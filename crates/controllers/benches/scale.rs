@@ -21,11 +21,12 @@ use std::time::Duration;
 
 use api::MachineSet;
 use apiserver::{Options, Server};
+use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
 use millwright_controllers::wiring::{Clients, Component, Components, Parts, start};
 use millwright_controllers::{Cluster, Drivers};
 use plan::Policy;
+use runtime::client::Api;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Timing};

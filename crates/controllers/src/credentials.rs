@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{MachineClass, Object, SecretContent, SecretData, SecretView};
-use kube::{Api, Client};
+use kube::Client;
 use parking_lot::Mutex;
 use plan::drain::Outlook;
 use plan::secret::ReadFailure;
 use runtime::cache::{Cache, Lookup};
-use runtime::client::{ApiError, RetryClass};
+use runtime::client::{Api, ApiError, RetryClass};
 use runtime::queue::{Outcome, Queue, RetryPolicy};
 use runtime::{Clock, Key, Metrics, Random};
 

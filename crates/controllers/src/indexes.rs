@@ -51,11 +51,11 @@ pub const ORPHAN_SETS: Index<MachineSet> = Index::new("orphan-sets", orphan);
 pub const ORPHAN: &str = "orphan";
 
 fn owner<K: Object>(object: &K) -> Vec<String> {
-    object.controller_owner().map(|owner| owner.uid.clone()).into_iter().collect()
+    object.controller_uid().map(str::to_owned).into_iter().collect()
 }
 
 fn orphan<K: Object>(object: &K) -> Vec<String> {
-    if object.controller_owner().is_none() { vec![ORPHAN.to_owned()] } else { Vec::new() }
+    if object.controller_uid().is_none() { vec![ORPHAN.to_owned()] } else { Vec::new() }
 }
 
 fn label(object: &impl Object, key: &str) -> Vec<String> {

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use api::names::annotations::UNFREEZE;
 use api::names::events::components;
-use api::{Machine, MachineDeployment, MachineSet, Object};
-use kube::Resource;
+use api::{Machine, MachineDeployment, MachineSet, Object, Uid};
 use plan::deployment::OvershootCount;
 use plan::overshoot::{Edit, Kind, Observed, SeenSet, Step, plan};
 use plan::{Awaited, Wake};
@@ -124,8 +123,8 @@ pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, _all: Key)
     }
     let sets: Vec<Arc<MachineSet>> = fleet.sets.list().into_iter().map(|set| fleet.memory.with_counts(set)).collect();
     let deployments = fleet.deployments.list();
-    let owners: BTreeMap<String, &MachineDeployment> =
-        deployments.iter().map(|deployment| (deployment.uid().into(), &**deployment)).collect();
+    let owners: BTreeMap<Uid, &MachineDeployment> =
+        deployments.iter().map(|deployment| (deployment.uid(), &**deployment)).collect();
     let unreadable = unreadable(&shared);
     let seen: Vec<SeenSet<'_>> = sets
         .iter()
@@ -145,18 +144,18 @@ pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, _all: Key)
 }
 
 /// How many machines a set owns, and how many of them are being deleted; those that cannot be read count.
-fn count(shared: &Shared, unreadable: &BTreeMap<String, (usize, usize)>, set: &MachineSet) -> (i32, i32) {
+fn count(shared: &Shared, unreadable: &BTreeMap<Uid, (usize, usize)>, set: &MachineSet) -> (i32, i32) {
     let uid = set.uid();
     let readable = shared.machines.find(&MACHINES_BY_OWNER, uid.as_str());
     let deleting = readable.iter().filter(|machine| machine.is_deleting()).count();
-    let (unread, unread_deleting) = unreadable.get(uid.as_str()).copied().unwrap_or_default();
+    let (unread, unread_deleting) = unreadable.get(&uid).copied().unwrap_or_default();
     let number = |machines: usize| i32::try_from(machines).unwrap_or(i32::MAX);
     (number(readable.len() + unread), number(deleting + unread_deleting))
 }
 
 /// The same of the machines that cannot be read, by the uid of their owner.
-fn unreadable(shared: &Shared) -> BTreeMap<String, (usize, usize)> {
-    let mut by_owner: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+fn unreadable(shared: &Shared) -> BTreeMap<Uid, (usize, usize)> {
+    let mut by_owner: BTreeMap<Uid, (usize, usize)> = BTreeMap::new();
     for object in shared.machines.undecodable() {
         for owner in &object.owners {
             let (machines, deleting) = by_owner.entry(owner.uid.clone()).or_default();
@@ -196,7 +195,7 @@ async fn carry_out(shared: &Shared, fleet: &Fleet, steps: &[Step], versions: &mu
                 let key = Key::new(shared.namespace.as_str(), set.as_str());
                 if let (Some(set), true) = (fleet.sets.get(&key), versions.0.contains_key(&(Kind::Set, set.clone()))) {
                     let sink = fleet.events.speaking_as(components::MANAGER);
-                    crate::events::emit(&sink, set.object_ref(&()), event);
+                    crate::events::emit(&sink, set.object_ref(), event);
                 }
             }
         }

@@ -12,11 +12,11 @@ use api::{Machine, Object, SecretContent, SecretData};
 use jiff::SignedDuration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use kube::api::ObjectMeta;
-use kube::{Api, Client};
 use plan::Policy;
 use plan::token::{ATTEMPTS, Finding, Token, TokenId, judge};
-use runtime::client::{ApiError, RetryClass};
+use runtime::client::{Api, ApiError, RetryClass};
 use runtime::entropy::NoEntropy;
 use runtime::{Clock, Entropy};
 

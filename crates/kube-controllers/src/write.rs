@@ -43,7 +43,7 @@ impl WriteError {
 }
 
 /// A kind that is written here.
-pub(crate) trait Kind: Cached + Clone + Debug + Serialize {
+pub(crate) trait Kind: Cached + kube::Resource<DynamicType = ()> + Clone + Debug + Serialize {
     /// Its objects in a namespace; cluster-scoped kinds have but one.
     fn api(client: &Client, namespace: &str) -> Api<Self>;
 }

@@ -356,7 +356,7 @@ fn drain_view(cluster: &Cluster, machine: &Machine) -> DrainView {
 fn covers(budget: &PodDisruptionBudgetView, pod: &PodView) -> bool {
     let selector = budget.spec.selector.as_ref();
     budget.namespace() == pod.namespace()
-        && selector.is_some_and(|selector| selector.matches(pod.metadata.labels.as_ref()).unwrap_or(false))
+        && selector.is_some_and(|selector| selector.matches(&pod.metadata.labels).unwrap_or(false))
 }
 
 /// The other machines that name the same node.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::view::{NodeView, PodDisruptionBudgetView, PodView, VolumeAttachmentView};
-use api::{Machine, MachineClass, MachineDeployment, MachineSet, Object, Uid};
+use api::{Machine, MachineClass, MachineDeployment, MachineSet, Object, TextMap, Uid};
 use jiff::Timestamp;
 use plan::Presence;
 
@@ -57,7 +57,7 @@ pub struct Unreadable {
     /// The version that was read.
     pub resource_version: String,
     /// Its labels, as far as they are text.
-    pub labels: BTreeMap<String, String>,
+    pub labels: TextMap,
     /// The owner that manages it.
     pub owner: Option<Uid>,
     /// Whether its deletion was asked for.
@@ -131,12 +131,12 @@ impl<K: Object> Kind<K> {
 
     /// Those that the owner with this uid manages.
     pub fn of_owner<'a>(&'a self, owner: &'a str) -> impl Iterator<Item = &'a Arc<K>> {
-        self.readable.iter().filter(move |object| object.controller_owner().is_some_and(|found| found.uid == owner))
+        self.readable.iter().filter(move |object| object.controller_uid() == Some(owner))
     }
 
     /// Those that nobody manages.
     pub fn orphans(&self) -> impl Iterator<Item = &Arc<K>> {
-        self.readable.iter().filter(|object| object.controller_owner().is_none())
+        self.readable.iter().filter(|object| object.controller_uid().is_none())
     }
 
     /// Those that cannot be read and are managed by the owner with this uid.

@@ -25,7 +25,7 @@ pub struct Observed<'a> {
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Plan {
     let mut plan = in_use_protection::plan(&Kept {
-        finalizers: seen.class.metadata.finalizers.as_deref(),
+        finalizers: &seen.class.metadata.finalizers,
         ours: finalizers::MACHINE,
         deleting: seen.class.is_deleting(),
         users: seen.users,
@@ -58,7 +58,7 @@ pub fn is_another_for_drivers(before: &MachineClass, now: &MachineClass) -> bool
 /// Whether our finalizer is on it, so that it cannot go while a machine that is being made needs it.
 #[must_use]
 pub fn is_held(class: &MachineClass) -> bool {
-    class.metadata.finalizers.as_deref().unwrap_or_default().iter().any(|finalizer| finalizer == finalizers::MACHINE)
+    class.metadata.finalizers.iter().any(|finalizer| *finalizer == *finalizers::MACHINE)
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
         #[case] because: Reason,
     ) {
         let plan = decide(&class(finalizers, deleting), users, &BTreeSet::new());
-        assert_eq!(plan.finalizers, written.map(|list| list.into_iter().map(str::to_owned).collect()));
+        assert_eq!(plan.finalizers, written.map(|list| list.into_iter().map(api::Text::from).collect()));
         assert_eq!(plan.because, because);
     }
 
@@ -142,7 +142,7 @@ mod tests {
             let first = decide(&class, users(count, unreadable), &BTreeSet::new());
             if let Some(list) = &first.finalizers {
                 prop_assert!(list.iter().any(|finalizer| finalizer == THEIRS), "others' finalizers stay");
-                class.metadata.finalizers = Some(list.clone());
+                class.metadata.finalizers = list.clone();
             }
             let said = first.tell.into_iter().map(|(said, _)| said).collect();
             let again = decide(&class, users(count, unreadable), &said);

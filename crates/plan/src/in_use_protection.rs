@@ -6,6 +6,7 @@
 //! Who needs it is counted from what we see. While somebody among those who might cannot be read, nothing is let go: a machine with
 //! a typing error still has its VM.
 
+use api::Text;
 use std::collections::BTreeSet;
 
 use api::lists::{finalizers_with, finalizers_without};
@@ -28,7 +29,7 @@ pub struct Users<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
     /// Its finalizers.
-    pub finalizers: Option<&'a [String]>,
+    pub finalizers: &'a [Text],
     /// Which of them would be ours.
     pub ours: &'static str,
     /// Someone asked for its deletion.
@@ -54,7 +55,7 @@ pub enum Said {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The whole list of finalizers to write, over the version the decision was based on; `None` leaves it alone.
-    pub finalizers: Option<Vec<String>>,
+    pub finalizers: Option<Vec<Text>>,
     /// What to tell people now.
     pub tell: Vec<(Said, Event)>,
     /// Why.

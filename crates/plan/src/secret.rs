@@ -34,7 +34,7 @@ pub struct Observed<'a> {
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Plan {
     in_use_protection::plan(&Kept {
-        finalizers: seen.secret.metadata.finalizers.as_deref(),
+        finalizers: &seen.secret.metadata.finalizers,
         ours: finalizers::SECRET,
         deleting: seen.secret.is_deleting(),
         users: seen.users,

@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::Machine;
 use api::view::{NodeView, PodView, SecretView};
+use api::{Machine, Object};
 use apiserver::{Options, Server};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
@@ -140,10 +140,10 @@ fn millis(since: Instant) -> f64 {
 
 async fn bytes_per_object(report: &mut Report) {
     const NODES: Index<NodeView> = Index::new("by-label-zone", |node| {
-        node.metadata.labels.iter().filter_map(|labels| labels.get("topology.kubernetes.io/zone").cloned()).collect()
+        node.label("topology.kubernetes.io/zone").map(str::to_owned).into_iter().collect()
     });
     const MACHINES: Index<Machine> = Index::new("by-owner", |machine| {
-        machine.metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect()
+        machine.metadata.owner_references.iter().map(|owner| owner.uid.clone().into()).collect()
     });
     let node = weigh_canned::<NodeView>(Cache::builder().index(NODES), &node_json()).await;
     let machine = weigh_canned::<Machine>(Cache::builder().index(MACHINES), &machine_json()).await;

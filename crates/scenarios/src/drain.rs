@@ -64,9 +64,9 @@ fn says(machine: &Machine) -> &str {
     &machine.status.last_operation.description
 }
 
-async fn merge<K>(api: &kube::Api<K>, name: &str, patch: Value) -> Result<(), Broken>
+async fn merge<K>(api: &runtime::client::Api<K>, name: &str, patch: Value) -> Result<(), Broken>
 where
-    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+    K: api::Object + serde::de::DeserializeOwned,
 {
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
         .await

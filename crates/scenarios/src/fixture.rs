@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::names::events::components;
-use api::{Machine, MachineClass, MachinePhase};
+use api::{Machine, MachineClass, MachinePhase, Object};
 use controllers::wiring::{Clients, Component, Components, Parts, start};
 use controllers::{Cluster, Drivers};
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
-use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::api::{DeleteParams, DynamicObject, PostParams};
 use plan::Policy;
+use runtime::client::Api;
 use runtime::events::{EventPolicy, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
 use runtime::{Metrics, Tasks};
@@ -144,8 +144,9 @@ impl Fixture {
 
     /// Makes machine number `n` with a spec that our own types would not let through.
     pub async fn create_unchecked(&self, n: usize, spec: Value) -> Result<(), Broken> {
-        let kind = ApiResource::erase::<Machine>(&());
-        let machines: Api<DynamicObject> = Api::namespaced_with(self.person.clone(), &self.namespace, &kind);
+        let kind = Machine::api_resource();
+        let machines: kube::Api<DynamicObject> =
+            kube::Api::namespaced_with(self.person.clone(), &self.namespace, &kind);
         let machine = DynamicObject::new(&self.machine_name(n), &kind).data(json!({ "spec": spec }));
         let made = machines.create(&PostParams::default(), &machine).await;
         made.map(drop).map_err(Broken::api("create a Machine"))
@@ -165,7 +166,7 @@ impl Fixture {
     /// Any other kind in this fixture's namespace, for a person.
     pub fn api<K>(&self) -> Api<K>
     where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Object + DeserializeOwned,
     {
         Api::namespaced(self.person.clone(), &self.namespace)
     }
@@ -173,7 +174,7 @@ impl Fixture {
     /// Any kind that has no namespace, for a person.
     pub fn all<K>(&self) -> Api<K>
     where
-        K: kube::Resource<DynamicType = ()>,
+        K: Object + DeserializeOwned,
     {
         Api::all(self.person.clone())
     }
@@ -323,7 +324,7 @@ impl Fixture {
 /// Creates an object described in JSON.
 pub(crate) async fn create<K>(api: &Api<K>, what: &str, object: Value) -> Result<(), Broken>
 where
-    K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+    K: Object + DeserializeOwned + Serialize,
 {
     let object: K =
         serde_json::from_value(object).map_err(|error| Broken::Promise(format!("cannot {what}: {error}")))?;

@@ -15,11 +15,11 @@ use api::names::events::ours;
 use control_plane::{Binaries, ControlPlane, Options};
 use driver::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
-use kube::Api;
 use kube::api::{ListParams, PostParams};
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
 use runtime::cache::Trust;
+use runtime::client::Api;
 use serde_json::json;
 
 use crate::fixture::create;
@@ -280,7 +280,7 @@ async fn install_definitions(environment: &Environment) -> Result<(), Broken> {
         kind: "CustomResourceDefinition".into(),
         plural: "customresourcedefinitions".into(),
     };
-    let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let definitions: kube::Api<DynamicObject> = kube::Api::all_with(client.clone(), &resource);
     for definition in api::crd::definitions() {
         let parsed = serde_json::from_value::<DynamicObject>(definition);
         let object = parsed.map_err(|error| Broken::Promise(format!("our definition is odd: {error}")))?;

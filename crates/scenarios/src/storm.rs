@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use api::{Machine, MachinePhase};
 use futures::FutureExt;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use runtime::client::Api;
 use serde_json::json;
 use virtual_cloud::node_life::RUNDOWN_ANNOTATION;
 

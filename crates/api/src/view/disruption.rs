@@ -11,7 +11,7 @@ use crate::selector::LabelSelector;
 kind! {
     /// A PodDisruptionBudget as a drain sees it.
     pub struct PodDisruptionBudgetView: "PodDisruptionBudget", "poddisruptionbudgets", group "policy", version "v1",
-        NamespaceResourceScope, annotations (Annotations::Only(&[]))
+        annotations (Annotations::Only(&[]))
     {
         /// Whom it protects.
         pub spec: DisruptionSpec = "spec",
@@ -93,6 +93,6 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(budget.is_misconfigured(), misconfigured);
-        assert_eq!(budget.metadata.annotations, None);
+        assert!(budget.metadata.annotations.is_empty());
     }
 }

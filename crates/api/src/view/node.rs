@@ -7,7 +7,8 @@ use crate::{ConditionStatus, NodeCondition, ProviderId, Quantity, SmallMap, Tain
 
 kind! {
     /// A Node as our decisions see it.
-    pub struct NodeView: "Node", "nodes", group "", version "v1", ClusterResourceScope, annotations (Annotations::All) {
+    pub struct NodeView: "Node", "nodes", group "", version "v1",
+        annotations (Annotations::All) {
         /// What it is to be.
         pub spec: NodeViewSpec = "spec",
         /// What its kubelet says.
@@ -74,7 +75,6 @@ impl NodeView {
             && a.owner_references == b.owner_references
             && a.creation_timestamp == b.creation_timestamp
             && a.deletion_timestamp == b.deletion_timestamp
-            && self.owner_extras == other.owner_extras
             && self.spec == other.spec
             && self.status.capacity == other.status.capacity
             && self.status.volumes_attached == other.status.volumes_attached

@@ -8,7 +8,7 @@ use crate::{NodeName, Object, PodPhase};
 
 kind! {
     /// A Pod as a drain sees it.
-    pub struct PodView: "Pod", "pods", group "", version "v1", NamespaceResourceScope,
+    pub struct PodView: "Pod", "pods", group "", version "v1",
         annotations (Annotations::Only(&[CONFIG_MIRROR]))
     {
         /// What it is to be.
@@ -125,8 +125,7 @@ mod tests {
         .unwrap();
         assert!(pod.is_mirror() && pod.is_of_daemon_set() && !pod.is_finished());
         assert_eq!(pod.claims().collect::<Vec<_>>(), ["data-p-0", "p-scratch"]);
-        assert_eq!(pod.metadata.annotations.as_ref().unwrap().len(), 1);
-        assert!(pod.metadata.managed_fields.is_none());
+        assert_eq!(pod.metadata.annotations.len(), 1);
         assert_eq!((pod.spec.priority, pod.spec.termination_grace_period_seconds), (Some(7), Some(30)));
         assert!(pod.spec.volumes[2].empty_dir.is_some());
         assert_eq!(pod.spec.node_name, "n");

@@ -15,7 +15,7 @@ use crate::wire::Wire;
 
 kind! {
     /// A Secret of which we only need to know that it is there and who holds on to it.
-    pub struct SecretView: "Secret", "secrets", group "", version "v1", NamespaceResourceScope,
+    pub struct SecretView: "Secret", "secrets", group "", version "v1",
         annotations (Annotations::Only(&[]))
     {
     }
@@ -23,7 +23,7 @@ kind! {
 
 kind! {
     /// A Secret with its data, read when a class refers to it.
-    pub struct SecretContent: "Secret", "secrets", group "", version "v1", NamespaceResourceScope,
+    pub struct SecretContent: "Secret", "secrets", group "", version "v1",
         annotations (Annotations::Only(&[]))
     {
         /// What is in it.

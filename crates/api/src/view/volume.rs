@@ -8,7 +8,7 @@ use crate::{NodeName, TextMap};
 kind! {
     /// A PersistentVolumeClaim as a drain sees it.
     pub struct PersistentVolumeClaimView: "PersistentVolumeClaim", "persistentvolumeclaims", group "", version "v1",
-        NamespaceResourceScope, annotations (Annotations::Only(&[]))
+        annotations (Annotations::Only(&[]))
     {
         /// Which volume it is bound to.
         pub spec: ClaimSpec = "spec",
@@ -25,7 +25,7 @@ record! {
 
 kind! {
     /// A PersistentVolume as a drain and a driver see it.
-    pub struct PersistentVolumeView: "PersistentVolume", "persistentvolumes", group "", version "v1", ClusterResourceScope,
+    pub struct PersistentVolumeView: "PersistentVolume", "persistentvolumes", group "", version "v1",
         annotations (Annotations::Only(&[]))
     {
         /// Where its disk is.
@@ -100,7 +100,7 @@ record! {
 kind! {
     /// A VolumeAttachment as a drain sees it.
     pub struct VolumeAttachmentView: "VolumeAttachment", "volumeattachments", group "storage.k8s.io", version "v1",
-        ClusterResourceScope, annotations (Annotations::Only(&[]))
+        annotations (Annotations::Only(&[]))
     {
         /// What is to be attached where.
         pub spec: AttachmentSpec = "spec",

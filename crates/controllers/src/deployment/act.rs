@@ -10,7 +10,6 @@ use api::names::events::components;
 use api::view::NodeView;
 use api::{MachineDeployment, Object};
 use futures::stream::{self, StreamExt};
-use kube::Resource;
 use plan::Event;
 use plan::deployment::{MachineEdit, NewSet, Plan, SetChange, SetEdit, Step};
 use plan::node::NodeWrite;
@@ -205,7 +204,7 @@ impl<'a> Acting<'a> {
     }
 
     fn tell(&self, event: &Event) {
-        crate::events::emit(&self.events, self.deployment.object_ref(&()), event);
+        crate::events::emit(&self.events, self.deployment.object_ref(), event);
     }
 }
 

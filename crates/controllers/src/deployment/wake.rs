@@ -12,7 +12,6 @@
 
 use api::view::NodeView;
 use api::{LabelSelector, Machine, MachineDeployment, MachineSet, Object};
-use kube::Resource;
 use plan::deployment::interest;
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};
@@ -38,7 +37,7 @@ pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, fleet: &Fleet) {
     let (wake, deployments) = (fleet.wake_deployment.clone(), fleet.deployments.clone());
     reflector.on_delta(move |key, delta| {
         let owners = [delta.before(), delta.now()].into_iter().flatten().filter_map(|set| set.controller_owner());
-        for owner in owners.filter(|owner| owner.kind == MachineDeployment::kind(&())) {
+        for owner in owners.filter(|owner| *owner.kind == *MachineDeployment::kind()) {
             wake.add(Key::new(key.namespace.clone(), owner.name.as_str()));
         }
         if let Some(orphan) = delta.now().filter(|set| set.controller_owner().is_none()) {
@@ -91,7 +90,7 @@ impl Owners {
     fn wake(&self, machine: &Machine) {
         let Some(set) = machine.controller_owner() else { return };
         let found = self.sets.get(&Key::new(machine.namespace(), set.name.as_str()));
-        let Some(found) = found.filter(|found| found.uid().as_str() == set.uid) else { return };
+        let Some(found) = found.filter(|found| found.uid() == set.uid) else { return };
         if let Some(deployment) = found.controller_owner() {
             self.wake.add(Key::new(machine.namespace(), deployment.name.as_str()));
         }
@@ -100,7 +99,6 @@ impl Owners {
 
 /// An invalid selector concerns its own deployment only.
 fn selects(selector: Option<&LabelSelector>, set: &MachineSet) -> bool {
-    let labels = set.metadata.labels.as_ref();
-    labels.is_some_and(|labels| !labels.is_empty())
-        && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels) == Ok(true))
+    let labels = &set.metadata.labels;
+    !labels.is_empty() && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels) == Ok(true))
 }

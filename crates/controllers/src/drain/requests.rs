@@ -5,16 +5,16 @@
 //! What an answer means is more than its retry class (a 429 may be a budget, which starts a clock): `plan::drain::Answer` says it. No
 //! answer at all is read as everywhere else, by `ApiError`.
 
+use api::Object;
 use std::time::Duration;
 
 use api::view::{PersistentVolumeClaimView, PersistentVolumeView, PodView, VolumeAttachmentView};
-use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
-use kube::{Api, Client};
 use plan::drain::attachments::AttachmentId;
 use plan::drain::{Answer, Reply};
 use runtime::Key;
-use runtime::client::ApiError;
+use runtime::client::{Api, ApiError};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -29,9 +29,9 @@ pub(super) async fn evict(client: &Client, pod: &Key, uid: &str) -> Answer {
         "metadata": { "name": &*pod.name, "namespace": &*pod.namespace },
         "deleteOptions": { "preconditions": { "uid": uid } },
     });
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let pods: Api<PodView> = Api::namespaced(client.clone(), &pod.namespace);
     let params = PostParams::default();
-    answer(pods.create_subresource::<Value, Value>("eviction", &pod.name, &params, &eviction).await.map(drop))
+    answer(pods.create_subresource::<Value>("eviction", &pod.name, &params, &eviction).await.map(drop))
 }
 
 /// Deletes this very pod without grace, and tells what is left of it, if a finalizer holds it.
@@ -70,7 +70,7 @@ pub(super) async fn volume(client: &Client, name: &str) -> Result<Option<Persist
 
 async fn named<K>(api: &Api<K>, name: &str) -> Result<Option<K>, ApiError>
 where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
+    K: Object + Clone + DeserializeOwned,
 {
     let only = ListParams::default().fields(&format!("metadata.name={name}"));
     let list = api.list(&only).await.map_err(|error| ApiError::of(&error))?;

@@ -141,9 +141,8 @@ impl Drain {
     fn is_covered_by(&self, budget: &PodDisruptionBudgetView) -> bool {
         let Some(selector) = &budget.spec.selector else { return false };
         let pods = self.pods().map(|(pods, _)| pods).unwrap_or_default();
-        pods.iter().any(|pod| {
-            pod.namespace() == budget.namespace() && selector.matches(pod.metadata.labels.as_ref()).unwrap_or(false)
-        })
+        pods.iter()
+            .any(|pod| pod.namespace() == budget.namespace() && selector.matches(&pod.metadata.labels).unwrap_or(false))
     }
 
     fn awaits(&self, attachment: &VolumeAttachmentView) -> bool {

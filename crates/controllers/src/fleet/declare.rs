@@ -2,10 +2,10 @@
 
 use api::view::NodeView;
 use api::{Machine, MachineDeployment, MachineSet};
-use kube::Api;
 use plan::Policy;
 use plan::deployment::OvershootCount;
 use runtime::cache::{Cache, Caches, Reflector};
+use runtime::client::Api;
 use runtime::queue::{Coalesced, Queue, RetryPolicy};
 use runtime::{Clock, Expectations, Random};
 

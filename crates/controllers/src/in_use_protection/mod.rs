@@ -11,7 +11,6 @@ use std::sync::Arc;
 use api::view::SecretView;
 use api::{MachineClass, Object, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Resource;
 use parking_lot::Mutex;
 use plan::in_use_protection::{Plan, Said, Users};
 use plan::{Event, EventType};
@@ -67,7 +66,7 @@ pub(crate) async fn reconcile_class(controller: Arc<MachineController>, key: Key
                 format!("it cannot be read, so no machine is made from it until that is mended: {}", object.error);
             let about = ObjectReference {
                 api_version: Some(api::names::API_VERSION.to_owned()),
-                kind: Some(MachineClass::kind(&()).into_owned()),
+                kind: Some(MachineClass::kind().into_owned()),
                 namespace: Some(object.namespace.clone()),
                 name: Some(object.name.clone()),
                 uid: Some(object.uid.clone()),
@@ -120,7 +119,7 @@ async fn carry_out<K: Kind>(
     if controller.shared.caches.trust() == Trust::Doubtful || controller.leadership.check().is_err() {
         return Outcome::Again { after: controller.shared.policy.short_retry };
     }
-    let kind = K::kind(&());
+    let kind = K::kind();
     tracing::debug!(%kind, name = object.name(), because = ?plan.because, finalizers = ?plan.finalizers, "decided");
     if let Some(finalizers) = &plan.finalizers {
         // The list is rewritten whole, so it must be the one we saw.
@@ -130,7 +129,7 @@ async fn carry_out<K: Kind>(
         }
     }
     for (said, event) in &plan.tell {
-        crate::events::emit(&controller.events, object.object_ref(&()), event);
+        crate::events::emit(&controller.events, object.object_ref(), event);
         controller.in_use_protection.said.lock().entry(object.uid()).or_default().insert(said.clone());
     }
     Outcome::Done
@@ -161,6 +160,5 @@ fn forget(in_use_protection: &InUseProtection, uid: &Uid) {
 
 /// Whether a Secret is any business of ours.
 fn is_ours(secret: &SecretView) -> bool {
-    let finalizers = secret.metadata.finalizers.as_deref().unwrap_or_default();
-    finalizers.iter().any(|finalizer| finalizer == api::names::finalizers::SECRET)
+    secret.has_finalizer(api::names::finalizers::SECRET)
 }

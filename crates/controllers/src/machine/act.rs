@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use api::{Machine, Object};
 use jiff::Timestamp;
-use kube::Resource;
 use plan::Event;
 use plan::machine::{Call, MachinePatch, NOT_KEPT, NodeLookup, Plan, Reason, Step, token_removal_retry};
 use runtime::Key;
@@ -183,7 +182,7 @@ async fn remove_token(controller: &MachineController, key: &Key, machine: &Machi
 }
 
 fn tell(controller: &MachineController, machine: &Machine, event: &Event) {
-    crate::events::emit(&controller.events, machine.object_ref(&()), event);
+    crate::events::emit(&controller.events, machine.object_ref(), event);
 }
 
 pub(super) fn target(controller: &MachineController) -> Result<&Target, WriteError> {

@@ -1,5 +1,6 @@
 //! Writing on Nodes, removing them, and asking for one that the cache does not show.
 
+use api::Text;
 use api::names::finalizers;
 use api::view::NodeView;
 use jiff::Timestamp;
@@ -26,9 +27,8 @@ pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Re
 
 /// Whether our finalizer was to go and did not: the next attempt would be the same, and at once.
 fn releases_in_vain(write: &NodeWrite, answer: &NodeView) -> bool {
-    let ours = |list: &[String]| list.iter().any(|finalizer| finalizer == finalizers::NODE);
-    write.finalizers.as_deref().is_some_and(|wanted| !ours(wanted))
-        && ours(answer.metadata.finalizers.as_deref().unwrap_or_default())
+    let ours = |list: &[Text]| list.iter().any(|finalizer| *finalizer == *finalizers::NODE);
+    write.finalizers.as_deref().is_some_and(|wanted| !ours(wanted)) && ours(&answer.metadata.finalizers)
 }
 
 /// What a deletion leaves of the name.

@@ -9,11 +9,10 @@ mod requests;
 use std::time::Duration;
 
 use api::names::events::components;
-use api::{MachineDeployment, MachineSet, Object, Uid};
+use api::{MachineDeployment, MachineSet, Object, Text, Uid};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use kube::Resource;
 use plan::Due;
 use plan::Event;
 use plan::machineset::{Doing, Failure, MachineCreate, MachineDelete, MachinePatch, OwnerChange, Plan, Step, status};
@@ -133,12 +132,12 @@ impl<'a> Acting<'a> {
 
     /// The deployment decides on what was counted, and does not wait until that is written.
     fn wake_deployment(&self, set: &MachineSet) {
-        if let Some(owner) = set.controller_owner().filter(|owner| owner.kind == MachineDeployment::kind(&())) {
+        if let Some(owner) = set.controller_owner().filter(|owner| *owner.kind == *MachineDeployment::kind()) {
             self.fleet.wake_deployment.add(Key::new(self.key.namespace.clone(), owner.name.as_str()));
         }
     }
 
-    async fn write_finalizers(&self, list: &[String], step: &Step) -> Result<(), WriteError> {
+    async fn write_finalizers(&self, list: &[Text], step: &Step) -> Result<(), WriteError> {
         let body = json!({ "metadata": { "finalizers": list } });
         self.fleet.writers.sets.patch(Guard::as_seen(&*self.seen.set), Part::Object, body, step).await.map(drop)
     }
@@ -240,6 +239,6 @@ impl<'a> Acting<'a> {
 
     fn tell(&self, event: &Event) {
         let sink = self.fleet.events.speaking_as(components::MACHINE_SET);
-        crate::events::emit(&sink, self.seen.set.object_ref(&()), event);
+        crate::events::emit(&sink, self.seen.set.object_ref(), event);
     }
 }

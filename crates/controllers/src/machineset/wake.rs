@@ -8,9 +8,7 @@
 //! | the preserve annotation of a Node, or its end | the sets of its machines |
 
 use api::view::NodeView;
-use api::{LabelSelector, Machine, MachineSet, Object};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Resource;
+use api::{LabelSelector, Machine, MachineSet, Object, OwnerReference, Text};
 use plan::machineset::interest::{is_new_orphan, matters};
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};
@@ -60,7 +58,7 @@ pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
             return;
         }
         for owner in owners(delta) {
-            wake.add(Key::new(key.namespace.clone(), owner));
+            wake.add(Key::new(key.namespace.clone(), owner.as_str()));
         }
         if let Some(orphan) = delta.now().filter(|now| is_new_orphan(delta.before().map(|before| &**before), now)) {
             for set in sets.list() {
@@ -89,8 +87,8 @@ pub(crate) fn on_nodes(reflector: &mut Reflector<NodeView>, machines: &Cache<Mac
 }
 
 /// The names of the sets that own the machine, or did.
-fn owners(delta: &Delta<Machine>) -> Vec<String> {
-    let mut names: Vec<String> = [delta.before(), delta.now()]
+fn owners(delta: &Delta<Machine>) -> Vec<Text> {
+    let mut names: Vec<Text> = [delta.before(), delta.now()]
         .into_iter()
         .flatten()
         .filter_map(|machine| machine.controller_owner().filter(|owner| is_set(owner)))
@@ -105,12 +103,11 @@ fn owners(delta: &Delta<Machine>) -> Vec<String> {
 }
 
 fn is_set(owner: &OwnerReference) -> bool {
-    owner.kind == MachineSet::kind(&())
+    *owner.kind == *MachineSet::kind()
 }
 
 /// An invalid selector concerns its own set only.
 fn selects(selector: Option<&LabelSelector>, machine: &Machine) -> bool {
-    let labels = machine.metadata.labels.as_ref();
-    labels.is_some_and(|labels| !labels.is_empty())
-        && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels) == Ok(true))
+    let labels = &machine.metadata.labels;
+    !labels.is_empty() && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels) == Ok(true))
 }

@@ -14,7 +14,7 @@ pub(super) type Tally = Box<dyn Fn() -> Option<i64> + Send>;
 /// How many objects of a cache are refused. What is being deleted is let go, whatever is wrong with it.
 pub(super) fn tally<K>(cache: &Cache<K>, check: fn(&K) -> Vec<FieldError>) -> Tally
 where
-    K: Cached + kube::Resource<DynamicType = ()> + 'static,
+    K: Cached + Object + 'static,
 {
     let cache = cache.clone();
     Box::new(move || {

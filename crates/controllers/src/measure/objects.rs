@@ -35,7 +35,7 @@ impl<K: Cached> CachedObjects<K> {
     }
 }
 
-impl<K: Cached + kube::Resource<DynamicType = ()>> CachedObjects<K> {
+impl<K: Cached + Object> CachedObjects<K> {
     /// Shows a number of each object that has it.
     pub(super) fn numbers(&self, page: &mut Page<'_>, family: &Family<2>, number: impl Fn(&K) -> Option<i64>) {
         page.family(family, |series| {

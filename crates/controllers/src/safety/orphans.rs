@@ -14,7 +14,6 @@ use api::{Machine, MachineClass, MachineName, Object, ProviderId};
 use driver::Code;
 use futures::future::join_all;
 use jiff::Timestamp;
-use kube::Resource;
 use parking_lot::Mutex;
 use plan::safety::Record;
 use plan::safety::orphans::{Charge, Findings, Group, Listed, Owner, Reach, Scan, Suspicions, judge};
@@ -287,8 +286,8 @@ async fn delete(controller: &MachineController, listing: &Listing, id: &Provider
 /// No more than a driver may rely on.
 fn stub(class: &MachineClass, vm: &Listed, id: &ProviderId) -> Arc<Machine> {
     let mut machine = Machine::default();
-    machine.metadata.name = Some(vm.machine.as_str().to_owned());
-    machine.metadata.namespace = Some(class.namespace().to_owned());
+    vm.machine.as_str().clone_into(&mut machine.metadata.name);
+    machine.metadata.namespace = class.namespace().into();
     machine.spec.provider_id = id.clone();
     Arc::new(machine)
 }
@@ -310,5 +309,5 @@ fn tell(controller: &MachineController, findings: &Findings) {
 }
 
 fn tell_on(controller: &MachineController, class: &MachineClass, event: &Event) {
-    crate::events::emit(&controller.events, class.object_ref(&()), event);
+    crate::events::emit(&controller.events, class.object_ref(), event);
 }

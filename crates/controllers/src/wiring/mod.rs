@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass};
-use kube::{Api, Client};
+use kube::Client;
 use plan::Policy;
 use runtime::cache::{Cache, Caches, Reflector};
+use runtime::client::Api;
 use runtime::metrics::MetricsError;
 use runtime::queue::{Queue, RetryPolicy};
 use runtime::{Clock, Entropy, Key, Random, Tasks};

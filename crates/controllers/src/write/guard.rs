@@ -21,7 +21,7 @@ impl<'a> Guard<'a> {
 
     /// The object, whatever was written to it meanwhile.
     pub(crate) fn any_version(object: &'a impl Object) -> Self {
-        Self { name: object.name(), uid: object.meta().uid.as_deref().unwrap_or_default(), version: None }
+        Self { name: object.name(), uid: object.uid_text(), version: None }
     }
 }
 

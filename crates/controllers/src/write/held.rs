@@ -102,7 +102,7 @@ impl<'a, K: Kind> Held<'a, K> {
         };
         let answer = answer.map_err(|error| WriteError::of(self.step, &error))?;
         // The write that takes the last finalizer is the object's end, and its answer shows the version before it.
-        let gone = answer.is_deleting() && answer.meta().finalizers.as_ref().is_none_or(Vec::is_empty);
+        let gone = answer.is_deleting() && !answer.has_finalizers();
         let unchanged = !gone && self.version.as_deref() == Some(answer.resource_version());
         if let Some(version) = &mut self.version {
             answer.resource_version().clone_into(version);

@@ -22,10 +22,10 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use api::Object;
-use kube::Api;
-use kube::api::{PostParams, Request};
+use kube::api::PostParams;
 use runtime::Key;
 use runtime::cache::{Cache, Cached};
+use runtime::client::Api;
 use runtime::client::ApiError;
 use serde::Serialize;
 use serde_json::Value;
@@ -94,12 +94,8 @@ impl<K: Kind> Writer<K> {
         body: &(impl Serialize + Sync),
         step: &(dyn fmt::Display + Sync),
     ) -> Result<Arc<K>, WriteError> {
-        let bytes = serde_json::to_vec(body).map_err(|error| WriteError::of(step, &kube::Error::SerdeError(error)))?;
-        let request = Request::new(self.api.resource_url())
-            .create(&PostParams::default(), bytes)
-            .map_err(|error| WriteError::of(step, &kube::Error::BuildRequest(error)))?;
-        let client = self.api.clone().into_client();
-        let answer: K = client.request(request).await.map_err(|error| WriteError::of(step, &error))?;
+        let created = self.api.create_from(&PostParams::default(), body).await;
+        let answer = created.map_err(|error| WriteError::of(step, &error))?;
         self.wrote(&answer);
         Ok(Arc::new(answer))
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object, names};
 use apiserver::ChangeKind;
 use apiserver::faults::{After, Verb};
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use runtime::client::Api;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
@@ -411,20 +411,17 @@ async fn machines_that_nobody_deletes_freeze_their_set_until_they_are_gone() {
     for n in 0..4 {
         let mut machine = Machine { spec: template.spec.clone(), ..Machine::default() };
         machine.spec.provider_id = "".into();
-        machine.metadata.name = Some(format!("wild-{n}"));
+        machine.metadata.name = format!("wild-{n}");
         machine.metadata.labels = template.metadata.labels.clone();
-        machine.metadata.labels.as_mut().unwrap().remove(names::labels::NODE);
+        machine.metadata.labels.remove(names::labels::NODE);
         machine.metadata.owner_references = template.metadata.owner_references.clone();
         cluster.machines().create(&PostParams::default(), &machine).await.unwrap();
     }
     cluster.server.faults().on([Verb::Delete]).of("machines").by_agent(CONTROLLER).fail();
     let _process = cluster.start();
     let frozen = |w: &TestCluster| {
-        let label = |labels: &Option<std::collections::BTreeMap<String, String>>| {
-            labels.as_ref().and_then(|labels| labels.get(names::labels::FREEZE).cloned())
-        };
-        let shown = (label(&sets(w)[0].metadata.labels), label(&deployment(w).unwrap().metadata.labels));
-        shown == (Some("True".to_owned()), Some("True".to_owned()))
+        let is_frozen = |labels: &api::TextMap| labels.text(names::labels::FREEZE) == Some("True");
+        is_frozen(&sets(w)[0].metadata.labels) && is_frozen(&deployment(w).unwrap().metadata.labels)
     };
     cluster.until("it is frozen", frozen).await;
     assert_eq!(condition(&cluster, "Frozen").as_deref(), Some("OverShootingReplicaCount"));

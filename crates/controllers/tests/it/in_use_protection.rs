@@ -5,8 +5,8 @@ use std::time::Duration;
 use api::names::finalizers;
 use api::{MachineClass, MachinePhase};
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
+use runtime::client::Api;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};

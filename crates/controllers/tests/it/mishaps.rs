@@ -159,7 +159,8 @@ async fn a_class_that_changes_does_not_shorten_a_back_off() {
     let refused =
         |w: &TestCluster| w.machine("m-0").is_some_and(|m| m.status.last_operation.error_code == "ResourceExhausted");
     cluster.until("it says why not", refused).await;
-    let classes: kube::Api<api::MachineClass> = kube::Api::namespaced(cluster.client("person"), NAMESPACE);
+    let classes: runtime::client::Api<api::MachineClass> =
+        runtime::client::Api::namespaced(cluster.client("person"), NAMESPACE);
     let asked = cluster.cloud.calls().len();
     for n in 0..50 {
         let edit = Patch::Merge(serde_json::json!({ "metadata": { "annotations": { "n": n.to_string() } } }));

@@ -7,10 +7,10 @@ use std::time::Duration;
 use api::MachinePhase;
 use api::view::NodeView;
 use apiserver::faults::Verb;
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use millwright_controllers::Decision;
 use millwright_controllers::decision::Listen;
+use runtime::client::Api;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{CONTROLLER, TestCluster};
@@ -142,8 +142,8 @@ async fn a_preserved_machine_says_so_on_its_node_until_the_very_second_it_ends()
     tokio::time::sleep(Duration::from_secs(1)).await;
     let machine = cluster.machine("m-1").unwrap();
     assert_eq!(machine.status.current_status.preserve_expiry_time, None);
-    let annotations = machine.metadata.annotations.unwrap_or_default();
-    let left: Vec<&String> = annotations.keys().filter(|key| key.contains("preserve")).collect();
+    let annotations = machine.metadata.annotations;
+    let left: Vec<&str> = annotations.keys().filter(|key| key.contains("preserve")).collect();
     assert_eq!(left, [api::names::annotations::PRESERVED_BEFORE], "the wish is gone; its set finds a note about it");
     assert!(!cluster.node("m-1").unwrap().to_string().contains("scale-down-disabled"));
 }

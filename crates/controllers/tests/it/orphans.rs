@@ -5,9 +5,9 @@ use std::time::Duration;
 use api::{Machine, MachinePhase, Object};
 use apiserver::faults::{After, Verb};
 use driver::Method;
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use plan::safety::Limit;
+use runtime::client::Api;
 use serde_json::json;
 use virtual_cloud::{Fault, Script, Spec};
 

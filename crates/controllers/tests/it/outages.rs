@@ -5,9 +5,9 @@ use std::time::Duration;
 use api::MachinePhase;
 use apiserver::faults::{After, Verb};
 use driver::Method;
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use plan::machine::Connectivity;
+use runtime::client::Api;
 use serde_json::json;
 use virtual_cloud::{Fault, Script};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object};
 use apiserver::faults::Verb;
-use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use rstest::rstest;
+use runtime::client::Api;
 use serde_json::json;
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
@@ -93,13 +93,13 @@ fn assert_told_as_it_is(cluster: &TestCluster) {
     let status = &said.status;
     assert_eq!((status.replicas, status.updated_replicas, status.ready_replicas), (30, 30, 30));
     assert_eq!((status.available_replicas, status.unavailable_replicas), (30, 0));
-    assert_eq!(Some(status.observed_generation), said.metadata.generation);
+    assert_eq!(status.observed_generation, said.metadata.generation);
     for set in sets(cluster) {
         let wanted = set.spec.replicas;
         let status = &set.status;
         let counts = [status.replicas, status.fully_labeled_replicas, status.ready_replicas, status.available_replicas];
         assert_eq!(counts, [wanted; 4], "{}", set.name());
-        assert_eq!(Some(status.observed_generation), set.metadata.generation, "{}", set.name());
+        assert_eq!(status.observed_generation, set.metadata.generation, "{}", set.name());
     }
 }
 
@@ -154,8 +154,8 @@ async fn a_machine_that_never_goes_keeps_no_count_from_being_written() {
     let _process = cluster.start();
     cluster.until("all run", |w| is_complete(w, "one")).await;
     let stuck = machines(&cluster).swap_remove(7);
-    let mut finalizers = stuck.metadata.finalizers.clone().unwrap();
-    finalizers.push("example.org/held".to_owned());
+    let mut finalizers = stuck.metadata.finalizers.clone();
+    finalizers.push("example.org/held".into());
     let hold = json!({ "metadata": { "finalizers": finalizers } });
     cluster.machines().patch(stuck.name(), &PatchParams::default(), &Patch::Merge(&hold)).await.unwrap();
     cluster.delete(stuck.name()).await;

@@ -27,8 +27,8 @@ async fn a_changed_secret_named_only_as_credentials_wakes_its_machine() {
     };
     cluster.until("it says what is missing", told).await;
     let begin = cluster.clock.now();
-    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(cluster.client("person"), NAMESPACE);
+    let secrets: runtime::client::Api<k8s_openapi::api::core::v1::Secret> =
+        runtime::client::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = kube::api::Patch::Merge(json!({ "stringData": { "userData": "#cloud-config" } }));
     secrets.patch("keys", &kube::api::PatchParams::default(), &patch).await.unwrap();
     cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
@@ -47,8 +47,8 @@ async fn the_data_of_a_secret_is_read_once_per_version() {
     // Our own finalizer makes a version too, and the first read may have been on its way when it was written.
     let first = reads();
     assert!((1..=2).contains(&first), "{first}");
-    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(cluster.client("person"), NAMESPACE);
+    let secrets: runtime::client::Api<k8s_openapi::api::core::v1::Secret> =
+        runtime::client::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = kube::api::Patch::Merge(json!({ "stringData": { "userData": "#cloud-config, renewed" } }));
     secrets.patch("cloud", &kube::api::PatchParams::default(), &patch).await.unwrap();
     cluster.create("m-4").await;
@@ -145,8 +145,8 @@ async fn a_secret_that_is_mended_ends_the_back_off_of_those_who_failed_because_o
         |w: &TestCluster| w.machine("m-0").is_some_and(|m| m.status.last_operation.error_code == "PermissionDenied");
     cluster.until("the cloud refuses it", refused).await;
     let begin = cluster.clock.now();
-    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(cluster.client("person"), NAMESPACE);
+    let secrets: runtime::client::Api<k8s_openapi::api::core::v1::Secret> =
+        runtime::client::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = Patch::Merge(json!({ "stringData": { "password": "a better one" } }));
     secrets.patch("cloud", &PatchParams::default(), &patch).await.unwrap();
     cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
@@ -170,8 +170,8 @@ async fn a_deletion_that_failed_for_want_of_a_secret_goes_on_when_it_is_mended()
     };
     cluster.until("the cloud refuses it", refused).await;
     let begin = cluster.clock.now();
-    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(cluster.client("person"), NAMESPACE);
+    let secrets: runtime::client::Api<k8s_openapi::api::core::v1::Secret> =
+        runtime::client::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = Patch::Merge(json!({ "stringData": { "password": "a better one" } }));
     secrets.patch("cloud", &PatchParams::default(), &patch).await.unwrap();
     cluster.until("it is gone", |w| w.machine("m-0").is_none()).await;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use api::{Machine, MachinePhase, MachineSet, Object};
 use apiserver::ChangeKind;
 use apiserver::faults::{After, Verb};
-use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy};
 use rstest::rstest;
+use runtime::client::Api;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster};
@@ -389,8 +389,8 @@ async fn a_set_that_cannot_be_read_is_told_by_an_event_and_its_machines_stay() {
     let _process = cluster.start();
     create_set(&cluster, "pool", 2).await;
     cluster.until("two run", |w| running(w, 2)).await;
-    let kind = ApiResource::erase::<MachineSet>(&());
-    let unchecked: Api<DynamicObject> = Api::namespaced_with(cluster.client("person"), NAMESPACE, &kind);
+    let kind = MachineSet::api_resource();
+    let unchecked: kube::Api<DynamicObject> = kube::Api::namespaced_with(cluster.client("person"), NAMESPACE, &kind);
     let odd = Patch::Merge(json!({ "spec": { "template": { "metadata": { "labels": 7 } } } }));
     unchecked.patch("pool", &PatchParams::default(), &odd).await.unwrap();
     let told = |w: &TestCluster| {

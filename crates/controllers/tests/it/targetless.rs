@@ -21,7 +21,7 @@ async fn a_machine_is_made_and_deleted_and_no_node_is_asked_for() {
     available(&cluster, "m-0").await;
     let machine = cluster.machine("m-0").unwrap();
     assert_eq!(machine.status.last_operation.description, "Created machine on cloud provider");
-    assert!(!machine.metadata.labels.unwrap_or_default().contains_key(labels::NODE), "nothing is linked");
+    assert!(!machine.metadata.labels.contains_key(labels::NODE), "nothing is linked");
     assert!(!machine.status.addresses.is_empty(), "that is how it is found");
     tokio::time::sleep(Duration::from_hours(3)).await;
     assert_eq!(cluster.phase("m-0"), Some(MachinePhase::Available), "nothing has to join, so nothing is late");

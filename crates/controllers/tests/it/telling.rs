@@ -9,12 +9,12 @@ use base64::engine::general_purpose::STANDARD;
 use driver::{
     Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method, Owners,
 };
-use kube::Api;
 use kube::api::PostParams;
 use millwright_controllers::Decision;
 use millwright_controllers::decision::{DriverCall, Listen};
 use millwright_controllers::state::ClusterState;
 use rstest::rstest;
+use runtime::client::Api;
 use runtime::logs::LogFormat;
 use serde_json::{Value, json};
 use virtual_cloud::{Fault, Script, VirtualCloud};

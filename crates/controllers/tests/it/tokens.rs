@@ -103,8 +103,8 @@ async fn an_expired_token_is_made_anew() {
     cluster.until("it has a token", |w| w.tokens().len() == 1).await;
     process.kill().await;
     let old = text(&cluster.tokens()[0], "token-secret");
-    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::namespaced(cluster.client("person"), "kube-system");
+    let secrets: runtime::client::Api<k8s_openapi::api::core::v1::Secret> =
+        runtime::client::Api::namespaced(cluster.client("person"), "kube-system");
     let name = cluster.tokens()[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let past = kube::api::Patch::Merge(json!({ "stringData": { "expiration": "2025-12-31T00:00:00Z" } }));
     secrets.patch(&name, &kube::api::PatchParams::default(), &past).await.unwrap();
@@ -119,7 +119,7 @@ async fn an_expired_token_is_made_anew() {
 async fn a_token_that_says_it_is_somebody_elses_is_left_alone() {
     let cluster = cluster(34);
     cluster.create_of_class("m-1", "joining").await;
-    let uid = cluster.machine("m-1").unwrap().metadata.uid.clone().unwrap();
+    let uid = cluster.machine("m-1").unwrap().metadata.uid.clone();
     let taken = plan::token::TokenId::of(&uid.as_str().into(), 0);
     let foreign = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",

@@ -6,8 +6,8 @@ use api::MachinePhase;
 use api::names::{annotations, finalizers};
 use apiserver::faults::Verb;
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use runtime::client::Api;
 use serde_json::json;
 
 use crate::test_cluster::{CONTROLLER, TestCluster};

@@ -96,7 +96,7 @@ impl<'a> Probe<'a> {
     /// A request with no more than the orphan collection has: name, namespace of the class, provider id.
     pub(super) fn stub(&self, name: &str, provider_id: Option<&str>) -> MachineRequest {
         let mut machine = Machine::default();
-        machine.metadata.name = Some(name.into());
+        machine.metadata.name = name.into();
         machine.metadata.namespace.clone_from(&self.class.metadata.namespace);
         machine.spec.provider_id = provider_id.map(Into::into).unwrap_or_default();
         MachineRequest { machine: Arc::new(machine), class: self.class.clone(), secret: self.secret.clone() }
@@ -107,7 +107,7 @@ impl<'a> Probe<'a> {
         let request = self.stub(name, None);
         let mut machine = (*request.machine).clone();
         let number = name.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-        machine.metadata.uid = Some(format!("6d696c6c-7772-4967-8874-{:012x}", number & 0xffff_ffff_ffff));
+        machine.metadata.uid = format!("6d696c6c-7772-4967-8874-{:012x}", number & 0xffff_ffff_ffff).into();
         MachineRequest { machine: Arc::new(machine), ..request }
     }
 

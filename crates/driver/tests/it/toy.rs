@@ -189,7 +189,7 @@ impl Driver for Toy {
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
         self.check(&request.class)?;
         self.reach(call).await?;
-        if self.has(Flaw::NeedsLabelsToDelete) && request.machine.metadata.labels.is_none() {
+        if self.has(Flaw::NeedsLabelsToDelete) && request.machine.metadata.labels.is_empty() {
             return Err(DriverError::invalid("no labels"));
         }
         if self.has(Flaw::NeedsIdToDelete) && request.provider_id().is_none() {
@@ -262,8 +262,8 @@ impl Bench for Toy {
 
     fn class(&self) -> MachineClass {
         let mut class = MachineClass { provider: "toy".into(), provider_spec: json!({}), ..MachineClass::default() };
-        class.metadata.name = Some("a".into());
-        class.metadata.namespace = Some("ns".into());
+        class.metadata.name = "a".into();
+        class.metadata.namespace = "ns".into();
         class
     }
 

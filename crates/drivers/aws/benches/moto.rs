@@ -145,12 +145,12 @@ async fn spec(moto: &Moto, region: &str) -> Value {
 
 fn request(at: usize, spec: &Value) -> MachineRequest {
     let mut machine = Machine::default();
-    machine.metadata.name = Some(format!("bench-{at}"));
-    machine.metadata.namespace = Some("bench".into());
-    machine.metadata.uid = Some(format!("0b2bbe8b-47a1-4d9c-8d5e-{at:012}"));
+    machine.metadata.name = format!("bench-{at}");
+    machine.metadata.namespace = "bench".into();
+    machine.metadata.uid = format!("0b2bbe8b-47a1-4d9c-8d5e-{at:012}").into();
     let mut class = MachineClass { provider: PROVIDER.into(), provider_spec: spec.clone(), ..MachineClass::default() };
-    class.metadata.name = Some("small".into());
-    class.metadata.namespace = Some("bench".into());
+    class.metadata.name = "small".into();
+    class.metadata.namespace = "bench".into();
     let secret: SecretData =
         [("accessKeyID", "AKIA1"), ("secretAccessKey", "k"), ("userData", "#!/bin/sh")].into_iter().collect();
     MachineRequest { machine: Arc::new(machine), class: Arc::new(class), secret: Arc::new(secret) }

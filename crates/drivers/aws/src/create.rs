@@ -80,7 +80,7 @@ impl Creation<'_> {
             return Err(DriverError::new(Code::ResourceExhausted, held.reason));
         }
         let root_device = self.root_device().await?;
-        let uid = self.request.machine.metadata.uid.as_deref().unwrap_or_default();
+        let uid = self.request.machine.metadata.uid.as_str();
         for attempt in 0..MOST_TOKENS {
             let token = client_token(uid, &self.scope.marks.cluster, self.request.machine_name(), attempt);
             if let Some(instance) = self.launch_with(&token, &root_device).await? {
@@ -188,11 +188,7 @@ impl Creation<'_> {
     /// What a zone without capacity holds back: this class, in the zone of its first subnet.
     fn place(&self) -> Place {
         let metadata = &self.request.class.metadata;
-        let name = |text: &Option<String>| text.clone().unwrap_or_default();
         let subnet = self.spec.network_interfaces.first().map(|nic| nic.subnet_id.clone());
-        Place {
-            class: format!("{}/{}", name(&metadata.namespace), name(&metadata.name)),
-            zone: subnet.unwrap_or_default(),
-        }
+        Place { class: format!("{}/{}", metadata.namespace, metadata.name), zone: subnet.unwrap_or_default() }
     }
 }

@@ -240,9 +240,9 @@ async fn carry_out(session: &Session<'_>, step: &Step) -> Result<(), DriverError
 
 /// What the machine already says of its instance.
 fn known(request: &MachineRequest) -> Option<Found> {
-    let node = request.machine.metadata.labels.as_ref()?.get("node").filter(|node| !node.is_empty())?;
+    let node = request.machine.metadata.labels.text("node").filter(|node| !node.is_empty())?;
     let provider_id = request.provider_id()?.clone();
-    Some(Found { provider_id, node_name: node.clone().into(), addresses: Vec::new() })
+    Some(Found { provider_id, node_name: node.into(), addresses: Vec::new() })
 }
 
 fn left_to_do(id: &str, step: &Step) -> String {

@@ -51,7 +51,7 @@ impl Driver for HostDriver {
         let (scope, spec) = spec::decode(&request.class.provider_spec, faults)?;
         let name = &named(request)?;
         self.check()?;
-        let uid = request.machine.metadata.uid.as_deref().unwrap_or_default();
+        let uid = request.machine.metadata.uid.as_str();
         let work = async {
             let machine = Machine::new(&scope, name, state::lock(&scope.state, Access::Change).await?)?;
             let record = machine.create(&Wanted { spec: &spec, uid, user_data }).await?;

@@ -67,7 +67,7 @@ impl SimulatedCluster {
 
     pub(crate) async fn add_node(&self, name: &str, zone: &str) {
         let mut machine = Machine::default();
-        machine.metadata.name = Some(name.into());
+        machine.metadata.name = name.into();
         let class = json!({
             "metadata": { "name": "c", "namespace": "default" }, "provider": PROVIDER,
             "providerSpec": { "zone": zone, "capacity": { "pods": "5" } }, "secretRef": { "name": "s", "namespace": "default" },

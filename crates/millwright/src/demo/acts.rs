@@ -7,8 +7,8 @@ use api::{Machine, MachineClass, MachineDeployment, MachinePhase, Object};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use runtime::client::Api;
 use serde_json::{Value, json};
 
 use super::environment::{Environment, NAMESPACE};
@@ -118,7 +118,7 @@ impl Play<'_> {
 
     fn api<K>(&self) -> Api<K>
     where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: api::Object + serde::de::DeserializeOwned,
     {
         Api::namespaced(self.environment.person.clone(), NAMESPACE)
     }

@@ -3,8 +3,8 @@
 use anyhow::Context;
 use api::{MachineClass, MachineDeployment};
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use kube::api::PostParams;
+use runtime::client::Api;
 
 use crate::demo::objects::{self, read};
 

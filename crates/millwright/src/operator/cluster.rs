@@ -12,13 +12,13 @@ use anyhow::{Context, anyhow, bail};
 use api::view::SecretContent;
 use api::{Machine, MachineDeployment, Object};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Api, ListParams, Patch, PatchParams, Request};
-use kube::{Client, Resource};
+use kube::Client;
+use kube::api::{ListParams, Patch, PatchParams, Request};
 use operator::leader::{Component, Lease as SeenLease, Record};
 use operator::snapshot::{Cluster, Secret};
 use operator::{Kind, Snapshot, Target, Unreadable};
 use runtime::cache::{Decoded, UndecodableObject};
-use runtime::client::{ApiError, ClientSpec, Connection, RetryClass, Source, UserAgent};
+use runtime::client::{Api, ApiError, ClientSpec, Connection, RetryClass, Source, UserAgent};
 use runtime::{Clock, Metrics};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -225,7 +225,7 @@ impl Clusters {
         }
     }
 
-    fn failed<K: Resource<DynamicType = ()>>(&self, verb: &str, why: &kube::Error) -> anyhow::Error {
+    fn failed<K: Object>(&self, verb: &str, why: &kube::Error) -> anyhow::Error {
         let (api_error, resource) = (ApiError::of(why), resource::<K>());
         match api_error.class {
             RetryClass::Forbidden => anyhow!(
@@ -266,7 +266,7 @@ async fn list<K>(
     fields: Option<&str>,
 ) -> Result<Kind<K>, ListError>
 where
-    K: Resource<DynamicType = ()> + DeserializeOwned,
+    K: Object + DeserializeOwned,
 {
     let failed = |why| ListError { resource: resource::<K>(), namespace: namespace.map(str::to_owned), why };
     let mut params = match freshness {
@@ -278,7 +278,7 @@ where
     }
     let mut kind = Kind::default();
     loop {
-        let request = Request::new(K::url_path(&(), namespace)).list(&params);
+        let request = Request::new(K::url_path(namespace)).list(&params);
         let request = request.map_err(|why| failed(kube::Error::BuildRequest(why)))?;
         let text = client.request_text(request).await.map_err(failed)?;
         let page: Page = serde_json::from_str(&text).map_err(|why| failed(kube::Error::SerdeError(why)))?;
@@ -310,8 +310,8 @@ fn unreadable(object: UndecodableObject) -> Unreadable {
 }
 
 /// As a role names it.
-fn resource<K: Resource<DynamicType = ()>>() -> String {
-    let (plural, group) = (K::plural(&()), K::group(&()));
+fn resource<K: Object>() -> String {
+    let (plural, group) = (K::plural(), K::group());
     if group.is_empty() { plural.into_owned() } else { format!("{plural}.{group}") }
 }
 

@@ -58,7 +58,7 @@ fn request(state: &Path, cluster: &str, machine: &str) -> MachineRequest {
     let provider_spec = json!({ "cluster": cluster, "stateDirectory": state });
     let class = MachineClass { provider: objects::HOST.into(), provider_spec, ..MachineClass::default() };
     let mut object = Machine::default();
-    object.metadata.name = Some(machine.into());
+    object.metadata.name = machine.into();
     MachineRequest { machine: Arc::new(object), class: Arc::new(class), secret: Arc::default() }
 }
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::{Machine, MachineDeployment, MachinePhase};
-use kube::Api;
 use kube::api::{Patch, PatchParams};
 use runtime::Metrics;
+use runtime::client::Api;
 use runtime::client::{ClientSpec, Connection, Source, UserAgent};
 use serde_json::json;
 use tempfile::TempDir;

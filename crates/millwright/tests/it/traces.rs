@@ -186,7 +186,7 @@ impl TracesFixture {
     async fn delete(&self, name: &str) {
         let spec = ClientSpec::new(UserAgent::new("person", "0", "test"));
         let person = in_process(self.server.service(), "default", &spec, &Metrics::new().unwrap().rest);
-        let machines: kube::Api<api::Machine> = kube::Api::namespaced(person, "default");
+        let machines: runtime::client::Api<api::Machine> = runtime::client::Api::namespaced(person, "default");
         machines.delete(name, &kube::api::DeleteParams::default()).await.unwrap();
     }
 

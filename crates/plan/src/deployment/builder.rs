@@ -47,14 +47,14 @@ impl<'a> PlanBuilder<'a> {
         marks: Vec<MachineEdit>,
     ) -> Self {
         let mut deployment = seen.deployment.clone();
-        if let Some(list) = lists::finalizers_with(deployment.metadata.finalizers.as_deref(), finalizers::MACHINE) {
-            deployment.metadata.finalizers = Some(list);
+        if let Some(list) = lists::finalizers_with(&deployment.metadata.finalizers, finalizers::MACHINE) {
+            deployment.metadata.finalizers = list;
         }
         for (key, value) in annotations {
-            let map = deployment.metadata.annotations.get_or_insert_default();
+            let map = &mut deployment.metadata.annotations;
             match value {
-                Some(value) => map.insert((*key).to_owned(), value.clone()),
-                None => map.remove(*key),
+                Some(value) => map.insert(*key, value.as_str()),
+                None => map.remove(key),
             };
         }
         let mut sets = Sets::default();
@@ -122,7 +122,7 @@ impl<'a> PlanBuilder<'a> {
 
     /// The writes that come before everything else: our finalizer, owner references, marks on machines.
     pub(super) fn opening(&mut self) -> Vec<Step> {
-        let missing = lists::finalizers_with(self.seen.deployment.metadata.finalizers.as_deref(), finalizers::MACHINE);
+        let missing = lists::finalizers_with(&self.seen.deployment.metadata.finalizers, finalizers::MACHINE);
         let purpose = if missing.is_some() { Purpose::AddFinalizer } else { Purpose::TidyRequestedDeletions };
         let edit = merge::changes(self.seen.deployment, &self.deployment)
             .map(|changes| Step::Deployment(DeploymentEdit { purpose, changes }));
@@ -172,7 +172,7 @@ impl<'a> PlanBuilder<'a> {
     fn show_revision(&mut self) -> Option<Step> {
         let revision = self.sets.new.as_ref()?.set.annotation(REVISION)?.to_owned();
         let before = self.deployment.clone();
-        self.deployment.metadata.annotations.get_or_insert_default().insert(REVISION.to_owned(), revision);
+        self.deployment.metadata.annotations.insert(REVISION, revision);
         let changes = merge::changes(&before, &self.deployment)?;
         Some(Step::Deployment(DeploymentEdit { purpose: Purpose::ShowRevision, changes }))
     }

@@ -34,11 +34,11 @@ pub(super) fn claim<'a>(seen: &Observed<'a>) -> ClaimedSets<'a> {
         match (ours, member(deployment.spec.selector.as_ref(), candidate, ours)) {
             (true, true) => claim.sets.push(candidate),
             (true, false) if !deployment.is_deleting() => {
-                let owners = lists::owners_without(&set.owners(), &deployment.uid());
+                let owners = lists::owners_without(&set.metadata.owner_references, &deployment.uid());
                 claim.steps.push(owner_step(candidate, SetChange::Release, &owners));
             }
             (false, true) if !deployment.is_deleting() && !set.is_deleting() => {
-                let owners = lists::owners_with(&set.owners(), &reference_to(deployment));
+                let owners = lists::owners_with(&set.metadata.owner_references, &reference_to(deployment));
                 claim.steps.push(owner_step(candidate, SetChange::Adopt, &owners));
                 claim.sets.push(candidate);
             }
@@ -52,7 +52,7 @@ pub(super) fn claim<'a>(seen: &Observed<'a>) -> ClaimedSets<'a> {
 /// Whether the set has our labels. A selector that selects nothing sensible (missing, empty, invalid) is no reason to let go of what
 /// we own, and none to adopt anything.
 fn member(selector: Option<&LabelSelector>, candidate: &SeenSet<'_>, ours: bool) -> bool {
-    match selector.filter(|selector| !selector.is_empty()).map(|s| s.matches(candidate.set.metadata.labels.as_ref())) {
+    match selector.filter(|selector| !selector.is_empty()).map(|s| s.matches(&candidate.set.metadata.labels)) {
         Some(Ok(matches)) => matches,
         Some(Err(_)) | None => ours,
     }
@@ -61,7 +61,7 @@ fn member(selector: Option<&LabelSelector>, candidate: &SeenSet<'_>, ours: bool)
 fn owner_step(candidate: &SeenSet<'_>, change: SetChange, owners: &[OwnerReference]) -> Step {
     let set = candidate.set;
     Step::Set(SetEdit {
-        name: set.name().to_owned(),
+        name: set.name().into(),
         uid: set.uid(),
         resource_version: Some(set.resource_version().to_owned()),
         change,
@@ -81,9 +81,9 @@ pub(super) fn set_reference(set: &MachineSet) -> OwnerReference {
 
 fn reference(kind: &str, name: &str, uid: Uid) -> OwnerReference {
     OwnerReference {
-        api_version: API_VERSION.to_owned(),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
+        api_version: API_VERSION.into(),
+        kind: kind.into(),
+        name: name.into(),
         uid,
         controller: Some(true),
         block_owner_deletion: Some(true),

@@ -23,7 +23,7 @@ const ORPHAN_DEPENDENTS: &str = "orphan";
 
 pub(super) fn plan(seen: &Observed<'_>, claim: &ClaimedSets<'_>) -> Plan {
     let deployment = seen.deployment;
-    let finalizers = deployment.metadata.finalizers.as_deref();
+    let finalizers = &deployment.metadata.finalizers;
     let Some(without_ours) = lists::finalizers_without(finalizers, finalizers::MACHINE) else {
         return Plan::of(Vec::new(), Wake::On(Awaited::Change), Reason::Empty);
     };

@@ -7,7 +7,7 @@
 use api::names::annotations::{DESIRED_REPLICAS, MAX_REPLICAS};
 use api::names::events::{messages, reference};
 use api::names::labels;
-use api::{Machine, MachinePhase, MachineSet, Object, merge};
+use api::{Machine, MachinePhase, MachineSet, Object, TextMap, merge};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -235,15 +235,9 @@ pub(super) fn count(machines: usize) -> i32 {
     i32::try_from(machines).unwrap_or(i32::MAX)
 }
 
-fn change(map: &mut Option<std::collections::BTreeMap<String, String>>, key: &str, value: Option<&str>) {
+fn change(map: &mut TextMap, key: &str, value: Option<&str>) {
     match value {
-        Some(value) => {
-            map.get_or_insert_default().insert(key.to_owned(), value.to_owned());
-        }
-        None => {
-            if let Some(map) = map {
-                map.remove(key);
-            }
-        }
-    }
+        Some(value) => map.insert(key, value),
+        None => map.remove(key),
+    };
 }

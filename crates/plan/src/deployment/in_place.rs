@@ -150,7 +150,7 @@ fn is_updated(seen: &SeenMachine<'_>) -> bool {
 
 fn move_to(machine: &Machine, from: &MachineSet, to: &MachineSet) -> MachineEdit {
     let mut after = machine.clone();
-    let map = after.metadata.labels.get_or_insert_default();
+    let map = &mut after.metadata.labels;
     for key in from.spec.selector.iter().flat_map(|selector| selector.match_labels.keys()) {
         map.remove(key);
     }
@@ -158,7 +158,10 @@ fn move_to(machine: &Machine, from: &MachineSet, to: &MachineSet) -> MachineEdit
         map.insert(key.clone(), value.clone());
     }
     map.insert(labels::UPDATE_RESULT.to_owned(), UpdateResult::Successful.as_str().to_owned());
-    let owners = lists::owners_with(&lists::owners_without(&machine.owners(), &from.uid()), &claim::set_reference(to));
+    let owners = lists::owners_with(
+        &lists::owners_without(&machine.metadata.owner_references, &from.uid()),
+        &claim::set_reference(to),
+    );
     let mut changes = merge::changes(machine, &after).unwrap_or_else(|| json!({ "metadata": {} }));
     if let Some(metadata) = changes.get_mut("metadata").and_then(|metadata| metadata.as_object_mut()) {
         metadata.insert("ownerReferences".to_owned(), json!(owners));

@@ -8,15 +8,12 @@
 //! Annotations, the node template, the configuration and the kind of the class reach the newest set without a roll-out. How many
 //! machines may be replaced at once reaches every set that has machines.
 
-use std::collections::BTreeMap;
-
 use api::names::annotations::{
     DESIRED_REPLICAS, MAX_REPLACEMENTS, MAX_REPLICAS, NOT_COPIED_TO_SETS, PREFER_NO_SCHEDULE, REVISION,
     REVISION_HISTORY,
 };
 use api::names::{finalizers, labels};
-use api::{MachineDeployment, MachineSet, MachineSetSpec, Object, TextMap, same_meaning};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use api::{MachineDeployment, MachineSet, MachineSetSpec, Object, ObjectMeta, TextMap, same_meaning};
 
 use super::builder::PlanBuilder;
 use super::claim;
@@ -91,20 +88,19 @@ pub(super) fn make_new(builder: &mut PlanBuilder<'_>, size: i32) {
     template.metadata.labels.get_or_insert_default().insert(labels::TEMPLATE_HASH, label.as_str());
     let mut selector = deployment.spec.selector.clone().unwrap_or_default();
     selector.match_labels.insert(labels::TEMPLATE_HASH.to_owned(), label);
-    let mut annotations: BTreeMap<String, String> =
-        inherited(deployment).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let mut annotations: TextMap = inherited(deployment).collect();
     let limits = &builder.limits;
-    annotations.insert(REVISION.to_owned(), next(builder).to_string());
-    annotations.insert(DESIRED_REPLICAS.to_owned(), limits.replicas.to_string());
-    annotations.insert(MAX_REPLICAS.to_owned(), limits.booked_most().to_string());
+    annotations.insert(REVISION, next(builder).to_string());
+    annotations.insert(DESIRED_REPLICAS, limits.replicas.to_string());
+    annotations.insert(MAX_REPLICAS, limits.booked_most().to_string());
     let set = MachineSet {
         metadata: ObjectMeta {
-            name: Some(name.clone()),
-            namespace: Some(deployment.namespace().to_owned()),
-            labels: template.metadata.labels.as_ref().map(TextMap::to_btree),
-            annotations: Some(annotations),
-            finalizers: Some(vec![finalizers::MACHINE.to_owned()]),
-            owner_references: Some(vec![claim::reference_to(deployment).into()]),
+            name: name.clone(),
+            namespace: deployment.namespace().into(),
+            labels: template.metadata.labels.clone().unwrap_or_default(),
+            annotations,
+            finalizers: vec![finalizers::MACHINE.into()],
+            owner_references: vec![claim::reference_to(deployment)],
             ..ObjectMeta::default()
         },
         spec: MachineSetSpec {
@@ -140,8 +136,7 @@ fn free_name(builder: &PlanBuilder<'_>) -> (TemplateHash, String, Option<i32>) {
 
 /// The annotations that a set takes over.
 fn inherited(deployment: &MachineDeployment) -> impl Iterator<Item = (&str, &str)> {
-    let all = deployment.metadata.annotations.iter().flatten();
-    all.map(|(key, value)| (key.as_str(), value.as_str())).filter(|(key, _)| is_inherited(key))
+    deployment.metadata.annotations.texts().filter(|(key, _)| is_inherited(key))
 }
 
 /// Whether an annotation is shared between a deployment and its sets.

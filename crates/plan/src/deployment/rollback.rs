@@ -45,10 +45,10 @@ fn answer(builder: &mut PlanBuilder<'_>, wanted: i64) -> Event {
         return warn(reference::ROLLBACK_TEMPLATE_UNCHANGED, messages::rollback_unchanged(&name));
     }
     builder.deployment.spec.template = without_hash(&found.set.spec.template);
-    let theirs = found.set.metadata.annotations.iter().flatten().filter(|(key, _)| revision::is_inherited(key));
-    let annotations = builder.deployment.metadata.annotations.get_or_insert_default();
-    annotations.retain(|key, _| !revision::is_inherited(key));
-    annotations.extend(theirs.map(|(key, value)| (key.clone(), value.clone())));
+    let theirs = found.set.metadata.annotations.texts().filter(|(key, _)| revision::is_inherited(key));
+    let annotations = &mut builder.deployment.metadata.annotations;
+    annotations.retain(|key| !revision::is_inherited(key));
+    annotations.extend(theirs);
     Event {
         event_type: EventType::Normal,
         reason: reference::ROLLBACK,

@@ -181,7 +181,7 @@ impl fmt::Display for Step {
             Self::Deployment(edit) => edit.purpose.fmt(f),
             Self::Status(_) => f.write_str("write its status"),
             Self::CreateSet(new) => {
-                let name = new.set.metadata.name.as_deref().unwrap_or_default();
+                let name = &new.set.metadata.name;
                 write!(f, "make set {name:?} of {}", new.set.spec.replicas)
             }
             Self::Set(SetEdit { name, change, .. }) => match change {

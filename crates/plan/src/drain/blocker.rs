@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use api::VolumeName;
 use api::names::descriptions;
+use api::{Text, VolumeName};
 
 use super::memory::Verb;
 
@@ -35,7 +35,7 @@ pub enum Obstacle {
     /// It should have ended long ago.
     Overdue {
         /// Who holds it.
-        finalizers: Vec<String>,
+        finalizers: Vec<Text>,
     },
     /// Its volumes have not left the node in time.
     StuckVolumes(Vec<VolumeName>),

@@ -34,7 +34,7 @@ impl<'a> Budgets<'a> {
 
     /// The budgets that cover a pod. One without a selector covers nobody, and one with a bad selector is passed over.
     fn covering(&self, pod: &PodView) -> impl Iterator<Item = &'a PodDisruptionBudgetView> {
-        let labels = pod.metadata.labels.as_ref();
+        let labels = &pod.metadata.labels;
         let budgets = self.by_namespace.get(pod.namespace()).into_iter().flatten().copied();
         budgets.filter(move |budget| {
             budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels).unwrap_or(false))

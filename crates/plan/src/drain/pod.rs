@@ -70,7 +70,7 @@ pub(super) fn need(
         return if builder.now < by {
             Need::Wait(Obstacle::Ending, Some(by))
         } else {
-            Need::Wait(Obstacle::Overdue { finalizers: pod.metadata.finalizers.clone().unwrap_or_default() }, None)
+            Need::Wait(Obstacle::Overdue { finalizers: pod.metadata.finalizers.clone() }, None)
         };
     }
     if let Some((verb, until)) = unanswered(builder, &pod.uid()) {

@@ -72,7 +72,7 @@ pub(super) fn in_order(pods: &mut [&PodView]) {
 
 /// A selector that cannot be evaluated selects nobody: who leaves a pod behind by mistake loses it with the VM.
 fn selected(pod: &PodView, selector: Option<&LabelSelector>) -> bool {
-    selector.is_some_and(|selector| selector.matches(pod.metadata.labels.as_ref()).unwrap_or(false))
+    selector.is_some_and(|selector| selector.matches(&pod.metadata.labels).unwrap_or(false))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::names::{annotations, finalizers, labels};
-use api::{GoDuration, Machine, MachinePhase, Object, SpecDuration};
+use api::{GoDuration, Machine, MachinePhase, Object, SpecDuration, Text};
 use jiff::Timestamp;
 
 use super::Observed;
@@ -25,7 +25,7 @@ pub struct Facts<'a> {
     pub phase: &'a MachinePhase,
     /// When it was made.
     pub created: Option<Timestamp>,
-    finalizers: &'a [String],
+    finalizers: &'a [Text],
 }
 
 impl<'a> Facts<'a> {
@@ -38,29 +38,18 @@ impl<'a> Facts<'a> {
             provider_id: present(Some(machine.spec.provider_id.as_str())),
             phase: machine.phase(),
             created: machine.created_at(),
-            finalizers: machine.metadata.finalizers.as_deref().unwrap_or_default(),
+            finalizers: &machine.metadata.finalizers,
         }
     }
 
     /// The finalizer list with ours in it, if it is missing. Sorted, as the reference writes it.
-    pub fn with_our_finalizer(&self) -> Option<Vec<String>> {
-        if self.holds_our_finalizer() {
-            return None;
-        }
-        let mut list = self.finalizers.to_vec();
-        list.push(finalizers::MACHINE.to_owned());
-        list.sort_unstable();
-        Some(list)
+    pub fn with_our_finalizer(&self) -> Option<Vec<Text>> {
+        api::lists::finalizers_with(self.finalizers, finalizers::MACHINE)
     }
 
     /// The finalizer list without ours, if it is there.
-    pub fn without_our_finalizer(&self) -> Option<Vec<String>> {
-        self.holds_our_finalizer()
-            .then(|| self.finalizers.iter().filter(|f| *f != finalizers::MACHINE).cloned().collect())
-    }
-
-    fn holds_our_finalizer(&self) -> bool {
-        self.finalizers.iter().any(|f| f == finalizers::MACHINE)
+    pub fn without_our_finalizer(&self) -> Option<Vec<Text>> {
+        api::lists::finalizers_without(self.finalizers, finalizers::MACHINE)
     }
 }
 

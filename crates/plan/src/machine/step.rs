@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use api::names::annotations::PRIORITY;
-use api::{NodeName, ProviderId, Uid};
+use api::{NodeName, ProviderId, Text, Uid};
 
 use super::barrier::Barrier;
 use super::drain_view::Watching;
@@ -106,7 +106,7 @@ pub enum Step {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachinePatch {
     /// The whole list of finalizers.
-    pub finalizers: Option<Vec<String>>,
+    pub finalizers: Option<Vec<Text>>,
     /// The label that links the Machine to its Node.
     pub node_label: Option<NodeName>,
     /// Annotations to set, or to remove where there is no value.

@@ -64,9 +64,9 @@ pub(super) fn plan(claims: Vec<OwnerChange>) -> Plan {
 fn claim(set: &MachineSet, machine: &Machine) -> Option<OwnerChange> {
     let (ownership, owners) = match (owns(set, machine), machine.controller_owner(), selects(set, machine)) {
         (false, None, true) if !machine.is_deleting() => {
-            (Ownership::Adopt, owners_with(&machine.owners(), &reference(set)))
+            (Ownership::Adopt, owners_with(&machine.metadata.owner_references, &reference(set)))
         }
-        (true, _, false) => (Ownership::Release, owners_without(&machine.owners(), &set.uid())),
+        (true, _, false) => (Ownership::Release, owners_without(&machine.metadata.owner_references, &set.uid())),
         _ => return None,
     };
     Some(OwnerChange {
@@ -86,9 +86,9 @@ fn was_refused(seen: &Observed<'_>, machine: &Machine) -> bool {
 /// The set as the owner that manages a machine.
 pub(super) fn reference(set: &MachineSet) -> OwnerReference {
     OwnerReference {
-        api_version: API_VERSION.to_owned(),
-        kind: "MachineSet".to_owned(),
-        name: set.name().to_owned(),
+        api_version: API_VERSION.into(),
+        kind: "MachineSet".into(),
+        name: set.name().into(),
         uid: set.uid(),
         controller: Some(true),
         block_owner_deletion: Some(true),

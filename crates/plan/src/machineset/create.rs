@@ -9,8 +9,7 @@
 use std::collections::BTreeSet;
 
 use api::names::{annotations, finalizers};
-use api::{Machine, MachineName, MachineSet, Object};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use api::{Machine, MachineName, MachineSet, Object, ObjectMeta, Text};
 
 use super::Observed;
 use super::claim::reference;
@@ -38,8 +37,8 @@ pub(super) enum InvalidTemplate {
 impl InvalidTemplate {
     pub(super) fn of(set: &MachineSet) -> Option<Self> {
         let labels = set.spec.template.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
-        let Some(labels) = labels.map(api::TextMap::to_btree) else { return Some(Self::NoLabels) };
-        let selected = set.spec.selector.as_ref().is_some_and(|s| s.matches(Some(&labels)) == Ok(true));
+        let Some(labels) = labels else { return Some(Self::NoLabels) };
+        let selected = set.spec.selector.as_ref().is_some_and(|s| s.matches(labels) == Ok(true));
         (!selected).then_some(Self::NotSelected)
     }
 }
@@ -66,26 +65,26 @@ pub(super) fn creates(seen: &Observed<'_>, count: usize) -> Vec<MachineCreate> {
 
 fn machine(set: &MachineSet, base: &str, name: &MachineName) -> Machine {
     let template = &set.spec.template;
-    let mut given = template.metadata.annotations.as_ref().map(api::TextMap::to_btree).unwrap_or_default();
+    let mut given = template.metadata.annotations.clone().unwrap_or_default();
     if let Some(timeout) = set.annotation(annotations::EFFECTIVE_CREATION_TIMEOUT) {
         // In the annotation only: it beats the spec, and a copy in the spec would be undone with the next look at the template.
-        given.insert(annotations::EFFECTIVE_CREATION_TIMEOUT.to_owned(), timeout.to_owned());
+        given.insert(annotations::EFFECTIVE_CREATION_TIMEOUT, timeout);
     }
     if let Some(limit) = set.annotation(annotations::MAX_REPLACEMENTS) {
-        given.insert(annotations::MAX_REPLACEMENTS.to_owned(), limit.to_owned());
+        given.insert(annotations::MAX_REPLACEMENTS, limit);
     }
-    let held = template.metadata.finalizers.as_deref();
-    let held = api::lists::finalizers_with(held, finalizers::MACHINE).or_else(|| held.map(<[String]>::to_vec));
+    let held: Vec<Text> = template.metadata.finalizers.iter().flatten().map(Text::from).collect();
+    let held = api::lists::finalizers_with(&held, finalizers::MACHINE).unwrap_or(held);
     Machine {
-        metadata: meta::ObjectMeta {
-            name: Some(name.to_string()),
-            generate_name: Some(base.to_owned()),
+        metadata: ObjectMeta {
+            name: name.to_string(),
+            generate_name: base.into(),
             namespace: set.metadata.namespace.clone(),
-            labels: template.metadata.labels.as_ref().map(api::TextMap::to_btree),
-            annotations: (!given.is_empty()).then_some(given),
+            labels: template.metadata.labels.clone().unwrap_or_default(),
+            annotations: given,
             finalizers: held,
-            owner_references: Some(vec![reference(set).into()]),
-            ..meta::ObjectMeta::default()
+            owner_references: vec![reference(set)],
+            ..ObjectMeta::default()
         },
         spec: template.spec.clone(),
         ..Machine::default()

@@ -47,7 +47,7 @@ fn let_go(seen: &Observed<'_>) -> Plan {
     if unseen > 0 {
         return Plan::of(Vec::new(), rest(seen), Reason::Unseen(unseen));
     }
-    match api::lists::finalizers_without(seen.set.metadata.finalizers.as_deref(), finalizers::MACHINE) {
+    match api::lists::finalizers_without(&seen.set.metadata.finalizers, finalizers::MACHINE) {
         Some(list) => Plan::of(vec![Step::Finalizers(list)], Wake::On(Awaited::Change), Reason::NothingLeft),
         None => Plan::of(Vec::new(), Wake::On(Awaited::Change), Reason::NotOurs),
     }

@@ -1,10 +1,8 @@
 //! The machines a set has to do with, as its decision sees them.
 
-use std::collections::BTreeMap;
-
 use api::names::labels;
 use api::view::NodeView;
-use api::{Machine, MachineName, MachinePhase, Object, Uid, UpdateResult};
+use api::{Machine, MachineName, MachinePhase, Object, TextMap, Uid, UpdateResult};
 
 use super::Observed;
 use crate::Presence;
@@ -29,7 +27,7 @@ pub struct Unreadable {
     /// The version of it that was seen.
     pub resource_version: String,
     /// Its labels, as far as they are text.
-    pub labels: BTreeMap<String, String>,
+    pub labels: TextMap,
     /// Whether its deletion was asked for.
     pub leaving: bool,
 }
@@ -60,12 +58,11 @@ pub(super) fn claimed<'a>(seen: &Observed<'a>) -> impl Iterator<Item = &'a Membe
 }
 
 pub(super) fn owns(set: &api::MachineSet, machine: &Machine) -> bool {
-    let uid = set.metadata.uid.as_deref().unwrap_or_default();
-    machine.controller_owner().is_some_and(|owner| owner.uid == uid)
+    machine.controller_owner().is_some_and(|owner| owner.uid == set.metadata.uid)
 }
 
 /// Whether the set wants the machine by its labels. A selector that is missing or broken lets go of nobody.
 pub(super) fn selects(set: &api::MachineSet, machine: &Machine) -> bool {
     let selector = set.spec.selector.as_ref();
-    selector.is_none_or(|selector| selector.matches(machine.metadata.labels.as_ref()).unwrap_or(true))
+    selector.is_none_or(|selector| selector.matches(&machine.metadata.labels).unwrap_or(true))
 }

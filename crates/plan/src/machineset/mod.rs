@@ -94,7 +94,7 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
     if !errors.is_empty() {
         return refusal(seen, api::validation::joined(&errors));
     }
-    let finalizers = seen.set.metadata.finalizers.as_deref();
+    let finalizers = &seen.set.metadata.finalizers;
     if let Some(finalizers) = api::lists::finalizers_with(finalizers, api::names::finalizers::MACHINE) {
         return Plan::of(vec![Step::Finalizers(finalizers)], Wake::Again, Reason::FinalizerFirst);
     }

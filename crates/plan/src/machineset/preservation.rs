@@ -58,6 +58,6 @@ pub(super) fn is_kept(member: &Member<'_>, mark: Option<Mark>, now: Timestamp) -
     }
     let mut asked = member.machine.clone();
     let value = PreserveValue::AutoPreserved.as_str().to_owned();
-    asked.metadata.annotations.get_or_insert_default().insert(annotations::PRESERVE.to_owned(), value);
+    asked.metadata.annotations.insert(annotations::PRESERVE, value);
     is_preserved(&asked, member.node, now)
 }

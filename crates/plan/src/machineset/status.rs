@@ -12,7 +12,7 @@ use api::names::conditions::ours::{INVALID, INVALID_SPEC};
 use api::names::conditions::set::{FAILED_CREATE, FAILED_DELETE, REPLICA_FAILURE};
 use api::{
     ConditionStatus, MachinePhase, MachineSet, MachineSetCondition, MachineSetStatus, MachineSummary, Object,
-    OperationState, Time,
+    OperationState, TextMap, Time,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -186,12 +186,10 @@ pub fn with_counts(written: &MachineSetStatus, counted: &MachineSetStatus) -> Ma
 fn counted(seen: &Observed<'_>) -> MachineSetStatus {
     let set = seen.set;
     let labels = set.spec.template.metadata.labels.as_ref();
-    let labelled = |machine: &std::collections::BTreeMap<String, String>| {
-        labels
-            .is_none_or(|labels| labels.texts().all(|(key, text)| machine.get(key).is_some_and(|value| value == text)))
+    let labelled = |machine: &TextMap| {
+        labels.is_none_or(|labels| labels.texts().all(|(key, text)| machine.text(key) == Some(text)))
     };
     let mut status = MachineSetStatus { last_operation: set.status.last_operation.clone(), ..Default::default() };
-    let nothing = std::collections::BTreeMap::new();
     for member in claimed(seen) {
         let machine = member.machine;
         let is_running = !member.is_leaving() && *machine.phase() == MachinePhase::Running;
@@ -199,7 +197,7 @@ fn counted(seen: &Observed<'_>) -> MachineSetStatus {
         let expiry = machine.status.current_status.preserve_expiry_time;
         let is_preserved = *machine.phase() == MachinePhase::Failed && expiry.is_some();
         status.replicas += 1;
-        status.fully_labeled_replicas += i32::from(labelled(machine.metadata.labels.as_ref().unwrap_or(&nothing)));
+        status.fully_labeled_replicas += i32::from(labelled(&machine.metadata.labels));
         status.ready_replicas += i32::from(is_running);
         status.available_replicas += i32::from(is_available);
         status.preserved_failed_replicas += i32::from(is_preserved);
@@ -209,7 +207,7 @@ fn counted(seen: &Observed<'_>) -> MachineSetStatus {
                 name: machine.name().to_owned(),
                 provider_id: machine.spec.provider_id.clone(),
                 last_operation: machine.status.last_operation.clone(),
-                owner_ref: machine.controller_owner().map(|owner| owner.name.clone()).unwrap_or_default(),
+                owner_ref: machine.controller_owner().map(|owner| owner.name.as_str().to_owned()).unwrap_or_default(),
             });
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use api::names::annotations;
-use api::{Machine, MachineName, PreserveValue, Uid};
+use api::{Machine, MachineName, PreserveValue, Text, Uid};
 use serde_json::{Map, Value, json};
 
 use super::Reason;
@@ -31,7 +31,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Write the set's whole list of finalizers, guarded by its version.
-    Finalizers(Vec<String>),
+    Finalizers(Vec<Text>),
     /// Ask the API server itself whether this very set is there and stays, before it adopts anyone.
     Confirm,
     /// Change the owners of these machines.

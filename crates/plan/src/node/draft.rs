@@ -5,7 +5,7 @@
 //! that the node fulfils already leaves no trace: an empty draft is no write at all.
 
 use api::view::NodeView;
-use api::{NodeCondition, Object, Quantity, Taint, lists};
+use api::{NodeCondition, Object, Quantity, Taint, Text, lists};
 
 use super::write::{NodeWrite, Scheduling};
 
@@ -146,8 +146,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn finalizers(&self) -> Option<&[String]> {
-        self.write.finalizers.as_deref().or(self.node.metadata.finalizers.as_deref())
+    fn finalizers(&self) -> &[Text] {
+        self.write.finalizers.as_deref().unwrap_or(&self.node.metadata.finalizers)
     }
 
     fn set_taints(&mut self, taints: Vec<Taint>) {
@@ -272,11 +272,8 @@ mod tests {
     #[test]
     fn a_node_that_is_going_gets_no_new_finalizer() {
         let mut node = node();
-        node.metadata.deletion_timestamp = node
-            .metadata
-            .creation_timestamp
-            .clone()
-            .or_else(|| Some(api::Time::from(jiff::Timestamp::UNIX_EPOCH).into()));
+        node.metadata.deletion_timestamp =
+            node.metadata.creation_timestamp.or_else(|| Some(jiff::Timestamp::UNIX_EPOCH.into()));
         let mut draft = Draft::of(&node);
         draft.hold("a/ours");
         assert_eq!(draft.finish(), None);

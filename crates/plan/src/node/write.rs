@@ -29,7 +29,7 @@ pub struct NodeWrite {
     /// Annotations to set or remove.
     pub annotations: BTreeMap<String, Option<String>>,
     /// The whole list of finalizers.
-    pub finalizers: Option<Vec<String>>,
+    pub finalizers: Option<Vec<Text>>,
     /// The whole list of taints.
     pub taints: Option<Vec<Taint>>,
     /// Whether new pods may come.

@@ -20,7 +20,7 @@ use api::names::events::{messages, reference};
 use api::names::{annotations, labels};
 use api::{
     ConditionStatus, MachineDeployment, MachineDeploymentCondition, MachineSet, MachineSetCondition, Object, Rounding,
-    StrategyType, Time, Uid, merge,
+    StrategyType, TextMap, Time, Uid, merge,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -342,19 +342,13 @@ impl About<'_> {
     }
 }
 
-type Texts = Option<BTreeMap<String, String>>;
-
-fn freeze(of: &mut Texts) {
-    of.get_or_insert_default().insert(labels::FREEZE.to_owned(), labels::FREEZE_VALUE.to_owned());
+fn freeze(of: &mut TextMap) {
+    of.insert(labels::FREEZE, labels::FREEZE_VALUE);
 }
 
-fn thaw(labels_of: &mut Texts, annotations_of: &mut Texts) {
-    if let Some(map) = labels_of {
-        map.remove(labels::FREEZE);
-    }
-    if let Some(map) = annotations_of {
-        map.remove(annotations::UNFREEZE);
-    }
+fn thaw(labels_of: &mut TextMap, annotations_of: &mut TextMap) {
+    labels_of.remove(labels::FREEZE);
+    annotations_of.remove(annotations::UNFREEZE);
 }
 
 impl fmt::Display for Step {

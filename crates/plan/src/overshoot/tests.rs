@@ -150,7 +150,7 @@ fn a_set_of_its_own_may_have_twice_its_size() {
 #[test]
 fn a_rapid_scale_down_freezes_its_set_until_enough_machines_are_gone() {
     let mut fixture = OvershootFixture::new(Some(deployment(2, &rolling(2))), vec![(set("s", 2), 6)]);
-    fixture.deployment.as_mut().unwrap().metadata.generation = Some(2); // nobody has acted on the new number yet
+    fixture.deployment.as_mut().unwrap().metadata.generation = 2; // nobody has acted on the new number yet
     fixture.reconcile();
     assert_eq!(fixture.frozen(), [true], "six machines, and two more than four may be there");
     fixture.deleting = 4;
@@ -165,7 +165,7 @@ fn a_rapid_scale_down_freezes_its_set_until_enough_machines_are_gone() {
 fn where_deleting_machines_do_not_count_a_rapid_scale_down_freezes_nothing() {
     let of = |generation, observed| {
         let mut fixture = OvershootFixture::new(None, vec![(set("s", 2), 50)]).ignoring_deleting_machines();
-        fixture.sets[0].0.metadata.generation = Some(generation);
+        fixture.sets[0].0.metadata.generation = generation;
         fixture.sets[0].0.status.observed_generation = observed;
         fixture
     };
@@ -177,7 +177,7 @@ fn where_deleting_machines_do_not_count_a_rapid_scale_down_freezes_nothing() {
     assert!(!fixture.plan().is_empty(), "it has looked, and they are still there");
     let mut fixture =
         OvershootFixture::new(Some(deployment(2, &rolling(1))), vec![(set("s", 50), 50)]).ignoring_deleting_machines();
-    fixture.deployment.as_mut().unwrap().metadata.generation = Some(2);
+    fixture.deployment.as_mut().unwrap().metadata.generation = 2;
     assert_eq!(fixture.plan(), []);
 }
 
@@ -186,8 +186,8 @@ fn each_set_is_looked_at_once_however_many_deployments_there_are() {
     let deployments: Vec<MachineDeployment> = (0..100)
         .map(|n| {
             let mut one = deployment(3, &rolling(1));
-            one.metadata.uid = Some(format!("u-md-{n}"));
-            one.metadata.annotations = (n % 2 == 0).then(|| [(annotations::UNFREEZE.to_owned(), String::new())].into());
+            one.metadata.uid = format!("u-md-{n}").into();
+            one.metadata.annotations = (n % 2 == 0).then_some((annotations::UNFREEZE, "")).into_iter().collect();
             one
         })
         .collect();
@@ -228,7 +228,7 @@ fn the_reason_is_there_before_the_label() {
 #[test]
 fn a_deployment_follows_its_sets() {
     let mut frozen = set("s", 3);
-    frozen.metadata.labels = Some([(labels::FREEZE.to_owned(), "True".to_owned())].into());
+    frozen.metadata.labels = [(labels::FREEZE, "True")].into();
     let mut fixture = OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(frozen, 6)]);
     fixture.sets[0].0.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
     fixture.reconcile();
@@ -241,7 +241,7 @@ fn a_deployment_follows_its_sets() {
 #[test]
 fn a_label_without_its_condition_is_completed_and_a_condition_without_its_label_too() {
     let mut labelled = set("a", 1);
-    labelled.metadata.labels = Some([(labels::FREEZE.to_owned(), "True".to_owned())].into());
+    labelled.metadata.labels = [(labels::FREEZE, "True")].into();
     let mut stated = set("b", 1);
     stated.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
     let mut fixture = OvershootFixture::new(None, vec![(labelled, 9), (stated, 9)]);
@@ -259,7 +259,7 @@ fn half_of_the_marks_of_a_freeze_are_completed_or_removed(
     #[values(false, true)] condition: bool,
     #[values(4, 5, 6)] machines: i32,
 ) {
-    let marked = |label: bool| label.then(|| [(labels::FREEZE.to_owned(), "True".to_owned())].into());
+    let marked = |label: bool| label.then_some((labels::FREEZE, "True")).into_iter().collect();
     // A condition of somebody else is there in any case, and is no mark.
     let stated = |condition: bool| json!([{ "type": if condition { "Frozen" } else { "Other" }, "status": "True" }]);
     let (mut owner, mut child) = (deployment(3, &rolling(1)), set("s", 3));
@@ -290,8 +290,8 @@ fn half_of_the_marks_of_a_freeze_are_completed_or_removed(
 #[case::the_condition(false, true)]
 fn a_wish_to_thaw_is_kept_until_a_set_with_half_of_the_marks_has_it(#[case] label: bool, #[case] condition: bool) {
     let (mut owner, mut child) = (deployment(3, &rolling(1)), set("s", 3));
-    owner.metadata.annotations = Some([(names::annotations::UNFREEZE.to_owned(), String::new())].into());
-    child.metadata.labels = label.then(|| [(labels::FREEZE.to_owned(), "True".to_owned())].into());
+    owner.metadata.annotations = [(names::annotations::UNFREEZE, "")].into();
+    child.metadata.labels = label.then_some((labels::FREEZE, "True")).into_iter().collect();
     if condition {
         child.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
     }
@@ -317,8 +317,8 @@ fn a_user_thaws_a_deployment_and_all_its_sets() {
     // Between the limits nothing thaws by itself.
     fixture.sets[0].1 = 6;
     fixture.sets[1].1 = 6;
-    let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
-    fixture.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
+    let wish = TextMap::from([(names::annotations::UNFREEZE, "")]);
+    fixture.deployment.as_mut().unwrap().metadata.annotations = wish;
     fixture.reconcile();
     fixture.reconcile();
     assert_eq!(fixture.deployment_frozen(), (false, None));
@@ -338,16 +338,15 @@ fn a_users_wish_to_thaw_outlives_a_reconcile_that_ends_after_any_step() {
             let mut fixture =
                 OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
             fixture.reconcile();
-            let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
-            fixture.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
+            let wish = TextMap::from([(names::annotations::UNFREEZE, "")]);
+            fixture.deployment.as_mut().unwrap().metadata.annotations = wish;
             fixture.reconcile_until(first);
             fixture.reconcile_until(second);
             // Meanwhile one machine of each has gone, so that they do not freeze again.
             fixture.sets.iter_mut().for_each(|(_, machines)| *machines = 5);
             (0..4).for_each(|_| drop(fixture.reconcile()));
             assert_eq!((fixture.deployment_frozen(), fixture.frozen()), ((false, None), vec![false, false]));
-            let is_done =
-                |annotations: &Texts| annotations.iter().all(|all| !all.contains_key(names::annotations::UNFREEZE));
+            let is_done = |annotations: &TextMap| !annotations.contains_key(names::annotations::UNFREEZE);
             assert!(is_done(&fixture.deployment.as_ref().unwrap().metadata.annotations), "after {first} and {second}");
             assert!(fixture.sets.iter().all(|(set, _)| is_done(&set.metadata.annotations)));
             assert_eq!(fixture.plan(), []);
@@ -363,8 +362,8 @@ fn every_set_hears_of_its_deployments_wish_wherever_the_reconcile_ends_that_hand
             OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
         fixture.reconcile();
         fixture.told.clear();
-        let wish = [(names::annotations::UNFREEZE.to_owned(), String::new())].into();
-        fixture.deployment.as_mut().unwrap().metadata.annotations = Some(wish);
+        let wish = TextMap::from([(names::annotations::UNFREEZE, "")]);
+        fixture.deployment.as_mut().unwrap().metadata.annotations = wish;
         fixture.reconcile_until(end);
         (0..3).for_each(|_| drop(fixture.reconcile()));
         for name in ["a", "b"] {
@@ -378,7 +377,7 @@ fn every_set_hears_of_its_deployments_wish_wherever_the_reconcile_ends_that_hand
 fn a_set_that_is_thawed_and_still_too_large_freezes_again() {
     let mut fixture = OvershootFixture::new(None, vec![(set("a", 1), 9)]);
     fixture.reconcile();
-    fixture.sets[0].0.metadata.annotations = Some([(names::annotations::UNFREEZE.to_owned(), String::new())].into());
+    fixture.sets[0].0.metadata.annotations = [(names::annotations::UNFREEZE, "")].into();
     fixture.reconcile();
     assert_eq!(fixture.frozen(), [false]);
     fixture.reconcile();
@@ -388,7 +387,7 @@ fn a_set_that_is_thawed_and_still_too_large_freezes_again() {
 #[test]
 fn foreign_conditions_and_labels_stay() {
     let mut other = set("a", 1);
-    other.metadata.labels = Some([("team".to_owned(), "blue".to_owned())].into());
+    other.metadata.labels = [("team", "blue")].into();
     other.status.conditions =
         vec![read(json!({ "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate" }))];
     let mut fixture = OvershootFixture::new(None, vec![(other, 9)]);

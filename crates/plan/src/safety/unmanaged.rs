@@ -113,7 +113,7 @@ mod tests {
     fn a_node_without_a_machine_is_let_go_and_marked_in_one_write_after_the_creation_timeout() {
         assert_eq!(look(&ours(), Owner::Nobody, 19), Management::Wait { until: at(20) });
         let Management::Release(write) = look(&ours(), Owner::Nobody, 20) else { panic!("expected a write") };
-        assert_eq!(write.finalizers, Some(vec!["someone/else".to_owned()]), "the others stay");
+        assert_eq!(write.finalizers, Some(vec!["someone/else".into()]), "the others stay");
         assert_eq!((mark(&write), write.resource_version.as_deref()), (Mark::PutOn, Some("7")));
     }
 
@@ -178,7 +178,7 @@ mod tests {
             let owner = if linked { Owner::Linked } else { Owner::Nobody };
             let (Management::Release(write) | Management::Reclaim(write)) = look(&before, owner, 1000) else { return Ok(()) };
             let after = node(|n| {
-                n["metadata"]["finalizers"] = json!(write.finalizers.clone().or(before.metadata.finalizers.clone()));
+                n["metadata"]["finalizers"] = json!(write.finalizers.as_ref().unwrap_or(&before.metadata.finalizers));
                 if mark(&write) != Mark::TakenOff { n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" }); }
             });
             prop_assert_eq!(look(&after, owner, 1000), Management::Leave);

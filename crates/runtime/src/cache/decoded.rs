@@ -5,11 +5,9 @@
 //! decoded leaves its object: enough to count it, to find its owner and to see that it is being deleted, and nothing
 //! that anyone could plan on.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::Resource;
+use api::{Object, OwnerReference, TextMap};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -36,7 +34,7 @@ pub struct UndecodableObject {
     /// Its resourceVersion; empty if even that could not be read.
     pub resource_version: String,
     /// Its labels, as far as they are text.
-    pub labels: BTreeMap<String, String>,
+    pub labels: TextMap,
     /// Its owners, as far as they can be read.
     pub owners: Vec<OwnerReference>,
     /// Its deletionTimestamp as text: that there is one matters, also when it is not a time.
@@ -66,7 +64,7 @@ impl UndecodableObject {
             name,
             uid: string("uid"),
             resource_version: string("resourceVersion"),
-            labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
+            labels: labels.filter_map(|(k, v)| Some((k.as_str(), v.as_str()?))).collect(),
             owners: owners.filter_map(|owner| serde_json::from_value(owner.clone()).ok()).collect(),
             deletion_timestamp: meta.get("deletionTimestamp").filter(|at| !at.is_null()).map(|at| match at {
                 Value::String(text) => text.clone(),
@@ -77,13 +75,11 @@ impl UndecodableObject {
     }
 }
 
-impl<K: Resource<DynamicType = ()> + DeserializeOwned> Decoded<K> {
+impl<K: Object + DeserializeOwned> Decoded<K> {
     /// Reads one object. `None` if it does not even tell its name: such a thing cannot be counted as anything.
     pub fn read(text: &str) -> Option<Self> {
         match serde_json::from_str::<K>(text) {
-            Ok(object) if object.meta().name.as_deref().is_some_and(|name| !name.is_empty()) => {
-                Some(Self::Whole(object))
-            }
+            Ok(object) if !object.name().is_empty() => Some(Self::Whole(object)),
             Ok(_) => None,
             Err(error) => UndecodableObject::salvage(text, &error).map(Self::Undecodable),
         }
@@ -91,29 +87,29 @@ impl<K: Resource<DynamicType = ()> + DeserializeOwned> Decoded<K> {
 
     pub(super) fn key(&self) -> Key {
         match self {
-            Self::Whole(object) => key_of(object.meta()),
+            Self::Whole(object) => key_of(object),
             Self::Undecodable(object) => object.key(),
         }
     }
 
     pub(super) fn uid(&self) -> &str {
         match self {
-            Self::Whole(object) => object.meta().uid.as_deref().unwrap_or_default(),
+            Self::Whole(object) => object.uid_text(),
             Self::Undecodable(object) => &object.uid,
         }
     }
 
     pub(super) fn version(&self) -> &str {
         match self {
-            Self::Whole(object) => object.meta().resource_version.as_deref().unwrap_or_default(),
+            Self::Whole(object) => object.resource_version(),
             Self::Undecodable(object) => &object.resource_version,
         }
     }
 }
 
-/// The key of an object by its metadata.
-pub(super) fn key_of(meta: &ObjectMeta) -> Key {
-    Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+/// The key of an object.
+pub(super) fn key_of(object: &impl Object) -> Key {
+    Key::new(object.namespace(), object.name())
 }
 
 /// The answer to a question about one key.
@@ -171,7 +167,7 @@ mod tests {
         let Some(Decoded::<ConfigMap>::Undecodable(object)) = Decoded::read(text) else { panic!("decoded") };
         assert_eq!(object.key(), Key::new("ns", "a"));
         assert_eq!((object.uid.as_str(), object.resource_version.as_str()), ("u", "7"));
-        assert_eq!(object.labels, BTreeMap::from([("x".to_owned(), "y".to_owned())]));
+        assert_eq!(object.labels, TextMap::from([("x", "y")]));
         assert_eq!(object.owners.iter().map(|o| o.uid.as_str()).collect::<Vec<_>>(), ["ou"]);
         assert_eq!(object.deletion_timestamp.as_deref(), Some("soon"));
     }

@@ -167,7 +167,7 @@ impl ApiServer {
     pub(super) fn new<K: Cached>(client: Client, settings: &Settings) -> Self {
         Self {
             client,
-            request: Request::new(K::url_path(&(), settings.namespace.as_deref())),
+            request: Request::new(K::url_path(settings.namespace.as_deref())),
             labels: settings.labels.clone(),
             fields: settings.fields.clone(),
             form: settings.form,

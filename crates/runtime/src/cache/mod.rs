@@ -119,7 +119,7 @@ impl<K: Cached> Cache<K> {
     /// Give it only objects this cache would select. An answer that shows the end of an object (its last finalizer is
     /// gone) is taken as its deletion.
     pub fn wrote(&self, object: K) {
-        if self.shared.covers(object.meta().namespace.as_deref()) {
+        if self.shared.covers(Some(object.namespace()).filter(|namespace| !namespace.is_empty())) {
             self.shared.change(|store, deltas| store.wrote(object, deltas));
         }
     }

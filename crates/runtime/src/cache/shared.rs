@@ -57,7 +57,7 @@ struct Progress {
 impl<K: Cached> Shared<K> {
     pub(super) fn new(namespace: Option<String>, store: Store<K>) -> Self {
         Self {
-            kind: K::plural(&()).into_owned(),
+            kind: K::plural().into_owned(),
             namespace,
             store: RwLock::new(store),
             outbox: Outbox::new(),

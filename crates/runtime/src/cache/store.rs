@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kube::Resource;
+use api::Object;
 use serde::de::DeserializeOwned;
 
 use super::admission::Ends;
@@ -26,9 +26,9 @@ use super::version::{Version, number};
 use crate::Key;
 
 /// An object as a cache can hold one.
-pub trait Cached: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static {}
+pub trait Cached: Object + DeserializeOwned + Send + Sync + 'static {}
 
-impl<K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static> Cached for K {}
+impl<K: Object + DeserializeOwned + Send + Sync + 'static> Cached for K {}
 
 /// Tells that nobody needs to be woken for the difference between two states of an object.
 pub type UpdatePredicate<K> = fn(&K, &K) -> bool;
@@ -77,14 +77,14 @@ enum Doubt {
 impl<K: Cached> Held<K> {
     fn uid(&self) -> &str {
         match self {
-            Self::Whole(object) => object.meta().uid.as_deref().unwrap_or_default(),
+            Self::Whole(object) => object.uid_text(),
             Self::Undecodable(object) => &object.uid,
         }
     }
 
     fn version(&self) -> &str {
         match self {
-            Self::Whole(object) => object.meta().resource_version.as_deref().unwrap_or_default(),
+            Self::Whole(object) => object.resource_version(),
             Self::Undecodable(object) => &object.resource_version,
         }
     }
@@ -243,12 +243,12 @@ impl<K: Cached> Store<K> {
 
     /// The answer to a write of ours.
     pub(super) fn wrote(&mut self, object: K, deltas: &mut Deltas<K>) {
-        let (key, meta) = (key_of(object.meta()), object.meta());
-        let Some(at) = meta.resource_version.as_deref().and_then(number) else {
+        let key = key_of(&object);
+        let Some(at) = number(object.resource_version()) else {
             return; // nothing tells whether the watch is already further; it will show the write
         };
-        let uid = meta.uid.as_deref().unwrap_or_default().to_owned();
-        if is_its_end(meta) {
+        let uid = object.uid_text().to_owned();
+        if is_its_end(&object) {
             return self.deleted(&key, &uid, deltas);
         }
         let overtaken = match (self.doubt, self.held.get(&key)) {
@@ -426,10 +426,8 @@ impl<K: Cached> Store<K> {
 }
 
 /// Whether this answer shows the end of the object: an update that took away its last finalizer is a deletion.
-fn is_its_end(meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> bool {
-    meta.deletion_timestamp.is_some()
-        && meta.deletion_grace_period_seconds == Some(0)
-        && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
+fn is_its_end(object: &impl Object) -> bool {
+    object.is_deleting() && object.deletion_grace_period_seconds() == Some(0) && !object.has_finalizers()
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::Object;
 use backoff::{Backoff, Exponential};
-use kube::Resource;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -32,8 +32,8 @@ pub struct RequiredKind {
 
 impl RequiredKind {
     /// The kind of a type.
-    pub fn of<K: Resource<DynamicType = ()>>() -> Self {
-        Self { api_version: K::api_version(&()).into_owned(), plural: K::plural(&()).into_owned() }
+    pub fn of<K: Object>() -> Self {
+        Self { api_version: K::api_version().into_owned(), plural: K::plural().into_owned() }
     }
 }
 

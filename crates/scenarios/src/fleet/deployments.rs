@@ -3,8 +3,8 @@
 use api::names::{annotations, labels};
 use api::{MachineDeployment, MachineSet, Object, Time};
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy};
+use runtime::client::Api;
 use serde_json::{Value, json};
 
 use super::pool::Machines;

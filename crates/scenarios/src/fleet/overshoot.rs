@@ -54,9 +54,9 @@ pub(super) async fn too_many_machines_freeze_a_set_until_they_are_gone(fixture: 
     for n in 0..4 {
         let mut wild = Machine { spec: model.spec.clone(), ..Machine::default() };
         wild.spec.provider_id = "".into();
-        wild.metadata.name = Some(fixture.machine_name(n));
+        wild.metadata.name = fixture.machine_name(n);
         wild.metadata.labels = model.metadata.labels.clone();
-        wild.metadata.labels.iter_mut().for_each(|labels| drop(labels.remove(labels::NODE)));
+        wild.metadata.labels.remove(labels::NODE);
         wild.metadata.owner_references = model.metadata.owner_references.clone();
         let made = fixture.machines().create(&kube::api::PostParams::default(), &wild).await;
         made.map_err(Broken::api("create a Machine"))?;

@@ -38,12 +38,13 @@ pub(super) async fn a_set_adopts_machines_that_nobody_manages(fixture: &Fixture)
         }
         create(&fixture.machines(), "create a Machine", stray).await?;
         // Sets and machines are watched apart: a set that is seen before them would make its own first.
-        let held = |machine: &Machine| machine.metadata.finalizers.as_ref().is_some_and(|held| !held.is_empty());
+        let held = |machine: &Machine| machine.has_finalizers();
         fixture.until_machine(n, "is seen", held).await?;
     }
     fixture.create_set(3).await?;
     let machines = fixture.until_machines("three run", 3, |machines| machines.run(3)).await?;
-    let managed = machines.0.iter().filter(|m| m.controller_owner().is_some_and(|owner| owner.name == fixture.pool()));
+    let managed =
+        machines.0.iter().filter(|m| m.controller_owner().is_some_and(|owner| *owner.name == *fixture.pool()));
     promise(managed.count() == 3, || format!("not all are managed: {}", machines.told()))?;
     let named = |n: usize| machines.0.iter().any(|machine| machine.name() == fixture.machine_name(n));
     promise(named(0) && named(1), || format!("one that was there was replaced: {}", machines.told()))?;

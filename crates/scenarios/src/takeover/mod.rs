@@ -11,8 +11,8 @@ use std::time::Duration;
 use api::{Machine, MachineDeployment};
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use runtime::client::Api;
 use serde_json::json;
 
 use crate::result::promise;

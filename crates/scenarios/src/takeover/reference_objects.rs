@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use api::MachineClass;
+use api::{MachineClass, Object};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use runtime::client::Api;
 use serde_json::{Value, json};
 use virtual_cloud::{Join, Spec};
 
@@ -232,13 +232,13 @@ fn unseen_generations(object: &Value) -> i64 {
     number("/metadata/generation").saturating_sub(number("/status/observedGeneration"))
 }
 
-fn untyped(fixture: &Fixture, kind: &str) -> Api<DynamicObject> {
+fn untyped(fixture: &Fixture, kind: &str) -> kube::Api<DynamicObject> {
     let resource = match kind {
-        "MachineDeployment" => ApiResource::erase::<api::MachineDeployment>(&()),
-        "MachineSet" => ApiResource::erase::<api::MachineSet>(&()),
-        _ => ApiResource::erase::<api::Machine>(&()),
+        "MachineDeployment" => api::MachineDeployment::api_resource(),
+        "MachineSet" => api::MachineSet::api_resource(),
+        _ => api::Machine::api_resource(),
     };
-    Api::namespaced_with(fixture.environment.client("person"), &fixture.namespace, &resource)
+    kube::Api::namespaced_with(fixture.environment.client("person"), &fixture.namespace, &resource)
 }
 
 fn kind(object: &Value) -> String {

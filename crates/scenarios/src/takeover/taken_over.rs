@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use api::{Machine, MachineClass, MachineDeployment, MachinePhase, MachineSet, Object};
 use k8s_openapi::api::core::v1::{Event, Node, Secret};
-use kube::Api;
 use kube::api::ListParams;
+use runtime::client::Api;
 
 use crate::result::promise;
 use crate::{Broken, Fixture};
@@ -127,7 +127,7 @@ pub(super) fn is_running(machine: &Machine) -> bool {
 
 /// Whether it belongs to this set.
 pub(super) fn is_owned_by(machine: &Machine, set: &str) -> bool {
-    machine.metadata.owner_references.iter().flatten().any(|owner| owner.name == set)
+    machine.metadata.owner_references.iter().any(|owner| *owner.name == *set)
 }
 
 /// Whether it runs, of this class.
@@ -174,14 +174,10 @@ fn what_is_ours(node: &Node) -> String {
 
 async fn versions_of<K>(api: &Api<K>, kind: &str) -> Result<Vec<(String, String)>, Broken>
 where
-    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + kube::Resource,
+    K: api::Object + Clone + serde::de::DeserializeOwned,
 {
     let list = api.list(&ListParams::default()).await.map_err(Broken::api("list what was left"))?;
-    let describe = |object: &K| {
-        let metadata = object.meta();
-        let name = metadata.name.as_deref().unwrap_or_default();
-        (format!("{kind} {name}"), metadata.resource_version.clone().unwrap_or_default())
-    };
+    let describe = |object: &K| (format!("{kind} {}", object.name()), object.resource_version().to_owned());
     Ok(list.items.iter().map(describe).collect())
 }
 

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object};
 use jiff::Timestamp;
 use json_patch::merge;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::Policy;
 use plan::deployment::{Observed, Plan, SeenMachine, SeenSet, Step, TargetCluster, plan};
 use serde::Serialize;
@@ -145,7 +144,7 @@ impl Set {
         status.fully_labeled_replicas = status.replicas;
         status.ready_replicas = self.machines.running.into();
         status.available_replicas = status.ready_replicas;
-        status.observed_generation = self.object.metadata.generation.unwrap_or_default();
+        status.observed_generation = self.object.metadata.generation;
         self.digest = digest(&self.object);
     }
 
@@ -161,10 +160,10 @@ impl Set {
         let machine = |(n, phase): (usize, MachinePhase)| {
             let mut machine = Machine { spec: self.object.spec.template.spec.clone(), ..Machine::default() };
             let name = format!("{}-{n}", self.object.name());
-            machine.metadata.uid = Some(name.clone());
-            machine.metadata.name = Some(name);
-            machine.metadata.labels = self.object.spec.template.metadata.labels.as_ref().map(api::TextMap::to_btree);
-            machine.metadata.deletion_timestamp = (phase == MachinePhase::Terminating).then(|| Time(now()));
+            machine.metadata.uid = name.clone().into();
+            machine.metadata.name = name;
+            machine.metadata.labels = self.object.spec.template.metadata.labels.clone().unwrap_or_default();
+            machine.metadata.deletion_timestamp = (phase == MachinePhase::Terminating).then(|| now().into());
             machine.status.current_status.phase = phase;
             machine
         };
@@ -289,10 +288,10 @@ impl State {
             Step::CreateSet(new) => {
                 let mut object: MachineSet = read(new.to_json())?;
                 let name = object.name().to_owned();
-                object.metadata.uid = Some(name.clone());
-                object.metadata.generation = Some(1);
-                object.metadata.resource_version = Some("1".to_owned());
-                object.metadata.creation_timestamp = Some(Time(now()));
+                object.metadata.uid = name.clone().into();
+                object.metadata.generation = 1;
+                object.metadata.resource_version = "1".into();
+                object.metadata.creation_timestamp = Some(now().into());
                 let (digest, machines) = (digest(&object), Machines::default());
                 let set = Set { object, machines, shown: machines, expected: 0, uncounted: 0, digest };
                 if self.sets.insert(name.clone(), set).is_some() {
@@ -305,7 +304,7 @@ impl State {
                 set.digest = digest(&set.object);
             }
             Step::DeleteSet { name, .. } => self.with(name, |set| {
-                set.object.metadata.deletion_timestamp = Some(Time(now()));
+                set.object.metadata.deletion_timestamp = Some(now().into());
                 set.digest = digest(&set.object);
             }),
             Step::AskForMachines(_) | Step::Machine(_) | Step::Node(_) | Step::Tell(_) => {}

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::{Machine as ApiMachine, MachineName, MachinePhase, MachineSet, Uid};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::machineset::{Member, NameSeed, Observed, Outstanding, Plan, Step, plan};
 use plan::{Policy, Presence};
 use serde_json::json;
@@ -124,11 +123,11 @@ impl Objects {
     fn machine(&self, machine: &Machine) -> ApiMachine {
         let mut object = self.model.clone();
         let metadata = &mut object.metadata;
-        metadata.name = Some(self.text(machine.name).to_string());
-        metadata.uid = Some(machine.uid.to_string());
-        metadata.resource_version = Some(machine.version.to_string());
-        metadata.creation_timestamp = Timestamp::from_second(machine.uid.into()).ok().map(Time);
-        metadata.deletion_timestamp = machine.deleting.then_some(Time(self.now));
+        metadata.name = self.text(machine.name).to_string();
+        metadata.uid = machine.uid.to_string().into();
+        metadata.resource_version = machine.version.to_string();
+        metadata.creation_timestamp = Timestamp::from_second(machine.uid.into()).ok().map(api::Time::from);
+        metadata.deletion_timestamp = machine.deleting.then_some(self.now.into());
         object.status.current_status.phase = match machine.phase {
             Phase::Pending => MachinePhase::Pending,
             Phase::Running => MachinePhase::Running,

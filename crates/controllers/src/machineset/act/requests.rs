@@ -174,5 +174,5 @@ async fn catch_up(machine: &Held<'_, Machine>) -> Went {
 }
 
 fn is_owned(machine: &Machine, set: &MachineSet) -> bool {
-    machine.controller_owner().is_some_and(|owner| set.uid() == *owner.uid)
+    machine.controller_owner().is_some_and(|owner| set.uid() == owner.uid)
 }

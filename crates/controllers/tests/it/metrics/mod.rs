@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object};
 use driver::{Capabilities, Method};
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use runtime::client::Api;
 use serde_json::{Value, json};
 use virtual_cloud::{Config, Doubles, Fault, NodeLife, Script};
 

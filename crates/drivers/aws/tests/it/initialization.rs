@@ -60,7 +60,7 @@ async fn a_class_that_leaves_nothing_to_do_costs_no_request() {
     let memory = Memory::new(Settings::default());
     let request = known(&request(spec()), "aws:///eu-west-1/i-1");
     let mut machine = (*request.machine).clone();
-    machine.metadata.labels = Some([("node".to_owned(), "ip-10-0-0-1".to_owned())].into());
+    machine.metadata.labels = [("node", "ip-10-0-0-1")].into();
     let request = driver::MachineRequest { machine: std::sync::Arc::new(machine), ..request };
     let found = memory.driver().initialize(&Call::default(), &request).await.unwrap();
     assert_eq!((found.node_name.as_str(), memory.asked().len()), ("ip-10-0-0-1", 0));

@@ -93,8 +93,8 @@ pub(crate) fn spec_with(changes: &Value) -> Value {
 
 pub(crate) fn class(name: &str, provider_spec: Value) -> MachineClass {
     let mut class = MachineClass { provider: PROVIDER.into(), provider_spec, ..MachineClass::default() };
-    class.metadata.name = Some(name.into());
-    class.metadata.namespace = Some("shoot".into());
+    class.metadata.name = name.into();
+    class.metadata.namespace = "shoot".into();
     class
 }
 
@@ -105,9 +105,9 @@ pub(crate) fn secret() -> SecretData {
 /// A question about a machine with a uid, as the controller asks it.
 pub(crate) fn request(spec: Value) -> MachineRequest {
     let mut machine = Machine::default();
-    machine.metadata.name = Some(MACHINE.into());
-    machine.metadata.namespace = Some("shoot".into());
-    machine.metadata.uid = Some("0b2bbe8b-47a1-4d9c-8d5e-1e5e6e3c5a11".into());
+    machine.metadata.name = MACHINE.into();
+    machine.metadata.namespace = "shoot".into();
+    machine.metadata.uid = "0b2bbe8b-47a1-4d9c-8d5e-1e5e6e3c5a11".into();
     MachineRequest { machine: Arc::new(machine), class: Arc::new(class("small", spec)), secret: Arc::new(secret()) }
 }
 

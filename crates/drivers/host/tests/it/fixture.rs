@@ -57,8 +57,8 @@ impl Fixture {
 
 pub(crate) fn class(image: &Path, state: &Path, cluster: &str) -> MachineClass {
     let mut class = MachineClass::default();
-    class.metadata.name = Some("small".into());
-    class.metadata.namespace = Some("default".into());
+    class.metadata.name = "small".into();
+    class.metadata.namespace = "default".into();
     class.provider = PROVIDER.into();
     class.provider_spec = spec(image, state, cluster);
     class
@@ -73,8 +73,8 @@ fn spec(image: &Path, state: &Path, cluster: &str) -> Value {
 
 pub(crate) fn request(class: MachineClass, machine: &str) -> MachineRequest {
     let mut object = Machine::default();
-    object.metadata.name = Some(machine.into());
-    object.metadata.namespace = Some("default".into());
+    object.metadata.name = machine.into();
+    object.metadata.namespace = "default".into();
     MachineRequest { machine: Arc::new(object), class: Arc::new(class), secret: Arc::new(secret()) }
 }
 

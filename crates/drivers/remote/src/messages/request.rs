@@ -36,10 +36,10 @@ pub(crate) fn class_request(class: Option<Class>) -> Result<ClassRequest, Driver
             .map_err(|error| DriverError::invalid(format!("providerSpec: it is not JSON: {error}")))?,
     };
     let mut read = MachineClass { provider: class.provider, provider_spec, ..MachineClass::default() };
-    read.metadata.name = present(class.name);
-    read.metadata.namespace = present(class.namespace);
-    read.metadata.labels = Some(class.labels).filter(|labels| !labels.is_empty());
-    read.metadata.annotations = Some(class.annotations).filter(|annotations| !annotations.is_empty());
+    read.metadata.name = class.name;
+    read.metadata.namespace = class.namespace.into();
+    read.metadata.labels = (&class.labels).into();
+    read.metadata.annotations = (&class.annotations).into();
     read.node_template = class.node_template.map(Into::into);
     let secret = class.secret.unwrap_or_default().data.into_iter().collect();
     Ok(ClassRequest { class: Arc::new(read), secret: Arc::new(secret) })
@@ -53,8 +53,8 @@ fn machine(machine: &api::Machine) -> Machine {
         uid: machine.uid().into(),
         provider_id: machine.spec.provider_id.clone().into(),
         last_known_state: machine.status.last_known_state.clone(),
-        labels: machine.metadata.labels.clone().unwrap_or_default(),
-        annotations: machine.metadata.annotations.clone().unwrap_or_default(),
+        labels: machine.metadata.labels.to_btree(),
+        annotations: machine.metadata.annotations.to_btree(),
         node_labels: node.labels.as_ref().map(TextMap::to_btree).unwrap_or_default(),
         node_annotations: node.annotations.as_ref().map(TextMap::to_btree).unwrap_or_default(),
     }
@@ -63,11 +63,11 @@ fn machine(machine: &api::Machine) -> Machine {
 impl From<Machine> for api::Machine {
     fn from(machine: Machine) -> Self {
         let mut read = Self::default();
-        read.metadata.name = present(machine.name);
-        read.metadata.namespace = present(machine.namespace);
-        read.metadata.uid = present(machine.uid);
-        read.metadata.labels = Some(machine.labels).filter(|labels| !labels.is_empty());
-        read.metadata.annotations = Some(machine.annotations).filter(|annotations| !annotations.is_empty());
+        read.metadata.name = machine.name;
+        read.metadata.namespace = machine.namespace.into();
+        read.metadata.uid = machine.uid.into();
+        read.metadata.labels = (&machine.labels).into();
+        read.metadata.annotations = (&machine.annotations).into();
         read.spec.provider_id = machine.provider_id.into();
         read.spec.node_template.metadata.labels = texts(&machine.node_labels);
         read.spec.node_template.metadata.annotations = texts(&machine.node_annotations);
@@ -85,8 +85,8 @@ fn class(class: &MachineClass, secret: &SecretData) -> Class {
         provider_spec_json: class.provider_spec.to_string().into_bytes(),
         secret: Some(Secret { data: secret.keys().map(value).collect() }),
         node_template: class.node_template.as_ref().map(Into::into),
-        labels: class.metadata.labels.clone().unwrap_or_default(),
-        annotations: class.metadata.annotations.clone().unwrap_or_default(),
+        labels: class.metadata.labels.to_btree(),
+        annotations: class.metadata.annotations.to_btree(),
     }
 }
 
@@ -183,8 +183,8 @@ mod tests {
     #[test]
     fn a_stub_arrives_as_a_stub() {
         let mut machine = api::Machine::default();
-        machine.metadata.name = Some("m".into());
-        machine.metadata.namespace = Some("shoot".into());
+        machine.metadata.name = "m".into();
+        machine.metadata.namespace = "shoot".into();
         machine.spec.provider_id = "virtual:///vm-1".into();
         let got = over_the_wire(&MachineRequest { machine: Arc::new(machine.clone()), ..request() }).unwrap();
         assert_eq!(json!(*got.machine), json!(machine));

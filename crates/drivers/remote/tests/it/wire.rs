@@ -118,8 +118,8 @@ impl Environment {
 
 pub(crate) fn request(machine: &str) -> MachineRequest {
     let mut object = Machine::default();
-    object.metadata.name = Some(machine.into());
-    object.metadata.namespace = Some("shoot".into());
+    object.metadata.name = machine.into();
+    object.metadata.namespace = "shoot".into();
     let secret = SecretData::from_iter([("userData", "#!/bin/sh token")]);
     MachineRequest { machine: Arc::new(object), class: Arc::new(class(json!({}))), secret: Arc::new(secret) }
 }
@@ -127,8 +127,8 @@ pub(crate) fn request(machine: &str) -> MachineRequest {
 pub(crate) fn class(mut spec: Value) -> MachineClass {
     spec["cluster"] = json!("ours");
     let mut class = MachineClass { provider: PROVIDER.into(), provider_spec: spec, ..MachineClass::default() };
-    class.metadata.name = Some("small".into());
-    class.metadata.namespace = Some("shoot".into());
+    class.metadata.name = "small".into();
+    class.metadata.namespace = "shoot".into();
     class
 }
 

@@ -40,7 +40,7 @@ impl Environment {
 
     pub(crate) fn request(&self, machine: &str, provider_id: &str) -> MachineRequest {
         let mut object = Machine::default();
-        object.metadata.name = Some(machine.into());
+        object.metadata.name = machine.into();
         object.spec.provider_id = provider_id.into();
         let secret = SecretData::from_iter([("userData", "#!/bin/sh token")]);
         MachineRequest { machine: Arc::new(object), class: Arc::new(self.class()), secret: Arc::new(secret) }
@@ -73,8 +73,8 @@ impl Bench for Environment {
     fn class(&self) -> MachineClass {
         let mut class =
             MachineClass { provider: PROVIDER.into(), provider_spec: self.spec.clone(), ..MachineClass::default() };
-        class.metadata.name = Some("small".into());
-        class.metadata.namespace = Some("shoot".into());
+        class.metadata.name = "small".into();
+        class.metadata.namespace = "shoot".into();
         class
     }
 

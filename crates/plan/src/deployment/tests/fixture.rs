@@ -154,7 +154,7 @@ impl DeploymentFixture {
             Step::Deployment(edit) => {
                 let mut after = self.patched(&self.deployment.clone(), &edit.changes);
                 if after.spec != self.deployment.spec {
-                    after.metadata.generation = after.metadata.generation.map(|g| g + 1);
+                    after.metadata.generation += 1;
                 }
                 self.deployment = after;
             }
@@ -165,10 +165,10 @@ impl DeploymentFixture {
             Step::CreateSet(new) => {
                 let mut set: MachineSet = read(new.to_json());
                 let name = set.name().to_owned();
-                set.metadata.uid = Some(format!("u-{name}-{}", self.version));
-                set.metadata.generation = Some(1);
-                set.metadata.resource_version = Some(self.bump());
-                set.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now));
+                set.metadata.uid = format!("u-{name}-{}", self.version).into();
+                set.metadata.generation = 1;
+                set.metadata.resource_version = self.bump();
+                set.metadata.creation_timestamp = Some(self.now.into());
                 assert!(self.sets.insert(name, set).is_none(), "the name of a new set is free");
             }
             Step::Set(edit) => {
@@ -176,14 +176,14 @@ impl DeploymentFixture {
                 assert_eq!(before.uid(), edit.uid);
                 let mut after = self.patched(&before, &edit.changes);
                 if after.spec != before.spec {
-                    after.metadata.generation = after.metadata.generation.map(|g| g + 1);
+                    after.metadata.generation += 1;
                 }
                 self.sets.insert(edit.name.clone(), after);
             }
             Step::DeleteSet { name, .. } => {
                 let now = self.now;
                 let set = self.sets.get_mut(name).unwrap();
-                set.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+                set.metadata.deletion_timestamp = Some(now.into());
             }
             Step::Machine(edit) => {
                 let before = self.machines[&edit.name].clone();
@@ -220,8 +220,8 @@ impl DeploymentFixture {
     /// Someone else edits the deployment.
     pub(super) fn edit(&mut self, change: impl FnOnce(&mut MachineDeployment)) {
         change(&mut self.deployment);
-        self.deployment.metadata.generation = self.deployment.metadata.generation.map(|g| g + 1);
-        self.deployment.metadata.resource_version = Some(self.bump());
+        self.deployment.metadata.generation += 1;
+        self.deployment.metadata.resource_version = self.bump();
     }
 
     pub(super) fn use_class(&mut self, class: &str) {
@@ -229,7 +229,7 @@ impl DeploymentFixture {
     }
 
     pub(super) fn annotate(&mut self, key: &str, value: &str) {
-        self.deployment.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+        self.deployment.metadata.annotations.insert(key, value);
     }
 
     pub(super) fn later(&mut self, seconds: i64) {
@@ -296,7 +296,7 @@ impl DeploymentFixture {
         set.status.ready_replicas = count(|m| *m.phase() == MachinePhase::Running);
         set.status.available_replicas = set.status.ready_replicas;
         set.status.preserved_failed_replicas = count(kept);
-        set.status.observed_generation = set.metadata.generation.unwrap();
+        set.status.observed_generation = set.metadata.generation;
     }
 
     /// A machine has failed and is kept for a look for four days, as `--machine-preserve-timeout` says by default.
@@ -323,20 +323,20 @@ impl DeploymentFixture {
         self.made += 1;
         let name = format!("{}-{:04}", set.name(), self.made);
         let mut machine = Machine { spec: set.spec.template.spec.clone(), ..Machine::default() };
-        machine.metadata.name = Some(name.clone());
-        machine.metadata.namespace = Some("ns".to_owned());
-        machine.metadata.uid = Some(format!("u-{name}"));
-        machine.metadata.resource_version = Some(self.bump());
-        machine.metadata.labels = set.spec.template.metadata.labels.as_ref().map(api::TextMap::to_btree);
-        machine.metadata.owner_references =
-            Some(vec![k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
-                api_version: names::API_VERSION.to_owned(),
-                kind: "MachineSet".to_owned(),
-                name: set.name().to_owned(),
-                uid: set.uid().into(),
-                controller: Some(true),
-                block_owner_deletion: Some(true),
-            }]);
+        machine.metadata.name = name.clone();
+        machine.metadata.namespace = "ns".into();
+        machine.metadata.uid = format!("u-{name}").into();
+        machine.metadata.resource_version = self.bump();
+        machine.metadata.labels = set.spec.template.metadata.labels.clone().unwrap_or_default();
+        machine.metadata.owner_references = vec![api::OwnerReference {
+            api_version: names::API_VERSION.into(),
+            kind: "MachineSet".into(),
+            name: set.name().into(),
+            uid: set.uid(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+            ..api::OwnerReference::default()
+        }];
         machine.status.current_status.phase = MachinePhase::Pending;
         self.machines.insert(name, machine);
     }
@@ -344,7 +344,7 @@ impl DeploymentFixture {
     pub(super) fn delete_machine(&mut self, name: &str) {
         let now = self.now;
         let machine = self.machines.get_mut(name).unwrap();
-        machine.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+        machine.metadata.deletion_timestamp = Some(now.into());
         machine.status.current_status.phase = MachinePhase::Terminating;
     }
 
@@ -383,7 +383,7 @@ impl DeploymentFixture {
         let node = json!({ "metadata": { "name": name, "uid": format!("u-node-{name}"), "resourceVersion": self.bump(), "finalizers": [names::finalizers::NODE] } });
         self.nodes.insert(name.to_owned(), read(node));
         let machine = self.machines.get_mut(name).unwrap();
-        machine.metadata.labels.get_or_insert_default().insert(names::labels::NODE.to_owned(), name.to_owned());
+        machine.metadata.labels.insert(names::labels::NODE, name);
         machine.status.current_status.phase = MachinePhase::Running;
     }
 
@@ -410,7 +410,7 @@ impl DeploymentFixture {
         let condition: api::NodeCondition =
             read(json!({ "type": "InPlaceUpdate", "status": "True", "reason": reason }));
         let node = self.nodes.get_mut(name).unwrap();
-        node.metadata.labels.get_or_insert_default().insert(names::labels::UPDATE_RESULT.to_owned(), result.to_owned());
+        node.metadata.labels.insert(names::labels::UPDATE_RESULT, result);
         node.status.conditions = vec![condition.clone()];
         let machine = self.machines.get_mut(name).unwrap();
         machine.status.conditions = vec![condition];

@@ -88,15 +88,7 @@ fn the_budget_is_the_table_s(
     fixture.run_sets();
     let clear: Vec<String> = chosen(&fixture);
     for name in clear.iter().skip(selected) {
-        fixture
-            .nodes
-            .get_mut(name)
-            .unwrap()
-            .metadata
-            .labels
-            .as_mut()
-            .unwrap()
-            .remove(names::labels::SELECTED_FOR_UPDATE);
+        fixture.nodes.get_mut(name).unwrap().metadata.labels.remove(names::labels::SELECTED_FOR_UPDATE);
     }
     fixture.reconcile();
     fixture.reconcile();
@@ -114,8 +106,8 @@ fn under_manual_orchestration_the_user_chooses() {
     }
     assert!(chosen(&fixture).is_empty() && fixture.size_of("large") == 0);
     let wished = fixture.nodes.keys().nth(1).unwrap().clone();
-    let labels = fixture.nodes.get_mut(&wished).unwrap().metadata.labels.get_or_insert_default();
-    labels.insert(names::labels::SELECTED_FOR_UPDATE.to_owned(), "true".to_owned());
+    let labels = &mut fixture.nodes.get_mut(&wished).unwrap().metadata.labels;
+    labels.insert(names::labels::SELECTED_FOR_UPDATE, "true");
     fixture.settle();
     assert_eq!((fixture.size_of("large"), fixture.size_of("small"), fixture.live()), (1, 2, 3));
     let new = fixture.set_of("large").clone();
@@ -214,10 +206,7 @@ fn an_updated_node_is_given_back_in_one_write_without_a_second_taint() {
         )
         .unwrap(),
     );
-    node.metadata
-        .annotations
-        .get_or_insert_default()
-        .insert(names::annotations::UPDATE_FAILED_REASON.to_owned(), "once".to_owned());
+    node.metadata.annotations.insert(names::annotations::UPDATE_FAILED_REASON, "once");
     let plan = fixture.reconcile();
     assert_eq!(plan.steps.iter().filter(|step| matches!(step, Step::Node(_))).count(), 1);
     let node = &fixture.nodes[&name];

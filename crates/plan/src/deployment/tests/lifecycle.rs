@@ -52,9 +52,9 @@ fn a_name_that_is_taken_is_passed_over_without_a_failed_reconcile() {
 fn a_set_of_the_same_template_is_used_whatever_its_name_and_hash() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     let mut set = fixture.sets.pop_first().unwrap().1;
-    set.metadata.name = Some("md-other".to_owned());
+    set.metadata.name = "md-other".to_owned();
     for machine in fixture.machines.values_mut() {
-        machine.metadata.owner_references.as_mut().unwrap()[0].name = "md-other".to_owned();
+        machine.metadata.owner_references[0].name = "md-other".into();
     }
     fixture.sets.insert("md-other".to_owned(), set);
     assert!(fixture.plan().steps.is_empty(), "taking over rolls nothing: {:#?}", fixture.plan().steps);
@@ -225,8 +225,7 @@ fn a_deleted_deployment_takes_its_sets_along() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.use_class("large");
     fixture.reconcile();
-    fixture.deployment.metadata.deletion_timestamp =
-        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(fixture.now));
+    fixture.deployment.metadata.deletion_timestamp = Some(fixture.now.into());
     let plan = fixture.reconcile();
     assert_eq!(plan.because, Reason::SetsLeave(2));
     assert!(fixture.sets.values().all(Object::is_deleting));
@@ -244,23 +243,21 @@ fn a_deleted_deployment_takes_its_sets_along() {
 #[test]
 fn a_deployment_deleted_without_its_sets_leaves_them_alone() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
-    fixture.deployment.metadata.deletion_timestamp =
-        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(fixture.now));
-    fixture.deployment.metadata.finalizers.as_mut().unwrap().push("orphan".to_owned());
+    fixture.deployment.metadata.deletion_timestamp = Some(fixture.now.into());
+    fixture.deployment.metadata.finalizers.push("orphan".into());
     assert_eq!(fixture.plan().steps, []);
     for set in fixture.sets.values_mut() {
-        set.metadata.owner_references = None; // the garbage collector lets go of them
+        set.metadata.owner_references = Vec::new(); // the garbage collector lets go of them
     }
     fixture.reconcile();
-    assert_eq!(fixture.deployment.metadata.finalizers.as_deref(), Some(["orphan".to_owned()].as_slice()));
+    assert_eq!(fixture.deployment.metadata.finalizers, ["orphan"]);
     assert!(fixture.sets.values().all(|set| !set.is_deleting()));
 }
 
 #[test]
 fn a_set_that_may_have_been_let_go_of_is_deleted_only_as_the_version_that_was_seen_owned() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
-    fixture.deployment.metadata.deletion_timestamp =
-        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(fixture.now));
+    fixture.deployment.metadata.deletion_timestamp = Some(fixture.now.into());
     let seen: Vec<_> = fixture.sets.values().map(|set| Some(set.resource_version().to_owned())).collect();
     let guards = fixture.plan().steps.into_iter().filter_map(|step| match step {
         Step::DeleteSet { resource_version, .. } => Some(resource_version),
@@ -285,8 +282,7 @@ fn an_invalid_deployment_is_told_once_keeps_its_other_conditions_and_can_still_b
     mended.reconcile();
     assert_eq!(mended.condition("Invalid"), None);
     mended.deployment.spec.selector = None;
-    mended.deployment.metadata.deletion_timestamp =
-        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(mended.now));
+    mended.deployment.metadata.deletion_timestamp = Some(mended.now.into());
     mended.reconcile();
     assert!(mended.sets.values().all(Object::is_deleting));
 }
@@ -300,7 +296,7 @@ fn an_empty_selector_selects_nothing() {
         fixture.told,
         ["SelectingAll: This deployment is selecting all machines. A non-empty selector is required."]
     );
-    assert_eq!(fixture.deployment.status.observed_generation, fixture.deployment.metadata.generation.unwrap());
+    assert_eq!(fixture.deployment.status.observed_generation, fixture.deployment.metadata.generation);
     assert!(fixture.plan().steps.is_empty());
     assert_eq!(fixture.sets.len(), 1);
 }
@@ -350,8 +346,7 @@ fn whatever_is_missing_touches_no_set_and_holds_up_no_deletion(#[case] change: s
     assert_eq!((fixture.sets.len(), fixture.running_of("small")), (1, 2), "nobody leaves because of it");
     assert!(fixture.plan().steps.is_empty(), "it comes to rest: {:#?}", fixture.plan());
 
-    fixture.deployment.metadata.deletion_timestamp =
-        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(fixture.now));
+    fixture.deployment.metadata.deletion_timestamp = Some(fixture.now.into());
     for _ in 0..4 {
         fixture.reconcile();
         fixture.run_sets();
@@ -367,23 +362,23 @@ fn a_set_without_an_owner_is_adopted_and_one_that_lost_our_labels_let_go() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let name = fixture.set_of("small").name().to_owned();
     let set = fixture.sets.get_mut(&name).unwrap();
-    set.metadata.owner_references = Some(vec![k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+    set.metadata.owner_references = vec![api::OwnerReference {
         api_version: "v1".into(),
         kind: "Other".into(),
         name: "o".into(),
         uid: "o".into(),
         ..Default::default()
-    }]);
+    }];
     let plan = fixture.reconcile();
     assert!(
         matches!(&plan.steps[0], Step::Set(edit) if edit.change == SetChange::Adopt && edit.resource_version.is_some())
     );
-    let owners = fixture.sets[&name].metadata.owner_references.clone().unwrap();
+    let owners = fixture.sets[&name].metadata.owner_references.clone();
     assert_eq!(owners.iter().map(|owner| owner.name.as_str()).collect::<Vec<_>>(), ["o", "md"], "other owners stay");
     assert!(fixture.plan().steps.is_empty());
-    fixture.sets.get_mut(&name).unwrap().metadata.labels.as_mut().unwrap().insert("name".into(), "else".into());
+    fixture.sets.get_mut(&name).unwrap().metadata.labels.insert("name", "else");
     fixture.reconcile();
-    let owners = fixture.sets[&name].metadata.owner_references.clone().unwrap();
+    let owners = fixture.sets[&name].metadata.owner_references.clone();
     assert_eq!(owners.iter().map(|owner| owner.name.as_str()).collect::<Vec<_>>(), ["o"]);
 }
 
@@ -393,11 +388,11 @@ fn an_adopted_set_without_a_hash_gets_one_in_three_moves() {
     let name = fixture.set_of("small").name().to_owned();
     let hash = fixture.sets[&name].label(names::labels::TEMPLATE_HASH).unwrap().to_owned();
     let set = fixture.sets.get_mut(&name).unwrap();
-    set.metadata.labels.as_mut().unwrap().remove(names::labels::TEMPLATE_HASH);
+    set.metadata.labels.remove(names::labels::TEMPLATE_HASH);
     set.spec.selector.as_mut().unwrap().match_labels.remove(names::labels::TEMPLATE_HASH);
     set.spec.template.metadata.labels.as_mut().unwrap().remove(names::labels::TEMPLATE_HASH);
     for machine in fixture.machines.values_mut() {
-        machine.metadata.labels.as_mut().unwrap().remove(names::labels::TEMPLATE_HASH);
+        machine.metadata.labels.remove(names::labels::TEMPLATE_HASH);
     }
     assert_eq!(fixture.reconcile().because, Reason::HashMissing(name.clone()));
     assert!(fixture.machines.values().all(|machine| machine.label(names::labels::TEMPLATE_HASH).is_none()));
@@ -415,8 +410,7 @@ fn an_adopted_set_without_a_hash_gets_one_in_three_moves() {
 fn a_set_that_is_being_deleted_is_never_the_new_one() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let name = fixture.set_of("small").name().to_owned();
-    fixture.sets.get_mut(&name).unwrap().metadata.deletion_timestamp =
-        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(fixture.now));
+    fixture.sets.get_mut(&name).unwrap().metadata.deletion_timestamp = Some(fixture.now.into());
     fixture.settle();
     assert!(!fixture.sets.contains_key(&name));
     assert_eq!((fixture.sets.len(), fixture.live()), (1, 2));

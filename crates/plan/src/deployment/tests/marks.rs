@@ -81,8 +81,8 @@ fn the_autoscaler_has_its_nodes_back_when_the_roll_out_is_complete_and_not_befor
 fn a_user_s_own_annotation_is_neither_adopted_nor_removed(#[case] value: &str) {
     let mut fixture = DeploymentFixture::settled(1, &rolling(1, 0));
     let name = fixture.nodes.keys().next().unwrap().clone();
-    let annotations = fixture.nodes.get_mut(&name).unwrap().metadata.annotations.get_or_insert_default();
-    annotations.insert(names::annotations::SCALE_DOWN_DISABLED.to_owned(), value.to_owned());
+    let annotations = &mut fixture.nodes.get_mut(&name).unwrap().metadata.annotations;
+    annotations.insert(names::annotations::SCALE_DOWN_DISABLED, value);
     fixture.use_class("large");
     fixture.reconcile();
     assert_eq!(fixture.nodes[&name].annotation(names::annotations::SCALE_DOWN_DISABLED), Some(value));
@@ -96,9 +96,9 @@ fn a_user_s_own_annotation_is_neither_adopted_nor_removed(#[case] value: &str) {
 fn a_preserved_machine_s_node_stays_kept() {
     let mut fixture = DeploymentFixture::settled(1, &rolling(1, 0));
     let name = fixture.nodes.keys().next().unwrap().clone();
-    let annotations = fixture.nodes.get_mut(&name).unwrap().metadata.annotations.get_or_insert_default();
+    let annotations = &mut fixture.nodes.get_mut(&name).unwrap().metadata.annotations;
     for key in [names::annotations::SCALE_DOWN_DISABLED, names::annotations::SCALE_DOWN_DISABLED_BY_US] {
-        annotations.insert(key.to_owned(), "true".to_owned());
+        annotations.insert(key, "true");
     }
     let until = api::Time::from(fixture.now).plus(jiff::SignedDuration::from_hours(1));
     fixture.machines.get_mut(&name).unwrap().status.current_status.preserve_expiry_time = Some(until);

@@ -72,7 +72,7 @@ fn machines_that_are_on_their_way_or_not_ours_leave_the_list() {
     let names: Vec<String> = fixture.machines.keys().cloned().collect();
     fixture.delete_machine(&names[0]);
     fixture.set_phase(&names[1], MachinePhase::Failed);
-    fixture.machines.get_mut(&names[2]).unwrap().metadata.owner_references = None;
+    fixture.machines.get_mut(&names[2]).unwrap().metadata.owner_references = Vec::new();
     let list: Vec<String> =
         names.iter().map(|name| format!("{name}~{ASKED}")).chain([format!("gone~{ASKED}")]).collect();
     fixture.annotate(TRIGGER_DELETION, &list.join(","));

@@ -20,9 +20,9 @@ fn mid_roll(sizes: [i32; 3], noted: (i32, i32)) -> DeploymentFixture {
     for set in fixture.sets.values_mut() {
         let (_, size) = wanted.iter().find(|(class, _)| *class == set.spec.template.spec.class.name).unwrap();
         set.spec.replicas = *size;
-        let annotations = set.metadata.annotations.as_mut().unwrap();
-        annotations.insert(api::names::annotations::DESIRED_REPLICAS.to_owned(), noted.0.to_string());
-        annotations.insert(api::names::annotations::MAX_REPLICAS.to_owned(), noted.1.to_string());
+        let annotations = &mut set.metadata.annotations;
+        annotations.insert(api::names::annotations::DESIRED_REPLICAS, noted.0.to_string());
+        annotations.insert(api::names::annotations::MAX_REPLICAS, noted.1.to_string());
     }
     fixture.edit(|deployment| deployment.spec.replicas = noted.0);
     for _ in 0..3 {
@@ -50,16 +50,15 @@ fn a_change_in_mid_roll_is_shared_in_proportion(
     assert_eq!(["small", "middle", "large"].map(|class| fixture.size_of(class)), expected, "{:#?}", plan.steps);
     assert_eq!(plan.because, Reason::Resized { to: replicas });
     for set in fixture.sets.values().filter(|set| set.spec.replicas > 0) {
-        let noted = set.metadata.annotations.as_ref().unwrap();
-        assert_eq!(noted[api::names::annotations::DESIRED_REPLICAS], replicas.to_string());
-        assert_eq!(noted[api::names::annotations::MAX_REPLICAS], (replicas + 2).to_string());
+        assert_eq!(set.annotation(api::names::annotations::DESIRED_REPLICAS), Some(&*replicas.to_string()));
+        assert_eq!(set.annotation(api::names::annotations::MAX_REPLICAS), Some(&*(replicas + 2).to_string()));
     }
 }
 
 #[test]
 fn rounding_takes_machines_that_are_not_available_before_those_that_are() {
     let mut fixture = mid_roll([4, 0, 5], (7, 9));
-    let new = fixture.set_of("large").metadata.name.clone().unwrap();
+    let new = fixture.set_of("large").metadata.name.clone();
     fixture.sets.get_mut(&new).unwrap().status.available_replicas = 0;
     fixture.edit(|deployment| deployment.spec.replicas = 4);
     fixture.reconcile();
@@ -75,7 +74,7 @@ fn a_change_at_rest_goes_to_the_one_set_in_one_write() {
     assert_eq!((fixture.size_of("small"), writes), (5, 1));
     assert!(fixture.told.contains(&format!(
         "ScalingMachineSet: Scaled up machine set {} to 5",
-        fixture.set_of("small").metadata.name.clone().unwrap()
+        fixture.set_of("small").metadata.name.clone()
     )));
     fixture.settle();
     assert_eq!(fixture.live(), 5);

@@ -33,6 +33,6 @@ pub fn removal_failed(machine: &Machine, step: &Step, why: &str, policy: &Policy
 }
 
 /// Whether our finalizer is not among those that are to be left.
-fn releases(left: &[String]) -> bool {
+fn releases(left: &[api::Text]) -> bool {
     !left.iter().any(|finalizer| finalizer == finalizers::NODE)
 }

@@ -63,7 +63,7 @@ fn a_priority_someone_set_is_left_alone() {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| m["metadata"]["annotations"] = json!({ (api::names::annotations::PRIORITY): "1" }));
     fixture.settle();
-    assert_eq!(fixture.machine().metadata.annotations.as_ref().unwrap()[api::names::annotations::PRIORITY], "1");
+    assert_eq!(fixture.machine().metadata.annotations.text(api::names::annotations::PRIORITY), Some("1"));
 }
 
 #[rstest]

@@ -29,7 +29,7 @@ fn a_healthy_node_makes_the_machine_run_and_is_marked_as_ours() {
         "Machine m-1 successfully joined the cluster in 42s"
     );
     let node = fixture.node.as_ref().unwrap();
-    assert_eq!(node.metadata.finalizers.as_deref().unwrap(), [finalizers::NODE, "someone/else"]);
+    assert_eq!(node.metadata.finalizers, [finalizers::NODE, "someone/else"]);
     assert_eq!(node.label(api::names::labels::MACHINE_NAME), Some("m-1"));
 }
 

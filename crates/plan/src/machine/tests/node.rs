@@ -108,7 +108,7 @@ fn a_node_that_is_deleted_takes_its_machine_with_it(#[case] phase: &str) {
     fixture.settle();
     assert!(fixture.machine.is_none(), "and nothing is left of either: {:#?}", fixture.diary);
     assert_eq!(fixture.vms, 0);
-    assert_eq!(fixture.node.unwrap().metadata.finalizers.unwrap(), ["someone/else"], "the rest is theirs to finish");
+    assert_eq!(fixture.node.unwrap().metadata.finalizers, ["someone/else"], "the rest is theirs to finish");
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Whose machines these are.
 
-use api::Object;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -72,7 +71,7 @@ fn an_adopted_machine_keeps_its_other_owners_and_counts_at_once() {
     fixture.settle();
     let machine = &fixture.machines["m"];
     assert_eq!(machine.controller_owner().map(|o| o.uid.as_str()), Some("s-1"));
-    assert_eq!(machine.owners().len(), 2);
+    assert_eq!(machine.metadata.owner_references.len(), 2);
     assert_eq!(fixture.living(), ["m"], "no machine was made for one that was there");
 }
 

@@ -47,7 +47,7 @@ fn a_machine_that_was_let_go_behind_our_back_is_not_deleted() {
     let fixture = going(1, &[OURS]);
     let plan = fixture.plan();
     let Step::Delete(deletes) = &plan.steps[0] else { panic!("{plan:?}") };
-    assert_eq!(deletes[0].resource_version, fixture.machines["m0"].metadata.resource_version.clone().unwrap());
+    assert_eq!(deletes[0].resource_version, fixture.machines["m0"].metadata.resource_version);
 }
 
 #[rstest]

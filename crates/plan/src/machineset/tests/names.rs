@@ -18,8 +18,8 @@ fn names_have_the_form_and_the_alphabet_of_the_api_server() {
         let suffix = create.name.as_str().strip_prefix("pool-").unwrap();
         assert_eq!(suffix.len(), 5);
         assert!(suffix.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)), "{suffix}");
-        assert_eq!(create.machine.metadata.generate_name.as_deref(), Some("pool-"));
-        assert_eq!(create.machine.metadata.name.as_deref(), Some(create.name.as_str()));
+        assert_eq!(create.machine.metadata.generate_name, "pool-");
+        assert_eq!(create.machine.metadata.name, create.name.as_str());
     }
 }
 
@@ -29,7 +29,7 @@ fn a_long_name_is_cut_as_the_api_server_cuts_it() {
     fixture.edit_set(|set| set["metadata"]["name"] = json!("x".repeat(253)));
     let create = born(&fixture, 1).remove(0);
     assert_eq!(create.name.as_str().len(), 63);
-    assert_eq!(create.machine.metadata.generate_name.unwrap().len(), 253, "a dash more would be no name any more");
+    assert_eq!(create.machine.metadata.generate_name.len(), 253, "a dash more would be no name any more");
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! Requests about objects of one kind, as kube's `Api` makes them.
+//!
+//! kube's own wants objects to hold their metadata in Kubernetes' type for it, whose maps of labels and annotations are most of
+//! what a machine takes in memory. This one asks only for an [`Object`], and takes the same parameters and methods.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use api::Object;
+use either::Either;
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Request};
+use kube::core::{ObjectList, PartialObjectMeta, Status};
+use kube::{Client, Error, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// See the module.
+pub struct Api<K> {
+    client: Client,
+    request: Request,
+    namespace: Option<String>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for Api<K> {
+    fn clone(&self) -> Self {
+        let namespace = self.namespace.clone();
+        Self {
+            client: self.client.clone(),
+            request: Request::new(&self.request.url_path),
+            namespace,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K> fmt::Debug for Api<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("url_path", &self.request.url_path).finish_non_exhaustive()
+    }
+}
+
+impl<K: Object + DeserializeOwned> Api<K> {
+    /// Objects in one namespace.
+    pub fn namespaced(client: Client, namespace: &str) -> Self {
+        Self::new(client, Some(namespace.to_owned()))
+    }
+
+    /// Objects of a kind without namespaces, or those of all namespaces.
+    pub fn all(client: Client) -> Self {
+        Self::new(client, None)
+    }
+
+    fn new(client: Client, namespace: Option<String>) -> Self {
+        let request = Request::new(K::url_path(namespace.as_deref()));
+        Self { client, request, namespace, kind: PhantomData }
+    }
+
+    /// The namespace that it was made for.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// One object.
+    pub async fn get(&self, name: &str) -> Result<K> {
+        self.ask(self.request.get(name, &GetParams::default())).await
+    }
+
+    /// One object; `None` if there is none of this name.
+    pub async fn get_opt(&self, name: &str) -> Result<Option<K>> {
+        found(self.get(name).await)
+    }
+
+    /// The metadata of one object; `None` if there is none of this name.
+    pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
+        found(self.ask(self.request.get_metadata(name, &GetParams::default())).await)
+    }
+
+    /// All objects that the parameters select.
+    pub async fn list(&self, parameters: &ListParams) -> Result<ObjectList<K>>
+    where
+        K: Clone,
+    {
+        self.ask(self.request.list(parameters)).await
+    }
+
+    /// Makes an object.
+    pub async fn create(&self, parameters: &PostParams, object: &K) -> Result<K>
+    where
+        K: Serialize,
+    {
+        self.create_from(parameters, object).await
+    }
+
+    /// Makes an object of what its writer holds of it: a view need not hold everything that a new object has.
+    pub async fn create_from(&self, parameters: &PostParams, body: &(impl Serialize + ?Sized)) -> Result<K> {
+        self.ask(self.request.create(parameters, bytes(body)?)).await
+    }
+
+    /// Sends something to a subresource of an object.
+    pub async fn create_subresource<T: DeserializeOwned>(
+        &self,
+        subresource: &str,
+        name: &str,
+        parameters: &PostParams,
+        body: &(impl Serialize + ?Sized),
+    ) -> Result<T> {
+        self.ask(self.request.create_subresource(subresource, name, parameters, bytes(body)?)).await
+    }
+
+    /// Changes an object.
+    pub async fn patch<P: Serialize + fmt::Debug + Sync>(
+        &self,
+        name: &str,
+        parameters: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<K> {
+        self.ask(self.request.patch(name, parameters, patch)).await
+    }
+
+    /// Changes the status of an object.
+    pub async fn patch_status<P: Serialize + fmt::Debug + Sync>(
+        &self,
+        name: &str,
+        parameters: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<K> {
+        self.ask(self.request.patch_subresource("status", name, parameters, patch)).await
+    }
+
+    /// Deletes an object: the object, if it is only marked by that, or the status of its deletion.
+    pub async fn delete(&self, name: &str, parameters: &DeleteParams) -> Result<Either<K, Status>> {
+        let request = self.request.delete(name, parameters).map_err(Error::BuildRequest)?;
+        self.client.request_status(request).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        request: std::result::Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T> {
+        self.client.request(request.map_err(Error::BuildRequest)?).await
+    }
+}
+
+fn found<T>(answer: Result<T>) -> Result<Option<T>> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn bytes(object: &(impl Serialize + ?Sized)) -> Result<Vec<u8>> {
+    serde_json::to_vec(object).map_err(Error::SerdeError)
+}
