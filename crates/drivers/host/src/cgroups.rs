@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use crate::budget::Resources;
-use crate::error::HostError;
 use crate::processes::kill_in;
 use crate::steps;
+use host_state::HostError;
+use host_state::budget::Resources;
 
 /// CPU is given in parts of this many microseconds.
 const PERIOD: u64 = 100_000;

@@ -9,9 +9,7 @@
 //! one could not finish or remove. What carries the steps out is thin ([`machine`]).
 
 mod addresses;
-mod budget;
 mod cgroups;
-mod error;
 mod identity;
 mod link;
 mod machine;
@@ -25,6 +23,6 @@ mod steps;
 mod tools;
 mod volumes;
 
+pub use host_state::tools::Settings;
 pub use provider::HostDriver;
 pub use spec::PROVIDER;
-pub use tools::Settings;

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 
-use crate::error::HostError;
 use crate::steps::Link;
-use crate::tools::{done, run};
+use host_state::HostError;
+use host_state::tools::{done, last_line, run};
 
 /// The machine's end.
 const INSIDE: &str = "eth0";
@@ -45,7 +45,7 @@ pub(crate) async fn remove(lock: &File, link: &str) -> Result<(), HostError> {
     if output.status.success() || seen(lock, link, "").await? == Link::Absent {
         return Ok(());
     }
-    Err(HostError::Failed { step: "remove the machine's link", said: crate::tools::last_line(&output.stderr) })
+    Err(HostError::Failed { step: "remove the machine's link", said: last_line(&output.stderr) })
 }
 
 /// Whether the bridge is there.

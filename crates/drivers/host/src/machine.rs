@@ -1,7 +1,6 @@
 //! One machine: looking at it, and carrying out what [`steps`] decided.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,21 +8,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use driver::{Code, DriverError};
+use host_state::budget::of_this_host;
+use host_state::files::{write, write_json};
+use host_state::state::Directory;
+use host_state::tools::last_line;
+use host_state::{HostError, Scope};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use crate::budget::Resources;
 use crate::cgroups::{Hierarchies, MachineCgroups, Removal};
-use crate::error::HostError;
 use crate::identity;
 use crate::link;
 use crate::processes::machine_init;
-use crate::record::{Record, write, write_json};
+use crate::record::Record;
 use crate::reservation::{reserve, same};
-use crate::spec::{Scope, Spec};
-use crate::state::{Files, others};
-use crate::steps::{self, Directory, Running, Seen, Step};
-use crate::tools::last_line;
+use crate::spec::Spec;
+use crate::state::Files;
+use crate::steps::{self, Running, Seen, Step};
 
 const SCRIPT: &str = include_str!("machine.sh");
 const PROC: &str = "/proc";
@@ -58,8 +59,8 @@ impl<'a> Machine<'a> {
             let message = "no cgroup hierarchy is mounted: mount cgroup2 on /sys/fs/cgroup";
             DriverError::new(Code::FailedPrecondition, message)
         })?;
-        let cgroups = MachineCgroups::new(hierarchies, identity::cgroup(&scope.state, &scope.cluster, name));
-        let link = identity::link(&scope.state, &scope.cluster, name);
+        let cgroups = MachineCgroups::new(hierarchies, identity::cgroup(scope, name));
+        let link = identity::link(scope, name);
         Ok(Self { scope, name, files: Files::of(scope, name), link, cgroups, lock })
     }
 
@@ -135,7 +136,7 @@ impl<'a> Machine<'a> {
                 format!("providerSpec.bridge: the host has no bridge {bridge}: ip link add {bridge} type bridge");
             return Err(DriverError::new(Code::FailedPrecondition, message));
         }
-        let record = reserve(spec, uid, &others(self.scope, self.name)?, host_resources())?;
+        let record = reserve(spec, uid, &self.scope.others(self.name)?, of_this_host())?;
         let home = &self.files.home;
         for folder in Files::FOLDERS {
             let path = home.join(folder);
@@ -240,47 +241,9 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Everything before the record, so that a half removed machine still has its address. It may be thousands of files: another thread
-    /// removes them, and holds the lock until it is done, whoever stops listening meanwhile.
     async fn remove_directory(&self) -> Result<(), HostError> {
-        let (files, lock) = (self.files.clone(), self.lock.clone());
-        let removal = tokio::task::spawn_blocking(move || {
-            let _held = lock;
-            remove_all(&files)
-        });
-        let removed = removal.await.map_err(|error| io::Error::other(error.to_string())).flatten();
-        HostError::on(&self.files.home, "remove", removed)
+        host_state::state::remove(&self.files.home, &self.lock).await
     }
-}
-
-fn remove_all(files: &Files) -> io::Result<()> {
-    let record = files.record();
-    for entry in fs::read_dir(&files.home)? {
-        let path = entry?.path();
-        if path == record {
-            continue;
-        }
-        if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(&path)? } else { fs::remove_file(&path)? }
-    }
-    fs::remove_dir_all(&files.home)?;
-    // The cluster's directory goes with its last machine.
-    if let Some(cluster) = files.home.parent() {
-        let _ = fs::remove_dir(cluster);
-    }
-    Ok(())
-}
-
-/// What the host has: cores that this process may use, and memory.
-fn host_resources() -> Resources {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let meminfo = fs::read_to_string(Path::new(PROC).join("meminfo")).unwrap_or_default();
-    Resources { cpu_millis: u64::try_from(cores).unwrap_or(1) * 1000, memory: total_memory(&meminfo) }
-}
-
-fn total_memory(meminfo: &str) -> u64 {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kibibytes.unwrap_or_default() * 1024
 }
 
 fn words(paths: &[PathBuf]) -> String {
@@ -290,28 +253,4 @@ fn words(paths: &[PathBuf]) -> String {
 /// Whether a machine was made in full once.
 pub(crate) fn was_made(files: &Files) -> bool {
     files.directory() == Directory::Complete && files.read_init().is_some()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_host_s_memory_is_read_in_bytes() {
-        assert_eq!(total_memory("MemTotal:       24684196 kB\nMemFree: 1 kB\n"), 24_684_196 * 1024);
-        assert_eq!(total_memory(""), 0);
-    }
-
-    #[test]
-    fn the_record_is_removed_last_and_the_cluster_s_directory_with_its_last_machine() {
-        let state = tempfile::tempdir().unwrap();
-        let scope = Scope { cluster: "c".into(), state: state.path().into() };
-        let files = Files::of(&scope, "m");
-        fs::create_dir_all(files.home.join("upper/deep")).unwrap();
-        std::os::unix::fs::symlink("/etc", files.home.join("link")).unwrap();
-        fs::write(files.record(), "{}").unwrap();
-        remove_all(&files).unwrap();
-        assert!(!files.home.exists() && !state.path().join("clusters/c").exists());
-        assert!(Path::new("/etc").is_dir());
-    }
 }

@@ -3,19 +3,15 @@
 use std::fs;
 use std::path::Path;
 
+use host_state::process::{Process, kill_if};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
-use crate::steps::Process;
 
 /// The process that is the init of a machine, if this one is: the first of a process namespace directly below ours.
 pub(crate) fn machine_init(proc: &Path, pid: i32) -> Option<Process> {
     let read = |who: &str, file: &str| fs::read_to_string(proc.join(who).join(file)).ok();
     let own = depth(&read("self", "status")?)?.0;
     let (depth, innermost) = depth(&read(&pid.to_string(), "status")?)?;
-    let (state, start_time) = state_and_start(&read(&pid.to_string(), "stat")?)?;
-    let alive = !matches!(state, 'Z' | 'X');
-    (alive && depth == own + 1 && innermost == 1).then_some(Process { pid, start_time })
+    Process::alive(proc, pid).filter(|_| depth == own + 1 && innermost == 1)
 }
 
 /// In how many process namespaces a process is, and its number in the innermost.
@@ -25,29 +21,12 @@ fn depth(status: &str) -> Option<(usize, i32)> {
     Some((numbers.len(), numbers.last()?.parse().ok()?))
 }
 
-/// A process' state and when it started. Its name stands in parentheses before them and may contain anything.
-fn state_and_start(stat: &str) -> Option<(char, u64)> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(18)?.parse().ok()?))
-}
-
-/// Kills a process if it is still in the cgroup. The number alone could have become another's since it was read.
+/// Kills a process if it is still in the cgroup.
 pub(crate) fn kill_in(proc: &Path, pid: i32, cgroup: &str) -> Result<(), Errno> {
-    let Some(number) = Pid::from_raw(pid) else { return Ok(()) };
-    let handle = match pidfd_open(number, PidfdFlags::empty()) {
-        Ok(handle) => handle,
-        Err(Errno::SRCH) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let groups = fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).unwrap_or_default();
-    if !is_member(&groups, cgroup) {
-        return Ok(());
-    }
-    match pidfd_send_signal(handle, Signal::KILL) {
-        Ok(()) | Err(Errno::SRCH) => Ok(()),
-        Err(error) => Err(error),
-    }
+    kill_if(pid, || {
+        let groups = fs::read_to_string(proc.join(pid.to_string()).join("cgroup")).unwrap_or_default();
+        is_member(&groups, cgroup)
+    })
 }
 
 /// Whether a process with these cgroups is in one of this name, or below it.

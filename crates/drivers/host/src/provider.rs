@@ -1,24 +1,24 @@
 //! The six calls.
 
-use std::fs::File;
-use std::sync::Arc;
-
 use api::names::secrets::USER_DATA;
 use api::view::{PersistentVolumeSpec, SecretData};
-use api::{MachineName, NodeAddress, Object};
+use api::{MachineName, NodeAddress};
 use async_trait::async_trait;
 use cloud::fault::Faults;
 use driver::{
     Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners, Support,
     served_by,
 };
+use host_state::Scope;
+use host_state::identity::{machine_of, named, provider_id};
+use host_state::state::{Access, lock};
+use host_state::tools::Settings;
 
-use crate::identity::{machine_of, name_problem, provider_id};
 use crate::machine::{Machine, Wanted, was_made};
 use crate::record::Record;
-use crate::spec::{self, PROVIDER, Scope};
-use crate::state::{self, Access, Files};
-use crate::tools::{self, Settings};
+use crate::spec::{self, PROVIDER};
+use crate::state::Files;
+use crate::tools;
 use crate::volumes;
 
 /// This host, as Millwright sees it.
@@ -33,7 +33,7 @@ impl HostDriver {
     }
 
     fn check(&self) -> Result<(), DriverError> {
-        tools::check(rustix::process::geteuid().is_root(), |program| self.settings.has(program))
+        tools::check(&self.settings)
     }
 }
 
@@ -53,7 +53,7 @@ impl Driver for HostDriver {
         self.check()?;
         let uid = request.machine.metadata.uid.as_str();
         let work = async {
-            let machine = Machine::new(&scope, name, state::lock(&scope.state, Access::Change).await?)?;
+            let machine = Machine::new(&scope, name, lock(&scope.state, Access::Change).await?)?;
             let record = machine.create(&Wanted { spec: &spec, uid, user_data }).await?;
             let Found { provider_id, node_name, addresses } = found(&scope, name, &record);
             Ok(Created { provider_id, node_name, last_known_state: None, addresses })
@@ -68,7 +68,7 @@ impl Driver for HostDriver {
             if !scope.state.exists() {
                 return Ok(Deleted::default());
             }
-            let lock = state::lock(&scope.state, Access::Change).await?;
+            let lock = lock(&scope.state, Access::Change).await?;
             if !Files::of(scope, name).home.exists() {
                 return Ok(Deleted::default());
             }
@@ -82,7 +82,7 @@ impl Driver for HostDriver {
     async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
         let (scope, name) = &looking(request)?;
         let work = async {
-            let _lock = reading(scope).await?;
+            let _lock = scope.reading().await?;
             let files = Files::of(scope, name);
             // One that was never made in full is made by the next create, and listed all the same. One that has ended is still there,
             // as a VM is that was switched off.
@@ -95,11 +95,11 @@ impl Driver for HostDriver {
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
         served_by(PROVIDER, &request.class)?;
-        let scope = &Scope::decode(&request.class.provider_spec)?;
+        let scope = &spec::scope_of(&request.class.provider_spec)?;
         let work = async {
-            let _lock = reading(scope).await?;
-            let machines = state::machines(scope)?.into_iter();
-            Ok(machines.map(|name| (provider_id(&scope.cluster, &name), MachineName::from(name))).collect())
+            let _lock = scope.reading().await?;
+            let machines = scope.machines()?.into_iter();
+            Ok(machines.map(|name| (provider_id(PROVIDER, &scope.cluster, &name), MachineName::from(name))).collect())
         };
         call.asking("machine_list", call.bound(work)).await
     }
@@ -109,17 +109,12 @@ impl Driver for HostDriver {
     }
 }
 
-/// The lock of a reader. A state directory that is not there is not made for looking.
-async fn reading(scope: &Scope) -> Result<Option<Arc<File>>, DriverError> {
-    if scope.state.exists() { state::lock(&scope.state, Access::Read).await.map(Some) } else { Ok(None) }
-}
-
 /// Where to look, and for whom: by provider id where the machine knows it, else by name.
 fn looking(request: &MachineRequest) -> Result<(Scope, String), DriverError> {
     served_by(PROVIDER, &request.class)?;
-    let scope = Scope::decode(&request.class.provider_spec)?;
+    let scope = spec::scope_of(&request.class.provider_spec)?;
     let name = match request.provider_id() {
-        Some(id) => machine_of(id.as_str(), &scope.cluster)?,
+        Some(id) => machine_of(PROVIDER, id.as_str(), &scope.cluster)?,
         None => named(request)?,
     };
     Ok((scope, name))
@@ -128,7 +123,7 @@ fn looking(request: &MachineRequest) -> Result<(Scope, String), DriverError> {
 fn found(scope: &Scope, name: &str, record: &Record) -> Found {
     let address = |kind: &str, address: String| NodeAddress { kind: kind.into(), address };
     Found {
-        provider_id: provider_id(&scope.cluster, name),
+        provider_id: provider_id(PROVIDER, &scope.cluster, name),
         node_name: name.to_owned().into(),
         addresses: vec![address("InternalIP", record.address.to_string()), address("Hostname", name.to_owned())],
     }
@@ -144,12 +139,4 @@ fn user_data<'a>(secret: &'a SecretData, faults: &mut Faults) -> &'a [u8] {
         Some(data) => return data,
     }
     &[]
-}
-
-fn named(request: &MachineRequest) -> Result<String, DriverError> {
-    let name = request.machine.name();
-    match name_problem(name) {
-        None => Ok(name.to_owned()),
-        Some(problem) => Err(DriverError::invalid(format!("metadata.name: Invalid value: {name:?}: {problem}"))),
-    }
 }

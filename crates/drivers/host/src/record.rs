@@ -1,16 +1,10 @@
-//! What is written down of a machine: how it was made, and which process is its init.
-//!
-//! Files appear whole: each is written under another name and renamed. The record is the last file of a reservation, so a directory
-//! with a record has everything that a start needs.
+//! What is written down of a machine: how it was made.
 
-use std::fs;
-use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use host_state::budget::Resources;
 use serde::{Deserialize, Serialize};
-
-use crate::budget::Resources;
 
 /// How a machine was made. A file of another version is not read: nobody has one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,52 +16,4 @@ pub(crate) struct Record {
     pub(crate) size: Resources,
     pub(crate) root_image: PathBuf,
     pub(crate) bridge: String,
-}
-
-/// Writes a file that is whole or not there, readable by its owner only.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let mut file = tempfile::Builder::new().prefix(".").tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_data()?;
-    file.persist(path).map(drop).map_err(|error| error.error)
-}
-
-/// The same for a value.
-pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    write(path, &serde_json::to_vec(value)?)
-}
-
-/// What such a file holds; `None` if it is not there.
-pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> io::Result<Option<T>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    #[test]
-    fn a_record_reads_back_and_only_its_owner_may_read_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("machine.json");
-        assert_eq!(read_json::<Record>(&path).unwrap(), None);
-        let record = Record {
-            uid: "u".into(),
-            address: Ipv4Addr::new(10, 0, 0, 1),
-            size: Resources { cpu_millis: 1, memory: 2 },
-            root_image: "/r".into(),
-            bridge: "br0".into(),
-        };
-        write_json(&path, &record).unwrap();
-        write_json(&path, &record).unwrap();
-        assert_eq!(read_json(&path).unwrap(), Some(record));
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written is left");
-    }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use driver::{Code, DriverError};
+use host_state::budget::{Resources, lack};
 
-use crate::budget::{Resources, lack};
 use crate::record::Record;
 use crate::spec::Spec;
 

@@ -2,35 +2,27 @@
 //!
 //! Deleting, listing and looking need only to know where to look: a class that can make nothing any more still lets its machines go.
 
-mod validate;
-
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use api::Quantity;
 use cloud::fault::Faults;
 use cloud::spec::Object;
 use driver::DriverError;
+use host_state::Scope;
+use host_state::budget::{Budget, Resources};
+use host_state::fields;
 use serde_json::Value;
 
 use crate::addresses::Pool;
-use crate::budget::Resources;
-use crate::identity::name_problem;
 
 /// What a `MachineClass` must say in `provider` to be ours.
 pub const PROVIDER: &str = "host";
 
+/// Linux allows fifteen characters.
+const LONGEST_LINK: usize = 15;
+
 /// Where machines are kept if the class does not say.
 const STATE_DIRECTORY: &str = "/var/lib/millwright/host";
-
-/// Where to look for machines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scope {
-    /// Tells machines of this cluster from those of others on the same host.
-    pub(crate) cluster: String,
-    /// What is kept on disk.
-    pub(crate) state: PathBuf,
-}
 
 /// How a machine is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,13 +40,6 @@ pub(crate) struct Spec {
     pub(crate) mounts: Vec<Mount>,
 }
 
-/// What all machines may use together, as far as the class says it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Budget {
-    pub(crate) cpu_millis: Option<u64>,
-    pub(crate) memory: Option<u64>,
-}
-
 /// A file or directory of the host in a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
@@ -62,117 +47,51 @@ pub(crate) struct Mount {
     pub(crate) path: PathBuf,
 }
 
-impl Budget {
-    /// What the class does not say is what the host has.
-    pub(crate) fn or(self, host: Resources) -> Resources {
-        Resources { cpu_millis: self.cpu_millis.unwrap_or(host.cpu_millis), memory: self.memory.unwrap_or(host.memory) }
-    }
-}
-
-impl Scope {
-    /// Where to look, from a class that may be wrong otherwise.
-    pub(crate) fn decode(spec: &Value) -> Result<Self, DriverError> {
-        let mut faults = Faults::default();
-        let object = Object::new(spec, "providerSpec", &mut faults);
-        let scope = scope(&object, &mut faults);
-        faults.or("", scope)
-    }
+/// Where to look, from a class that may be wrong otherwise.
+pub(crate) fn scope_of(spec: &Value) -> Result<Scope, DriverError> {
+    host_state::fields::scope_of(spec, STATE_DIRECTORY)
 }
 
 /// All of a class; whatever is wrong is told at once.
 pub(crate) fn decode(spec: &Value, mut faults: Faults) -> Result<(Scope, Spec), DriverError> {
     let faults = &mut faults;
     let object = &Object::new(spec, "providerSpec", faults);
-    let scope = scope(object, faults);
-    let size = Resources {
-        cpu_millis: required(object, "cpu", faults, validate::cpu_millis),
-        memory: required(object, "memory", faults, validate::bytes),
-    };
-    let budget = match object.object("hostBudget", faults) {
-        None => Budget::default(),
-        Some(budget) => Budget {
-            cpu_millis: quantity(&budget, "cpu", faults, validate::cpu_millis),
-            memory: quantity(&budget, "memory", faults, validate::bytes),
-        },
-    };
+    let scope = fields::scope(object, STATE_DIRECTORY, faults);
     let addresses = pool(object, faults);
     let spec = Spec {
-        root_image: path(object, "rootImage", faults, true).unwrap_or_default(),
-        size,
+        root_image: fields::path(object, "rootImage", faults, true).unwrap_or_default(),
+        size: fields::size(object, faults),
         bridge: bridge(object, faults),
         prefix_length: prefix_length(object, addresses, faults),
         addresses,
         gateway: gateway(object, faults),
-        budget,
+        budget: fields::budget(object, faults),
         mounts: mounts(object, faults),
     };
     std::mem::take(faults).or("", (scope, spec))
-}
-
-fn scope(object: &Object<'_>, faults: &mut Faults) -> Scope {
-    let cluster = object.text("cluster", faults).unwrap_or_default();
-    match name_problem(&cluster) {
-        Some(_) if cluster.is_empty() => {
-            faults.required(object.path("cluster"), "tells this cluster's machines from those of others");
-        }
-        Some(problem) => faults.invalid(object.path("cluster"), cluster.as_str(), problem),
-        None => {}
-    }
-    let state = path(object, "stateDirectory", faults, false).unwrap_or_else(|| PathBuf::from(STATE_DIRECTORY));
-    Scope { cluster, state }
-}
-
-fn path(object: &Object<'_>, key: &str, faults: &mut Faults, needed: bool) -> Option<PathBuf> {
-    let Some(text) = object.text(key, faults).filter(|text| !text.is_empty()) else {
-        if needed {
-            faults.required(object.path(key), "the path of a directory on the host");
-        }
-        return None;
-    };
-    if let Some(problem) = validate::path_problem(Path::new(&text)) {
-        faults.invalid(object.path(key), text.as_str(), problem);
-    }
-    Some(PathBuf::from(text))
-}
-
-fn quantity(
-    object: &Object<'_>,
-    key: &str,
-    faults: &mut Faults,
-    read: impl FnOnce(&Quantity) -> Result<u64, &'static str>,
-) -> Option<u64> {
-    let value = object.get(key)?;
-    let amount =
-        serde_json::from_value::<Quantity>(value.clone()).map_err(|_| "must be an amount, such as 500m or 1Gi");
-    match amount.and_then(|amount| read(&amount)) {
-        Ok(amount) => Some(amount),
-        Err(problem) => {
-            faults.invalid(object.path(key), value, problem);
-            None
-        }
-    }
-}
-
-fn required(
-    object: &Object<'_>,
-    key: &str,
-    faults: &mut Faults,
-    read: impl FnOnce(&Quantity) -> Result<u64, &'static str>,
-) -> u64 {
-    if object.get(key).is_none() {
-        faults.required(object.path(key), "what a machine may use at most");
-    }
-    quantity(object, key, faults, read).unwrap_or_default()
 }
 
 fn bridge(object: &Object<'_>, faults: &mut Faults) -> String {
     let bridge = object.text("bridge", faults).unwrap_or_default();
     if bridge.is_empty() {
         faults.required(object.path("bridge"), "the bridge that machines are connected to");
-    } else if let Some(problem) = validate::link_problem(&bridge) {
+    } else if let Some(problem) = link_problem(&bridge) {
         faults.invalid(object.path("bridge"), bridge.as_str(), problem);
     }
     bridge
+}
+
+/// What keeps a text from being the name of a link.
+fn link_problem(name: &str) -> Option<&'static str> {
+    if name.len() > LONGEST_LINK {
+        Some("must have at most 15 characters, as every link")
+    } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        || name.starts_with(['-', '.'])
+    {
+        Some("must consist of letters, digits, '-', '_' and '.'")
+    } else {
+        None
+    }
 }
 
 fn pool(object: &Object<'_>, faults: &mut Faults) -> Pool {
@@ -212,12 +131,12 @@ fn gateway(object: &Object<'_>, faults: &mut Faults) -> Option<Ipv4Addr> {
 fn mounts(object: &Object<'_>, faults: &mut Faults) -> Vec<Mount> {
     let mut mounts = Vec::new();
     for (key, place) in [("kubelet", "/usr/local/bin/kubelet"), ("containerd", "/usr/local/bin/containerd")] {
-        let host_path = path(object, key, faults, false);
+        let host_path = fields::path(object, key, faults, false);
         mounts.extend(host_path.map(|host_path| Mount { host_path, path: PathBuf::from(place) }));
     }
     for mount in object.objects("mounts", faults) {
-        let host_path = path(&mount, "hostPath", faults, true);
-        let place = path(&mount, "path", faults, true);
+        let host_path = fields::path(&mount, "hostPath", faults, true);
+        let place = fields::path(&mount, "path", faults, true);
         mounts.extend(host_path.zip(place).map(|(host_path, path)| Mount { host_path, path }));
     }
     mounts

@@ -5,14 +5,8 @@
 //! exists of a machine, its name is listed. What runs is known by its cgroup, which every process of a machine joins before it does anything
 //! else; so an init that nobody wrote down is found, and a launch that never became an init is killed.
 
-/// A process, told from a later one with the same number by when it started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Process {
-    /// Its number on the host.
-    pub(crate) pid: i32,
-    /// Clock ticks after the host's boot.
-    pub(crate) start_time: u64,
-}
+use host_state::process::Process;
+use host_state::state::Directory;
 
 /// What there is of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,15 +17,6 @@ pub(crate) struct Seen {
     pub(crate) link: Link,
     /// The init that was written down, once all of the machine was there.
     pub(crate) noted: Option<Process>,
-}
-
-/// The directory of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Directory {
-    Absent,
-    /// There, without the record that is written last.
-    Unfinished,
-    Complete,
 }
 
 /// The cgroups of a machine, one in each hierarchy.

@@ -1,24 +1,10 @@
 //! The programs of the host that do the work, and what is said where one is missing.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::path::PathBuf;
-use std::process::{Output, Stdio};
-
-use driver::{Code, DriverError};
-use tokio::process::Command;
-
-use crate::error::HostError;
-
-/// What the operator of the process decides, for all classes.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {
-    /// Where programs are looked for: the value of `PATH`.
-    pub path: OsString,
-}
+use driver::DriverError;
+use host_state::tools::{Needed, Settings};
 
 /// Each program and the package of Debian that has it.
-const NEEDED: [(&str, &str); 8] = [
+const NEEDED: [Needed; 8] = [
     ("sh", "dash"),
     ("ip", "iproute2"),
     ("mount", "mount"),
@@ -29,67 +15,9 @@ const NEEDED: [(&str, &str); 8] = [
     ("sleep", "coreutils"),
 ];
 
-/// Whether the process may make machines, and has what it needs for it. Everything that is missing is told at once.
-pub(crate) fn check(is_root: bool, is_there: impl Fn(&str) -> bool) -> Result<(), DriverError> {
-    let root =
-        (!is_root).then(|| "the driver of provider \"host\" makes namespaces and mounts: run it as root".to_owned());
-    let tools = NEEDED.iter().filter(|(program, _)| !is_there(program)).map(|(program, package)| {
-        format!("the program {program} is missing: install the package {package} (Debian: apt-get install {package})")
-    });
-    let missing: Vec<String> = root.into_iter().chain(tools).collect();
-    if missing.is_empty() { Ok(()) } else { Err(DriverError::new(Code::FailedPrecondition, missing.join("; "))) }
-}
-
-impl Settings {
-    /// Whether a program is somewhere on the path.
-    pub(crate) fn has(&self, program: &str) -> bool {
-        std::env::split_paths(&self.path).any(|folder: PathBuf| folder.join(program).is_file())
-    }
-}
-
-/// Runs a program to its end. It holds the lock for as long as it lives, also when this process is killed meanwhile: what it does must not
-/// happen beside what the next process does.
-pub(crate) async fn run(lock: &File, program: &str, arguments: &[&str]) -> Result<Output, HostError> {
-    let failed = |source| HostError::Run { program: program.to_owned(), source };
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::from(lock.try_clone().map_err(failed)?)).kill_on_drop(true);
-    command.output().await.map_err(failed)
-}
-
-/// The same for one that must succeed.
-pub(crate) async fn done(lock: &File, step: &'static str, program: &str, arguments: &[&str]) -> Result<(), HostError> {
-    let output = run(lock, program, arguments).await?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(HostError::Failed { step, said: format!("{program}: {}", last_line(&output.stderr)) })
-}
-
-/// The last line that is not empty.
-pub(crate) fn last_line(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everything_that_is_missing_is_one_sentence_each() {
-        assert!(check(true, |_| true).is_ok());
-        let error = check(false, |program| program != "ip").unwrap_err();
-        assert_eq!(error.code(), Code::FailedPrecondition);
-        let expected = "the driver of provider \"host\" makes namespaces and mounts: run it as root; \
-            the program ip is missing: install the package iproute2 (Debian: apt-get install iproute2)";
-        assert_eq!(error.message(), expected);
-    }
-
-    #[test]
-    fn programs_are_looked_for_on_the_path() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("ip"), "").unwrap();
-        let settings = Settings { path: folder.path().into() };
-        assert!(settings.has("ip") && !settings.has("mount"));
-    }
+/// Whether the process may make machines, and has what it needs for it.
+pub(crate) fn check(settings: &Settings) -> Result<(), DriverError> {
+    let is_root = rustix::process::geteuid().is_root();
+    let lacks = (!is_root).then_some("the driver of provider \"host\" makes namespaces and mounts: run it as root");
+    host_state::tools::check(lacks, &NEEDED, |program| settings.has(program))
 }

@@ -39,7 +39,7 @@ fn a_class_that_says_everything_is_read() {
     });
     spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let (scope, spec) = decode(&spec, Faults::default()).unwrap();
-    assert_eq!(scope.state, Path::new("/state"));
+    assert_eq!(scope.state, std::path::Path::new("/state"));
     assert_eq!((spec.prefix_length, spec.gateway), (16, Some(Ipv4Addr::new(10, 77, 0, 1))));
     let mounts: Vec<_> =
         spec.mounts.iter().map(|m| (m.host_path.to_str().unwrap(), m.path.to_str().unwrap())).collect();
@@ -85,8 +85,8 @@ fn everything_that_an_empty_class_lacks_is_told_at_once() {
 
 #[test]
 fn a_class_that_can_make_nothing_still_says_where_to_look() {
-    let scope = Scope::decode(&json!({ "cluster": "shoot", "cpu": "much" })).unwrap();
+    let scope = scope_of(&json!({ "cluster": "shoot", "cpu": "much" })).unwrap();
     assert_eq!(scope.cluster, "shoot");
-    assert!(Scope::decode(&json!("spec")).is_err());
-    assert!(Scope::decode(&json!({ "cluster": ".." })).is_err());
+    assert!(scope_of(&json!("spec")).is_err());
+    assert!(scope_of(&json!({ "cluster": ".." })).is_err());
 }

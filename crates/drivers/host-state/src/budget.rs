@@ -3,28 +3,73 @@
 //! What machines may use at most is added up, not what they use: a machine that is idle now has been promised its memory all the same.
 
 use std::fmt;
+use std::fs;
 
 /// CPU and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Resources {
+pub struct Resources {
     /// Thousandths of a core.
-    pub(crate) cpu_millis: u64,
+    pub cpu_millis: u64,
     /// Bytes.
-    pub(crate) memory: u64,
+    pub memory: u64,
 }
 
 /// What there is too little of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
+pub enum Lack {
     /// Thousandths of a core.
-    Cpu { asked: u64, free: u64, budget: u64 },
+    Cpu {
+        /// By the machine.
+        asked: u64,
+        /// Beside the others.
+        free: u64,
+        /// Of all.
+        budget: u64,
+    },
     /// Bytes.
-    Memory { asked: u64, free: u64, budget: u64 },
+    Memory {
+        /// By the machine.
+        asked: u64,
+        /// Beside the others.
+        free: u64,
+        /// Of all.
+        budget: u64,
+    },
+}
+
+/// What all machines may use together, as far as the class says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Thousandths of a core.
+    pub cpu_millis: Option<u64>,
+    /// Bytes.
+    pub memory: Option<u64>,
+}
+
+impl Budget {
+    /// What the class does not say is what the host has.
+    #[must_use]
+    pub fn or(self, host: Resources) -> Resources {
+        Resources { cpu_millis: self.cpu_millis.unwrap_or(host.cpu_millis), memory: self.memory.unwrap_or(host.memory) }
+    }
+}
+
+/// What the host has: cores that this process may use, and memory.
+pub fn of_this_host() -> Resources {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    Resources { cpu_millis: u64::try_from(cores).unwrap_or(1) * 1000, memory: total_memory(&meminfo) }
+}
+
+fn total_memory(meminfo: &str) -> u64 {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.unwrap_or_default() * 1024
 }
 
 /// What a machine of this size would lack beside `others`.
-pub(crate) fn lack(asked: Resources, others: impl IntoIterator<Item = Resources>, budget: Resources) -> Option<Lack> {
+pub fn lack(asked: Resources, others: impl IntoIterator<Item = Resources>, budget: Resources) -> Option<Lack> {
     let taken = others.into_iter().fold(Resources::default(), |sum, one| Resources {
         cpu_millis: sum.cpu_millis.saturating_add(one.cpu_millis),
         memory: sum.memory.saturating_add(one.memory),
@@ -77,5 +122,11 @@ mod tests {
         let others = others.iter().map(|&(cpu_millis, memory)| Resources { cpu_millis, memory });
         let lack = lack(Resources { cpu_millis, memory }, others, BUDGET);
         assert_eq!(lack.map(|lack| lack.to_string()).as_deref(), told);
+    }
+
+    #[test]
+    fn the_host_s_memory_is_read_in_bytes() {
+        assert_eq!(total_memory("MemTotal:       24684196 kB\nMemFree: 1 kB\n"), 24_684_196 * 1024);
+        assert_eq!(total_memory(""), 0);
     }
 }

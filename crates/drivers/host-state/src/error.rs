@@ -8,33 +8,50 @@ use driver::{Code, DriverError};
 
 /// A step that failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum HostError {
+pub enum HostError {
     /// A file or directory cannot be used.
     #[error("failed to {step} {path}")]
     File {
+        /// What was tried.
         step: &'static str,
+        /// With what.
         path: PathBuf,
+        /// What the system said.
         #[source]
         source: io::Error,
     },
     /// A program cannot be run at all.
     #[error("failed to run {program}")]
     Run {
+        /// Which one.
         program: String,
+        /// What the system said.
         #[source]
         source: io::Error,
     },
     /// A program ended with an error.
     #[error("failed to {step}: {said}")]
-    Failed { step: &'static str, said: String },
+    Failed {
+        /// What it was to do.
+        step: &'static str,
+        /// Its last words.
+        said: String,
+    },
     /// What was begun did not come about.
     #[error("failed to see {what} within {} s{said}", patience.as_secs())]
-    Late { what: &'static str, patience: Duration, said: String },
+    Late {
+        /// What it would have been.
+        what: &'static str,
+        /// How long we waited.
+        patience: Duration,
+        /// What is known of the reason; begins with a colon, or is empty.
+        said: String,
+    },
 }
 
 impl HostError {
     /// Does something with a path.
-    pub(crate) fn on<T>(path: &Path, step: &'static str, outcome: io::Result<T>) -> Result<T, Self> {
+    pub fn on<T>(path: &Path, step: &'static str, outcome: io::Result<T>) -> Result<T, Self> {
         outcome.map_err(|source| Self::File { step, path: path.to_owned(), source })
     }
 }
