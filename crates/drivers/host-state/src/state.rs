@@ -124,11 +124,16 @@ fn remove_all(home: &Path) -> io::Result<()> {
         if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(&path)? } else { fs::remove_file(&path)? }
     }
     fs::remove_dir_all(home)?;
-    // The cluster's directory goes with its last machine.
+    remove_cluster(home);
+    Ok(())
+}
+
+/// Removes the directory of a machine's cluster, unless there are others in it: it goes with the last machine. Also to be called for a machine whose
+/// directory is gone already: whoever removed that may have been killed before this.
+pub fn remove_cluster(home: &Path) {
     if let Some(cluster) = home.parent() {
         let _ = fs::remove_dir(cluster);
     }
-    Ok(())
 }
 
 /// Waits for the lock of a state directory, which is made if it is missing.
@@ -198,6 +203,13 @@ mod tests {
         fs::write(record(&home), "{}").unwrap();
         remove_all(&home).unwrap();
         assert!(!home.exists() && !state.path().join("clusters/c").exists());
+        let (one, other) = (scope(&state, "d").home("one"), scope(&state, "d").home("other"));
+        fs::create_dir_all(&other).unwrap();
+        remove_cluster(&one);
+        assert!(other.exists(), "a cluster with machines stays");
+        fs::remove_dir(&other).unwrap();
+        remove_cluster(&one);
+        assert!(!state.path().join("clusters/d").exists());
         assert!(Path::new("/etc").is_dir());
     }
 

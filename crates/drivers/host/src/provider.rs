@@ -11,7 +11,7 @@ use driver::{
 };
 use host_state::Scope;
 use host_state::identity::{machine_of, named, provider_id};
-use host_state::state::{Access, lock};
+use host_state::state::{Access, lock, remove_cluster};
 use host_state::tools::Settings;
 
 use crate::machine::{Machine, Wanted, was_made};
@@ -69,7 +69,9 @@ impl Driver for HostDriver {
                 return Ok(Deleted::default());
             }
             let lock = lock(&scope.state, Access::Change).await?;
-            if !Files::of(scope, name).home.exists() {
+            let home = Files::of(scope, name).home;
+            if !home.exists() {
+                remove_cluster(&home);
                 return Ok(Deleted::default());
             }
             self.check()?;

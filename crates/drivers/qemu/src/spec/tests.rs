@@ -1,0 +1,44 @@
+use super::*;
+use rstest::rstest;
+use serde_json::json;
+
+fn spec() -> Value {
+    json!({ "cluster": "shoot", "image": "/images/debian.qcow2", "cpu": "2", "memory": "2Gi" })
+}
+
+fn with(key: &str, value: Value) -> Value {
+    let mut spec = spec();
+    spec[key] = value;
+    spec
+}
+
+#[test]
+fn a_short_class_of_virtual_machines_has_defaults() {
+    let (scope, spec) = decode(&spec(), Faults::default()).unwrap();
+    assert_eq!(scope.state, std::path::Path::new("/var/lib/millwright/qemu"));
+    assert_eq!((spec.image_format, spec.accelerator, spec.seed), ("qcow2", Accelerator::Auto, Seed::CloudInit));
+    assert_eq!((spec.disk_size, spec.kernel), (None, None));
+    assert_eq!(power_off_timeout(&self::spec()), Duration::from_secs(30));
+    assert_eq!(power_off_timeout(&with("powerOffSeconds", json!(0))), Duration::ZERO);
+}
+
+#[rstest]
+#[case("image", json!("images/debian.qcow2"), "providerSpec.image: Invalid value")]
+#[case("image", json!(""), "providerSpec.image: Required value")]
+#[case("imageFormat", json!("vmdk"), "providerSpec.imageFormat: Unsupported value: \"vmdk\"")]
+#[case("accelerator", json!("hvf"), "providerSpec.accelerator: Unsupported value: \"hvf\"")]
+#[case("seed", json!("floppy"), "providerSpec.seed: Unsupported value: \"floppy\"")]
+#[case("diskSize", json!("big"), "providerSpec.diskSize: Invalid value")]
+#[case("memory", json!("1"), "providerSpec.memory: Invalid value")]
+#[case("powerOffSeconds", json!(-1), "providerSpec.powerOffSeconds: Invalid value")]
+#[case("initrd", json!("/initrd"), "providerSpec.kernel: Required value")]
+fn each_fault_of_a_class_of_virtual_machines_is_named(#[case] key: &str, #[case] value: Value, #[case] told: &str) {
+    let error = decode(&with(key, value), Faults::default()).unwrap_err();
+    assert!(error.message().contains(told), "{error}");
+}
+
+#[test]
+fn a_class_that_can_make_no_virtual_machine_still_says_where_to_look() {
+    assert_eq!(scope_of(&json!({ "cluster": "shoot", "cpu": "much" })).unwrap().cluster, "shoot");
+    assert!(scope_of(&json!("spec")).is_err());
+}
