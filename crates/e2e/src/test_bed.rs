@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use control_plane::{ControlPlane, Kubeconfig};
+use control_plane::{ControlPlane, Kubeconfig, User};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
@@ -34,6 +34,11 @@ impl<'a> TestBed<'a> {
     /// How to reach the API server.
     pub(crate) fn kubeconfig(&self) -> &Kubeconfig {
         self.plane.kubeconfig()
+    }
+
+    /// How somebody else reaches it.
+    pub(crate) fn kubeconfig_for(&self, user: &User) -> anyhow::Result<Kubeconfig> {
+        Ok(self.plane.kubeconfig_for(user)?)
     }
 
     /// A file among the logs.

@@ -35,6 +35,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use remote_driver::{Endpoint, TlsFiles};
 
 pub(crate) use both::Log;
+#[cfg(feature = "operator")]
+pub(crate) use definition::definition as commands;
 #[cfg(feature = "dev")]
 pub(crate) use dev::{ApiServer, Demo, Dev, DevCommand, Down, Sim, Up, VirtualCloud};
 pub(crate) use driver::{Check, DriverCommand};
@@ -50,6 +52,8 @@ pub(crate) use operator::{
     ClusterArgs, Explain, Form, OperatorCommand, Rolled, RolloutCommand, RolloutHistory, RolloutStatus, RolloutUndo,
     Status,
 };
+#[cfg(feature = "operator")]
+pub(crate) use operator::{Completion, ManPages, Preflight};
 pub(crate) use reading::{Asked, read};
 use rollout::RolloutFlags;
 use safety::Safety;

@@ -8,6 +8,7 @@
 //! Nothing here reads a cluster or writes to one, looks at a clock or prints.
 
 pub mod advice;
+pub mod check;
 pub mod explain;
 pub mod leader;
 mod machine;

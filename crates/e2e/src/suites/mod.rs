@@ -12,6 +12,7 @@ mod jobs;
 mod kubectl;
 mod machines;
 mod mixed;
+mod operator;
 mod pool;
 mod program;
 mod real_nodes;

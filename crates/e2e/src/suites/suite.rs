@@ -6,7 +6,7 @@ use control_plane::Binaries;
 use super::jobs::Company;
 use super::program::{SCENARIOS, Teller, run as run_program, run_chore};
 use super::tally::{Server, Tally};
-use super::{ChoreArgs, aws, deploy, in_memory, kubectl, machines, mixed, pool, real_nodes, servers, smoke};
+use super::{ChoreArgs, aws, deploy, in_memory, kubectl, machines, mixed, operator, pool, real_nodes, servers, smoke};
 use crate::control_plane::{Build, compiled};
 
 /// What can be shown.
@@ -31,6 +31,8 @@ pub enum Suite {
     Kubectl,
     /// Ten machines with cloud and controller as processes, and the controller killed again and again.
     Pool,
+    /// What an operator types: a pool is shown, explained, rolled, taken back, paused and checked.
+    Operator,
     /// An etcd that is put back to an older copy while the controller runs.
     Restore,
     /// Everything in deploy/: applied, its policies and flows held to what they promise.
@@ -71,6 +73,7 @@ impl Suite {
             Self::Scale => "scale",
             Self::Kubectl => "kubectl",
             Self::Pool => "pool",
+            Self::Operator => "operator",
             Self::Restore => "restore",
             Self::Deploy => "deploy",
             Self::Deployments => "deployments",
@@ -100,6 +103,7 @@ impl Suite {
             Self::RealNodes => 70,
             Self::Kubectl => 45,
             Self::Mixed => 28,
+            Self::Operator => 40,
             Self::Smoke | Self::Pool => 22,
             Self::Deploy => 8,
         }
@@ -137,6 +141,7 @@ impl Suite {
             | Self::Deployments
             | Self::Servers
             | Self::Mixed
+            | Self::Operator
             | Self::Rbac
             | Self::Counts => &["millwright"],
             Self::Machines
@@ -157,6 +162,7 @@ impl Suite {
             (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
             (Self::Mixed, Server::Real) => mixed::run(programs().await?, &args.others).await?.conclude(),
             (Self::Aws, Server::Real) => aws::run(programs().await?).await?.conclude(),
+            (Self::Operator, Server::Real) => operator::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (Self::RealNodes, Server::Real) => real_nodes::run(programs().await?, args).await,
             (Self::Rbac | Self::Counts | Self::CrashTable, Server::Real) => run_chore(self.name()).await,
@@ -198,6 +204,7 @@ impl Suite {
             // They are about the real control plane itself, and about processes around it.
             (
                 Self::Smoke
+                | Self::Operator
                 | Self::Pool
                 | Self::Restore
                 | Self::Deploy

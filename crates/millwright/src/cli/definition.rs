@@ -14,6 +14,9 @@ use super::{Arguments, IDLE, NEW};
 pub(super) const CALLED: [(&str, &str); 2] =
     [("machine-controller-manager", "manager"), ("machine-controller", "machine-controller")];
 
+/// The name under which kubectl finds us as its plug-in, and what its users type.
+pub(super) const PLUGIN: (&str, &str) = ("kubectl-millwright", "kubectl millwright");
+
 /// The commands that look after a cluster, and the defaults that are theirs alone.
 pub(super) const SERVERS: [(&str, &[(&str, &str)]); 3] = [
     ("manager", &[("port", "10258"), ("concurrent_syncs", "10")]),
@@ -39,7 +42,7 @@ pub(super) const HEADINGS: [&str; 10] = [
 ];
 
 /// All commands.
-pub(super) fn definition() -> Command {
+pub(crate) fn definition() -> Command {
     SERVERS.into_iter().enumerate().fold(Arguments::command(), |all, (place, (name, defaults))| {
         all.mut_subcommand(name, |command| {
             server(name, defaults, &command).display_order(place).args_override_self(true).next_line_help(true)

@@ -16,6 +16,12 @@ pub(crate) enum OperatorCommand {
     /// Watch, list, undo, pause, resume and restart roll-outs, as kubectl does for Deployments.
     #[command(subcommand)]
     Rollout(RolloutCommand),
+    /// Find mistakes before they cost machines: in a cluster, or in files that nobody has applied yet. Exit code 1 if there are any.
+    Check(Preflight),
+    /// Print a completion script for a shell.
+    Completion(Completion),
+    /// Write manual pages, one a command.
+    Man(ManPages),
 }
 
 /// Which clusters are looked at.
@@ -72,6 +78,32 @@ pub(crate) struct Explain {
     pub(crate) output: Form,
     #[command(flatten)]
     pub(crate) clusters: ClusterArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Preflight {
+    /// Files or folders of manifests, `-` for stdin. With --kubeconfig they are looked at as if they were applied there, else by themselves.
+    #[arg(short, long = "filename", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t = Form::Text)]
+    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) clusters: ClusterArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completion {
+    /// The shell.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManPages {
+    /// The folder, for example ~/.local/share/man/man1.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

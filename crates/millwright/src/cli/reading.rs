@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Command as Definition, FromArgMatches};
 
-use super::definition::{CALLED, SERVERS, definition};
+use super::definition::{CALLED, PLUGIN, SERVERS, definition};
 use super::notes::Notes;
 use super::pflag::spelled_out;
 use super::{Arguments, BuiltIn, Command, validation};
@@ -33,6 +33,7 @@ pub(crate) fn read(line: impl IntoIterator<Item = OsString>, built_in: &[BuiltIn
         let flags = words.split_off(1.min(words.len()));
         return read_server(&all, command, name, flags, built_in);
     }
+    let all = if program == OsStr::new(PLUGIN.0) { all.bin_name(PLUGIN.1) } else { all };
     let second = words.get(1).and_then(|word| word.to_str());
     if let Some((command, _)) = SERVERS.into_iter().find(|(name, _)| second == Some(name)) {
         let flags = words.split_off(2.min(words.len()));

@@ -49,6 +49,8 @@ pub(super) enum Freshness {
 pub(super) enum Depth {
     /// Nothing.
     Machines,
+    /// The disruption budgets of the target cluster.
+    Budgets,
     /// What a drain of this machine's node depends on: pods, budgets, attachments.
     Drain(String),
 }
@@ -145,8 +147,10 @@ impl Clusters {
         if let Some(target) = &self.target {
             let mut cluster =
                 Cluster { nodes: self.may_lack(list(target, None, freshness, None).await)?, ..Cluster::default() };
-            if let Depth::Drain(machine) = depth {
-                self.read_drain(target, &snapshot, machine, &mut cluster).await?;
+            match depth {
+                Depth::Machines => {}
+                Depth::Budgets => cluster.budgets = Some(self.may_lack(list(target, None, freshness, None).await)?),
+                Depth::Drain(machine) => self.read_drain(target, &snapshot, machine, &mut cluster).await?,
             }
             snapshot.target = Target::Cluster(Box::new(cluster));
         }

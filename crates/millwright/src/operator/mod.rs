@@ -3,10 +3,12 @@
 //! What is shown is computed by the crate `operator` from one read of the cluster ([`cluster`]); here are the reads, the few writes of `rollout`, and
 //! the printing. Everything but `rollout undo`, `pause`, `resume` and `restart` only reads.
 
+mod check;
 mod cluster;
 mod explain;
 mod named;
 mod rollout;
+mod shell;
 mod status;
 
 use std::future::Future;
@@ -23,6 +25,9 @@ pub(crate) fn run(command: &OperatorCommand) -> anyhow::Result<ExitCode> {
         OperatorCommand::Status(options) => wait_for(status::run(options)),
         OperatorCommand::Explain(options) => wait_for(explain::run(options)),
         OperatorCommand::Rollout(command) => wait_for(rollout::run(command)),
+        OperatorCommand::Check(options) => wait_for(check::run(options)),
+        OperatorCommand::Completion(options) => Ok(shell::completion(options)),
+        OperatorCommand::Man(options) => shell::man(options),
     }
 }
 

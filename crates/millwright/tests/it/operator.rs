@@ -100,3 +100,43 @@ fn what_cannot_be_answered_is_told_in_one_sentence() {
     let missing = run(&["status", "--kubeconfig", "/nowhere/config"]);
     assert!(!missing.status.success() && text(&missing.stderr).contains("--kubeconfig"), "{}", text(&missing.stderr));
 }
+
+#[test]
+fn mistakes_are_found_in_files_without_a_cluster_and_in_a_cluster() {
+    let pool = Pool::start();
+    assert_eq!(pool.succeeds(&["check"]), "Nothing is wrong.\n");
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("pool.yaml");
+    let manifest = "apiVersion: machine.sapcloud.io/v1alpha1\nkind: MachineDeployment\nmetadata: { name: new }\nspec:\n  replicas: 2\n  \
+        minReadySeconds: 5\n  selector: { matchLabels: { name: new } }\n  strategy: { type: Recreate }\n  template:\n    metadata: { labels: { name: new } }\n    \
+        spec: { class: { kind: MachineClass, name: nowhere }, drainTimout: 1h }\n---\n";
+    std::fs::write(&path, manifest).unwrap();
+    let file = path.to_string_lossy();
+    let alone = run(&["check", "-f", &file]);
+    assert_eq!(alone.status.code(), Some(1));
+    let said = text(&alone.stdout);
+    assert!(said.contains("spec.minReadySeconds") && said.contains("did you mean drainTimeout?"), "{said}");
+    assert!(
+        said.contains("not checked: whether MachineClass \"nowhere\" exists") && said.contains("2 mistakes found"),
+        "{said}"
+    );
+    let (success, over) = pool.say(&["check", "-f", &file]);
+    assert!(!success && over.contains("MachineClass \"nowhere\" does not exist"), "{over}");
+    let odd = folder.path().join("odd.yaml");
+    std::fs::write(&odd, "password: [hunter2").unwrap();
+    let output = run(&["check", "-f", &odd.to_string_lossy()]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("is no YAML") && !said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn shells_and_man_are_told_of_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = text(&run(&["completion", shell]).stdout);
+        assert!(script.contains("explain") && script.contains("target-kubeconfig"), "{shell}: {script}");
+    }
+    let folder = tempfile::TempDir::new().unwrap();
+    assert!(run(&["man", "--dir", &folder.path().to_string_lossy()]).status.success());
+    let page = std::fs::read_to_string(folder.path().join("millwright-rollout-undo.1")).unwrap();
+    assert!(page.contains("to\\-revision"), "{page}");
+}

@@ -1,5 +1,6 @@
 //! What operators are shown, as snapshots: one file a situation in `snapshots/`, rewritten with `UPDATE_SNAPSHOTS=1`.
 
+mod checks;
 mod explanations;
 mod fixture;
 mod rollouts;

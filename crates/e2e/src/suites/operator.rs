@@ -1,0 +1,214 @@
+//! What an operator types, on the real control plane: a pool that runs is shown, explained, rolled, taken back, paused and checked, through kubectl as its
+//! plug-in too; and somebody who may see nothing is told in one sentence what is missing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use control_plane::{Binaries, Program, User};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::fixture::with_a_cloud;
+use super::report::Report;
+use crate::test_bed::TestBed;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const PLUGIN: &str = "kubectl-millwright";
+
+/// Plays it.
+pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
+    let kubectl = binaries.path(Program::Kubectl).clone();
+    with_a_cloud("operator", binaries, async move |test_bed: &TestBed<'_>, report: &mut Report| {
+        play(test_bed, report, &kubectl).await
+    })
+    .await
+}
+
+async fn play(test_bed: &TestBed<'_>, report: &mut Report, kubectl: &Path) -> anyhow::Result<()> {
+    let operator = Operator::new(test_bed, kubectl)?;
+    test_bed.apply("pool", &pool())?;
+    let controller = test_bed.start_controller("controller", "cloud", &[], &[])?;
+    report.case("status shows a pool that runs, folded", operator.until(&["status"], "2 machines: 2 fine")).await;
+    report.case("kubectl millwright is the same program", async { operator.as_plugin() }).await;
+    report.case("a machine that is fine is explained", async { operator.explain_fine() }).await;
+    report.case("a restart is rolled out, and taken back", async { operator.roll_and_undo() }).await;
+    report.case("a pause holds back a roll-out, and a resume lets it go", async { operator.pause_and_resume() }).await;
+    report.case("a class that is missing is explained with what helps", operator.missing_class()).await;
+    report.case("check finds planted mistakes and their fields", async { operator.check() }).await;
+    report.case("who may see nothing is told which right is missing", async { operator.stranger() }).await;
+    test_bed.kubectl(&["delete", "machinedeployments", "--all", "--wait=false"])?;
+    report.case("an empty namespace says so", operator.until(&["status"], "No machine deployments")).await;
+    report.case("without a leader nothing is said to happen", operator.without_a_leader(controller)).await;
+    Ok(())
+}
+
+/// Somebody with a kubeconfig.
+struct Operator<'a> {
+    test_bed: &'a TestBed<'a>,
+    program: PathBuf,
+    kubectl: &'a Path,
+    kubeconfig: PathBuf,
+}
+
+impl<'a> Operator<'a> {
+    fn new(test_bed: &'a TestBed<'a>, kubectl: &'a Path) -> anyhow::Result<Self> {
+        let program = test_bed.program_called(PLUGIN)?;
+        let kubeconfig = test_bed.file("operator.kubeconfig");
+        fs::write(&kubeconfig, test_bed.kubeconfig().text()).context("failed to write a kubeconfig")?;
+        Ok(Self { test_bed, program, kubectl, kubeconfig })
+    }
+
+    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).env("KUBECONFIG", &self.kubeconfig);
+        command.output().context("failed to start millwright")
+    }
+
+    /// What a command that succeeds prints.
+    fn says(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.run(arguments)?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(output.status.success(), "{arguments:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        Ok(said)
+    }
+
+    async fn until(&self, arguments: &[&str], wanted: &str) -> anyhow::Result<()> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let said = self.says(arguments)?;
+            if said.contains(wanted) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < end, "{arguments:?} never said {wanted:?}, last: {said}");
+            sleep(Duration::from_millis(300)).await;
+        }
+    }
+
+    fn as_plugin(&self) -> anyhow::Result<()> {
+        let folder = self.program.parent().unwrap_or(Path::new("."));
+        let mut command = Command::new(self.kubectl);
+        command.args(["millwright", "status", "pool"]).env("PATH", folder).env("KUBECONFIG", &self.kubeconfig);
+        let output = command.output().context("failed to start kubectl")?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        ensure!(said.contains("✓ machinedeployment/pool"), "{said}");
+        let help = self.says(&["rollout", "--help"])?;
+        ensure!(help.contains("Usage: kubectl millwright rollout"), "{help}");
+        Ok(())
+    }
+
+    fn explain_fine(&self) -> anyhow::Result<()> {
+        let tree: Value = serde_json::from_str(&self.says(&["status", "-o", "json"])?)?;
+        let name = tree.pointer("/machineDeployments/0/sets/0/machines/0/name").and_then(Value::as_str);
+        let name = name.with_context(|| format!("no machine in {tree}"))?;
+        let told = self.says(&["explain", &format!("machine/{name}")])?;
+        ensure!(told.contains("fine: everything is as it should be"), "{told}");
+        Ok(())
+    }
+
+    fn roll_and_undo(&self) -> anyhow::Result<()> {
+        self.says(&["rollout", "restart", "machinedeployment/pool"])?;
+        let done = self.says(&["rollout", "status", "machinedeployment/pool", "--timeout=60s"])?;
+        ensure!(done.contains("successfully rolled out"), "{done}");
+        let history = self.says(&["rollout", "history", "machinedeployment/pool"])?;
+        ensure!(history.contains("2 (current)"), "{history}");
+        let back = self.says(&["rollout", "undo", "machinedeployment/pool", "--to-revision=1"])?;
+        ensure!(back.contains("rolled back to revision 1"), "{back}");
+        self.says(&["rollout", "status", "machinedeployment/pool", "--timeout=60s"])?;
+        let history = self.says(&["rollout", "history", "machinedeployment/pool"])?;
+        ensure!(history.contains("3 (current)"), "{history}");
+        Ok(())
+    }
+
+    fn pause_and_resume(&self) -> anyhow::Result<()> {
+        self.says(&["rollout", "pause", "pool"])?;
+        let again = self.run(&["rollout", "pause", "pool"])?;
+        ensure!(again.status.code() == Some(1), "a second pause ended with {}", again.status);
+        ensure!(self.says(&["explain", "machinedeployment/pool"])?.contains("it is paused"), "the pause is not told");
+        self.says(&["rollout", "resume", "pool"])?;
+        Ok(())
+    }
+
+    async fn missing_class(&self) -> anyhow::Result<()> {
+        let mut lost = deployment("lost", "missing");
+        if let Some(replicas) = lost.pointer_mut("/spec/replicas") {
+            *replicas = json!(1);
+        }
+        self.test_bed.apply("lost", &lost)?;
+        self.until(&["status", "lost"], "MachineClass \"missing\" does not exist").await?;
+        let told = self.says(&["explain", "mcd/lost"])?;
+        ensure!(told.contains("Held up by") && told.contains("MachineClass \"missing\" does not exist"), "{told}");
+        Ok(())
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        let output = self.run(&["check", "-o", "json"])?;
+        ensure!(output.status.code() == Some(1), "a cluster with a mistake ended with {}", output.status);
+        let report: Value = serde_json::from_slice(&output.stdout).context("failed to read the report")?;
+        let found = report.pointer("/findings/0/field").and_then(Value::as_str);
+        ensure!(found == Some("spec.template.spec.class.name"), "{report}");
+        let mut written = deployment("written", "small");
+        if let Some(limits) = written.pointer_mut("/spec/strategy/rollingUpdate") {
+            *limits = json!({ "maxSurge": 0, "maxUnavailable": 0 });
+        }
+        let path = self.test_bed.file("written.json");
+        fs::write(&path, written.to_string())?;
+        let (file, kubeconfig) = (path.to_string_lossy(), self.kubeconfig.to_string_lossy());
+        let output = self.run(&["check", "-f", &file, "--kubeconfig", &kubeconfig])?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(said.contains("rollingUpdate.maxUnavailable") && said.contains("1 mistake found"), "{said}");
+        ensure!(
+            !self.test_bed.kubectl(&["get", "machinedeployments", "--output=name"])?.contains("written"),
+            "it was applied"
+        );
+        Ok(())
+    }
+
+    fn stranger(&self) -> anyhow::Result<()> {
+        let path = self.test_bed.file("stranger.kubeconfig");
+        fs::write(&path, self.test_bed.kubeconfig_for(&User::named("stranger"))?.text())?;
+        let output = self.run(&["status", "--kubeconfig", &path.to_string_lossy()])?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(1), "it ended with {}", output.status);
+        let right = "you may not list machinedeployments.machine.sapcloud.io in namespace \"default\"";
+        ensure!(said.contains(right) && said.trim_end().lines().count() == 1, "{said}");
+        Ok(())
+    }
+
+    async fn without_a_leader(&self, controller: crate::test_bed::Process) -> anyhow::Result<()> {
+        controller.terminate()?;
+        let class = json!({ "kind": "MachineClass", "name": "small" });
+        let alone = json!({
+            "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine", "metadata": { "name": "alone" }, "spec": { "class": class },
+        });
+        self.test_bed.apply("alone", &alone)?;
+        self.until(&["explain", "machine/alone"], "no leader: lease \"machine-controller\" was given back").await?;
+        self.test_bed.kubectl(&["delete", "machine", "alone"]).map(drop)
+    }
+}
+
+fn deployment(name: &str, class: &str) -> Value {
+    json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineDeployment", "metadata": { "name": name },
+        "spec": {
+            "replicas": 2, "selector": { "matchLabels": { "name": name } },
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
+            "template": {
+                "metadata": { "labels": { "name": name } }, "spec": { "class": { "kind": "MachineClass", "name": class } },
+            },
+        },
+    })
+}
+
+fn pool() -> Value {
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cloud" }, "stringData": { "userData": "#cloud-config" } });
+    let class = json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass", "metadata": { "name": "small" }, "provider": "virtual",
+        "providerSpec": { "createLatency": "100ms", "bootLatency": "200ms", "deleteLatency": "100ms", "join": { "after": "100ms" } },
+        "secretRef": { "name": "cloud", "namespace": "default" },
+    });
+    json!({ "apiVersion": "v1", "kind": "List", "items": [secret, class, deployment("pool", "small")] })
+}

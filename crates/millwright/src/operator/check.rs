@@ -1,0 +1,91 @@
+//! `millwright check`.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use operator::check::{Input, References, Report, nothing, of, read};
+use runtime::Clock;
+use serde_json::Value;
+
+use super::answer;
+use super::cluster::{Clusters, Depth, Freshness};
+use crate::cli::Preflight;
+
+pub(super) async fn run(options: &Preflight) -> anyhow::Result<ExitCode> {
+    let report = if options.files.is_empty() { cluster(options).await? } else { files(options).await? };
+    answer(options.output, &report, || report.text())?;
+    Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn cluster(options: &Preflight) -> anyhow::Result<Report> {
+    let snapshot = Clusters::open(&options.clusters)?.snapshot(&Depth::Budgets, Freshness::Newest).await?;
+    Ok(of(&Input { snapshot: &snapshot, documents: &[], references: References::Known, about: None }))
+}
+
+/// The files alone; or, where a cluster is named, as they would be in it.
+async fn files(options: &Preflight) -> anyhow::Result<Report> {
+    let documents = documents(&options.files)?;
+    let (before, references) = if options.clusters.kubeconfig.is_some() {
+        let clusters = Clusters::open(&options.clusters)?;
+        (clusters.snapshot(&Depth::Machines, Freshness::Newest).await?, References::Known)
+    } else {
+        let namespace = options.clusters.namespace.clone().or_else(|| namespace(&documents));
+        (nothing(namespace.as_deref().unwrap_or("default"), Clock::system().now()), References::FilesOnly)
+    };
+    let manifests = read(documents, before);
+    let about: &BTreeSet<String> = &manifests.about;
+    let input =
+        Input { snapshot: &manifests.snapshot, documents: &manifests.documents, references, about: Some(about) };
+    let mut report = of(&input);
+    if references == References::FilesOnly && !report.not_checked.is_empty() {
+        report.not_checked.push("with --kubeconfig what is not in the files is looked for in the cluster".to_owned());
+    }
+    Ok(report)
+}
+
+/// The namespace that the first object of ours names.
+fn namespace(documents: &[Value]) -> Option<String> {
+    let text = |document: &Value, path: &str| document.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    let ours = documents
+        .iter()
+        .filter(|one| text(one, "/apiVersion").is_some_and(|version| version.starts_with(api::names::GROUP)));
+    ours.into_iter().find_map(|document| text(document, "/metadata/namespace"))
+}
+
+/// All documents of these files; of a folder those that end as YAML or JSON do.
+fn documents(paths: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
+    let mut all = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).with_context(|| format!("failed to read {}", path.display()))?;
+            let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+            files.retain(|file| {
+                file.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|one| ending == *one))
+            });
+            files.sort();
+            all.extend(documents(&files)?);
+            continue;
+        }
+        let text = content(path)?;
+        let parsed: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| {
+            // Its text may quote the file, which may hold a Secret; only the place is kept.
+            let place =
+                error.location().map_or(String::new(), |at| format!(" (line {}, column {})", at.line(), at.column()));
+            anyhow!("{} is no YAML{place}", path.display())
+        })?;
+        all.extend(parsed.into_iter().filter(Value::is_object));
+    }
+    Ok(all)
+}
+
+fn content(path: &Path) -> anyhow::Result<String> {
+    if path.as_os_str() == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("failed to read stdin")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+}

@@ -1,0 +1,53 @@
+//! Classes and the Secrets they name.
+
+use api::names::secrets::USER_DATA;
+use api::{Object, validation};
+
+use super::{Findings, References};
+use crate::snapshot::Secret;
+
+pub(super) fn check(found: &mut Findings<'_>) {
+    let snapshot = found.input.snapshot;
+    for class in &snapshot.classes.readable {
+        let object = format!("machineclass/{}", class.name());
+        found.add_errors(&object, &validation::machine_class(class));
+        if class.provider.is_empty() {
+            let problem = "no driver serves a class that names no provider";
+            found.add(&object, "provider", problem, "write the name of the provider, for example AWS");
+        }
+        if class.secret_ref.is_none() && class.credentials_secret_ref.is_none() {
+            let problem = "it names no Secret, so there is no user data and no machine can be made";
+            found.add(&object, "secretRef", problem, "name a Secret with the key userData");
+            continue;
+        }
+        let mut all_known = true;
+        let mut has_user_data = false;
+        for (field, reference) in
+            [("secretRef", &class.secret_ref), ("credentialsSecretRef", &class.credentials_secret_ref)]
+        {
+            let Some(reference) = reference else { continue };
+            if reference.name.is_empty() {
+                found.add(&object, &format!("{field}.name"), "it is empty", "write the name of the Secret");
+                continue;
+            }
+            let namespace = if reference.namespace.is_empty() { class.namespace() } else { &reference.namespace };
+            let key = format!("{namespace}/{}", reference.name);
+            match (snapshot.secrets.get(&key), found.input.references) {
+                (Some(Secret::Keys(keys)), _) => has_user_data |= keys.iter().any(|key| key == USER_DATA),
+                (Some(Secret::Missing), References::Known) => {
+                    let fix = format!("create Secret {key}, or name another one");
+                    found.add(&object, field, format!("Secret {key} does not exist"), fix);
+                    all_known = false; // said already
+                }
+                (Some(Secret::NotRead(_) | Secret::Missing) | None, _) => {
+                    found.not_checked(format!("what is in Secret {key}"));
+                    all_known = false;
+                }
+            }
+        }
+        if all_known && !has_user_data {
+            let problem = "none of its Secrets has the key userData: no machine can be made";
+            found.add(&object, "secretRef", problem, "add the key userData to the Secret");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Objects from files, as they would be in a cluster.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::Object;
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::snapshot::Secret;
+use crate::{Kind, Snapshot, Target, Unreadable};
+
+/// What was read from files.
+#[derive(Clone, Debug)]
+pub struct Manifests {
+    /// The objects, beside those that were there before.
+    pub snapshot: Snapshot,
+    /// The objects that came from the files, as `kind/name`.
+    pub about: BTreeSet<String>,
+    /// The documents, lists taken apart.
+    pub documents: Vec<Value>,
+}
+
+/// Puts documents into a snapshot; one of the same kind and name that is there already is replaced, as by applying it. Documents of other namespaces are left out.
+#[must_use]
+pub fn read(documents: Vec<Value>, before: Snapshot) -> Manifests {
+    let mut manifests = Manifests { snapshot: before, about: BTreeSet::new(), documents: Vec::new() };
+    for document in documents {
+        manifests.add(document);
+    }
+    manifests
+}
+
+/// A namespace of which nothing is known.
+#[must_use]
+pub fn nothing(namespace: &str, now: Timestamp) -> Snapshot {
+    Snapshot {
+        namespace: namespace.to_owned(),
+        deployments: Kind::default(),
+        sets: Kind::default(),
+        machines: Kind::default(),
+        classes: Kind::default(),
+        secrets: std::collections::BTreeMap::new(),
+        leases: Vec::new(),
+        target: Target::None,
+        now,
+    }
+}
+
+impl Manifests {
+    fn add(&mut self, mut document: Value) {
+        if let Some(items) = document.get_mut("items").filter(|items| items.is_array()).map(Value::take) {
+            let items = if let Value::Array(items) = items { items } else { Vec::new() };
+            for item in items {
+                self.add(item);
+            }
+            return;
+        }
+        let text = |path: &str| document.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (kind, name, namespace) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
+        let here = self.snapshot.namespace.clone();
+        let ours = text("/apiVersion").starts_with(api::names::GROUP);
+        if kind == "PodDisruptionBudget" {
+            let namespace = if namespace.is_empty() { &here } else { &namespace };
+            self.about.insert(format!("poddisruptionbudget/{namespace}/{name}"));
+            self.documents.push(document);
+            return;
+        }
+        if kind == "Secret" {
+            let namespace = if namespace.is_empty() { here } else { namespace };
+            let keys = ["/data", "/stringData"].into_iter().filter_map(|path| document.pointer(path)?.as_object());
+            let keys = keys.flat_map(|data| data.keys().cloned()).collect();
+            self.snapshot.secrets.insert(format!("{namespace}/{name}"), Secret::Keys(keys));
+            return;
+        }
+        if !ours || (!namespace.is_empty() && namespace != here) {
+            return;
+        }
+        if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("namespace".to_owned(), Value::String(here));
+        }
+        self.about.insert(format!("{}/{name}", kind.to_lowercase()));
+        match kind.as_str() {
+            "MachineDeployment" => put(&mut self.snapshot.deployments, &document, &name),
+            "MachineSet" => put(&mut self.snapshot.sets, &document, &name),
+            "Machine" => put(&mut self.snapshot.machines, &document, &name),
+            "MachineClass" => put(&mut self.snapshot.classes, &document, &name),
+            _ => {}
+        }
+        self.documents.push(document);
+    }
+}
+
+fn put<K: Object + DeserializeOwned>(kind: &mut Kind<K>, document: &Value, name: &str) {
+    kind.readable.retain(|object| object.name() != name);
+    match serde_json::from_value::<K>(document.clone()) {
+        Ok(object) => kind.readable.push(Arc::new(object)),
+        // What it says may quote a value; which kind of mistake it is has to do.
+        Err(_) => kind.unreadable.push(Unreadable {
+            name: name.to_owned(),
+            error: "a field has another type than its definition says".to_owned(),
+            ..Unreadable::default()
+        }),
+    }
+}

@@ -1,0 +1,68 @@
+//! What concerns a namespace as a whole.
+
+use api::Object;
+
+use super::Findings;
+use crate::Unreadable;
+use crate::leader::ELECT;
+
+pub(super) fn check(found: &mut Findings<'_>) {
+    let snapshot = found.input.snapshot;
+    for lease in &snapshot.leases {
+        if let Some(vacancy) = lease.vacancy(snapshot.now) {
+            found.add(
+                &format!("lease/{}", lease.component.lease()),
+                "spec.renewTime",
+                format!("no leader: {vacancy}"),
+                ELECT,
+            );
+        }
+    }
+    unreadable(found, "machinedeployment", &snapshot.deployments.unreadable);
+    unreadable(found, "machineset", &snapshot.sets.unreadable);
+    unreadable(found, "machine", &snapshot.machines.unreadable);
+    unreadable(found, "machineclass", &snapshot.classes.unreadable);
+    claimed_twice(found);
+    for (kind, why) in [
+        ("classes", &snapshot.classes.refused),
+        ("nodes", snapshot.cluster().map_or(&None, |cluster| &cluster.nodes.refused)),
+        (
+            "budgets",
+            snapshot.cluster().and_then(|cluster| cluster.budgets.as_ref()).map_or(&None, |kind| &kind.refused),
+        ),
+    ] {
+        if let Some(why) = why {
+            found.not_checked(format!("{kind}: {why}"));
+        }
+    }
+}
+
+fn unreadable(found: &mut Findings<'_>, kind: &str, objects: &[Unreadable]) {
+    for object in objects {
+        let problem = format!("it cannot be read, so it is counted and nothing is done with it: {}", object.error);
+        let fix = "mend the field: its definition would refuse what it holds";
+        found.add(&format!("{kind}/{}", object.name), "(whole object)", problem, fix);
+    }
+}
+
+/// Machines that name the same node.
+fn claimed_twice(found: &mut Findings<'_>) {
+    let machines = &found.input.snapshot.machines.readable;
+    for machine in machines {
+        let Some(node) = machine.node_name() else { continue };
+        let other =
+            machines.iter().find(|other| other.name() < machine.name() && other.node_name().as_ref() == Some(&node));
+        if let Some(other) = other {
+            let problem = format!(
+                "machine/{} names node {node:?} too; when either is deleted the node is left alone",
+                other.name()
+            );
+            found.add(
+                &format!("machine/{}", machine.name()),
+                "metadata.labels.node",
+                problem,
+                "correct the label of the one that does not run on it",
+            );
+        }
+    }
+}
