@@ -252,8 +252,8 @@ impl<'a> Inquiry<'a> {
             for (namespace, name) in plan::secret::named_by(class) {
                 match self.snapshot.secrets.get(&format!("{namespace}/{name}")) {
                     Some(Secret::NotRead(why)) => unknown.push(format!("what is in Secret {namespace}/{name}: {why}")),
-                    None => unknown.push(format!("what is in Secret {namespace}/{name}: it was not read")),
-                    Some(Secret::Keys(_) | Secret::Missing) => {}
+                    // One that nobody needs is not read.
+                    None | Some(Secret::Keys(_) | Secret::Missing) => {}
                 }
             }
         }
@@ -362,7 +362,9 @@ fn covers(budget: &PodDisruptionBudgetView, pod: &PodView) -> bool {
 /// The other machines that name the same node.
 fn rivals(snapshot: &Snapshot, machine: &Machine) -> Vec<Arc<Machine>> {
     let Some(node) = machine.node_name() else { return Vec::new() };
-    let same = |other: &&Arc<Machine>| other.node_name().as_ref() == Some(&node) && other.uid() != machine.uid();
+    let same = |other: &&Arc<Machine>| {
+        other.label(api::names::labels::NODE) == Some(node.as_str()) && other.uid() != machine.uid()
+    };
     snapshot.machines.readable.iter().filter(same).cloned().collect()
 }
 

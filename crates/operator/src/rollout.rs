@@ -25,8 +25,13 @@ pub enum Progress {
 #[must_use]
 pub fn progress(deployment: &MachineDeployment) -> Progress {
     let (name, status, wanted) = (deployment.name(), &deployment.status, deployment.spec.replicas);
+    let paused = if deployment.spec.paused {
+        format!(" (it is paused: `millwright rollout resume machinedeployment/{name}`)")
+    } else {
+        String::new()
+    };
     let waiting = |what: String| {
-        Progress::Waiting(format!("Waiting for machinedeployment {name:?} rollout to finish: {what}..."))
+        Progress::Waiting(format!("Waiting for machinedeployment {name:?} rollout to finish: {what}...{paused}"))
     };
     if deployment.generation() > status.observed_generation {
         return Progress::Waiting("Waiting for machinedeployment spec update to be observed...".to_owned());

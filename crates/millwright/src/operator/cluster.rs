@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use api::view::SecretContent;
-use api::{Machine, MachineDeployment, Object};
+use api::{Machine, MachineDeployment, MachinePhase, Object};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::{ListParams, Patch, PatchParams, Request};
@@ -133,10 +133,12 @@ impl Clusters {
         for component in Component::ALL {
             snapshot.leases.push(SeenLease { component, record: self.lease(component).await });
         }
+        let needed = |class: &&Arc<api::MachineClass>| *depth == Depth::Budgets || is_awaited(&snapshot, class);
         let named: BTreeSet<(String, String)> = snapshot
             .classes
             .readable
             .iter()
+            .filter(needed)
             .flat_map(|class| plan::secret::named_by(class))
             .map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
             .collect();
@@ -166,7 +168,9 @@ impl Clusters {
         cluster: &mut Cluster,
     ) -> anyhow::Result<()> {
         let found = snapshot.machines.readable.iter().find(|found| found.name() == machine);
-        let Some(node) = found.and_then(|found| found.node_name()) else { return Ok(()) };
+        let Some(node) = found.filter(|found| may_drain(found)).and_then(|found| found.node_name()) else {
+            return Ok(());
+        };
         let on_node = format!("spec.nodeName={node}");
         let pods = self.may_lack(list(target, None, Freshness::Newest, Some(&on_node)).await)?;
         cluster.pods.insert(node.to_string(), pods);
@@ -311,6 +315,18 @@ fn unreadable(object: UndecodableObject) -> Unreadable {
         deleting: object.deletion_timestamp.is_some(),
         error: object.error,
     }
+}
+
+/// Whether a machine of this class still has to be made: only then its Secrets matter.
+fn is_awaited(snapshot: &Snapshot, class: &api::MachineClass) -> bool {
+    let to_be_made = |machine: &&Arc<Machine>| machine.spec.provider_id.is_empty() && !machine.is_deleting();
+    snapshot.machines.readable.iter().filter(to_be_made).any(|machine| machine.spec.class.name == class.name())
+}
+
+/// Whether its node may be drained just now: for its deletion, an update in place, or its preservation.
+fn may_drain(machine: &Machine) -> bool {
+    let runs = matches!(machine.phase(), MachinePhase::Running | MachinePhase::Pending | MachinePhase::Unknown);
+    machine.is_deleting() || !runs || machine.preserve().is_some()
 }
 
 /// As a role names it.

@@ -88,6 +88,18 @@ fn a_pool_is_shown_rolled_taken_back_and_explained() {
 }
 
 #[test]
+fn whoever_watches_through_a_pipe_is_told_when_something_changes() {
+    let pool = Pool::start();
+    let kubeconfig = pool.kubeconfig.to_string_lossy();
+    let mut watch = Program::start_talking(&["status", "pool", "-w", "--kubeconfig", &kubeconfig]);
+    watch.says(&["3 machines: 3 fine"]);
+    pool.succeeds(&["rollout", "pause", "pool"]);
+    watch.says(&["machinedeployment/pool", "paused"]);
+    let pictures = watch.heard_so_far().iter().filter(|line| line.contains("machinedeployment/pool")).count();
+    assert!(pictures <= 3, "it is printed again and again: {:?}", watch.heard_so_far());
+}
+
+#[test]
 fn what_cannot_be_answered_is_told_in_one_sentence() {
     let pool = Pool::start();
     assert!(

@@ -70,6 +70,15 @@ fn a_roll_out_waits_in_the_words_of_kubectl(#[case] change: Value, #[case] said:
 }
 
 #[test]
+fn a_roll_out_that_waits_because_it_is_paused_says_so() {
+    let paused = deployment(|json| {
+        json["spec"]["paused"] = json!(true);
+        json["status"]["updatedReplicas"] = json!(1);
+    });
+    assert!(matches!(progress(&paused), Progress::Waiting(text) if text.contains("it is paused")));
+}
+
+#[test]
 fn a_roll_out_that_is_done_or_has_stood_still_for_too_long_ends() {
     let done = Progress::Done("machinedeployment \"pool\" successfully rolled out".into());
     assert_eq!(progress(&deployment(|_| ())), done);
