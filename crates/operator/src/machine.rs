@@ -362,10 +362,8 @@ fn covers(budget: &PodDisruptionBudgetView, pod: &PodView) -> bool {
 /// The other machines that name the same node.
 fn rivals(snapshot: &Snapshot, machine: &Machine) -> Vec<Arc<Machine>> {
     let Some(node) = machine.node_name() else { return Vec::new() };
-    let same = |other: &&Arc<Machine>| {
-        other.label(api::names::labels::NODE) == Some(node.as_str()) && other.uid() != machine.uid()
-    };
-    snapshot.machines.readable.iter().filter(same).cloned().collect()
+    let others = snapshot.machines_on(node.as_str()).iter().filter(|other| other.uid() != machine.uid());
+    others.cloned().collect()
 }
 
 fn siblings(snapshot: &Snapshot, machine: &Machine) -> Siblings {

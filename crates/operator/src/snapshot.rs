@@ -4,7 +4,7 @@
 //! kind says what it does not hold and why.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use api::view::{NodeView, PodDisruptionBudgetView, PodView, VolumeAttachmentView};
 use api::{Machine, MachineClass, MachineDeployment, MachineSet, Object, TextMap, Uid};
@@ -34,6 +34,15 @@ pub struct Snapshot {
     pub target: Target,
     /// When all of it was read.
     pub now: Timestamp,
+    /// What is looked up for each machine, made when it is first needed: thousands of machines would look through thousands of nodes.
+    pub index: Index,
+}
+
+/// Where objects are found. Begins empty; objects must not be exchanged once it was used.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    nodes: OnceLock<BTreeMap<String, usize>>,
+    machines_by_node: OnceLock<BTreeMap<String, Vec<Arc<Machine>>>>,
 }
 
 /// The objects of one kind.
@@ -158,10 +167,29 @@ impl Snapshot {
     pub fn node_of(&self, machine: &Machine) -> Presence<&Arc<NodeView>> {
         let Some(cluster) = self.cluster() else { return Presence::Absent };
         if let Some(name) = machine.node_name() {
-            return cluster.nodes.look_up(name.as_str());
+            let nodes = self.index.nodes.get_or_init(|| {
+                let places = cluster.nodes.readable.iter().enumerate();
+                places.map(|(place, node)| (node.name().to_owned(), place)).collect()
+            });
+            let found = nodes.get(name.as_str()).and_then(|place| cluster.nodes.readable.get(*place));
+            return found.map_or_else(|| cluster.nodes.look_up(name.as_str()), Presence::Present);
         }
         let names_it = |node: &&Arc<NodeView>| node.label(api::names::labels::MACHINE_NAME) == Some(machine.name());
         cluster.nodes.readable.iter().find(names_it).map_or(Presence::Absent, Presence::Present)
+    }
+
+    /// The machines that name a node.
+    pub fn machines_on(&self, node: &str) -> &[Arc<Machine>] {
+        let by_node = self.index.machines_by_node.get_or_init(|| {
+            let mut by_node: BTreeMap<String, Vec<Arc<Machine>>> = BTreeMap::new();
+            for machine in &self.machines.readable {
+                if let Some(node) = machine.node_name() {
+                    by_node.entry(node.to_string()).or_default().push(Arc::clone(machine));
+                }
+            }
+            by_node
+        });
+        by_node.get(node).map_or(&[], Vec::as_slice)
     }
 
     /// The set that manages a machine, if it is there.

@@ -15,7 +15,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::{ListParams, Patch, PatchParams, Request};
 use operator::leader::{Component, Lease as SeenLease, Record};
-use operator::snapshot::{Cluster, Secret};
+use operator::snapshot::{Cluster, Index, Secret};
 use operator::{Kind, Snapshot, Target, Unreadable};
 use runtime::cache::{Decoded, UndecodableObject};
 use runtime::client::{Api, ApiError, ClientSpec, Connection, RetryClass, Source, UserAgent};
@@ -129,6 +129,7 @@ impl Clusters {
             leases: Vec::new(),
             target: Target::None,
             now: self.now(),
+            index: Index::default(),
         };
         for component in Component::ALL {
             snapshot.leases.push(SeenLease { component, record: self.lease(component).await });

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::snapshot::Secret;
+use crate::snapshot::{Index, Secret};
 use crate::{Kind, Snapshot, Target, Unreadable};
 
 /// What was read from files.
@@ -45,6 +45,7 @@ pub fn nothing(namespace: &str, now: Timestamp) -> Snapshot {
         leases: Vec::new(),
         target: Target::None,
         now,
+        index: Index::default(),
     }
 }
 

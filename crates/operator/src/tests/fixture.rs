@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::leader::{Component, Lease, Record};
-use crate::snapshot::{Cluster, Secret};
+use crate::snapshot::{Cluster, Index, Secret};
 use crate::{Kind, Snapshot, Target};
 
 pub(super) const SET: &str = "pool-6c9f";
@@ -202,6 +202,7 @@ impl World {
             leases: Component::ALL.map(lease).to_vec(),
             target: Target::Cluster(Box::new(cluster)),
             now: now(),
+            index: Index::default(),
         }
     }
 }
