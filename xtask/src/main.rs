@@ -3,6 +3,7 @@
 mod alerts;
 mod behaviours;
 mod bench;
+mod chart;
 mod conformance;
 mod crds;
 mod dashboards;
@@ -62,6 +63,12 @@ enum Chore {
     /// What machines of provider `host` boot from: the root image, and the kubelet of the control plane's release.
     #[command(subcommand)]
     NodeImage(node_image::Chore),
+    /// Copy what the Helm chart shares with deploy/, and compare what both make of the same wishes.
+    Chart {
+        /// Write nothing; fail if a copy is out of date.
+        #[arg(long)]
+        check: bool,
+    },
     /// Hold API servers to what Kubernetes API servers do: the real one, which the cases come from, and ours.
     Conformance(conformance::ChoreArgs),
     /// Run end-to-end suites.
@@ -98,6 +105,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Behaviours => behaviours::check(),
         Chore::Alerts => alerts::check(),
         Chore::Crds { check } => crds::write(crds::Mode::of(check)),
+        Chore::Chart { check } => chart::write(crds::Mode::of(check)),
         Chore::Dashboards { check } => dashboards::write(crds::Mode::of(check)),
         Chore::Types => types::write(),
         Chore::Bench(subject) => bench::run(&subject),

@@ -41,7 +41,7 @@ impl Ports {
             Program::ApiServer => Some(self.api_server),
             Program::ControllerManager => Some(self.controller_manager),
             Program::Scheduler => Some(self.scheduler),
-            Program::Kubectl | Program::Kubelet => None,
+            Program::Kubectl | Program::Kubelet | Program::Helm => None,
         }
     }
 }
@@ -82,7 +82,7 @@ pub fn arguments(program: Program, layout: &Layout, options: &Options) -> Vec<St
         Program::Scheduler => scheduler(layout),
         Program::Kubectl => vec![flag("kubeconfig", &layout.kubeconfig("admin"))],
         // Its flags are in the user data of its machine.
-        Program::Kubelet => Vec::new(),
+        Program::Kubelet | Program::Helm => Vec::new(),
     };
     let takes_gates = matches!(program, Program::ApiServer | Program::ControllerManager | Program::Scheduler);
     if takes_gates && !options.feature_gates.is_empty() {

@@ -232,7 +232,7 @@ impl Compiler {
 
     fn build_arguments(&self, program: Program, recipe: &Recipe, into: &Path) -> Vec<String> {
         let version = "k8s.io/component-base/version";
-        let (full, mut parts) = (recipe.kubernetes(), recipe.kubernetes().trim_start_matches('v').split('.'));
+        let (full, mut parts) = (recipe.version(), recipe.version().trim_start_matches('v').split('.'));
         let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let mut arguments = vec!["build".to_owned(), "-v".to_owned()];
         if let Some(jobs) = self.jobs {

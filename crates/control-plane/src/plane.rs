@@ -296,7 +296,7 @@ fn questions(program: Program) -> &'static [(Program, &'static str)] {
             (Program::ApiServer, "/api/v1/namespaces/default/serviceaccounts/default"),
         ],
         Program::Scheduler => &[(Program::Scheduler, "/readyz")],
-        Program::Kubectl | Program::Kubelet => &[],
+        Program::Kubectl | Program::Kubelet | Program::Helm => &[],
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Program {
     Kubectl,
     /// The agent of a node. It runs in machines, never as a part of the control plane, and has a recipe of its own.
     Kubelet,
+    /// What installs charts; ours is held to `deploy/` with it. It has a recipe of its own.
+    Helm,
 }
 
 impl Program {
@@ -32,6 +34,7 @@ impl Program {
             Self::Scheduler => "kube-scheduler",
             Self::Kubectl => "kubectl",
             Self::Kubelet => "kubelet",
+            Self::Helm => "helm",
         }
     }
 
@@ -44,6 +47,20 @@ impl Program {
             Self::Scheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
             Self::Kubelet => "k8s.io/kubernetes/cmd/kubelet",
+            Self::Helm => "helm.sh/helm/v3/cmd/helm",
+        }
+    }
+
+    /// The Go module whose version a recipe is known by. That of etcd follows Kubernetes.
+    pub fn module(self) -> &'static str {
+        match self {
+            Self::Etcd
+            | Self::ApiServer
+            | Self::ControllerManager
+            | Self::Scheduler
+            | Self::Kubectl
+            | Self::Kubelet => "k8s.io/kubernetes",
+            Self::Helm => "helm.sh/helm/v3",
         }
     }
 }

@@ -16,7 +16,7 @@ pub struct Recipe {
     folder: PathBuf,
     digest: String,
     go: String,
-    kubernetes: String,
+    version: String,
     programs: &'static [Program],
 }
 
@@ -36,7 +36,7 @@ pub enum RecipeError {
     #[error("failed to find {what} in {path}")]
     Incomplete {
         /// The missing line, in words.
-        what: &'static str,
+        what: String,
         /// The file.
         path: PathBuf,
     },
@@ -53,20 +53,25 @@ impl Recipe {
         Self::read(&hack().join("kubelet"), &[Program::Kubelet])
     }
 
-    /// The recipe in `folder`, for these programs.
+    /// helm.
+    pub fn of_helm() -> Result<Self, RecipeError> {
+        Self::read(&hack().join("helm"), &[Program::Helm])
+    }
+
+    /// The recipe in `folder`, for these programs, which are of one release.
     pub fn read(folder: &Path, programs: &'static [Program]) -> Result<Self, RecipeError> {
         let read = |name: &str| {
             let path = folder.join(name);
             fs::read_to_string(&path).map_err(|source| RecipeError::Read { path, source })
         };
         let (go_mod, go_sum) = (read("go.mod")?, read("go.sum")?);
-        let missing = |what| RecipeError::Incomplete { what, path: folder.join("go.mod") };
+        let missing = |what: String| RecipeError::Incomplete { what, path: folder.join("go.mod") };
+        let module = programs.first().map_or("k8s.io/kubernetes", |program| program.module());
         Ok(Self {
             folder: folder.to_owned(),
             digest: digest(&go_mod, &go_sum),
-            go: word_after(&go_mod, "go").ok_or_else(|| missing("a `go` line"))?,
-            kubernetes: word_after(&go_mod, "k8s.io/kubernetes")
-                .ok_or_else(|| missing("the version of k8s.io/kubernetes"))?,
+            go: word_after(&go_mod, "go").ok_or_else(|| missing("a `go` line".to_owned()))?,
+            version: word_after(&go_mod, module).ok_or_else(|| missing(format!("the version of {module}")))?,
             programs,
         })
     }
@@ -91,9 +96,9 @@ impl Recipe {
         &self.go
     }
 
-    /// The version that the API server will report, such as `v1.36.3`.
-    pub fn kubernetes(&self) -> &str {
-        &self.kubernetes
+    /// The version that the programs report, such as `v1.36.3`.
+    pub fn version(&self) -> &str {
+        &self.version
     }
 }
 
@@ -139,7 +144,7 @@ mod tests {
     #[test]
     fn the_versions_are_those_of_go_mod() {
         let recipe = Recipe::read(folder(GO_MOD, "").path(), &Program::ALL).unwrap();
-        assert_eq!((recipe.go(), recipe.kubernetes()), ("1.26.0", "v1.36.3"));
+        assert_eq!((recipe.go(), recipe.version()), ("1.26.0", "v1.36.3"));
     }
 
     #[test]
@@ -160,7 +165,8 @@ mod tests {
 
     #[test]
     fn the_committed_recipes_name_every_program_we_compile_and_are_of_one_release() {
-        let recipes = [Recipe::of_this_repository().unwrap(), Recipe::of_the_kubelet().unwrap()];
+        let recipes =
+            [Recipe::of_this_repository().unwrap(), Recipe::of_the_kubelet().unwrap(), Recipe::of_helm().unwrap()];
         for recipe in &recipes {
             let go_mod = fs::read_to_string(recipe.folder().join("go.mod")).unwrap();
             let named = |package: &str| go_mod.lines().any(|line| line.trim().trim_start_matches("tool ") == package);
@@ -168,6 +174,6 @@ mod tests {
                 assert!(named(program.package()), "{program} is not a tool of go.mod");
             }
         }
-        assert_eq!(recipes[0].kubernetes(), recipes[1].kubernetes());
+        assert_eq!(recipes[0].version(), recipes[1].version());
     }
 }

@@ -53,7 +53,7 @@ async fn start(binaries: &Binaries) -> anyhow::Result<ControlPlane> {
 
 fn version(plane: &ControlPlane) -> anyhow::Result<()> {
     let (wanted, found) = (Recipe::of_this_repository()?, json_of(plane, &["get", "--raw=/version"])?);
-    ensure!(*at(&found, "/gitVersion") == wanted.kubernetes(), "wanted {}, got {found}", wanted.kubernetes());
+    ensure!(*at(&found, "/gitVersion") == wanted.version(), "wanted {}, got {found}", wanted.version());
     Ok(())
 }
 
