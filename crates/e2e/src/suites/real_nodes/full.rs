@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use super::super::report::Report;
 use super::asker::{Asker, Seen};
+use super::autoscaler;
 use super::cluster::{Cluster, text};
 use super::leftovers;
 use crate::test_bed::Process;
@@ -40,6 +41,15 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
         .case("a machine that is cut off and comes back in time is left alone", comes_back(cluster, Cluster::cut))
         .await;
     report.case("a machine whose kubelet dies is replaced, and only that one", replaced(cluster)).await;
+    report
+        .case(
+            "a pod that fits nowhere runs when the autoscaler has raised the size",
+            autoscaler::grows(cluster, MACHINES),
+        )
+        .await;
+    report
+        .case("the machine that the autoscaler names goes, and no other", autoscaler::shrinks(cluster, MACHINES))
+        .await;
     let gone = report
         .case(
             "a pool of none is emptied while the controllers are killed again and again",

@@ -5,6 +5,7 @@
 //! comes to that, the kernel ends everything in it; what is left are the folder and empty cgroups, and both have a sweeper outside.
 
 mod asker;
+mod autoscaler;
 mod client;
 mod cluster;
 mod faults;
