@@ -59,9 +59,9 @@ pub enum Outcome {
     At(Instant),
     /// It did not work; try again after a pause that grows with each failure.
     Failed,
-    /// The same, of a server that asked to be left alone for a while: the pause is no shorter than that.
+    /// The same, of a server that is to be left alone for a while: the pause is no shorter than that.
     Throttled {
-        /// What the server asked for.
+        /// What the server asked for, or what it takes until it may answer otherwise.
         at_least: Duration,
     },
 }
