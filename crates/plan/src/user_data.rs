@@ -88,6 +88,18 @@ mod tests {
         assert!(!asks_for_token(b""));
     }
 
+    #[test]
+    fn no_plain_placeholder_is_left_in_any_bytes() {
+        let corpus =
+            ["a <<BOOTSTRAP_TOKEN>> <<MACHINE_NAME>>", "?t=%3C%3CBOOTSTRAP_TOKEN%3E%3E", "<<BOOT<<MACHINE_NAME>>"];
+        fuzz::fuzz(&corpus.map(str::as_bytes), |input| {
+            let filled = filled(input, Some("id.secret"), "m");
+            for placeholder in [secrets::BOOTSTRAP_TOKEN_PLACEHOLDER, secrets::MACHINE_NAME_PLACEHOLDER] {
+                assert_eq!(finds(&filled, placeholder.as_bytes()).next(), None);
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn bytes_that_hold_no_placeholder_are_left_as_they_are(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

@@ -6,6 +6,7 @@ extern crate millwright_api as api;
 
 mod corpus;
 mod crds;
+mod foreign_bytes;
 mod memory;
 mod validation;
 mod wire;

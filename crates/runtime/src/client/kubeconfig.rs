@@ -265,4 +265,26 @@ mod tests {
     fn a_token_does_not_show_when_printed() {
         assert!(!format!("{:?}", bearer(b"hunter2").unwrap()).contains("hunter2"));
     }
+
+    #[test]
+    fn whatever_a_kubeconfig_says_is_read_or_refused_and_its_secrets_are_not_told() {
+        const SECRET: &str = "hunter2hunter2";
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kubeconfig");
+        let whole = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u, namespace: n}}}}]\n\
+             clusters: [{{name: k, cluster: {{server: 'https://k:6443', certificate-authority-data: YQ==, tls-server-name: k}}}}]\n\
+             users: [{{name: u, user: {{token: {SECRET}}}}}]\n"
+        );
+        let other = whole.replace(&format!("token: {SECRET}"), &format!("username: u, password: {SECRET}"));
+        let files = whole.replace(&format!("token: {SECRET}"), "client-certificate: c.pem, client-key: k.pem");
+        fuzz::fuzz(&[&whole, &other, &files].map(|text| text.as_bytes()), |input| {
+            std::fs::write(&path, input).unwrap();
+            let source = Source::Kubeconfig { path: path.clone(), flag: "--kubeconfig".to_owned() };
+            if let Err(error) = super::super::Connection::load(&source) {
+                let said = format!("{error} {error:?} {}", error.sentence());
+                assert!(!said.contains(SECRET), "{said}");
+            }
+        });
+    }
 }

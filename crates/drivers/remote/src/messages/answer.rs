@@ -159,6 +159,31 @@ mod tests {
     }
 
     #[test]
+    fn any_bytes_are_an_answer_or_a_broken_protocol() {
+        use prost::Message;
+        let found: super::super::Vm = vm().into();
+        let made = super::super::Created { vm: Some(found.clone()), last_known_state: Some("half".into()) };
+        let owner = Owner { provider_id: "id-1".into(), machine_name: "m-1".into() };
+        let listed = super::super::Owners { owners: vec![owner.clone(), owner] };
+        let failure = Failure::from(DriverError::new(Code::Uninitialized, "so it is").with_found(vm()));
+        let corpus = [found.encode_to_vec(), made.encode_to_vec(), listed.encode_to_vec(), failure.encode_to_vec()];
+        let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
+        fuzz::fuzz(&corpus, |input| {
+            if let Ok(answer) = super::super::Created::decode(input) {
+                drop(created(answer));
+            }
+            if let Ok(answer) = super::super::Owners::decode(input)
+                && let Ok(owners) = owners(answer)
+            {
+                assert!(owners.iter().all(|(id, machine)| !id.is_empty() && !machine.as_str().is_empty()));
+            }
+            if let Ok(answer) = Failure::decode(input) {
+                assert_ne!(DriverError::from(answer).code(), Code::Ok, "a failure is never taken for a success");
+            }
+        });
+    }
+
+    #[test]
     fn a_list_with_a_nameless_vm_is_refused_whole_because_it_would_be_deleted() {
         let good = Owner { provider_id: "id-1".into(), machine_name: "m-1".into() };
         let nameless = Owner { provider_id: "id-2".into(), machine_name: String::new() };

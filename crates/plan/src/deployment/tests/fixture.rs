@@ -15,6 +15,7 @@ use super::super::*;
 
 pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
 
+#[derive(Clone)]
 pub(super) struct DeploymentFixture {
     pub(super) deployment: MachineDeployment,
     pub(super) sets: BTreeMap<String, MachineSet>,

@@ -53,6 +53,24 @@ fn a_name_without_a_time_gets_the_autoscaler_s_and_one_with_two_is_dropped() {
 }
 
 #[test]
+fn whatever_the_list_says_only_machines_it_names_are_marked() {
+    let fixture = DeploymentFixture::settled(2, &rolling(1, 0));
+    let names: Vec<String> = fixture.machines.keys().cloned().collect();
+    let both = format!("{}~{ASKED},{}~{ASKED}", names[0], names[1]);
+    let corpus = [both.as_str(), &names[0], "~", ",,", "m~2026-01-01T00:10:00Z~"];
+    fuzz::fuzz(&corpus.map(str::as_bytes), |input| {
+        let list = String::from_utf8_lossy(input).into_owned();
+        let mut fixture = fixture.clone();
+        fixture.annotate(TRIGGER_DELETION, &list);
+        fixture.reconcile();
+        let marked = fixture.machines.iter().filter(|(_, machine)| machine.annotation(PRIORITY) == Some("1"));
+        for (name, _) in marked {
+            assert!(list.contains(name.as_str()), "{name} is not in {list:?}");
+        }
+    });
+}
+
+#[test]
 fn a_list_without_the_autoscaler_s_time_gets_one_once() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let name = fixture.machines.keys().next().unwrap().clone();
