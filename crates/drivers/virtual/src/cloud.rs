@@ -33,6 +33,8 @@ pub struct Config {
     pub status_lag: Duration,
     /// How far list looks into the past.
     pub list_lag: Duration,
+    /// What its errors on demand quote: clouds quote requests, and those hold credentials.
+    pub quoted: String,
     /// How many VMs there may be; can be changed later.
     pub quotas: Quotas,
     /// How nodes live.
@@ -48,6 +50,7 @@ impl Default for Config {
             doubles: Doubles::default(),
             status_lag: Duration::ZERO,
             list_lag: Duration::ZERO,
+            quoted: String::new(),
             quotas: Quotas::default(),
             node_life: NodeLife::default(),
             remembered_calls: 10_000,

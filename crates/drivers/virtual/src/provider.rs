@@ -162,7 +162,7 @@ impl VirtualCloud {
                 tokio::time::sleep(fate.delay).await;
             }
             match fate.fault {
-                Some(Fault::Fail(code)) => return Err(scripted(code)),
+                Some(Fault::Fail(code)) => return Err(self.scripted(code)),
                 Some(Fault::Hang) => return std::future::pending().await,
                 _ => {}
             }
@@ -174,7 +174,7 @@ impl VirtualCloud {
                 tokio::time::sleep_until(due).await;
             }
             match fate.fault {
-                Some(Fault::LoseAnswer(code)) => Err(scripted(code)),
+                Some(Fault::LoseAnswer(code)) => Err(self.scripted(code)),
                 _ => Ok(answer),
             }
         };
@@ -183,6 +183,12 @@ impl VirtualCloud {
             None => call.bound(work).await,
         };
         open.answer(answer)
+    }
+
+    fn scripted(&self, code: Code) -> DriverError {
+        let quoted = &self.shared.config.quoted;
+        let separator = if quoted.is_empty() { "" } else { ": " };
+        DriverError::new(code, format!("the virtual cloud was told to answer {code}{separator}{quoted}"))
     }
 }
 
@@ -196,10 +202,6 @@ fn service(method: Method) -> Option<&'static str> {
         Method::List => Some("vm_list"),
         Method::VolumeIds => None, // read off the volumes
     }
-}
-
-fn scripted(code: Code) -> DriverError {
-    DriverError::new(code, format!("the virtual cloud was told to answer {code}"))
 }
 
 fn spec_of(class: &api::MachineClass) -> Result<Spec, DriverError> {

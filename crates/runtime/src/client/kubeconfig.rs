@@ -278,7 +278,7 @@ mod tests {
         );
         let other = whole.replace(&format!("token: {SECRET}"), &format!("username: u, password: {SECRET}"));
         let files = whole.replace(&format!("token: {SECRET}"), "client-certificate: c.pem, client-key: k.pem");
-        fuzz::fuzz(&[&whole, &other, &files].map(|text| text.as_bytes()), |input| {
+        fuzz::fuzz(&[&whole, &other, &files].map(String::as_bytes), |input| {
             std::fs::write(&path, input).unwrap();
             let source = Source::Kubeconfig { path: path.clone(), flag: "--kubeconfig".to_owned() };
             if let Err(error) = super::super::Connection::load(&source) {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
     exponential_buckets,
@@ -52,6 +54,12 @@ impl QueueMetrics {
             retries: counter("mcm_workqueue_retries_total", "Keys that were added to come back later.")?,
             panics: counter("millwright_workqueue_panics_total", "Panics caught while working on a key.")?,
         })
+    }
+
+    /// Whether the work on any key of any queue has panicked.
+    pub fn has_caught_panic(&self) -> bool {
+        let families = self.panics.collect();
+        families.iter().flat_map(MetricFamily::get_metric).any(|metric| metric.get_counter().get_value() > 0.0)
     }
 
     /// The handle through which the queue `name` counts.

@@ -35,11 +35,13 @@ pub enum Invariant {
     Quiet,
     /// No task dies.
     Alive,
+    /// No two leaders.
+    OneLeader,
 }
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::SetLimit,
         Self::Surge,
         Self::OneVm,
@@ -55,6 +57,7 @@ impl Invariant {
         Self::Converges,
         Self::Quiet,
         Self::Alive,
+        Self::OneLeader,
     ];
 
     /// How it is called in reports.
@@ -75,6 +78,7 @@ impl Invariant {
             Self::Converges => "I13",
             Self::Quiet => "I14",
             Self::Alive => "I15",
+            Self::OneLeader => "I16",
         }
     }
 
@@ -101,7 +105,7 @@ impl Invariant {
                 "We delete no pod that has a PodDisruptionBudget, but evict it, unless the drain is forced."
             }
             Self::DrainFirst => {
-                "The VM of a healthy Node is deleted only when its pods have left, unless the drain is forced."
+                "The VM of a Node that was healthy when the deletion of its Machine began is deleted only when its pods have left, unless the drain is forced."
             }
             Self::Secret => "Nothing of a Secret is in an Event, a status or a Node.",
             Self::Rate => "No object is asked for or written more than sixty times in a minute.",
@@ -109,7 +113,8 @@ impl Invariant {
                 "Once nothing goes wrong and nobody asks for more, there are as many running Machines, VMs and Nodes as asked for, of the class asked for, and nothing else."
             }
             Self::Quiet => "Once everything has come to rest, we ask nothing of the API servers.",
-            Self::Alive => "No task of ours ends by a panic.",
+            Self::Alive => "No task and no reconcile of ours ends by a panic.",
+            Self::OneLeader => "Once another process holds the lease of a component, we write nothing for it.",
         }
     }
 }

@@ -7,6 +7,7 @@
 mod deletions;
 mod history;
 mod invariant;
+mod leases;
 mod machines;
 mod pods;
 mod requests;
@@ -16,6 +17,7 @@ mod vms;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use self::leases::Leases;
 use self::machines::Machines;
 use self::pods::Pods;
 use self::requests::Requests;
@@ -83,6 +85,26 @@ pub struct Write<'a> {
     pub after: Option<&'a Value>,
     /// Who did it.
     pub by: Author,
+    /// Which component of which process, where it was one.
+    pub writer: Option<Writer>,
+}
+
+/// A component of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// The number of the process.
+    pub process: u64,
+    /// Which of its components.
+    pub component: WritingComponent,
+}
+
+/// The components that write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WritingComponent {
+    /// The machine controller.
+    Machines,
+    /// The manager.
+    Fleet,
 }
 
 /// The judge.
@@ -99,6 +121,7 @@ pub struct Oracle {
     pods: Pods,
     vms: Vms,
     requests: Requests,
+    leases: Leases,
     violation: Option<Violation>,
 }
 
@@ -115,6 +138,7 @@ impl Oracle {
             pods: Pods::default(),
             vms: Vms::default(),
             requests: Requests::default(),
+            leases: Leases::default(),
             violation: None,
         }
     }
@@ -174,6 +198,9 @@ impl Oracle {
         if write.by.is_ours() && self.tells_a_secret(write) {
             self.blame(Invariant::Secret, format!("{} {} tells something of a Secret", write.kind, write.name));
         }
+        if let Some(what) = self.leases.note(write) {
+            self.blame(Invariant::OneLeader, what);
+        }
         if let Some((invariant, what)) = self.judge(write) {
             self.blame(invariant, what);
         }
@@ -183,7 +210,7 @@ impl Oracle {
 
     fn judge(&self, write: &Write<'_>) -> Option<(Invariant, String)> {
         match write.kind {
-            MACHINES if write.after.is_none() => {
+            MACHINES if write.after.is_none() && write.by.is_ours() => {
                 let vm = self.vms.of(write.name)?;
                 Some((Invariant::Finalizer, format!("machine {} is gone, and nobody has deleted {vm}", write.name)))
             }

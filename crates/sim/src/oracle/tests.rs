@@ -27,10 +27,21 @@ impl Story {
         Timestamp::from_second(NOW + self.seconds).unwrap()
     }
 
+    /// A machine controller writes to a machine, that of the process with this number.
+    fn write_as(&mut self, process: u64) {
+        self.revision += 1;
+        self.seconds += 1;
+        let (before, after) = (machine("Running", false), machine("Unknown", false));
+        let writer = Some(Writer { process, component: WritingComponent::Machines });
+        let (revision, before, after) = (self.revision, Some(&before), Some(&after));
+        let write = Write { kind: MACHINES, name: "a", revision, before, after, by: Author::Us, writer };
+        self.oracle.written(self.now(), &write);
+    }
+
     fn write(&mut self, by: Author, kind: &str, name: &str, before: Option<&Value>, after: Option<&Value>) {
         self.revision += 1;
         self.seconds += 1;
-        let write = Write { kind, name, revision: self.revision, before, after, by };
+        let write = Write { kind, name, revision: self.revision, before, after, by, writer: None };
         self.oracle.written(self.now(), &write);
     }
 
@@ -279,4 +290,23 @@ fn a_set_with_machines_is_not_deleted() {
         story.write(Author::Us, SETS, "set", Some(&set(0)), None);
         assert_eq!(story.wrong(), wrong);
     }
+}
+
+#[test]
+fn whoever_has_lost_its_lease_to_another_writes_nothing() {
+    let mut story = Story::begin();
+    let record = |by: &str| json!({ "spec": { "holderIdentity": by } });
+    let hold = |story: &mut Story, by: &str| {
+        story.write(Author::Us, "leases.coordination.k8s.io", "machine-controller", None, Some(&record(by)));
+    };
+    story.write_as(2);
+    assert_eq!(story.wrong(), None, "there is no election");
+    hold(&mut story, "process-1_a");
+    story.write_as(1);
+    assert_eq!(story.wrong(), None);
+    hold(&mut story, "process-12_b");
+    story.write_as(12);
+    assert_eq!(story.wrong(), None);
+    story.write_as(1);
+    assert_eq!(story.wrong(), Some(Invariant::OneLeader));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use driver::{Code, Method};
 use runtime::Random;
 
-use super::history::{Act, CallFault, Fault, Happening, Pick, Preserve, RequestFault, Side, VmFault, What};
+use super::history::{Act, CallFault, Fault, Happening, Pick, Preserve, RequestFault, Side, VmFault, What, Which};
 use super::profile::{ActKind, FaultKind, Profile};
 
 /// One pool as it is at the beginning.
@@ -43,7 +43,7 @@ pub(super) fn history(profile: &Profile, pools: usize, random: &Random) -> Vec<H
     }
     let (faults, kinds) = profile.faults;
     for _ in 0..faults {
-        let at = draw.moment();
+        let at = if random.below(2) == 0 { draw.moment() } else { draw.before_an_act() };
         let what = draw.fault(chosen(kinds, random));
         draw.push(at, What::Fault(what));
     }
@@ -75,6 +75,9 @@ fn chosen<T: Copy>(kinds: &[(T, u32)], random: &Random) -> Option<T> {
     })
 }
 
+/// If more VMs have no machine, none of them is collected: people are asked instead.
+const MOST_ABANDONED: usize = 3;
+
 struct Draw<'a> {
     profile: &'a Profile,
     pools: usize,
@@ -89,6 +92,13 @@ impl Draw<'_> {
 
     fn moment(&self) -> Duration {
         Duration::from_millis(self.random.below(u64::try_from(self.profile.lasts.as_millis()).unwrap_or(1)))
+    }
+
+    /// Shortly before somebody does something: what goes wrong matters most while something is under way.
+    fn before_an_act(&self) -> Duration {
+        let number = below(self.random, self.drawn.len().max(1) as u64);
+        let at = self.drawn.get(number).map_or_else(|| self.moment(), |act| act.at);
+        at.saturating_sub(Duration::from_millis(self.random.below(3_000)))
     }
 
     fn pick(&self) -> Pick {
@@ -113,8 +123,10 @@ impl Draw<'_> {
         let act = match kind {
             ActKind::Scale => Act::Scale { pool, replicas: replicas() },
             ActKind::ScaleAndBack => {
-                back = Some(Act::Scale { pool, replicas: replicas() });
-                Act::Scale { pool, replicas: replicas() }
+                let by = 1 + i8::try_from(random.below(2)).unwrap_or_default();
+                let by = if random.below(2) == 0 { -by } else { by };
+                back = Some(Act::ScaleBy { pool, by: -by });
+                Act::ScaleBy { pool, by }
             }
             ActKind::Roll => Act::Roll { pool },
             ActKind::RollAndBack => {
@@ -125,7 +137,6 @@ impl Draw<'_> {
                 back = Some(Act::Resume { pool });
                 Act::Pause { pool }
             }
-            ActKind::Delete => Act::Delete { pick },
             ActKind::ForceDelete => Act::ForceDelete { pick },
             ActKind::Prioritize => {
                 Act::Prioritize { pick, priority: u8::try_from(random.below(5)).unwrap_or_default() }
@@ -144,11 +155,17 @@ impl Draw<'_> {
                 Act::Cordon { pick }
             }
             ActKind::DeleteNode => Act::DeleteNode { pick },
+            ActKind::Abandon if self.abandoned() < MOST_ABANDONED => Act::Abandon { pick },
+            ActKind::Delete | ActKind::Abandon => Act::Delete { pick },
         };
         self.push(at, What::Act(act));
         if let Some(back) = back {
             self.push(at + self.later(), What::Act(back));
         }
+    }
+
+    fn abandoned(&self) -> usize {
+        self.drawn.iter().filter(|drawn| matches!(drawn.what, What::Act(Act::Abandon { .. }))).count()
     }
 
     fn fault(&self, kind: Option<FaultKind>) -> Fault {
@@ -161,6 +178,8 @@ impl Draw<'_> {
             }
             FaultKind::LostAnswers => self.requests(side, &[RequestFault::LostAfter, RequestFault::LostBefore]),
             FaultKind::Watches => Fault::Watches { side, lasts: seconds(random, 30, 600) },
+            FaultKind::Compaction => Fault::Compaction { side },
+            FaultKind::Webhook => self.requests(side, &[RequestFault::Refused, RequestFault::Reverted]),
             FaultKind::Lag => Fault::Lag { side, lasts: seconds(random, 1, 90) },
             FaultKind::Partition => Fault::Partition { side, lasts: seconds(random, 5, 900) },
             FaultKind::Forbidden => Fault::Forbidden { side, lasts: seconds(random, 5, 600) },
@@ -172,14 +191,21 @@ impl Draw<'_> {
                 Fault::Zone { how, revived }
             }
             FaultKind::Quota => Fault::Quota { lasts: seconds(random, 60, 1500) },
+            FaultKind::Deposed => Fault::Deposed { lasts: seconds(random, 20, 300) },
             FaultKind::Crash => Fault::Crash { down: seconds(random, 0, 60) },
         }
     }
 
     fn requests(&self, side: Side, how: &[RequestFault]) -> Fault {
         let how = how.get(below(self.random, how.len() as u64)).copied().unwrap_or(RequestFault::Failed);
-        let percent = [20, 50, 90].get(below(self.random, 3)).copied().unwrap_or(50);
-        Fault::Requests { side, how, percent, lasts: seconds(self.random, 10, 400) }
+        let some = [20, 50, 90].get(below(self.random, 3)).copied().unwrap_or(50);
+        // What is lost again and again comes through when it is no longer wanted.
+        let (which, percent) = match self.random.below(6) {
+            0 => (Which::Creates, 100),
+            1 | 2 => (Which::Deletes, 100),
+            _ => (Which::All, some),
+        };
+        Fault::Requests { side, which, how, percent, lasts: seconds(self.random, 10, 400) }
     }
 
     fn calls(&self) -> Fault {

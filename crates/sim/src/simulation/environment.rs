@@ -5,33 +5,19 @@ use std::time::Duration;
 
 use apiserver::faults::RuleId;
 use apiserver::{Observation, Options, Server};
-use controllers::Drivers;
-use controllers::wiring::{Clients, Component, Components, Parts, start};
 use jiff::{SignedDuration, Timestamp};
 use kube_controllers::KubeControllers;
 use parking_lot::Mutex;
 use runtime::client::{ClientSpec, UserAgent, in_process};
-use runtime::events::{EventPolicy, EventWriter};
-use runtime::lease::Leadership;
-use runtime::metrics::MetricsError;
 use runtime::{Clock, Metrics, Random, Tasks};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use virtual_cloud::{Config, Doubles, Monitor, NodeLife, Script, VirtualCloud, VmEvent};
 
 use super::draw::Pool;
-use super::history::Side;
-use super::line::{Line, LineState};
 use super::objects::{NAMESPACE, SECRET, all, policy};
+use super::process::{OURS, Process};
 use super::record::Record;
-use crate::oracle::{Author, Limits, Oracle, VmChange, Write};
-
-/// How the controllers' clients introduce themselves; all of them begin with [`OURS`].
-const CONTROL: &str = "mill-control";
-const TARGET: &str = "mill-target";
-pub(super) const OURS: &str = "mill-";
-
-/// How long a request of ours may take.
-const DEADLINE: Duration = Duration::from_secs(10);
+use crate::oracle::{Author, Limits, Oracle, VmChange, Write, Writer, WritingComponent};
 
 /// Everything.
 pub(super) struct Environment {
@@ -40,13 +26,18 @@ pub(super) struct Environment {
     pub(super) clock: Clock,
     pub(super) operator: kube::Client,
     pub(super) judged: Judged,
-    pub(super) process: Option<Process>,
+    /// Those that live.
+    pub(super) processes: Vec<Process>,
+    /// How many there should be.
+    pub(super) candidates: usize,
+    /// How many there have been.
+    pub(super) started: u64,
     /// What goes wrong with driver calls now, by the number of the happening.
     pub(super) scripts: Vec<(usize, Script)>,
     /// What goes wrong with requests now, by the number of the happening.
     pub(super) rules: Vec<(usize, RuleId)>,
-    random: Random,
-    outside: Tasks,
+    pub(super) random: Random,
+    pub(super) outside: Tasks,
     metrics: Metrics,
 }
 
@@ -59,37 +50,9 @@ pub(super) struct Judged {
     pub(super) found: Arc<Notify>,
 }
 
-/// A process that runs both components.
-pub(super) struct Process {
-    control: watch::Sender<LineState>,
-    target: watch::Sender<LineState>,
-    tasks: Tasks,
-}
-
-impl Process {
-    pub(super) fn line(&self, side: Side) -> &watch::Sender<LineState> {
-        match side {
-            Side::Control => &self.control,
-            Side::Target => &self.target,
-        }
-    }
-
-    /// Ends it from one moment to the next.
-    pub(super) fn die(self) {
-        self.control.send_replace(LineState::Dead);
-        self.target.send_replace(LineState::Dead);
-        self.tasks.stop();
-    }
-
-    /// Whether a task of it has died of a panic.
-    pub(super) fn is_broken(&self) -> bool {
-        self.tasks.stopping().is_cancelled()
-    }
-}
-
 impl Environment {
     /// Sets everything up; no controller runs yet.
-    pub(super) fn set(pools: &[Pool], random: &Random, record: Record) -> Result<Self, String> {
+    pub(super) fn set(pools: &[Pool], candidates: usize, random: &Random, record: Record) -> Result<Self, String> {
         let began = Timestamp::from_second(1_800_000_000).unwrap_or_default();
         let clock = Clock::starting_at(began);
         let now = {
@@ -106,7 +69,9 @@ impl Environment {
             lease_duration: Duration::from_secs(80),
             ..NodeLife::default()
         };
-        let config = Config { doubles: Doubles::Allowed, node_life, ..Config::default() };
+        let list_lag = Duration::from_secs(random.below(120));
+        let quoted = format!("key={SECRET}");
+        let config = Config { doubles: Doubles::Allowed, list_lag, quoted, node_life, ..Config::default() };
         let cloud = VirtualCloud::new(config, now, random.number());
         let metrics = Metrics::new().map_err(|error| error.to_string())?;
         let judged = Judged::new(record, began);
@@ -115,7 +80,9 @@ impl Environment {
             operator: plain_client(&server, "operator", &metrics),
             outside: Tasks::new(),
             random: random.fork(),
-            process: None,
+            processes: Vec::new(),
+            candidates,
+            started: 0,
             scripts: Vec::new(),
             rules: Vec::new(),
             judged,
@@ -150,63 +117,31 @@ impl Environment {
         });
     }
 
-    /// Starts a process.
-    pub(super) fn start(&mut self) -> Result<(), MetricsError> {
-        let (control, heard_from_control) = watch::channel(LineState::Open);
-        let (target, heard_from_target) = watch::channel(LineState::Open);
-        let (metrics, tasks) = (Metrics::new()?, Tasks::new());
-        let client = |agent: &str, state: watch::Receiver<LineState>| {
-            let line = Line::new(self.server.service(), state);
-            in_process(line, NAMESPACE, &client_spec(agent).within(DEADLINE), &metrics.rest)
-        };
-        let (on_control, on_target) = (client(CONTROL, heard_from_control), client(TARGET, heard_from_target));
-        let component = api::names::events::components::MACHINE_CONTROLLER;
-        let (writer, events) = EventWriter::new(
-            on_control.clone(),
-            component,
-            EventPolicy::default(),
-            &self.clock,
-            &self.random.fork(),
-            &metrics,
-        );
-        let stop = tasks.stopping();
-        tasks.spawn("events", async move {
-            writer.run(stop).await;
-        });
-        let clients = Clients::one(&on_control).towards(Some(on_target));
-        let leadership = Leadership::unguarded();
-        let component = Component { clients: clients.clone(), leadership, events, metrics, concurrency: 10 };
-        start(Parts {
-            namespace: NAMESPACE.into(),
-            components: Components::Both { machines: component.clone(), fleet: component },
-            watches: clients,
-            drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(self.cloud.clone())),
-            policy: policy(),
-            driver_places: 10,
-            clock: self.clock.clone(),
-            random: self.random.fork(),
-            tasks: tasks.clone(),
-            listener: None,
-        })?;
-        self.process = Some(Process { control, target, tasks });
-        Ok(())
-    }
-
     /// Ends everything.
     pub(super) fn end(&mut self) {
-        if let Some(process) = self.process.take() {
-            process.die();
-        }
+        self.processes.drain(..).for_each(Process::die);
         self.outside.stop();
     }
 }
 
-fn client_spec(agent: &str) -> ClientSpec {
+pub(super) fn client_spec(agent: &str) -> ClientSpec {
     ClientSpec::new(UserAgent::new(agent, "0", "sim"))
 }
 
 fn plain_client(server: &Server, agent: &str, metrics: &Metrics) -> kube::Client {
     in_process(server.service(), NAMESPACE, &client_spec(agent).within(Duration::from_secs(20)), &metrics.rest)
+}
+
+/// Which component of which process a client belongs to, where a component of ours writes.
+fn by_agent(agent: &str) -> Option<Writer> {
+    let name = agent.strip_prefix(OURS)?.split('/').next()?.rsplit('-').next()?;
+    let (number, component) = name.split_at_checked(name.len().checked_sub(1)?)?;
+    let component = match component {
+        "m" => WritingComponent::Machines,
+        "f" => WritingComponent::Fleet,
+        _ => return None,
+    };
+    Some(Writer { process: number.parse().ok()?, component })
 }
 
 impl Judged {
@@ -243,15 +178,16 @@ impl Judged {
 
     fn observe(&self, now: Timestamp, observation: &Observation<'_>) {
         match observation {
-            Observation::Written { kind, change, by } => {
-                let by = match (by.user_agent.starts_with(OURS), by.subresource.as_str()) {
+            Observation::Written { kind, change, by: by_whom } => {
+                let by = match (by_whom.user_agent.starts_with(OURS), by_whom.subresource.as_str()) {
                     (true, "eviction") => Author::OurEviction,
                     (true, _) => Author::Us,
                     (false, _) => Author::Others,
                 };
                 let after = (change.kind == apiserver::ChangeKind::Put).then_some(&*change.after);
                 let (before, name) = (change.before.as_deref(), &*change.key.name);
-                let write = Write { kind, name, revision: change.revision, before, after, by };
+                let writer = by_agent(&by_whom.user_agent);
+                let write = Write { kind, name, revision: change.revision, before, after, by, writer };
                 self.tell(|oracle| oracle.written(now, &write));
                 self.record.lock().written(now, &write);
             }

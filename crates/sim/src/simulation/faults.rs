@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
+use apiserver::Server;
 use apiserver::faults::{After, Rule, Verb, Verbs};
+use tokio::sync::watch;
 use virtual_cloud::{Fault as CloudFault, Quotas, Script, State, VmId};
 
-use super::environment::{Environment, OURS};
-use super::history::{CallFault, Fault, Pick, RequestFault, Side, VmFault};
+use super::environment::Environment;
+use super::history::{CallFault, Fault, Pick, RequestFault, Side, VmFault, Which};
 use super::line::LineState;
+use super::process::OURS;
+
+/// How long a line that breaks is cut.
+const BREAK: Duration = Duration::from_secs(2);
 
 /// What ends a fault.
 #[derive(Debug)]
@@ -24,21 +30,42 @@ pub(super) enum End {
     Revive(Vec<VmId>),
     /// A process begins.
     Start,
+    /// The line of the process with this number is open.
+    Lone(u64),
+}
+
+/// Opens a line that is cut.
+fn open(line: &watch::Sender<LineState>) {
+    line.send_if_modified(|state| {
+        let is_cut = *state == LineState::Cut;
+        if is_cut {
+            *state = LineState::Open;
+        }
+        is_cut
+    });
 }
 
 impl Environment {
     /// Lets fault number `number` begin; how it ends.
     pub(super) fn begin(&mut self, number: usize, fault: &Fault) -> Option<End> {
         match fault {
-            Fault::Requests { side, how, percent, .. } => {
+            Fault::Requests { side, which, how, percent, .. } => {
                 let share = f64::from(*percent) / 100.0;
-                let rule = self.rule(*side, Verb::ALL).with_probability(share);
+                let verbs: Verbs = match (which, how) {
+                    (Which::Creates, _) => Verb::Create.into(),
+                    (Which::Deletes, _) => Verb::Delete.into(),
+                    (Which::All, RequestFault::Refused) => Verb::WRITES.into(),
+                    (Which::All, _) => Verb::ALL.into(),
+                };
+                let rule = self.rule(*side, verbs).with_probability(share);
                 let rule = match how {
                     RequestFault::Failed => rule.fail(),
                     RequestFault::Conflict => rule.conflict(),
                     RequestFault::Throttled => rule.throttle(Some(1)),
                     RequestFault::LostBefore => rule.disconnect(),
                     RequestFault::LostAfter => rule.lose_answer(),
+                    RequestFault::Refused => rule.forbid(),
+                    RequestFault::Reverted => rule.revert(),
                     RequestFault::Slow => rule.delay_between(Duration::ZERO, Duration::from_secs(5)),
                 };
                 self.rules.push((number, rule));
@@ -49,9 +76,12 @@ impl Environment {
                 let rule = self.rule(*side, Verb::Watch).with_probability(0.8);
                 let rule = rule.drop_watch(After::Time(Duration::from_secs(7)));
                 self.rules.push((number, rule));
-                self.set_line(*side, LineState::Cut);
-                self.set_line(*side, LineState::Open);
+                self.break_line(*side, None);
                 Some(End::Rules)
+            }
+            Fault::Compaction { side } => {
+                self.break_line(*side, Some(self.server.clone()));
+                None
             }
             Fault::Lag { side, .. } => {
                 self.set_line(*side, LineState::Late);
@@ -100,8 +130,15 @@ impl Environment {
                 Some(End::Quota)
             }
             Fault::Crash { .. } => {
-                self.process.take()?.die();
+                let leader = self.leader()?;
+                self.processes.remove(leader).die();
                 Some(End::Start)
+            }
+            Fault::Deposed { .. } => {
+                let leader = self.leader()?;
+                let process = self.processes.get(leader)?;
+                process.line(Side::Control).send_replace(LineState::Cut);
+                Some(End::Lone(process.number))
             }
         }
     }
@@ -121,7 +158,12 @@ impl Environment {
             End::Line(side) => self.set_line(side, LineState::Open),
             End::Quota => self.cloud.set_quotas(Quotas::default()),
             End::Revive(vms) => vms.iter().for_each(|vm| self.cloud.revive(vm)),
-            End::Start => self.start().map_err(|error| error.to_string())?,
+            End::Start => self.start()?,
+            End::Lone(number) => {
+                for process in self.processes.iter().filter(|process| process.number == number) {
+                    open(process.line(Side::Control));
+                }
+            }
         }
         Ok(())
     }
@@ -135,9 +177,25 @@ impl Environment {
     }
 
     fn set_line(&self, side: Side, state: LineState) {
-        if let Some(process) = &self.process {
+        for process in &self.processes {
             process.line(side).send_replace(state);
         }
+    }
+
+    /// Ends everything that is under way on a line. A line that was cut and opened at once would not have been cut for anybody. What
+    /// happened meanwhile is forgotten by `forgetful`.
+    fn break_line(&self, side: Side, forgetful: Option<Server>) {
+        let lines: Vec<_> = self.processes.iter().map(|process| process.line(side).clone()).collect();
+        for line in &lines {
+            line.send_replace(LineState::Cut);
+        }
+        self.outside.spawn("a line that breaks", async move {
+            tokio::time::sleep(BREAK).await;
+            if let Some(server) = forgetful {
+                server.compact(server.revision());
+            }
+            lines.iter().for_each(open);
+        });
     }
 
     fn play_scripts(&self) {

@@ -40,6 +40,8 @@ pub type Pick = u16;
 pub enum Act {
     /// Sets the replicas of a pool.
     Scale { pool: usize, replicas: u16 },
+    /// Changes the replicas of a pool by so many.
+    ScaleBy { pool: usize, by: i8 },
     /// Gives a pool the next class.
     Roll { pool: usize },
     /// Gives a pool the class before.
@@ -64,6 +66,8 @@ pub enum Act {
     Uncordon { pick: Pick },
     /// Deletes a Node.
     DeleteNode { pick: Pick },
+    /// Deletes a Machine and takes its finalizers away: its VM is left behind.
+    Abandon { pick: Pick },
 }
 
 /// How a machine is to be kept.
@@ -90,9 +94,11 @@ pub enum Side {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Some requests to an API server go wrong.
-    Requests { side: Side, how: RequestFault, percent: u8, lasts: Duration },
+    Requests { side: Side, which: Which, how: RequestFault, percent: u8, lasts: Duration },
     /// Watches break, again and again.
     Watches { side: Side, lasts: Duration },
+    /// The API server forgets its past, and watches break: what they missed cannot be shown any more.
+    Compaction { side: Side },
     /// What watches would show comes late.
     Lag { side: Side, lasts: Duration },
     /// An API server cannot be reached.
@@ -109,6 +115,19 @@ pub enum Fault {
     Quota { lasts: Duration },
     /// The process dies, and the next one begins after a while.
     Crash { down: Duration },
+    /// The process that leads cannot reach the API server, and another one can.
+    Deposed { lasts: Duration },
+}
+
+/// Which requests go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All of them.
+    All,
+    /// Those that make something.
+    Creates,
+    /// Those that delete something.
+    Deletes,
 }
 
 /// How a request goes wrong.
@@ -126,6 +145,10 @@ pub enum RequestFault {
     LostAfter,
     /// It takes up to five seconds.
     Slow,
+    /// A webhook refuses it.
+    Refused,
+    /// A webhook puts everything back: it succeeds, and nothing has changed.
+    Reverted,
 }
 
 /// How a call goes wrong.
@@ -166,10 +189,11 @@ impl Fault {
             | Self::Partition { lasts, .. }
             | Self::Forbidden { lasts, .. }
             | Self::Calls { lasts, .. }
+            | Self::Deposed { lasts }
             | Self::Quota { lasts } => *lasts,
             Self::Crash { down } => *down,
             Self::Zone { revived, .. } => revived.unwrap_or_default(),
-            Self::Vm { .. } => Duration::ZERO,
+            Self::Vm { .. } | Self::Compaction { .. } => Duration::ZERO,
         }
     }
 }
@@ -194,6 +218,7 @@ impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scale { pool, replicas } => write!(f, "somebody scales pool-{pool} to {replicas}"),
+            Self::ScaleBy { pool, by } => write!(f, "somebody scales pool-{pool} by {by:+}"),
             Self::Roll { pool } => write!(f, "somebody gives pool-{pool} the next class"),
             Self::RollBack { pool } => write!(f, "somebody gives pool-{pool} the class before"),
             Self::Pause { pool } => write!(f, "somebody pauses pool-{pool}"),
@@ -213,6 +238,7 @@ impl fmt::Display for Act {
             Self::Cordon { pick } => write!(f, "somebody cordons Node #{pick}"),
             Self::Uncordon { pick } => write!(f, "somebody uncordons Node #{pick}"),
             Self::DeleteNode { pick } => write!(f, "somebody deletes Node #{pick}"),
+            Self::Abandon { pick } => write!(f, "somebody deletes Machine #{pick} and its finalizers"),
         }
     }
 }
@@ -229,8 +255,16 @@ impl fmt::Display for Side {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Requests { side, how, percent, .. } => write!(f, "{percent} % of requests to {side}: {how}")?,
+            Self::Requests { side, which, how, percent, .. } => {
+                let which = match which {
+                    Which::All => "requests",
+                    Which::Creates => "creates",
+                    Which::Deletes => "deletes",
+                };
+                write!(f, "{percent} % of {which} to {side}: {how}")?;
+            }
             Self::Watches { side, .. } => write!(f, "watches of {side} break")?,
+            Self::Compaction { side } => return write!(f, "watches of {side} break, and the past is forgotten"),
             Self::Lag { side, .. } => write!(f, "watches of {side} show nothing")?,
             Self::Partition { side, .. } => write!(f, "{side} cannot be reached")?,
             Self::Forbidden { side, .. } => write!(f, "{side} forbids everything")?,
@@ -241,6 +275,7 @@ impl fmt::Display for Fault {
             Self::Vm { how, pick } => return write!(f, "VM #{pick} {how}"),
             Self::Zone { how, revived: None } => return write!(f, "every second VM {how}"),
             Self::Zone { how, .. } => write!(f, "every second VM {how}")?,
+            Self::Deposed { .. } => f.write_str("the process that leads cannot reach control")?,
             Self::Quota { .. } => f.write_str("the cloud is full")?,
             Self::Crash { down } => return write!(f, "the process dies; the next begins {} s later", down.as_secs()),
         }
@@ -257,6 +292,8 @@ impl fmt::Display for RequestFault {
             Self::LostBefore => "lost on the way",
             Self::LostAfter => "carried out, and the answer is lost",
             Self::Slow => "slow",
+            Self::Refused => "refused by a webhook",
+            Self::Reverted => "undone by a webhook",
         })
     }
 }

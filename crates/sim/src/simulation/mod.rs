@@ -15,6 +15,8 @@ pub mod history;
 mod line;
 mod objects;
 mod operator;
+mod process;
+mod process_driver;
 mod profile;
 mod record;
 mod rest;
@@ -82,7 +84,7 @@ fn play(profile: &Profile, seed: u64, history: Option<Vec<Happening>>, detail: D
         let pools = draw::pools(profile, &drawn);
         let own = draw::history(profile, pools.len(), &drawn);
         let history = history.unwrap_or(own);
-        let environment = Environment::set(&pools, &rest, Record::new(detail))?;
+        let environment = Environment::set(&pools, profile.candidates, &rest, Record::new(detail))?;
         let mut run = Run { environment, history, pools: pools.len(), began: Instant::now(), ends: BTreeMap::new() };
         let converged = run.play().await?;
         Ok(run.report(seed, converged))
@@ -101,12 +103,12 @@ struct Run {
 impl Run {
     /// Everything, until the first thing that is wrong.
     async fn play(&mut self) -> Result<Option<Duration>, String> {
-        self.environment.start().map_err(|error| error.to_string())?;
+        self.environment.start()?;
         // People begin when the cluster stands, mostly.
         for number in 0..self.history.len() {
             let Some(Happening { at, what }) = self.history.get(number).cloned() else { break };
             self.end_until(at).await?;
-            if self.until(at).await {
+            if self.until(at).await? {
                 return Ok(None);
             }
             self.note(|| format!("* {what}"));
@@ -133,7 +135,7 @@ impl Run {
     async fn end_until(&mut self, at: Duration) -> Result<(), String> {
         while let Some(entry) = self.ends.first_entry().filter(|entry| entry.key().0 <= at) {
             let ((at, number), end) = entry.remove_entry();
-            if self.until(at).await {
+            if self.until(at).await? {
                 return Ok(());
             }
             if let Some(ended) = self.history.get(number) {
@@ -145,8 +147,8 @@ impl Run {
     }
 
     /// Waits until then; whether something was wrong before.
-    async fn until(&self, at: Duration) -> bool {
-        let (judged, end) = (&self.environment.judged, self.began + at);
+    async fn until(&mut self, at: Duration) -> Result<bool, String> {
+        let (judged, end) = (self.environment.judged.clone(), self.began + at);
         loop {
             let next = end.min(Instant::now() + Duration::from_mins(1));
             tokio::select! {
@@ -155,18 +157,22 @@ impl Run {
                 () = tokio::time::sleep_until(next) => {}
             }
             let (now, troubled) = (self.environment.clock.now(), !self.ends.is_empty());
-            let broken = self.environment.process.as_ref().is_some_and(environment::Process::is_broken);
+            let broken = self.environment.processes.iter().any(process::Process::is_broken);
             judged.tell(|oracle| {
                 oracle.tick(now, troubled);
                 if broken {
-                    oracle.blame(Invariant::Alive, "a task has ended by a panic".to_owned());
+                    oracle.blame(Invariant::Alive, "a task or a reconcile has ended by a panic".to_owned());
                 }
             });
             if judged.oracle.lock().violation().is_some() {
-                return true;
+                return Ok(true);
+            }
+            // Whoever has lost a lease has ended, and is started again.
+            if self.environment.processes.iter().any(process::Process::is_over) {
+                self.environment.start()?;
             }
             if Instant::now() >= end {
-                return false;
+                return Ok(false);
             }
         }
     }
@@ -186,14 +192,15 @@ impl Run {
                 }
                 (Err(_), _) => rested = None,
             }
-            if self.until(self.began.elapsed() + GLANCE).await {
+            if self.until(self.began.elapsed() + GLANCE).await? {
                 return Ok(None);
             }
         };
         self.note(|| "* from here on nothing may be asked".to_owned());
-        let ours = || self.environment.judged.record.lock().ours;
+        let judged = self.environment.judged.clone();
+        let ours = || judged.record.lock().ours;
         let before = ours();
-        if self.until(self.began.elapsed() + SILENCE).await {
+        if self.until(self.began.elapsed() + SILENCE).await? {
             return Ok(None);
         }
         if ours() > before {

@@ -17,6 +17,12 @@ impl Environment {
     pub(super) async fn act(&self, act: Act) {
         match act {
             Act::Scale { pool, replicas } => self.patch_pool(pool, json!({ "spec": { "replicas": replicas } })).await,
+            Act::ScaleBy { pool, by } => {
+                let object = self.server.object(DEPLOYMENTS, NAMESPACE, &pool_name(pool));
+                let replicas = object.as_ref().and_then(|object| object.pointer("/spec/replicas")?.as_i64());
+                let replicas = (replicas.unwrap_or_default() + i64::from(by)).max(0);
+                self.patch_pool(pool, json!({ "spec": { "replicas": replicas } })).await;
+            }
             Act::Roll { pool } => self.give_class(pool, 1).await,
             Act::RollBack { pool } => self.give_class(pool, CLASSES.len() - 1).await,
             Act::Pause { pool } => self.patch_pool(pool, json!({ "spec": { "paused": true } })).await,
@@ -44,6 +50,11 @@ impl Environment {
             Act::ScaleDownByName { pick } => self.scale_down_by_name(pick).await,
             Act::Cordon { pick } => self.patch_node(pick, json!({ "spec": { "unschedulable": true } })).await,
             Act::Uncordon { pick } => self.patch_node(pick, json!({ "spec": { "unschedulable": null } })).await,
+            Act::Abandon { pick } => {
+                let Some(machine) = self.machine(pick) else { return };
+                self.delete_machine(pick).await;
+                self.patch_machine(&machine, &json!({ "metadata": { "finalizers": null } })).await;
+            }
             Act::DeleteNode { pick } => {
                 if let Some(node) = self.pick("nodes", pick) {
                     let nodes: Api<Node> = Api::all(self.operator.clone());

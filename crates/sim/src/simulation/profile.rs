@@ -9,6 +9,8 @@ pub struct Profile {
     pub name: &'static str,
     /// What it is like.
     pub about: &'static str,
+    /// How many processes stand for election; one does not need to.
+    pub candidates: usize,
     /// How many MachineDeployments there are at most.
     pub pools: usize,
     /// How many machines one of them is ever to have.
@@ -48,6 +50,8 @@ pub enum ActKind {
     Cordon,
     /// Delete a Node.
     DeleteNode,
+    /// Delete a Machine with its finalizers.
+    Abandon,
 }
 
 /// What may go wrong.
@@ -59,6 +63,10 @@ pub enum FaultKind {
     LostAnswers,
     /// Watches break.
     Watches,
+    /// Watches break and cannot be taken up again.
+    Compaction,
+    /// A webhook refuses or undoes writes.
+    Webhook,
     /// Watches are late.
     Lag,
     /// An API server is out of reach.
@@ -73,15 +81,20 @@ pub enum FaultKind {
     Zone,
     /// No room for VMs.
     Quota,
-    /// The process.
+    /// The process that leads.
     Crash,
+    /// The process that leads is cut off alone.
+    Deposed,
 }
 
 use ActKind::{
-    Cordon, Delete, DeleteNode, ForceDelete, Pause, Preserve, Prioritize, Roll, RollAndBack, Scale, ScaleAndBack,
-    ScaleDownByName,
+    Abandon, Cordon, Delete, DeleteNode, ForceDelete, Pause, Preserve, Prioritize, Roll, RollAndBack, Scale,
+    ScaleAndBack, ScaleDownByName,
 };
-use FaultKind::{Calls, Crash, Forbidden, Lag, LostAnswers, Partition, Quota, Requests, Vm, Watches, Zone};
+use FaultKind::{
+    Calls, Compaction, Crash, Deposed, Forbidden, Lag, LostAnswers, Partition, Quota, Requests, Vm, Watches, Webhook,
+    Zone,
+};
 
 const EVERYTHING: &[(ActKind, u32)] = &[
     (Scale, 4),
@@ -96,6 +109,7 @@ const EVERYTHING: &[(ActKind, u32)] = &[
     (ScaleDownByName, 2),
     (Cordon, 1),
     (DeleteNode, 1),
+    (Abandon, 1),
 ];
 
 impl Profile {
@@ -104,6 +118,7 @@ impl Profile {
         Self {
             name: "small-and-busy",
             about: "people change their minds all the time, and answers are lost now and then",
+            candidates: 1,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -111,8 +126,19 @@ impl Profile {
             faults: (3, &[(LostAnswers, 3), (Requests, 2), (Watches, 1), (Lag, 1), (Crash, 1)]),
         },
         Self {
+            name: "second-thoughts",
+            about: "what was asked for is taken back, and requests are lost in between",
+            candidates: 1,
+            pools: 1,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (10, &[(ScaleAndBack, 6), (RollAndBack, 2), (Delete, 1), (Pause, 1)]),
+            faults: (8, &[(LostAnswers, 6), (Requests, 2), (Partition, 1), (Lag, 1)]),
+        },
+        Self {
             name: "zone-outage",
             about: "half of the machines are gone at once, and some come back",
+            candidates: 1,
             pools: 2,
             machines: 5,
             lasts: Duration::from_mins(40),
@@ -122,6 +148,7 @@ impl Profile {
         Self {
             name: "quota",
             about: "the cloud has no room, while pools grow and roll",
+            candidates: 1,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(50),
@@ -131,15 +158,29 @@ impl Profile {
         Self {
             name: "api-brown-out",
             about: "API servers are slow, refuse, forget to answer and cannot be reached",
+            candidates: 1,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
             acts: (6, EVERYTHING),
-            faults: (8, &[(Requests, 4), (LostAnswers, 3), (Watches, 2), (Lag, 2), (Partition, 2), (Forbidden, 1)]),
+            faults: (
+                8,
+                &[
+                    (Requests, 4),
+                    (LostAnswers, 3),
+                    (Watches, 2),
+                    (Lag, 2),
+                    (Partition, 2),
+                    (Forbidden, 1),
+                    (Compaction, 2),
+                    (Webhook, 2),
+                ],
+            ),
         },
         Self {
             name: "mass-node-failure",
             about: "machines die, hang and vanish, one after the other and all at once",
+            candidates: 1,
             pools: 1,
             machines: 6,
             lasts: Duration::from_mins(40),
@@ -149,6 +190,7 @@ impl Profile {
         Self {
             name: "upgrade-storm",
             about: "roll-outs are begun, taken back and begun again, with preserved machines and budgets in the way",
+            candidates: 1,
             pools: 2,
             machines: 4,
             lasts: Duration::from_hours(1),
@@ -158,6 +200,7 @@ impl Profile {
         Self {
             name: "hostile-driver",
             about: "driver calls fail with every code, hang, and succeed and say that they failed",
+            candidates: 1,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -165,8 +208,29 @@ impl Profile {
             faults: (8, &[(Calls, 8), (Quota, 1), (Crash, 1)]),
         },
         Self {
+            name: "hand-over",
+            about: "two processes stand for election: the one that leads dies, or is cut off and loses its leases",
+            candidates: 2,
+            pools: 2,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (10, EVERYTHING),
+            faults: (6, &[(Crash, 3), (Deposed, 4), (LostAnswers, 2), (Partition, 1), (Vm, 2), (Calls, 2)]),
+        },
+        Self {
+            name: "preservation",
+            about: "machines are preserved and fail, while pools roll and people change their minds",
+            candidates: 1,
+            pools: 2,
+            machines: 4,
+            lasts: Duration::from_mins(50),
+            acts: (12, &[(Preserve, 6), (Roll, 3), (RollAndBack, 2), (Scale, 2), (ScaleDownByName, 1), (Delete, 1)]),
+            faults: (5, &[(Vm, 4), (LostAnswers, 2), (Crash, 1), (Lag, 1)]),
+        },
+        Self {
             name: "chaos",
             about: "everything at once",
+            candidates: 1,
             pools: 2,
             machines: 4,
             lasts: Duration::from_hours(1),
@@ -180,6 +244,8 @@ impl Profile {
                     (Lag, 2),
                     (Partition, 1),
                     (Forbidden, 1),
+                    (Compaction, 1),
+                    (Webhook, 1),
                     (Calls, 3),
                     (Vm, 3),
                     (Zone, 1),

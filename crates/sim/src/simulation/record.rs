@@ -6,7 +6,7 @@ use apiserver::ledger::Entry;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::environment::OURS;
+use super::process::OURS;
 use crate::oracle::{DEPLOYMENTS, MACHINES, SETS, VmChange, Write};
 
 /// How much is written down.
@@ -67,7 +67,8 @@ impl Record {
         if self.detail == Detail::Requests {
             self.note(entry.at, line);
         }
-        let counts = tally.user_agent.starts_with(OURS) && tally.verb != "watch" && tally.resource != "events";
+        let aside = ["events", "leases"].contains(&tally.resource.as_str());
+        let counts = tally.user_agent.starts_with(OURS) && tally.verb != "watch" && !aside;
         if !counts {
             return None;
         }

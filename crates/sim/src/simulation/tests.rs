@@ -2,6 +2,7 @@ use std::process::Command;
 
 use rstest::rstest;
 
+use super::history::{Act, Fault, Side};
 use super::*;
 use crate::oracle::Invariant;
 
@@ -28,18 +29,36 @@ fn holds(profile: &Profile, seed: u64) {
 fn whatever_happens_every_invariant_holds(
     #[values(
         "small-and-busy",
+        "second-thoughts",
         "zone-outage",
         "quota",
         "api-brown-out",
         "mass-node-failure",
         "upgrade-storm",
         "hostile-driver",
+        "hand-over",
+        "preservation",
         "chaos"
     )]
     name: &str,
 ) {
     // A build without optimization takes seconds for each; CI runs hundreds with one (`.ci/run`).
     holds(profile(name), 1);
+}
+
+/// What a seed had found before histories were drawn otherwise.
+#[test]
+fn a_status_that_may_not_be_written_is_not_written_sixty_times_a_minute_during_a_drain() {
+    let at = |millis, what| Happening { at: Duration::from_millis(millis), what };
+    let lasts = Duration::from_secs;
+    let history = [
+        at(127_882, What::Act(Act::Delete { pick: 466 })),
+        at(384_124, What::Fault(Fault::Partition { side: Side::Target, lasts: lasts(212) })),
+        at(557_526, What::Act(Act::Scale { pool: 0, replicas: 0 })),
+        at(600_567, What::Fault(Fault::Forbidden { side: Side::Control, lasts: lasts(463) })),
+    ];
+    let report = replay(profile("chaos"), 0, &history, Detail::Numbers).unwrap();
+    assert_eq!(report.violation, None);
 }
 
 #[test]

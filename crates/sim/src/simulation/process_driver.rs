@@ -1,0 +1,104 @@
+//! The driver in a process: its calls end with the process.
+//!
+//! A call that has not reached the cloud when its process dies never does. What the cloud has begun by then goes on; a cloud that made
+//! a VM for a request that arrives later would need names that are given once, and this one gives them twice, on purpose.
+
+use api::view::PersistentVolumeSpec;
+use async_trait::async_trait;
+use driver::{Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners};
+use tokio::sync::watch;
+use virtual_cloud::VirtualCloud;
+
+use super::line::LineState;
+
+/// A cloud as one process calls it.
+pub(super) struct ProcessDriver {
+    cloud: VirtualCloud,
+    process: watch::Receiver<LineState>,
+}
+
+impl ProcessDriver {
+    /// Calls end when `process` is dead.
+    pub(super) fn new(cloud: VirtualCloud, process: watch::Receiver<LineState>) -> Self {
+        Self { cloud, process }
+    }
+
+    async fn alive<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut process = self.process.clone();
+        let dead = async move {
+            let _ = process.wait_for(|state| *state == LineState::Dead).await;
+        };
+        tokio::select! {
+            biased;
+            () = dead => std::future::pending().await,
+            done = work => done,
+        }
+    }
+}
+
+#[async_trait]
+impl Driver for ProcessDriver {
+    fn capabilities(&self) -> Capabilities {
+        self.cloud.capabilities()
+    }
+
+    async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
+        self.alive(self.cloud.create(call, request)).await
+    }
+
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        self.alive(self.cloud.delete(call, request)).await
+    }
+
+    async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.alive(self.cloud.initialize(call, request)).await
+    }
+
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.alive(self.cloud.status(call, request)).await
+    }
+
+    async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
+        self.alive(self.cloud.list(call, request)).await
+    }
+
+    async fn volume_ids(&self, call: &Call, volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {
+        self.alive(self.cloud.volume_ids(call, volumes)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use driver::Method;
+    use runtime::Clock;
+    use serde_json::json;
+    use virtual_cloud::{Config, Fault, Script};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_has_not_reached_the_cloud_ends_with_its_process() {
+        let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+        let cloud = VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), 1);
+        cloud.inject(Script::always(Fault::Delay(Duration::from_secs(123))).on(Method::Create));
+        let (process, state) = watch::channel(LineState::Open);
+        let driver = ProcessDriver::new(cloud.clone(), state);
+        let machine: api::Machine = serde_json::from_value(json!({ "metadata": { "name": "m" } })).unwrap();
+        let class: api::MachineClass =
+            serde_json::from_value(json!({ "metadata": { "name": "c" }, "provider": "virtual", "providerSpec": {} }))
+                .unwrap();
+        let request = MachineRequest { machine: Arc::new(machine), class: Arc::new(class), secret: Arc::default() };
+        let (call, patience) = (Call::default(), Duration::from_secs(100));
+        driver.create(&call, &request).await.unwrap();
+        assert_eq!(cloud.vms().len(), 1, "while the process lives, it is only late");
+        cloud.vms().iter().for_each(|vm| cloud.reclaim(&vm.id));
+        let mut late = driver.create(&call, &request);
+        assert!(tokio::time::timeout(patience, &mut late).await.is_err());
+        process.send_replace(LineState::Dead);
+        assert!(tokio::time::timeout(patience, &mut late).await.is_err());
+        assert_eq!(cloud.vms().len(), 0);
+    }
+}
