@@ -152,4 +152,41 @@ pub(super) const ALL: &[Mutation] = &[
             "    let outstanding = if {on} { Outstanding::default() } else { outstanding(shared, fleet, key) };",
         )],
     },
+    Mutation {
+        name: "a VM that belongs to nobody is never collected",
+        file: "crates/plan/src/safety/orphans.rs",
+        edits: &[(
+            "        Owner::Nobody => Some(Charge::NoMachine),",
+            "        Owner::Nobody if {on} => None,\n        Owner::Nobody => Some(Charge::NoMachine),",
+        )],
+    },
+    Mutation {
+        name: "what a driver says is told as it was said",
+        file: "crates/controllers/src/limiter/words.rs",
+        edits: &[(
+            "let head = scrubber.scrub_beginning(said, LOOKED_AT);",
+            "let head = if {on} { said.to_owned() } else { scrubber.scrub_beginning(said, LOOKED_AT) };",
+        )],
+    },
+    Mutation {
+        name: "every scan for orphans lists all machines",
+        file: "crates/controllers/src/safety/orphans.rs",
+        edits: &[("    if !findings.condemned.is_empty() {", "    if {on} || !findings.condemned.is_empty() {")],
+    },
+    Mutation {
+        name: "a planner panics where a creation has failed",
+        file: "crates/plan/src/machine/create.rs",
+        edits: &[(
+            "        VmState::Failed(failure) => back_off(seen, facts, failure),",
+            "        VmState::Failed(_) if {on} => unreachable!(),\n        VmState::Failed(failure) => back_off(seen, facts, failure),",
+        )],
+    },
+    Mutation {
+        name: "whoever has lost its lease goes on",
+        file: "crates/runtime/src/lease/leadership.rs",
+        edits: &[(
+            "            Standing::Leading { .. } => Err(NotLeading::Expired),",
+            "            Standing::Leading { .. } if {on} => Ok(()),\n            Standing::Leading { .. } => Err(NotLeading::Expired),",
+        )],
+    },
 ];

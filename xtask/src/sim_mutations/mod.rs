@@ -5,8 +5,9 @@
 
 mod list;
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
@@ -26,41 +27,26 @@ pub(crate) struct ChoreArgs {
     only: Option<usize>,
 }
 
-const PROGRAM: &str = include_str!("program.txt");
+/// The variable that chooses the mistake.
+const CHOICE: &str = "SIM_MUTATION";
 
-/// In the copy, which mistake is made, and the question for it.
-const SWITCH: &str = "
-#[allow(missing_docs)]
-pub static MUTATION: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-#[allow(missing_docs)]
-pub fn is_mutated(number: u64) -> bool {
-    MUTATION.load(std::sync::atomic::Ordering::Relaxed) == number
-}
-";
+const PROGRAM: &str = include_str!("program.txt");
 
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let copy = root().join("target/sim-mutations");
-    copy_sources(&copy)?;
-    mutate(&copy)?;
-    let mut arguments: Vec<String> =
-        ["run", "--release", "--quiet", "--package", "millwright-sim", "--example", "mutations", "--"]
-            .map(str::to_owned)
-            .to_vec();
-    arguments.push(args.seeds.to_string());
-    let wanted = (1..=ALL.len()).filter(|number| args.only.is_none_or(|only| only == *number));
-    arguments.extend(wanted.map(|number| number.to_string()));
-    // Dependencies are those of the workspace, and compiled with them.
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(&arguments).current_dir(&copy).env("CARGO_TARGET_DIR", root().join("target"));
-    let output = cargo.output().context("failed to start cargo")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    copy_sources(&copy, &mutated_sources()?)?;
+    let program = build(&copy)?;
+    let wanted = (1..).zip(ALL).filter(|(number, _)| args.only.is_none_or(|only| only == *number));
     let mut missed = 0;
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let (number, found) = line.split_once(' ').unwrap_or((line, "-"));
-        let name = number.parse().ok().and_then(|number: usize| ALL.get(number - 1)).map_or("?", |m| m.name);
-        missed += usize::from(found == "-");
-        println!("{number:>2}. {name}: {}", if found == "-" { "NOT FOUND" } else { found });
+    for (number, mutation) in wanted {
+        let mut runs = Command::new(&program);
+        runs.arg(args.seeds.to_string()).env(CHOICE, number.to_string());
+        let output = runs.output().context("failed to start the copy with the mistakes")?;
+        let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        ensure!(output.status.success(), "{}: {}", mutation.name, String::from_utf8_lossy(&output.stderr));
+        missed += usize::from(found.is_empty());
+        println!("| {number} | {} | {} |", mutation.name, if found.is_empty() { "NOT FOUND" } else { &found });
     }
     if missed > 0 {
         bail!("no invariant found {missed} of the mistakes");
@@ -68,12 +54,42 @@ pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies what git knows of, and nothing else.
-fn copy_sources(copy: &Path) -> anyhow::Result<()> {
-    let listed = Command::new("git").args(["ls-files"]).current_dir(root()).output().context("failed to start git")?;
-    for name in String::from_utf8_lossy(&listed.stdout).lines() {
-        let (from, to) = (root().join(name), copy.join(name));
-        let Ok(content) = fs::read(&from) else { continue };
+/// Compiles the copy; the program that runs seeds.
+fn build(copy: &Path) -> anyhow::Result<PathBuf> {
+    // Dependencies are those of the workspace, and compiled with them.
+    let target = root().join("target");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--release", "--quiet", "--package", "millwright-sim", "--example", "mutations"]);
+    let status = cargo.current_dir(copy).env("CARGO_TARGET_DIR", &target).status().context("failed to start cargo")?;
+    ensure!(status.success(), "the copy with the mistakes could not be compiled");
+    Ok(target.join("release/examples/mutations"))
+}
+
+/// The files that differ in the copy, with what is in them.
+fn mutated_sources() -> anyhow::Result<BTreeMap<String, String>> {
+    let mut sources = BTreeMap::new();
+    let read = |file: &str| fs::read_to_string(root().join(file)).with_context(|| format!("failed to read {file}"));
+    for (number, mutation) in ALL.iter().enumerate() {
+        let source = match sources.get(mutation.file) {
+            Some(source) => source,
+            None => &read(mutation.file)?,
+        };
+        sources.insert(mutation.file.to_owned(), mutated(source, number + 1, mutation)?);
+    }
+    sources.insert("crates/sim/examples/mutations.rs".to_owned(), PROGRAM.to_owned());
+    Ok(sources)
+}
+
+/// Copies what git knows of or would, and nothing else; what is `changed` as it is there.
+fn copy_sources(copy: &Path, changed: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(root());
+    let listed = git.output().context("failed to start git")?;
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    for name in listed.lines().chain(changed.keys().map(String::as_str)) {
+        let read = || fs::read(root().join(name)).ok();
+        let Some(content) = changed.get(name).map(|text| text.clone().into_bytes()).or_else(read) else { continue };
+        let to = copy.join(name);
         // What has not changed is left alone, so that it need not be compiled again.
         if fs::read(&to).is_ok_and(|there| there == content) {
             continue;
@@ -84,24 +100,12 @@ fn copy_sources(copy: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn mutate(copy: &Path) -> anyhow::Result<()> {
-    for (number, mutation) in ALL.iter().enumerate() {
-        let file = copy.join(mutation.file);
-        let source = fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
-        fs::write(&file, mutated(&source, number + 1, mutation)?)?;
-    }
-    let plan = copy.join("crates/plan/src/lib.rs");
-    let source = fs::read_to_string(&plan)?;
-    fs::write(plan, source + SWITCH)?;
-    fs::create_dir_all(copy.join("crates/sim/examples"))?;
-    fs::write(copy.join("crates/sim/examples/mutations.rs"), PROGRAM)?;
-    Ok(())
-}
-
 /// The source with a mistake in it, behind its number.
 fn mutated(source: &str, number: usize, mutation: &Mutation) -> anyhow::Result<String> {
-    let krate = if mutation.file.starts_with("crates/plan/") { "crate" } else { "plan" };
-    let on = format!("{krate}::is_mutated({number})");
+    // Read once in each place, so that asking costs next to nothing.
+    let on = format!(
+        "{{ static CHOICE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| std::env::var(\"{CHOICE}\").unwrap_or_default()); *CHOICE == \"{number}\" }}"
+    );
     let mut source = source.to_owned();
     for (from, to) in mutation.edits {
         let places = source.matches(from).count();
@@ -122,12 +126,16 @@ mod tests {
 
     #[test]
     fn every_mistake_can_be_made_in_the_sources_as_they_are() {
-        let mut sources = std::collections::BTreeMap::new();
-        for (number, mutation) in ALL.iter().enumerate() {
-            let source = sources
-                .entry(mutation.file)
-                .or_insert_with(|| fs::read_to_string(root().join(mutation.file)).unwrap_or_default());
-            *source = mutated(source, number + 1, mutation).unwrap();
-        }
+        mutated_sources().unwrap();
+    }
+
+    #[test]
+    fn the_page_of_invariants_has_a_row_for_each_mistake_and_no_other() {
+        let page = fs::read_to_string(root().join("docs/invariants.md")).unwrap();
+        let (_, table) = page.split_once("| mistake | found by |").unwrap();
+        let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with("| ")).collect();
+        let named: Vec<&str> = rows.iter().filter_map(|row| row.split(" | ").nth(1)).collect();
+        let listed: Vec<&str> = ALL.iter().map(|mutation| mutation.name).collect();
+        assert_eq!(named, listed);
     }
 }
