@@ -65,13 +65,13 @@ mod tests {
     use super::*;
 
     fn inputs(seed: u64) -> Vec<Vec<u8>> {
-        let seen = RefCell::default();
+        let inputs = RefCell::default();
         for_runs(
             &[b"{\"replicas\": 3}", b"1h30m"],
-            &|input: &[u8]| Vec::push(&mut seen.borrow_mut(), input.to_vec()),
+            &|input: &[u8]| Vec::push(&mut inputs.borrow_mut(), input.to_vec()),
             seed,
         );
-        seen.into_inner()
+        inputs.into_inner()
     }
 
     #[test]
