@@ -18,7 +18,8 @@ impl Pool {
         let mut dev = Program::start_talking(&["dev"]);
         let line = dev.says(&["export KUBECONFIG="]);
         let pool = Self { kubeconfig: PathBuf::from(line.split_once('=').unwrap().1), _dev: dev };
-        pool.until(&["status"], |said| said.contains("3 machines: 3 fine"));
+        // The deployment counts a moment after its machines run.
+        pool.until(&["status"], |said| said.contains("3/3 ready") && said.contains("3 machines: 3 fine"));
         pool
     }
 
