@@ -95,6 +95,9 @@ impl Settings {
 
     fn from_file(path: &Path, files: &mut Files) -> Result<Self, ConfigProblem> {
         files.note(path);
+        if is_broken_utf16(&std::fs::read(path).map_err(ConfigProblem::Read)?) {
+            return Err(ConfigProblem::Parse { place: None });
+        }
         let config = Kubeconfig::read_from(path).map_err(|error| match error {
             KubeconfigError::ReadConfig(why, _) => ConfigProblem::Read(why),
             // Its text may quote the file; only the place is kept.
@@ -158,11 +161,18 @@ impl Settings {
     }
 }
 
+/// Whether it says that it is UTF-16 and ends in the middle of a character: kube would panic over it.
+fn is_broken_utf16(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]) && !bytes.len().is_multiple_of(2)
+}
+
 /// An address without a scheme is one with TLS if there is anything to do TLS with, as client-go reads it.
 fn server(text: &str, tls: bool) -> Result<http::Uri, ConfigProblem> {
     let scheme = if tls { "https" } else { "http" };
     let full = if text.contains("://") { text.to_owned() } else { format!("{scheme}://{text}") };
-    let wrong = || ConfigProblem::Server { server: text.to_owned() };
+    // A quote that is missing makes half of the file an address, secrets included; an address is one word.
+    let word = text.split_whitespace().next().unwrap_or_default();
+    let wrong = || ConfigProblem::Server { server: word.to_owned() };
     let uri: http::Uri = full.parse().map_err(|_| wrong())?;
     let known = matches!(uri.scheme_str(), Some("https" | "http"));
     let named = uri.host().is_some_and(|host| !host.is_empty());
@@ -264,6 +274,24 @@ mod tests {
     #[test]
     fn a_token_does_not_show_when_printed() {
         assert!(!format!("{:?}", bearer(b"hunter2").unwrap()).contains("hunter2"));
+    }
+
+    #[test]
+    fn an_address_that_swallowed_half_of_the_file_is_told_by_its_first_word() {
+        let error = server("https:/a: YQ==}}]\nusers: [{name: u, user: {token: hunter2}}]", true).unwrap_err();
+        assert!(matches!(&error, ConfigProblem::Server { server } if server == "https:/a:"), "{error:?}");
+    }
+
+    #[test]
+    fn a_kubeconfig_that_ends_in_the_middle_of_a_character_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kubeconfig");
+        for order in [[0xFF, 0xFE], [0xFE, 0xFF]] {
+            std::fs::write(&path, [order.as_slice(), b"a\0b"].concat()).unwrap();
+            let source = Source::Kubeconfig { path: path.clone(), flag: "--kubeconfig".to_owned() };
+            let error = super::super::Connection::load(&source).unwrap_err();
+            assert!(matches!(*error.problem, ConfigProblem::Parse { .. }), "{error:?}");
+        }
     }
 
     #[test]
