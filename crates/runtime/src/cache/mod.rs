@@ -22,6 +22,7 @@ mod delta;
 mod floors;
 mod index;
 mod list_watch;
+mod milestones;
 mod outbox;
 mod pages;
 mod protocol;

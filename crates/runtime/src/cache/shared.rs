@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::caches::Member;
 use super::decoded::Decoded;
 use super::delta::Delta;
+use super::milestones::{Milestones, Progress};
 use super::outbox::Outbox;
 use super::signal::{DisconnectReason, Listeners, Signal, Tally, Watch};
 use super::status::{Counters, State, Status, Trust};
@@ -29,7 +30,7 @@ pub(super) struct Shared<K: Cached> {
     outbox: Outbox<K>,
     activity: Mutex<Activity>,
     listeners: Listeners,
-    progress: watch::Sender<Progress>,
+    milestones: Milestones,
     /// How many refreshes were asked for so far.
     wanted: watch::Sender<u64>,
     /// Who is warned when this one doubts the API server.
@@ -44,16 +45,6 @@ struct Activity {
     counters: Counters,
 }
 
-/// The milestones others wait for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Progress {
-    synced: bool,
-    /// The last refresh that a quorum list begun after it has answered.
-    refreshed: u64,
-    trust: Trust,
-    stopped: bool,
-}
-
 impl<K: Cached> Shared<K> {
     pub(super) fn new(namespace: Option<String>, store: Store<K>) -> Self {
         Self {
@@ -63,7 +54,7 @@ impl<K: Cached> Shared<K> {
             outbox: Outbox::new(),
             activity: Mutex::default(),
             listeners: Listeners::default(),
-            progress: watch::Sender::default(),
+            milestones: Milestones::default(),
             wanted: watch::Sender::default(),
             others: Mutex::default(),
         }
@@ -105,7 +96,7 @@ impl<K: Cached> Shared<K> {
             let freshness = store.listed(version, items, deltas);
             (freshness, Tally { before, gone: removals(deltas) })
         });
-        self.progress.send_modify(|progress| match freshness {
+        self.milestones.change(|progress| match freshness {
             Freshness::Taken => {
                 progress.synced = true;
                 progress.trust = Trust::Firm;
@@ -145,7 +136,7 @@ impl<K: Cached> Shared<K> {
     }
 
     pub(super) fn has_refreshed(&self, ticket: u64) -> bool {
-        self.progress.borrow().refreshed >= ticket
+        self.milestones.now().refreshed >= ticket
     }
 
     pub(super) async fn synced(&self) -> Result<(), Stopped> {
@@ -157,20 +148,16 @@ impl<K: Cached> Shared<K> {
     }
 
     async fn reached(&self, milestone: impl Fn(&Progress) -> bool) -> Result<(), Stopped> {
-        let mut progress = self.progress.subscribe();
-        let there = progress.wait_for(|progress| milestone(progress) || progress.stopped).await;
-        match there {
-            Ok(progress) if milestone(&progress) => Ok(()),
-            Ok(_) | Err(_) => Err(Stopped { kind: self.kind.clone() }),
-        }
+        let progress = self.milestones.wait_for(&milestone).await;
+        if milestone(&progress) { Ok(()) } else { Err(Stopped { kind: self.kind.clone() }) }
     }
 
     pub(super) fn is_synced(&self) -> bool {
-        self.progress.borrow().synced
+        self.milestones.now().synced
     }
 
     pub(super) fn trust(&self) -> Trust {
-        self.progress.borrow().trust
+        self.milestones.now().trust
     }
 
     pub(super) fn status(&self) -> Status {
@@ -197,7 +184,7 @@ impl<K: Cached> Shared<K> {
 
     /// Whether someone waits for a refresh that has not been answered.
     pub(super) fn refresh_is_wanted(&self) -> bool {
-        *self.wanted.borrow() > self.progress.borrow().refreshed
+        *self.wanted.borrow() > self.milestones.now().refreshed
     }
 
     /// The refreshes asked for up to now: a quorum list that begins now answers them.
@@ -207,7 +194,7 @@ impl<K: Cached> Shared<K> {
 
     /// The API server shows an older state than before. Others may not have seen enough to notice: they are told.
     pub(super) fn doubted(&self) {
-        self.progress.send_modify(|progress| progress.trust = Trust::Doubtful);
+        self.milestones.change(|progress| progress.trust = Trust::Doubtful);
         let others = self.others.lock().clone();
         others.iter().filter_map(Weak::upgrade).for_each(|other| other.suspect());
     }
@@ -219,13 +206,13 @@ impl<K: Cached> Shared<K> {
     /// Somebody else doubts the API server: what is held here is not relied on until it has been read again.
     pub(super) fn suspect(&self) {
         self.store.write().suspect();
-        self.progress.send_modify(|progress| progress.trust = Trust::Doubtful);
+        self.milestones.change(|progress| progress.trust = Trust::Doubtful);
         self.wanted.send_modify(|wanted| *wanted += 1);
     }
 
     pub(super) fn stopped(&self) {
         self.enter(State::Stopped);
-        self.progress.send_modify(|progress| progress.stopped = true);
+        self.milestones.change(|progress| progress.stopped = true);
     }
 
     pub(super) fn enter(&self, state: State) {
