@@ -1,8 +1,8 @@
 //! The six calls.
 
+use api::NodeAddress;
 use api::names::secrets::USER_DATA;
 use api::view::{PersistentVolumeSpec, SecretData};
-use api::{MachineName, NodeAddress};
 use async_trait::async_trait;
 use cloud::fault::Faults;
 use driver::{
@@ -10,13 +10,13 @@ use driver::{
     served_by,
 };
 use host_state::Scope;
-use host_state::identity::{machine_of, named, provider_id};
+use host_state::identity::{named, provider_id};
 use host_state::state::{Access, lock, remove_cluster};
 use host_state::tools::Settings;
 
 use crate::machine::{Machine, Wanted, was_made};
 use crate::record::Record;
-use crate::spec::{self, PROVIDER};
+use crate::spec::{self, PROVIDER, REQUESTS};
 use crate::state::Files;
 use crate::tools;
 use crate::volumes;
@@ -62,7 +62,7 @@ impl Driver for HostDriver {
     }
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
-        let (scope, name) = &looking(request)?;
+        let (scope, name) = &REQUESTS.looking(request)?;
         let work = async {
             // A host on which nothing was ever made need not be able to.
             if !scope.state.exists() {
@@ -82,7 +82,7 @@ impl Driver for HostDriver {
     }
 
     async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        let (scope, name) = &looking(request)?;
+        let (scope, name) = &REQUESTS.looking(request)?;
         let work = async {
             let _lock = scope.reading().await?;
             let files = Files::of(scope, name);
@@ -96,30 +96,12 @@ impl Driver for HostDriver {
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
-        served_by(PROVIDER, &request.class)?;
-        let scope = &spec::scope_of(&request.class.provider_spec)?;
-        let work = async {
-            let _lock = scope.reading().await?;
-            let machines = scope.machines()?.into_iter();
-            Ok(machines.map(|name| (provider_id(PROVIDER, &scope.cluster, &name), MachineName::from(name))).collect())
-        };
-        call.asking("machine_list", call.bound(work)).await
+        REQUESTS.list(call, request).await
     }
 
     async fn volume_ids(&self, _call: &Call, volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {
         Ok(volumes::ids(volumes))
     }
-}
-
-/// Where to look, and for whom: by provider id where the machine knows it, else by name.
-fn looking(request: &MachineRequest) -> Result<(Scope, String), DriverError> {
-    served_by(PROVIDER, &request.class)?;
-    let scope = spec::scope_of(&request.class.provider_spec)?;
-    let name = match request.provider_id() {
-        Some(id) => machine_of(PROVIDER, id.as_str(), &scope.cluster)?,
-        None => named(request)?,
-    };
-    Ok((scope, name))
 }
 
 fn found(scope: &Scope, name: &str, record: &Record) -> Found {

@@ -11,6 +11,7 @@ use driver::DriverError;
 use host_state::Scope;
 use host_state::budget::{Budget, Resources};
 use host_state::fields;
+use host_state::requests::Requests;
 use serde_json::Value;
 
 use crate::addresses::Pool;
@@ -23,6 +24,9 @@ const LONGEST_LINK: usize = 15;
 
 /// Where machines are kept if the class does not say.
 const STATE_DIRECTORY: &str = "/var/lib/millwright/host";
+
+/// Where to look, from a class that may be wrong otherwise.
+pub(crate) const REQUESTS: Requests = Requests { provider: PROVIDER, state: STATE_DIRECTORY };
 
 /// How a machine is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +49,6 @@ pub(crate) struct Spec {
 pub(crate) struct Mount {
     pub(crate) host_path: PathBuf,
     pub(crate) path: PathBuf,
-}
-
-/// Where to look, from a class that may be wrong otherwise.
-pub(crate) fn scope_of(spec: &Value) -> Result<Scope, DriverError> {
-    host_state::fields::scope_of(spec, STATE_DIRECTORY)
 }
 
 /// All of a class; whatever is wrong is told at once.

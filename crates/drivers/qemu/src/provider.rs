@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
+use api::NodeAddress;
 use api::names::secrets::USER_DATA;
 use api::view::SecretData;
-use api::{MachineName, NodeAddress};
 use async_trait::async_trait;
 use cloud::fault::Faults;
 use driver::{
@@ -12,11 +12,11 @@ use driver::{
     served_by,
 };
 use host_state::Scope;
-use host_state::identity::{machine_of, named, provider_id};
+use host_state::identity::{named, provider_id};
 use host_state::state::{Access, lock};
 use host_state::tools::{self, Needed};
 
-use crate::spec::{self, PROVIDER};
+use crate::spec::{self, PROVIDER, REQUESTS};
 use crate::vm::{QEMU, QEMU_IMG, Vm, Wanted};
 
 /// Each program and the package of Debian that has it.
@@ -83,7 +83,7 @@ impl Driver for QemuDriver {
     }
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
-        let (scope, name) = &looking(request)?;
+        let (scope, name) = &REQUESTS.looking(request)?;
         let patience = spec::power_off_timeout(&request.class.provider_spec);
         let work = async {
             // A host on which nothing was ever made need not be able to.
@@ -98,7 +98,7 @@ impl Driver for QemuDriver {
     }
 
     async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        let (scope, name) = &looking(request)?;
+        let (scope, name) = &REQUESTS.looking(request)?;
         let work = async {
             let _lock = scope.reading().await?;
             if !Vm::new(scope, name).was_made() {
@@ -110,26 +110,8 @@ impl Driver for QemuDriver {
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
-        served_by(PROVIDER, &request.class)?;
-        let scope = &spec::scope_of(&request.class.provider_spec)?;
-        let work = async {
-            let _lock = scope.reading().await?;
-            let machines = scope.machines()?.into_iter();
-            Ok(machines.map(|name| (provider_id(PROVIDER, &scope.cluster, &name), MachineName::from(name))).collect())
-        };
-        call.asking("machine_list", call.bound(work)).await
+        REQUESTS.list(call, request).await
     }
-}
-
-/// Where to look, and for whom: by provider id where the machine knows it, else by name.
-fn looking(request: &MachineRequest) -> Result<(Scope, String), DriverError> {
-    served_by(PROVIDER, &request.class)?;
-    let scope = spec::scope_of(&request.class.provider_spec)?;
-    let name = match request.provider_id() {
-        Some(id) => machine_of(PROVIDER, id.as_str(), &scope.cluster)?,
-        None => named(request)?,
-    };
-    Ok((scope, name))
 }
 
 /// Its address is known to nobody outside: qemu translates it.

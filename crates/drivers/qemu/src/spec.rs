@@ -7,6 +7,7 @@ use cloud::fault::Faults;
 use cloud::spec::Object;
 use driver::DriverError;
 use host_state::budget::{Budget, Resources};
+use host_state::requests::Requests;
 use host_state::{Scope, fields};
 use serde_json::Value;
 
@@ -15,6 +16,9 @@ pub const PROVIDER: &str = "qemu";
 
 /// Where machines are kept if the class does not say.
 const STATE_DIRECTORY: &str = "/var/lib/millwright/qemu";
+
+/// Where to look, from a class that may be wrong otherwise.
+pub(crate) const REQUESTS: Requests = Requests { provider: PROVIDER, state: STATE_DIRECTORY };
 /// How long a machine that is asked to end may take. Its pods are gone by then.
 const POWER_OFF_SECONDS: i32 = 30;
 
@@ -58,11 +62,6 @@ pub(crate) struct Kernel {
     pub(crate) file: PathBuf,
     pub(crate) initrd: Option<PathBuf>,
     pub(crate) command_line: String,
-}
-
-/// Where to look, from a class that may be wrong otherwise.
-pub(crate) fn scope_of(spec: &Value) -> Result<Scope, DriverError> {
-    fields::scope_of(spec, STATE_DIRECTORY)
 }
 
 /// How long to wait for a machine that was asked to end, from a class that may be wrong otherwise.

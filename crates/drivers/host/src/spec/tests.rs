@@ -85,8 +85,8 @@ fn everything_that_an_empty_class_lacks_is_told_at_once() {
 
 #[test]
 fn a_class_that_can_make_nothing_still_says_where_to_look() {
-    let scope = scope_of(&json!({ "cluster": "shoot", "cpu": "much" })).unwrap();
+    let scope = fields::scope_of(&json!({ "cluster": "shoot", "cpu": "much" }), STATE_DIRECTORY).unwrap();
     assert_eq!(scope.cluster, "shoot");
-    assert!(scope_of(&json!("spec")).is_err());
-    assert!(scope_of(&json!({ "cluster": ".." })).is_err());
+    assert!(fields::scope_of(&json!("spec"), STATE_DIRECTORY).is_err());
+    assert!(fields::scope_of(&json!({ "cluster": ".." }), STATE_DIRECTORY).is_err());
 }

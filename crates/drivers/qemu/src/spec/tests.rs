@@ -39,6 +39,9 @@ fn each_fault_of_a_class_of_virtual_machines_is_named(#[case] key: &str, #[case]
 
 #[test]
 fn a_class_that_can_make_no_virtual_machine_still_says_where_to_look() {
-    assert_eq!(scope_of(&json!({ "cluster": "shoot", "cpu": "much" })).unwrap().cluster, "shoot");
-    assert!(scope_of(&json!("spec")).is_err());
+    assert_eq!(
+        fields::scope_of(&json!({ "cluster": "shoot", "cpu": "much" }), STATE_DIRECTORY).unwrap().cluster,
+        "shoot"
+    );
+    assert!(fields::scope_of(&json!("spec"), STATE_DIRECTORY).is_err());
 }
