@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use api::view::SecretData;
-use driver::{Call, ClassRequest, Code, Driver, DriverError, MachineRequest};
+use driver::{Call, Code, Driver, MachineRequest};
 use driver_testing::ec2::Settings;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::memory::{Memory, class, request, secret, spec, spec_with, with_secret};
+use crate::memory::{Memory, class, every_call, request, secret, spec, spec_with, with_secret};
 
 async fn refused_by_create(request: &MachineRequest) -> String {
     let memory = Memory::new(Settings::default());
@@ -101,21 +101,6 @@ async fn everything_that_is_wrong_with_a_class_and_its_secret_is_one_message() {
     ] {
         assert!(said.contains(part), "{part} is missing: {said}");
     }
-}
-
-async fn every_call(memory: &Memory, request: &MachineRequest) -> Vec<DriverError> {
-    let (driver, call) = (memory.driver(), Call::default());
-    let list = ClassRequest { class: request.class.clone(), secret: request.secret.clone() };
-    [
-        driver.create(&call, request).await.map(drop),
-        driver.status(&call, request).await.map(drop),
-        driver.initialize(&call, request).await.map(drop),
-        driver.delete(&call, request).await.map(drop),
-        driver.list(&call, &list).await.map(drop),
-    ]
-    .into_iter()
-    .map(Result::unwrap_err)
-    .collect()
 }
 
 #[rstest]

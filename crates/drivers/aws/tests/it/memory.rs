@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use aws_driver::{AwsDriver, PROVIDER, Settings};
 use bytes::Bytes;
 use cloud::http::{HttpError, Transport};
-use driver::{Call, ClassRequest, Driver, MachineRequest};
+use driver::{Call, ClassRequest, Driver, DriverError, MachineRequest};
 use driver_testing::ec2::{Cloud, Request};
 use http::{Request as HttpRequest, Response};
 use jiff::Timestamp;
@@ -130,4 +130,20 @@ pub(crate) async fn listed(driver: &AwsDriver) -> Vec<String> {
     let request = ClassRequest { class: Arc::new(class("small", spec())), secret: Arc::new(secret()) };
     let owners = driver.list(&Call::default(), &request).await.unwrap();
     owners.values().map(|name| name.as_str().to_owned()).collect()
+}
+
+/// What each call says to a request that none can answer.
+pub(crate) async fn every_call(memory: &Memory, request: &MachineRequest) -> Vec<DriverError> {
+    let (driver, call) = (memory.driver(), Call::default());
+    let list = ClassRequest { class: request.class.clone(), secret: request.secret.clone() };
+    [
+        driver.create(&call, request).await.map(drop),
+        driver.status(&call, request).await.map(drop),
+        driver.initialize(&call, request).await.map(drop),
+        driver.delete(&call, request).await.map(drop),
+        driver.list(&call, &list).await.map(drop),
+    ]
+    .into_iter()
+    .map(Result::unwrap_err)
+    .collect()
 }

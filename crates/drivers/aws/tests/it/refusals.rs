@@ -3,28 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use driver::{Call, ClassRequest, CloudPressure, Code, Driver, DriverError, Kept, MachineRequest, Reply};
+use driver::{Call, CloudPressure, Code, Driver, Kept, Reply};
 use driver_testing::ec2::{Befalls, Refusal, Script, Settings};
 use rstest::rstest;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::memory::{Memory, known, request, spec, spec_with, with_spec};
-
-async fn every_call(memory: &Memory, request: &MachineRequest) -> Vec<DriverError> {
-    let (driver, call) = (memory.driver(), Call::default());
-    let list = ClassRequest { class: request.class.clone(), secret: request.secret.clone() };
-    [
-        driver.create(&call, request).await.map(drop),
-        driver.status(&call, request).await.map(drop),
-        driver.initialize(&call, request).await.map(drop),
-        driver.delete(&call, request).await.map(drop),
-        driver.list(&call, &list).await.map(drop),
-    ]
-    .into_iter()
-    .map(Result::unwrap_err)
-    .collect()
-}
+use crate::memory::{Memory, every_call, known, request, spec, spec_with, with_spec};
 
 #[tokio::test(start_paused = true)]
 async fn a_zone_without_capacity_is_not_asked_again_at_once_by_its_class_but_by_others() {
