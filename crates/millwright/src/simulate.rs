@@ -87,7 +87,7 @@ fn summary(output: Output, profile: &Profile, totals: &Totals, took: f64) {
     match output {
         Output::Text => print::line(format!(
             "{}: {seeds} seeds in {took:.0} s: {:.1} cluster-days, {requests} requests, {happenings} acts and faults, {faults} requests \
-             befallen; at rest after {} s (median), {} s (99 %)",
+             hit by a fault; at rest after {} s (median), {} s (99 %)",
             profile.name,
             days(totals),
             within(50),
