@@ -105,6 +105,25 @@ const POOLS: Dashboard = Dashboard {
             ],
         ),
         panel(
+            "How long nine of ten machines take",
+            "From the Machine to its VM, to Running, and from the request to delete it until its VM is gone; of the last hour.",
+            Unit::Seconds,
+            &[
+                (
+                    r#"histogram_quantile(0.9, sum by (machine_deployment, le) (increase(millwright_machine_create_duration_seconds_bucket{namespace=~"$namespace"}[1h])))"#,
+                    "{{machine_deployment}} VM",
+                ),
+                (
+                    r#"histogram_quantile(0.9, sum by (machine_deployment, le) (increase(millwright_machine_join_duration_seconds_bucket{namespace=~"$namespace"}[1h])))"#,
+                    "{{machine_deployment}} Running",
+                ),
+                (
+                    r#"histogram_quantile(0.9, sum by (machine_deployment, le) (increase(millwright_machine_delete_duration_seconds_bucket{namespace=~"$namespace"}[1h])))"#,
+                    "{{machine_deployment}} gone",
+                ),
+            ],
+        ),
+        panel(
             "From the request to delete until the VM is gone",
             "Of the last machine of each pool.",
             Unit::Seconds,
@@ -213,6 +232,15 @@ const DRAINS: Dashboard = Dashboard {
             Unit::Seconds,
             &[(
                 r#"max by (machine_deployment) (mcm_machine_drain_duration_seconds{namespace=~"$namespace"})"#,
+                "{{machine_deployment}}",
+            )],
+        ),
+        panel(
+            "How long nine of ten drains took",
+            "Drains that succeeded, of the last hour.",
+            Unit::Seconds,
+            &[(
+                r#"histogram_quantile(0.9, sum by (machine_deployment, le) (increase(millwright_machine_drain_duration_seconds_bucket{namespace=~"$namespace"}[1h])))"#,
                 "{{machine_deployment}}",
             )],
         ),

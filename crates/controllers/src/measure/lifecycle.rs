@@ -2,7 +2,8 @@
 //!
 //! Each gauge shows the last machine of its pool that took the step, in whole seconds. Such a number is about the past, so it stays
 //! when its machine has gone; but a pool that is no more would be shown until the process ends. So what was measured in a pool is
-//! forgotten when the pool has had no machine for a while, long enough for every scrape to have seen it.
+//! forgotten when the pool has had no machine for a while, long enough for every scrape to have seen it. Beside the gauges, the
+//! same goes into histograms (`durations`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +16,10 @@ use parking_lot::Mutex;
 use plan::machine::Call;
 use plan::replacement_limit;
 use runtime::cache::Cache;
-use runtime::metrics::{Family, Page};
+use runtime::metrics::{Family, Metrics, Page};
 use runtime::{Clock, Key};
+
+use super::durations::{Durations, Measure};
 
 const POOL: [&str; 4] = ["namespace", "machine_deployment", "instance_type", "zone"];
 
@@ -76,6 +79,7 @@ const DRAIN: Family<2> = Family::gauge(
 #[derive(Clone)]
 pub(crate) struct LifecycleMetrics {
     pools: Arc<Mutex<BTreeMap<Pool, Measured>>>,
+    durations: Option<Durations>,
     clock: Clock,
 }
 
@@ -111,26 +115,36 @@ struct Figures {
 }
 
 impl LifecycleMetrics {
-    /// Nothing has been measured yet.
-    pub(crate) fn new(clock: &Clock) -> Self {
-        Self { pools: Arc::default(), clock: clock.clone() }
+    /// Nothing has been measured yet. Shown in this registry, if machines are looked after here at all.
+    pub(crate) fn new(metrics: Option<&Metrics>, clock: &Clock) -> Self {
+        Self { pools: Arc::default(), durations: metrics.map(Durations::register), clock: clock.clone() }
     }
 
     /// The driver did what it was asked to do for a machine, and took this long.
     pub(crate) fn answered(&self, call: Call, machine: &Machine, class: &MachineClass, took: Duration) {
         match call {
             Call::Status => {}
-            Call::Create => self.measure(machine, Some(class), self.since(machine.created_at()), |f| &mut f.create),
+            Call::Create => {
+                let took = self.since(machine.created_at());
+                self.observe(Measure::Create, machine, took);
+                self.measure(machine, Some(class), took, |f| &mut f.create);
+            }
             Call::Initialize => {
                 self.measure(machine, Some(class), SignedDuration::try_from(took).ok(), |f| &mut f.initialize);
             }
-            Call::Delete => self.measure(machine, Some(class), self.since(machine.deleted_at()), |f| &mut f.delete),
+            Call::Delete => {
+                let took = self.since(machine.deleted_at());
+                self.observe(Measure::Delete, machine, took);
+                self.measure(machine, Some(class), took, |f| &mut f.delete);
+            }
         }
     }
 
     /// A machine runs for the first time.
     pub(crate) fn joined(&self, machine: &Machine, class: Option<&MachineClass>) {
-        self.measure(machine, class, self.since(machine.created_at()), |figures| &mut figures.join);
+        let took = self.since(machine.created_at());
+        self.observe(Measure::Join, machine, took);
+        self.measure(machine, class, took, |figures| &mut figures.join);
     }
 
     /// A machine was marked Failed because its node did not come in time.
@@ -142,8 +156,21 @@ impl LifecycleMetrics {
 
     /// The node of a machine is empty, after this long.
     pub(crate) fn drained(&self, machine: &Key, deployment: Option<&str>, took: SignedDuration) {
-        if let (Some(deployment), Some(seconds)) = (deployment, whole_seconds(took)) {
-            self.of(&machine.namespace, deployment, |measured| measured.drain = Some(seconds));
+        let Some(deployment) = deployment else { return };
+        let seconds = whole_seconds(took);
+        self.of(&machine.namespace, deployment, |measured| measured.drain = seconds.or(measured.drain));
+        if let Some(durations) = &self.durations {
+            durations.observe(Measure::Drain, &machine.namespace, deployment, took);
+        }
+    }
+
+    /// A pool that is in the histograms is among `pools`, too: what forgets the one forgets the other.
+    fn observe(&self, of: Measure, machine: &Machine, took: Option<SignedDuration>) {
+        if let (Some(durations), Some(deployment), Some(took)) =
+            (&self.durations, replacement_limit::deployment(machine), took)
+        {
+            self.of(machine.namespace(), deployment, |_| ());
+            durations.observe(of, machine.namespace(), deployment, took);
         }
     }
 
@@ -193,7 +220,13 @@ impl LifecycleMetrics {
                 measured.alive = now;
             }
         }
-        pools.retain(|_, measured| now.duration_since(measured.alive).unsigned_abs() <= keep);
+        pools.retain(|pool, measured| {
+            let stays = now.duration_since(measured.alive).unsigned_abs() <= keep;
+            if let (false, Some(durations)) = (stays, &self.durations) {
+                durations.forget(&pool.namespace, &pool.deployment);
+            }
+            stays
+        });
     }
 
     pub(super) fn show(&self, page: &mut Page<'_>) {

@@ -8,13 +8,14 @@
 //! | --- | --- |
 //! | `machines`, `sets`, `deployments` | each kind as it is |
 //! | `invalid` | objects that are refused |
-//! | `lives` | how long the steps of machines' lives take |
+//! | `lifecycle`, `durations` | how long the steps of machines' lives take: of the last machine, and of all |
 //! | `replacements` | machines that were replaced because they fell ill |
 //! | `objects` | what all kinds have in common |
 //!
 //! A metric that cannot be registered is done without, and the log says so: nothing depends on being counted.
 
 mod deployments;
+mod durations;
 mod invalid;
 mod lifecycle;
 mod machines;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use api::{Machine, MachineClass, MachineDeployment, MachineSet, validation};
 use prometheus::core::Collector;
 use runtime::cache::Cache;
-use runtime::metrics::{Metrics, Page};
+use runtime::metrics::{Hook, Metrics, Page};
 
 pub(crate) use lifecycle::LifecycleMetrics;
 pub(crate) use replacements::Replacements;
@@ -48,10 +49,15 @@ pub(crate) fn show_machines(
     ];
     exhibited(metrics, move |page| invalid::show(page, &invalid));
     let unread = Unread::of(Unread::family(metrics, "machine-controller-manager-provider").as_ref(), "Machine-count");
+    let (machines, forgetful) = (all.clone(), lifecycle.clone());
+    // Before anything is shown: the histograms are written out before what is computed from caches.
+    metrics.before_scrape(move || {
+        forgetful.forget(&machines, keep);
+        Hook::Keep
+    });
     let (all, lifecycle) = (all.clone(), lifecycle.clone());
     exhibited(metrics, move |page| {
         machines::show(page, &all, &unread);
-        lifecycle.forget(&all, keep);
         lifecycle.show(page);
     });
 }

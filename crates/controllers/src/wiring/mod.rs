@@ -102,7 +102,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let credentials = credentials(&parts, &component, &secrets);
 
     let (policy, connectivity) = (Arc::new(parts.policy.clone()), &safety.connectivity);
-    let lifecycle = LifecycleMetrics::new(&parts.clock);
+    let lifecycle = LifecycleMetrics::new(runs_machines.then_some(&component.metrics), &parts.clock);
     if runs_machines {
         measure::show_machines(&component.metrics, &machines, &classes, &lifecycle, policy.measurements_kept);
     }

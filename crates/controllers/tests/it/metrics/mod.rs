@@ -207,6 +207,16 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
             at(&machines_component, &name, kind).unwrap_or_else(|| panic!("{name}: {:?}", machines_component[&name]));
         assert!((found - seconds).abs() <= 1.0, "{name} is {found}");
     }
+    for step in ["create", "join", "drain", "delete"] {
+        let counted = format!("millwright_machine_{step}_duration_seconds");
+        let of_pool = &[("namespace", NAMESPACE), ("machine_deployment", "pool"), ("le", "+Inf")];
+        assert!(at(&machines_component, &counted, of_pool) >= Some(1.0), "{counted}");
+    }
+    let joined = |within: &str| {
+        let of_pool = &[("machine_deployment", "pool"), ("le", within)];
+        at(&machines_component, "millwright_machine_join_duration_seconds", of_pool)
+    };
+    assert_eq!((joined("10"), joined("20")), (Some(0.0), joined("+Inf")), "11 seconds each");
     assert_eq!(
         at(&machines_component, "mcm_machine_drain_duration_seconds", &[("machine_deployment", "pool")]),
         Some(3.0)
