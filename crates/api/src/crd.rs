@@ -20,15 +20,19 @@ pub struct YamlError {
     source: serde_saphyr::ser::Error,
 }
 
-/// A column of `kubectl get`.
+/// A column of `kubectl get`: name, type and path.
 struct Column(&'static str, &'static str, &'static str);
+
+/// Columns that `-o wide` alone shows: they are long, or the same for a whole pool.
+const WIDE: [&str; 2] = ["ProviderID", "Class"];
 
 const AGE: Column = Column("Age", "date", ".metadata.creationTimestamp");
 
-/// The four definitions, as data, sorted by name.
+/// The four definitions, as data, sorted by name. The reference's columns come first, in its order. Ours follow: why an object stands
+/// still, which is all there is to see of one that is invalid and therefore has no phase and no counts.
 pub fn definitions() -> Vec<Value> {
     vec![
-        definition::<MachineClass>("mcc", &[], &json!(null)),
+        definition::<MachineClass>("mcc", &[AGE, Column("Provider", "string", ".provider")], &json!(null)),
         definition::<MachineDeployment>(
             "mcd",
             &[
@@ -37,6 +41,9 @@ pub fn definitions() -> Vec<Value> {
                 Column("Up-to-date", "integer", ".status.updatedReplicas"),
                 Column("Available", "integer", ".status.availableReplicas"),
                 AGE,
+                Column("Class", "string", ".spec.template.spec.class.name"),
+                Column("Reason", "string", r#".status.conditions[?(@.type=="Invalid")].reason"#),
+                Column("Message", "string", r#".status.conditions[?(@.type=="Invalid")].message"#),
             ],
             &scaled(),
         ),
@@ -47,6 +54,9 @@ pub fn definitions() -> Vec<Value> {
                 AGE,
                 Column("Node", "string", ".metadata.labels.node"),
                 Column("ProviderID", "string", ".spec.providerID"),
+                Column("Class", "string", ".spec.class.name"),
+                Column("Reason", "string", ".status.lastOperation.errorCode"),
+                Column("Message", "string", ".status.lastOperation.description"),
             ],
             &json!({"status": {}}),
         ),
@@ -57,6 +67,9 @@ pub fn definitions() -> Vec<Value> {
                 Column("Current", "integer", ".status.replicas"),
                 Column("Ready", "integer", ".status.readyReplicas"),
                 AGE,
+                Column("Class", "string", ".spec.template.spec.class.name"),
+                Column("Reason", "string", ".status.machineSetCondition[*].reason"),
+                Column("Message", "string", ".status.machineSetCondition[*].message"),
             ],
             &scaled(),
         ),
@@ -111,8 +124,8 @@ fn definition<K: Object + Record>(short: &str, columns: &[Column], subresources:
 
 fn column(Column(name, kind, path): &Column) -> Value {
     let mut column = json!({"name": name, "type": kind, "jsonPath": path});
-    if *name == "ProviderID" {
-        set(&mut column, "priority", json!(1)); // long; shown by `-o wide` only
+    if WIDE.contains(name) {
+        set(&mut column, "priority", json!(1));
     }
     column
 }

@@ -7,6 +7,8 @@
 //! A Machine that is being deleted is not to be validated: its VM must go, whatever its spec says. A class is checked when a
 //! machine uses it.
 
+pub mod strict;
+
 use std::fmt;
 
 use crate::{

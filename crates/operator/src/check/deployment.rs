@@ -10,8 +10,10 @@ pub(super) fn check(found: &mut Findings<'_>) {
     for deployment in deployments {
         let object = format!("machinedeployment/{}", deployment.name());
         found.add_errors(&object, &validation::machine_deployment(deployment));
+        let strict = validation::strict::machine_deployment(deployment);
+        found.add_strict(&object, &strict);
         selector(found, &object, deployment);
-        strategy(found, &object, deployment);
+        strategy(found, &object, deployment, strict.is_empty());
         times(found, &object, deployment);
         name_label(found, &object, deployment);
         template::check(found, &object, "spec.template", &template::Part::of(&deployment.spec.template));
@@ -26,13 +28,13 @@ fn selector(found: &mut Findings<'_>, object: &str, deployment: &MachineDeployme
     }
 }
 
-fn strategy(found: &mut Findings<'_>, object: &str, deployment: &MachineDeployment) {
+fn strategy(found: &mut Findings<'_>, object: &str, deployment: &MachineDeployment, sensible: bool) {
     let strategy = &deployment.spec.strategy;
     let replicas = deployment.spec.replicas.max(0);
-    if let Some(rolling) = &strategy.rolling_update {
+    if let (true, Some(rolling)) = (sensible, &strategy.rolling_update) {
         limits(found, object, "spec.strategy.rollingUpdate", &rolling.limits, replicas);
     }
-    if let Some(in_place) = &strategy.in_place_update {
+    if let (true, Some(in_place)) = (sensible, &strategy.in_place_update) {
         limits(found, object, "spec.strategy.inPlaceUpdate", &in_place.limits, replicas);
     }
     let unused = [
@@ -48,21 +50,6 @@ fn strategy(found: &mut Findings<'_>, object: &str, deployment: &MachineDeployme
 }
 
 fn limits(found: &mut Findings<'_>, object: &str, path: &str, limits: &UpdateLimits, replicas: i32) {
-    for (name, limit) in [("maxSurge", &limits.max_surge), ("maxUnavailable", &limits.max_unavailable)] {
-        let Some(limit) = limit else { continue };
-        let field = format!("{path}.{name}");
-        let share = match limit {
-            IntOrString::Text(text) => text.strip_suffix('%').and_then(|number| number.parse::<i64>().ok()),
-            IntOrString::Int(_) => None,
-        };
-        if share.is_some_and(|share| share > 100) {
-            let problem = format!("{limit} is more than all machines");
-            found.add(object, &field, problem, "write a percentage from 0% to 100%, or a number");
-        }
-        if limit.scaled(100, Rounding::Down).is_some_and(|number| number < 0) {
-            found.add(object, &field, format!("{limit} is less than none; it counts as 0"), "write 0 or more");
-        }
-    }
     let number =
         |limit: &Option<IntOrString>, rounding| limit.as_ref().and_then(|limit| limit.scaled(replicas, rounding));
     let (surge, unavailable) =

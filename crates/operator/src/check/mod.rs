@@ -136,4 +136,16 @@ impl Findings<'_> {
             self.add(object, &error.path, format!("{problem}; nothing is done with the object"), error.detail.clone());
         }
     }
+
+    /// What the controllers act on as MCM does, although nobody can mean it.
+    fn add_strict(&mut self, object: &str, errors: &[api::validation::FieldError]) {
+        for error in errors {
+            let value = match &error.kind {
+                api::validation::ErrorKind::Required => "nothing",
+                api::validation::ErrorKind::Invalid(value) => value,
+            };
+            let problem = format!("{value:?} is accepted as MCM accepts it, and nobody can mean it");
+            self.add(object, &error.path, problem, error.detail.clone());
+        }
+    }
 }

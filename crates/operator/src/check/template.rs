@@ -41,6 +41,7 @@ pub(super) fn check_sets_and_machines(found: &mut Findings<'_>) {
     for set in snapshot.sets.readable.iter().filter(|set| set.controller_owner().is_none()) {
         let object = format!("machineset/{}", set.name());
         found.add_errors(&object, &validation::machine_set(set));
+        found.add_strict(&object, &validation::strict::machine_set(set));
         if set.spec.min_ready_seconds != 0 {
             found.add(
                 &object,
@@ -65,6 +66,7 @@ pub(super) fn check_sets_and_machines(found: &mut Findings<'_>) {
             continue;
         }
         found.add_errors(&object, &validation::machine(machine));
+        found.add_strict(&object, &validation::strict::machine(machine));
         let keys =
             |list: &'_ [&'static str], of: fn(&api::Machine, &str) -> Option<String>| -> Vec<(&'static str, String)> {
                 list.iter().filter_map(|key| Some((*key, of(machine, key)?))).collect()
@@ -178,7 +180,7 @@ fn configuration(found: &mut Findings<'_>, object: &str, path: &str, spec: &Mach
         let fix = "remove it, or set disableHealthTimeout to false";
         found.add(object, &field("healthTimeout"), "it has no effect: disableHealthTimeout is true", fix);
     }
-    if configuration.max_evict_retries.is_some_and(|retries| retries <= 0) {
+    if configuration.max_evict_retries == Some(0) {
         let problem = "pods are deleted, not evicted: disruption budgets do not count";
         found.add(object, &field("maxEvictRetries"), problem, "write 1 or more, or remove it to take the flag's");
     }

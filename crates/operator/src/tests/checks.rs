@@ -102,7 +102,8 @@ fn alone(kind: &str) -> Value {
     template(world, "/spec/healthTimeout", json!("5m"));
     template(world, "/spec/disableHealthTimeout", json!(true));
 })]
-#[case::no_evictions("machinedeployment/pool spec.template.spec.maxEvictRetries", |world: &mut World| template(world, "/spec/maxEvictRetries", json!(-1)))]
+#[case::no_evictions("machinedeployment/pool spec.template.spec.maxEvictRetries", |world: &mut World| template(world, "/spec/maxEvictRetries", json!(0)))]
+#[case::retries_below_zero("machinedeployment/pool spec.template.spec.maxEvictRetries", |world: &mut World| template(world, "/spec/maxEvictRetries", json!(-1)))]
 #[case::conditions_with_spaces("machinedeployment/pool spec.template.spec.nodeConditions", |world: &mut World| template(world, "/spec/nodeConditions", json!("KernelDeadlock, DiskPressure")))]
 #[case::taint_twice("machinedeployment/pool spec.template.spec.nodeTemplate.spec.taints[1]", |world: &mut World| template(world, "/spec/nodeTemplate", json!({ "spec": { "taints": [
     { "key": "gpu", "effect": "NoSchedule" }, { "key": "gpu", "value": "2", "effect": "NoSchedule" },

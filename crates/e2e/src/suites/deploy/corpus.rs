@@ -80,7 +80,7 @@ fn read_case(plural: &'static str, base: &Value, case: &Value) -> anyhow::Result
     let verdict = match text("verdict").context("no verdict")? {
         "valid" => Admission::Valid,
         "schema" => Admission::Schema,
-        "invalid" | "unreadable" => {
+        "invalid" | "unwise" | "unreadable" => {
             Admission::Unusable(Some(because.context("it does not say why")?.to_owned()).filter(|text| text != "any"))
         }
         other => bail!("there is no verdict {other}"),

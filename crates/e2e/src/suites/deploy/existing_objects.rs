@@ -30,9 +30,24 @@ fn objects() -> [(&'static str, Value); 4] {
     ]
 }
 
+/// A deployment that the controllers act upon, and that a careful person would write otherwise: neither a machine too many nor one too few.
+fn unwise() -> Value {
+    json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineDeployment", "metadata": { "name": "unwise" },
+        "spec": {
+            "selector": { "matchLabels": { "name": "unwise" } },
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 0, "maxUnavailable": 0 } },
+            "template": {
+                "metadata": { "labels": { "name": "unwise" } },
+                "spec": { "class": { "kind": "MachineClass", "name": "none" } },
+            },
+        },
+    })
+}
+
 /// Stores one of each kind, which only works while the policies merely warn.
 pub(super) async fn store(proxy: &Proxy) -> anyhow::Result<()> {
-    for (plural, object) in objects() {
+    for (plural, object) in objects().into_iter().chain([("machinedeployments", unwise())]) {
         let answer = well(proxy.send("POST", &format!("{BASE}/{plural}"), &object).await?, plural)?;
         ensure!(!answer.warnings().is_empty(), "nobody warned of unusable {plural}");
     }
@@ -64,7 +79,17 @@ pub(super) async fn let_go(proxy: &Proxy) -> anyhow::Result<()> {
         let gone = proxy.get(&path).await?;
         ensure!(gone.status == 404, "{plural} are still there: {}", gone.status);
     }
-    Ok(())
+    unwise_ones_go_on(proxy).await
+}
+
+/// Such a deployment can be sized by the autoscaler, which writes the object itself, and nobody can make its limits unwise anew.
+async fn unwise_ones_go_on(proxy: &Proxy) -> anyhow::Result<()> {
+    let path = format!("{BASE}/machinedeployments/unwise");
+    well(proxy.send("PATCH", &path, &json!({ "spec": { "replicas": 2 } })).await?, "sized")?;
+    let worse = json!({ "spec": { "strategy": { "rollingUpdate": { "maxSurge": "0%" } } } });
+    let refused = proxy.send("PATCH", &path, &worse).await?;
+    ensure!(refused.status == 422, "limits that nobody can mean were answered {}", refused.status);
+    well(proxy.send("DELETE", &path, &json!({})).await?, "deleted").map(drop)
 }
 
 fn well(answer: Answer, what: &str) -> anyhow::Result<Answer> {
