@@ -47,6 +47,11 @@ impl Cache {
         Ok(Self::at(&root.join("millwright/control-plane")))
     }
 
+    /// The folder beside it that holds something else of the same user.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.with_file_name(name)
+    }
+
     /// A cache in exactly this folder; for tests.
     pub fn at(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
@@ -115,6 +120,11 @@ mod tests {
     ) {
         let found = Cache::under(xdg.map(Into::into), home.map(Into::into));
         assert_eq!(found.ok().map(|cache| cache.folder), expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn what_else_is_cached_is_beside_it() {
+        assert_eq!(Cache::at(Path::new("/c/control-plane")).beside("openstack"), Path::new("/c/openstack"));
     }
 
     #[test]

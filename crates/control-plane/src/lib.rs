@@ -33,6 +33,7 @@ pub mod probe;
 pub mod program;
 pub mod recipe;
 pub mod restore;
+pub mod scripted;
 
 pub use authority::User;
 pub use cache::{Binaries, Cache};
