@@ -20,7 +20,7 @@ mod types;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use e2e::{control_plane, counts, crash_table, rbac, suites};
+use e2e::{control_plane, counts, crash_table, openstack, rbac, suites};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of the Millwright repository")]
@@ -60,6 +60,9 @@ enum Chore {
     /// moto on this machine: an EC2 and STS that we did not write, for the tests of drivers.
     #[command(subcommand)]
     Moto(moto::Chore),
+    /// A real OpenStack on this machine, from Debian's packages, for the tests of its driver.
+    #[command(subcommand)]
+    Openstack(openstack::Chore),
     /// What machines of provider `host` boot from: the root image, and the kubelet of the control plane's release.
     #[command(subcommand)]
     NodeImage(node_image::Chore),
@@ -111,6 +114,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Bench(subject) => bench::run(&subject),
         Chore::ControlPlane(chore) => control_plane::run(chore),
         Chore::Moto(chore) => moto::run(&chore),
+        Chore::Openstack(chore) => openstack::run(&chore),
         Chore::NodeImage(chore) => node_image::run(&chore),
         Chore::Conformance(args) => conformance::run(&args),
         Chore::E2e(args) => suites::run(&args),

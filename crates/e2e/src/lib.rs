@@ -6,13 +6,17 @@
 //! | `rbac`, `counts`, `crash_table` | suites that are chores of their own |
 //! | `size` | how large the shipped program is, and what it keeps resident |
 //! | `moto` | installs moto, the EC2 that AWS is tested on |
+//! | `openstack` | installs and starts the OpenStack that its driver is tested on |
 //! | `control_plane` | starts and keeps a control plane for a person |
+//! | `held` | what a person leaves running: who holds it, under which name |
 //! | `test_bed`, `web`, `workspace` | processes, HTTP and cargo, as the suites need them |
 
 pub mod control_plane;
 pub mod counts;
 pub mod crash_table;
+mod held;
 pub mod moto;
+pub mod openstack;
 pub mod rbac;
 pub mod shipped;
 pub mod size;

@@ -1,22 +1,19 @@
 //! `cargo xtask control-plane build|start|stop|status`: a real Kubernetes control plane on this machine, for end-to-end suites
 //! and for hands that want to try something. The work is done by the crate `control_plane`; here are the commands.
 
-mod hold;
-mod registry;
-
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use ::control_plane::compile::{Compiler, Progress};
-use ::control_plane::{Binaries, Cache, Options, Presence, Recipe};
-use anyhow::{Context, bail};
+use ::control_plane::plane::State;
+use ::control_plane::{Binaries, Cache, ControlPlane, Options, Presence, Recipe};
+use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 
-pub use registry::Name;
-pub(crate) use registry::Registry;
+pub use crate::held::Name;
+use crate::held::{self, Held, Registry};
 
 /// What to do with a control plane.
 #[derive(Subcommand)]
@@ -85,11 +82,11 @@ pub fn run(chore: Chore) -> anyhow::Result<()> {
             Chore::Start(start) => self::start(start).await?,
             Chore::Stop { all: true, .. } => {
                 for name in registry()?.names()? {
-                    stop(&name).await?;
+                    held::stop(&registry()?, &name).await?;
                 }
             }
-            Chore::Stop { name, all: false } => stop(&name).await?,
-            Chore::Status => status().await?,
+            Chore::Stop { name, all: false } => held::stop(&registry()?, &name).await?,
+            Chore::Status => held::status(&registry()?, "no control plane runs").await?,
         }
         Ok(())
     })
@@ -119,42 +116,42 @@ fn report_build(binaries: &Binaries) {
 
 /// Where running control planes are known by name.
 pub(crate) fn registry() -> anyhow::Result<Registry> {
-    Registry::open(&Cache::of_this_user()?)
+    Registry::open("a control plane", Cache::of_this_user()?.folder())
 }
 
 async fn start(start: Start) -> anyhow::Result<()> {
     let binaries = compiled(&Build::by_default()).await?;
     if start.foreground {
-        return hold::hold(&registry()?, &start.name, start.options(binaries)).await;
+        let reservation = registry()?.reserve(&start.name)?;
+        return held::hold(reservation, ControlPlane::start(start.options(binaries)).await?).await;
     }
-    start_detached(&start)
+    held::start_detached(&start.foreground_arguments()).context("failed to start the control plane")
 }
 
-/// Starts this program again in the foreground, in a process group of its own so that Ctrl-C passes it by, and waits until it
-/// says that all is ready.
-#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-fn start_detached(start: &Start) -> anyhow::Result<()> {
-    let mut holder = Command::new(std::env::current_exe().context("failed to find this program")?)
-        .args(start.foreground_arguments())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .context("failed to start the process that holds the control plane")?;
-    let mut said = String::new();
-    if let Some(stdout) = holder.stdout.take() {
-        BufReader::new(stdout).read_line(&mut said).context("failed to listen to the holder")?;
+impl Held for ControlPlane {
+    fn home(&self) -> &Path {
+        &self.layout().home
     }
-    if said.is_empty() {
-        let mut complaint = String::new();
-        if let Some(mut stderr) = holder.stderr.take() {
-            stderr.read_to_string(&mut complaint).context("failed to listen to the holder")?;
+
+    fn announcement(&self) -> String {
+        self.kubeconfig_path().display().to_string()
+    }
+
+    fn describe(&mut self) -> String {
+        let mut text = format!("{}\n", self.announcement());
+        for (program, state) in self.states() {
+            let state = match state {
+                State::Running => "runs".to_owned(),
+                State::Ended => format!("has ended; see {}", self.layout().log(program).display()),
+            };
+            let _ = writeln!(text, "{program} {state}"); // writing to a String cannot fail
         }
-        bail!("failed to start the control plane: {}", complaint.trim_start_matches("error: ").trim_end());
+        text
     }
-    print!("{said}");
-    Ok(())
+
+    async fn stop(self) -> anyhow::Result<()> {
+        Ok(ControlPlane::stop(self).await?)
+    }
 }
 
 impl Start {
@@ -188,35 +185,6 @@ impl Start {
 fn feature_gate(text: &str) -> Result<(String, bool), String> {
     let parsed = text.split_once('=').and_then(|(gate, on)| Some((gate.to_owned(), on.parse().ok()?)));
     parsed.filter(|(gate, _)| !gate.is_empty()).ok_or_else(|| "expected Name=true or Name=false".to_owned())
-}
-
-#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-async fn stop(name: &Name) -> anyhow::Result<()> {
-    let registry = registry()?;
-    if registry.ask(name, "stop").await?.is_some() {
-        println!("{name} is stopped, and nothing of it is left");
-    } else if registry.forget(name)? {
-        println!("{name} does not run");
-    } else {
-        bail!("{name} is just starting; try again when it is ready");
-    }
-    Ok(())
-}
-
-#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-async fn status() -> anyhow::Result<()> {
-    let registry = registry()?;
-    let mut any = false;
-    for name in registry.names()? {
-        if let Some(answer) = registry.ask(&name, "status").await? {
-            any = true;
-            println!("{name}\n  {}", answer.trim_end().replace('\n', "\n  "));
-        }
-    }
-    if !any {
-        println!("no control plane runs");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

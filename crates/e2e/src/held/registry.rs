@@ -1,7 +1,7 @@
-//! Which control planes run under which name.
+//! What runs under which name.
 //!
-//! The one who holds a control plane locks a file that bears its name, so that a name is taken exactly as long as its holder
-//! lives, however that ends. A link of the same name leads to the control plane's folder, and in there is the socket on which
+//! The one who holds a control plane, say, locks a file that bears its name, so that a name is taken exactly as long as its holder
+//! lives, however that ends. A link of the same name leads to its folder, and in there is the socket on which
 //! the holder takes orders; no process id is ever written down, so none can be mistaken for a stranger's.
 
 use std::fmt;
@@ -11,15 +11,14 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use ::control_plane::Cache;
 use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-/// The holder's socket, in the control plane's folder.
+/// The holder's socket, in the folder of what it holds.
 pub(crate) const SOCKET: &str = "holder.sock";
 
-/// A control plane's name: lower-case letters, digits and dashes.
+/// A name: lower-case letters, digits and dashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name(String);
 
@@ -44,6 +43,8 @@ impl fmt::Display for Name {
 /// The folder of names.
 #[derive(Clone, Debug)]
 pub(crate) struct Registry {
+    /// What bears the names, for errors: "a control plane".
+    what: &'static str,
     folder: PathBuf,
 }
 
@@ -56,18 +57,18 @@ pub(crate) struct NameReservation {
 }
 
 impl Registry {
-    /// The names of this user.
-    pub(crate) fn open(cache: &Cache) -> anyhow::Result<Self> {
-        let folder = cache.folder().join("instances");
+    /// The names of one kind of things, in the cache of this user for them.
+    pub(crate) fn open(what: &'static str, cache: &Path) -> anyhow::Result<Self> {
+        let folder = cache.join("instances");
         fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
-        Ok(Self { folder })
+        Ok(Self { what, folder })
     }
 
     /// Takes a name, unless somebody has it.
     pub(crate) fn reserve(&self, name: &Name) -> anyhow::Result<NameReservation> {
         match self.try_reserve(name)? {
             Some(reservation) => Ok(reservation),
-            None => bail!("a control plane named {name} runs already, or is just starting"),
+            None => bail!("{} named {name} runs already, or is just starting", self.what),
         }
     }
 
@@ -108,7 +109,7 @@ impl Registry {
         Ok(names)
     }
 
-    /// The folder of the control plane with this name.
+    /// The folder of what bears this name.
     pub(crate) fn home(&self, name: &Name) -> Option<PathBuf> {
         fs::read_link(self.link(name)).ok()
     }
@@ -185,7 +186,7 @@ mod tests {
 
     fn registry() -> (tempfile::TempDir, Registry) {
         let folder = tempfile::tempdir().unwrap();
-        let registry = Registry::open(&Cache::at(folder.path())).unwrap();
+        let registry = Registry::open("a control plane", folder.path()).unwrap();
         (folder, registry)
     }
 

@@ -1,0 +1,98 @@
+//! OpenStack's own client, `openstack`, as a user of the lab: what it counts cannot share our misunderstandings.
+
+use std::io;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+use tokio::process::Command;
+
+/// Who may do everything.
+pub const ADMIN: User = User { name: "admin", password: "secret", project: "admin" };
+/// A driver's user: role `member` in the project of all servers.
+pub const TENANT: User = User { name: "mcm", password: "mcm-secret", project: "shoot" };
+/// Who may look at that project and nothing else: role `reader`.
+pub const LOOKER: User = User { name: "looker", password: "looker-secret", project: "shoot" };
+
+/// A user of domain `Default`, with a password that is no secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Its name.
+    pub name: &'static str,
+    /// Its password.
+    pub password: &'static str,
+    /// The project it works in.
+    pub project: &'static str,
+}
+
+/// The client, as a user.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    pub(crate) init: u32,
+    pub(crate) user: User,
+}
+
+/// Why the client has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// It does not run.
+    #[error("failed to run nsenter (Debian: util-linux)")]
+    Run(#[source] io::Error),
+    /// It ended with an error.
+    #[error("`{line}` failed: {said}")]
+    Failed {
+        /// What was asked.
+        line: String,
+        /// What it said.
+        said: String,
+    },
+    /// It printed no JSON.
+    #[error("`{line}` printed no JSON")]
+    NoJson {
+        /// What was asked.
+        line: String,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl Client {
+    /// Runs a command that shows something, such as `server list`, and gives back what it shows.
+    pub async fn json(&self, arguments: &[&str]) -> Result<Value, ClientError> {
+        let said = self.text(&[arguments, &["--format", "json"]].concat()).await?;
+        serde_json::from_str(&said).map_err(|source| ClientError::NoJson { line: arguments.join(" "), source })
+    }
+
+    /// Runs a command.
+    pub async fn text(&self, arguments: &[&str]) -> Result<String, ClientError> {
+        let User { name, password, project } = self.user;
+        let who =
+            [format!("OS_USERNAME={name}"), format!("OS_PASSWORD={password}"), format!("OS_PROJECT_NAME={project}")];
+        let who: Vec<&str> = who.iter().map(String::as_str).collect();
+        inside(self.init, &[&["env"], &who[..], &["openstack"], arguments].concat()).await
+    }
+}
+
+/// Runs a program in the namespaces of a lab, with the variables of its administrator, and gives back what it says.
+pub(crate) async fn inside(init: u32, words: &[&str]) -> Result<String, ClientError> {
+    let target = init.to_string();
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &target, "--mount", "--uts", "--ipc", "--pid", "--root", "--wd", "--"]);
+    // The starter's own variables (a proxy, a locale that is not installed) are none of its business.
+    command.args([
+        "env",
+        "-i",
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME=/root",
+        "LC_ALL=C.UTF-8",
+        "bash",
+        "/stack/with.sh",
+    ]);
+    let Output { status, stdout, stderr } =
+        command.args(words).stdin(Stdio::null()).kill_on_drop(true).output().await.map_err(ClientError::Run)?;
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&stdout).into_owned());
+    }
+    let shown = words.iter().filter(|word| !word.starts_with("OS_")).copied().collect::<Vec<_>>().join(" ");
+    Err(ClientError::Failed { line: shown, said: String::from_utf8_lossy(&stderr).trim().to_owned() })
+}
