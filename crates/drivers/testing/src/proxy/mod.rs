@@ -6,7 +6,9 @@
 
 mod fault;
 mod forward;
+mod front;
 mod server;
 
 pub use fault::{Asked, Fault, Instead, Rule};
+pub use front::Front;
 pub use server::Proxy;

@@ -1,0 +1,147 @@
+//! One address for a cloud whose services each have their own, as OpenStack's: a [`Proxy`](super::Proxy) before it is between the driver and every service, and sees
+//! all requests in their order.
+//!
+//! `/nova/v2.1/servers` is `/v2.1/servers` of the service `nova`; what begins with no service's name is for the first one. In answers the addresses of services are
+//! replaced by those here, under the name by which the caller knows us (its `Host`, so that of the proxy), so whoever asks the first service where the others are stays with us.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::header::HOST;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::forward::forward;
+
+/// It runs until this value is dropped.
+#[derive(Debug)]
+pub struct Front {
+    port: u16,
+    _server: JoinSet<()>,
+}
+
+/// Services by name, with their ports of the loopback address.
+#[derive(Clone, Debug)]
+struct Services(Vec<(&'static str, u16)>);
+
+impl Front {
+    /// Starts one before these services, which have ports of the loopback address.
+    pub async fn start(services: &[(&'static str, u16)]) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let mut server = JoinSet::new();
+        server.spawn(accept(listener, Arc::new(Services(services.to_vec()))));
+        Ok(Self { port, _server: server })
+    }
+
+    /// The port of the loopback address it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+async fn accept(listener: TcpListener, services: Arc<Services>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.spawn(attend(stream, services.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn attend(stream: TcpStream, services: Arc<Services>) {
+    let service = service_fn(move |request| pass(request, services.clone()));
+    // Whoever hangs up is its own problem.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn pass(request: hyper::Request<Incoming>, services: Arc<Services>) -> io::Result<hyper::Response<Full<Bytes>>> {
+    let (mut head, body) = request.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    let (name, port, rest) = services.route(&path);
+    head.uri = rest.parse().map_err(io::Error::other)?;
+    let host = head.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let answer = forward(to, hyper::Request::from_parts(head, Full::new(body))).await?;
+    let (head, body) = answer.into_parts();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let body = match std::str::from_utf8(&body) {
+        Ok(text) => Bytes::from(services.renamed(name, &host, text)),
+        Err(_) => body,
+    };
+    Ok(hyper::Response::from_parts(head, Full::new(body)))
+}
+
+impl Services {
+    /// Whom a path is for, and what the path is there.
+    fn route<'a>(&self, path: &'a str) -> (Option<&'static str>, u16, &'a str) {
+        for (name, port) in self.0.iter().skip(1) {
+            if let Some(rest) = path.strip_prefix('/').and_then(|path| path.strip_prefix(name))
+                && rest.starts_with('/')
+            {
+                return (Some(name), *port, rest);
+            }
+        }
+        (None, self.0.first().map(|(_, port)| *port).unwrap_or_default(), path)
+    }
+
+    /// What a service answered, with all addresses in it leading here. What it says of itself follows the `Host` it was asked under.
+    fn renamed(&self, by: Option<&str>, host: &str, text: &str) -> String {
+        let mut text = text.to_owned();
+        if let Some(name) = by {
+            text = text.replace(&format!("http://{host}/"), &format!("http://{host}/{name}/"));
+        }
+        for (at, (name, port)) in self.0.iter().enumerate() {
+            let here = if at == 0 { format!("http://{host}") } else { format!("http://{host}/{name}") };
+            text = text.replace(&format!("http://127.0.0.1:{port}"), &here);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange;
+
+    const CATALOGUE: &str = r#"["http://127.0.0.1:21000/v3", "http://127.0.0.1:21001/v2.1"]"#;
+
+    fn services() -> Services {
+        Services(vec![("keystone", 21000), ("nova", 21001)])
+    }
+
+    #[test]
+    fn a_path_is_for_the_service_that_it_names_and_else_for_the_first() {
+        assert_eq!(services().route("/nova/v2.1/servers?name=a"), (Some("nova"), 21001, "/v2.1/servers?name=a"));
+        assert_eq!(services().route("/v3/auth/tokens"), (None, 21000, "/v3/auth/tokens"));
+        assert_eq!(services().route("/novae/x"), (None, 21000, "/novae/x"));
+    }
+
+    #[test]
+    fn a_catalogue_leads_here_under_the_name_that_the_caller_used() {
+        let here = services().renamed(None, "127.0.0.1:40000", CATALOGUE);
+        assert_eq!(here, r#"["http://127.0.0.1:40000/v3", "http://127.0.0.1:40000/nova/v2.1"]"#);
+    }
+
+    #[test]
+    fn the_next_page_of_a_service_leads_to_the_same_service() {
+        let page = services().renamed(Some("nova"), "h:1", r#"{"href": "http://h:1/v2.1/servers?marker=a"}"#);
+        assert_eq!(page, r#"{"href": "http://h:1/nova/v2.1/servers?marker=a"}"#);
+    }
+
+    #[tokio::test]
+    async fn what_is_behind_a_front_is_asked_through_it() {
+        let behind = crate::ec2::Ec2::start(crate::ec2::Settings::default()).await.unwrap();
+        let front = Front::start(&[("first", 1), ("ec2", behind.port())]).await.unwrap();
+        let asked = exchange::form(&[("Action", "DescribeVpcs")]);
+        assert!(exchange::post(front.port(), "/ec2/", &[], &asked).await.unwrap().status >= 200);
+        assert!(exchange::post(front.port(), "/", &[], &asked).await.is_err(), "nobody listens there");
+    }
+}
