@@ -4,6 +4,7 @@ use std::io;
 use std::process::{Output, Stdio};
 
 use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 /// Who may do everything.
@@ -63,18 +64,33 @@ impl Client {
         serde_json::from_str(&said).map_err(|source| ClientError::NoJson { line: arguments.join(" "), source })
     }
 
+    /// Runs several commands that show something in one process, because its start takes a second.
+    pub async fn each<const N: usize>(&self, commands: [&[&str]; N]) -> Result<[Value; N], ClientError> {
+        let lines: Vec<String> = commands.iter().map(|words| format!("{} --format json\n", words.join(" "))).collect();
+        let said = self.run(&[], &lines.concat()).await?;
+        let line = || lines.concat().trim_end().replace('\n', "; ");
+        let values = serde_json::Deserializer::from_str(&said).into_iter().collect::<Result<Vec<Value>, _>>();
+        let values = values.map_err(|source| ClientError::NoJson { line: line(), source })?;
+        // One that fails prints its error and nothing else.
+        values.try_into().map_err(|_| ClientError::Failed { line: line(), said })
+    }
+
     /// Runs a command.
     pub async fn text(&self, arguments: &[&str]) -> Result<String, ClientError> {
+        self.run(arguments, "").await
+    }
+
+    async fn run(&self, arguments: &[&str], input: &str) -> Result<String, ClientError> {
         let User { name, password, project } = self.user;
         let who =
             [format!("OS_USERNAME={name}"), format!("OS_PASSWORD={password}"), format!("OS_PROJECT_NAME={project}")];
         let who: Vec<&str> = who.iter().map(String::as_str).collect();
-        inside(self.init, &[&["env"], &who[..], &["openstack"], arguments].concat()).await
+        inside(self.init, &[&["env"], &who[..], &["openstack"], arguments].concat(), input).await
     }
 }
 
 /// Runs a program in the namespaces of a lab, with the variables of its administrator, and gives back what it says.
-pub(crate) async fn inside(init: u32, words: &[&str]) -> Result<String, ClientError> {
+pub(crate) async fn inside(init: u32, words: &[&str], input: &str) -> Result<String, ClientError> {
     let target = init.to_string();
     let mut command = Command::new("nsenter");
     command.args(["--target", &target, "--mount", "--uts", "--ipc", "--pid", "--root", "--wd", "--"]);
@@ -88,8 +104,12 @@ pub(crate) async fn inside(init: u32, words: &[&str]) -> Result<String, ClientEr
         "bash",
         "/stack/with.sh",
     ]);
-    let Output { status, stdout, stderr } =
-        command.args(words).stdin(Stdio::null()).kill_on_drop(true).output().await.map_err(ClientError::Run)?;
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(ClientError::Run)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input.as_bytes()).await.map_err(ClientError::Run)?;
+    }
+    let Output { status, stdout, stderr } = child.wait_with_output().await.map_err(ClientError::Run)?;
     if status.success() {
         return Ok(String::from_utf8_lossy(&stdout).into_owned());
     }

@@ -5,6 +5,7 @@
 //! shown there was not shown. Each suite has a control plane of its own, so several are played side by side (`jobs`).
 
 mod aws;
+mod clouds;
 mod deploy;
 mod fixture;
 mod in_memory;
@@ -12,6 +13,7 @@ mod jobs;
 mod kubectl;
 mod machines;
 mod mixed;
+mod openstack;
 mod operator;
 mod pool;
 mod program;
@@ -208,7 +210,9 @@ mod tests {
     fn only_a_suite_that_needs_what_not_everybody_can_install_may_be_skipped_and_only_as_a_whole() {
         let skipped = Tally { skipped: 1, ..Tally::default() };
         let ran = |suite, tally| Ran { suite, tally: Some(tally), took: std::time::Duration::ZERO };
-        assert!(is_excused(&ran("aws", skipped)) && is_excused(&ran("real-nodes", skipped)));
+        for suite in ["aws", "openstack", "real-nodes"] {
+            assert!(is_excused(&ran(suite, skipped)), "{suite}");
+        }
         assert!(!is_excused(&ran("smoke", skipped)));
         assert!(!is_excused(&ran("aws", Tally { passed: 1, ..skipped })));
         assert!(!is_excused(&ran("aws", Tally::default())));

@@ -6,7 +6,9 @@ use control_plane::Binaries;
 use super::jobs::Company;
 use super::program::{SCENARIOS, Teller, run as run_program, run_chore};
 use super::tally::{Server, Tally};
-use super::{ChoreArgs, aws, deploy, in_memory, kubectl, machines, mixed, operator, pool, real_nodes, servers, smoke};
+use super::{
+    ChoreArgs, aws, deploy, in_memory, kubectl, machines, mixed, openstack, operator, pool, real_nodes, servers, smoke,
+};
 use crate::control_plane::{Build, compiled};
 
 /// What can be shown.
@@ -45,6 +47,8 @@ pub enum Suite {
     Mixed,
     /// AWS: both components, the driver and moto as EC2; a pool's life, an orphan, and a kill at every call.
     Aws,
+    /// OpenStack: both components, the driver and a real OpenStack; a pool's life while quota, services and tokens go away.
+    Openstack,
     /// Machines that are namespaces with real kubelets in them: one joins, runs a pod, is drained and goes.
     RealNodes,
     /// The chore of this name: a life under the shipped roles, and under those of the reference's users.
@@ -58,7 +62,10 @@ pub enum Suite {
 impl Suite {
     /// Whether it fits into every change's check.
     pub fn is_quick(self) -> bool {
-        !matches!(self, Self::Drain | Self::DrainStorm | Self::Takeover | Self::Scale | Self::Deployments)
+        !matches!(
+            self,
+            Self::Drain | Self::DrainStorm | Self::Takeover | Self::Scale | Self::Deployments | Self::Openstack
+        )
     }
 
     /// As it is called on the command line.
@@ -80,6 +87,7 @@ impl Suite {
             Self::Servers => "servers",
             Self::Mixed => "mixed",
             Self::Aws => "aws",
+            Self::Openstack => "openstack",
             Self::RealNodes => "real-nodes",
             Self::Rbac => "rbac",
             Self::Counts => "counts",
@@ -90,6 +98,7 @@ impl Suite {
     /// About how many seconds it takes by itself on two cores. Only the order matters: who takes long begins first.
     pub(super) fn usual_seconds(self) -> u32 {
         match self {
+            Self::Openstack => 900,
             Self::Drain => 300,
             Self::DrainStorm | Self::Scale => 240,
             Self::Machines => 140,
@@ -112,8 +121,8 @@ impl Suite {
     /// Whom it can have beside it.
     pub(super) fn company(self) -> Company {
         match self {
-            // Hundreds of machines at once need all there is.
-            Self::DrainStorm | Self::Scale => Company::None,
+            // Hundreds of machines at once, or a whole OpenStack, need all there is.
+            Self::DrainStorm | Self::Scale | Self::Openstack => Company::None,
             _ => Company::Any,
         }
     }
@@ -126,7 +135,7 @@ impl Suite {
     /// Whether it needs a program that not everybody can install, or rights and a kernel that not everybody has. Where that is missing, the suite is
     /// skipped and that is no failure.
     pub(super) fn may_be_skipped(self) -> bool {
-        matches!(self, Self::Aws | Self::RealNodes)
+        matches!(self, Self::Aws | Self::Openstack | Self::RealNodes)
     }
 
     /// Which of our packages have to be compiled before it can begin.
@@ -135,6 +144,7 @@ impl Suite {
             // Its program is compiled in a way of its own.
             Self::Smoke | Self::Deploy | Self::CrashTable => &[],
             Self::Aws => &aws::PACKAGES,
+            Self::Openstack => &openstack::PACKAGES,
             Self::RealNodes => &real_nodes::PACKAGES,
             Self::Kubectl
             | Self::Pool
@@ -162,6 +172,7 @@ impl Suite {
             (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
             (Self::Mixed, Server::Real) => mixed::run(programs().await?, &args.others).await?.conclude(),
             (Self::Aws, Server::Real) => aws::run(programs().await?).await?.conclude(),
+            (Self::Openstack, Server::Real) => openstack::run(programs().await?).await?.conclude(),
             (Self::Operator, Server::Real) => operator::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (Self::RealNodes, Server::Real) => real_nodes::run(programs().await?, args).await,
@@ -212,6 +223,7 @@ impl Suite {
                 | Self::Servers
                 | Self::Mixed
                 | Self::Aws
+                | Self::Openstack
                 | Self::RealNodes
                 | Self::Rbac
                 | Self::Counts

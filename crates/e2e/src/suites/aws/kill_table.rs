@@ -19,8 +19,9 @@ use anyhow::{Context, ensure};
 use driver_testing::proxy::{Asked, Fault, Proxy, Rule};
 use tokio::runtime::Runtime;
 
+use super::Setting;
 use super::objects::Place;
-use super::setting::{Setting, phase, until};
+use crate::suites::clouds::setting::phase;
 use crate::suites::report::Report;
 use crate::test_bed::Process;
 
@@ -245,7 +246,7 @@ impl<'a> Life<'a> {
         let Self { setting, namespace, .. } = *self;
         let (name, ec2) = (format!("{namespace}-{}", self.deaths), self.proxy.endpoint());
         self.doomed = Some(match self.victim {
-            Victim::Both => setting.start_with_driver(&name, namespace, &ec2)?,
+            Victim::Both => setting.start_with_driver(&name, namespace, &ec2, &[])?,
             Victim::Driver => setting.start_driver(namespace, &name, &ec2)?,
             Victim::Controller => setting.start_machine_controller(&name, namespace, namespace, &[])?,
         });
@@ -259,26 +260,27 @@ impl<'a> Life<'a> {
         self.setting.kubectl(self.namespace, &["delete", "machine", MACHINE, "--wait=false"])?;
         self.until("it is gone", |phase| phase.is_none()).await?;
         ensure!(self.living().await? == 0, "EC2 still has {} instances", self.living().await?);
-        let ever = self.setting.ec2.ever_of(self.namespace).await?.len();
+        let ever = self.setting.cloud.ever_of(self.namespace).await?.len();
         ensure!(ever == 1, "EC2 made {ever} instances for it");
         Ok(())
     }
 
     async fn living(&self) -> anyhow::Result<usize> {
-        Ok(self.setting.ec2.living_of(self.namespace).await?.len())
+        Ok(self.setting.cloud.living_of(self.namespace).await?.len())
     }
 
     async fn until(&mut self, what: &str, holds: impl Fn(Option<&str>) -> bool) -> anyhow::Result<()> {
-        until(what, async || {
-            if self.proxy.held() > self.deaths {
-                self.doomed.take().context("nobody is left to be killed")?.kill()?;
-                self.deaths += 1;
-                self.start()?;
-            }
-            let machines = self.setting.machines(self.namespace)?;
-            let phase = machines.first().map(phase);
-            Ok(if holds(phase) { Ok(()) } else { Err(format!("it is {phase:?}")) })
-        })
-        .await
+        self.setting
+            .until(what, async || {
+                if self.proxy.held() > self.deaths {
+                    self.doomed.take().context("nobody is left to be killed")?.kill()?;
+                    self.deaths += 1;
+                    self.start()?;
+                }
+                let machines = self.setting.machines(self.namespace)?;
+                let phase = machines.first().map(phase);
+                Ok(if holds(phase) { Ok(()) } else { Err(format!("it is {phase:?}")) })
+            })
+            .await
     }
 }

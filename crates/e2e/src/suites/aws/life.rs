@@ -9,9 +9,10 @@ use driver_testing::proxy::{Asked, Proxy};
 use serde_json::Value;
 use tokio::time::sleep;
 
+use super::Setting;
 use super::ec2::{Instance, cluster_tag};
 use super::objects::Place;
-use super::setting::{Setting, name, phase, until};
+use crate::suites::clouds::setting::{name, phase};
 use crate::suites::report::Report;
 
 /// As short as a busy machine allows; an orphan has to be one for a whole creation timeout.
@@ -95,14 +96,14 @@ impl Pool<'_> {
     async fn replaced(&self, size: usize) -> anyhow::Result<()> {
         let machines = self.setting.machines(self.namespace)?;
         let victim = machines.first().map(name).context("there is no Machine")?.to_owned();
-        let living = self.setting.ec2.living_of(self.namespace).await?;
+        let living = self.setting.cloud.living_of(self.namespace).await?;
         let instance = living.iter().find(|instance| instance.name() == victim).context("it has no instance")?;
-        self.setting.ec2.terminate(&instance.id).await?;
+        self.setting.cloud.terminate(&instance.id).await?;
         self.settled(size, |machine| name(machine) != victim).await.map(drop)
     }
 
     async fn orphan_collected(&self, size: usize) -> anyhow::Result<()> {
-        let (ec2, cluster) = (self.setting.ec2, cluster_tag(self.namespace));
+        let (ec2, cluster) = (self.setting.cloud, cluster_tag(self.namespace));
         let cluster = (cluster.as_str(), "1");
         let orphan = ec2.plant(&[cluster, ROLE, ("Name", "pool-nobody")]).await?;
         let nameless = ec2.plant(&[cluster, ROLE]).await?;
@@ -112,10 +113,11 @@ impl Pool<'_> {
         let lives = async |wanted: &Instance| -> anyhow::Result<bool> {
             Ok(ec2.instances().await?.iter().any(|instance| instance.id == wanted.id && instance.lives()))
         };
-        until("the orphan is gone", async || {
-            Ok(if lives(&orphan).await? { Err(format!("{} still lives", orphan.id)) } else { Ok(()) })
-        })
-        .await?;
+        self.setting
+            .until("the orphan is gone", async || {
+                Ok(if lives(&orphan).await? { Err(format!("{} still lives", orphan.id)) } else { Ok(()) })
+            })
+            .await?;
         for (kept, what) in [(&nameless, "nameless"), (&foreign, "foreign")] {
             ensure!(lives(kept).await?, "the {what} instance was terminated, and nobody may");
             ec2.terminate(&kept.id).await?;
@@ -136,14 +138,15 @@ impl Pool<'_> {
 
     async fn deleted(&self) -> anyhow::Result<()> {
         self.kubectl(&["delete", "machinedeployment", "pool", "--wait=false"])?;
-        until("all Machines are gone", async || {
-            let left = self.setting.machines(self.namespace)?.len();
-            Ok(if left == 0 { Ok(()) } else { Err(format!("{left} are left")) })
-        })
-        .await?;
-        let leaked = self.setting.ec2.living_of(self.namespace).await?;
+        self.setting
+            .until("all Machines are gone", async || {
+                let left = self.setting.machines(self.namespace)?.len();
+                Ok(if left == 0 { Ok(()) } else { Err(format!("{left} are left")) })
+            })
+            .await?;
+        let leaked = self.setting.cloud.living_of(self.namespace).await?;
         ensure!(leaked.is_empty(), "{} instances are left: {leaked:?}", leaked.len());
-        for instance in self.setting.ec2.ever_of(self.namespace).await?.iter().filter(|i| !i.name().is_empty()) {
+        for instance in self.setting.cloud.ever_of(self.namespace).await?.iter().filter(|i| !i.name().is_empty()) {
             let node = self.kubectl(&["get", "node", &instance.private_dns, "--ignore-not-found", "--output=name"])?;
             ensure!(node.is_empty() || instance.name() == "pool-nobody", "the Node of {} is left", instance.name());
         }
@@ -152,15 +155,19 @@ impl Pool<'_> {
 
     /// Waits until so many Machines run, all of them like this, and sees that EC2 holds one instance for each and no other.
     async fn settled(&self, size: usize, like: impl Fn(&Value) -> bool) -> anyhow::Result<Vec<Instance>> {
-        let machines = until("the pool has settled", async || {
-            let all = self.setting.machines(self.namespace)?;
-            let settled = all.len() == size && all.iter().all(|machine| phase(machine) == "Running" && like(machine));
-            let shown =
-                || all.iter().map(|machine| format!("{} is {:?}", name(machine), phase(machine))).collect::<Vec<_>>();
-            Ok(if settled { Ok(all) } else { Err(format!("{:?}", shown())) })
-        })
-        .await?;
-        let instances = self.setting.ec2.living_of(self.namespace).await?;
+        let machines = self
+            .setting
+            .until("the pool has settled", async || {
+                let all = self.setting.machines(self.namespace)?;
+                let settled =
+                    all.len() == size && all.iter().all(|machine| phase(machine) == "Running" && like(machine));
+                let shown = || {
+                    all.iter().map(|machine| format!("{} is {:?}", name(machine), phase(machine))).collect::<Vec<_>>()
+                };
+                Ok(if settled { Ok(all) } else { Err(format!("{:?}", shown())) })
+            })
+            .await?;
+        let instances = self.setting.cloud.living_of(self.namespace).await?;
         let mut wanted: Vec<&str> = machines.iter().map(name).collect();
         let mut found: Vec<&str> = instances.iter().map(Instance::name).collect();
         wanted.sort_unstable();

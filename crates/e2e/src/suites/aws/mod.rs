@@ -9,17 +9,18 @@
 
 mod ec2;
 mod kill_table;
-mod kubelets;
 mod life;
 mod objects;
-mod setting;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Context;
 use control_plane::{Binaries, ControlPlane, Options, Program};
 use driver_testing::moto::Moto;
 
+use super::clouds::kubelets::{self, Kubelet};
+use super::clouds::setting::{Programs, Setting as CloudSetting};
 use super::machines::install_definitions;
 use super::program::ourselves;
 use super::report::Report;
@@ -27,14 +28,23 @@ use crate::moto::installed;
 use crate::test_bed::TestBed;
 use crate::web::Proxy as ApiProxy;
 use crate::workspace::cargo;
-use ec2::Ec2;
-use setting::Setting;
+use ec2::{Ec2, Instance};
 
 /// So many machines of the kill table live side by side.
 const KILLS_AT_ONCE: usize = 5;
 
 /// The driver as a program, and as an example Millwright with the driver in it.
 const DRIVER: &str = "millwright-driver-aws-program";
+
+/// How they are called.
+const PROGRAMS: Programs = Programs {
+    with_driver: &["examples/millwright-with-aws", "machine-controller", "--provider=AWS"],
+    driver: "millwright-driver-aws",
+    address: Some("AWS_ENDPOINT_URL"),
+    patience: Duration::from_mins(2),
+};
+
+type Setting<'a> = CloudSetting<'a, Ec2<'a>>;
 
 /// What has to be compiled.
 pub(super) const PACKAGES: [&str; 2] = ["millwright", DRIVER];
@@ -69,17 +79,17 @@ fn play(plane: &ControlPlane, moto: &Moto, api: &ApiProxy, report: &mut Report) 
     install_definitions(plane)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = &runtime.context("failed to start tokio")?;
-    let programs = ourselves()?.parent().context("this program lies nowhere")?.to_owned();
+    let folder = ourselves()?.parent().context("this program lies nowhere")?.to_owned();
     let (test_bed, ec2) = (&TestBed::new(plane)?, Ec2(moto));
     let subnets = runtime.block_on(async {
         ec2.make_profile().await?;
         ec2.make_subnets(1 + KILLS_AT_ONCE).await
     })?;
     let (pool, machines) = subnets.split_first().context("there is no subnet")?;
-    let setting = &Setting { test_bed, kubeconfig: plane.kubeconfig_path(), ec2, programs };
+    let setting = &Setting { test_bed, kubeconfig: plane.kubeconfig_path(), cloud: ec2, folder, programs: PROGRAMS };
     let (ended, table) = (&AtomicBool::new(false), &mut Report::of("aws"));
     std::thread::scope(|scope| {
-        let kubelets = scope.spawn(|| runtime.block_on(kubelets::live(ec2, api, ended)));
+        let kubelets = scope.spawn(|| runtime.block_on(kubelets::live(async || running(ec2).await, api, ended)));
         let killed = scope.spawn(|| kill_table::play(setting, runtime, moto.port(), machines, table));
         let lived = runtime.block_on(life::play(setting, moto, pool, report));
         let killed = killed.join();
@@ -92,4 +102,15 @@ fn play(plane: &ControlPlane, moto: &Moto, api: &ApiProxy, report: &mut Report) 
     })?;
     report.absorb(std::mem::replace(table, Report::of("aws")));
     Ok(())
+}
+
+/// As in AWS, a Node names the zone in its provider id where the Machine names the region.
+async fn running(ec2: Ec2<'_>) -> anyhow::Result<Vec<Kubelet>> {
+    let running = ec2.instances().await?.into_iter().filter(|instance| instance.state == "running");
+    let kubelet = |instance: Instance| Kubelet {
+        provider_id: format!("aws:///{}/{}", instance.zone, instance.id),
+        id: instance.id,
+        node: instance.private_dns,
+    };
+    Ok(running.map(kubelet).collect())
 }

@@ -1,0 +1,101 @@
+//! OpenStack from end to end: the real control plane, both components and the driver as processes, and a whole OpenStack from Debian's packages.
+//!
+//! | file | what it shows |
+//! | --- | --- |
+//! | `life` | a pool is made, scaled, rolled, repaired and deleted, an orphan is collected, quota, Nova and tokens go away and come back; servers, ports and volumes are counted by OpenStack's own client after every step |
+//! | `end` | an OpenStack whose holder is killed leaves nothing on the host |
+//!
+//! It has to be installed once. Where that cannot be done the suite is skipped and says why.
+
+mod cloud;
+mod end;
+mod life;
+mod objects;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use control_plane::{Binaries, ControlPlane, Options, Program};
+use driver_testing::proxy::Front;
+use openstack_lab::{Endpoint, Lab};
+use serde_json::Value;
+
+use super::clouds::kubelets;
+use super::clouds::setting::{Programs, Setting as CloudSetting};
+use super::machines::install_definitions;
+use super::program::ourselves;
+use super::report::Report;
+use crate::openstack::installed;
+use crate::test_bed::TestBed;
+use crate::web::Proxy as ApiProxy;
+use crate::workspace::cargo;
+use cloud::Cloud;
+
+const NAME: &str = "openstack";
+/// The driver as a program.
+const DRIVER: &str = "millwright-driver-openstack-program";
+
+/// What has to be compiled.
+pub(super) const PACKAGES: [&str; 2] = ["millwright", DRIVER];
+
+/// How they are called.
+const PROGRAMS: Programs = Programs {
+    with_driver: &["millwright-driver-openstack", "machine-controller"],
+    driver: "millwright-driver-openstack",
+    address: None,
+    patience: Duration::from_mins(6),
+};
+
+type Setting<'a> = CloudSetting<'a, Cloud<'a>>;
+
+/// Plays it.
+#[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
+pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
+    let mut report = Report::of(NAME);
+    let installation = match installed().await {
+        Ok(installation) => installation,
+        Err(error) => {
+            report.skip("a real OpenStack", &format!("OpenStack cannot be installed: {error:#}"));
+            return Ok(report);
+        }
+    };
+    for package in PACKAGES {
+        cargo(&["build", "--quiet", "--package", package])?;
+    }
+    report.case("an OpenStack whose holder is killed leaves nothing on the host", end::killed()).await;
+    let lab = Lab::start(&installation, |line| eprintln!("openstack: {line}")).await?;
+    // A server that was deleted falls silent, and that is noticed in the time a suite has.
+    let options =
+        Options::new(binaries.clone()).with_argument(Program::ControllerManager, "--node-monitor-grace-period=12s");
+    let plane = ControlPlane::start(options).await?;
+    let api = ApiProxy::start(&plane, &binaries.path(Program::Kubectl)).await?;
+    // On a thread of its own, because what waits for kubectl must not hold up proxies and kubelets.
+    let played = std::thread::scope(|scope| scope.spawn(|| play(&plane, &lab, &api, &mut report)).join());
+    plane.stop().await?;
+    lab.stop().await?;
+    played.map_err(|_| anyhow::anyhow!("the suite panicked"))??;
+    Ok(report)
+}
+
+fn play(plane: &ControlPlane, lab: &Lab, api: &ApiProxy, report: &mut Report) -> anyhow::Result<()> {
+    install_definitions(plane)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = &runtime.context("failed to start tokio")?;
+    let folder = ourselves()?.parent().context("this program lies nowhere")?.to_owned();
+    let (test_bed, cloud) = (&TestBed::new(plane)?, Cloud(lab));
+    let target: &Value = &serde_json::from_slice(&std::fs::read(lab.target_path())?)?;
+    let services: Vec<(&'static str, u16)> =
+        Endpoint::ALL.into_iter().map(|endpoint| (endpoint.name(), lab.port(endpoint))).collect();
+    let front = &runtime.block_on(Front::start(&services)).context("failed to start a front")?;
+    let setting = &Setting { test_bed, kubeconfig: plane.kubeconfig_path(), cloud, folder, programs: PROGRAMS };
+    let ended = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let kubelets = scope.spawn(|| runtime.block_on(kubelets::live(async || cloud.running().await, api, ended)));
+        let lived = runtime.block_on(life::play(setting, front, target, report));
+        ended.store(true, Ordering::Relaxed);
+        // Without kubelets nothing works, so why they ended comes first.
+        kubelets.join().map_err(|_| anyhow::anyhow!("the kubelets panicked"))?.context("the kubelets ended")?;
+        lived
+    })
+}

@@ -1,0 +1,84 @@
+//! Classes, Secrets, a pool and a Machine, as the reference's users write them for OpenStack.
+
+use serde_json::{Value, json};
+
+use super::cloud::{IMAGE, REGION};
+
+const GROUP: &str = "machine.sapcloud.io/v1alpha1";
+
+/// Where a scenario makes its machines: a namespace, which is also the name of its cluster in OpenStack and what the names of its machines begin with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) namespace: &'a str,
+    /// Where Keystone is, for the driver.
+    pub(super) auth_url: &'a str,
+    /// What `openstack_lab` says of the tenant.
+    pub(super) target: &'a Value,
+    /// What a server boots with.
+    pub(super) user_data: &'a str,
+}
+
+/// The key of the metadata that all servers of a cluster have.
+pub(super) fn cluster_key(cluster: &str) -> String {
+    format!("kubernetes.io-cluster-{cluster}")
+}
+
+/// The key of the metadata that all servers have.
+pub(super) const ROLE_KEY: &str = "kubernetes.io-role-node";
+
+impl Place<'_> {
+    /// The namespace, its Secret, and whatever is to be in it.
+    pub(super) fn with(&self, more: impl IntoIterator<Item = Value>) -> Value {
+        let said = |key: &str| self.target.get(key).cloned().unwrap_or_default();
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": self.meta("cloud"),
+            "stringData": {
+                "authURL": self.auth_url, "username": said("username"), "password": said("password"),
+                "domainName": said("domainName"), "tenantName": said("tenantName"), "userData": self.user_data,
+            },
+        });
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": self.namespace } });
+        let items: Vec<Value> = [namespace, secret].into_iter().chain(more).collect();
+        json!({ "apiVersion": "v1", "kind": "List", "items": items })
+    }
+
+    /// A class of servers of this flavor, each with a port and a root disk that the driver makes.
+    pub(super) fn class(&self, name: &str, flavor: &str) -> Value {
+        let said = |key: &str| self.target.get(key).cloned().unwrap_or_default();
+        let spec = json!({
+            "imageName": IMAGE, "region": REGION, "availabilityZone": said("availabilityZone"), "flavorName": flavor,
+            "keyName": said("keyName"), "securityGroups": [said("securityGroup")],
+            "networkID": said("networkID"), "subnetIDs": [said("subnetID")], "podNetworkCIDRs": ["100.96.0.0/11"],
+            "rootDiskSize": 10, "rootDiskType": said("volumeType"),
+            "tags": { cluster_key(self.namespace): "1", ROLE_KEY: "1" },
+        });
+        json!({
+            "apiVersion": GROUP, "kind": "MachineClass", "metadata": self.meta(name), "provider": "OpenStack",
+            "providerSpec": {
+                "apiVersion": "openstack.machine.gardener.cloud/v1alpha1", "kind": "MachineProviderConfig", "spec": spec,
+            },
+            "secretRef": { "name": "cloud", "namespace": self.namespace },
+        })
+    }
+
+    /// A pool of no machines, named as its namespace.
+    pub(super) fn pool(&self, class: &str) -> Value {
+        let labels = json!({ "name": self.namespace });
+        json!({
+            "apiVersion": GROUP, "kind": "MachineDeployment", "metadata": self.meta(self.namespace),
+            "spec": {
+                "replicas": 0,
+                "selector": { "matchLabels": labels },
+                "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 1 } },
+                "template": {
+                    "metadata": { "labels": labels },
+                    "spec": { "class": { "kind": "MachineClass", "name": class } },
+                },
+            },
+        })
+    }
+
+    fn meta(&self, name: &str) -> Value {
+        json!({ "name": name, "namespace": self.namespace })
+    }
+}
