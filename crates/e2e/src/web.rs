@@ -24,6 +24,8 @@ pub(crate) struct Proxy {
 impl Proxy {
     pub(crate) async fn start(plane: &ControlPlane, kubectl: &Path) -> anyhow::Result<Self> {
         let log = plane.layout().home.join("proxy.log");
+        // Logs are appended to, and what an earlier one said of its port is not true of this one.
+        let _ = fs::remove_file(&log);
         let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_path().display());
         let process = Guarded::start(kubectl, &[kubeconfig, "proxy".to_owned(), "--port=0".to_owned()], &log)?;
         let deadline = Instant::now() + PATIENCE;

@@ -10,6 +10,11 @@ use serde_json::Value;
 use super::cluster::Cluster;
 use super::leftovers;
 
+/// Runs a program in the namespaces and cgroups of a machine, by the number of its init, and does not wait for it.
+const RESTART: &str = "for group in $1; do echo $$ >$group/cgroup.procs; done; init=$0; shift
+exec nsenter --target=$init --mount --uts --ipc --net --pid --cgroup --root --wd -- \\
+  sh -c '\"$@\" </dev/null >>/var/log/kubelet.log 2>&1 &' kubelet \"$@\"";
+
 impl Cluster {
     /// Stops every process of a machine, or lets them go on.
     pub(super) fn freeze(&self, machine: &str, frozen: bool) -> anyhow::Result<()> {
@@ -38,12 +43,30 @@ impl Cluster {
 
     /// Kills a machine's kubelet. Nobody starts it again.
     pub(super) fn kill_kubelet(&self, machine: &str) -> anyhow::Result<()> {
+        run("kill", &["-KILL", &self.kubelet_of(machine)?])
+    }
+
+    /// The number of a machine's kubelet, as the suite sees it.
+    fn kubelet_of(&self, machine: &str) -> anyhow::Result<String> {
         let groups = self.cgroups_of(machine);
         let listed = groups.iter().filter_map(|group| fs::read_to_string(group.join("cgroup.procs")).ok());
         let pids: Vec<String> = listed.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
         let name = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let kubelet = pids.iter().find(|pid| name(pid).trim() == "kubelet").context("the machine has no kubelet")?;
-        run("kill", &["-KILL", kubelet])
+        pids.into_iter().find(|pid| name(pid).trim() == "kubelet").context("the machine has no kubelet")
+    }
+
+    /// Ends a machine's kubelet and starts it again with the same arguments, among the other processes of the machine.
+    pub(super) fn restart_kubelet(&self, machine: &str) -> anyhow::Result<()> {
+        let kubelet = self.kubelet_of(machine)?;
+        let line =
+            fs::read(format!("/proc/{kubelet}/cmdline")).context("failed to read what the kubelet was called with")?;
+        let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        let words: Vec<String> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        self.kill_kubelet(machine)?;
+        let groups = self.cgroups_of(machine).into_iter().map(|group| group.display().to_string()).collect::<Vec<_>>();
+        let (init, groups) = (self.init_of(machine)?.to_string(), groups.join(" "));
+        let words = [vec!["-c", RESTART, &init, &groups], words.iter().map(String::as_str).collect()].concat();
+        run("sh", &words)
     }
 
     /// Memory that a machine's processes have and use: their own, and the files they have mapped, programs among them. It counts what is shared for the

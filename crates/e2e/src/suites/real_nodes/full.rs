@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::super::report::Report;
@@ -32,6 +33,12 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
         .case(
             "a roll to another class under a budget fails no request, and endpoints are never fewer than promised",
             roll(cluster),
+        )
+        .await;
+    report
+        .case(
+            "an update in place under the same budget keeps every machine and fails no request",
+            update_in_place(cluster),
         )
         .await;
     report
@@ -111,6 +118,30 @@ async fn roll(cluster: &Cluster) -> anyhow::Result<()> {
     let Seen { asked, failures, fewest } = asker.stop()?;
     println!("        {asked} requests, {} failed, {fewest} endpoints at the fewest", failures.len());
     rolled?;
+    ensure!(failures.is_empty(), "{} of {asked} requests failed: {:?}", failures.len(), failures.first());
+    ensure!(fewest >= AVAILABLE, "there were only {fewest} endpoints");
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "a suite tells what it measured")]
+async fn update_in_place(cluster: &Cluster) -> anyhow::Result<()> {
+    let machines = cluster.homes()?;
+    let asker = Asker::start(cluster.proxy().await?);
+    cluster.update_in_place("small")?;
+    let updated = cluster
+        .until(|| {
+            cluster.play_agents()?;
+            let pool = cluster.list("machinedeployments")?.into_iter().next().context("the pool is gone")?;
+            let updated = pool.pointer("/status/updatedReplicas").and_then(Value::as_u64).unwrap_or_default();
+            ensure!(updated == MACHINES as u64, "{updated} machines are updated");
+            cluster.ready(MACHINES)?;
+            cluster.serving(PODS)
+        })
+        .await;
+    let Seen { asked, failures, fewest } = asker.stop()?;
+    println!("        {asked} requests, {} failed, {fewest} endpoints at the fewest", failures.len());
+    updated?;
+    ensure!(cluster.homes()? == machines, "{machines:?} became {:?}", cluster.homes()?);
     ensure!(failures.is_empty(), "{} of {asked} requests failed: {:?}", failures.len(), failures.first());
     ensure!(fewest >= AVAILABLE, "there were only {fewest} endpoints");
     Ok(())

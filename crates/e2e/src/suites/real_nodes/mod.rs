@@ -10,6 +10,7 @@ mod client;
 mod cluster;
 mod faults;
 mod full;
+mod in_place;
 mod leftovers;
 mod quick;
 mod up;
