@@ -1,7 +1,7 @@
 #!/bin/sh
-# User data that makes a node of a machine of provider `host` on the root image beside this file: containerd, a CNI bridge, and a kubelet that joins
+# User data that makes a node of a machine of provider `host` or `qemu` on what the scripts beside this file make: containerd, a CNI bridge, and a kubelet that joins
 # with its bootstrap token. Millwright fills in what stands between << and >>. What stands between @ is the same for all machines of a cluster; whoever
-# makes the Secret fills it in: the API server, its certificate authority, the cluster's name, the first two numbers of the pods' network.
+# makes the Secret fills it in: the provider, the API server, its certificate authority, the cluster's name, the first two numbers of the pods' network.
 set -eu
 
 address=$(ip -4 -o address show dev eth0 | sed 's/.* inet \([0-9.]*\).*/\1/')
@@ -39,13 +39,12 @@ chmod 0600 /etc/kubernetes/bootstrap.kubeconfig
 cat >/etc/kubernetes/kubelet.yaml <<'END'
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-providerID: host:///@CLUSTER@/<<MACHINE_NAME>>
+providerID: @PROVIDER@:///@CLUSTER@/<<MACHINE_NAME>>
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
 enforceNodeAllocatable: []
-localStorageCapacityIsolation: false
 makeIPTablesUtilChains: false
 resolvConf: ""
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: /etc/kubernetes/ca.crt}}
@@ -56,6 +55,9 @@ evictionHard: {memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 
 nodeLeaseDurationSeconds: 8
 nodeStatusUpdateFrequency: 4s
 END
+# A kubelet that is to tell how full its disk is has to find it, and it does not look below overlays.
+root=$(sed -n 's/^[^ ]* \/ \([^ ]*\) .*/\1/p' /proc/mounts | tail -n 1)
+if [ "$root" = overlay ]; then echo "localStorageCapacityIsolation: false" >>/etc/kubernetes/kubelet.yaml; fi
 
 containerd >/var/log/containerd.log 2>&1 &
 until ctr version >/dev/null 2>&1; do sleep 0.1; done

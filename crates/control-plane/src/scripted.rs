@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -21,6 +22,8 @@ const LAST_WORDS: usize = 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {
     recipe: Recipe,
+    /// What the script is given besides the folder to make.
+    arguments: Vec<PathBuf>,
     cache: PathBuf,
     digest: String,
 }
@@ -67,20 +70,22 @@ pub enum ScriptError {
 impl Scripted {
     /// By this recipe, kept in `cache`.
     pub fn new(recipe: Recipe, cache: &Path) -> Result<Self, ScriptError> {
-        let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-        for name in recipe.files {
+        let texts = recipe.files.iter().map(|name| {
             let path = recipe.folder.join(name);
-            let text = on(&path, "read", fs::read(&path))?;
-            // The length keeps a line that moves from one file to the other from going unnoticed.
-            context.update(&(text.len() as u64).to_be_bytes());
-            context.update(&text);
-        }
-        // 128 bits are plenty to tell recipes apart, and short enough to read in a path.
-        let digest = context.finish().as_ref().iter().take(16).fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
-            text
+            on(&path, "read", fs::read(&path))
         });
-        Ok(Self { recipe, cache: cache.to_owned(), digest })
+        let digest = digest(&texts.collect::<Result<Vec<_>, _>>()?);
+        Ok(Self { recipe, arguments: Vec::new(), cache: cache.to_owned(), digest })
+    }
+
+    /// The script is given these too. They name what they lead to, as a path in the cache does: what has the same arguments is the same.
+    #[must_use]
+    pub fn given(self, arguments: Vec<PathBuf>) -> Self {
+        let before = std::iter::once(self.digest.into_bytes());
+        let digest = digest(
+            &before.chain(arguments.iter().map(|path| path.as_os_str().as_bytes().to_vec())).collect::<Vec<_>>(),
+        );
+        Self { arguments, digest, ..self }
     }
 
     /// Names what is made: equal for equal files.
@@ -128,6 +133,7 @@ impl Scripted {
         let mut child = Command::new("sh")
             .arg(&script)
             .arg(into)
+            .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(complaints)
@@ -164,6 +170,20 @@ impl Scripted {
             }
         }
     }
+}
+
+fn digest(parts: &[Vec<u8>]) -> String {
+    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+    for part in parts {
+        // The length keeps a line that moves from one file to the other from going unnoticed.
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part);
+    }
+    // 128 bits are plenty to tell recipes apart, and short enough to read in a path.
+    context.finish().as_ref().iter().take(16).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
+        text
+    })
 }
 
 fn on<T>(path: &Path, step: &'static str, outcome: io::Result<T>) -> Result<T, ScriptError> {
@@ -206,6 +226,17 @@ mod tests {
         let error = scripted.build(|_| ()).await.unwrap_err().to_string();
         assert_eq!(error, "failed to make the root image: it needs curl. It said:\ncurl: no such host");
         assert_eq!(scripted.find(), None);
+    }
+
+    #[tokio::test]
+    async fn another_argument_is_another_folder_and_the_script_is_given_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "mkdir -p \"$1\"; echo \"$2\" >\"$1/argument\"\n";
+        let given = |argument: &str| scripted(&folder, script).given(vec![argument.into()]);
+        assert_ne!(given("/a").digest(), given("/b").digest());
+        assert_ne!(given("/a").digest(), scripted(&folder, script).digest());
+        let made = given("/a").build(|_| ()).await.unwrap();
+        assert_eq!(fs::read_to_string(made.join("argument")).unwrap(), "/a\n");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A driver written in Rust needs no process of its own: [`run`](fn@crate::run) and [`run_with`](crate::run_with) make a program of it that has
 //! all commands and flags of ours and makes machines in its cloud, as a provider's binary does with MCM. Our own program brings along those that cargo
-//! features choose: AWS (`aws`), the virtual cloud and the host it runs on (`dev`). Each of them has to be asked for and serves the classes that name it.
+//! features choose: AWS (`aws`), the virtual cloud, the host it runs on and virtual machines of that host (`dev`). Each of them has to be asked for and serves the classes that name it.
 
 use std::sync::Arc;
 
@@ -65,6 +65,8 @@ pub(crate) fn ours() -> Vec<BuiltIn> {
         virtual_cloud(),
         #[cfg(feature = "dev")]
         host(),
+        #[cfg(feature = "dev")]
+        qemu(),
     ]
 }
 
@@ -131,7 +133,31 @@ fn host() -> BuiltIn {
 /// The driver of this host, with the programs that this process would find.
 #[cfg(feature = "dev")]
 pub(crate) fn host_driver() -> host_driver::HostDriver {
-    #[allow(clippy::disallowed_methods, reason = "a driver in this process looks for programs where the process does")]
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    host_driver::HostDriver::new(host_driver::Settings { path })
+    host_driver::HostDriver::new(host_driver::Settings { path: path() })
+}
+
+/// Virtual machines of the host that this process runs on.
+#[cfg(feature = "dev")]
+fn qemu() -> BuiltIn {
+    BuiltIn {
+        name: qemu_driver::PROVIDER.to_owned(),
+        choice: cli::Choice::OnRequest,
+        agent: "qemu-driver",
+        make: Box::new(|_| Arc::new(qemu_driver())),
+    }
+}
+
+/// The driver of virtual machines of this host, with the programs that this process would find.
+#[cfg(feature = "dev")]
+pub(crate) fn qemu_driver() -> qemu_driver::QemuDriver {
+    use qemu_driver::{Boot, QemuDriver, Settings};
+
+    QemuDriver::new(Settings { path: path(), boot: Boot::AtOnce })
+}
+
+/// Where drivers in this process look for programs: where the process does.
+#[cfg(feature = "dev")]
+#[allow(clippy::disallowed_methods, reason = "the environment is the operator's, and read once")]
+fn path() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap_or_default()
 }

@@ -38,7 +38,7 @@ pub(crate) use both::Log;
 #[cfg(feature = "operator")]
 pub(crate) use definition::definition as commands;
 #[cfg(feature = "dev")]
-pub(crate) use dev::{ApiServer, Demo, Dev, DevCommand, Down, Sim, Up, VirtualCloud};
+pub(crate) use dev::{ApiServer, Demo, Dev, DevCommand, Down, Sim, Up, UpProvider, VirtualCloud};
 pub(crate) use driver::{Check, DriverCommand};
 #[cfg(feature = "dev")]
 use driver_process::ServerTls;

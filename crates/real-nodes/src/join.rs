@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 
 use crate::network::Network;
 
-/// User data for machines of provider `host` on our root image.
+/// User data for machines on our root image.
 const USER_DATA: &str = include_str!("../../../hack/node-image/user-data.sh");
 
 /// To whom a node belongs and where it joins.
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster<'a> {
+    /// Whose machines its nodes are.
+    pub provider: &'a str,
     /// Its name in provider ids.
     pub name: &'a str,
     /// The certificate authority of its API server, in PEM.
@@ -26,6 +28,7 @@ impl Cluster<'_> {
         USER_DATA
             .replace("@CA@", self.authority.trim())
             .replace("@SERVER@", &format!("https://{}:{}", self.network.gateway(), self.port))
+            .replace("@PROVIDER@", self.provider)
             .replace("@CLUSTER@", self.name)
             .replace("@PODS@", &self.network.pods())
     }
@@ -55,7 +58,7 @@ mod tests {
 
     #[test]
     fn user_data_has_everything_but_what_millwright_fills_in() {
-        let cluster = Cluster { name: "shoot", authority: "PEM\n", port: 6443, network: OF_SUITES };
+        let cluster = Cluster { provider: "host", name: "shoot", authority: "PEM\n", port: 6443, network: OF_SUITES };
         let text = cluster.user_data();
         assert!(text.contains("https://10.76.0.1:6443") && text.contains("host:///shoot/<<MACHINE_NAME>>"), "{text}");
         assert!(text.contains("\nPEM\nEND\n") && text.contains("pods=10.77.${address##*.}.0/24"), "{text}");

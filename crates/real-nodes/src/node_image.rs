@@ -1,6 +1,7 @@
-//! The root image of machines that are real: containerd, runc, CNI plug-ins and busybox from Debian's packages, and images for their pods.
+//! What machines that are real boot from: a root image with containerd, runc, CNI plug-ins and busybox from Debian's packages, with images for their
+//! pods, and for virtual machines a kernel and a disk with all of it.
 //!
-//! `hack/node-image` names the packages by checksum and has the script that unpacks them. `cargo xtask node-image build` runs it once for each
+//! `hack/node-image` names the packages by checksum and has the scripts that unpack them. `cargo xtask node-image build` runs each once for each
 //! pin and user ([`control_plane::scripted`]).
 
 use std::path::{Path, PathBuf};
@@ -35,10 +36,22 @@ impl NodeImage {
         let recipe = Recipe {
             what: "the root image",
             needs: "root, curl, dpkg-deb, tar and a mirror of Debian",
-            folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/node-image"),
+            folder: folder(),
             files: &["build.sh", "packages.txt"],
         };
         Ok(Self(Scripted::new(recipe, &control_plane::Cache::of_this_user()?.beside("node-image"))?))
+    }
+
+    /// What virtual machines boot from: the same root with this kubelet in it, and a kernel.
+    pub fn of_virtual_machines(root: &Built, kubelet: &Path) -> Result<Self, ImageError> {
+        let recipe = Recipe {
+            what: "the disk of virtual machines",
+            needs: "root, curl, dpkg-deb, mkfs.ext4 and a mirror of Debian",
+            folder: folder(),
+            files: &["vm.sh", "vm-packages.txt", "vm-init.sh", "vm-initrd.sh"],
+        };
+        let scripted = Scripted::new(recipe, &control_plane::Cache::of_this_user()?.beside("node-image"))?;
+        Ok(Self(scripted.given(vec![root.root(), root.images(), kubelet.to_owned()])))
     }
 
     /// The image, if somebody made it.
@@ -52,6 +65,10 @@ impl NodeImage {
     }
 }
 
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/node-image")
+}
+
 impl Built {
     /// The folder with all of it.
     pub fn folder(&self) -> &Path {
@@ -63,6 +80,21 @@ impl Built {
         self.folder.join("root")
     }
 
+    /// What a virtual machine boots.
+    pub fn kernel(&self) -> PathBuf {
+        self.folder.join("kernel")
+    }
+
+    /// What its kernel begins with.
+    pub fn initrd(&self) -> PathBuf {
+        self.folder.join("initrd")
+    }
+
+    /// Its disk: the root image with the kubelet and the images for pods in it.
+    pub fn disk(&self) -> PathBuf {
+        self.folder.join("disk.img")
+    }
+
     /// Archives of images for pods.
     pub fn images(&self) -> PathBuf {
         self.folder.join("images")
@@ -72,13 +104,15 @@ impl Built {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rstest::rstest;
 
-    #[test]
-    fn every_package_has_a_checksum() {
-        let image = NodeImage::of_this_repository().unwrap();
-        let text = std::fs::read_to_string(image.0.recipe().join("packages.txt")).unwrap();
+    #[rstest]
+    #[case("packages.txt", 6)]
+    #[case("vm-packages.txt", 1)]
+    fn every_package_has_a_checksum(#[case] file: &str, #[case] least: usize) {
+        let text = std::fs::read_to_string(folder().join(file)).unwrap();
         let packages: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert!(packages.len() > 5);
+        assert!(packages.len() >= least);
         for line in packages {
             let (sum, url) = line.split_once(' ').unwrap();
             assert!(sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit()), "{line}");

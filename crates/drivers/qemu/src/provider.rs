@@ -51,7 +51,8 @@ impl QemuDriver {
         Self { settings }
     }
 
-    fn check(&self) -> Result<(), DriverError> {
+    /// What the host lacks for machines, in a sentence each.
+    pub fn check(&self) -> Result<(), DriverError> {
         let programs = tools::Settings { path: self.settings.path.clone() };
         tools::check(None, &NEEDED, |program| programs.has(program))
     }

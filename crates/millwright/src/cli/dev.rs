@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use real_nodes::network::Network;
 use remote_driver::Endpoint;
 
@@ -77,6 +77,12 @@ pub(crate) struct Up {
     /// How many machines the pool has.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=20))]
     pub(crate) machines: u32,
+    /// What machines are: namespaces of this host, or virtual machines of qemu, which have a kernel of their own and take longer.
+    #[arg(long, value_enum, default_value_t = UpProvider::Host)]
+    pub(crate) provider: UpProvider,
+    /// What runs the instructions of virtual machines. `auto` takes KVM where the kernel offers it; say `tcg` where it is offered and does not work.
+    #[arg(long, value_enum, default_value_t = Accelerator::Auto)]
+    pub(crate) accelerator: Accelerator,
     /// The name of the pool, which the names of machines begin with.
     #[arg(long, value_name = "NAME", default_value = "laptop")]
     pub(crate) pool: String,
@@ -86,12 +92,54 @@ pub(crate) struct Up {
     /// The first two numbers of the machines' addresses; those of pods begin with the numbers after them.
     #[arg(long, value_name = "A.B", default_value = "10.78")]
     pub(crate) network: Network,
-    /// A directory of image archives (`docker save`, ending in .tar) that every machine imports when it boots. Machines have no way to a registry.
+    /// A directory of image archives (`docker save`, ending in .tar) that every machine imports when it boots. Machines have no way to a registry. Not for
+    /// virtual machines.
     #[arg(long, value_name = "DIR")]
     pub(crate) images: Option<PathBuf>,
     /// This is the inner half, in namespaces of its own.
     #[arg(long, hide = true)]
     pub(crate) in_namespaces: bool,
+}
+
+/// What the machines of `up` are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UpProvider {
+    /// Namespaces.
+    Host,
+    /// Virtual machines.
+    Qemu,
+}
+
+impl UpProvider {
+    /// As a class says it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Host => host_driver::PROVIDER,
+            Self::Qemu => qemu_driver::PROVIDER,
+        }
+    }
+}
+
+/// What runs the instructions of a virtual machine, as a class says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Accelerator {
+    /// Whatever there is.
+    Auto,
+    /// The processor.
+    Kvm,
+    /// qemu.
+    Tcg,
+}
+
+impl Accelerator {
+    /// As a class says it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
 }
 
 /// Where `up` keeps everything if nobody says otherwise.
@@ -120,6 +168,8 @@ impl Up {
         let mut arguments: Vec<OsString> = vec!["up".into(), Self::IN_NAMESPACES.into()];
         arguments.push(Self::directory_argument(&self.directory));
         arguments.push(format!("--machines={}", self.machines).into());
+        arguments.push(format!("--provider={}", self.provider.name()).into());
+        arguments.push(format!("--accelerator={}", self.accelerator.name()).into());
         arguments.push(format!("--pool={}", self.pool).into());
         arguments.push(format!("--network={}", self.network).into());
         if let Some(images) = &self.images {
@@ -133,6 +183,8 @@ impl Up {
     pub(crate) fn example() -> Self {
         Self {
             machines: 2,
+            provider: UpProvider::Host,
+            accelerator: Accelerator::Auto,
             pool: "laptop".to_owned(),
             directory: DIRECTORY.into(),
             network: "10.78".parse().unwrap(),
@@ -187,6 +239,8 @@ mod tests {
     fn what_the_inner_half_is_told_is_what_we_were_told() {
         let told = Up {
             machines: 3,
+            provider: UpProvider::Qemu,
+            accelerator: Accelerator::Tcg,
             pool: "p".to_owned(),
             directory: "/a b".into(),
             network: "10.20".parse().unwrap(),

@@ -31,7 +31,7 @@ fn complaint<T: Ranged + Clone + Send + Sync + 'static>(matches: &ArgMatches, id
 }
 
 /// Drivers that a build of our own program can bring along, and the cargo feature that does it.
-const FEATURES: [(&str, &str); 3] = [("AWS", "aws"), ("virtual", "dev"), ("host", "dev")];
+const FEATURES: [(&str, &str); 4] = [("AWS", "aws"), ("virtual", "dev"), ("host", "dev"), ("qemu", "dev")];
 
 /// Flags that do not go together, in a program that brings along these drivers.
 pub(super) fn contradictions(command: &Command, built_in: &[BuiltIn<'_>]) -> Vec<String> {

@@ -10,7 +10,7 @@ use driver::{Call, Driver, MachineRequest};
 use serde_json::json;
 
 use super::layout::Layout;
-use super::{holder, link, objects};
+use super::{holder, link};
 
 /// Takes it down, and says whether there was anything.
 pub(super) async fn down(layout: &Layout) -> anyhow::Result<bool> {
@@ -56,7 +56,7 @@ fn machines(state: &Path) -> Vec<(String, String)> {
 /// All that a driver needs to know to let a machine go.
 fn request(state: &Path, cluster: &str, machine: &str) -> MachineRequest {
     let provider_spec = json!({ "cluster": cluster, "stateDirectory": state });
-    let class = MachineClass { provider: objects::HOST.into(), provider_spec, ..MachineClass::default() };
+    let class = MachineClass { provider: host_driver::PROVIDER.into(), provider_spec, ..MachineClass::default() };
     let mut object = Machine::default();
     object.metadata.name = machine.into();
     MachineRequest { machine: Arc::new(object), class: Arc::new(class), secret: Arc::default() }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use control_plane::guard::Guarded;
 use control_plane::{Binaries, Cache, ControlPlane, Options, Program, Recipe};
-use real_nodes::boot::Boot;
+use real_nodes::boot::{Boot, VmBoot};
 use real_nodes::join;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 use super::layout::Layout;
 use super::progress::{READY, bar};
 use super::{link, objects};
-use crate::cli::Up;
+use crate::cli::{Up, UpProvider};
 use crate::print;
 
 /// How long machines may take until their nodes are ready.
@@ -41,20 +41,31 @@ pub(super) async fn run(options: &Up) -> anyhow::Result<ExitCode> {
     apply(&plane, &definitions()?)?;
     kubectl(&plane, &["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"], "")?;
     apply(&plane, &join::rights().to_string())?;
-    let mut controllers = start_controllers(&plane, &layout)?;
-    let boot = Boot::find()?.context("what machines boot from is gone")?;
+    let mut controllers = start_controllers(&plane, options, &layout)?;
     let path = plane.layout().pki("ca.crt");
     let authority = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
     let port = plane.layout().ports.api_server;
-    let cluster = join::Cluster { name: &options.pool, authority: &authority, port, network: options.network };
-    apply(&plane, &objects::pool(options, &cluster, &boot, &layout.machines()).to_string())?;
+    let (provider, network) = (options.provider.name(), options.network);
+    let cluster = join::Cluster { provider, name: &options.pool, authority: &authority, port, network };
+    apply(&plane, &objects::pool(options, &cluster, &class(options, &cluster, &layout)?).to_string())?;
     until_usable(&plane, options.machines as usize).await?;
     print::line(READY);
     loop {
         controllers.until_ended().await?;
         sleep(PAUSE).await;
-        controllers = start_controllers(&plane, &layout)?;
+        controllers = start_controllers(&plane, options, &layout)?;
     }
+}
+
+/// What a class says of the machines.
+fn class(options: &Up, cluster: &join::Cluster<'_>, layout: &Layout) -> anyhow::Result<Value> {
+    let gone = "what machines boot from is gone";
+    Ok(match options.provider {
+        UpProvider::Host => objects::namespaces(options, cluster, &Boot::find()?.context(gone)?, &layout.machines()),
+        UpProvider::Qemu => {
+            objects::virtual_machines(options, cluster, &VmBoot::find()?.context(gone)?, &layout.virtual_machines())
+        }
+    })
 }
 
 fn plane_options(options: &Up) -> anyhow::Result<Options> {
@@ -87,11 +98,11 @@ fn definitions() -> anyhow::Result<String> {
     Ok(all.into_iter().flat_map(|(_, yaml)| ["---\n".to_owned(), yaml]).collect())
 }
 
-fn start_controllers(plane: &ControlPlane, layout: &Layout) -> anyhow::Result<Guarded> {
+fn start_controllers(plane: &ControlPlane, options: &Up, layout: &Layout) -> anyhow::Result<Guarded> {
     let ourselves = std::env::current_exe().context("failed to find this program")?;
     let arguments = [
         "run".to_owned(),
-        format!("--provider={}", objects::HOST),
+        format!("--provider={}", options.provider.name()),
         format!("--target-kubeconfig={}", plane.kubeconfig_path().display()),
         "--machine-creation-timeout=5m".to_owned(),
         "--machine-health-timeout=2m".to_owned(),

@@ -36,9 +36,14 @@ impl Layout {
         self.directory.join("log")
     }
 
-    /// Where the driver keeps its machines.
+    /// Where the driver of this host keeps its machines. They have cgroups besides.
     pub(super) fn machines(&self) -> PathBuf {
         self.directory.join("machines")
+    }
+
+    /// Where the driver of virtual machines keeps them. Whatever of them runs is in the namespaces, and all the rest are these files.
+    pub(super) fn virtual_machines(&self) -> PathBuf {
+        self.directory.join("virtual-machines")
     }
 
     /// Makes it, for root alone: there are keys in it.

@@ -19,15 +19,15 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use control_plane::compile::{Compiler, Progress};
 use control_plane::{Cache, Program, Recipe};
-use real_nodes::boot::Boot;
+use real_nodes::boot::{Boot, VmBoot};
 use real_nodes::namespaces;
 use runtime::signals;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Down, Up};
+use crate::cli::{Down, Up, UpProvider};
 use crate::print;
 use layout::Layout;
 use progress::{READY, Teller};
@@ -76,6 +76,11 @@ async fn outside(options: &Up) -> anyhow::Result<ExitCode> {
     if let Some(reason) = namespaces::forbidden() {
         bail!("{reason}");
     }
+    if options.provider == UpProvider::Qemu {
+        crate::built_in::qemu_driver().check().map_err(|error| anyhow!("{}", error.message()))?;
+        let of_host = "--images is for machines of --provider=host: a virtual machine sees no directory of this host";
+        ensure!(options.images.is_none(), "{of_host}");
+    }
     let stop = CancellationToken::new();
     let signals = signals::listen()?;
     let work = async {
@@ -115,7 +120,11 @@ async fn rise(options: &Up, layout: &Layout) -> anyhow::Result<std::path::PathBu
     let all = recipe.programs().len();
     let tell = |progress: Progress| teller.tell(&format!("control plane: {}", progress.sentence(all)));
     let binaries = Compiler::default().compile(&recipe, &Cache::of_this_user()?, tell).await?;
-    Boot::build(|line| teller.tell(&format!("machines: {line}"))).await?;
+    let tell = |line: &str| teller.tell(&format!("machines: {line}"));
+    match options.provider {
+        UpProvider::Host => drop(Boot::build(tell).await?),
+        UpProvider::Qemu => drop(VmBoot::build(tell).await?),
+    }
 
     // What a killed one left, if anything.
     down::down(layout).await?;

@@ -2,29 +2,39 @@
 
 use std::path::Path;
 
-use real_nodes::boot::Boot;
+use real_nodes::boot::{Boot, VmBoot};
 use real_nodes::join;
 use serde_json::{Value, json};
 
 use crate::cli::Up;
 
-/// Machines as namespaces of this host.
-pub(super) const HOST: &str = "host";
-
 /// Memory that a machine may use. A machine with a few pods has less than half of it.
 const MEMORY: &str = "1Gi";
 
-/// All of it.
-pub(super) fn pool(options: &Up, cluster: &join::Cluster<'_>, boot: &Boot, state: &Path) -> Value {
-    let labels = json!({ "pool": options.pool });
+/// What a class says of machines that are namespaces.
+pub(super) fn namespaces(options: &Up, cluster: &join::Cluster<'_>, boot: &Boot, state: &Path) -> Value {
     let mut mounts = vec![json!({ "hostPath": boot.images, "path": "/images" })];
     mounts.extend(options.images.as_ref().map(|images| json!({ "hostPath": images, "path": "/more-images" })));
-    let spec = json!({
+    json!({
         "cluster": cluster.name, "stateDirectory": state, "rootImage": boot.root, "kubelet": boot.kubelet, "mounts": mounts,
         // CPUs may be promised more than once: this is a laptop, and machines are idle most of the time. Memory may not.
         "cpu": "2", "memory": MEMORY, "hostBudget": { "cpu": "64" },
         "bridge": "br0", "addresses": cluster.network.machines(), "prefixLength": 16, "gateway": cluster.network.gateway(),
-    });
+    })
+}
+
+/// What a class says of virtual machines.
+pub(super) fn virtual_machines(options: &Up, cluster: &join::Cluster<'_>, boot: &VmBoot, state: &Path) -> Value {
+    json!({
+        "cluster": cluster.name, "stateDirectory": state, "image": boot.disk, "imageFormat": "raw", "kernel": boot.kernel, "initrd": boot.initrd,
+        "kernelCommandLine": "console=ttyS0 quiet panic=-1", "accelerator": options.accelerator.name(), "powerOffSeconds": 10,
+        "cpu": "2", "memory": MEMORY, "hostBudget": { "cpu": "64" },
+    })
+}
+
+/// All of it.
+pub(super) fn pool(options: &Up, cluster: &join::Cluster<'_>, spec: &Value) -> Value {
+    let labels = json!({ "pool": options.pool });
     let group = "machine.sapcloud.io/v1alpha1";
     json!({ "apiVersion": "v1", "kind": "List", "items": [
         {
@@ -32,7 +42,7 @@ pub(super) fn pool(options: &Up, cluster: &join::Cluster<'_>, boot: &Boot, state
             "stringData": { "userData": cluster.user_data() },
         },
         {
-            "apiVersion": group, "kind": "MachineClass", "metadata": { "name": options.pool, "namespace": "default" }, "provider": HOST,
+            "apiVersion": group, "kind": "MachineClass", "metadata": { "name": options.pool, "namespace": "default" }, "provider": cluster.provider,
             "providerSpec": spec, "secretRef": { "name": options.pool, "namespace": "default" },
         },
         {
@@ -92,9 +102,11 @@ mod tests {
     #[test]
     fn the_driver_accepts_the_class_and_deletes_by_what_down_knows_of_it() {
         let options = Up::example();
-        let cluster = join::Cluster { name: "laptop", authority: "PEM", port: 6443, network: options.network };
+        let provider = options.provider.name();
+        let cluster =
+            join::Cluster { provider, name: "laptop", authority: "PEM", port: 6443, network: options.network };
         let boot = Boot { root: "/r".into(), kubelet: "/k".into(), images: "/i".into() };
-        let objects = pool(&options, &cluster, &boot, Path::new("/state"));
+        let objects = pool(&options, &cluster, &namespaces(&options, &cluster, &boot, Path::new("/state")));
         assert_eq!(objects.pointer("/items/1/providerSpec/addresses"), Some(&json!("10.78.1.0/27")));
         assert_eq!(objects.pointer("/items/2/spec/replicas"), Some(&json!(2)));
         assert_eq!(objects.pointer("/items/1/providerSpec/mounts/1"), None);

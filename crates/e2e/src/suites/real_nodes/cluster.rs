@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use control_plane::{Binaries, ControlPlane, Options, Program};
-use real_nodes::boot::Boot;
+use real_nodes::boot::{Boot, VmBoot};
 use real_nodes::join;
 use real_nodes::network::OF_SUITES;
 use serde_json::{Value, json};
@@ -30,12 +30,19 @@ const GLANCE: Duration = Duration::from_millis(250);
 pub(super) struct Cluster {
     plane: ControlPlane,
     kubectl: PathBuf,
-    program: PathBuf,
-    boot: Boot,
+    kind: Kind,
     /// The pool's name, which the names of its machines begin with.
     pub(super) pool: String,
     /// Where the driver keeps its machines.
     pub(super) state: PathBuf,
+}
+
+/// What machines are, and what they boot from.
+enum Kind {
+    /// Namespaces of this host.
+    Namespaces(Boot),
+    /// Virtual machines.
+    Virtual(VmBoot),
 }
 
 impl Cluster {
@@ -53,30 +60,34 @@ impl Cluster {
         .with_argument(Program::ControllerManager, "--node-monitor-grace-period=12s");
         let kubectl = options.binaries.path(Program::Kubectl);
         let plane = ControlPlane::start(options).await?;
-        let cluster = Self {
-            kubectl,
-            program: ourselves()?.with_file_name("millwright-driver-host"),
-            boot: boot.clone(),
-            pool,
-            state: folder.join("machines"),
-            plane,
-        };
+        let cluster =
+            Self { kubectl, kind: Kind::Namespaces(boot.clone()), pool, state: folder.join("machines"), plane };
         install_definitions(&cluster.plane)?;
         cluster.test_bed()?.apply("rights", &join::rights())?;
         Ok(cluster)
     }
 
+    /// The same control plane with machines that are virtual. Those that were there before have to be gone.
+    pub(super) fn with_virtual_machines(self, boot: VmBoot) -> Self {
+        Self { state: self.state.with_file_name("virtual-machines"), kind: Kind::Virtual(boot), ..self }
+    }
+
     pub(super) fn test_bed(&self) -> anyhow::Result<TestBed<'_>> {
-        TestBed::with_program(&self.plane, self.program.clone())
+        // Once a program around its driver, and once the one that has several built in.
+        let program = match self.kind {
+            Kind::Namespaces(_) => "millwright-driver-host",
+            Kind::Virtual(_) => "millwright",
+        };
+        TestBed::with_program(&self.plane, ourselves()?.with_file_name(program))
     }
 
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         Ok(self.plane.stop().await?)
     }
 
-    /// Both components in one process, with the host's driver.
+    /// Both components in one process, with the driver of the machines.
     pub(super) fn start_controllers(&self, name: &str) -> anyhow::Result<Process> {
-        let flags = [
+        let mut flags = vec![
             format!("--port={}", free_port()?),
             format!("--manager-port={}", free_port()?),
             "--leader-elect-lease-duration=1500ms".to_owned(),
@@ -87,6 +98,9 @@ impl Cluster {
             "--machine-drain-timeout=40s".to_owned(),
             "--machine-safety-orphan-vms-period=10s".to_owned(),
         ];
+        if let Kind::Virtual(_) = self.kind {
+            flags.push("--provider=qemu".to_owned());
+        }
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         self.test_bed()?.start_component(name, "run", &self.plane.kubeconfig_path(), None, &flags)
     }
@@ -100,24 +114,24 @@ impl Cluster {
         let authority = self.plane.layout().pki("ca.crt");
         let authority =
             fs::read_to_string(&authority).with_context(|| format!("failed to read {}", authority.display()))?;
+        let provider = match self.kind {
+            Kind::Namespaces(_) => "host",
+            Kind::Virtual(_) => "qemu",
+        };
         let user_data = join::Cluster {
+            provider,
             name: &self.pool,
             authority: &authority,
             port: self.plane.layout().ports.api_server,
             network: OF_SUITES,
         }
         .user_data();
-        let spec = json!({
-            "cluster": self.pool, "stateDirectory": self.state, "rootImage": self.boot.root, "kubelet": self.boot.kubelet,
-            "mounts": [{ "hostPath": self.boot.images, "path": "/images" }],
-            "cpu": "1", "memory": "768Mi", "hostBudget": { "cpu": "8", "memory": "8Gi" },
-            "bridge": "br0", "addresses": OF_SUITES.machines(), "prefixLength": 16, "gateway": OF_SUITES.gateway(),
-        });
+        let spec = self.provider_spec();
         let labels = json!({ "pool": self.pool });
         Ok(json!({ "apiVersion": "v1", "kind": "List", "items": [
             { "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "node" }, "stringData": { "userData": user_data } },
             {
-                "apiVersion": GROUP, "kind": "MachineClass", "metadata": { "name": class }, "provider": "host",
+                "apiVersion": GROUP, "kind": "MachineClass", "metadata": { "name": class }, "provider": provider,
                 "providerSpec": spec, "secretRef": { "name": "node", "namespace": "default" },
             },
             {
@@ -133,6 +147,24 @@ impl Cluster {
                 },
             },
         ] }))
+    }
+
+    fn provider_spec(&self) -> Value {
+        let budget = json!({ "cpu": "8", "memory": "8Gi" });
+        match &self.kind {
+            Kind::Namespaces(boot) => json!({
+                "cluster": self.pool, "stateDirectory": self.state, "rootImage": boot.root, "kubelet": boot.kubelet,
+                "mounts": [{ "hostPath": boot.images, "path": "/images" }],
+                "cpu": "1", "memory": "768Mi", "hostBudget": budget,
+                "bridge": "br0", "addresses": OF_SUITES.machines(), "prefixLength": 16, "gateway": OF_SUITES.gateway(),
+            }),
+            // Without KVM everywhere: a kernel may offer it and not be able to.
+            Kind::Virtual(boot) => json!({
+                "cluster": self.pool, "stateDirectory": self.state, "image": boot.disk, "imageFormat": "raw",
+                "kernel": boot.kernel, "initrd": boot.initrd, "kernelCommandLine": "console=ttyS0 quiet panic=-1",
+                "accelerator": "tcg", "powerOffSeconds": 20, "cpu": "2", "memory": "1Gi", "hostBudget": budget,
+            }),
+        }
     }
 
     pub(super) fn scale(&self, replicas: u32) -> anyhow::Result<()> {
@@ -206,8 +238,13 @@ impl Cluster {
     /// What machines said last, for whoever reads that one did not come.
     fn last_words(&self) -> String {
         let homes = fs::read_dir(self.state.join("clusters").join(&self.pool)).into_iter().flatten().flatten();
-        let logs =
-            ["boot.log", "upper/var/log/user-data.log", "upper/var/log/containerd.log", "upper/var/log/kubelet.log"];
+        let logs = [
+            "boot.log",
+            "console.log",
+            "upper/var/log/user-data.log",
+            "upper/var/log/containerd.log",
+            "upper/var/log/kubelet.log",
+        ];
         let files = homes.flat_map(|home| logs.map(|log| home.path().join(log)));
         let said = files.map(|file| format!("--- {}\n{}", file.display(), control_plane::guard::tail(&file, 8)));
         said.collect::<Vec<_>>().join("\n")
