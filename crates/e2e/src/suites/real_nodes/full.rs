@@ -142,6 +142,7 @@ async fn update_in_place(cluster: &Cluster) -> anyhow::Result<()> {
     println!("        {asked} requests, {} failed, {fewest} endpoints at the fewest", failures.len());
     updated?;
     ensure!(cluster.homes()? == machines, "{machines:?} became {:?}", cluster.homes()?);
+    cluster.apply_pool("small", 3)?; // what comes next is no update in place
     ensure!(failures.is_empty(), "{} of {asked} requests failed: {:?}", failures.len(), failures.first());
     ensure!(fewest >= AVAILABLE, "there were only {fewest} endpoints");
     Ok(())

@@ -49,8 +49,8 @@ fn processes(pool: &str) -> Vec<String> {
         fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let numbers = all.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     let ours = numbers.filter(|pid| {
-        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        groups.contains(&format!("/{}", cgroup(pool)))
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        read("cgroup").contains(&format!("/{}", cgroup(pool))) || read("cmdline").contains(&format!("\0-name\0{pool}-"))
     });
     ours.map(|pid| format!("process {pid}")).collect()
 }

@@ -14,6 +14,7 @@ mod in_place;
 mod leftovers;
 mod quick;
 mod up;
+mod virtual_machines;
 mod workload;
 
 use std::path::Path;
@@ -22,7 +23,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use control_plane::Binaries;
 use control_plane::guard::Sweeper;
-use real_nodes::boot::Boot;
+use real_nodes::boot::{Boot, VmBoot};
 use real_nodes::namespaces;
 use real_nodes::network::OF_SUITES;
 
@@ -48,7 +49,7 @@ pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<
         return skipped(&reason);
     }
     let patience = if args.is_in_a_hurry() { PATIENCE } else { Duration::MAX };
-    let Ok(built) = tokio::time::timeout(patience, built()).await else {
+    let Ok(built) = tokio::time::timeout(patience, built(args.full)).await else {
         let reason = "what machines boot from is not in the cache and takes more than four minutes: cargo xtask node-image build";
         return skipped(reason);
     };
@@ -60,8 +61,14 @@ pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<
 }
 
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
-async fn built() -> anyhow::Result<Boot> {
-    Ok(Boot::build(|line| eprintln!("node-image: {line}")).await?)
+async fn built(full: bool) -> anyhow::Result<()> {
+    let tell = |line: &str| eprintln!("node-image: {line}");
+    if full {
+        VmBoot::build(tell).await?;
+    } else {
+        Boot::build(tell).await?;
+    }
+    Ok(())
 }
 
 fn skipped(reason: &str) -> anyhow::Result<Tally> {
@@ -103,8 +110,16 @@ async fn inner(binaries: Binaries, folder: &Path, full: bool) -> anyhow::Result<
     let mut report = Report::of(NAME);
     let cluster = Cluster::start(binaries, folder, &boot).await?;
     let outcome = if full { full::play(&cluster, &mut report).await } else { quick::play(&cluster, &mut report).await };
+    let cluster = if full && outcome.is_ok() {
+        let boot = VmBoot::find()?.context("what virtual machines boot from is gone")?;
+        let cluster = cluster.with_virtual_machines(boot);
+        virtual_machines::play(&cluster, &mut report).await?;
+        cluster
+    } else {
+        cluster
+    };
     cluster.stop().await?;
     outcome?;
-    up::play(folder, &mut report).await?;
+    up::play(folder, full, &mut report).await?;
     report.conclude()
 }

@@ -27,7 +27,7 @@ struct Laptop {
     kubectl: PathBuf,
 }
 
-pub(super) async fn play(folder: &Path, report: &mut Report) -> anyhow::Result<()> {
+pub(super) async fn play(folder: &Path, full: bool, report: &mut Report) -> anyhow::Result<()> {
     let binaries = Binaries::find(&Cache::of_this_user()?, &Recipe::of_this_repository()?)?;
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let laptop = Laptop {
@@ -38,6 +38,15 @@ pub(super) async fn play(folder: &Path, report: &mut Report) -> anyhow::Result<(
         kubectl: binaries.path(Program::Kubectl),
     };
     let before = laptop.traces()?;
+    if full {
+        report
+            .case(
+                "`millwright up --provider=qemu` makes a cluster that runs a Deployment",
+                laptop.runs_virtual_machines(),
+            )
+            .await;
+        report.case("`millwright down` leaves nothing of it", laptop.down(&before)).await;
+    }
     report.case("`millwright up` makes a cluster that runs a Deployment, with logs and exec", laptop.runs()).await;
     report.case("`millwright down` leaves nothing of it", laptop.down(&before)).await;
     report
@@ -54,8 +63,23 @@ impl Laptop {
         up
     }
 
-    async fn runs(&self) -> anyhow::Result<()> {
+    async fn runs_virtual_machines(&self) -> anyhow::Result<()> {
         let mut up = self.up();
+        // A kernel may offer KVM and not be able to.
+        up.args(["--provider=qemu", "--accelerator=tcg"]);
+        self.runs_deployment(up).await
+    }
+
+    async fn runs(&self) -> anyhow::Result<()> {
+        self.runs_deployment(self.up()).await?;
+        let logged = self.kubectl(&["logs", "deployment/web"])?;
+        ensure!(logged.trim() == "served", "the pod's log is {logged:?}");
+        let said = self.kubectl(&["exec", "deployment/web", "--", "hostname"])?;
+        ensure!(said.starts_with("web-"), "the pod says {said:?} instead of its name");
+        Ok(())
+    }
+
+    async fn runs_deployment(&self, mut up: Command) -> anyhow::Result<()> {
         let ended = up.stderr(Stdio::piped()).output().context("failed to start `millwright up`")?;
         ensure!(ended.status.success(), "`millwright up` failed: {}", String::from_utf8_lossy(&ended.stderr));
         let image = "--image=millwright.local/busybox:1";
@@ -65,10 +89,6 @@ impl Laptop {
             ensure!(begin.elapsed() < PATIENCE, "the Deployment is not there after {} s", PATIENCE.as_secs());
             sleep(Duration::from_millis(250)).await;
         }
-        let logged = self.kubectl(&["logs", "deployment/web"])?;
-        ensure!(logged.trim() == "served", "the pod's log is {logged:?}");
-        let said = self.kubectl(&["exec", "deployment/web", "--", "hostname"])?;
-        ensure!(said.starts_with("web-"), "the pod says {said:?} instead of its name");
         Ok(())
     }
 
