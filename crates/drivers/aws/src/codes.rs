@@ -3,8 +3,7 @@
 //! The first three groups are the reference's own, and so is `Internal` for whatever no row knows. The rest is finer than the reference:
 //! it tells an operator's mistake from a cloud that is down, which the limiter and the autoscaler act on.
 
-use cloud::codes::{During, Meaning, Row, row};
-use cloud::redaction;
+use cloud::codes::{During, Meaning, Row};
 use driver::{Code, DriverError};
 
 use crate::answer::Refusal;
@@ -106,22 +105,12 @@ pub(crate) const TABLE: &[Row] = &[
 
 /// What a refusal means beyond the call that it ended.
 pub(crate) fn meaning(code: &str) -> Meaning {
-    row(TABLE, code).map_or(Meaning::ThisCall, |row| row.meaning)
+    cloud::codes::meaning(TABLE, code)
 }
 
-/// A refusal as an error: the driver's code, EC2's words without `hidden`, and what to do.
+/// A refusal as an error.
 pub(crate) fn error(refusal: &Refusal, during: During, hidden: &[&str]) -> DriverError {
-    let said = redaction::message(&refusal.message, hidden);
-    let cloud = redaction::message(&refusal.code, hidden);
-    let Some(row) = row(TABLE, &refusal.code) else {
-        return DriverError::new(Code::Internal, format!("{cloud}: {said}"));
-    };
-    let of = match row.meaning {
-        Meaning::Quota(of) => format!(" (quota: {of})"),
-        _ => String::new(),
-    };
-    let advice = if row.advice.is_empty() { String::new() } else { format!("; {}", row.advice) };
-    DriverError::new(row.code(during), format!("{cloud}: {said}{of}{advice}"))
+    cloud::codes::error(TABLE, &refusal.code, &refusal.message, during, hidden)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use backoff::Exponential;
 use cloud::codes::{During, Meaning};
 use cloud::poll::{Poll, Waited};
 use cloud::pressure::Place;
-use driver::{CloudPressure, Code, Created, DriverError, MachineRequest, RetryClass};
+use driver::{Code, Created, DriverError, MachineRequest, RetryClass};
 use parking_lot::Mutex;
 
 use crate::answer::{self, Instance};
@@ -75,8 +75,7 @@ impl Creation<'_> {
 
     async fn launch(&self) -> Result<Instance, DriverError> {
         let place = self.place();
-        let held = self.session.aws.pressure.lock().held(&place, self.session.aws.moment()).cloned();
-        if let Some(held) = held {
+        if let Some(held) = self.session.aws.turns.held(&place) {
             return Err(DriverError::new(Code::ResourceExhausted, held.reason));
         }
         let root_device = self.root_device().await?;
@@ -84,7 +83,7 @@ impl Creation<'_> {
         for attempt in 0..MOST_TOKENS {
             let token = client_token(uid, &self.scope.marks.cluster, self.request.machine_name(), attempt);
             if let Some(instance) = self.launch_with(&token, &root_device).await? {
-                self.session.aws.pressure.lock().made(&place);
+                self.session.aws.turns.made(&place);
                 return Ok(instance);
             }
         }
@@ -113,9 +112,7 @@ impl Creation<'_> {
             Err(failed) => {
                 let cloud = failed.cloud.as_deref().unwrap_or_default();
                 if codes::meaning(cloud) == Meaning::NoCapacity {
-                    let (aws, place) = (self.session.aws, self.place());
-                    self.session.call.press(&CloudPressure::NoCapacity(place.zone.clone()));
-                    aws.pressure.lock().refused(place, failed.error.message(), aws.moment());
+                    self.session.aws.turns.refused(self.session.call, self.place(), failed.error.message());
                 }
                 Err(failed.error)
             }

@@ -7,14 +7,11 @@
 mod imds;
 mod sts;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use cloud::codes::During;
+use cloud::renewed::{Renewed, Temporary};
 use driver::{Call, Code, DriverError};
-use jiff::Timestamp;
-use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 
 use crate::ec2::{Asker, Aws, Failed};
@@ -27,34 +24,11 @@ use crate::xml::Element;
 /// How long before their end keys are renewed.
 const MARGIN: Duration = Duration::from_mins(5);
 
-/// More roles than that in one process are none that anybody waits for.
-const MOST_SESSIONS: usize = 1000;
-
-/// Keys that expire.
-#[derive(Clone, Debug)]
-pub(crate) struct Temporary {
-    pub(crate) keys: Keys,
-    pub(crate) expires: Timestamp,
-}
-
-type Slot = Arc<tokio::sync::Mutex<Option<Temporary>>>;
-
 /// The keys of roles that are at hand.
-#[derive(Default)]
-pub(crate) struct Sessions(Mutex<BTreeMap<String, Slot>>);
+pub(crate) type Sessions = Renewed<Keys>;
 
-impl Sessions {
-    fn slot(&self, name: &str) -> Slot {
-        let mut slots = self.0.lock();
-        if slots.len() >= MOST_SESSIONS && !slots.contains_key(name) {
-            slots.clear();
-        }
-        slots.entry(name.to_owned()).or_default().clone()
-    }
-
-    fn forget(&self, name: &str) {
-        self.0.lock().remove(name);
-    }
+pub(crate) fn sessions() -> Sessions {
+    Renewed::new(MARGIN)
 }
 
 /// A call with keys to sign its requests.
@@ -145,27 +119,9 @@ impl Aws {
         &self,
         call: &Call,
         slot: &str,
-        fetch: impl Future<Output = Result<Temporary, DriverError>>,
+        fetch: impl Future<Output = Result<Temporary<Keys>, DriverError>>,
     ) -> Result<Keys, DriverError> {
-        let kept = self.sessions.slot(slot);
-        let mut kept = call.bound(async { Ok(kept.lock().await) }).await?;
-        let now = (self.clock)();
-        let good_until = |margin: Duration| now.checked_add(margin).unwrap_or(Timestamp::MAX);
-        if let Some(temporary) = kept.as_ref().filter(|temporary| temporary.expires > good_until(MARGIN)) {
-            return Ok(temporary.keys.clone());
-        }
-        match (fetch.await, kept.as_ref()) {
-            (Ok(fresh), _) => {
-                let keys = fresh.keys.clone();
-                *kept = Some(fresh);
-                Ok(keys)
-            }
-            (Err(error), Some(old)) if old.expires > now => {
-                tracing::warn!(code = %error.code(), message = error.message(), expires = %old.expires, "failed to renew credentials; the old ones are used until they expire");
-                Ok(old.keys.clone())
-            }
-            (Err(error), _) => Err(error),
-        }
+        self.sessions.get(call, (self.clock)(), slot, fetch).await
     }
 }
 

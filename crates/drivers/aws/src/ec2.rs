@@ -5,27 +5,19 @@ use std::time::SystemTime;
 
 use cloud::codes::{During, Meaning};
 use cloud::http::Transport;
-use cloud::pressure::{Moment, Pressure};
+use cloud::turns::Turns;
+use cloud::{Chance, Clock};
 use driver::{Call, CloudPressure, Code, DriverError};
-use jiff::Timestamp;
-use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use crate::answer::{self, Refusal};
 use crate::codes;
-use crate::credentials::Sessions;
+use crate::credentials::{Sessions, sessions};
 use crate::endpoint::Service;
 use crate::query::Query;
 use crate::secret::Keys;
 use crate::settings::Settings;
 use crate::sign::{Signing, signed, unsigned};
 use crate::xml::Element;
-
-/// The time of day, from whoever owns the clock.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
-/// A number from zero to one, from whoever owns the randomness.
-pub type Chance = Arc<dyn Fn() -> f64 + Send + Sync>;
 
 /// What all calls share: the way to AWS and what was learned of it. None of it is missed after a restart.
 pub(crate) struct Aws {
@@ -34,8 +26,7 @@ pub(crate) struct Aws {
     pub(crate) clock: Clock,
     pub(crate) chance: Chance,
     pub(crate) sessions: Sessions,
-    pub(crate) pressure: Mutex<Pressure>,
-    begun: Instant,
+    pub(crate) turns: Turns,
 }
 
 /// A request that failed: what AWS called it, if it said anything, and what that means.
@@ -75,20 +66,7 @@ pub(crate) struct Asker<'a> {
 
 impl Aws {
     pub(crate) fn new(transport: Arc<dyn Transport>, settings: Settings, clock: Clock, chance: Chance) -> Self {
-        Self {
-            transport,
-            settings,
-            clock,
-            chance,
-            sessions: Sessions::default(),
-            pressure: Mutex::default(),
-            begun: Instant::now(),
-        }
-    }
-
-    /// The time since the beginning, for what is remembered of accounts and zones.
-    pub(crate) fn moment(&self) -> Moment {
-        self.begun.elapsed()
+        Self { transport, settings, clock, chance, sessions: sessions(), turns: Turns::default() }
     }
 
     /// Asks once. `label` is the request's name in the metrics.
@@ -102,7 +80,7 @@ impl Aws {
     ) -> Result<Element, Failed> {
         let unknown = || DriverError::invalid(format!("providerSpec.region: Invalid value: {:?}", asker.region));
         let url = self.settings.endpoints.url(service, asker.region).ok_or_else(unknown)?;
-        self.wait_for_turn(asker).await?;
+        self.turns.wait(asker.call, asker.account).await?;
         let request = match asker.keys {
             Some(keys) => {
                 let now = SystemTime::from((self.clock)());
@@ -124,7 +102,7 @@ impl Aws {
         let status = answer.status();
         let read = Element::parse(answer.body());
         if status.is_success() {
-            self.answered(asker);
+            self.turns.answered(asker.call, asker.account);
             return Ok(read?);
         }
         let Some(refusal) = read.ok().as_ref().and_then(answer::refusal) else {
@@ -146,41 +124,12 @@ impl Aws {
             asker.call.press(&CloudPressure::Quota(of.to_owned()));
         }
         let error = if meaning == Meaning::Throttled {
-            let rate = self.throttled(asker);
+            let rate = self.turns.throttled(asker.call, asker.account);
             DriverError::new(error.code(), format!("{}, at most {rate:.1} a second now", error.message()))
         } else {
-            self.answered(asker);
+            self.turns.answered(asker.call, asker.account);
             error
         };
         Failed { cloud: Some(refusal.code), error }
-    }
-
-    /// The account asks too often: it has this rate from now on.
-    fn throttled(&self, asker: &Asker<'_>) -> f64 {
-        let mut pressure = self.pressure.lock();
-        pressure.throttled(asker.account, self.moment());
-        let rate = pressure.rate(asker.account);
-        asker.call.press(&CloudPressure::Rate(rate));
-        rate.unwrap_or_default()
-    }
-
-    /// The account was answered, and may ask a little more often if it was throttled before.
-    fn answered(&self, asker: &Asker<'_>) {
-        let mut pressure = self.pressure.lock();
-        if pressure.rate(asker.account).is_some() {
-            pressure.answered(asker.account);
-            asker.call.press(&CloudPressure::Rate(pressure.rate(asker.account)));
-        }
-    }
-
-    async fn wait_for_turn(&self, asker: &Asker<'_>) -> Result<(), DriverError> {
-        let turn = self.pressure.lock().admit(asker.account, self.moment());
-        asker
-            .call
-            .bound(async {
-                tokio::time::sleep_until(self.begun + turn).await;
-                Ok(())
-            })
-            .await
     }
 }

@@ -25,7 +25,6 @@ mod spec;
 mod volumes;
 mod xml;
 
-pub use ec2::{Chance, Clock};
 pub use endpoint::Endpoints;
 pub use provider::AwsDriver;
 pub use secret::Ambient;

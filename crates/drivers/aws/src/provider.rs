@@ -3,8 +3,7 @@
 //! Each goes the same way: what is wrong with the request is told without asking anybody, then keys are found, then EC2 is asked
 //! as few times as the answer needs.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use api::view::{PersistentVolumeSpec, SecretData};
 use api::{MachineClass, Object, TextMap};
@@ -12,17 +11,17 @@ use async_trait::async_trait;
 use cloud::codes::During;
 use cloud::fault::Faults;
 use cloud::http::Transport;
-use cloud::owned;
+use cloud::one_at_a_time::OneAtATime;
+use cloud::{Chance, Clock, owned};
 use driver::{
     Call, Capabilities, ClassRequest, Code, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners,
     served_by,
 };
-use parking_lot::Mutex;
 
 use crate::answer::Instance;
 use crate::create::{Creation, Images};
 use crate::credentials::Session;
-use crate::ec2::{Aws, Chance, Clock};
+use crate::ec2::Aws;
 use crate::find::{self, found};
 use crate::identity::{instance_id, provider_id};
 use crate::initialization::{self, Step};
@@ -40,7 +39,7 @@ const PLACEMENT: &str = "machine.sapcloud.io/awsPlacement";
 pub struct AwsDriver {
     aws: Aws,
     images: Images,
-    creating: Mutex<BTreeMap<String, Weak<tokio::sync::Mutex<()>>>>,
+    creating: OneAtATime,
 }
 
 impl AwsDriver {
@@ -49,20 +48,8 @@ impl AwsDriver {
         Self {
             aws: Aws::new(transport, settings, clock, chance),
             images: Images::default(),
-            creating: Mutex::default(),
+            creating: OneAtATime::default(),
         }
-    }
-
-    /// One create a machine at a time: the token makes two at once one, but only where EC2 keeps its word about tokens.
-    fn creating(&self, machine: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut creating = self.creating.lock();
-        creating.retain(|_, turn| turn.strong_count() > 0);
-        if let Some(turn) = creating.get(machine).and_then(Weak::upgrade) {
-            return turn;
-        }
-        let turn = Arc::new(tokio::sync::Mutex::new(()));
-        creating.insert(machine.to_owned(), Arc::downgrade(&turn));
-        turn
     }
 
     /// What is needed to find a machine's instance.
@@ -143,8 +130,7 @@ impl Driver for AwsDriver {
         let annotations = request.machine.spec.node_template.metadata.annotations.as_ref().map(TextMap::to_btree);
         let placement =
             placement_annotation(annotations.as_ref().and_then(|all| all.get(PLACEMENT)).map(String::as_str))?;
-        let turn = self.creating(&format!("{}/{machine}", scope.marks.cluster));
-        let _turn = call.bound(async { Ok(turn.lock().await) }).await?;
+        let _turn = self.creating.turn(call, &format!("{}/{machine}", scope.marks.cluster)).await?;
         let session = &self.aws.session(call, &scope.region, &source).await?;
         let creation = Creation {
             session,

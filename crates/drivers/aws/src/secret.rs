@@ -4,7 +4,6 @@
 //! A Secret with neither is refused, unless the operator of this process has allowed its own credentials for such Secrets: a
 //! Secret must not be able to choose them by leaving something out.
 
-use api::names::secrets::USER_DATA;
 use api::view::SecretData;
 use cloud::fault::Faults;
 use cloud::secret::{first, has, plain};
@@ -100,17 +99,9 @@ fn role_form(role: &str, faults: &mut Faults) {
     }
 }
 
-/// What the VM runs at first, as bytes. Too much of it is refused here, where it can be told by name.
+/// What the VM runs at first, as bytes.
 pub(crate) fn user_data<'a>(secret: &'a SecretData, faults: &mut Faults) -> &'a [u8] {
-    match secret.get(USER_DATA).filter(|data| !data.is_empty()) {
-        None => faults.required("secretRef.userData", "Mention userData"),
-        Some(data) if data.len() > LARGEST_USER_DATA => {
-            let told = format!("has {} bytes, and EC2 takes {LARGEST_USER_DATA} at most", data.len());
-            faults.forbidden("secretRef.userData", told);
-        }
-        Some(data) => return data,
-    }
-    &[]
+    cloud::secret::user_data(secret, LARGEST_USER_DATA, "EC2", faults)
 }
 
 impl Keys {
@@ -185,16 +176,5 @@ mod tests {
         assert_eq!(faults, "");
         let Source::Role { role, external_id, .. } = source else { panic!("{source:?}") };
         assert_eq!((role.as_str(), external_id.as_deref()), ("arn:aws:iam::1:role/r", Some("x")));
-    }
-
-    #[rstest]
-    #[case(0, "secretRef.userData: Required value: Mention userData")]
-    #[case(16384, "[]")]
-    #[case(16385, "secretRef.userData: Forbidden: has 16385 bytes, and EC2 takes 16384 at most")]
-    fn user_data_is_needed_and_bounded(#[case] length: usize, #[case] told: &str) {
-        let secret: SecretData = [(USER_DATA, vec![b'#'; length])].into_iter().collect();
-        let mut faults = Faults::default();
-        user_data(&secret, &mut faults);
-        assert_eq!(faults.to_string(), told);
     }
 }

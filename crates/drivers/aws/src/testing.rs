@@ -46,7 +46,7 @@ impl FakeTransport {
         self.asked.lock().clone()
     }
 
-    pub(crate) fn aws(self: &Arc<Self>, settings: Settings, clock: crate::Clock) -> Aws {
+    pub(crate) fn aws(self: &Arc<Self>, settings: Settings, clock: cloud::Clock) -> Aws {
         Aws::new(self.clone(), settings, clock, Arc::new(|| 0.0))
     }
 }

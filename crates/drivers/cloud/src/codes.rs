@@ -4,7 +4,9 @@
 //! each, one test each. A code may begin or end with `*`. Rows that are spelt out win over those with a star; a code that no row
 //! knows is the cloud's own affair, and `Internal`.
 
-use driver::Code;
+use driver::{Code, DriverError};
+
+use crate::redaction;
 
 /// One row: a code of the cloud and what it means here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,23 @@ pub enum During {
 pub fn row<'a>(table: &'a [Row], code: &str) -> Option<&'a Row> {
     let exact = table.iter().find(|row| row.cloud == code);
     exact.or_else(|| table.iter().find(|row| matches(row.cloud, code)))
+}
+
+/// What a code of the cloud means beyond the call that it ended.
+pub fn meaning(table: &[Row], code: &str) -> Meaning {
+    row(table, code).map_or(Meaning::ThisCall, |row| row.meaning)
+}
+
+/// A refusal as an error: the driver's code, the cloud's words without `hidden`, and what to do.
+pub fn error(table: &[Row], code: &str, message: &str, during: During, hidden: &[&str]) -> DriverError {
+    let (cloud, said) = (redaction::message(code, hidden), redaction::message(message, hidden));
+    let Some(row) = row(table, code) else { return DriverError::new(Code::Internal, format!("{cloud}: {said}")) };
+    let of = match row.meaning {
+        Meaning::Quota(of) => format!(" (quota: {of})"),
+        _ => String::new(),
+    };
+    let advice = if row.advice.is_empty() { String::new() } else { format!("; {}", row.advice) };
+    DriverError::new(row.code(during), format!("{cloud}: {said}{of}{advice}"))
 }
 
 impl Row {

@@ -6,6 +6,7 @@
 
 mod client;
 mod failure;
+mod tls;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use http::{Request, Response};
 
 pub use client::Client;
 pub use failure::{Effect, HttpError};
+pub use tls::{Servers, Tls, TlsError};
 
 /// Whatever carries requests to a cloud: the [`Client`], or a test that answers from memory.
 #[async_trait]

@@ -10,6 +10,8 @@ use api::{MachineName, ProviderId};
 use driver::Owners;
 use driver::text::machine_name_problem;
 
+use crate::fault::Faults;
+
 /// The two tags that make a VM ours; their values do not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
@@ -17,6 +19,15 @@ pub struct Marks {
     pub cluster: String,
     /// The key that names the role.
     pub role: String,
+}
+
+/// What the two keys contain in a cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forms {
+    /// The key that names the cluster.
+    pub cluster: &'static str,
+    /// The key that names the role; one that also names a cluster is none.
+    pub role: &'static str,
 }
 
 /// A list, and what was left out of it.
@@ -29,6 +40,20 @@ pub struct Listed {
 }
 
 impl Marks {
+    /// The keys among the tags of a class that contain these forms. With several that fit, the first in the alphabet: the choice must be the
+    /// same in every call, or a VM that was made under one key is not found under the other. A key that is missing is told under `path`.
+    pub fn among(tags: &BTreeMap<String, String>, forms: &Forms, path: &str, faults: &mut Faults) -> Self {
+        let cluster = tags.keys().find(|key| key.contains(forms.cluster)).cloned().unwrap_or_default();
+        let is_role = |key: &&String| key.contains(forms.role) && !key.contains(forms.cluster);
+        let role = tags.keys().find(is_role).cloned().unwrap_or_default();
+        for (found, form) in [(&cluster, forms.cluster), (&role, forms.role)] {
+            if found.is_empty() {
+                faults.required(path, format!("Tag required of the form {form}****"));
+            }
+        }
+        Self { cluster, role }
+    }
+
     /// Whether a VM with these tags is ours.
     pub fn on(&self, tags: &BTreeMap<String, String>) -> bool {
         tags.contains_key(&self.cluster) && tags.contains_key(&self.role)

@@ -4,8 +4,11 @@
 //! key that exists and then finds it empty, which silently chooses other credentials. Values are trimmed, because a line break at the
 //! end of a file becomes a part of the Secret.
 
+use api::names::secrets::USER_DATA;
 use api::view::SecretData;
 use secrecy::SecretString;
+
+use crate::fault::Faults;
 
 /// The first value under these keys that is text and not blank, trimmed.
 pub fn first(secret: &SecretData, keys: &[&str]) -> Option<SecretString> {
@@ -22,6 +25,19 @@ pub fn plain(secret: &SecretData, keys: &[&str]) -> Option<String> {
 /// Whether one of these keys is there, with whatever value.
 pub fn has(secret: &SecretData, key: &str) -> bool {
     secret.get(key).is_some()
+}
+
+/// What the VM runs at first, as bytes. More than `largest` is refused here, where it can be told by name.
+pub fn user_data<'a>(secret: &'a SecretData, largest: usize, cloud: &str, faults: &mut Faults) -> &'a [u8] {
+    match secret.get(USER_DATA).filter(|data| !data.is_empty()) {
+        None => faults.required("secretRef.userData", "Mention userData"),
+        Some(data) if data.len() > largest => {
+            let told = format!("has {} bytes, and {cloud} takes {largest} at most", data.len());
+            faults.forbidden("secretRef.userData", told);
+        }
+        Some(data) => return data,
+    }
+    &[]
 }
 
 #[cfg(test)]
@@ -48,6 +64,17 @@ mod tests {
         let read = first(&secret, &KEYS);
         assert_eq!(read.as_ref().map(ExposeSecret::expose_secret), found);
         assert_eq!(plain(&secret, &KEYS).as_deref(), found);
+    }
+
+    #[rstest]
+    #[case(0, "secretRef.userData: Required value: Mention userData")]
+    #[case(16384, "[]")]
+    #[case(16385, "secretRef.userData: Forbidden: has 16385 bytes, and EC2 takes 16384 at most")]
+    fn user_data_is_needed_and_bounded(#[case] length: usize, #[case] told: &str) {
+        let secret: SecretData = [(USER_DATA, vec![b'#'; length])].into_iter().collect();
+        let mut faults = Faults::default();
+        user_data(&secret, 16 << 10, "EC2", &mut faults);
+        assert_eq!(faults.to_string(), told);
     }
 
     #[test]

@@ -18,11 +18,26 @@ use crate::fault::Faults;
 pub struct Object<'a> {
     fields: Option<&'a Map<String, Value>>,
     path: String,
+    keys: Keys,
+}
+
+/// How keys are matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// Whatever their case, as `encoding/json` does.
+    Folded,
+    /// By the letter, as the codecs of Kubernetes do.
+    Exact,
 }
 
 impl<'a> Object<'a> {
     /// The object at this path. `null` is an empty one, anything else but an object is a fault.
     pub fn new(value: &'a Value, path: impl Into<String>, faults: &mut Faults) -> Self {
+        Self::read(value, path, Keys::Folded, faults)
+    }
+
+    /// The same, with a choice of how its keys and those of the objects in it are matched.
+    pub fn read(value: &'a Value, path: impl Into<String>, keys: Keys, faults: &mut Faults) -> Self {
         let path = path.into();
         let fields = match value {
             Value::Object(fields) => Some(fields),
@@ -32,7 +47,7 @@ impl<'a> Object<'a> {
                 None
             }
         };
-        Self { fields, path }
+        Self { fields, path, keys }
     }
 
     /// Where a field of this object stands.
@@ -40,10 +55,11 @@ impl<'a> Object<'a> {
         format!("{}.{key}", self.path)
     }
 
-    /// The value under a key, whatever the key's case. `null` is nothing.
+    /// The value under a key. `null` is nothing.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         let fields = self.fields?;
-        let folded = || fields.iter().find(|(spelt, _)| spelt.eq_ignore_ascii_case(key)).map(|(_, value)| value);
+        let fits = |spelt: &str| self.keys == Keys::Folded && spelt.eq_ignore_ascii_case(key);
+        let folded = || fields.iter().find(|(spelt, _)| fits(spelt)).map(|(_, value)| value);
         fields.get(key).or_else(folded).filter(|value| !value.is_null())
     }
 
@@ -65,13 +81,13 @@ impl<'a> Object<'a> {
     /// An object in this one; `None` if there is none.
     pub fn object(&self, key: &str, faults: &mut Faults) -> Option<Object<'a>> {
         let value = self.get(key)?;
-        Some(Object::new(value, self.path(key), faults))
+        Some(Object::read(value, self.path(key), self.keys, faults))
     }
 
     /// A list of objects.
     pub fn objects(&self, key: &str, faults: &mut Faults) -> Vec<Object<'a>> {
         let items = self.items(key, faults).iter().enumerate();
-        items.map(|(at, item)| Object::new(item, format!("{}[{at}]", self.path(key)), faults)).collect()
+        items.map(|(at, item)| Object::read(item, format!("{}[{at}]", self.path(key)), self.keys, faults)).collect()
     }
 
     /// A list of strings. A `null` in it is an empty one.
@@ -151,6 +167,15 @@ mod tests {
     fn keys_are_matched_as_go_matches_them(#[case] spec: Value, #[case] read: Option<&str>) {
         let (text, faults) = reading(&spec, |object, faults| object.text("keyName", faults));
         assert_eq!((text.as_deref(), faults.as_str()), (read, ""));
+    }
+
+    #[test]
+    fn keys_are_matched_by_the_letter_where_kubernetes_codecs_do() {
+        let (spec, mut faults) = (json!({ "keyname": "a", "inner": { "Key": "b" } }), Faults::default());
+        let object = Object::read(&spec, "providerSpec", Keys::Exact, &mut faults);
+        assert_eq!(object.text("keyName", &mut faults), None);
+        assert_eq!(object.object("inner", &mut faults).unwrap().text("key", &mut faults), None);
+        assert!(faults.is_empty());
     }
 
     #[test]

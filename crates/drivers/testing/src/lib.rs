@@ -4,11 +4,14 @@
 //! - [`ec2`] is a small EC2 of our own for what moto cannot show: capacity that is used up, effects that show late, tokens that make a
 //!   create idempotent. It is held to moto for the calls that both know.
 //! - [`model`] is what AWS itself says of its messages: which parameters exist, of which shape, and what an answer may hold.
+//! - [`openstack`] is a small OpenStack of our own: Keystone, Nova, Neutron, Glance and Cinder.
 //! - [`proxy`] stands between a driver and any of them and loses what is sent, or what comes back.
 
 pub mod ec2;
 pub mod exchange;
+mod loopback;
 pub mod model;
 pub mod moto;
+pub mod openstack;
 pub mod parameters;
 pub mod proxy;

@@ -13,7 +13,7 @@ use crate::secret::Keys;
 const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 
 /// The keys of the profile that the instance was started with.
-pub(super) async fn instance_profile(aws: &Aws, call: &Call, url: &str) -> Result<Temporary, DriverError> {
+pub(super) async fn instance_profile(aws: &Aws, call: &Call, url: &str) -> Result<Temporary<Keys>, DriverError> {
     let url = url.trim_end_matches('/');
     let lifetime = ("x-aws-ec2-metadata-token-ttl-seconds", "300");
     let token = get(aws, call, Method::PUT, format!("{url}/latest/api/token"), lifetime).await?;
@@ -25,7 +25,7 @@ pub(super) async fn instance_profile(aws: &Aws, call: &Call, url: &str) -> Resul
     let told: Value = serde_json::from_str(&told).map_err(|_| unusable("answers with something that is no JSON"))?;
     let text = |name: &str| told.get(name).and_then(Value::as_str).ok_or_else(|| unusable("gives no credentials"));
     Ok(Temporary {
-        keys: Keys {
+        value: Keys {
             id: text("AccessKeyId")?.to_owned(),
             secret: SecretString::from(text("SecretAccessKey")?),
             session_token: Some(SecretString::from(text("Token")?)),

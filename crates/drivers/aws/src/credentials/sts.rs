@@ -21,7 +21,7 @@ pub(super) async fn assume_role_with_web_identity(
     region: &str,
     token_file: &str,
     role: &str,
-) -> Result<Temporary, DriverError> {
+) -> Result<Temporary<Keys>, DriverError> {
     let token = call.bound(async { Ok(tokio::fs::read_to_string(token_file).await) }).await?;
     let token = token.map_err(|error| {
         let message = format!("failed to read the web identity token {token_file}: {}", error.kind());
@@ -50,7 +50,7 @@ pub(super) async fn assume_role(
     keys: &Keys,
     role: &str,
     external_id: Option<&str>,
-) -> Result<Temporary, DriverError> {
+) -> Result<Temporary<Keys>, DriverError> {
     let mut query = Query::sts("AssumeRole");
     query.set("RoleArn", role);
     query.set("RoleSessionName", SESSION);
@@ -60,12 +60,12 @@ pub(super) async fn assume_role(
     credentials(&answer.map_err(|failed| failed.error)?, "AssumeRoleResult")
 }
 
-fn credentials(answer: &Element, result: &str) -> Result<Temporary, DriverError> {
+fn credentials(answer: &Element, result: &str) -> Result<Temporary<Keys>, DriverError> {
     let incomplete = || DriverError::new(Code::Unavailable, "STS answered without credentials");
     let given = answer.at(&[result, "Credentials"]).ok_or_else(incomplete)?;
     let text = |name: &str| Some(given.text(name)).filter(|text| !text.is_empty()).ok_or_else(incomplete);
     Ok(Temporary {
-        keys: Keys {
+        value: Keys {
             id: text("AccessKeyId")?.to_owned(),
             secret: SecretString::from(text("SecretAccessKey")?),
             session_token: Some(SecretString::from(text("SessionToken")?)),

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use jiff::Timestamp;
 use rstest::rstest;
 use secrecy::SecretString;
 
@@ -12,7 +13,7 @@ use crate::testing::{FakeTransport, Reply};
 const ROLE: &str = "arn:aws:iam::1:role/r";
 
 /// A clock that the test turns, in seconds since the epoch.
-fn clock() -> (Arc<AtomicI64>, crate::Clock) {
+fn clock() -> (Arc<AtomicI64>, cloud::Clock) {
     let seconds = Arc::new(AtomicI64::new(1_800_000_000));
     let shown = seconds.clone();
     (seconds, Arc::new(move || Timestamp::from_second(shown.load(Ordering::SeqCst)).unwrap()))

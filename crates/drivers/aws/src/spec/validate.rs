@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cloud::fault::Faults;
-use cloud::owned::Marks;
+use cloud::owned::{Forms, Marks};
 
 use super::{BlockDevice, NetworkInterface, ROOT_DEVICE, Spec};
 use crate::endpoint::Partition;
@@ -46,19 +46,10 @@ pub(super) fn region(region: &str, faults: &mut Faults) {
     }
 }
 
-/// The keys of the two tags that make a VM ours. With several that fit, the first in the alphabet: the choice must be the same in
-/// every call, or a VM that was made under one key is not found under the other.
+/// The keys of the two tags that make a VM ours.
 pub(super) fn marks(tags: &BTreeMap<String, String>, faults: &mut Faults) -> Marks {
-    const CLUSTER: &str = "kubernetes.io/cluster/";
-    const ROLE: &str = "kubernetes.io/role/";
-    let cluster = tags.keys().find(|key| key.contains(CLUSTER)).cloned().unwrap_or_default();
-    let role = tags.keys().find(|key| key.contains(ROLE) && !key.contains(CLUSTER)).cloned().unwrap_or_default();
-    for (found, form) in [(&cluster, CLUSTER), (&role, ROLE)] {
-        if found.is_empty() {
-            faults.required("providerSpec.tags", format!("Tag required of the form {form}****"));
-        }
-    }
-    Marks { cluster, role }
+    const FORMS: Forms = Forms { cluster: "kubernetes.io/cluster/", role: "kubernetes.io/role/" };
+    Marks::among(tags, &FORMS, "providerSpec.tags", faults)
 }
 
 fn iam(spec: &Spec, faults: &mut Faults) {

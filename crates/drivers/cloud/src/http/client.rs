@@ -98,7 +98,7 @@ impl Client {
 }
 
 /// Ring's cryptography, named here: with another crate's linked in there would be two to choose from.
-fn builder() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
+pub(super) fn builder() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     #[allow(

@@ -1,8 +1,6 @@
 //! The cloud on loopback.
 
-use std::convert::Infallible;
 use std::io;
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,23 +8,18 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::calls::Request;
 use super::cloud::Cloud;
 use super::settings::Settings;
+use crate::loopback::Loopback;
 
 /// A cloud that answers on loopback until this value is dropped. It follows tokio's clock.
 #[derive(Debug)]
 pub struct Ec2 {
-    port: u16,
+    server: Loopback,
     shared: Arc<Shared>,
-    _server: JoinSet<()>,
 }
 
 #[derive(Debug)]
@@ -38,22 +31,20 @@ struct Shared {
 impl Ec2 {
     /// Starts an empty cloud.
     pub async fn start(settings: Settings) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let port = listener.local_addr()?.port();
         let shared = Arc::new(Shared { cloud: Mutex::new(Cloud::new(settings)), begun: Instant::now() });
-        let mut server = JoinSet::new();
-        server.spawn(accept(listener, shared.clone()));
-        Ok(Self { port, shared, _server: server })
+        let attending = shared.clone();
+        let server = Loopback::start(move |request| answer(request, attending.clone())).await?;
+        Ok(Self { server, shared })
     }
 
     /// Where it is: `http://127.0.0.1:<port>`.
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        self.server.endpoint()
     }
 
     /// The port of the loopback address it listens on.
     pub fn port(&self) -> u16 {
-        self.port
+        self.server.port
     }
 
     /// Looks at the cloud, or changes it; what is handed in is the time on its clock.
@@ -69,24 +60,7 @@ impl Shared {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(attend(stream, shared.clone()));
-        while connections.try_join_next().is_some() {}
-    }
-}
-
-async fn attend(stream: TcpStream, shared: Arc<Shared>) {
-    let service = service_fn(move |request| answer(request, shared.clone()));
-    // A caller who hangs up is none of our business.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-}
-
-async fn answer(
-    request: hyper::Request<Incoming>,
-    shared: Arc<Shared>,
-) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
+async fn answer(request: hyper::Request<Incoming>, shared: Arc<Shared>) -> hyper::Response<Full<Bytes>> {
     let header =
         |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (authorization, token) = (header(AUTHORIZATION), header(HeaderName::from_static("x-amz-security-token")));
@@ -99,5 +73,5 @@ async fn answer(
     let mut response = hyper::Response::new(Full::new(Bytes::from(answer.body)));
     *response.status_mut() = hyper::StatusCode::from_u16(answer.status).unwrap_or_default();
     response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/xml;charset=UTF-8"));
-    Ok(response)
+    response
 }

@@ -37,16 +37,30 @@ pub struct Instead {
     pub status: u16,
     /// The body.
     pub body: String,
+    /// After how many seconds to ask again, a header.
+    pub retry_after: Option<u32>,
 }
 
 impl Instead {
+    /// An error as OpenStack's Nova and Cinder write it.
+    pub fn openstack(status: u16, message: &str) -> Self {
+        let body = serde_json::json!({ "computeFault": { "code": status, "message": message } }).to_string();
+        Self { status, body, retry_after: None }
+    }
+
+    /// The same, with the time after which to ask again.
+    #[must_use]
+    pub fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
     /// An error as EC2 writes it.
     pub fn ec2(status: u16, code: &str) -> Self {
         let body = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error><Code>{code}</Code><Message>by script</Message>\
              </Error></Errors><RequestID>0</RequestID></Response>"
         );
-        Self { status, body }
+        Self { status, body, retry_after: None }
     }
 
     /// What EC2 says to whoever asks too often.
@@ -107,7 +121,8 @@ impl Rule {
         Self { left: None, ..self }
     }
 
-    pub(super) fn strikes(&mut self, asked: &Asked) -> Option<Fault> {
+    /// What befalls this request, if anything does. Asking counts.
+    pub fn strikes(&mut self, asked: &Asked) -> Option<Fault> {
         if self.left == Some(0) || !(self.matches)(asked) {
             return None;
         }

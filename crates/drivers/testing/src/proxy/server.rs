@@ -175,6 +175,9 @@ fn reset<T>(socket: &TcpStream) -> io::Result<T> {
 fn answer(instead: Instead) -> hyper::Response<Full<Bytes>> {
     let mut response = hyper::Response::new(Full::new(Bytes::from(instead.body)));
     *response.status_mut() = hyper::StatusCode::from_u16(instead.status).unwrap_or_default();
+    if let Some(seconds) = instead.retry_after {
+        response.headers_mut().insert(hyper::header::RETRY_AFTER, seconds.into());
+    }
     response
 }
 

@@ -1,0 +1,132 @@
+//! What expires and is fetched again: keys of a role, tokens.
+//!
+//! It is kept until a margin before its end and fetched again then, by one call while the others wait. If a fetch fails while the old one is
+//! still good, the old one is used.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use driver::{Call, DriverError};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+/// More than that in one process are none that anybody waits for.
+const MOST: usize = 1000;
+
+/// Something, and when it ends.
+#[derive(Clone, Debug)]
+pub struct Temporary<T> {
+    /// What expires.
+    pub value: T,
+    /// When.
+    pub expires: Timestamp,
+}
+
+type Slot<T> = Arc<tokio::sync::Mutex<Option<Temporary<T>>>>;
+
+/// What is at hand, by name.
+pub struct Renewed<T> {
+    slots: Mutex<BTreeMap<String, Slot<T>>>,
+    margin: Duration,
+}
+
+impl<T: Clone> Renewed<T> {
+    /// Nothing yet. What ends within `margin` is fetched again.
+    pub fn new(margin: Duration) -> Self {
+        Self { slots: Mutex::default(), margin }
+    }
+
+    /// What is kept under this name, fetched again if it is about to end.
+    pub async fn get(
+        &self,
+        call: &Call,
+        now: Timestamp,
+        name: &str,
+        fetch: impl Future<Output = Result<Temporary<T>, DriverError>>,
+    ) -> Result<T, DriverError> {
+        self.get_unless(call, now, name, |_| false, fetch).await
+    }
+
+    /// The same, but not what is known to be of no more use before its end. Of many who found that out together, one fetches another.
+    pub async fn get_unless(
+        &self,
+        call: &Call,
+        now: Timestamp,
+        name: &str,
+        stale: impl Fn(&T) -> bool,
+        fetch: impl Future<Output = Result<Temporary<T>, DriverError>>,
+    ) -> Result<T, DriverError> {
+        let slot = self.slot(name);
+        let mut kept = call.bound(async { Ok(slot.lock().await) }).await?;
+        if kept.as_ref().is_some_and(|kept| stale(&kept.value)) {
+            *kept = None;
+        }
+        let good_until = now.checked_add(self.margin).unwrap_or(Timestamp::MAX);
+        if let Some(temporary) = kept.as_ref().filter(|temporary| temporary.expires > good_until) {
+            return Ok(temporary.value.clone());
+        }
+        match (fetch.await, kept.as_ref()) {
+            (Ok(fresh), _) => {
+                let value = fresh.value.clone();
+                *kept = Some(fresh);
+                Ok(value)
+            }
+            (Err(error), Some(old)) if old.expires > now => {
+                tracing::warn!(code = %error.code(), message = error.message(), expires = %old.expires, "failed to renew credentials; the old ones are used until they expire");
+                Ok(old.value.clone())
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Forgets what is kept under this name: whatever was wrong with it, the next call fetches another.
+    pub fn forget(&self, name: &str) {
+        self.slots.lock().remove(name);
+    }
+
+    fn slot(&self, name: &str) -> Slot<T> {
+        let mut slots = self.slots.lock();
+        if slots.len() >= MOST && !slots.contains_key(name) {
+            slots.clear();
+        }
+        slots.entry(name.to_owned()).or_default().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driver::Code;
+
+    fn until(value: &'static str, second: i64) -> Result<Temporary<&'static str>, DriverError> {
+        Ok(Temporary { value, expires: Timestamp::from_second(second).unwrap() })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_is_fetched_again_before_its_end_and_when_it_is_known_to_be_stale() {
+        let (kept, call, now) =
+            (Renewed::new(Duration::from_secs(10)), Call::default(), Timestamp::from_second(100).unwrap());
+        assert_eq!(kept.get(&call, now, "a", async { until("one", 200) }).await.unwrap(), "one");
+        assert_eq!(kept.get(&call, now, "a", async { until("two", 200) }).await.unwrap(), "one");
+        assert_eq!(
+            kept.get_unless(&call, now, "a", |old| *old == "one", async { until("two", 105) }).await.unwrap(),
+            "two"
+        );
+        assert_eq!(
+            kept.get_unless(&call, now, "a", |old| *old == "one", async { until("three", 200) }).await.unwrap(),
+            "three"
+        );
+        assert_eq!(kept.get(&call, now, "b", async { until("other", 200) }).await.unwrap(), "other");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fetch_that_fails_leaves_the_old_one_unless_it_is_stale() {
+        let (kept, call, now) =
+            (Renewed::new(Duration::from_secs(10)), Call::default(), Timestamp::from_second(100).unwrap());
+        kept.get(&call, now, "a", async { until("one", 105) }).await.unwrap();
+        let down = || async { Err(DriverError::new(Code::Unavailable, "down")) };
+        assert_eq!(kept.get(&call, now, "a", down()).await.unwrap(), "one");
+        assert_eq!(kept.get_unless(&call, now, "a", |_| true, down()).await.unwrap_err().code(), Code::Unavailable);
+    }
+}

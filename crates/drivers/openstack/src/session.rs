@@ -1,0 +1,325 @@
+//! One request to OpenStack: its token, its turn, its answer.
+//!
+//! A token is fetched once for each set of credentials and used by all calls until shortly before its end. It may be revoked earlier; then a
+//! service answers 401, having done nothing, and the request is sent once more with a fresh token.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cloud::codes::{During, Meaning};
+use cloud::http::{Servers, Tls, TlsError, Transport};
+use cloud::renewed::{Renewed, Temporary};
+use cloud::turns::Turns;
+use cloud::{Chance, Clock};
+use driver::{Call, CloudPressure, Code, DriverError};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, Response};
+use parking_lot::Mutex;
+use secrecy::ExposeSecret;
+use serde_json::Value;
+
+use crate::answer::{items, next_page};
+use crate::codes::{self, Refusal};
+use crate::ids::Ids;
+use crate::keystone::{self, Token};
+use crate::request::Ask;
+use crate::secret::Credentials;
+
+/// How requests travel, by what a Secret says about TLS.
+pub type Transports = Arc<dyn Fn(&Tls) -> Result<Arc<dyn Transport>, TlsError> + Send + Sync>;
+
+/// How long before its end a token is renewed.
+const MARGIN: Duration = Duration::from_mins(2);
+
+/// More sets of TLS settings than that are none that anybody waits for.
+const MOST_CLIENTS: usize = 100;
+
+/// What all calls share. None of it is missed after a restart.
+pub(crate) struct OpenStack {
+    transports: Transports,
+    clients: Mutex<BTreeMap<String, Arc<dyn Transport>>>,
+    tokens: Renewed<Token>,
+    clock: Clock,
+    pub(crate) chance: Chance,
+    pub(crate) turns: Turns,
+    pub(crate) ids: Ids,
+}
+
+/// A request that failed: what was refused, if anybody refused it, and what that means.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) refusal: Option<Refusal>,
+    pub(crate) meaning: Meaning,
+    pub(crate) error: DriverError,
+}
+
+impl Failed {
+    pub(crate) fn is(&self, status: u16) -> bool {
+        self.refusal.as_ref().is_some_and(|refusal| refusal.status == status)
+    }
+}
+
+impl From<DriverError> for Failed {
+    fn from(error: DriverError) -> Self {
+        Self { refusal: None, meaning: Meaning::ThisCall, error }
+    }
+}
+
+impl From<Failed> for DriverError {
+    fn from(failed: Failed) -> Self {
+        failed.error
+    }
+}
+
+/// A call with a token for its requests.
+pub(crate) struct Session<'a> {
+    pub(crate) cloud: &'a OpenStack,
+    pub(crate) call: &'a Call,
+    pub(crate) region: &'a str,
+    credentials: &'a Credentials,
+    transport: Arc<dyn Transport>,
+    token: Mutex<Token>,
+    /// Whose requests are counted together, and whose token is kept; no secret.
+    pub(crate) account: String,
+}
+
+impl OpenStack {
+    pub(crate) fn new(transports: Transports, clock: Clock, chance: Chance) -> Self {
+        Self {
+            transports,
+            clients: Mutex::default(),
+            tokens: Renewed::new(MARGIN),
+            clock,
+            chance,
+            turns: Turns::default(),
+            ids: Ids::default(),
+        }
+    }
+
+    /// A token for a call.
+    pub(crate) async fn session<'a>(
+        &'a self,
+        call: &'a Call,
+        region: &'a str,
+        credentials: &'a Credentials,
+    ) -> Result<Session<'a>, DriverError> {
+        let transport = self.transport(&credentials.tls)?;
+        let account = format!("{} {region}", fingerprint(credentials));
+        let token = self.token(call, &account, credentials, &transport, |_| false).await?;
+        Ok(Session { cloud: self, call, region, credentials, transport, token: Mutex::new(token), account })
+    }
+
+    fn transport(&self, tls: &Tls) -> Result<Arc<dyn Transport>, DriverError> {
+        let name = digest(&tls_parts(tls));
+        if let Some(known) = self.clients.lock().get(&name) {
+            return Ok(known.clone());
+        }
+        let made = (self.transports)(tls).map_err(|error| {
+            let field = match error {
+                TlsError::Authorities => "secretRef.caCert: Forbidden: ",
+                TlsError::Certificate => "secretRef.clientCert: Forbidden: ",
+                TlsError::Key => "secretRef.clientKey: Forbidden: ",
+                TlsError::System(_) => "",
+            };
+            DriverError::invalid(format!("{field}{error}"))
+        })?;
+        let mut clients = self.clients.lock();
+        if clients.len() >= MOST_CLIENTS {
+            clients.clear();
+        }
+        clients.insert(name, made.clone());
+        Ok(made)
+    }
+
+    async fn token(
+        &self,
+        call: &Call,
+        account: &str,
+        credentials: &Credentials,
+        transport: &Arc<dyn Transport>,
+        stale: impl Fn(&Token) -> bool,
+    ) -> Result<Token, DriverError> {
+        let fetch = self.fetch(call, account, credentials, transport);
+        self.tokens.get_unless(call, (self.clock)(), account, stale, fetch).await
+    }
+
+    async fn fetch(
+        &self,
+        call: &Call,
+        account: &str,
+        credentials: &Credentials,
+        transport: &Arc<dyn Transport>,
+    ) -> Result<Temporary<Token>, DriverError> {
+        let url = format!("{}/auth/tokens", credentials.auth_url);
+        let request = json_request(Method::POST, &url, None, Some(&keystone::body(&credentials.who)))?;
+        self.turns.wait(call, account).await?;
+        let answer = call
+            .asking("keystone", self.exchange(call, account, credentials, None, transport, request, During::Elsewhere));
+        let answer = answer.await.map_err(|failed| {
+            let message = format!("Keystone gave no token: {}", failed.error.message());
+            if failed.is(404) {
+                unusable_keystone(&credentials.auth_url)
+            } else {
+                DriverError::new(failed.error.code(), message)
+            }
+        })?;
+        let id = answer.headers().get("x-subject-token").and_then(|id| id.to_str().ok());
+        keystone::token(id, &read(answer.body())?)
+    }
+
+    /// Sends a request and tells an answer from a refusal.
+    #[allow(clippy::too_many_arguments, reason = "all of it belongs to one request, and there are two callers")]
+    async fn exchange(
+        &self,
+        call: &Call,
+        account: &str,
+        credentials: &Credentials,
+        token: Option<&Token>,
+        transport: &Arc<dyn Transport>,
+        request: Request<Bytes>,
+        during: During,
+    ) -> Result<Response<Bytes>, Failed> {
+        let answer = transport.send(call, request).await.map_err(DriverError::from)?;
+        if answer.status().is_success() {
+            self.turns.answered(call, account);
+            return Ok(answer);
+        }
+        let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let refusal = codes::refusal(answer.status(), retry_after, answer.body());
+        let hidden = [credentials.hidden(), token.map_or("", |token| token.id.expose_secret())];
+        let (error, meaning) = codes::error(&refusal, during, &hidden);
+        let error = match meaning {
+            Meaning::Throttled => {
+                let rate = self.turns.throttled(call, account);
+                DriverError::new(error.code(), format!("{}, at most {rate:.1} a second now", error.message()))
+            }
+            _ => {
+                self.turns.answered(call, account);
+                error
+            }
+        };
+        if let Meaning::Quota(of) = meaning {
+            call.press(&CloudPressure::Quota(of.to_owned()));
+        }
+        Err(Failed { refusal: Some(refusal), meaning, error })
+    }
+}
+
+impl Session<'_> {
+    /// Asks once; a second time only if the token was refused.
+    pub(crate) async fn ask(&self, ask: &Ask, during: During) -> Result<Value, Failed> {
+        let token = self.token.lock().clone();
+        let refused = match self.send(&token, ask, during).await {
+            Err(failed) if failed.is(401) => failed,
+            answer => return answer,
+        };
+        let stale = |kept: &Token| kept.id.expose_secret() == token.id.expose_secret();
+        let fresh = self.cloud.token(self.call, &self.account, self.credentials, &self.transport, stale).await?;
+        if stale(&fresh) {
+            return Err(refused);
+        }
+        *self.token.lock() = fresh.clone();
+        self.send(&fresh, ask, during).await
+    }
+
+    async fn send(&self, token: &Token, ask: &Ask, during: During) -> Result<Value, Failed> {
+        let base = token.catalogue.url(ask.service, self.region, &self.credentials.interface)?;
+        let url = format!("{base}{}", ask.path);
+        let request = json_request(ask.method.clone(), &url, Some(token), ask.body.as_ref())?;
+        self.cloud.turns.wait(self.call, &self.account).await?;
+        let asked = async {
+            let sent = self.cloud.exchange(
+                self.call,
+                &self.account,
+                self.credentials,
+                Some(token),
+                &self.transport,
+                request,
+                during,
+            );
+            Ok(read(sent.await?.body())?)
+        };
+        self.call.asking(ask.service.name(), asked).await
+    }
+
+    /// All pages of a list. A service that names the same next page twice would be asked for ever.
+    pub(crate) async fn list(&self, ask: &Ask, collection: &str, during: During) -> Result<Vec<Value>, Failed> {
+        let (mut all, mut seen) = (Vec::new(), std::collections::BTreeSet::new());
+        let mut page = ask.clone();
+        loop {
+            let answer = self.ask(&page, during).await?;
+            all.extend(items(&answer, collection).cloned());
+            match next_page(&answer, collection) {
+                Some(last) if seen.insert(last.clone()) => page = ask.clone().with(&[("marker", &last)]),
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    /// What must not be shown of this session.
+    pub(crate) fn hidden(&self) -> &str {
+        self.credentials.hidden()
+    }
+}
+
+fn json_request(
+    method: Method,
+    url: &str,
+    token: Option<&Token>,
+    body: Option<&Value>,
+) -> Result<Request<Bytes>, DriverError> {
+    let unusable = |_| DriverError::new(Code::Internal, "an address or a token of OpenStack cannot be sent");
+    let mut request = Request::builder().method(method).uri(url).header(ACCEPT, "application/json");
+    if let Some(token) = token {
+        let mut value = HeaderValue::from_str(token.id.expose_secret())
+            .map_err(|_| DriverError::new(Code::Internal, "Keystone's token cannot be sent"))?;
+        value.set_sensitive(true);
+        request = request.header("x-auth-token", value);
+    }
+    let body = match body {
+        Some(body) => {
+            request = request.header(CONTENT_TYPE, "application/json");
+            Bytes::from(body.to_string())
+        }
+        None => Bytes::new(),
+    };
+    request.body(body).map_err(unusable)
+}
+
+fn read(body: &Bytes) -> Result<Value, DriverError> {
+    if body.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(body).map_err(|_| {
+        DriverError::new(Code::Unavailable, "OpenStack answered with what is no JSON; what it did is unknown")
+    })
+}
+
+fn unusable_keystone(url: &str) -> DriverError {
+    DriverError::invalid(format!("secretRef.authURL: Invalid value: {url:?}: there is no Keystone v3 at this address"))
+}
+
+/// A name for credentials that tells nothing of them: another password is another token.
+fn fingerprint(credentials: &Credentials) -> String {
+    let mut parts = vec![credentials.auth_url.clone(), keystone::body(&credentials.who).to_string()];
+    parts.push(credentials.interface.clone());
+    parts.extend(tls_parts(&credentials.tls));
+    digest(&parts)
+}
+
+fn tls_parts(tls: &Tls) -> Vec<String> {
+    let (certificate, key) = match &tls.identity {
+        Some((certificate, key)) => (certificate.as_str(), key.expose_secret()),
+        None => ("", ""),
+    };
+    let believed = if tls.servers == Servers::Believed { "believed" } else { "verified" };
+    let parts = [tls.authorities.as_deref().unwrap_or_default(), certificate, key, believed];
+    parts.map(str::to_owned).into()
+}
+
+fn digest(parts: &[String]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, parts.join("\0").as_bytes());
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
