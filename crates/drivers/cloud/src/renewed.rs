@@ -99,32 +99,32 @@ mod tests {
     use super::*;
     use driver::Code;
 
-    fn until(value: &'static str, second: i64) -> Result<Temporary<&'static str>, DriverError> {
-        Ok(Temporary { value, expires: Timestamp::from_second(second).unwrap() })
+    fn until(value: &'static str, second: i64) -> Temporary<&'static str> {
+        Temporary { value, expires: Timestamp::from_second(second).unwrap() }
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_kept_is_fetched_again_before_its_end_and_when_it_is_known_to_be_stale() {
         let (kept, call, now) =
             (Renewed::new(Duration::from_secs(10)), Call::default(), Timestamp::from_second(100).unwrap());
-        assert_eq!(kept.get(&call, now, "a", async { until("one", 200) }).await.unwrap(), "one");
-        assert_eq!(kept.get(&call, now, "a", async { until("two", 200) }).await.unwrap(), "one");
+        assert_eq!(kept.get(&call, now, "a", async { Ok(until("one", 200)) }).await.unwrap(), "one");
+        assert_eq!(kept.get(&call, now, "a", async { Ok(until("two", 200)) }).await.unwrap(), "one");
         assert_eq!(
-            kept.get_unless(&call, now, "a", |old| *old == "one", async { until("two", 105) }).await.unwrap(),
+            kept.get_unless(&call, now, "a", |old| *old == "one", async { Ok(until("two", 105)) }).await.unwrap(),
             "two"
         );
         assert_eq!(
-            kept.get_unless(&call, now, "a", |old| *old == "one", async { until("three", 200) }).await.unwrap(),
+            kept.get_unless(&call, now, "a", |old| *old == "one", async { Ok(until("three", 200)) }).await.unwrap(),
             "three"
         );
-        assert_eq!(kept.get(&call, now, "b", async { until("other", 200) }).await.unwrap(), "other");
+        assert_eq!(kept.get(&call, now, "b", async { Ok(until("other", 200)) }).await.unwrap(), "other");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_fetch_that_fails_leaves_the_old_one_unless_it_is_stale() {
         let (kept, call, now) =
             (Renewed::new(Duration::from_secs(10)), Call::default(), Timestamp::from_second(100).unwrap());
-        kept.get(&call, now, "a", async { until("one", 105) }).await.unwrap();
+        kept.get(&call, now, "a", async { Ok(until("one", 105)) }).await.unwrap();
         let down = || async { Err(DriverError::new(Code::Unavailable, "down")) };
         assert_eq!(kept.get(&call, now, "a", down()).await.unwrap(), "one");
         assert_eq!(kept.get_unless(&call, now, "a", |_| true, down()).await.unwrap_err().code(), Code::Unavailable);

@@ -46,13 +46,12 @@ pub(crate) fn server(launch: &Launch<'_>) -> Value {
     put("availability_zone", spec.availability_zone.as_str().into());
     put("metadata", json!(metadata(spec, launch.owner.uid)));
     put("user_data", STANDARD.encode(launch.user_data).into());
-    match launch.port {
-        Some(port) => put("networks", json!([{ "port": port }])),
-        None => {
-            put("networks", resolved.networks.iter().map(|id| json!({ "uuid": id })).collect());
-            if !spec.security_groups.is_empty() {
-                put("security_groups", spec.security_groups.iter().map(|name| json!({ "name": name })).collect());
-            }
+    if let Some(port) = launch.port {
+        put("networks", json!([{ "port": port }]));
+    } else {
+        put("networks", resolved.networks.iter().map(|id| json!({ "uuid": id })).collect());
+        if !spec.security_groups.is_empty() {
+            put("security_groups", spec.security_groups.iter().map(|name| json!({ "name": name })).collect());
         }
     }
     match root_disk(launch) {

@@ -24,6 +24,7 @@ mod secret;
 mod session;
 mod spec;
 mod volumes;
+mod wire;
 
 pub use provider::OpenStackDriver;
 pub use session::Transports;

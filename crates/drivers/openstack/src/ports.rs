@@ -41,14 +41,13 @@ pub(crate) async fn port_for(
 ) -> Result<String, Failed> {
     let made = our_ports(session, owner.machine, owner.marks, During::Create).await?;
     let usable = made.into_iter().find(|port| port.network == spec.network_id && port.device.is_empty());
-    let port = match usable {
-        Some(port) => port,
-        None => {
-            let ask = Ask::post(Service::Neutron, "/ports", bodies::port(spec, owner, resolved));
-            let answer = session.ask(&ask, During::Create).await?;
-            let port = answer.get("port").and_then(Port::read);
-            port.ok_or_else(|| DriverError::new(Code::Unknown, "Neutron answered without the port that it made"))?
-        }
+    let port = if let Some(port) = usable {
+        port
+    } else {
+        let ask = Ask::post(Service::Neutron, "/ports", bodies::port(spec, owner, resolved));
+        let answer = session.ask(&ask, During::Create).await?;
+        let port = answer.get("port").and_then(Port::read);
+        port.ok_or_else(|| DriverError::new(Code::Unknown, "Neutron answered without the port that it made"))?
     };
     if !(port.tags.contains(&owner.marks.cluster) && port.tags.contains(&owner.marks.role)) {
         let path = format!("/ports/{}/tags", port.id);
@@ -143,10 +142,10 @@ async fn available(session: &Session<'_>, id: &str) -> Result<(), DriverError> {
             },
         )
         .await?;
-    ended(waited, || format!("volume {id} was not made in time"))
+    ended(&waited, || format!("volume {id} was not made in time"))
 }
 
-fn ended(waited: Waited<()>, otherwise: impl FnOnce() -> String) -> Result<(), DriverError> {
+fn ended(waited: &Waited<()>, otherwise: impl FnOnce() -> String) -> Result<(), DriverError> {
     match waited {
         Waited::Done(()) => Ok(()),
         Waited::InVain => Err(DriverError::new(Code::DeadlineExceeded, otherwise())),
@@ -191,5 +190,5 @@ pub(crate) async fn delete_volumes(
             },
         )
         .await?;
-    ended(waited, || format!("the volumes of machine {machine:?} were not deleted in time"))
+    ended(&waited, || format!("the volumes of machine {machine:?} were not deleted in time"))
 }

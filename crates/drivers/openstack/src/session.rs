@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cloud::codes::{During, Meaning};
-use cloud::http::{Servers, Tls, TlsError, Transport};
+use cloud::http::{Tls, TlsError, Transport};
 use cloud::renewed::{Renewed, Temporary};
 use cloud::turns::Turns;
 use cloud::{Chance, Clock};
-use driver::{Call, CloudPressure, Code, DriverError};
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Method, Request, Response};
+use driver::{Call, CloudPressure, DriverError};
+use http::header::RETRY_AFTER;
+use http::{Method, Request, Response};
 use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use serde_json::Value;
@@ -26,6 +26,7 @@ use crate::ids::Ids;
 use crate::keystone::{self, Token};
 use crate::request::Ask;
 use crate::secret::Credentials;
+use crate::wire::{digest, fingerprint, json_request, read, tls_parts, unusable_keystone};
 
 /// How requests travel, by what a Secret says about TLS.
 pub type Transports = Arc<dyn Fn(&Tls) -> Result<Arc<dyn Transport>, TlsError> + Send + Sync>;
@@ -190,15 +191,12 @@ impl OpenStack {
         let refusal = codes::refusal(answer.status(), retry_after, answer.body());
         let hidden = [credentials.hidden(), token.map_or("", |token| token.id.expose_secret())];
         let (error, meaning) = codes::error(&refusal, during, &hidden);
-        let error = match meaning {
-            Meaning::Throttled => {
-                let rate = self.turns.throttled(call, account);
-                DriverError::new(error.code(), format!("{}, at most {rate:.1} a second now", error.message()))
-            }
-            _ => {
-                self.turns.answered(call, account);
-                error
-            }
+        let error = if meaning == Meaning::Throttled {
+            let rate = self.turns.throttled(call, account);
+            DriverError::new(error.code(), format!("{}, at most {rate:.1} a second now", error.message()))
+        } else {
+            self.turns.answered(call, account);
+            error
         };
         if let Meaning::Quota(of) = meaning {
             call.press(&CloudPressure::Quota(of.to_owned()));
@@ -262,64 +260,4 @@ impl Session<'_> {
     pub(crate) fn hidden(&self) -> &str {
         self.credentials.hidden()
     }
-}
-
-fn json_request(
-    method: Method,
-    url: &str,
-    token: Option<&Token>,
-    body: Option<&Value>,
-) -> Result<Request<Bytes>, DriverError> {
-    let unusable = |_| DriverError::new(Code::Internal, "an address or a token of OpenStack cannot be sent");
-    let mut request = Request::builder().method(method).uri(url).header(ACCEPT, "application/json");
-    if let Some(token) = token {
-        let mut value = HeaderValue::from_str(token.id.expose_secret())
-            .map_err(|_| DriverError::new(Code::Internal, "Keystone's token cannot be sent"))?;
-        value.set_sensitive(true);
-        request = request.header("x-auth-token", value);
-    }
-    let body = match body {
-        Some(body) => {
-            request = request.header(CONTENT_TYPE, "application/json");
-            Bytes::from(body.to_string())
-        }
-        None => Bytes::new(),
-    };
-    request.body(body).map_err(unusable)
-}
-
-fn read(body: &Bytes) -> Result<Value, DriverError> {
-    if body.is_empty() {
-        return Ok(Value::Null);
-    }
-    serde_json::from_slice(body).map_err(|_| {
-        DriverError::new(Code::Unavailable, "OpenStack answered with what is no JSON; what it did is unknown")
-    })
-}
-
-fn unusable_keystone(url: &str) -> DriverError {
-    DriverError::invalid(format!("secretRef.authURL: Invalid value: {url:?}: there is no Keystone v3 at this address"))
-}
-
-/// A name for credentials that tells nothing of them: another password is another token.
-fn fingerprint(credentials: &Credentials) -> String {
-    let mut parts = vec![credentials.auth_url.clone(), keystone::body(&credentials.who).to_string()];
-    parts.push(credentials.interface.clone());
-    parts.extend(tls_parts(&credentials.tls));
-    digest(&parts)
-}
-
-fn tls_parts(tls: &Tls) -> Vec<String> {
-    let (certificate, key) = match &tls.identity {
-        Some((certificate, key)) => (certificate.as_str(), key.expose_secret()),
-        None => ("", ""),
-    };
-    let believed = if tls.servers == Servers::Believed { "believed" } else { "verified" };
-    let parts = [tls.authorities.as_deref().unwrap_or_default(), certificate, key, believed];
-    parts.map(str::to_owned).into()
-}
-
-fn digest(parts: &[String]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, parts.join("\0").as_bytes());
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -125,3 +125,104 @@ impl ServerCertVerifier for Credulous {
         self.0.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{HttpError, Transport};
+    use super::*;
+    use bytes::Bytes;
+    use driver::Call;
+    use http::Request;
+    use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
+    use rustls::ServerConfig;
+    use rustls::server::WebPkiClientVerifier;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    fn certificate() -> CertifiedKey<KeyPair> {
+        generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap()
+    }
+
+    fn identity(of: &CertifiedKey<KeyPair>) -> (String, SecretString) {
+        (of.cert.pem(), SecretString::from(of.signing_key.serialize_pem()))
+    }
+
+    /// What a client with these settings makes of a server with this certificate, which asks for the other one if there is one.
+    async fn asked(
+        server: &CertifiedKey<KeyPair>,
+        asks_for: Option<&CertifiedKey<KeyPair>>,
+        tls: &Tls,
+    ) -> Result<u16, HttpError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder =
+            ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+        let builder = match asks_for {
+            None => builder.with_no_client_auth(),
+            Some(client) => {
+                let roots = Arc::new(roots(&client.cert.pem()).unwrap());
+                builder.with_client_cert_verifier(
+                    WebPkiClientVerifier::builder_with_provider(roots, provider).build().unwrap(),
+                )
+            }
+        };
+        let key = PrivateKeyDer::try_from(server.signing_key.serialize_der()).unwrap();
+        let config = builder.with_single_cert(vec![server.cert.der().clone()], key).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let answering = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let Ok(mut stream) = acceptor.accept(stream).await else { return };
+            let mut read = [0; 1024];
+            if matches!(stream.read(&mut read).await, Ok(1..)) {
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await.unwrap();
+                let _ = stream.shutdown().await;
+            }
+        };
+        let client = Client::of(tls).unwrap();
+        let call = Call::default();
+        let request = Request::get(format!("https://{address}/")).body(Bytes::new()).unwrap();
+        let (answer, ()) = tokio::join!(client.send(&call, request), answering);
+        answer.map(|answer| answer.status().as_u16())
+    }
+
+    #[tokio::test]
+    async fn an_authority_of_the_secret_is_trusted_instead_of_those_of_the_system() {
+        let (server, other) = (certificate(), certificate());
+        let trusting = |of: &CertifiedKey<KeyPair>| Tls { authorities: Some(of.cert.pem()), ..Tls::default() };
+        assert_eq!(asked(&server, None, &trusting(&server)).await.unwrap(), 200);
+        assert!(matches!(asked(&server, None, &trusting(&other)).await, Err(HttpError::Tls { .. })));
+    }
+
+    #[tokio::test]
+    async fn whoever_answers_is_believed_only_where_the_secret_says_so() {
+        let (server, other) = (certificate(), certificate());
+        let authorities = Some(other.cert.pem());
+        let believing = Tls { authorities, servers: Servers::Believed, ..Tls::default() };
+        assert_eq!(asked(&server, None, &believing).await.unwrap(), 200);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_asks_for_the_client_s_certificate_is_shown_it() {
+        let (server, us, other) = (certificate(), certificate(), certificate());
+        let known = |identity| Tls { authorities: Some(server.cert.pem()), identity, ..Tls::default() };
+        assert_eq!(asked(&server, Some(&us), &known(Some(identity(&us)))).await.unwrap(), 200);
+        assert!(asked(&server, Some(&us), &known(None)).await.is_err());
+        assert!(asked(&server, Some(&us), &known(Some(identity(&other)))).await.is_err());
+    }
+
+    #[test]
+    fn what_is_no_pem_is_named_and_never_shown() {
+        let text = || Some("hunter2".to_owned());
+        let authorities = Client::of(&Tls { authorities: text(), ..Tls::default() });
+        assert!(matches!(authorities, Err(TlsError::Authorities)));
+        let us = certificate();
+        let identity = Some((us.cert.pem(), SecretString::from("hunter2")));
+        let tls = Tls { authorities: Some(us.cert.pem()), identity, ..Tls::default() };
+        assert!(!format!("{tls:?}").contains("hunter2"));
+        let key = Client::of(&tls).unwrap_err();
+        assert!(matches!(key, TlsError::Key) && !key.to_string().contains("hunter2"));
+        let tls = Tls { identity: Some(("hunter2".into(), SecretString::from("x"))), ..tls };
+        assert!(matches!(Client::of(&tls), Err(TlsError::Certificate)));
+    }
+}

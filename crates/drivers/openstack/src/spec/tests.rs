@@ -16,14 +16,14 @@ fn fields() -> Value {
     })
 }
 
-fn wrapped(fields: Value) -> Value {
+fn wrapped(fields: &Value) -> Value {
     json!({ "apiVersion": "openstack.machine.gardener.cloud/v1alpha1", "kind": "MachineProviderConfig", "spec": fields })
 }
 
 fn with(changes: &Value) -> Value {
     let mut spec = fields();
     spec.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-    wrapped(spec)
+    wrapped(&spec)
 }
 
 fn told(spec: &Value) -> String {
@@ -48,7 +48,7 @@ fn a_class_of_the_references_openstack_users_is_accepted_as_it_is() {
 #[test]
 fn the_fields_alone_are_read_without_their_wrapper() {
     let (bare, _) = Spec::for_create(&fields(), Faults::default()).unwrap();
-    let (inside, _) = Spec::for_create(&wrapped(fields()), Faults::default()).unwrap();
+    let (inside, _) = Spec::for_create(&wrapped(&fields()), Faults::default()).unwrap();
     assert_eq!(Spec { path: inside.path, ..bare }, inside);
 }
 
@@ -92,7 +92,7 @@ fn a_wrapper_that_is_not_the_reference_s_is_refused_by_every_call(#[case] spec: 
 
 #[test]
 fn every_fault_of_an_openstack_spec_is_told_at_once() {
-    let told = told(&wrapped(json!({})));
+    let told = told(&wrapped(&json!({})));
     for field in
         ["imageName", "region", "flavorName", "availabilityZone", "keyName", "networkID", "podNetworkCIDRs", "tags"]
     {

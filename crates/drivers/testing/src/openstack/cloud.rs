@@ -52,6 +52,12 @@ impl Cloud {
         id
     }
 
+    /// Removes the servers of a name behind everybody's back.
+    pub fn remove_server(&mut self, now: Duration, name: &str) {
+        self.servers.iter_mut().filter(|server| server.name == name).for_each(|server| server.gone = Some(now));
+        self.advance(now);
+    }
+
     /// Answers a request.
     pub fn answer(&mut self, now: Duration, request: &Request) -> Answer {
         self.asked.push(format!("{} {}", request.method, request.path));

@@ -49,7 +49,7 @@ impl Cloud {
             return Err(Answer::neutron(404, "NetworkNotFound", &message));
         }
         let subnets = asked.get("fixed_ips").and_then(Value::as_array).into_iter().flatten();
-        for subnet in subnets.map(|ip| text(ip, "subnet_id")).filter(|subnet| *subnet != Settings::SUBNET) {
+        if let Some(subnet) = subnets.map(|ip| text(ip, "subnet_id")).find(|subnet| *subnet != Settings::SUBNET) {
             let message = format!("Invalid input for operation: Subnet {subnet} could not be found.");
             return Err(Answer::neutron(400, "InvalidInput", &message));
         }
