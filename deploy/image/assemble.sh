@@ -2,7 +2,7 @@
 # Compiles a static binary and lays out what the image holds: assemble.sh FOLDER [TARGET]
 #
 # FEATURES are the cargo features that are compiled in. Those of production are the default; `otel,dev` has the virtual cloud instead of AWS, for
-# deploy/virtual-cloud. PROGRAM is millwright, or millwright-driver-aws for deploy/aws-driver, which has no features to choose.
+# deploy/virtual-cloud. PROGRAM is millwright, or millwright-driver-aws or millwright-driver-openstack, which have no features to choose.
 #
 # The recipe calls it in its first stage, where the host's own target links statically (Alpine). `cargo xtask image` calls it on any other
 # machine, with a musl target of the compiler, so that what is shown there is what the recipe does.
@@ -13,7 +13,7 @@ target=${2:-}
 program=${PROGRAM:-millwright}
 case $program in
   millwright) set -- --package millwright --no-default-features --features "${FEATURES:-otel,aws}" ;;
-  millwright-driver-aws) set -- --package millwright-driver-aws-program ;;
+  millwright-driver-aws | millwright-driver-openstack) set -- --package "$program-program" ;;
   *) echo "there is no program $program" >&2; exit 1 ;;
 esac
 

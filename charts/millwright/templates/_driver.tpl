@@ -1,5 +1,5 @@
 {{- define "millwright.driverKind" -}}
-{{- $kinds := list "aws" "aws-own" "own" "virtual" -}}
+{{- $kinds := list "aws" "aws-own" "openstack" "own" "virtual" -}}
 {{- if not (has .Values.driver.kind $kinds) -}}
 {{- fail (printf "driver.kind: %q is none: say which cloud makes the machines, one of %s" .Values.driver.kind (join ", " $kinds)) -}}
 {{- end -}}
@@ -8,7 +8,7 @@
 
 {{- /* The image of the driver's container. */}}
 {{- define "millwright.driverImage" -}}
-{{- $ours := dict "aws-own" "millwright-driver-aws" "virtual" "millwright-dev" -}}
+{{- $ours := dict "aws-own" "millwright-driver-aws" "openstack" "millwright-driver-openstack" "virtual" "millwright-dev" -}}
 {{- $repository := .Values.driver.image.repository | default (get $ours .Values.driver.kind) -}}
 {{- $tag := .Values.driver.image.tag | default (ternary .Chart.AppVersion "" (hasKey $ours .Values.driver.kind)) -}}
 {{- required "driver.image.repository: set the image of your driver" $repository }}:{{ required "driver.image.tag: set the version of your driver" $tag }}
@@ -41,9 +41,10 @@ volumeMounts:
 {{- with .Values.driver.volumeMounts }}
 {{ toYaml . }}
 {{- end }}
-{{- if eq .Values.driver.kind "aws-own" }}
+{{- $probed := dict "aws-own" "/millwright-driver-aws" "openstack" "/millwright-driver-openstack" }}
+{{- with get $probed .Values.driver.kind }}
 livenessProbe:
-  exec: {command: [/millwright-driver-aws, "--probe=unix:/run/driver/driver.sock"]}
+  exec: {command: [{{ . }}, "--probe=unix:/run/driver/driver.sock"]}
   periodSeconds: 20
   timeoutSeconds: 10
   failureThreshold: 3

@@ -2,7 +2,7 @@
 //!
 //! A driver written in Rust needs no process of its own: [`run`](fn@crate::run) and [`run_with`](crate::run_with) make a program of it that has
 //! all commands and flags of ours and makes machines in its cloud, as a provider's binary does with MCM. Our own program brings along those that cargo
-//! features choose: AWS (`aws`), the virtual cloud, the host it runs on and virtual machines of that host (`dev`). Each of them has to be asked for and serves the classes that name it.
+//! features choose: AWS (`aws`), OpenStack (`openstack`), the virtual cloud, the host it runs on and virtual machines of that host (`dev`). Each of them has to be asked for and serves the classes that name it.
 
 use std::sync::Arc;
 
@@ -61,6 +61,8 @@ pub(crate) fn ours() -> Vec<BuiltIn> {
     vec![
         #[cfg(feature = "aws")]
         aws(),
+        #[cfg(feature = "openstack")]
+        openstack(),
         #[cfg(feature = "dev")]
         virtual_cloud(),
         #[cfg(feature = "dev")]
@@ -94,6 +96,16 @@ fn aws() -> BuiltIn {
         choice: cli::Choice::OnRequest,
         agent: "aws-driver",
         make: Box::new(crate::aws::driver),
+    }
+}
+
+#[cfg(feature = "openstack")]
+fn openstack() -> BuiltIn {
+    BuiltIn {
+        name: openstack_driver::PROVIDER.to_owned(),
+        choice: cli::Choice::OnRequest,
+        agent: "openstack-driver",
+        make: Box::new(crate::openstack::driver),
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) enum Choice {
     /// Only if it is named, and for the classes that name it. Whoever forgot the endpoint of another driver would see every class refused, and not why;
     /// and machines in the virtual cloud vanish with the process.
     #[cfg_attr(
-        not(any(test, feature = "aws", feature = "dev")),
+        not(any(test, feature = "aws", feature = "openstack", feature = "dev")),
         allow(dead_code, reason = "no driver is in this build")
     )]
     OnRequest,

@@ -30,6 +30,8 @@ mod driver_process;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod http;
+#[cfg(feature = "openstack")]
+pub mod openstack;
 #[cfg(feature = "operator")]
 mod operator;
 mod print;

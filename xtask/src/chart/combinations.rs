@@ -22,6 +22,12 @@ pub(super) const COMBINATIONS: &[Combination] = &[
         more: "",
     },
     Combination {
+        values: &["form=two-processes", "driver.kind=openstack"],
+        resources: &["two-processes"],
+        components: &["openstack-driver"],
+        more: "",
+    },
+    Combination {
         values: &["driver.kind=virtual"],
         resources: &["one-process"],
         components: &["virtual-cloud"],

@@ -43,6 +43,15 @@ const DRIVER_AWS: Recipe = Recipe {
     files: "COPY --from=build-driver-aws /image/ /",
 };
 
+/// The driver of OpenStack in a container of its own. CI builds that of AWS, which is made in the same way.
+#[cfg(test)]
+const DRIVER_OPENSTACK: Recipe = Recipe {
+    program: "millwright-driver-openstack",
+    features: "",
+    stage: "FROM scratch AS driver-openstack",
+    files: "COPY --from=build-driver-openstack /image/ /",
+};
+
 /// What the image with the virtual cloud has compiled in.
 const DEV: &str = "otel,dev";
 
@@ -157,7 +166,7 @@ mod tests {
     #[test]
     fn each_image_of_the_recipe_stands_alone_and_is_what_our_manifests_count_on() {
         let manifest = fs::read_to_string(root().join("deploy/one-process/deployment.yaml")).unwrap();
-        for image in [PRODUCTION, DRIVER_AWS] {
+        for image in [PRODUCTION, DRIVER_AWS, DRIVER_OPENSTACK] {
             let text = stage(&recipe(), &image).unwrap();
             let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
             let entrypoint = format!("ENTRYPOINT [\"/{}\"]", image.program);

@@ -37,8 +37,8 @@ impl MachineFlags {
 #[allow(clippy::struct_field_names, reason = "the flags are named after the fields")]
 pub(crate) struct DriverFlags {
     /// Whose drivers of those that are built in to use, separated by commas; each serves the classes that name it as their provider. `AWS` is in builds with the
-    /// feature `aws`, as the image is. In builds with the feature `dev`, `virtual` is a cloud that lives and dies with this process, `host` the host it runs
-    /// on, and `qemu` virtual machines of that host. Any other needs --driver-endpoint.
+    /// feature `aws`, as the image is, `OpenStack` in those with the feature `openstack`. In builds with the feature `dev`, `virtual` is a cloud that lives and dies
+    /// with this process, `host` the host it runs on, and `qemu` virtual machines of that host. Any other needs --driver-endpoint.
     #[arg(long, value_name = "NAMES")]
     provider: Option<String>,
     /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. It serves every class. Needed unless --provider names a driver that is built in.

@@ -31,7 +31,8 @@ fn complaint<T: Ranged + Clone + Send + Sync + 'static>(matches: &ArgMatches, id
 }
 
 /// Drivers that a build of our own program can bring along, and the cargo feature that does it.
-const FEATURES: [(&str, &str); 4] = [("AWS", "aws"), ("virtual", "dev"), ("host", "dev"), ("qemu", "dev")];
+const FEATURES: [(&str, &str); 5] =
+    [("AWS", "aws"), ("OpenStack", "openstack"), ("virtual", "dev"), ("host", "dev"), ("qemu", "dev")];
 
 /// Flags that do not go together, in a program that brings along these drivers.
 pub(super) fn contradictions(command: &Command, built_in: &[BuiltIn<'_>]) -> Vec<String> {
@@ -183,6 +184,7 @@ mod tests {
     #[case(&["AWS", "virtual"], &[AWS, VIRTUAL], &[])]
     #[case(&["virtual"], &[AWS], &["--provider=virtual is not in this program", "feature `dev`", "--driver-endpoint"])]
     #[case(&["AWS"], &[], &["--provider=AWS is not in this program", "feature `aws`", "--driver-endpoint"])]
+    #[case(&["OpenStack"], &[AWS], &["--provider=OpenStack is not in this program", "feature `openstack`"])]
     #[case(&["aws"], &[AWS], &["--provider=aws", "--provider=AWS"])]
     #[case(&["AWS", "azure"], &[AWS, VIRTUAL], &["--provider=azure needs --driver-endpoint", "only AWS, virtual"])]
     #[case(&["azure"], &[], &["--provider=azure needs --driver-endpoint", "no driver is built in"])]

@@ -17,3 +17,4 @@ mod network;
 mod refusals;
 mod secrecy;
 mod target;
+mod tutorial;

@@ -24,7 +24,7 @@ fn images_are_named_by_version_and_ours_by_the_version_of_this_program() {
     for path in all {
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains(":latest") && !text.contains("newTag: latest"), "{}", path.display());
-        let named = ["millwright:v", "millwright-driver-aws:v", "millwright-dev:v"];
+        let named = ["millwright:v", "millwright-driver-aws:v", "millwright-driver-openstack:v", "millwright-dev:v"];
         let tags = named.iter().flat_map(|name| text.split(name).skip(1)).map(|rest| {
             let end = rest.find(|letter: char| !(letter.is_ascii_digit() || letter == '.')).unwrap_or(rest.len());
             rest[..end].trim_end_matches('.')
@@ -52,14 +52,18 @@ fn no_kubelet_shows_the_account_to_whoever_else_is_in_our_pods() {
 }
 
 #[test]
-fn the_driver_of_aws_is_probed_where_it_listens() {
+fn each_driver_of_ours_is_probed_where_it_listens() {
     let read = |file: &str| fs::read_to_string(root().join("deploy").join(file)).unwrap();
-    let (driver, aws) = (read("driver/kustomization.yaml"), read("aws-driver/kustomization.yaml"));
+    let driver = read("driver/kustomization.yaml");
     let socket = "unix:/run/driver/driver.sock";
     assert!(
         driver.contains(&format!("- --listen={socket}")) && driver.contains(&format!("--driver-endpoint={socket}"))
     );
-    assert!(aws.contains(&format!("[/millwright-driver-aws, \"--probe={socket}\"]")), "{aws}");
-    assert!(aws.contains("containers/1/image") && driver.contains("path: /spec/template/spec/containers/-"));
-    assert!(read("image/Dockerfile").contains("ENTRYPOINT [\"/millwright-driver-aws\"]"));
+    assert!(driver.contains("path: /spec/template/spec/containers/-"));
+    for cloud in ["aws", "openstack"] {
+        let ours = read(&format!("{cloud}-driver/kustomization.yaml"));
+        assert!(ours.contains(&format!("[/millwright-driver-{cloud}, \"--probe={socket}\"]")), "{ours}");
+        assert!(ours.contains("containers/1/image"), "{ours}");
+        assert!(read("image/Dockerfile").contains(&format!("ENTRYPOINT [\"/millwright-driver-{cloud}\"]")));
+    }
 }

@@ -184,7 +184,7 @@ impl Pool<'_> {
     }
 
     async fn errors(&self, size: usize) -> anyhow::Result<()> {
-        let failed = || Instead { status: 503, body: "{}".to_owned() };
+        let failed = || Instead::openstack(503, "by rule");
         self.proxy.rule(Rule::next(Fault::AnsweredBefore(failed()), posted("/ports")));
         self.proxy.rule(Rule::next(Fault::ResetBefore, posted("/volumes")));
         self.proxy.rule(Rule::next(Fault::AnsweredBefore(failed()), posted("/servers")));

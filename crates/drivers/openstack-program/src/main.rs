@@ -1,0 +1,22 @@
+//! The driver of OpenStack in a process of its own, behind the driver protocol. With a command of Millwright's, the whole of it with the driver in it.
+//!
+//!     millwright-driver-openstack --listen=unix:/run/driver/driver.sock
+//!     millwright-driver-openstack machine-controller --target-kubeconfig FILE
+
+use std::process::ExitCode;
+
+use millwright::About;
+
+/// The system's allocator keeps what a burst of lists once needed; mimalloc gives it back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let about = About { name: "OpenStack".to_owned(), version: millwright::VERSION.to_owned() };
+    let command = std::env::args().nth(1).is_some_and(|word| !word.starts_with('-'));
+    if command {
+        millwright::run_with(about, millwright::openstack::driver)
+    } else {
+        millwright::serve(about, millwright::openstack::driver)
+    }
+}
