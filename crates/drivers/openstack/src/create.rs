@@ -111,7 +111,7 @@ impl Creation<'_> {
             .await?;
         match waited {
             Waited::Done(server) if server.stage() == Stage::Failed => {
-                let (error, meaning) = codes::fault(&server.fault, &[self.session.hidden()]);
+                let (error, meaning) = codes::fault(&self.fault(server).await?, &[self.session.hidden()]);
                 Err(self.given_up(Failed { refusal: None, meaning, error }).await)
             }
             Waited::Done(server) => Ok(server),
@@ -119,6 +119,15 @@ impl Creation<'_> {
                 Err(DriverError::new(Code::DeadlineExceeded, "the server was not built within 20 minutes"))
             }
         }
+    }
+
+    /// Why a server failed. Nova's lists do not say, so it is asked for by its id.
+    async fn fault(&self, server: Server) -> Result<String, DriverError> {
+        if !server.fault.is_empty() {
+            return Ok(server.fault);
+        }
+        let shown = find::by_id(self.session, &server.id, During::Create).await?;
+        Ok(shown.map(|shown| shown.fault).unwrap_or_default())
     }
 
     async fn settled(&self) -> Result<Option<Settled>, DriverError> {

@@ -21,7 +21,13 @@ impl Cloud {
             }
             ("GET", ["servers", "detail"]) => {
                 let named = |server: &&Server| request.parameter("name").is_none_or(|name| matches(name, &server.name));
-                let found = self.servers.iter().filter(named).map(|server| server.shown(now, &self.ports)).collect();
+                // Lists do not say why a server failed.
+                let without_fault = |server: &Server| {
+                    let mut shown = server.shown(now, &self.ports);
+                    shown.as_object_mut().map(|shown| shown.remove("fault"));
+                    shown
+                };
+                let found = self.servers.iter().filter(named).map(without_fault).collect();
                 page("servers", found, request.parameter("marker"), self.settings.page)
             }
             ("GET", ["servers", id]) => match self.servers.iter().find(|server| server.id == *id) {

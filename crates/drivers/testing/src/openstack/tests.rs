@@ -73,9 +73,10 @@ fn a_port_that_was_made_beforehand_outlives_its_server() {
 fn each_quota_is_refused_in_its_service_s_own_way_and_no_valid_host_comes_after_the_request_was_accepted() {
     let mut asker = Asker::new(Settings { servers: 1, ports: 0, volumes: 0, ..Settings::default() });
     assert_eq!(asker.make(&json!({ "flavorRef": "f-2" })).status, 202);
-    let fault =
-        asker.ask(NOW, "GET", "/compute/v2.1/servers/detail", &Value::Null).body["servers"][0]["fault"]["message"]
-            .clone();
+    let list = asker.ask(NOW, "GET", "/compute/v2.1/servers/detail", &Value::Null).body;
+    assert_eq!((&list["servers"][0]["status"], list["servers"][0].get("fault")), (&json!("ERROR"), None));
+    let path = format!("/compute/v2.1/servers/{}", list["servers"][0]["id"].as_str().unwrap());
+    let fault = asker.ask(NOW, "GET", &path, &Value::Null).body["server"]["fault"]["message"].clone();
     assert!(fault.as_str().unwrap().starts_with("No valid host was found"));
     let quota = asker.make(&json!({}));
     assert_eq!(quota.status, 403);
