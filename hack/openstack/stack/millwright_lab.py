@@ -34,7 +34,7 @@ def wait(done, what):
 
 
 class LabDriver(fake.FakeDriver):
-    def spawn(self, context, instance, image_meta, injected_files, admin_password, allocations, network_info=None, **rest):
+    def spawn(self, context, instance, image_meta, injected_files, admin_password, allocations, network_info=None, *args, **kwargs):
         if os.path.isdir(FOLDER):
             write(path(instance, 'json'), json.dumps({
                 'name': instance.display_name,
@@ -47,10 +47,10 @@ class LabDriver(fake.FakeDriver):
             if os.path.exists(path(instance, 'failed')):
                 with open(path(instance, 'failed')) as file:
                     raise exception.InstanceDeployFailure(reason=file.read())
-        return super().spawn(context, instance, image_meta, injected_files, admin_password, allocations, network_info, **rest)
+        return super().spawn(context, instance, image_meta, injected_files, admin_password, allocations, network_info, *args, **kwargs)
 
-    def destroy(self, context, instance, network_info, **rest):
+    def destroy(self, context, instance, network_info, *args, **kwargs):
         if os.path.exists(path(instance, 'json')):
             write(path(instance, 'delete'), '')
             wait(lambda: not os.path.exists(path(instance, 'json')), 'deleted')
-        return super().destroy(context, instance, network_info, **rest)
+        return super().destroy(context, instance, network_info, *args, **kwargs)
