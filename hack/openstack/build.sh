@@ -41,10 +41,11 @@ printf 'force-unsafe-io\npath-exclude=/usr/share/doc/*\npath-exclude=/usr/share/
 
 enter='hostname stack; mount -t proc proc "$0/proc"; mount -t sysfs -o ro sysfs "$0/sys"; mount --rbind /dev "$0/dev"; exec chroot "$0" "$@"'
 
-echo "installing OpenStack: 900 MB of packages"
+echo "installing OpenStack's packages"
 packages=$(sed 's/#.*//' "$here/packages.txt")
 # shellcheck disable=SC2086
 DEBIAN_FRONTEND=noninteractive inside sh -c "$enter" "$root" sh -c 'apt-get -qq update && apt-get -qq install --yes --no-install-recommends "$@" && apt-get clean && rm -rf /var/lib/apt/lists' apt $packages >&2
+rm -rf "$root/var/lib/mysql" # the package makes a database that nobody uses
 chroot "$root" dpkg-query --show >"$into/installed"
 
 cp -R "$here/stack" "$root/stack"
