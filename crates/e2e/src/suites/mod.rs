@@ -77,7 +77,7 @@ pub struct ChoreArgs {
     /// A suite that has to build what it needs waits for that for four minutes at most, and is skipped then.
     #[arg(long, hide = true)]
     hurry: bool,
-    /// The folder of the suite of real nodes, whose inner half this is.
+    /// The folder of a suite with real nodes, whose inner half this is.
     #[arg(long, hide = true)]
     in_namespaces: Option<PathBuf>,
     #[command(flatten)]

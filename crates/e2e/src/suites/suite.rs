@@ -172,7 +172,7 @@ impl Suite {
             (Self::Servers, Server::Real) => servers::run(programs().await?).await?.conclude(),
             (Self::Mixed, Server::Real) => mixed::run(programs().await?, &args.others).await?.conclude(),
             (Self::Aws, Server::Real) => aws::run(programs().await?).await?.conclude(),
-            (Self::Openstack, Server::Real) => openstack::run(programs().await?).await?.conclude(),
+            (Self::Openstack, Server::Real) => openstack::run(programs().await?, args).await,
             (Self::Operator, Server::Real) => operator::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (Self::RealNodes, Server::Real) => real_nodes::run(programs().await?, args).await,

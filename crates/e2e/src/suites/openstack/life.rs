@@ -48,8 +48,7 @@ pub(super) async fn play(
     let proxy = &Proxy::start(front.port()).await.context("failed to start a proxy")?;
     let pool = Pool { setting, namespace: "life", proxy };
     let auth_url = format!("{}/v3", proxy.endpoint());
-    let place =
-        Place { namespace: pool.namespace, auth_url: &auth_url, target, user_data: "#!/bin/sh\n<<BOOTSTRAP_TOKEN>>" };
+    let place = Place { namespace: pool.namespace, auth_url: &auth_url, target };
     let objects = [place.class("small", FLAVOR), place.class("other", OTHER_FLAVOR), place.pool("small")];
     setting.test_bed.apply("life", &place.with(objects))?;
     let manager = setting.start_manager("life-manager", pool.namespace)?;

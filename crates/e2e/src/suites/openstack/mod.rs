@@ -3,6 +3,7 @@
 //! | file | what it shows |
 //! | --- | --- |
 //! | `life` | a pool is made, scaled, rolled, repaired and deleted, an orphan is collected, quota, Nova and tokens go away and come back; servers, ports and volumes are counted by OpenStack's own client after every step |
+//! | `real_nodes::servers` | servers are machines with real kubelets in them |
 //! | `end` | an OpenStack whose holder is killed leaves nothing on the host |
 //!
 //! It has to be installed once. Where that cannot be done the suite is skipped and says why.
@@ -10,22 +11,27 @@
 mod cloud;
 mod end;
 mod life;
-mod objects;
+pub(super) mod objects;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Context;
+use ::real_nodes::boot::Boot;
+use ::real_nodes::namespaces;
+use anyhow::{Context, ensure};
 use control_plane::{Binaries, ControlPlane, Options, Program};
 use driver_testing::proxy::Front;
 use openstack_lab::{Endpoint, Lab};
 use serde_json::Value;
 
+use super::ChoreArgs;
 use super::clouds::kubelets;
 use super::clouds::setting::{Programs, Setting as CloudSetting};
 use super::machines::install_definitions;
 use super::program::ourselves;
+use super::real_nodes::{self, servers};
 use super::report::Report;
+use super::tally::Tally;
 use crate::openstack::installed;
 use crate::test_bed::TestBed;
 use crate::web::Proxy as ApiProxy;
@@ -33,6 +39,7 @@ use crate::workspace::cargo;
 use cloud::Cloud;
 
 const NAME: &str = "openstack";
+const KUBELETS: &str = "servers that are machines with real kubelets join, run pods and go through OpenStack's API";
 /// The driver as a program.
 const DRIVER: &str = "millwright-driver-openstack-program";
 
@@ -51,13 +58,16 @@ type Setting<'a> = CloudSetting<'a, Cloud<'a>>;
 
 /// Plays it.
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
-pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
+pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<Tally> {
+    if let Some(folder) = &args.in_namespaces {
+        return servers::inner(binaries, folder).await;
+    }
     let mut report = Report::of(NAME);
     let installation = match installed().await {
         Ok(installation) => installation,
         Err(error) => {
             report.skip("a real OpenStack", &format!("OpenStack cannot be installed: {error:#}"));
-            return Ok(report);
+            return report.conclude();
         }
     };
     for package in PACKAGES {
@@ -75,7 +85,19 @@ pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     plane.stop().await?;
     lab.stop().await?;
     played.map_err(|_| anyhow::anyhow!("the suite panicked"))??;
-    Ok(report)
+    match namespaces::forbidden() {
+        Some(reason) => report.skip(KUBELETS, &reason),
+        None => drop(report.case(KUBELETS, with_kubelets()).await),
+    }
+    report.conclude()
+}
+
+/// Its cases are printed as they go; here they are one.
+async fn with_kubelets() -> anyhow::Result<()> {
+    Boot::build(|_| ()).await?;
+    let Tally { passed, failed, skipped } = real_nodes::outer(NAME, servers::NAME, false).await?;
+    ensure!(passed > 0 && failed == 0 && skipped == 0, "{failed} failed, {skipped} were skipped");
+    Ok(())
 }
 
 fn play(plane: &ControlPlane, lab: &Lab, api: &ApiProxy, report: &mut Report) -> anyhow::Result<()> {

@@ -8,42 +8,45 @@ const GROUP: &str = "machine.sapcloud.io/v1alpha1";
 
 /// Where a scenario makes its machines: a namespace, which is also the name of its cluster in OpenStack and what the names of its machines begin with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
-    pub(super) namespace: &'a str,
+pub(in crate::suites) struct Place<'a> {
+    pub(in crate::suites) namespace: &'a str,
     /// Where Keystone is, for the driver.
-    pub(super) auth_url: &'a str,
+    pub(in crate::suites) auth_url: &'a str,
     /// What `openstack_lab` says of the tenant.
-    pub(super) target: &'a Value,
-    /// What a server boots with.
-    pub(super) user_data: &'a str,
+    pub(in crate::suites) target: &'a Value,
 }
 
 /// The key of the metadata that all servers of a cluster have.
-pub(super) fn cluster_key(cluster: &str) -> String {
+pub(in crate::suites) fn cluster_key(cluster: &str) -> String {
     format!("kubernetes.io-cluster-{cluster}")
 }
 
 /// The key of the metadata that all servers have.
-pub(super) const ROLE_KEY: &str = "kubernetes.io-role-node";
+pub(in crate::suites) const ROLE_KEY: &str = "kubernetes.io-role-node";
 
 impl Place<'_> {
     /// The namespace, its Secret, and whatever is to be in it.
-    pub(super) fn with(&self, more: impl IntoIterator<Item = Value>) -> Value {
-        let said = |key: &str| self.target.get(key).cloned().unwrap_or_default();
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": self.meta("cloud"),
-            "stringData": {
-                "authURL": self.auth_url, "username": said("username"), "password": said("password"),
-                "domainName": said("domainName"), "tenantName": said("tenantName"), "userData": self.user_data,
-            },
-        });
+    pub(in crate::suites) fn with(&self, more: impl IntoIterator<Item = Value>) -> Value {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": self.namespace } });
+        let secret = self.secret("#!/bin/sh\n<<BOOTSTRAP_TOKEN>>");
         let items: Vec<Value> = [namespace, secret].into_iter().chain(more).collect();
         json!({ "apiVersion": "v1", "kind": "List", "items": items })
     }
 
+    /// Credentials, and what servers boot with.
+    pub(in crate::suites) fn secret(&self, user_data: &str) -> Value {
+        let said = |key: &str| self.target.get(key).cloned().unwrap_or_default();
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": self.meta("cloud"),
+            "stringData": {
+                "authURL": self.auth_url, "username": said("username"), "password": said("password"),
+                "domainName": said("domainName"), "tenantName": said("tenantName"), "userData": user_data,
+            },
+        })
+    }
+
     /// A class of servers of this flavor, each with a port and a root disk that the driver makes.
-    pub(super) fn class(&self, name: &str, flavor: &str) -> Value {
+    pub(in crate::suites) fn class(&self, name: &str, flavor: &str) -> Value {
         let said = |key: &str| self.target.get(key).cloned().unwrap_or_default();
         let spec = json!({
             "imageName": IMAGE, "region": REGION, "availabilityZone": said("availabilityZone"), "flavorName": flavor,
@@ -62,7 +65,7 @@ impl Place<'_> {
     }
 
     /// A pool of no machines, named as its namespace.
-    pub(super) fn pool(&self, class: &str) -> Value {
+    pub(in crate::suites) fn pool(&self, class: &str) -> Value {
         let labels = json!({ "name": self.namespace });
         json!({
             "apiVersion": GROUP, "kind": "MachineDeployment", "metadata": self.meta(self.namespace),

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::super::machines::install_definitions;
+use super::super::openstack::objects::Place;
 use super::super::program::ourselves;
 use super::leftovers;
 use crate::test_bed::{Process, TestBed, free_port};
@@ -43,6 +44,8 @@ enum Kind {
     Namespaces(Boot),
     /// Virtual machines.
     Virtual(VmBoot),
+    /// Servers of an OpenStack, of which this is known.
+    Servers(Value),
 }
 
 impl Cluster {
@@ -72,11 +75,17 @@ impl Cluster {
         Self { state: self.state.with_file_name("virtual-machines"), kind: Kind::Virtual(boot), ..self }
     }
 
+    /// The same control plane with servers of an OpenStack, whose machines are the host's.
+    pub(super) fn with_servers(self, target: Value) -> Self {
+        Self { kind: Kind::Servers(target), ..self }
+    }
+
     pub(super) fn test_bed(&self) -> anyhow::Result<TestBed<'_>> {
         // Once a program around its driver, and once the one that has several built in.
         let program = match self.kind {
             Kind::Namespaces(_) => "millwright-driver-host",
             Kind::Virtual(_) => "millwright",
+            Kind::Servers(_) => "millwright-driver-openstack",
         };
         TestBed::with_program(&self.plane, ourselves()?.with_file_name(program))
     }
@@ -117,6 +126,7 @@ impl Cluster {
         let provider = match self.kind {
             Kind::Namespaces(_) => "host",
             Kind::Virtual(_) => "qemu",
+            Kind::Servers(_) => "OpenStack",
         };
         let user_data = join::Cluster {
             provider,
@@ -126,14 +136,26 @@ impl Cluster {
             network: OF_SUITES,
         }
         .user_data();
-        let spec = self.provider_spec();
         let labels = json!({ "pool": self.pool });
+        let (secret, class_object) = match &self.kind {
+            Kind::Servers(target) => {
+                let place = Place { namespace: "default", auth_url: text(target, "/authURL"), target };
+                // Nova gives out the id of a server when it has the user data already.
+                let without_id = |line: &&str| !line.starts_with("providerID:");
+                let user_data: Vec<&str> = user_data.lines().filter(without_id).collect();
+                (place.secret(&user_data.join("\n")), place.class(class, text(target, "/flavorName")))
+            }
+            Kind::Namespaces(_) | Kind::Virtual(_) => (
+                json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "node" }, "stringData": { "userData": user_data } }),
+                json!({
+                    "apiVersion": GROUP, "kind": "MachineClass", "metadata": { "name": class }, "provider": provider,
+                    "providerSpec": self.provider_spec(), "secretRef": { "name": "node", "namespace": "default" },
+                }),
+            ),
+        };
         Ok(json!({ "apiVersion": "v1", "kind": "List", "items": [
-            { "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "node" }, "stringData": { "userData": user_data } },
-            {
-                "apiVersion": GROUP, "kind": "MachineClass", "metadata": { "name": class }, "provider": provider,
-                "providerSpec": spec, "secretRef": { "name": "node", "namespace": "default" },
-            },
+            secret,
+            class_object,
             {
                 "apiVersion": GROUP, "kind": "MachineDeployment", "metadata": { "name": self.pool },
                 "spec": {
@@ -149,7 +171,8 @@ impl Cluster {
         ] }))
     }
 
-    fn provider_spec(&self) -> Value {
+    /// What the driver of the machines is told; that of servers is in their class.
+    pub(super) fn provider_spec(&self) -> Value {
         let budget = json!({ "cpu": "8", "memory": "8Gi" });
         match &self.kind {
             Kind::Namespaces(boot) => json!({
@@ -164,6 +187,7 @@ impl Cluster {
                 "kernel": boot.kernel, "initrd": boot.initrd, "kernelCommandLine": "console=ttyS0 quiet panic=-1",
                 "accelerator": "tcg", "powerOffSeconds": 20, "cpu": "2", "memory": "1Gi", "hostBudget": budget,
             }),
+            Kind::Servers(_) => Value::Null,
         }
     }
 

@@ -13,6 +13,7 @@ mod full;
 mod in_place;
 mod leftovers;
 mod quick;
+pub(super) mod servers;
 mod up;
 mod virtual_machines;
 mod workload;
@@ -57,7 +58,7 @@ pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<
     for package in PACKAGES {
         cargo(&["build", "--quiet", "--package", package])?;
     }
-    outer(args.full).await
+    outer(NAME, NAME, args.full).await
 }
 
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
@@ -77,9 +78,9 @@ fn skipped(reason: &str) -> anyhow::Result<Tally> {
     report.conclude()
 }
 
-/// Plays the inner half, and sees that nothing of it is left on the host.
-async fn outer(full: bool) -> anyhow::Result<Tally> {
-    let report = without_report(NAME)?;
+/// Plays the inner half of a suite, and sees that nothing of it is left on the host.
+pub(super) async fn outer(suite: &str, reported_as: &str, full: bool) -> anyhow::Result<Tally> {
+    let report = without_report(reported_as)?;
     // Machines, and so their cgroups, which no namespace hides, are named after this process.
     let pool = format!("rn{}", std::process::id());
     let before = leftovers::list(&pool)?;
@@ -91,7 +92,7 @@ async fn outer(full: bool) -> anyhow::Result<Tally> {
     let program = ourselves()?.display().to_string();
     let folder = home.display().to_string();
     let mut words = namespaces::around(OF_SUITES, "millwright-real-nodes");
-    words.extend([&program, "e2e", NAME, "--in-namespaces", &folder].map(str::to_owned));
+    words.extend([&program, "e2e", suite, "--in-namespaces", &folder].map(str::to_owned));
     if full {
         words.push("--full".to_owned());
     }
@@ -102,7 +103,7 @@ async fn outer(full: bool) -> anyhow::Result<Tally> {
     let after = leftovers::list(&pool)?;
     let left: Vec<&String> = after.difference(&before).collect();
     ensure!(left.is_empty(), "something is left on the host: {left:?}");
-    told_by(&report, NAME, ended)
+    told_by(&report, reported_as, ended)
 }
 
 async fn inner(binaries: Binaries, folder: &Path, full: bool) -> anyhow::Result<Tally> {
