@@ -17,11 +17,12 @@ use crate::suites::clouds::setting::{name, phase};
 use crate::suites::report::Report;
 
 /// As short as a busy machine allows; an orphan has to be one for a whole creation timeout.
-const FLAGS: [&str; 4] = [
+const FLAGS: [&str; 5] = [
     "--machine-creation-timeout=2m",
     "--machine-health-timeout=5s",
     "--machine-safety-orphan-vms-period=10s",
     "--machine-safety-orphan-vms-min-interval=10s",
+    "--resource-exhausted-retry=20s",
 ];
 /// How long Nova is away.
 const AWAY: Duration = Duration::from_mins(1);
