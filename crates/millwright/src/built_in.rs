@@ -9,6 +9,7 @@ use std::sync::Arc;
 use driver::Driver;
 use runtime::{Clock, Random, Tasks};
 
+use crate::OtherClusters;
 use crate::cli;
 
 /// What a driver in this process may use of it.
@@ -22,6 +23,10 @@ pub struct Host {
     pub tasks: Tasks,
     /// A client for the cluster that nodes join, if there is one. Most drivers need none.
     pub target: Option<kube::Client>,
+    /// A client for the cluster that Machines are in, if the driver is in a process of the controllers.
+    pub control: Option<kube::Client>,
+    /// Clients for clusters that Secrets describe.
+    pub others: OtherClusters,
 }
 
 /// Makes the driver when everything it may use is there.
@@ -115,7 +120,7 @@ fn virtual_cloud() -> BuiltIn {
     use virtual_cloud::{Config, PROVIDER, VirtualCloud};
 
     let make = |host: Host| {
-        let Host { clock, random, tasks, target } = host;
+        let Host { clock, random, tasks, target, .. } = host;
         let cloud = VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), random.number());
         if let Some(client) = target {
             let (cloud, stopping) = (cloud.clone(), tasks.stopping());

@@ -12,9 +12,11 @@ use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches};
 use driver::Driver;
 use remote_driver::{About, Caller, Endpoint, Listener, RemoteDriver, TlsFiles};
-use runtime::{Clock, Random, Tasks, signals};
+use runtime::client::{ClientSpec, UserAgent};
+use runtime::{Clock, Metrics, Random, Tasks, signals};
 use tokio_util::sync::CancellationToken;
 
+use crate::OtherClusters;
 use crate::built_in::Host;
 use crate::cli::{DriverProcess, Task};
 use crate::run::log_to_stderr;
@@ -62,7 +64,10 @@ fn run(
             Task::Listen(endpoint) => {
                 let (tasks, random) = (Tasks::new(), Random::from_entropy());
                 let listener = Listener::bind(&endpoint, files.as_ref()).await?;
-                let driver = make(Host { clock, random, tasks: tasks.clone(), target: None });
+                let metrics = Metrics::new().context("failed to set up metrics")?;
+                let agent = UserAgent::new(&about.name, &about.version, "unknown");
+                let others = OtherClusters::new(ClientSpec::new(agent), metrics.rest);
+                let driver = make(Host { clock, random, tasks: tasks.clone(), target: None, control: None, others });
                 tracing::info!(name = about.name, version = about.version, endpoint = %listener.endpoint(), "the driver listens");
                 until_signalled(|stop| answer(driver, about, listener, tasks, stop)).await
             }

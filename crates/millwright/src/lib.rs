@@ -34,6 +34,7 @@ mod http;
 pub mod openstack;
 #[cfg(feature = "operator")]
 mod operator;
+mod other_clusters;
 mod print;
 mod run;
 #[cfg(feature = "dev")]
@@ -54,6 +55,7 @@ use cli::{Asked, Command, DriverCommand, Servers};
 pub use built_in::Host;
 pub use driver;
 pub use driver_process::serve;
+pub use other_clusters::OtherClusters;
 pub use remote_driver::About;
 
 use built_in::BuiltIn;

@@ -10,12 +10,13 @@ use anyhow::Context;
 use api::names;
 use api::names::events::components;
 use controllers::wiring::{Clients, Component};
-use runtime::client::{ClientSpec, UserAgent};
+use runtime::client::{ClientSpec, Connection, UserAgent};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Leadership};
 use runtime::{Clock, Metrics, Random, Tasks};
 
 use super::Connections;
+use crate::OtherClusters;
 use crate::build_info;
 use crate::cli::Servers;
 use crate::http::{self, ControllerState, LastDecisions, Served, StatePage};
@@ -122,10 +123,15 @@ impl<'a> Setting<'a> {
         }
     }
 
-    /// A client for a driver in this process.
-    pub(super) fn target_for_driver(&self, agent: &str, metrics: &Metrics) -> Option<kube::Client> {
-        let target = self.connections.target.as_ref()?;
-        Some(target.client(&self.unlimited(agent), &metrics.rest))
+    /// Clients for a driver in this process: of the cluster that nodes join, if there is one, and of that of Machines.
+    pub(super) fn clients_for_driver(&self, agent: &str, metrics: &Metrics) -> (Option<kube::Client>, kube::Client) {
+        let client = |connection: &Connection| connection.client(&self.unlimited(agent), &metrics.rest);
+        (self.connections.target.as_ref().map(client), client(&self.connections.control))
+    }
+
+    /// How a driver in this process reaches others.
+    pub(super) fn other_clusters(&self, agent: &str, metrics: &Metrics) -> OtherClusters {
+        OtherClusters::new(self.unlimited(agent), metrics.rest.clone())
     }
 }
 

@@ -29,7 +29,15 @@ pub(super) async fn at_hand(
     let Some(endpoint) = &options.driver_endpoint else {
         let host = |driver: &BuiltIn| {
             let (clock, random, tasks) = (clock.clone(), random.fork(), setting.tasks.clone());
-            Host { clock, random, tasks, target: setting.target_for_driver(driver.agent, metrics) }
+            let (target, control) = setting.clients_for_driver(driver.agent, metrics);
+            Host {
+                clock,
+                random,
+                tasks,
+                target,
+                control: Some(control),
+                others: setting.other_clusters(driver.agent, metrics),
+            }
         };
         // Whether there is one, and whether it was asked for, was found out with the flags.
         return Ok(Some(match chosen(built_in, &options.providers()) {

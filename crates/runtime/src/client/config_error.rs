@@ -107,6 +107,12 @@ pub enum ConfigProblem {
     /// It was rewritten, and says no longer who we are.
     #[error("failed to find credentials where there were some")]
     Anonymous,
+    /// It came over the network, and asks for something of this host.
+    #[error("failed to trust {field}, which names something of this host")]
+    Reaches {
+        /// Which field does.
+        field: &'static str,
+    },
     /// The cluster is behind a proxy.
     #[error("failed to use proxy-url")]
     Proxy,
@@ -172,6 +178,9 @@ impl ConfigProblem {
                 format!("has another {what} than when this process began; restart it if that is meant")
             }
             Self::Anonymous => "has no credentials any more; put a token or a client certificate there".to_owned(),
+            Self::Reaches { field } => {
+                format!("names a file or a program of this host ({field}); put certificates, keys and tokens into it")
+            }
             Self::Proxy => "asks for a proxy (proxy-url), which is not supported; remove it".to_owned(),
             Self::NotInCluster { variable } => {
                 format!("is not there, {variable} is not set; run in a pod, or name a kubeconfig")

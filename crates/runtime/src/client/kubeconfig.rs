@@ -29,6 +29,30 @@ pub enum Source {
     },
     /// The service account of the pod we run in.
     InCluster(InCluster),
+    /// A text that came over the network, from a Secret: it may name no file of this host and no program of it.
+    Text {
+        /// The kubeconfig.
+        text: KubeconfigText,
+        /// Where it was, to name it in errors.
+        place: String,
+    },
+}
+
+/// A kubeconfig as a text. It is never shown: it holds tokens and keys.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KubeconfigText(String);
+
+impl KubeconfigText {
+    /// Keeps a text from being shown.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for KubeconfigText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KubeconfigText(..)")
+    }
 }
 
 /// What a pod knows of its cluster. The environment is the binary's to read.
@@ -54,6 +78,7 @@ impl fmt::Display for Source {
         match self {
             Self::Kubeconfig { path, flag } => write!(f, "the kubeconfig {} ({flag})", path.display()),
             Self::InCluster(_) => f.write_str("the service account of this pod"),
+            Self::Text { place, .. } => write!(f, "the kubeconfig in {place}"),
         }
     }
 }
@@ -90,6 +115,11 @@ impl Settings {
         match source {
             Source::Kubeconfig { path, .. } => Self::from_file(path, files),
             Source::InCluster(pod) => Self::from_pod(pod, files),
+            Source::Text { text, .. } => {
+                let config = Kubeconfig::from_yaml(&text.0).map_err(unread)?;
+                stays_within(&config)?;
+                Self::of(config, files)
+            }
         }
     }
 
@@ -98,14 +128,10 @@ impl Settings {
         if is_broken_utf16(&std::fs::read(path).map_err(ConfigProblem::Read)?) {
             return Err(ConfigProblem::Parse { place: None });
         }
-        let config = Kubeconfig::read_from(path).map_err(|error| match error {
-            KubeconfigError::ReadConfig(why, _) => ConfigProblem::Read(why),
-            // Its text may quote the file; only the place is kept.
-            KubeconfigError::Parse(why) => {
-                ConfigProblem::Parse { place: why.location().map(|place| (place.line(), place.column())) }
-            }
-            _ => ConfigProblem::Parse { place: None },
-        })?;
+        Self::of(Kubeconfig::read_from(path).map_err(unread)?, files)
+    }
+
+    fn of(config: Kubeconfig, files: &mut Files) -> Result<Self, ConfigProblem> {
         let context_name =
             config.current_context.filter(|name| !name.is_empty()).ok_or(ConfigProblem::NoCurrentContext)?;
         let context = config.contexts.into_iter().find(|named| named.name == context_name);
@@ -158,6 +184,37 @@ impl Settings {
             token: Some(token_of(pod.mount.join("token"), files)?),
             user: Box::default(),
         })
+    }
+}
+
+fn unread(error: KubeconfigError) -> ConfigProblem {
+    match error {
+        KubeconfigError::ReadConfig(why, _) => ConfigProblem::Read(why),
+        // Its text may quote the file; only the place is kept.
+        KubeconfigError::Parse(why) => {
+            ConfigProblem::Parse { place: why.location().map(|place| (place.line(), place.column())) }
+        }
+        _ => ConfigProblem::Parse { place: None },
+    }
+}
+
+/// Whoever may write a Secret must not thereby read files of this host, or run programs on it.
+fn stays_within(config: &Kubeconfig) -> Result<(), ConfigProblem> {
+    let mut clusters = config.clusters.iter().filter_map(|named| named.cluster.as_ref());
+    let authority = clusters.find_map(|cluster| filled(cluster.certificate_authority.as_deref()));
+    let users = || config.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
+    let file = |field: fn(&AuthInfo) -> Option<&str>| users().any(|user| filled(field(user)).is_some());
+    let fields = [
+        ("certificate-authority", authority.is_some()),
+        ("client-certificate", file(|user| user.client_certificate.as_deref())),
+        ("client-key", file(|user| user.client_key.as_deref())),
+        ("tokenFile", file(|user| user.token_file.as_deref())),
+        ("exec", users().any(|user| user.exec.is_some())),
+        ("auth-provider", users().any(|user| user.auth_provider.is_some())),
+    ];
+    match fields.into_iter().find(|(_, is_there)| *is_there) {
+        Some((field, _)) => Err(ConfigProblem::Reaches { field }),
+        None => Ok(()),
     }
 }
 
@@ -269,6 +326,31 @@ mod tests {
         assert_eq!(bearer(b"abc\n").unwrap(), "Bearer abc");
         assert!(bearer(b"\n").is_err());
         assert!(bearer(b"a\x01b").is_err());
+    }
+
+    fn text(user: &str, cluster: &str) -> Source {
+        let text = format!(
+            "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\
+             clusters: [{{name: k, cluster: {{server: 'http://k:1'{cluster}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
+        );
+        Source::Text { text: KubeconfigText::new(text), place: "the Secret default/s".to_owned() }
+    }
+
+    #[test]
+    fn a_kubeconfig_from_a_secret_reaches_for_nothing_on_this_host() {
+        assert!(super::super::Connection::load(&text("token: hunter2", "")).is_ok());
+        for (user, cluster, field) in [
+            ("tokenFile: /etc/passwd", "", "tokenFile"),
+            ("client-certificate: /c, client-key: /k", "", "client-certificate"),
+            ("exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}", "", "exec"),
+            ("auth-provider: {name: gcp, config: {cmd-path: sh}}", "", "auth-provider"),
+            ("token: hunter2", ", certificate-authority: /etc/passwd", "certificate-authority"),
+        ] {
+            let error = super::super::Connection::load(&text(user, cluster)).unwrap_err();
+            let said = error.sentence();
+            assert!(said.starts_with("the kubeconfig in the Secret default/s names") && said.contains(field), "{said}");
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        }
     }
 
     #[test]

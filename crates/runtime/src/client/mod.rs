@@ -45,7 +45,7 @@ pub use connection::Connection;
 pub use dial::DialError;
 pub use failure::{Effect, Failure};
 pub use files::FileError;
-pub use kubeconfig::{InCluster, Source};
+pub use kubeconfig::{InCluster, KubeconfigText, Source};
 pub use objects::Api;
 pub use ready::{Obstacle, Place, RequiredKind, Waited, check_ready, wait_until_ready};
 pub use spec::{ClientSpec, ConnectionUse, Qps, WhenFull};

@@ -38,6 +38,15 @@ pub(super) struct Cluster {
     pub(super) state: PathBuf,
 }
 
+/// How long controllers may be silent before others take over.
+#[derive(Clone, Copy)]
+pub(super) enum Lease {
+    /// As briefly as those have to wait who follow somebody that was killed.
+    Short,
+    /// Long enough for a machine that has other things to do: whoever loses a lease ends, and nobody starts it again here.
+    Long,
+}
+
 /// What machines are, and what they boot from.
 enum Kind {
     /// Namespaces of this host.
@@ -95,12 +104,16 @@ impl Cluster {
     }
 
     /// Both components in one process, with the driver of the machines.
-    pub(super) fn start_controllers(&self, name: &str) -> anyhow::Result<Process> {
+    pub(super) fn start_controllers(&self, name: &str, lease: Lease) -> anyhow::Result<Process> {
+        let (duration, deadline) = match lease {
+            Lease::Short => ("1500ms", "1s"),
+            Lease::Long => ("10s", "8s"),
+        };
         let mut flags = vec![
             format!("--port={}", free_port()?),
             format!("--manager-port={}", free_port()?),
-            "--leader-elect-lease-duration=1500ms".to_owned(),
-            "--leader-elect-renew-deadline=1s".to_owned(),
+            format!("--leader-elect-lease-duration={duration}"),
+            format!("--leader-elect-renew-deadline={deadline}"),
             "--leader-elect-retry-period=300ms".to_owned(),
             "--machine-creation-timeout=2m".to_owned(),
             "--machine-health-timeout=20s".to_owned(),

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::super::report::Report;
 use super::asker::{Asker, Seen};
 use super::autoscaler;
-use super::cluster::{Cluster, text};
+use super::cluster::{Cluster, Lease, text};
 use super::leftovers;
 use crate::test_bed::Process;
 
@@ -73,11 +73,11 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
 /// Kills at moments that fall into every step: a machine takes about five seconds from its order to its node.
 async fn killed_while_booting(cluster: &Cluster) -> anyhow::Result<Process> {
     for death in 0..6_u64 {
-        let controllers = cluster.start_controllers(&format!("booting-{death}"))?;
+        let controllers = cluster.start_controllers(&format!("booting-{death}"), Lease::Short)?;
         sleep(Duration::from_millis(900 + 350 * death)).await;
         controllers.kill()?;
     }
-    let controllers = cluster.start_controllers("controllers")?;
+    let controllers = cluster.start_controllers("controllers", Lease::Long)?;
     cluster.until(|| cluster.ready(MACHINES)).await?;
     let machines = cluster.homes()?;
     ensure!(machines.len() == MACHINES, "the host has {} machines: {machines:?}", machines.len());
@@ -186,7 +186,9 @@ async fn killed_while_ending(cluster: &Cluster, controllers: Process) -> anyhow:
     for death in 0..5_u64 {
         sleep(Duration::from_millis(500 + 300 * death)).await;
         controllers.kill()?;
-        controllers = cluster.start_controllers(&format!("ending-{death}"))?;
+        // The last of them stays.
+        let lease = if death == 4 { Lease::Long } else { Lease::Short };
+        controllers = cluster.start_controllers(&format!("ending-{death}"), lease)?;
     }
     cluster
         .until(|| {

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::super::report::Report;
 use super::client;
-use super::cluster::{Cluster, text};
+use super::cluster::{Cluster, Lease, text};
 use super::leftovers;
 use super::workload::PORT;
 
 pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
     let before = leftovers::list(&cluster.pool)?;
-    let controllers = cluster.start_controllers("controllers")?;
+    let controllers = cluster.start_controllers("controllers", Lease::Long)?;
     cluster.apply_pool("small", 1)?;
     let joined =
         report.case("a machine boots, and its kubelet joins with the token that was made for it", joins(cluster)).await;

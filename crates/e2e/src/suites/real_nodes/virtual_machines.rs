@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::super::report::Report;
-use super::cluster::{Cluster, is_ready, text};
+use super::cluster::{Cluster, Lease, is_ready, text};
 use super::leftovers;
 
 /// Longer than it takes to notice that a node is silent, and than the health timeout.
@@ -20,7 +20,7 @@ const FILL: &str = "free=$(busybox df -k /host | busybox awk 'NR == 2 { print $4
 
 pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
     let before = leftovers::list(&cluster.pool)?;
-    let controllers = cluster.start_controllers("virtual-machines")?;
+    let controllers = cluster.start_controllers("virtual-machines", Lease::Long)?;
     cluster.apply_pool("virtual", 1)?;
     let joined = report.case("a virtual machine boots from its seed, and its kubelet joins", joins(cluster)).await;
     if joined.is_some() {
