@@ -32,10 +32,12 @@ pub(super) fn room(builder: &PlanBuilder<'_>) -> i32 {
     builder.limits.most().saturating_sub(builder.sets.sum(Draft::present)).max(0)
 }
 
+/// Machines that the new set was to lose, and still has because its deletions have not come through, need no room: a roll-out that is
+/// taken back keeps them.
 fn grow(builder: &mut PlanBuilder<'_>) {
     let (limits, room) = (builder.limits, room(builder));
     if let Some(new) = &mut builder.sets.new {
-        let to = new.size().saturating_add(room).min(limits.replicas);
+        let to = new.size().saturating_add(room).max(new.live()).min(limits.replicas);
         new.resize(to, &limits);
     }
 }

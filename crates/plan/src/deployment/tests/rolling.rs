@@ -41,6 +41,32 @@ fn the_surge_is_not_exceeded_while_the_new_set_has_shown_nothing_yet() {
 }
 
 #[test]
+fn a_roll_out_that_is_taken_back_keeps_machines_whose_deletion_has_not_begun() {
+    let mut fixture = DeploymentFixture::settled(3, &rolling(0, 2));
+    let before: Vec<String> = fixture.machines.keys().cloned().collect();
+    fixture.use_class("large");
+    fixture.reconcile();
+    assert_eq!(fixture.size_of("small"), 1, "two are to go, and their deletions are lost on the way");
+    fixture.use_class("small");
+    fixture.reconcile();
+    assert_eq!(fixture.size_of("small"), 3);
+    fixture.settle();
+    assert_eq!(fixture.machines.keys().cloned().collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn a_roll_out_that_is_taken_back_does_not_make_up_for_machines_that_are_leaving() {
+    let mut fixture = DeploymentFixture::settled(3, &rolling(0, 2));
+    fixture.use_class("large");
+    fixture.reconcile();
+    let leaving = fixture.machines.keys().next().cloned().unwrap();
+    fixture.delete_machine(&leaving);
+    fixture.use_class("small");
+    fixture.reconcile();
+    assert_eq!(fixture.size_of("small"), 2, "the third is made when the first is gone");
+}
+
+#[test]
 fn a_machine_that_was_asked_for_and_that_nobody_has_seen_takes_its_place_in_the_surge() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.use_class("large");
