@@ -13,14 +13,21 @@ use crate::types::Types;
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
     built_in: Vec<Arc<Resource>>,
-    custom: Vec<Arc<Resource>>,
+    custom: Vec<Defined>,
     types: Arc<Types>,
+}
+
+/// What one definition adds.
+#[derive(Clone, Debug)]
+struct Defined {
+    definition: Arc<Value>,
+    resources: Vec<Arc<Resource>>,
 }
 
 impl Catalog {
     /// The built-in kinds.
     pub(crate) fn built_in() -> Self {
-        let types = Arc::new(Types::built_in());
+        let types = Types::built_in();
         let mut built_in = kinds::built_in();
         for resource in &mut built_in {
             resource.kind_type = types.of_kind(&resource.group, &resource.version, &resource.kind);
@@ -28,16 +35,23 @@ impl Catalog {
         Self { built_in: built_in.into_iter().map(Arc::new).collect(), custom: Vec::new(), types }
     }
 
-    /// Reads the definitions in the store anew.
+    /// Reads the definitions in the store anew, those that have changed: their schemas are compiled.
     pub(crate) fn refresh(&mut self, store: &Store) {
         let definitions = store.view(definitions::STORED_AS, store.revision(), None, None).unwrap_or_default();
-        let serves = |definition: &Value| definitions::resources(definition);
-        self.custom = definitions.iter().flat_map(|(_, definition)| serves(definition)).map(Arc::new).collect();
+        let known = std::mem::take(&mut self.custom);
+        let read = |definition: &Arc<Value>| {
+            let same = known.iter().find(|known| Arc::ptr_eq(&known.definition, definition));
+            same.cloned().unwrap_or_else(|| Defined {
+                resources: definitions::resources(definition).into_iter().map(Arc::new).collect(),
+                definition: definition.clone(),
+            })
+        };
+        self.custom = definitions.into_iter().map(|(_, definition)| read(definition)).collect();
     }
 
     /// Every kind, built-in ones first.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.built_in.iter().chain(&self.custom)
+        self.built_in.iter().chain(self.custom.iter().flat_map(|defined| &defined.resources))
     }
 
     /// The types of the built-in kinds.

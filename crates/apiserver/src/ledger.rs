@@ -42,7 +42,10 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn record(&mut self, entry: Entry) {
-        *self.counts.entry(entry.tally.clone()).or_default() += 1;
+        match self.counts.get_mut(&entry.tally) {
+            Some(count) => *count += 1,
+            None => drop(self.counts.insert(entry.tally.clone(), 1)),
+        }
         if self.log.len() == LOG_LENGTH {
             self.log.pop_front();
         }

@@ -86,10 +86,28 @@ where
                 Err(error) if !error.is::<LengthLimitError>() => return Err(ConnectionBroken),
                 body => body.map_err(|_| Failure::too_large()),
             };
-            let outcome = service.answer(&head, body).await;
-            service.record(&head, &outcome);
+            let asked = Asked::of(&head);
+            let outcome = service.answer(&head, &asked, body).await;
+            service.record(&head, asked, &outcome);
             outcome
         })
+    }
+}
+
+/// What the path and the parameters of a request say.
+struct Asked {
+    /// Nothing if the path names no objects.
+    address: Option<Address>,
+    query: Query,
+    verb: Option<Verb>,
+}
+
+impl Asked {
+    fn of(head: &request::Parts) -> Self {
+        let query = Query::parse(head.uri.query().unwrap_or_default());
+        let address = Address::parse(head.uri.path());
+        let verb = address.as_ref().and_then(|address| address.verb(&head.method, &query));
+        Self { address, query, verb }
     }
 }
 
@@ -97,6 +115,7 @@ impl Service {
     async fn answer(
         &self,
         head: &request::Parts,
+        asked: &Asked,
         body: Result<Bytes, Failure>,
     ) -> Result<Response<Body>, ConnectionBroken> {
         if self.guard == Guard::Everybody && self.user(&head.headers).is_none() {
@@ -111,9 +130,8 @@ impl Service {
         if let Some(review) = reviews::answer(&head.method, path, body.as_deref().unwrap_or_default(), &user) {
             return Ok(reply::json(StatusCode::CREATED, review.to_string().into()));
         }
-        let Some(address) = Address::parse(path) else { return Ok(self.about_the_server(path, &head.headers)) };
-        let query = Query::parse(head.uri.query().unwrap_or_default());
-        let Some(verb) = address.verb(&head.method, &query) else {
+        let Some(address) = &asked.address else { return Ok(self.about_the_server(path, &head.headers)) };
+        let Some(verb) = asked.verb else {
             return Ok(reply::refused(&Failure::method_not_allowed()));
         };
         let shared = &self.server.shared;
@@ -133,7 +151,7 @@ impl Service {
         if decision.outcome == Outcome::Disconnected {
             return Err(ConnectionBroken);
         }
-        let response = self.carry_out(&address, verb, &query, &head.headers, body, decision.outcome);
+        let response = self.carry_out(address, verb, &asked.query, &head.headers, body, decision.outcome);
         if decision.outcome == Outcome::AnswerLost {
             return Err(ConnectionBroken);
         }
@@ -277,10 +295,8 @@ impl Service {
         self.server.shared.tokens.lock().get(token).cloned()
     }
 
-    fn record(&self, head: &request::Parts, outcome: &Result<Response<Body>, ConnectionBroken>) {
-        let query = Query::parse(head.uri.query().unwrap_or_default());
-        let address = Address::parse(head.uri.path());
-        let verb = address.as_ref().and_then(|a| a.verb(&head.method, &query));
+    fn record(&self, head: &request::Parts, asked: Asked, outcome: &Result<Response<Body>, ConnectionBroken>) {
+        let Asked { address, verb, .. } = asked;
         let verb = verb.map_or_else(|| head.method.as_str().to_lowercase(), |v| v.as_str().to_owned());
         let resource = match &address {
             None => head.uri.path().to_owned(),

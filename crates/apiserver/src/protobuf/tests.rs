@@ -15,7 +15,7 @@ fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 }
 
 fn read(api_version: &str, kind: &str, raw: &[u8]) -> Option<Value> {
-    to_json(&Arc::new(Types::built_in()), &envelope(api_version, kind, raw))
+    to_json(&Types::built_in(), &envelope(api_version, kind, raw))
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn int_or_string_is_what_it_says_it_is() {
 
 #[test]
 fn what_is_no_envelope_or_of_no_known_kind_is_nothing() {
-    let types = Arc::new(Types::built_in());
+    let types = Types::built_in();
     assert_eq!(to_json(&types, b"{}"), None);
     assert_eq!(to_json(&types, MAGIC), None);
     assert_eq!(read("v1", "Nonsense", &[]), None);

@@ -56,13 +56,7 @@ impl Schema {
     /// What is wrong with the object. On an update, a value that was already there unchanged in `old` is not held against it:
     /// a schema may have become stricter since.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = validate::validate(object, old, &self.root);
-        let duplicates = lists::duplicates(object, &self.root);
-        // Lists are taken as a whole: once an object has slipped in with a duplicate, it can still be updated.
-        if !duplicates.is_empty() && old.is_none_or(|old| lists::duplicates(old, &self.root).is_empty()) {
-            causes.extend(duplicates);
-        }
-        causes
+        complaints(object, old, &self.root)
     }
 
     /// What is wrong with the status of the object, when nothing else of it was written. The paths in the messages begin at the
@@ -71,10 +65,20 @@ impl Schema {
         let (Some(root), Some(status)) = (self.root.properties.get("status"), object.get("status")) else {
             return Vec::new();
         };
-        let causes = Self { root: root.clone() }.validate(status, old.and_then(|old| old.get("status")));
+        let causes = complaints(status, old.and_then(|old| old.get("status")), root);
         let within = |field: &str| if field == "<nil>" { "status".to_owned() } else { format!("status.{field}") };
         causes.into_iter().map(|cause| Cause { field: within(&cause.field), ..cause }).collect()
     }
+}
+
+fn complaints(object: &Value, old: Option<&Value>, root: &Node) -> Vec<Cause> {
+    let mut causes = validate::validate(object, old, root);
+    let duplicates = lists::duplicates(object, root);
+    // Lists are taken as a whole: once an object has slipped in with a duplicate, it can still be updated.
+    if !duplicates.is_empty() && old.is_none_or(|old| lists::duplicates(old, root).is_empty()) {
+        causes.extend(duplicates);
+    }
+    causes
 }
 
 #[cfg(test)]

@@ -88,13 +88,13 @@ fn wrong_type(value: &Value, node: &Node, path: &str) -> Option<Cause> {
         return None;
     }
     let (given, go_format) = type_of(value);
-    let wanted = node.types.iter().map(|t| t.name()).collect::<Vec<_>>().join(",");
+    let wanted = || node.types.iter().map(|t| t.name()).collect::<Vec<_>>().join(",");
     let complain = |wanted: &str, given: &str| {
         Cause::of_wrong_type(named(path), given, &format!("{path} in body must be of type {wanted}: {given:?}"))
     };
     if value.is_null() {
         let refused = !node.types.is_empty() && node.null == Null::Unset;
-        return refused.then(|| complain(&wanted, "null"));
+        return refused.then(|| complain(&wanted(), "null"));
     }
     let may_be = |t: Type| node.types.contains(&t);
     let whole = value.as_f64().is_some_and(|n| n.fract() == 0.0);
@@ -106,7 +106,7 @@ fn wrong_type(value: &Value, node: &Node, path: &str) -> Option<Cause> {
         Some(format) if !textual && !fits && format.name() != go_format => Some(complain(format.name(), go_format)),
         Some(_) if textual && !may_be(Type::Integer) && !may_be(Type::Number) => None,
         _ if fits => None,
-        _ => Some(complain(&wanted, given)),
+        _ => Some(complain(&wanted(), given)),
     }
 }
 

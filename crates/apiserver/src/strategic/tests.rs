@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
@@ -8,7 +6,7 @@ use super::*;
 use crate::types::{KindType, Types};
 
 fn kind(group: &str, kind: &str) -> KindType {
-    Arc::new(Types::built_in()).of_kind(group, "v1", kind).unwrap()
+    Types::built_in().of_kind(group, "v1", kind).unwrap()
 }
 
 fn node() -> Value {

@@ -9,7 +9,7 @@ mod prune;
 mod read;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
@@ -98,8 +98,10 @@ impl Strategy {
 
 impl Types {
     /// The types of the kinds that Kubernetes has built in.
-    pub(crate) fn built_in() -> Self {
-        read::types(include_str!("built_in.txt"))
+    pub(crate) fn built_in() -> Arc<Self> {
+        // Read once: whoever simulates has a server for each run.
+        static BUILT_IN: LazyLock<Arc<Types>> = LazyLock::new(|| Arc::new(read::types(include_str!("built_in.txt"))));
+        BUILT_IN.clone()
     }
 
     /// The type of a kind, if it is known.
@@ -207,7 +209,7 @@ mod tests {
 
     #[test]
     fn lists_are_merged_by_the_keys_of_the_reference() {
-        let types = Arc::new(Types::built_in());
+        let types = Types::built_in();
         let key = |group: &str, version: &str, kind: &str, path: &[&str]| {
             let kind = types.of_kind(group, version, kind).unwrap();
             let (mut place, mut found) = (kind.root(), None);

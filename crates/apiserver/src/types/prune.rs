@@ -40,7 +40,6 @@ fn walk(types: &Types, shape: &Shape, value: &mut Value, path: &str, unknown: &m
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use serde_json::json;
 
@@ -48,7 +47,7 @@ mod tests {
 
     #[test]
     fn what_a_kind_does_not_have_goes_and_is_named_by_its_path() {
-        let pods = Arc::new(Types::built_in()).of_kind("", "v1", "Pod").unwrap();
+        let pods = Types::built_in().of_kind("", "v1", "Pod").unwrap();
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a", "labels": { "any": "thing" } },
             "spec": { "containers": [{ "name": "c" }, { "name": "d", "imagee": "x" }], "nodename": "n" },
@@ -64,8 +63,7 @@ mod tests {
 
     #[test]
     fn where_anything_may_stand_nothing_is_dropped() {
-        let definitions =
-            Arc::new(Types::built_in()).of_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap();
+        let definitions = Types::built_in().of_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap();
         let schema = json!({ "type": "object", "properties": { "a": { "default": { "b": 1 }, "items": { "c": 2 } } } });
         let mut definition = json!({ "spec": { "versions": [{ "schema": { "openAPIV3Schema": schema } }] } });
         assert_eq!(definitions.prune(&mut definition), Vec::<String>::new());
