@@ -182,11 +182,11 @@ pub(super) const ALL: &[Mutation] = &[
         )],
     },
     Mutation {
-        name: "whoever has lost its lease goes on",
-        file: "crates/runtime/src/lease/leadership.rs",
+        name: "whoever cannot renew its lease goes on",
+        file: "crates/runtime/src/lease/elector.rs",
         edits: &[(
-            "            Standing::Leading { .. } => Err(NotLeading::Expired),",
-            "            Standing::Leading { .. } if {on} => Ok(()),\n            Standing::Leading { .. } => Err(NotLeading::Expired),",
+            "        sent + self.candidate.timing.renew_deadline",
+            "        sent + self.candidate.timing.renew_deadline * if {on} { 20 } else { 1 }",
         )],
     },
 ];

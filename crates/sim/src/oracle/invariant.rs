@@ -108,7 +108,9 @@ impl Invariant {
                 "The VM of a Node that was healthy when the deletion of its Machine began is deleted only when its pods have left, unless the drain is forced."
             }
             Self::Secret => "Nothing of a Secret is in an Event, a status or a Node.",
-            Self::Rate => "No object is asked for or written more than sixty times in a minute.",
+            Self::Rate => {
+                "No object is asked for or written, and no driver call made for one, more than sixty times in a minute."
+            }
             Self::Converges => {
                 "Once nothing goes wrong and nobody asks for more, there are as many running Machines, VMs and Nodes as asked for, of the class asked for, and nothing else."
             }

@@ -179,6 +179,11 @@ impl Oracle {
         }
     }
 
+    /// The controllers have called the driver for this.
+    pub fn called(&mut self, now: Timestamp, operation: &str, of: &str) {
+        self.asked(now, &format!("driver call {operation} {of}"));
+    }
+
     /// Something became of a VM.
     pub fn vm(&mut self, now: Timestamp, change: VmChange, vm: &str, machine: Option<&str>) {
         self.now = now;

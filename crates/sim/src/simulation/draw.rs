@@ -43,9 +43,14 @@ pub(super) fn history(profile: &Profile, pools: usize, random: &Random) -> Vec<H
     }
     let (faults, kinds) = profile.faults;
     for _ in 0..faults {
-        let at = if random.below(2) == 0 { draw.moment() } else { draw.before_an_act() };
-        let what = draw.fault(chosen(kinds, random));
-        draw.push(at, What::Fault(what));
+        let kind = chosen(kinds, random).unwrap_or(FaultKind::Crash);
+        let at = match (random.below(2), kind) {
+            (0, _) => draw.moment(),
+            // While what was begun is under way, and has not been written down.
+            (_, FaultKind::Crash) => draw.an_act() + Duration::from_millis(random.below(4_000)),
+            _ => draw.an_act().saturating_sub(Duration::from_millis(random.below(3_000))),
+        };
+        draw.fault(at, kind);
     }
     let mut drawn = draw.drawn;
     drawn.sort_by_key(|happening| happening.at);
@@ -94,11 +99,10 @@ impl Draw<'_> {
         Duration::from_millis(self.random.below(u64::try_from(self.profile.lasts.as_millis()).unwrap_or(1)))
     }
 
-    /// Shortly before somebody does something: what goes wrong matters most while something is under way.
-    fn before_an_act(&self) -> Duration {
+    /// When somebody does something: what goes wrong matters most while something is under way.
+    fn an_act(&self) -> Duration {
         let number = below(self.random, self.drawn.len().max(1) as u64);
-        let at = self.drawn.get(number).map_or_else(|| self.moment(), |act| act.at);
-        at.saturating_sub(Duration::from_millis(self.random.below(3_000)))
+        self.drawn.get(number).map_or_else(|| self.moment(), |act| act.at)
     }
 
     fn pick(&self) -> Pick {
@@ -119,22 +123,27 @@ impl Draw<'_> {
         let random = self.random;
         let (pool, pick) = (below(random, self.pools as u64), self.pick());
         let replicas = || number(random, self.profile.machines + 1);
-        let mut back = None;
+        let mut then = Vec::new();
         let act = match kind {
             ActKind::Scale => Act::Scale { pool, replicas: replicas() },
             ActKind::ScaleAndBack => {
                 let by = 1 + i8::try_from(random.below(2)).unwrap_or_default();
                 let by = if random.below(2) == 0 { -by } else { by };
-                back = Some(Act::ScaleBy { pool, by: -by });
+                then.push((self.later(), Act::ScaleBy { pool, by: -by }));
                 Act::ScaleBy { pool, by }
             }
             ActKind::Roll => Act::Roll { pool },
             ActKind::RollAndBack => {
-                back = Some(Act::RollBack { pool });
+                then.push((self.later(), Act::RollBack { pool }));
+                Act::Roll { pool }
+            }
+            ActKind::RollAndPause => {
+                then.push((seconds(random, 0, 90), Act::Pause { pool }));
+                then.push((seconds(random, 90, 600), Act::Resume { pool }));
                 Act::Roll { pool }
             }
             ActKind::Pause => {
-                back = Some(Act::Resume { pool });
+                then.push((self.later(), Act::Resume { pool }));
                 Act::Pause { pool }
             }
             ActKind::ForceDelete => Act::ForceDelete { pick },
@@ -149,9 +158,15 @@ impl Draw<'_> {
                 };
                 Act::Preserve { pick, value }
             }
+            ActKind::PreserveAndFail => {
+                self.push(at + seconds(random, 0, 2), What::Fault(Fault::MachineDies { pick }));
+                // When it has been given up, mostly.
+                then.push((seconds(random, 600, 1200), Act::Roll { pool }));
+                Act::Preserve { pick, value: Preserve::WhenFailed }
+            }
             ActKind::ScaleDownByName => Act::ScaleDownByName { pick },
             ActKind::Cordon => {
-                back = Some(Act::Uncordon { pick });
+                then.push((self.later(), Act::Uncordon { pick }));
                 Act::Cordon { pick }
             }
             ActKind::DeleteNode => Act::DeleteNode { pick },
@@ -159,8 +174,8 @@ impl Draw<'_> {
             ActKind::Delete | ActKind::Abandon => Act::Delete { pick },
         };
         self.push(at, What::Act(act));
-        if let Some(back) = back {
-            self.push(at + self.later(), What::Act(back));
+        for (after, act) in then {
+            self.push(at + after, What::Act(act));
         }
     }
 
@@ -168,15 +183,22 @@ impl Draw<'_> {
         self.drawn.iter().filter(|drawn| matches!(drawn.what, What::Act(Act::Abandon { .. }))).count()
     }
 
-    fn fault(&self, kind: Option<FaultKind>) -> Fault {
+    fn fault(&mut self, at: Duration, kind: FaultKind) {
         let random = self.random;
         let side = if random.below(3) == 0 { Side::Target } else { Side::Control };
-        match kind.unwrap_or(FaultKind::Crash) {
+        let fault = match kind {
             FaultKind::Requests => {
                 let how = [RequestFault::Failed, RequestFault::Conflict, RequestFault::Throttled, RequestFault::Slow];
                 self.requests(side, &how)
             }
             FaultKind::LostAnswers => self.requests(side, &[RequestFault::LostAfter, RequestFault::LostBefore]),
+            FaultKind::LostAndLate => {
+                let lasts = seconds(random, 5, 90);
+                self.push(at, What::Fault(Fault::Lag { side: Side::Control, lasts }));
+                let which = [Which::Creates, Which::Deletes, Which::All];
+                let which = which.get(below(random, 3)).copied().unwrap_or(Which::All);
+                Fault::Requests { side: Side::Control, which, how: RequestFault::LostAfter, percent: 100, lasts }
+            }
             FaultKind::Watches => Fault::Watches { side, lasts: seconds(random, 30, 600) },
             FaultKind::Compaction => Fault::Compaction { side },
             FaultKind::Webhook => self.requests(side, &[RequestFault::Refused, RequestFault::Reverted]),
@@ -184,6 +206,10 @@ impl Draw<'_> {
             FaultKind::Partition => Fault::Partition { side, lasts: seconds(random, 5, 900) },
             FaultKind::Forbidden => Fault::Forbidden { side, lasts: seconds(random, 5, 600) },
             FaultKind::Calls => self.calls(),
+            FaultKind::StuckDeletions => {
+                let how = if random.below(3) == 0 { CallFault::Hangs } else { CallFault::Fails(self.code()) };
+                Fault::Calls { how, method: Some(Method::Delete), percent: 100, lasts: seconds(random, 600, 1800) }
+            }
             FaultKind::Vm => Fault::Vm { how: self.vm(), pick: self.pick() },
             FaultKind::Zone => {
                 let how = if random.below(2) == 0 { VmFault::Dies } else { VmFault::Hangs };
@@ -193,7 +219,12 @@ impl Draw<'_> {
             FaultKind::Quota => Fault::Quota { lasts: seconds(random, 60, 1500) },
             FaultKind::Deposed => Fault::Deposed { lasts: seconds(random, 20, 300) },
             FaultKind::Crash => Fault::Crash { down: seconds(random, 0, 60) },
-        }
+        };
+        self.push(at, What::Fault(fault));
+    }
+
+    fn code(&self) -> Code {
+        CODES.get(below(self.random, CODES.len() as u64)).copied().unwrap_or(Code::Internal)
     }
 
     fn requests(&self, side: Side, how: &[RequestFault]) -> Fault {
@@ -217,7 +248,7 @@ impl Draw<'_> {
             4 => Some(Method::Status),
             _ => Some(Method::List),
         };
-        let code = CODES.get(below(random, CODES.len() as u64)).copied().unwrap_or(Code::Internal);
+        let code = self.code();
         let how = match random.below(6) {
             0 | 1 => CallFault::Fails(code),
             2 | 3 => CallFault::FailsAfterEffect(code),

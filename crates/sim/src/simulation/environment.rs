@@ -6,7 +6,7 @@ use std::time::Duration;
 use apiserver::faults::RuleId;
 use apiserver::{Observation, Options, Server};
 use jiff::{SignedDuration, Timestamp};
-use kube_controllers::KubeControllers;
+use kube_controllers::{KubeControllers, Part};
 use parking_lot::Mutex;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::{Clock, Metrics, Random, Tasks};
@@ -18,6 +18,18 @@ use super::objects::{NAMESPACE, SECRET, all, policy};
 use super::process::{OURS, Process};
 use super::record::Record;
 use crate::oracle::{Author, Limits, Oracle, VmChange, Write, Writer, WritingComponent};
+
+/// What the simulated controller manager does. Nothing here has volumes, and each part that has nothing to do would still watch.
+const PARTS: [Part; 8] = [
+    Part::Scheduler,
+    Part::ReplicaSets,
+    Part::Deployments,
+    Part::Disruption,
+    Part::Silence,
+    Part::Taints,
+    Part::Evictions,
+    Part::Collection,
+];
 
 /// Everything.
 pub(super) struct Environment {
@@ -65,7 +77,8 @@ impl Environment {
         }
         let node_life = NodeLife {
             monitor: Monitor::Absent,
-            lease_period: Duration::from_secs(20),
+            // Seldom, because half of all requests would be renewals.
+            lease_period: Duration::from_mins(1),
             lease_duration: Duration::from_secs(80),
             ..NodeLife::default()
         };
@@ -105,7 +118,7 @@ impl Environment {
         self.outside.spawn("kube-controllers", async move {
             let policy =
                 kube_controllers::Policy { node_grace: Duration::from_secs(80), ..kube_controllers::Policy::default() };
-            KubeControllers { policy, ..KubeControllers::default() }.run(client, clock, random, stop).await;
+            KubeControllers { policy, ..KubeControllers::only(PARTS) }.run(client, clock, random, stop).await;
         });
         let (server, stop) = (self.server.clone(), self.outside.stopping());
         self.outside.spawn("garbage collector", async move {

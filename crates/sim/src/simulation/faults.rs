@@ -117,6 +117,13 @@ impl Environment {
                 self.strike_one(*how, *pick);
                 None
             }
+            Fault::MachineDies { pick } => {
+                let machine = self.machine(*pick)?;
+                let vms = self.cloud.vms();
+                let vm = vms.iter().find(|vm| vm.machine.as_ref().is_some_and(|name| name.as_str() == machine))?;
+                self.strike(VmFault::Dies, &vm.id);
+                None
+            }
             Fault::Zone { how, revived } => {
                 let struck: Vec<VmId> = self.cloud.vms().into_iter().step_by(2).map(|vm| vm.id).collect();
                 for vm in &struck {

@@ -109,6 +109,8 @@ pub enum Fault {
     Calls { how: CallFault, method: Option<Method>, percent: u8, lasts: Duration },
     /// Something becomes of a VM.
     Vm { how: VmFault, pick: Pick },
+    /// The VM of a Machine loses power.
+    MachineDies { pick: Pick },
     /// Something becomes of every second VM.
     Zone { how: VmFault, revived: Option<Duration> },
     /// The cloud has no room for another VM.
@@ -193,7 +195,7 @@ impl Fault {
             | Self::Quota { lasts } => *lasts,
             Self::Crash { down } => *down,
             Self::Zone { revived, .. } => revived.unwrap_or_default(),
-            Self::Vm { .. } | Self::Compaction { .. } => Duration::ZERO,
+            Self::Vm { .. } | Self::MachineDies { .. } | Self::Compaction { .. } => Duration::ZERO,
         }
     }
 }
@@ -273,6 +275,7 @@ impl fmt::Display for Fault {
                 write!(f, "{percent} % of driver calls ({method}): {how}")?;
             }
             Self::Vm { how, pick } => return write!(f, "VM #{pick} {how}"),
+            Self::MachineDies { pick } => return write!(f, "the VM of Machine #{pick} loses power"),
             Self::Zone { how, revived: None } => return write!(f, "every second VM {how}"),
             Self::Zone { how, .. } => write!(f, "every second VM {how}")?,
             Self::Deposed { .. } => f.write_str("the process that leads cannot reach control")?,

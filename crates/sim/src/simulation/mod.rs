@@ -45,6 +45,9 @@ const GLANCE: Duration = Duration::from_secs(10);
 const SETTLING: Duration = Duration::from_mins(3);
 /// How long nothing may be asked then.
 const SILENCE: Duration = Duration::from_mins(20);
+/// How many requests may break the first such time: what failed before is tried again after a pause that has grown to minutes, and a
+/// Node that has lost its Machine is marked after a while. Then there is nothing left to ask.
+const LEFT_OVER: u64 = 3;
 
 /// How a run went.
 #[derive(Debug)]
@@ -197,22 +200,34 @@ impl Run {
             }
         };
         self.note(|| "* from here on nothing may be asked".to_owned());
-        let judged = self.environment.judged.clone();
-        let ours = || judged.record.lock().ours;
-        let before = ours();
-        if self.until(self.began.elapsed() + SILENCE).await? {
-            return Ok(None);
-        }
-        if ours() > before {
-            let what = format!("{} requests in {} minutes", ours() - before, SILENCE.as_secs() / 60);
-            self.environment.judged.tell(|oracle| oracle.blame(Invariant::Quiet, what));
-            return Ok(None);
+        for allowed in [LEFT_OVER, 0] {
+            let asked = match self.asked_within(SILENCE).await? {
+                None => return Ok(None),
+                Some(0) => break,
+                Some(asked) => asked,
+            };
+            if asked > allowed {
+                let last = self.environment.judged.record.lock().last_of_ours.clone();
+                let minutes = SILENCE.as_secs() / 60;
+                let what = format!("{asked} requests in {minutes} minutes, the last of them: {last}");
+                self.environment.judged.tell(|oracle| oracle.blame(Invariant::Quiet, what));
+                return Ok(None);
+            }
         }
         if let Err(missing) = self.environment.unrest(self.pools) {
             self.environment.judged.tell(|oracle| oracle.blame(Invariant::Converges, missing));
             return Ok(None);
         }
         Ok(Some(converged))
+    }
+
+    /// How many requests of ours there are in a time, unless something was wrong in it.
+    async fn asked_within(&mut self, time: Duration) -> Result<Option<u64>, String> {
+        let judged = self.environment.judged.clone();
+        let ours = || judged.record.lock().ours;
+        let before = ours();
+        let is_wrong = self.until(self.began.elapsed() + time).await?;
+        Ok((!is_wrong).then(|| ours() - before))
     }
 
     fn report(mut self, seed: u64, converged: Option<Duration>) -> Report {

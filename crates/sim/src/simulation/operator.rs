@@ -78,7 +78,7 @@ impl Environment {
         chosen.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned)
     }
 
-    fn machine(&self, pick: Pick) -> Option<String> {
+    pub(super) fn machine(&self, pick: Pick) -> Option<String> {
         self.pick(MACHINES, pick)
     }
 

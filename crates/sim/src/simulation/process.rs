@@ -143,7 +143,12 @@ impl Environment {
     fn process(&self, number: u64) -> Result<Process, MetricsError> {
         let (control, heard_from_control) = watch::channel(LineState::Open);
         let (target, heard_from_target) = watch::channel(LineState::Open);
-        let driver = ProcessDriver::new(self.cloud.clone(), control.subscribe());
+        let (judged, clock) = (self.judged.clone(), self.clock.clone());
+        let driver = ProcessDriver::new(
+            self.cloud.clone(),
+            control.subscribe(),
+            Arc::new(move |method, of| judged.tell(|oracle| oracle.called(clock.now(), method.operation(), of))),
+        );
         let (metrics, tasks) = (Metrics::new()?, Tasks::new());
         let ending = Ending { control, target, tasks: tasks.clone(), is_over: Arc::default() };
         let lines = Lines {

@@ -3,9 +3,14 @@
 //! A call that has not reached the cloud when its process dies never does. What the cloud has begun by then goes on; a cloud that made
 //! a VM for a request that arrives later would need names that are given once, and this one gives them twice, on purpose.
 
+use std::sync::Arc;
+
+use api::Object;
 use api::view::PersistentVolumeSpec;
 use async_trait::async_trait;
-use driver::{Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners};
+use driver::{
+    Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method, Owners,
+};
 use tokio::sync::watch;
 use virtual_cloud::VirtualCloud;
 
@@ -15,15 +20,20 @@ use super::line::LineState;
 pub(super) struct ProcessDriver {
     cloud: VirtualCloud,
     process: watch::Receiver<LineState>,
+    told: CallListener,
 }
+
+/// Hears of each call: which, and for what.
+pub(super) type CallListener = Arc<dyn Fn(Method, &str) + Send + Sync>;
 
 impl ProcessDriver {
     /// Calls end when `process` is dead.
-    pub(super) fn new(cloud: VirtualCloud, process: watch::Receiver<LineState>) -> Self {
-        Self { cloud, process }
+    pub(super) fn new(cloud: VirtualCloud, process: watch::Receiver<LineState>, told: CallListener) -> Self {
+        Self { cloud, process, told }
     }
 
-    async fn alive<T>(&self, work: impl Future<Output = T>) -> T {
+    async fn call<T>(&self, method: Method, of: &str, work: impl Future<Output = T>) -> T {
+        (self.told)(method, of);
         let mut process = self.process.clone();
         let dead = async move {
             let _ = process.wait_for(|state| *state == LineState::Dead).await;
@@ -43,36 +53,34 @@ impl Driver for ProcessDriver {
     }
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
-        self.alive(self.cloud.create(call, request)).await
+        self.call(Method::Create, request.machine.name(), self.cloud.create(call, request)).await
     }
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
-        self.alive(self.cloud.delete(call, request)).await
+        self.call(Method::Delete, request.machine.name(), self.cloud.delete(call, request)).await
     }
 
     async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        self.alive(self.cloud.initialize(call, request)).await
+        self.call(Method::Initialize, request.machine.name(), self.cloud.initialize(call, request)).await
     }
 
     async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        self.alive(self.cloud.status(call, request)).await
+        self.call(Method::Status, request.machine.name(), self.cloud.status(call, request)).await
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
-        self.alive(self.cloud.list(call, request)).await
+        self.call(Method::List, request.class.name(), self.cloud.list(call, request)).await
     }
 
     async fn volume_ids(&self, call: &Call, volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {
-        self.alive(self.cloud.volume_ids(call, volumes)).await
+        self.call(Method::VolumeIds, "volumes", self.cloud.volume_ids(call, volumes)).await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
-    use driver::Method;
     use runtime::Clock;
     use serde_json::json;
     use virtual_cloud::{Config, Fault, Script};
@@ -85,7 +93,7 @@ mod tests {
         let cloud = VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), 1);
         cloud.inject(Script::always(Fault::Delay(Duration::from_secs(123))).on(Method::Create));
         let (process, state) = watch::channel(LineState::Open);
-        let driver = ProcessDriver::new(cloud.clone(), state);
+        let driver = ProcessDriver::new(cloud.clone(), state, Arc::new(|_, _| {}));
         let machine: api::Machine = serde_json::from_value(json!({ "metadata": { "name": "m" } })).unwrap();
         let class: api::MachineClass =
             serde_json::from_value(json!({ "metadata": { "name": "c" }, "provider": "virtual", "providerSpec": {} }))

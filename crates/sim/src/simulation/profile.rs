@@ -34,6 +34,8 @@ pub enum ActKind {
     Roll,
     /// Roll, and back soon after.
     RollAndBack,
+    /// Roll, pause that soon after, and resume later.
+    RollAndPause,
     /// Pause, and resume later.
     Pause,
     /// Delete a Machine.
@@ -44,6 +46,8 @@ pub enum ActKind {
     Prioritize,
     /// Preserve a Machine, or no longer.
     Preserve,
+    /// Ask to keep a Machine when it fails, let it fail, and roll.
+    PreserveAndFail,
     /// Scale down as the autoscaler does.
     ScaleDownByName,
     /// Cordon a Node, and uncordon it later.
@@ -61,6 +65,8 @@ pub enum FaultKind {
     Requests,
     /// Answers that are lost, before or after the effect.
     LostAnswers,
+    /// Answers that are lost after the effect, while watches show nothing of it.
+    LostAndLate,
     /// Watches break.
     Watches,
     /// Watches break and cannot be taken up again.
@@ -75,6 +81,8 @@ pub enum FaultKind {
     Forbidden,
     /// Driver calls.
     Calls,
+    /// Driver calls that delete, for long.
+    StuckDeletions,
     /// One VM.
     Vm,
     /// Half of all VMs.
@@ -88,12 +96,12 @@ pub enum FaultKind {
 }
 
 use ActKind::{
-    Abandon, Cordon, Delete, DeleteNode, ForceDelete, Pause, Preserve, Prioritize, Roll, RollAndBack, Scale,
-    ScaleAndBack, ScaleDownByName,
+    Abandon, Cordon, Delete, DeleteNode, ForceDelete, Pause, Preserve, PreserveAndFail, Prioritize, Roll, RollAndBack,
+    RollAndPause, Scale, ScaleAndBack, ScaleDownByName,
 };
 use FaultKind::{
-    Calls, Compaction, Crash, Deposed, Forbidden, Lag, LostAnswers, Partition, Quota, Requests, Vm, Watches, Webhook,
-    Zone,
+    Calls, Compaction, Crash, Deposed, Forbidden, Lag, LostAndLate, LostAnswers, Partition, Quota, Requests,
+    StuckDeletions, Vm, Watches, Webhook, Zone,
 };
 
 const EVERYTHING: &[(ActKind, u32)] = &[
@@ -123,7 +131,7 @@ impl Profile {
             machines: 4,
             lasts: Duration::from_mins(40),
             acts: (14, EVERYTHING),
-            faults: (3, &[(LostAnswers, 3), (Requests, 2), (Watches, 1), (Lag, 1), (Crash, 1)]),
+            faults: (3, &[(LostAnswers, 3), (LostAndLate, 2), (Requests, 2), (Watches, 1), (Lag, 1), (Crash, 2)]),
         },
         Self {
             name: "second-thoughts",
@@ -133,7 +141,7 @@ impl Profile {
             machines: 4,
             lasts: Duration::from_mins(40),
             acts: (10, &[(ScaleAndBack, 6), (RollAndBack, 2), (Delete, 1), (Pause, 1)]),
-            faults: (8, &[(LostAnswers, 6), (Requests, 2), (Partition, 1), (Lag, 1)]),
+            faults: (8, &[(LostAnswers, 6), (LostAndLate, 3), (Requests, 2), (Partition, 1), (Lag, 1)]),
         },
         Self {
             name: "zone-outage",
@@ -194,7 +202,18 @@ impl Profile {
             pools: 2,
             machines: 4,
             lasts: Duration::from_hours(1),
-            acts: (10, &[(Roll, 4), (RollAndBack, 4), (Scale, 1), (Pause, 1), (Preserve, 3), (ScaleDownByName, 1)]),
+            acts: (
+                10,
+                &[
+                    (Roll, 4),
+                    (RollAndBack, 4),
+                    (RollAndPause, 2),
+                    (Scale, 1),
+                    (Preserve, 2),
+                    (PreserveAndFail, 1),
+                    (ScaleDownByName, 1),
+                ],
+            ),
             faults: (3, &[(Vm, 3), (LostAnswers, 1), (Crash, 1), (Calls, 1)]),
         },
         Self {
@@ -206,6 +225,16 @@ impl Profile {
             lasts: Duration::from_mins(40),
             acts: (6, EVERYTHING),
             faults: (8, &[(Calls, 8), (Quota, 1), (Crash, 1)]),
+        },
+        Self {
+            name: "stuck-deletions",
+            about: "machines that are deleted do not go, and people delete more of them",
+            candidates: 1,
+            pools: 1,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (14, &[(Delete, 8), (ForceDelete, 2), (ScaleAndBack, 2), (Scale, 1), (RollAndBack, 1)]),
+            faults: (3, &[(StuckDeletions, 6), (Vm, 1), (Crash, 1)]),
         },
         Self {
             name: "hand-over",
@@ -224,7 +253,18 @@ impl Profile {
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(50),
-            acts: (12, &[(Preserve, 6), (Roll, 3), (RollAndBack, 2), (Scale, 2), (ScaleDownByName, 1), (Delete, 1)]),
+            acts: (
+                12,
+                &[
+                    (Preserve, 5),
+                    (PreserveAndFail, 3),
+                    (Roll, 2),
+                    (RollAndBack, 2),
+                    (Scale, 2),
+                    (ScaleDownByName, 1),
+                    (Delete, 1),
+                ],
+            ),
             faults: (5, &[(Vm, 4), (LostAnswers, 2), (Crash, 1), (Lag, 1)]),
         },
         Self {
@@ -240,6 +280,7 @@ impl Profile {
                 &[
                     (Requests, 2),
                     (LostAnswers, 3),
+                    (LostAndLate, 1),
                     (Watches, 1),
                     (Lag, 2),
                     (Partition, 1),

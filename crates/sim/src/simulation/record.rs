@@ -30,6 +30,8 @@ pub struct Record {
     pub requests: u64,
     /// How many of them were ours and are counted when all is to be quiet.
     pub ours: u64,
+    /// The last of those.
+    pub last_of_ours: String,
     /// What happened, in order.
     pub timeline: Vec<String>,
 }
@@ -37,7 +39,15 @@ pub struct Record {
 impl Record {
     /// Nothing yet.
     pub fn new(detail: Detail) -> Self {
-        Self { detail, began: None, digest: DefaultHasher::new(), requests: 0, ours: 0, timeline: Vec::new() }
+        Self {
+            detail,
+            began: None,
+            digest: DefaultHasher::new(),
+            requests: 0,
+            ours: 0,
+            last_of_ours: String::new(),
+            timeline: Vec::new(),
+        }
     }
 
     /// A number that differs if any request of the run does.
@@ -73,7 +83,9 @@ impl Record {
             return None;
         }
         self.ours += 1;
-        Some(format!("{} {} {}", tally.verb, tally.resource, entry.name))
+        let asked = format!("{} {} {}", tally.verb, tally.resource, entry.name);
+        self.last_of_ours.clone_from(&asked);
+        Some(asked)
     }
 
     pub(super) fn vm(&mut self, now: Timestamp, change: VmChange, vm: &str, machine: Option<&str>) {

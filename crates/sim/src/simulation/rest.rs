@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::environment::Environment;
 use super::objects::{NAMESPACE, pool_name};
-use crate::oracle::{DEPLOYMENTS, MACHINES};
+use crate::oracle::{DEPLOYMENTS, MACHINES, SETS};
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
@@ -67,6 +67,13 @@ impl Environment {
         }
         if of_pool.len() as u64 != wanted {
             return Err(format!("{name} has {} machines of {wanted}", of_pool.len()));
+        }
+        for set in self.server.objects(SETS).iter().filter(|set| text(set, "/metadata/labels/name") == name) {
+            let is_new = text(set, "/spec/template/spec/class/name") == class;
+            let replicas = set.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or_default();
+            if replicas != if is_new { wanted } else { 0 } {
+                return Err(format!("set {} wants {replicas} machines", text(set, "/metadata/name")));
+            }
         }
         let seen = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
         if seen != object.pointer("/metadata/generation").and_then(Value::as_i64) {

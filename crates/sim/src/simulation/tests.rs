@@ -2,7 +2,7 @@ use std::process::Command;
 
 use rstest::rstest;
 
-use super::history::{Act, Fault, Side};
+use super::history::{Act, Fault, RequestFault, Side, Which};
 use super::*;
 use crate::oracle::Invariant;
 
@@ -36,6 +36,7 @@ fn whatever_happens_every_invariant_holds(
         "mass-node-failure",
         "upgrade-storm",
         "hostile-driver",
+        "stuck-deletions",
         "hand-over",
         "preservation",
         "chaos"
@@ -46,10 +47,27 @@ fn whatever_happens_every_invariant_holds(
     holds(profile(name), 1);
 }
 
+fn at(millis: u64, what: What) -> Happening {
+    Happening { at: Duration::from_millis(millis), what }
+}
+
 /// What a seed had found before histories were drawn otherwise.
 #[test]
+fn a_roll_out_that_is_taken_back_while_deletes_are_lost_loses_no_machine() {
+    let (side, which, lasts) = (Side::Control, Which::Deletes, Duration::from_secs(263));
+    let history = [
+        at(1_504_306, What::Fault(Fault::Requests { side, which, how: RequestFault::LostBefore, percent: 100, lasts })),
+        at(1_506_461, What::Act(Act::Roll { pool: 0 })),
+        at(1_571_461, What::Act(Act::RollBack { pool: 0 })),
+    ];
+    let report = replay(profile("second-thoughts"), 3000, &history, Detail::Timeline).unwrap();
+    assert_eq!(report.violation, None);
+    assert!(!report.record.timeline.iter().any(|line| line.contains("is deleted")), "no VM goes");
+}
+
+/// The same.
+#[test]
 fn a_status_that_may_not_be_written_is_not_written_sixty_times_a_minute_during_a_drain() {
-    let at = |millis, what| Happening { at: Duration::from_millis(millis), what };
     let lasts = Duration::from_secs;
     let history = [
         at(127_882, What::Act(Act::Delete { pick: 466 })),
