@@ -25,7 +25,7 @@ use super::observe::{SetSnapshot, observe};
 use crate::cluster::Shared;
 use crate::decision::Ending;
 use crate::fleet::Fleet;
-use crate::write::{Guard, Part, Retry as WriteRetry, WriteError};
+use crate::write::{Guard, Part, Retry as WriteRetry, WriteError, Written};
 use requests::{Edit, Went};
 
 /// One reconcile at work.
@@ -120,7 +120,8 @@ impl<'a> Acting<'a> {
         self.fleet.leadership.check()?;
         let mut held = self.fleet.writers.sets.hold(Guard::as_seen(&*seen.set), &"write the status").await?;
         let note = |set: &MachineSet| self.fleet.memory.wrote(self.key, set.resource_version());
-        match held.patch_telling(Part::Status, write.to_patch(), note).await {
+        // What a webhook has put back nobody would write again: the answer is in the cache, and no event follows.
+        match held.patch_telling(Part::Status, write.to_patch(), note).await.and_then(Written::kept) {
             Ok(_) => {
                 self.fleet.memory.written(self.key);
                 Ok(None)

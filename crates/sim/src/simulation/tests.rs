@@ -65,7 +65,15 @@ fn a_roll_out_that_is_taken_back_while_deletes_are_lost_loses_no_machine() {
     assert!(!report.record.timeline.iter().any(|line| line.contains("is deleted")), "no VM goes");
 }
 
-/// The same.
+/// Seeds that found something which is repaired.
+#[rstest]
+#[case::the_status_of_a_set_was_put_back("api-brown-out", 10070)]
+#[case::a_roll_out_stood_still_behind_it("api-brown-out", 10072)]
+fn what_a_seed_has_found_stays_repaired(#[case] name: &str, #[case] seed: u64) {
+    holds(profile(name), seed);
+}
+
+/// What a seed had found before histories were drawn otherwise.
 #[test]
 fn a_status_that_may_not_be_written_is_not_written_sixty_times_a_minute_during_a_drain() {
     let lasts = Duration::from_secs;
