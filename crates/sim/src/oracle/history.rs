@@ -25,6 +25,11 @@ impl<T: PartialEq> History<T> {
         self.0.back().map(|(_, value)| value)
     }
 
+    /// Since which revision it is what it is.
+    pub(super) fn changed_at(&self) -> u64 {
+        self.0.back().map_or(0, |(revision, _)| *revision)
+    }
+
     /// What it was at this revision and has been since.
     pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &T> {
         let begin = self.0.iter().rposition(|(from, _)| *from <= revision).unwrap_or_default();
@@ -44,6 +49,6 @@ mod tests {
         }
         let since = |revision| history.since(revision).collect::<String>();
         assert_eq!([since(0), since(4), since(5), since(8), since(9)], ["abc", "abc", "bc", "bc", "c"]);
-        assert_eq!(history.now(), Some(&'c'));
+        assert_eq!((history.now(), history.changed_at()), (Some(&'c'), 9));
     }
 }

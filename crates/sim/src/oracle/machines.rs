@@ -149,7 +149,10 @@ pub(super) fn creation(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant,
         return Some((Invariant::SetLimit, what));
     }
     let deployment = machines.deployments.get(&set.deployment)?;
-    let most = deployment.most.since(oracle.shown.oldest(DEPLOYMENTS, oracle.now)).max()?;
+    // A set keeps the size that it was given until it is given another, and that may be forbidden meanwhile: what counts is what was
+    // allowed since then.
+    let seen = oracle.shown.oldest(DEPLOYMENTS, oracle.now).min(set.wishes.changed_at());
+    let most = deployment.most.since(seen).max()?;
     let living = count(machines.living_of_deployment(&set.deployment)) + 1;
     (living > *most).then(|| {
         let what = format!(

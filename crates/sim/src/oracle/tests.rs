@@ -119,6 +119,19 @@ fn two_sets_together_make_no_more_than_the_surge_allows() {
 }
 
 #[test]
+fn a_set_keeps_the_size_that_was_allowed_when_it_was_given() {
+    let mut story = Story::begin();
+    story.write(Author::Others, DEPLOYMENTS, "pool", Some(&deployment(3)), Some(&deployment(0)));
+    story.see();
+    story.make("a");
+    story.make("b");
+    assert_eq!(story.wrong(), None, "nobody has told the set");
+    story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(4)));
+    story.make("c");
+    assert_eq!(story.wrong(), Some(Invariant::Surge), "and this size was never allowed");
+}
+
+#[test]
 fn a_frozen_set_makes_no_machine_once_that_was_seen() {
     let mut story = Story::begin();
     story.see();
