@@ -64,6 +64,13 @@ impl Catalog {
         self.all().find(|r| r.plural == plural && r.version == version && r.group == group)
     }
 
+    /// The kind that an object says it is.
+    pub(crate) fn of(&self, object: &Value) -> Option<Arc<Resource>> {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        self.all().find(|r| r.group == group && r.version == version && r.kind == text("kind")).cloned()
+    }
+
     /// A kind in any of its versions, by the name under which it is stored.
     pub(crate) fn stored_as(&self, qualified: &str) -> Option<&Arc<Resource>> {
         self.all().find(|r| r.stored_as() == qualified)

@@ -20,7 +20,7 @@ use crate::observer::Observer;
 use crate::protection::release_unused;
 use crate::query::Query;
 use crate::service::Service;
-use crate::state::State;
+use crate::state::{Effect, State};
 use crate::store::{Change, Compacted, History, Key};
 use crate::termination::end_namespaces;
 use crate::verbs::{Call, Part, create};
@@ -129,14 +129,9 @@ impl Server {
 
     /// Creates an object as a client would, without the update_fallback through HTTP, faults and counters.
     pub fn insert(&self, object: &Value) -> Result<Arc<Value>, Failure> {
-        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
         let mut state = self.shared.state.lock();
         state.store.observed.act_alone();
-        let mut kinds = state.catalog.all();
-        let resource = kinds.find(|r| r.group == group && r.version == version && r.kind == text("kind")).cloned();
-        let resource = resource.ok_or_else(Failure::unknown_path)?;
-        drop(kinds);
+        let resource = state.catalog.of(object).ok_or_else(Failure::unknown_path)?;
         let namespace = crate::meta::namespace(object).to_owned();
         let call = Call {
             namespace: Some(namespace).filter(|_| resource.is_namespaced()),
@@ -148,6 +143,18 @@ impl Server {
         };
         let body = object.to_string();
         create::create(&mut state, &call, body.as_bytes()).map(|answer| answer.object)
+    }
+
+    /// Stores a copy of an object of another server as it is there: uid, times, status, deletion and all. Nothing is completed or checked, except that its
+    /// kind is known; it only gets a version of this server.
+    pub fn copy(&self, object: &Value) -> Result<Arc<Value>, Failure> {
+        let mut state = self.shared.state.lock();
+        state.store.observed.act_alone();
+        let resource = state.catalog.of(object).ok_or_else(Failure::unknown_path)?;
+        let namespace = if resource.is_namespaced() { crate::meta::namespace(object) } else { "" };
+        let key = Key::new(namespace, crate::meta::name(object));
+        let now = (self.shared.now)();
+        Ok(state.put(&resource, key, object.clone(), now, Effect::Real))
     }
 
     /// All objects of a kind, by its qualified name (`pods`, `machines.machine.sapcloud.io`), in order.

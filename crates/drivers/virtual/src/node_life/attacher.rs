@@ -22,7 +22,7 @@ use super::writes::{WriteError, Writes};
 use crate::provider::CSI_DRIVER;
 
 /// Keeps a VolumeAttachment until its volume is off the node; named as external-attacher names its own.
-pub(super) const FINALIZER: &str = "external-attacher/csi-virtual-millwright-dev";
+pub const FINALIZER: &str = "external-attacher/csi-virtual-millwright-dev";
 
 /// Something to do for an attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

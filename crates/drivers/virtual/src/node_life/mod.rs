@@ -32,6 +32,7 @@ use kubelet::Kubelet;
 use kubelets::Kubelets;
 use writes::Writes;
 
+pub use attacher::FINALIZER as ATTACHER_FINALIZER;
 pub use pods::{READY_ANNOTATION, RUNDOWN_ANNOTATION};
 
 /// How nodes live. The defaults are the kubelet's.
