@@ -57,6 +57,16 @@ impl Cluster {
         &self.shared.machines
     }
 
+    /// All Nodes of the cluster that they join, unless Millwright runs without one.
+    pub fn nodes(&self) -> Option<&Cache<NodeView>> {
+        self.shared.nodes.as_ref()
+    }
+
+    /// The namespace of the control cluster that is looked after.
+    pub fn namespace(&self) -> &str {
+        &self.shared.namespace
+    }
+
     /// Everything that is cached, whoever needs it.
     pub fn caches(&self) -> &Caches {
         &self.shared.caches

@@ -85,6 +85,11 @@ impl MachineController {
         &self.leadership
     }
 
+    /// All MachineClasses of the namespace.
+    pub fn classes(&self) -> &Cache<MachineClass> {
+        &self.classes
+    }
+
     /// Machines to look at.
     pub fn queue(&self) -> &Queue<Key> {
         &self.queue

@@ -28,6 +28,8 @@ mod servers;
 mod tracing;
 mod validation;
 pub(crate) mod values;
+#[cfg(feature = "operator")]
+mod web_view;
 
 use std::path::PathBuf;
 
@@ -47,6 +49,8 @@ use fleet::Fleet;
 pub(crate) use machine::{DriverFlags, MachineFlags};
 pub(crate) use manager::ManagerFlags;
 pub(crate) use notes::Notes;
+#[cfg(feature = "dev")]
+pub(crate) use operator::Plan;
 #[cfg(feature = "operator")]
 pub(crate) use operator::{
     ClusterArgs, Explain, Form, OperatorCommand, Rolled, RolloutCommand, RolloutHistory, RolloutStatus, RolloutUndo,
@@ -60,6 +64,8 @@ use safety::Safety;
 pub(crate) use servers::{MachineController, Manager, Run, Servers};
 pub(crate) use tracing::Tracing;
 pub(crate) use validation::summary;
+#[cfg(feature = "operator")]
+pub(crate) use web_view::WebViewWish;
 
 /// A driver that a program brings along.
 #[derive(Clone, Copy, Debug)]

@@ -42,6 +42,8 @@ mod serve;
 #[cfg(feature = "dev")]
 mod simulate;
 mod traces;
+#[cfg(feature = "operator")]
+mod ui;
 #[cfg(feature = "dev")]
 mod up;
 

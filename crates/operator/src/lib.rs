@@ -13,6 +13,7 @@ pub mod explain;
 pub mod leader;
 mod machine;
 mod manager;
+pub mod picture;
 pub mod revision;
 pub mod rollout;
 pub mod snapshot;

@@ -1,5 +1,8 @@
 //! The drains at one moment, for `/debug/state`.
 
+use std::sync::Arc;
+
+use api::view::PodView;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -32,5 +35,11 @@ impl Drains {
             pods: drain.pods().map(|(pods, unreadable)| pods.len() + unreadable.len()),
         });
         all.collect()
+    }
+
+    /// The pods of the nodes that are being emptied, by node, as far as they have been read.
+    pub fn pods(&self) -> Vec<(String, Vec<Arc<PodView>>)> {
+        let pods = |drain: &super::running::Drain| Some((drain.node()?.to_owned(), drain.pods()?.0));
+        self.running.all().into_iter().filter_map(|(_, drain)| pods(&drain)).collect()
     }
 }

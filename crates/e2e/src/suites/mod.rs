@@ -5,6 +5,7 @@
 //! shown there was not shown. Each suite has a control plane of its own, so several are played side by side (`jobs`).
 
 mod aws;
+mod browser;
 mod clouds;
 mod deploy;
 mod fixture;

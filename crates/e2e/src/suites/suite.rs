@@ -7,7 +7,7 @@ use super::jobs::Company;
 use super::program::{SCENARIOS, Teller, run as run_program, run_chore};
 use super::tally::{Server, Tally};
 use super::{
-    ChoreArgs, aws, deploy, in_memory, kubectl, machines, mixed, openstack, operator, pool, real_nodes, servers, smoke,
+    ChoreArgs, aws, browser, deploy, in_memory, kubectl, machines, mixed, openstack, operator, pool, real_nodes, servers, smoke,
 };
 use crate::control_plane::{Build, compiled};
 
@@ -35,6 +35,8 @@ pub enum Suite {
     Pool,
     /// What an operator types: a pool is shown, explained, rolled, taken back, paused and checked.
     Operator,
+    /// The web view in Debian's chromium: a pool that comes up, rolls and is explained, by mouse and keyboard, and a thousand machines.
+    Browser,
     /// An etcd that is put back to an older copy while the controller runs.
     Restore,
     /// Everything in deploy/: applied, its policies and flows held to what they promise.
@@ -64,7 +66,7 @@ impl Suite {
     pub fn is_quick(self) -> bool {
         !matches!(
             self,
-            Self::Drain | Self::DrainStorm | Self::Takeover | Self::Scale | Self::Deployments | Self::Openstack
+            Self::Browser | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Scale | Self::Deployments | Self::Openstack
         )
     }
 
@@ -81,6 +83,7 @@ impl Suite {
             Self::Kubectl => "kubectl",
             Self::Pool => "pool",
             Self::Operator => "operator",
+            Self::Browser => "browser",
             Self::Restore => "restore",
             Self::Deploy => "deploy",
             Self::Deployments => "deployments",
@@ -112,7 +115,7 @@ impl Suite {
             Self::RealNodes => 70,
             Self::Kubectl => 45,
             Self::Mixed => 28,
-            Self::Operator => 40,
+            Self::Operator | Self::Browser => 40,
             Self::Smoke | Self::Pool => 22,
             Self::Deploy => 8,
         }
@@ -135,7 +138,7 @@ impl Suite {
     /// Whether it needs a program that not everybody can install, or rights and a kernel that not everybody has. Where that is missing, the suite is
     /// skipped and that is no failure.
     pub(super) fn may_be_skipped(self) -> bool {
-        matches!(self, Self::Aws | Self::Openstack | Self::RealNodes)
+        matches!(self, Self::Aws | Self::Browser | Self::Openstack | Self::RealNodes)
     }
 
     /// Which of our packages have to be compiled before it can begin.
@@ -152,6 +155,7 @@ impl Suite {
             | Self::Servers
             | Self::Mixed
             | Self::Operator
+            | Self::Browser
             | Self::Rbac
             | Self::Counts => &["millwright"],
             Self::Machines
@@ -174,6 +178,7 @@ impl Suite {
             (Self::Aws, Server::Real) => aws::run(programs().await?).await?.conclude(),
             (Self::Openstack, Server::Real) => openstack::run(programs().await?, args).await,
             (Self::Operator, Server::Real) => operator::run(programs().await?).await?.conclude(),
+            (Self::Browser, _) => browser::run(programs().await?).await?.conclude(),
             (Self::Pool, Server::Real) => pool::run(programs().await?).await?.conclude(),
             (Self::RealNodes, Server::Real) => real_nodes::run(programs().await?, args).await,
             (Self::Rbac | Self::Counts | Self::CrashTable, Server::Real) => run_chore(self.name()).await,

@@ -24,6 +24,9 @@ pub(crate) struct Common {
     pub(crate) log: Log,
     #[command(flatten)]
     pub(crate) tracing: Tracing,
+    #[cfg(feature = "operator")]
+    #[command(flatten)]
+    pub(crate) web_view: super::web_view::WebViewFlags,
     #[command(flatten)]
     pub(crate) idle: Idle,
 }

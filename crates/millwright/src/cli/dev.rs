@@ -67,6 +67,9 @@ pub(crate) struct Dev {
     /// Where to write the kubeconfig, which is removed at the end; in a new directory by default.
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// The port of the web view on 127.0.0.1; 0 takes a free one.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) ui_port: u16,
     /// Also log to stderr: 4 tells why, 6 every step.
     #[arg(short, long = "v", value_name = "N")]
     pub(crate) verbosity: Option<i32>,

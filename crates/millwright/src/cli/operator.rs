@@ -18,6 +18,9 @@ pub(crate) enum OperatorCommand {
     Rollout(RolloutCommand),
     /// Find mistakes before they cost machines: in a cluster, or in files that nobody has applied yet. Exit code 1 if there are any.
     Check(Preflight),
+    /// Tell what would happen if files were applied: machines at once, how long, what holds it up. The cluster is only read.
+    #[cfg(feature = "dev")]
+    Plan(Plan),
     /// Print a completion script for a shell.
     Completion(Completion),
     /// Write manual pages, one a command.
@@ -85,6 +88,37 @@ pub(crate) struct Preflight {
     /// Files or folders of manifests, `-` for stdin. With --kubeconfig they are looked at as if they were applied there, else by themselves.
     #[arg(short, long = "filename", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t = Form::Text)]
+    pub(crate) output: Form,
+    #[command(flatten)]
+    pub(crate) clusters: ClusterArgs,
+}
+
+#[cfg(feature = "dev")]
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    /// Files or folders with the changed objects, `-` for stdin.
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// How many VMs the cloud has room for.
+    #[arg(long, value_name = "N")]
+    pub(crate) quota: Option<usize>,
+    /// How long a machine takes until its node has joined [default: as long as machines of its class took, else 2m].
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub(crate) boot_time: Option<Duration>,
+    /// How long the cloud takes to delete a VM [default: 30s].
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub(crate) delete_time: Option<Duration>,
+    /// How long a pod takes to end, if its grace period allows so much [default: 5s].
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub(crate) pod_end_time: Option<Duration>,
+    /// After how long, in the time of the copy, to give up.
+    #[arg(long, value_name = "DURATION", default_value = "6h", value_parser = values::duration)]
+    pub(crate) horizon: Duration,
+    /// Also draw it into this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
     /// How to print.
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     pub(crate) output: Form,

@@ -12,8 +12,8 @@ use super::definition::definition;
 use super::{DriverProcess, read};
 
 /// Other people's programs; their flags are not ours to know. The shell's words are among them.
-const OTHERS: [&str; 10] =
-    ["kubectl", "kubeadm", "docker", "cargo", "python", "protoc", "printf", "for", "uid=$(kubectl", "jq"];
+const OTHERS: [&str; 11] =
+    ["kubectl", "kubeadm", "helm", "docker", "cargo", "python", "protoc", "printf", "for", "uid=$(kubectl", "jq"];
 
 /// Pages for whoever develops Millwright: their flags are those of chores, and of no concern here.
 const CHORES: [&str; 4] = ["testing.md", "control-plane.md", "architecture.md", "behaviours.md"];

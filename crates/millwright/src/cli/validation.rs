@@ -75,6 +75,8 @@ fn check_common(common: &Common, found: &mut Vec<String>) {
     if let Err(error) = media_type::check(&common.idle.kube_api_content_type) {
         found.push(format!("--kube-api-content-type must be a media type such as application/json: {error}"));
     }
+    #[cfg(feature = "operator")]
+    found.extend(common.web_view.contradiction());
     if common.election.leader_elect {
         check_election(&common.election, found);
     }

@@ -1,5 +1,6 @@
 //! Everything the demo and `millwright dev` run on, in one process.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,10 @@ use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventWriter};
 use runtime::lease::Leadership;
 use runtime::{Clock, Metrics, Random, Tasks};
+use tokio::net::TcpListener;
 use virtual_cloud::{Config, Monitor, NodeLife, VirtualCloud};
+
+use crate::ui::{self, Access, Timeline, View};
 
 /// The namespace the demo plays in.
 pub(super) const NAMESPACE: &str = "demo";
@@ -40,7 +44,7 @@ pub(crate) struct Setting {
 
 impl Setting {
     /// As the demo wants it.
-    pub(super) fn for_an_audience() -> Self {
+    pub(crate) fn for_an_audience() -> Self {
         Self { namespace: NAMESPACE, policy: brief_policy(), node_grace: NODE_GRACE }
     }
 }
@@ -49,7 +53,7 @@ impl Setting {
 pub(crate) struct Environment {
     pub(crate) server: Server,
     pub(super) cloud: VirtualCloud,
-    pub(super) cluster: Arc<Cluster>,
+    pub(crate) cluster: Arc<Cluster>,
     /// For the person in front of the environment.
     pub(crate) person: kube::Client,
     tasks: Tasks,
@@ -130,6 +134,22 @@ impl Environment {
         })
         .context("failed to set up metrics")?;
         Ok(Self { server: server.clone(), cloud, cluster, person, tasks })
+    }
+
+    /// Serves the web view on this port of loopback; 0 takes a free one.
+    pub(crate) async fn show(&self, timeline: Timeline, port: u16) -> anyhow::Result<SocketAddr> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        let listener =
+            listener.with_context(|| format!("failed to listen on 127.0.0.1:{port} for the web view (--ui-port)"))?;
+        let address = listener.local_addr().context("failed to listen for the web view")?;
+        let view = View {
+            cluster: self.cluster.clone(),
+            timeline,
+            leadership: Leadership::unguarded(),
+            clock: Clock::system(),
+        };
+        self.tasks.spawn("web view", ui::serve(listener, view, Access::Loopback, None, self.tasks.clone()));
+        Ok(address)
     }
 
     /// Returns when a part of it has broken.

@@ -10,13 +10,14 @@
 mod kubeconfig;
 mod sample;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use apiserver::loopback;
-use controllers::Decision;
+use controllers::{Decision, Listener};
 use plan::Policy;
 use runtime::logs::LogFormat;
 use runtime::{Clock, signals};
@@ -26,6 +27,7 @@ use crate::cli::{Dev, Log, Output};
 use crate::demo::environment::{Environment, Setting};
 use crate::demo::printer::Printer;
 use crate::print;
+use crate::ui::Timeline;
 use kubeconfig::Kubeconfig;
 use sample::{NAMESPACE, POOL};
 
@@ -62,11 +64,14 @@ async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
         policy: Policy { health_timeout: HEALTH_TIMEOUT, ..Policy::default() },
         node_grace: NODE_GRACE,
     };
-    let environment = Environment::set(setting, Arc::new(move |decision: &Decision| printer.millwright(decision)))?;
-    sample::install(&environment.person).await?;
+    let timeline = Timeline::new(Clock::system());
+    let printing: Listener = Arc::new(move |decision: &Decision| printer.millwright(decision));
+    let environment = Environment::set(setting, Arc::new(vec![printing, timeline.listener()]))?;
     let running = loopback::serve(environment.server.clone(), loopback::Options { port: options.port }).await?;
     let kubeconfig = Kubeconfig::write(&running, options.kubeconfig.as_deref())?;
-    introduce(&running, &kubeconfig);
+    let address = environment.show(timeline, options.ui_port).await?;
+    introduce(&running, &kubeconfig, address);
+    sample::install(&environment.person).await?;
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
@@ -81,10 +86,12 @@ async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn introduce(running: &loopback::Running, kubeconfig: &Kubeconfig) {
+fn introduce(running: &loopback::Running, kubeconfig: &Kubeconfig, ui: SocketAddr) {
     let path = kubeconfig.path().display();
     print::line(format!(
         "A cluster in memory listens on https://{}. It is forgotten when you press ctrl-C.\n\
+         In a browser, pools as a picture that moves, and why:\n\n  \
+           http://{ui}/\n\n\
          In another terminal:\n\n  \
            export KUBECONFIG={path}\n\n\
          1. See a pool of three machines come up, with their nodes:\n  \

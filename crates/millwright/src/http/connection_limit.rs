@@ -14,7 +14,7 @@ const AT_ONCE: usize = 64;
 
 /// Everybody who is connected. Clones are the same.
 #[derive(Clone, Default)]
-pub(super) struct ConnectionLimit {
+pub(crate) struct ConnectionLimit {
     inside: Arc<Mutex<Inside>>,
 }
 
@@ -26,7 +26,7 @@ struct Inside {
 
 impl ConnectionLimit {
     /// One more is here; if that is one too many, the oldest is asked to leave.
-    pub(super) fn arrive(&self) -> LimitedConnection {
+    pub(crate) fn arrive(&self) -> LimitedConnection {
         let mut inside = self.inside.lock();
         if inside.here.len() >= AT_ONCE
             && let Some((_, oldest)) = inside.here.pop_first()
@@ -41,14 +41,14 @@ impl ConnectionLimit {
 }
 
 /// Somebody who is connected, until it is dropped.
-pub(super) struct LimitedConnection {
+pub(crate) struct LimitedConnection {
     connection_limit: ConnectionLimit,
     number: u64,
     leave: CancellationToken,
 }
 
 impl LimitedConnection {
-    pub(super) async fn asked_to_leave(&self) {
+    pub(crate) async fn asked_to_leave(&self) {
         self.leave.cancelled().await;
     }
 }

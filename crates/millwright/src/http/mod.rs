@@ -41,7 +41,8 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) use controller_state::ControllerState;
 pub(crate) use last_decisions::LastDecisions;
 
-use connection_limit::ConnectionLimit;
+#[cfg_attr(not(feature = "operator"), allow(unused_imports, reason = "the web view is limited in the same way"))]
+pub(crate) use connection_limit::ConnectionLimit;
 use pages::Pages;
 
 /// How long a request may take to arrive.

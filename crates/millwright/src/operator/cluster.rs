@@ -87,6 +87,15 @@ impl Clusters {
         })
     }
 
+    /// All that a forecast looks at: lists, and nothing else.
+    #[cfg(feature = "dev")]
+    pub(super) async fn all(&self) -> anyhow::Result<forecast::Seen> {
+        let read = forecast::read(&self.control, self.target.as_ref(), &self.namespace).await;
+        read.map_err(|forecast::ReadError { resource, why }| {
+            self.failed_list(ListError { resource: resource.to_owned(), namespace: Some(self.namespace.clone()), why })
+        })
+    }
+
     /// The time, in whole seconds as objects tell it.
     pub(super) fn now(&self) -> jiff::Timestamp {
         api::Time::from(self.clock.now()).timestamp()
@@ -305,7 +314,8 @@ where
     }
 }
 
-fn unreadable(object: UndecodableObject) -> Unreadable {
+/// What is known of an object that cannot be decoded.
+pub(crate) fn unreadable(object: UndecodableObject) -> Unreadable {
     let owner = object.owners.iter().find(|owner| owner.controller == Some(true));
     Unreadable {
         owner: owner.map(|owner| owner.uid.as_str().into()),

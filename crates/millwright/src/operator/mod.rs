@@ -6,7 +6,10 @@
 mod check;
 mod cluster;
 mod explain;
+mod files;
 mod named;
+#[cfg(feature = "dev")]
+mod plan;
 mod rollout;
 mod shell;
 mod status;
@@ -17,6 +20,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde::Serialize;
 
+pub(crate) use cluster::unreadable;
+
 use crate::cli::{Form, OperatorCommand};
 use crate::print;
 
@@ -26,12 +31,14 @@ pub(crate) fn run(command: &OperatorCommand) -> anyhow::Result<ExitCode> {
         OperatorCommand::Explain(options) => wait_for(explain::run(options)),
         OperatorCommand::Rollout(command) => wait_for(rollout::run(command)),
         OperatorCommand::Check(options) => wait_for(check::run(options)),
+        #[cfg(feature = "dev")]
+        OperatorCommand::Plan(options) => plan::run(options),
         OperatorCommand::Completion(options) => Ok(shell::completion(options)),
         OperatorCommand::Man(options) => shell::man(options),
     }
 }
 
-fn wait_for(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+fn wait_for<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -123,6 +123,24 @@ impl<'a> Setting<'a> {
         }
     }
 
+    /// The web view, if it was asked for.
+    #[cfg(feature = "operator")]
+    pub(super) fn web_view(&self) -> Option<crate::cli::WebViewWish<'_>> {
+        self.options.common.web_view.wish()
+    }
+
+    /// A client with which the API server is asked who may see the web view.
+    #[cfg(feature = "operator")]
+    pub(super) fn reviewing(&self, metrics: &Metrics) -> kube::Client {
+        self.connections.control.client(&self.limited("web-view"), &metrics.rest)
+    }
+
+    /// The time.
+    #[cfg(feature = "operator")]
+    pub(super) fn clock(&self) -> &Clock {
+        self.clock
+    }
+
     /// Clients for a driver in this process: of the cluster that nodes join, if there is one, and of that of Machines.
     pub(super) fn clients_for_driver(&self, agent: &str, metrics: &Metrics) -> (Option<kube::Client>, kube::Client) {
         let client = |connection: &Connection| connection.client(&self.unlimited(agent), &metrics.rest);

@@ -8,6 +8,8 @@ mod component;
 mod drivers;
 mod process;
 mod waiting;
+#[cfg(feature = "operator")]
+mod web_view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

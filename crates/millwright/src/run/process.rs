@@ -62,9 +62,14 @@ pub(super) async fn work(
         return Ok(());
     }
     let (tasks, telling) = (&setting.tasks, &setting.telling);
+    #[cfg(feature = "operator")]
+    let web_view = super::web_view::WebView::listen(&setting, &metrics).await?;
     let tracer = traces::begin(&options.common.tracing, &clock, &random, &metrics, telling)?;
     let last_decisions = Some(last_decisions).filter(|_| setting.state_page() == StatePage::Shown);
-    let listeners: Vec<Listener> = tracer.into_iter().chain(last_decisions).collect();
+    let listeners = tracer.into_iter().chain(last_decisions);
+    #[cfg(feature = "operator")]
+    let listeners = listeners.chain(web_view.as_ref().map(super::web_view::WebView::listener));
+    let listeners: Vec<Listener> = listeners.collect();
     let (mut drivers, mut driver_places) = (Drivers::new(), 1);
     if let Some(flags) = options.machine.as_ref().map(|component| &component.flags.driver) {
         let found = drivers::at_hand(flags, built_in, &metrics, &clock, &random, &setting, stop).await?;
@@ -98,6 +103,10 @@ pub(super) async fn work(
     #[cfg(feature = "failpoints")]
     let parts = crate::failpoints::Failpoints::from_environment().guard(parts);
     let cluster = start(parts).context("failed to set up metrics")?;
+    #[cfg(feature = "operator")]
+    if let (Some(web_view), Some((_, leadership))) = (web_view, states.first()) {
+        web_view.serve(cluster.clone(), leadership.clone(), telling);
+    }
     for (controller_state, leadership) in states {
         controller_state.open(cluster.clone(), leadership);
     }

@@ -1,5 +1,7 @@
 //! `millwright dev` as somebody who tries it sees it.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,6 +53,36 @@ async fn a_pool_comes_up_can_be_scaled_and_nothing_is_left_behind() {
 
     assert_eq!(program.interrupt().code(), Some(0));
     assert!(!path.exists() && !path.parent().unwrap().exists(), "{} is left behind", path.display());
+}
+
+/// What is answered on loopback, until it ends or so much has come.
+fn asked(address: &str, path: &str, enough: impl Fn(&str) -> bool) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    write!(socket, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let (mut said, mut piece) = (String::new(), [0; 4096]);
+    while !enough(&said) {
+        let length = socket.read(&mut piece).unwrap();
+        if length == 0 {
+            break;
+        }
+        said.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+    said
+}
+
+#[test]
+fn the_web_view_shows_the_pool_as_it_comes_up_and_explains_it() {
+    let mut program = Program::start_talking(&["dev"]);
+    let line = program.says(&["  http://127.0.0.1:"]);
+    let address = line.trim().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    assert!(asked(&address, "/", |_| false).contains("<title>Millwright</title>"));
+    let told = asked(&address, "/events", |said| said.matches("\"phase\":\"Running\"").count() >= 3);
+    assert!(told.contains("event: everything") && told.contains("\"because\":"), "{told}");
+    assert!(!told.contains("cloud-config") && !told.contains("userData"), "{told}");
+    let explained = asked(&address, "/explain?kind=machinedeployment&name=pool", |_| false);
+    assert!(explained.contains("\"standing\":"), "{explained}");
+    assert_eq!(program.interrupt().code(), Some(0));
 }
 
 #[test]

@@ -153,3 +153,28 @@ fn shells_and_man_are_told_of_every_command() {
     let page = std::fs::read_to_string(folder.path().join("millwright-rollout-undo.1")).unwrap();
     assert!(page.contains("to\\-revision"), "{page}");
 }
+
+#[test]
+fn a_plan_tells_what_would_happen_and_changes_nothing() {
+    let pool = Pool::start();
+    let folder = tempfile::TempDir::new().unwrap();
+    let (file, drawing) = (folder.path().join("changed.yaml"), folder.path().join("plan.svg"));
+    let changed = "apiVersion: machine.sapcloud.io/v1alpha1\nkind: MachineDeployment\nmetadata: { name: pool }\n\
+                   spec: { template: { spec: { class: { name: large } } } }\n";
+    std::fs::write(&file, changed).unwrap();
+    let before = pool.succeeds(&["status", "--unfold"]);
+    let (file, drawing) = (file.to_string_lossy(), drawing.to_string_lossy());
+    let told = pool.succeeds(&["plan", "-f", &file, "--quota", "10", "--svg", &drawing]);
+    assert!(told.contains("3 made, 3 deleted; 3 before, 3 after"), "{told}");
+    assert!(told.contains("4 machines at most, 4 VMs of 10 that there is room for"), "{told}");
+    assert!(told.contains("median of 3 machines") && told.ends_with("Nothing was written to the cluster.\n"), "{told}");
+    assert!(std::fs::read_to_string(&*drawing).unwrap().starts_with("<svg "));
+    let read: Value = serde_json::from_str(&pool.succeeds(&["plan", "-f", &file, "-o", "json"])).unwrap();
+    assert_eq!((&read["machinesAtOnce"], &read["finished"]), (&4.into(), &true.into()), "{read}");
+    let names = |tree: &str| -> Vec<String> {
+        tree.lines().filter_map(|line| line.split("machine/").nth(1)?.split(' ').next().map(str::to_owned)).collect()
+    };
+    assert_eq!(names(&pool.succeeds(&["status", "--unfold"])), names(&before));
+    let refused = pool.fails(&["plan", "-f", &file, "-f", "/nowhere.yaml"]);
+    assert!(refused.contains("/nowhere.yaml"), "{refused}");
+}

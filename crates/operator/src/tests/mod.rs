@@ -3,5 +3,6 @@
 mod checks;
 mod explanations;
 mod fixture;
+mod pictures;
 mod rollouts;
 mod trees;

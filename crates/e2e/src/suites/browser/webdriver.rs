@@ -1,0 +1,175 @@
+//! A browser without a window, by the WebDriver protocol (W3C) of Debian's chromium.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::test_bed::{Process, free_port};
+
+/// Generous, because nothing here measures speed: a thousand machines take seconds where nobody else needs the cores.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// The name of a field with which the protocol marks elements.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// Keys that have no letter, as the protocol writes them.
+pub(super) mod keys {
+    pub(in super::super) const ENTER: &str = "\u{e007}";
+    pub(in super::super) const ESCAPE: &str = "\u{e00c}";
+    pub(in super::super) const RIGHT: &str = "\u{e014}";
+}
+
+/// A browser with one page. It ends with this value.
+pub(super) struct Browser {
+    port: u16,
+    session: String,
+    _driver: Process,
+}
+
+impl Browser {
+    /// Starts it, or says why it cannot be had.
+    pub(super) async fn start() -> anyhow::Result<Self> {
+        let port = free_port()?;
+        let child = Command::new("chromedriver")
+            .args([format!("--port={port}"), "--log-level=OFF".to_owned()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("there is no chromedriver (Debian: chromium and chromium-driver)")?;
+        let driver = Process::watched(child)?;
+        let begin = Instant::now();
+        while !ask(port, "GET", "/status", None).await.is_ok_and(|(status, _)| status == 200) {
+            ensure!(begin.elapsed() < PATIENCE, "chromedriver does not answer");
+            sleep(Duration::from_millis(100)).await;
+        }
+        // Without a sandbox, because the suite may run as root, and nothing but our own page is opened.
+        let arguments = json!([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=1280,860",
+            "--hide-scrollbars",
+        ]);
+        let wanted = json!({
+            "goog:chromeOptions": { "args": arguments },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        });
+        let mut browser = Self { port, session: String::new(), _driver: driver };
+        let made = browser.command("", &json!({ "capabilities": { "alwaysMatch": wanted } })).await?;
+        let id = made.get("sessionId").and_then(Value::as_str).context("a session has an id")?;
+        browser.session = format!("/{id}");
+        Ok(browser)
+    }
+
+    async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let path = format!("/session{}{path}", self.session);
+        let (status, told) = ask(self.port, method, &path, body).await?;
+        let value = told.get("value").cloned().unwrap_or_default();
+        ensure!(status == 200, "{method} {path}: {value}");
+        Ok(value)
+    }
+
+    async fn command(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send("POST", path, Some(body)).await
+    }
+
+    pub(super) async fn open(&self, url: &str) -> anyhow::Result<()> {
+        self.command("/url", &json!({ "url": url })).await.map(drop)
+    }
+
+    /// What a function of the page returns.
+    pub(super) async fn run(&self, script: &str) -> anyhow::Result<Value> {
+        self.command("/execute/sync", &json!({ "script": script, "args": [] })).await
+    }
+
+    /// Waits until an expression of the page is true.
+    pub(super) async fn until(&self, expression: &str) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        while self.run(&format!("return Boolean({expression})")).await? != json!(true) {
+            if begin.elapsed() >= PATIENCE {
+                let shown = self.run("return document.body.innerText.slice(0, 400)").await?;
+                bail!("it never came to {expression}; the page shows {shown}");
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// Types into whatever has the focus.
+    pub(super) async fn press(&self, key: &str) -> anyhow::Result<()> {
+        let focused = self.send("GET", "/element/active", None).await?;
+        let id = focused.get(ELEMENT).and_then(Value::as_str).context("nothing has the focus")?;
+        self.command(&format!("/element/{id}/value"), &json!({ "text": key })).await.map(drop)
+    }
+
+    /// What a screen reader calls each of these.
+    pub(super) async fn labels(&self, selector: &str) -> anyhow::Result<Vec<String>> {
+        let wanted = json!({ "using": "css selector", "value": selector });
+        let found = self.command("/elements", &wanted).await?;
+        let mut labels = Vec::new();
+        for element in found.as_array().into_iter().flatten() {
+            let id = element.get(ELEMENT).and_then(Value::as_str).context("an element has an id")?;
+            let label = self.send("GET", &format!("/element/{id}/computedlabel"), None).await?;
+            labels.push(label.as_str().unwrap_or_default().to_owned());
+        }
+        Ok(labels)
+    }
+
+    /// Keeps a picture of the page.
+    pub(super) async fn picture(&self, path: &Path) -> anyhow::Result<()> {
+        let taken = self.send("GET", "/screenshot", None).await?;
+        let bytes = STANDARD.decode(taken.as_str().unwrap_or_default()).context("a screenshot is base64")?;
+        fs::write(path, bytes).with_context(|| format!("failed to write {}", path.display()))
+    }
+
+    /// What the page has complained of since the last time.
+    pub(super) async fn complaints(&self) -> anyhow::Result<Vec<String>> {
+        let log = self.command("/se/log", &json!({ "type": "browser" })).await?;
+        Ok(log.as_array().into_iter().flatten().map(Value::to_string).collect())
+    }
+
+    /// Closes it.
+    pub(super) async fn close(self) -> anyhow::Result<()> {
+        self.send("DELETE", "", None).await.map(drop)
+    }
+}
+
+/// One request. Not by `web::ask`: this server wants HTTP 1.1 and does not end the connection.
+async fn ask(port: u16, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<(u16, Value)> {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    let conversation = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        loop {
+            if let Some(whole) = parsed(&answer) {
+                return Ok(whole);
+            }
+            ensure!(stream.read_buf(&mut answer).await? > 0, "the answer to {method} {path} ended early");
+        }
+    };
+    timeout(PATIENCE, conversation).await.with_context(|| format!("no answer to {method} {path}"))?
+}
+
+/// Status and body, once all of it has come.
+fn parsed(answer: &[u8]) -> Option<(u16, Value)> {
+    let text = String::from_utf8_lossy(answer);
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let is_length = |line: &&str| line.to_ascii_lowercase().starts_with("content-length:");
+    let length: usize = head.lines().find(is_length)?.split(':').nth(1)?.trim().parse().ok()?;
+    (body.len() >= length).then(|| (status, serde_json::from_str(body).unwrap_or_default()))
+}

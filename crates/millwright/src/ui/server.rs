@@ -1,0 +1,169 @@
+//! Connections and requests of the view.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, REFERRER_POLICY};
+use http::header::{WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use operator::explain::{self, Explained};
+use runtime::Tasks;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::access::Refusal;
+use super::{Access, View, assets, events, sight};
+use crate::http::ConnectionLimit;
+
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a request may take to arrive.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// The longest head of a request; what follows it is not read. Tokens of service accounts have a kilobyte or two.
+const LONGEST_HEAD: usize = 32 * 1024;
+/// How long to wait when the system cannot accept connections.
+const BREATHER: Duration = Duration::from_millis(50);
+
+/// Nothing from anywhere else, nothing inline, in nobody's frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Answers until `tasks` is asked to stop.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    view: View,
+    access: Access,
+    acceptor: Option<TlsAcceptor>,
+    tasks: Tasks,
+) {
+    let (stopping, connection_limit) = (tasks.stopping(), ConnectionLimit::default());
+    let answering = Answering { view, access };
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stopping.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((socket, _)) = accepted else {
+            tokio::time::sleep(BREATHER).await;
+            continue;
+        };
+        let (connection, stopping) = (connection_limit.arrive(), stopping.clone());
+        let attending = answering.clone().attend(socket, acceptor.clone());
+        tasks.spawn("web view", async move {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => {}
+                () = connection.asked_to_leave() => {}
+                () = attending => {}
+            }
+        });
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Answering {
+    pub(super) view: View,
+    pub(super) access: Access,
+}
+
+impl Answering {
+    async fn attend(self, socket: TcpStream, acceptor: Option<TlsAcceptor>) {
+        let Some(acceptor) = acceptor else { return self.converse(socket).await };
+        if let Ok(Ok(secured)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {
+            self.converse(secured).await;
+        }
+    }
+
+    /// Serves one connection. What goes wrong on it is the client's to notice.
+    async fn converse(self, socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let answer = service_fn(move |request: Request<Incoming>| {
+            let answering = self.clone();
+            async move { Ok::<_, Infallible>(answering.answer(&request).await) }
+        });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(LONGEST_HEAD);
+        let _ended = builder.serve_connection(TokioIo::new(socket), answer).await;
+    }
+
+    pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<Body> {
+        let mut answer = self.routed(request).await;
+        let headers = answer.headers_mut();
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        answer
+    }
+
+    async fn routed<B>(&self, request: &Request<B>) -> Response<Body> {
+        if request.method() != Method::GET {
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "Only GET.\n");
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+            return answer;
+        }
+        let uri = request.uri();
+        if let Some(asset) = assets::at(uri.path()) {
+            return whole(StatusCode::OK, asset.form, asset.text);
+        }
+        if !matches!(uri.path(), "/events" | "/explain") {
+            return text(StatusCode::NOT_FOUND, "There is only the page at / here.\n");
+        }
+        if let Err(Refusal { status, why }) = self.access.check(uri, request.headers()).await {
+            let mut answer = text(status, why);
+            if status == StatusCode::UNAUTHORIZED {
+                answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            return answer;
+        }
+        match uri.path() {
+            "/events" => streamed(self.view.clone()),
+            _ => self.explained(uri),
+        }
+    }
+
+    fn explained(&self, uri: &Uri) -> Response<Body> {
+        let parameter = |wanted: &str| {
+            let all = uri.query().unwrap_or_default().split('&').filter_map(|part| part.split_once('='));
+            all.into_iter().find(|(name, _)| *name == wanted).map(|(_, value)| value)
+        };
+        // Names of our kinds are DNS names, so nothing in them has to be escaped.
+        let named = parameter("kind").and_then(Explained::named).zip(parameter("name"));
+        let Some((kind, name)) = named else {
+            return text(StatusCode::BAD_REQUEST, "Say kind and name.\n");
+        };
+        match explain::of(&sight::of(&self.view), kind, name).map(|found| serde_json::to_string(&found)) {
+            Ok(Ok(found)) => whole(StatusCode::OK, "application/json", found),
+            Ok(Err(_)) => text(StatusCode::INTERNAL_SERVER_ERROR, "The explanation could not be written.\n"),
+            Err(missing) => text(StatusCode::NOT_FOUND, missing),
+        }
+    }
+}
+
+fn streamed(view: View) -> Response<Body> {
+    let frames = events::stream(view).boxed();
+    let mut answer = Response::new(StreamBody::new(frames).boxed_unsync());
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    answer
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    whole(status, "text/plain; charset=utf-8", body)
+}
+
+fn whole(status: StatusCode, form: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let mut answer = Response::new(Full::new(body.into()).boxed_unsync());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form));
+    answer
+}
