@@ -7,7 +7,8 @@ use super::jobs::Company;
 use super::program::{SCENARIOS, Teller, run as run_program, run_chore};
 use super::tally::{Server, Tally};
 use super::{
-    ChoreArgs, aws, browser, deploy, in_memory, kubectl, machines, mixed, openstack, operator, pool, real_nodes, servers, smoke,
+    ChoreArgs, aws, browser, deploy, in_memory, kubectl, machines, mixed, openstack, operator, pool, real_nodes,
+    servers, smoke,
 };
 use crate::control_plane::{Build, compiled};
 
@@ -66,7 +67,13 @@ impl Suite {
     pub fn is_quick(self) -> bool {
         !matches!(
             self,
-            Self::Browser | Self::Drain | Self::DrainStorm | Self::Takeover | Self::Scale | Self::Deployments | Self::Openstack
+            Self::Browser
+                | Self::Drain
+                | Self::DrainStorm
+                | Self::Takeover
+                | Self::Scale
+                | Self::Deployments
+                | Self::Openstack
         )
     }
 

@@ -14,10 +14,12 @@ use crate::cli::Plan;
 /// Reads the cluster, then plays the copy on a runtime of its own, in which time passes when everybody waits.
 pub(super) fn run(options: &Plan) -> anyhow::Result<ExitCode> {
     let changed = objects(documents(&options.files)?);
-    let clusters = Clusters::open(&options.clusters)?;
-    let seen = wait_for(clusters.all())?;
+    let (seen, now) = wait_for(async {
+        let clusters = Clusters::open(&options.clusters)?;
+        Ok((clusters.all().await?, clusters.now()))
+    })?;
     let times = Times::of(&seen, options.boot_time, options.delete_time, options.pod_end_time);
-    let wish = Options { quota: options.quota, horizon: options.horizon, now: clusters.now() };
+    let wish = Options { quota: options.quota, horizon: options.horizon, now };
     let virtual_time = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
