@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::super::report::Report;
 use super::super::tally::Tally;
 use super::client;
-use super::cluster::{Cluster, text};
+use super::cluster::{Cluster, Lease, text};
 use super::leftovers;
 use super::workload::PORT;
 use crate::openstack::installed;
@@ -71,7 +71,7 @@ fn path() -> std::ffi::OsString {
 
 async fn play(cluster: &Cluster, lab: &Lab, report: &mut Report) -> anyhow::Result<()> {
     let before = leftovers::list(&cluster.pool)?;
-    let controllers = cluster.start_controllers("controllers")?;
+    let controllers = cluster.start_controllers("controllers", Lease::Long)?;
     cluster.apply_pool("small", 1)?;
     let joined = report
         .case(
