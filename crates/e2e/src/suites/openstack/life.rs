@@ -164,9 +164,10 @@ impl Pool<'_> {
     }
 
     async fn token_revoked(&self, size: usize) -> anyhow::Result<()> {
+        // Before it is revoked: the next scan for orphans may be the first to be refused.
+        let before = self.proxy.asked().len();
         self.setting.cloud.0.revoke_tokens(TENANT).await?;
         sleep(BELIEVED).await;
-        let before = self.proxy.asked().len();
         self.sized(size).await?;
         let asked = self.proxy.asked().split_off(before);
         let tokens = asked.iter().filter(|asked| asked.path.ends_with("/v3/auth/tokens")).count();
