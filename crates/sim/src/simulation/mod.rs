@@ -45,8 +45,8 @@ const GLANCE: Duration = Duration::from_secs(10);
 const SETTLING: Duration = Duration::from_mins(3);
 /// How long nothing may be asked then.
 const SILENCE: Duration = Duration::from_mins(20);
-/// How many requests may break the first such time: what failed before is tried again after a pause that has grown to minutes, and a
-/// Node that has lost its Machine is marked after a while. Then there is nothing left to ask.
+/// How many requests may break the first such time: runs were seen with one late request each, of which nobody knows yet what it was
+/// (docs/invariants.md). Then there is nothing left to ask.
 const LEFT_OVER: u64 = 3;
 
 /// How a run went.
