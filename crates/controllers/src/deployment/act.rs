@@ -143,7 +143,8 @@ impl<'a> Acting<'a> {
             self.confirm(step).await?;
         }
         let guard = Guard { name: &edit.name, uid: edit.uid.as_str(), version: edit.resource_version.as_deref() };
-        self.fleet.writers.sets.patch(guard, Part::Object, edit.changes.clone(), step).await.map(drop)
+        // No event follows where a webhook has put a set's size back, and a roll-out would wait for it without end.
+        self.fleet.writers.sets.patch(guard, Part::Object, edit.changes.clone(), step).await?.kept().map(drop)
     }
 
     /// A set that is given to an owner that no longer exists is collected as garbage, machines and all. So before anything is
@@ -180,7 +181,7 @@ impl<'a> Acting<'a> {
         let guard = Guard { name: &edit.name, uid: edit.uid.as_str(), version: edit.resource_version.as_deref() };
         match self.fleet.writers.machines.patch(guard, Part::Object, edit.changes.clone(), step).await {
             Err(error) if error.retry() == Retry::Gone => Ok(()),
-            written => written.map(drop),
+            written => written?.kept().map(drop),
         }
     }
 

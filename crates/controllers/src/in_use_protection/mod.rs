@@ -142,7 +142,8 @@ async fn write<K: Kind>(
     on_written: impl FnOnce(&K),
 ) -> Result<(), WriteError> {
     let mut held = writer.hold(Guard::as_seen(object), &"write its finalizers").await?;
-    held.patch_telling(Part::Object, body, on_written).await.map(drop)
+    // A finalizer that a webhook has put back is wanted all the same: machines wait for it.
+    held.patch_telling(Part::Object, body, on_written).await?.kept().map(drop)
 }
 
 fn failed(kind: &str, name: &str, error: &WriteError) -> Outcome {

@@ -140,7 +140,7 @@ impl<'a> Acting<'a> {
 
     async fn write_finalizers(&self, list: &[Text], step: &Step) -> Result<(), WriteError> {
         let body = json!({ "metadata": { "finalizers": list } });
-        self.fleet.writers.sets.patch(Guard::as_seen(&*self.seen.set), Part::Object, body, step).await.map(drop)
+        self.fleet.writers.sets.patch(Guard::as_seen(&*self.seen.set), Part::Object, body, step).await?.kept().map(drop)
     }
 
     async fn confirm(&self, step: &Step) -> Result<(), WriteError> {
