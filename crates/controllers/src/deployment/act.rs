@@ -143,8 +143,15 @@ impl<'a> Acting<'a> {
             self.confirm(step).await?;
         }
         let guard = Guard { name: &edit.name, uid: edit.uid.as_str(), version: edit.resource_version.as_deref() };
-        // No event follows where a webhook has put a set's size back, and a roll-out would wait for it without end.
-        self.fleet.writers.sets.patch(guard, Part::Object, edit.changes.clone(), step).await?.kept().map(drop)
+        // No event follows where a webhook has put a set's size back, and a roll-out would wait for it without end. A size is guarded by
+        // uid alone (ADR 0037), so only the answer tells.
+        let written = self.fleet.writers.sets.patch(guard, Part::Object, edit.changes.clone(), step).await?.kept()?;
+        match edit.change {
+            SetChange::Scale { to, .. } if written.spec.replicas != to => {
+                Err(WriteError::NothingChanged { step: step.to_string() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A set that is given to an owner that no longer exists is collected as garbage, machines and all. So before anything is

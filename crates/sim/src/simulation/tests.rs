@@ -69,6 +69,7 @@ fn a_roll_out_that_is_taken_back_while_deletes_are_lost_loses_no_machine() {
 #[rstest]
 #[case::a_machine_waited_for_a_class_whose_finalizer_was_put_back("api-brown-out", 10070)]
 #[case::a_roll_out_stood_still_behind_a_status_that_was_put_back("api-brown-out", 10072)]
+#[case::a_set_whose_size_was_put_back_stayed_empty("chaos", 20032)]
 #[case::a_set_that_had_not_been_told_was_blamed("chaos", 18)]
 fn what_a_seed_has_found_stays_repaired(#[case] name: &str, #[case] seed: u64) {
     holds(profile(name), seed);
