@@ -32,7 +32,10 @@ pub(crate) struct Demo {
     /// How to print.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
-    /// Also log to stderr: 4 tells why, 6 every step.
+    /// Print line by line on a terminal too, as into a pipe, instead of a live view.
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Also log to stderr, which prints line by line: 4 tells why, 6 every step.
     #[arg(short, long = "v", value_name = "N")]
     pub(crate) verbosity: Option<i32>,
 }

@@ -1,4 +1,4 @@
-//! How the demo speaks: lines for people, or a JSON object a line for programs.
+//! How the demo speaks: lines for people, or a JSON object a line for programs; or it tells the live view.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -7,6 +7,8 @@ use controllers::Decision;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::frame::{MILLWRIGHT, Told};
+use super::live::Live;
 use crate::cli::Output;
 use crate::print;
 
@@ -15,11 +17,18 @@ use crate::print;
 pub(crate) struct Printer {
     output: Output,
     begin: Instant,
+    /// Who shows what happens instead, as long as it does.
+    live: Option<Live>,
 }
 
 impl Printer {
     pub(crate) fn new(output: Output) -> Self {
-        Self { output, begin: Instant::now() }
+        Self { output, begin: Instant::now(), live: None }
+    }
+
+    /// The same, with a live view that shows what happens.
+    pub(super) fn shown_by(self, live: Option<Live>) -> Self {
+        Self { live, ..self }
     }
 
     /// Something the audience should know; programs need no headings.
@@ -36,6 +45,9 @@ impl Printer {
 
     /// An act begins; programs see it as a line like any other.
     pub(super) fn act(&self, text: &str) {
+        if let Some(live) = &self.live {
+            return live.act(self.elapsed().as_secs_f64(), text);
+        }
         match self.output {
             Output::Text => print::line(format!("\n--- {text}")),
             Output::Json => print::line(json!({ "act": text })),
@@ -46,7 +58,7 @@ impl Printer {
     pub(crate) fn millwright(&self, decision: &Decision) {
         let Decision { about, key, did, because, .. } = decision;
         let what = format!("{about} {}: {}", key.name, did.join(", then "));
-        self.line("millwright", &what, Some(because));
+        self.line(MILLWRIGHT, &what, Some(because));
     }
 
     /// The world outside does something.
@@ -74,8 +86,12 @@ impl Printer {
         }
     }
 
-    fn line(&self, who: &str, what: &str, because: Option<&str>) {
+    fn line(&self, who: &'static str, what: &str, because: Option<&str>) {
         let at = self.elapsed().as_secs_f64();
+        if let Some(live) = &self.live {
+            let (what, because) = (what.to_owned(), because.map(str::to_owned));
+            return live.tell(Told { seconds: at, who, what, because });
+        }
         let line = match (self.output, because) {
             (Output::Text, None) => format!("{at:6.2} s  {who:<10}  {what}"),
             (Output::Text, Some(why)) => format!("{at:6.2} s  {who:<10}  {what}\n{:22}because {why}", ""),
@@ -84,7 +100,8 @@ impl Printer {
         print::line(line);
     }
 
-    fn elapsed(&self) -> Duration {
+    /// How long it has been going on.
+    pub(super) fn elapsed(&self) -> Duration {
         self.begin.elapsed()
     }
 }

@@ -21,6 +21,8 @@ use anyhow::Context;
 use serde::Serialize;
 
 pub(crate) use cluster::unreadable;
+#[cfg(feature = "dev")]
+pub(crate) use status::paint;
 
 use crate::cli::{Form, OperatorCommand};
 use crate::print;

@@ -66,7 +66,7 @@ fn state(tree: &Tree) -> anyhow::Result<Value> {
 
 /// Colours are for terminals, and for whoever has not said no (<https://no-color.org>).
 #[allow(clippy::disallowed_methods, reason = "the binary is where the environment is read")]
-fn paint() -> Paint {
+pub(crate) fn paint() -> Paint {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if std::io::stdout().is_terminal() && !refused { Paint::Ansi } else { Paint::Plain }
 }

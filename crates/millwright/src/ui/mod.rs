@@ -36,6 +36,8 @@ use runtime::lease::Leadership;
 
 pub(crate) use access::{Access, Reviews};
 pub(crate) use server::serve;
+#[cfg(feature = "dev")]
+pub(crate) use sight::picture;
 pub(crate) use timeline::Timeline;
 pub(crate) use tls::acceptor;
 

@@ -7,14 +7,24 @@ use std::collections::BTreeMap;
 use api::{MachineClass, Object};
 use operator::snapshot::{Cluster, Index, Secret};
 use operator::{Kind, Snapshot, Target};
+use runtime::Clock;
 use runtime::cache::{Cache, Cached};
 
 use super::View;
 use crate::operator::unreadable;
 
+/// The pools of these controllers as a picture.
+#[cfg(feature = "dev")]
+pub(crate) fn picture(cluster: &controllers::Cluster, clock: &Clock) -> operator::picture::Picture {
+    operator::picture::of(&snapshot(cluster, clock))
+}
+
 /// Everything, at this moment.
 pub(super) fn of(view: &View) -> Snapshot {
-    let cluster = &view.cluster;
+    snapshot(&view.cluster, &view.clock)
+}
+
+fn snapshot(cluster: &controllers::Cluster, clock: &Clock) -> Snapshot {
     let (fleet, machine_controller) = (cluster.fleet(), cluster.machine_controller());
     let classes = seen(Some(machine_controller.classes()));
     let target = cluster.nodes().map_or(Target::None, |nodes| {
@@ -32,7 +42,7 @@ pub(super) fn of(view: &View) -> Snapshot {
         classes,
         leases: Vec::new(), // whether we lead is known without them
         target,
-        now: view.clock.now(),
+        now: clock.now(),
         index: Index::default(),
     }
 }

@@ -23,6 +23,62 @@ fn the_demo_tells_the_story_of_a_pool_and_exits_zero() {
         assert!(said.contains(line), "{line:?} is missing in:\n{said}");
     }
     assert!(!said.contains("BROKEN"));
+    assert!(!said.contains('\x1b') && !said.contains("What happened:"), "a pipe gets lines and nothing else:\n{said}");
+}
+
+/// What a command shows on a terminal of this size, which `script` of util-linux plays, and whether it succeeded.
+fn on_a_terminal(columns: u16, rows: u16, command: &str) -> Option<(bool, String)> {
+    let command = format!("stty cols {columns} rows {rows}; TERM=xterm {} {command}", env!("CARGO_BIN_EXE_millwright"));
+    let mut script = Command::new("script");
+    let shown =
+        script.args(["-q", "-e", "-c", &command, "/dev/null"]).env_remove("NO_COLOR").stdin(Stdio::null()).output();
+    shown.ok().map(|output| (output.status.success(), text(&output.stdout)))
+}
+
+/// A line without what moves the cursor and colours.
+fn without_escapes(line: &str) -> String {
+    let mut pieces = line.split("\x1b[");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    first
+        + &pieces
+            .map(|piece| piece.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, rest)| rest))
+            .collect::<String>()
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "what is skipped is said")]
+fn on_a_terminal_the_demo_is_a_live_view_with_a_summary() {
+    let Some((success, shown)) = on_a_terminal(100, 30, "demo") else {
+        eprintln!("skipped: there is no `script` (util-linux), so there is no terminal");
+        return;
+    };
+    assert!(success, "{shown}");
+    let (live, summary) = shown.split_once("What happened:").unwrap();
+    for part in ["roll-out: 3 of 6 new run", "[##.] Pending", "[#..] Terminating", "\x1b[2m         because "] {
+        assert!(live.contains(part), "{part:?} is missing in:\n{live}");
+    }
+    for part in ["s  a node dies", "What was promised:", "Everything went as promised"] {
+        assert!(summary.contains(part), "{part:?} is missing in:\n{summary}");
+    }
+    let lines: Vec<String> = live.split(['\n', '\r']).map(without_escapes).collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{lines:#?}");
+    let frames = live.matches("\x1b[J").count();
+    let took = summary.rsplit_once("promised, in ").and_then(|(_, end)| end.split_once(" s.")).unwrap().0;
+    let whole_seconds: usize = took.split('.').next().unwrap().parse().unwrap();
+    assert!((20..=10 * (whole_seconds + 1) + 2).contains(&frames), "{frames} frames in {took} s");
+    assert!(!shown.contains("\x1b[?"), "a mode of the terminal would have to be restored when it is interrupted");
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "what is skipped is said")]
+fn on_a_terminal_too_lines_are_printed_for_whoever_asks_or_has_no_room() {
+    for (columns, flags) in [(100, "--plain"), (30, "")] {
+        let Some((success, shown)) = on_a_terminal(columns, 30, &format!("demo {flags}")) else {
+            eprintln!("skipped: there is no `script` (util-linux), so there is no terminal");
+            return;
+        };
+        assert!(success && !shown.contains('\x1b') && shown.contains("--- a node dies"), "{columns} {flags}: {shown}");
+    }
 }
 
 #[test]
