@@ -8,6 +8,7 @@ use real_nodes::network::Network;
 use remote_driver::Endpoint;
 
 use super::{Log, Output, ServerTls, endpoint, values};
+use crate::dev::Failing;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DevCommand {
@@ -70,6 +71,19 @@ pub(crate) struct Dev {
     /// Where to write the kubeconfig, which is removed at the end; in a new directory by default.
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// How many machines the pool has at first.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(crate) machines: u32,
+    /// How long a VM takes to boot; its node joins half a second later.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::duration)]
+    pub(crate) boot_time: std::time::Duration,
+    /// How many VMs the cloud has room for; any number by default.
+    #[arg(long, value_name = "N")]
+    pub(crate) quota: Option<u32>,
+    /// Let creates of VMs fail with a code of drivers: the next three with `Unavailable=3`, each fifth or so with `Unavailable=20%`. Can be said several times;
+    /// of those that apply the first counts.
+    #[arg(long, value_name = "CODE=N|CODE=P%")]
+    pub(crate) fail: Vec<Failing>,
     /// The port of the web view on 127.0.0.1; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) ui_port: u16,

@@ -16,6 +16,8 @@ use super::objects::{self, MIN_PODS, PODS, POOL, WORKLOAD, read};
 use super::printer::Printer;
 use super::witness::{Witness, ready_pods};
 
+/// How long a VM takes to boot.
+const BOOT_TIME: Duration = Duration::from_secs(1);
 /// No act takes longer than a few seconds; one that does is stuck.
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -49,7 +51,7 @@ impl Play<'_> {
         let secret: Secret = read(objects::secret())?;
         self.api::<Secret>().create(&make, &secret).await.context("failed to create the Secret")?;
         for name in ["v1", "v2"] {
-            let class: MachineClass = read(objects::class(name, NAMESPACE))?;
+            let class: MachineClass = read(objects::class(name, NAMESPACE, BOOT_TIME))?;
             self.api::<MachineClass>().create(&make, &class).await.context("failed to create a MachineClass")?;
         }
         self.printer.person("create MachineDeployment pool: three machines of class v1, surge 1, unavailable 0");

@@ -16,7 +16,7 @@ use runtime::events::{EventPolicy, EventWriter};
 use runtime::lease::Leadership;
 use runtime::{Clock, Metrics, Random, Tasks};
 use tokio::net::TcpListener;
-use virtual_cloud::{Config, Monitor, NodeLife, VirtualCloud};
+use virtual_cloud::{Config, Monitor, NodeLife, Quotas, Script, VirtualCloud};
 
 use crate::ui::{self, Access, Timeline, View};
 
@@ -134,6 +134,13 @@ impl Environment {
         })
         .context("failed to set up metrics")?;
         Ok(Self { server: server.clone(), cloud, cluster, person, tasks })
+    }
+
+    /// Gives the cloud room for so many VMs only, and lets calls fail.
+    pub(crate) fn restrict(&self, quota: Option<u32>, failures: impl Iterator<Item = Script>) {
+        let total = quota.map(|quota| usize::try_from(quota).unwrap_or(usize::MAX));
+        self.cloud.set_quotas(Quotas { total, ..Quotas::default() });
+        failures.for_each(|script| self.cloud.inject(script));
     }
 
     /// Serves the web view on this port of loopback; 0 takes a free one.

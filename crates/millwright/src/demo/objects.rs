@@ -1,5 +1,7 @@
 //! What the person in the demo creates.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -32,13 +34,13 @@ pub(crate) fn secret() -> Value {
 }
 
 /// A class; two of them differ in their name only, as two images would.
-pub(crate) fn class(name: &str, namespace: &str) -> Value {
+pub(crate) fn class(name: &str, namespace: &str, boot_time: Duration) -> Value {
     json!({
         "metadata": { "name": name },
         "provider": virtual_cloud::PROVIDER,
         "providerSpec": {
             "createLatency": "200ms",
-            "bootLatency": "1s",
+            "bootLatency": format!("{}ms", boot_time.as_millis()),
             "deleteLatency": "300ms",
             "join": { "after": "500ms" },
         },
@@ -46,7 +48,7 @@ pub(crate) fn class(name: &str, namespace: &str) -> Value {
     })
 }
 
-pub(crate) fn pool(replicas: usize, class: &str) -> Value {
+pub(crate) fn pool(replicas: u32, class: &str) -> Value {
     json!({
         "metadata": { "name": POOL },
         "spec": {

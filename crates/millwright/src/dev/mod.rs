@@ -1,12 +1,13 @@
 //! `millwright dev`: a whole cluster in memory, kept running for kubectl.
 //!
 //! The API server, the cloud, the controllers and whatever else a cluster needs (`demo::environment`) run in this process until it is
-//! interrupted. A pool of three machines is there from the start, so that the first `kubectl get` shows something. What Millwright
+//! interrupted. A pool is there from the start, so that the first `kubectl get` shows something. What Millwright
 //! decides is printed as it happens, with its reason.
 //!
 //! The first ctrl-C ends it with exit code 0, because that is how it is meant to end; a second one ends it at once with 130.
 //! Either way nothing is left behind: there never was more than one file, the kubeconfig.
 
+mod failing;
 mod kubeconfig;
 mod sample;
 
@@ -28,6 +29,7 @@ use crate::demo::environment::{Environment, Setting};
 use crate::demo::printer::Printer;
 use crate::print;
 use crate::ui::Timeline;
+pub(crate) use failing::Failing;
 use kubeconfig::Kubeconfig;
 use sample::{NAMESPACE, POOL};
 
@@ -70,8 +72,9 @@ async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
     let running = loopback::serve(environment.server.clone(), loopback::Options { port: options.port }).await?;
     let kubeconfig = Kubeconfig::write(&running, options.kubeconfig.as_deref())?;
     let address = environment.show(timeline, options.ui_port).await?;
-    introduce(&running, &kubeconfig, address);
-    sample::install(&environment.person).await?;
+    introduce(&running, &kubeconfig, address, options.machines);
+    environment.restrict(options.quota, options.fail.iter().map(|failing| failing.script()));
+    sample::install(&environment.person, options.machines, options.boot_time).await?;
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
@@ -86,18 +89,18 @@ async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn introduce(running: &loopback::Running, kubeconfig: &Kubeconfig, ui: SocketAddr) {
-    let path = kubeconfig.path().display();
+fn introduce(running: &loopback::Running, kubeconfig: &Kubeconfig, ui: SocketAddr, machines: u32) {
+    let (path, more) = (kubeconfig.path().display(), machines + 2);
     print::line(format!(
         "A cluster in memory listens on https://{}. It is forgotten when you press ctrl-C.\n\
          In a browser, pools as a picture that moves, and why:\n\n  \
            http://{ui}/\n\n\
          In another terminal:\n\n  \
            export KUBECONFIG={path}\n\n\
-         1. See a pool of three machines come up, with their nodes:\n  \
+         1. See a pool of {machines} come up, each machine with its node:\n  \
            kubectl get machinedeployments,machinesets,machines,nodes\n\n\
          2. Scale it, then roll it to another class, and watch:\n  \
-           kubectl scale machinedeployment {POOL} --replicas=5\n  \
+           kubectl scale machinedeployment {POOL} --replicas={more}\n  \
            kubectl patch machinedeployment {POOL} --type=merge -p '{{\"spec\":{{\"template\":{{\"spec\":{{\"class\":{{\"name\":\"large\"}}}}}}}}}}'\n  \
            kubectl get machines --watch\n\n\
          3. Delete a node, see its machine replaced, and read why:\n  \

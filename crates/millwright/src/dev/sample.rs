@@ -1,4 +1,6 @@
-//! What is there from the start: a Secret, two classes and a pool of three machines.
+//! What is there from the start: a Secret, two classes and a pool.
+
+use std::time::Duration;
 
 use anyhow::Context;
 use api::{MachineClass, MachineDeployment};
@@ -15,21 +17,20 @@ pub(super) use crate::demo::objects::POOL;
 
 /// The class the pool begins with, and one to roll it to.
 const CLASSES: [&str; 2] = ["small", "large"];
-const MACHINES: usize = 3;
 
 /// Makes all of it.
-pub(super) async fn install(client: &kube::Client) -> anyhow::Result<()> {
+pub(super) async fn install(client: &kube::Client, machines: u32, boot_time: Duration) -> anyhow::Result<()> {
     let make = PostParams::default();
     let secret: Secret = read(objects::secret())?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     secrets.create(&make, &secret).await.context("failed to create the sample Secret")?;
     let classes: Api<MachineClass> = Api::namespaced(client.clone(), NAMESPACE);
     for name in CLASSES {
-        let class: MachineClass = read(objects::class(name, NAMESPACE))?;
+        let class: MachineClass = read(objects::class(name, NAMESPACE, boot_time))?;
         classes.create(&make, &class).await.context("failed to create a sample MachineClass")?;
     }
     let [first, _] = CLASSES;
-    let pool: MachineDeployment = read(objects::pool(MACHINES, first))?;
+    let pool: MachineDeployment = read(objects::pool(machines, first))?;
     let pools: Api<MachineDeployment> = Api::namespaced(client.clone(), NAMESPACE);
     pools.create(&make, &pool).await.context("failed to create the sample MachineDeployment")?;
     Ok(())

@@ -5,8 +5,9 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use api::{Machine, MachineDeployment, MachinePhase};
+use api::{Machine, MachineClass, MachineDeployment, MachinePhase};
 use kube::api::{Patch, PatchParams};
+use rstest::rstest;
 use runtime::Metrics;
 use runtime::client::Api;
 use runtime::client::{ClientSpec, Connection, Source, UserAgent};
@@ -83,6 +84,42 @@ fn the_web_view_shows_the_pool_as_it_comes_up_and_explains_it() {
     let explained = asked(&address, "/explain?kind=machinedeployment&name=pool", |_| false);
     assert!(explained.contains("\"standing\":"), "{explained}");
     assert_eq!(program.interrupt().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloud_with_little_room_and_failures_makes_what_it_has_room_for() {
+    let flags = ["--machines=4", "--boot-time=100ms", "--quota=2", "--fail=Unavailable=1"];
+    let mut program = Program::start_talking(&[&["dev"], &flags[..]].concat());
+    let first = program.says(&[""]);
+    assert!(first.starts_with("A cluster in memory listens on"), "the banner comes first: {first}");
+    let client = client(&kubeconfig(&mut program));
+    let machines: Api<Machine> = Api::namespaced(client.clone(), "default");
+    until_running(&machines, 2).await;
+    let all = machines.list(&kube::api::ListParams::default()).await.unwrap().items;
+    assert_eq!(all.len(), 4, "{all:#?}");
+    program.says(&["because the call to create its VM failed with Unavailable"]);
+    program.says(&["because the call to create its VM failed with ResourceExhausted"]);
+    let class = Api::<MachineClass>::namespaced(client, "default").get("small").await.unwrap();
+    assert_eq!(class.provider_spec["bootLatency"], "100ms");
+    assert_eq!(program.interrupt().code(), Some(0));
+}
+
+#[rstest]
+#[case("--machines=1001", "0..=1000")]
+#[case("--machines=some", "invalid digit")]
+#[case("--boot-time=5", "write it like 90s")]
+#[case("--boot-time=-5s", "it must not be negative")]
+#[case("--quota=-1", "not in 0..=")]
+#[case("--fail=Unavailable", "it must be CODE=N for the next N creates, or CODE=P%")]
+#[case("--fail=Slow=1", "the code must be one of Canceled, ")]
+#[case("--fail=Internal=200%", "the share must be from 1% to 100%")]
+fn a_value_of_dev_that_makes_no_sense_is_refused_with_its_flag_and_what_helps(#[case] flag: &str, #[case] helps: &str) {
+    let output = run(&["dev", flag]);
+    let said = text(&output.stderr);
+    let first = said.lines().next().unwrap_or_default();
+    let (name, _) = flag.split_once('=').unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(first.contains(name) && first.contains(helps), "{said}");
 }
 
 #[test]
