@@ -45,9 +45,6 @@ const GLANCE: Duration = Duration::from_secs(10);
 const SETTLING: Duration = Duration::from_mins(3);
 /// How long nothing may be asked then.
 const SILENCE: Duration = Duration::from_mins(20);
-/// How many requests may break the first such time: runs were seen with one late request each, of which nobody knows yet what it was
-/// (docs/invariants.md). Then there is nothing left to ask.
-const LEFT_OVER: u64 = 3;
 
 /// How a run went.
 #[derive(Debug)]
@@ -200,13 +197,10 @@ impl Run {
             }
         };
         self.note(|| "* from here on nothing may be asked".to_owned());
-        for allowed in [LEFT_OVER, 0] {
-            let asked = match self.asked_within(SILENCE).await? {
-                None => return Ok(None),
-                Some(0) => break,
-                Some(asked) => asked,
-            };
-            if asked > allowed {
+        match self.asked_within(SILENCE).await? {
+            None => return Ok(None),
+            Some(0) => {}
+            Some(asked) => {
                 let last = self.environment.judged.record.lock().last_of_ours.clone();
                 let minutes = SILENCE.as_secs() / 60;
                 let what = format!("{asked} requests in {minutes} minutes, the last of them: {last}");
