@@ -550,7 +550,8 @@ impl Warnings {
 async fn a_refusal_is_said_once_until_it_changes() {
     let warnings = Warnings::default();
     let writer = warnings.clone();
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false);
+    // Without the time, whose digits may read like a code.
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false).without_time();
     let _guard = tracing::subscriber::set_default(subscriber.with_writer(move || writer.clone()).finish());
     let no = |code| move || Answer::Page(Err(refused(code, "no")));
     let refusals = std::iter::repeat_with(no(403)).take(10).chain(std::iter::repeat_with(no(404)).take(10));
