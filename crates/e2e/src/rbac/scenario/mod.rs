@@ -88,7 +88,13 @@ impl Scenario<'_> {
     pub(super) async fn go(&self) -> anyhow::Result<()> {
         let cluster = &self.cluster;
         let ours = ["machinedeployments", "machinesets", "machines", "machineclasses", "secrets"];
-        for plural in ours.iter().chain(&["pods", "persistentvolumeclaims", "persistentvolumes"]) {
+        let (users, used) = ours.split_at(3);
+        for plural in users {
+            cluster.delete_all(plural).await?;
+        }
+        // A class is held from when its first machine was seen. One that was made a moment ago has to be seen before its class goes.
+        cluster.until("the classes of all machines are held", async || self.are_classes_held().await).await?;
+        for plural in used.iter().chain(&["pods", "persistentvolumeclaims", "persistentvolumes"]) {
             cluster.delete_all(plural).await?;
         }
         for plural in ours.iter().chain(&["nodes", "persistentvolumeclaims", "persistentvolumes"]) {
@@ -97,6 +103,15 @@ impl Scenario<'_> {
                 .await?;
         }
         Ok(())
+    }
+
+    async fn are_classes_held(&self) -> anyhow::Result<bool> {
+        let (classes, machines) = (self.cluster.list("machineclasses").await?, self.cluster.list("machines").await?);
+        let is_held = |machine: &Value| {
+            let class = classes.iter().find(|class| name(class) == text(machine, "/spec/class/name"));
+            class.is_some_and(|class| class.pointer("/metadata/finalizers").is_some())
+        };
+        Ok(machines.iter().all(is_held))
     }
 
     /// A pod of this trial.
