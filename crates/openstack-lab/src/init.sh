@@ -1,5 +1,5 @@
 # The first process of a lab's namespaces: writes down its process id as others see it, puts an overlay on the root that was installed, and becomes the script in it
-# that starts all services. Arguments: the root that was installed, the lab's folder, the ports.
+# that starts all services. Arguments: the layers of the root that was installed, the lab's folder, the ports.
 set -eu
 root=$2/root
 # Of the process that opens it, which is this shell, in the namespace of the /proc that is mounted, which is still our starter's.

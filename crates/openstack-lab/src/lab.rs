@@ -18,11 +18,11 @@ use crate::service::{Endpoint, Service};
 use crate::target;
 
 const INIT: &str = include_str!("init.sh");
-const PAUSE: Duration = Duration::from_millis(200);
+pub(crate) const PAUSE: Duration = Duration::from_millis(200);
 /// It takes forty seconds on two idle cores; a machine that compiles at the same time takes longer.
-const PATIENCE: Duration = Duration::from_mins(5);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 const NOT_INSTALLED: &str = "OpenStack is not in the user's cache: run `cargo xtask openstack build` first";
-const LAST_WORDS: usize = 15;
+pub(crate) const LAST_WORDS: usize = 15;
 /// What nobody calls but the services among themselves.
 const INNER_PORTS: [&str; 3] = ["RABBIT", "EPMD", "DISTRIBUTION"];
 
@@ -226,7 +226,7 @@ impl Lab {
 fn arguments(installation: &Installation, home: &Path, variables: &str) -> Vec<String> {
     let words = ["--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private"];
     let script = ["sh", "-c", INIT, "millwright-openstack"];
-    let own = [installation.root().display().to_string(), home.display().to_string(), variables.to_owned()];
+    let own = [installation.layers(), home.display().to_string(), variables.to_owned()];
     words.into_iter().chain(script).map(str::to_owned).chain(own).collect()
 }
 
@@ -240,6 +240,6 @@ fn variables(ports: &BTreeMap<Endpoint, u16>) -> Result<String, LabError> {
     Ok(words.join(" "))
 }
 
-fn on<T>(path: &Path, step: &'static str, outcome: io::Result<T>) -> Result<T, LabError> {
+pub(crate) fn on<T>(path: &Path, step: &'static str, outcome: io::Result<T>) -> Result<T, LabError> {
     outcome.map_err(|source| LabError::File { step, path: path.to_owned(), source })
 }

@@ -19,6 +19,7 @@ mod client;
 mod installation;
 mod lab;
 pub mod machines;
+pub mod nova;
 mod service;
 mod target;
 

@@ -3,11 +3,13 @@
 K=http://127.0.0.1:$KEYSTONE/v3
 db() { echo "mysql+pymysql://root@localhost/$1?unix_socket=/stack/mysql/s.sock"; }
 BROKER=rabbit://guest:guest@127.0.0.1:$RABBIT/
-# How a service finds out who calls. What Keystone says of a token is believed for ten seconds, so a token that was revoked is refused soon.
+# How a service finds out who calls. What Keystone says of a token is believed for ten seconds, so a token that was revoked is refused soon. A service that does
+# not know its own type refuses every token with access rules.
 auth() { cat <<END
 [keystone_authtoken]
 www_authenticate_uri = $K
 $(client "$1")
+service_type = $2
 token_cache_time = 10
 END
 }
@@ -49,7 +51,7 @@ log_file = /stack/log/placement.log
 auth_strategy = keystone
 [placement_database]
 connection = $(db placement)
-$(auth placement)
+$(auth placement placement)
 END
 cat >/stack/glance-api.conf <<END
 [DEFAULT]
@@ -71,7 +73,7 @@ filesystem_store_datadir = /stack/glance-tasks
 [paste_deploy]
 flavor = keystone
 config_file = /etc/glance/glance-api-paste.ini
-$(auth glance)
+$(auth glance image)
 END
 cat >/stack/nova.conf <<END
 [DEFAULT]
@@ -114,11 +116,15 @@ send_service_user_token = true
 $(client nova)
 [quota]
 instances = 20
+# As later releases have it by default: a reader reads.
+[oslo_policy]
+enforce_scope = true
+enforce_new_defaults = true
 [filter_scheduler]
 track_instance_changes = false
 [vnc]
 enabled = false
-$(auth nova)
+$(auth nova compute)
 END
 cat >/stack/neutron.conf <<END
 [DEFAULT]
@@ -141,7 +147,7 @@ connection = $(db neutron)
 $(client nova | sed s/valid_interfaces/endpoint_type/)
 [oslo_concurrency]
 lock_path = /stack/locks
-$(auth neutron)
+$(auth neutron network)
 END
 cat >/stack/ml2.ini <<END
 [ml2]
@@ -174,9 +180,12 @@ volume_driver = cinder.volume.drivers.millwright_volumes.LabVolumes
 volume_backend_name = fake
 [database]
 connection = $(db cinder)
+[service_user]
+send_service_user_token = true
+$(client cinder)
 [oslo_concurrency]
 lock_path = /stack/locks
-$(auth cinder)
+$(auth cinder volumev3)
 END
 cat >/stack/admin.rc <<END
 export OS_AUTH_URL=$K OS_USERNAME=admin OS_PASSWORD=secret OS_PROJECT_NAME=admin OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default
