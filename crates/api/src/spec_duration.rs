@@ -53,6 +53,8 @@ impl Serialize for SpecDuration {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Usable(duration) => to.collect_str(duration),
+            // It was a number, or it would be usable: as text it would become so.
+            Self::Odd(text) if &**text == "0" => to.serialize_u64(0),
             Self::Odd(text) => to.serialize_str(text),
         }
     }
@@ -98,6 +100,14 @@ mod tests {
     #[test]
     fn two_ways_to_say_the_same_are_equal() {
         assert_eq!(SpecDuration::from("90m"), SpecDuration::from("1h30m"));
+    }
+
+    #[test]
+    fn a_number_is_no_duration_and_does_not_become_one_by_being_written() {
+        let duration: SpecDuration = serde_json::from_str("0").unwrap();
+        assert_eq!(duration.usable(), None);
+        let written = serde_json::to_string(&duration).unwrap();
+        assert_eq!(serde_json::from_str::<SpecDuration>(&written).unwrap(), duration);
     }
 
     proptest! {

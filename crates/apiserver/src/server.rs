@@ -164,6 +164,12 @@ impl Server {
         view.into_iter().map(|(_, object)| object.clone()).collect()
     }
 
+    /// All objects of all kinds, kind by kind.
+    pub fn everything(&self) -> Vec<Arc<Value>> {
+        let kinds: Vec<String> = self.shared.state.lock().store.kinds().map(str::to_owned).collect();
+        kinds.iter().flat_map(|kind| self.objects(kind)).collect()
+    }
+
     /// One object of a kind, by its qualified name; the namespace is empty for cluster-scoped kinds.
     pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.shared.state.lock().store.get(kind, &Key::new(namespace, name)).cloned()

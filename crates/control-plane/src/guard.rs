@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 const GUARD: &str = include_str!("guard.sh");
 const SWEEPER: &str = include_str!("sweeper.sh");
@@ -81,6 +81,19 @@ impl Guarded {
         let mut command = script(GUARD, program);
         command.args(arguments);
         Self::spawn(command, program.display().to_string(), Stdio::inherit(), Stdio::inherit())
+    }
+
+    /// Runs `program` with all that it begins, as one group that is killed together. We hear what it says; what it complains about is written to `log`.
+    pub(crate) fn heard(
+        program: &Path,
+        arguments: &[PathBuf],
+        log: File,
+    ) -> Result<(Self, Option<ChildStdout>), GuardError> {
+        let mut command = script(GUARD, Path::new("setsid"));
+        command.arg(program).args(arguments);
+        let mut guarded = Self::spawn(command, program.display().to_string(), Stdio::piped(), log.into())?;
+        let said = guarded.guard.stdout.take();
+        Ok((guarded, said))
     }
 
     fn spawn(mut command: Command, what: String, out: Stdio, err: Stdio) -> Result<Self, GuardError> {

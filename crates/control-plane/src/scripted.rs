@@ -1,20 +1,18 @@
 //! What a script of this repository makes once for each user: roots of file systems that are fetched, unpacked and set up in minutes.
 //!
 //! A digest of the script and of what it reads names the folder, so a fresh clone finds what another one made. The script works in another
-//! folder beside it, which is renamed when all is there, so what was interrupted is not taken for a result.
+//! folder beside it, which is renamed when all is there, so what was interrupted is not taken for a result. It ends with whoever waits for it, and with it all that it began.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Command;
 
-use crate::guard::tail;
+use crate::guard::{Guarded, tail};
 
 const LAST_WORDS: usize = 10;
 
@@ -98,9 +96,14 @@ impl Scripted {
         &self.recipe.folder
     }
 
+    /// Where it is once it is made.
+    pub fn finished(&self) -> PathBuf {
+        self.cache.join(&self.digest)
+    }
+
     /// The folder that was made, if somebody made it.
     pub fn find(&self) -> Option<PathBuf> {
-        Some(self.cache.join(&self.digest)).filter(|folder| folder.is_dir())
+        Some(self.finished()).filter(|folder| folder.is_dir())
     }
 
     /// The folder in the cache, or a new one. `tell` hears what is being done.
@@ -114,8 +117,7 @@ impl Scripted {
         if let Some(built) = self.find() {
             return Ok(built);
         }
-        let (unfinished, finished) =
-            (self.cache.join(format!("{}.unfinished", self.digest)), self.cache.join(&self.digest));
+        let (unfinished, finished) = (self.cache.join(format!("{}.unfinished", self.digest)), self.finished());
         if unfinished.exists() {
             on(&unfinished, "remove", fs::remove_dir_all(&unfinished))?;
         }
@@ -130,23 +132,17 @@ impl Scripted {
         let failed = |source| ScriptError::File { step: "run", path: script.clone(), source };
         let log = self.cache.join(format!("{}.log", self.digest));
         let complaints = on(&log, "make", File::create(&log))?;
-        let mut child = Command::new("sh")
-            .arg(&script)
-            .arg(into)
-            .args(&self.arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(complaints)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
-        if let Some(stdout) = child.stdout.take() {
+        let arguments: Vec<PathBuf> =
+            [script.clone(), into.to_owned()].into_iter().chain(self.arguments.iter().cloned()).collect();
+        let started = Guarded::heard(Path::new("sh"), &arguments, complaints);
+        let (mut script, stdout) = started.map_err(|error| failed(io::Error::other(error)))?;
+        if let Some(stdout) = stdout {
             let mut lines = BufReader::new(stdout).lines();
             while let Some(line) = lines.next_line().await.map_err(failed)? {
                 tell(&line);
             }
         }
-        let ended = child.wait().await.map_err(failed)?;
+        let ended = script.until_ended().await.map_err(|error| failed(io::Error::other(error)))?;
         let said = tail(&log, LAST_WORDS);
         let _ = fs::remove_file(&log); // it is in the error, or of no interest
         if ended.success() { Ok(()) } else { Err(ScriptError::Failed { what, needs, said }) }
@@ -226,6 +222,34 @@ mod tests {
         let error = scripted.build(|_| ()).await.unwrap_err().to_string();
         assert_eq!(error, "failed to make the root image: it needs curl. It said:\ncurl: no such host");
         assert_eq!(scripted.find(), None);
+    }
+
+    #[tokio::test]
+    async fn a_script_whose_caller_gives_up_is_ended_with_all_that_it_began() {
+        let folder = tempfile::tempdir().unwrap();
+        // The program that it begins is in the middle of something, and the script waits for it.
+        let script =
+            "mkdir -p \"$1\"; (while :; do echo on >>\"$1/../on\"; echo begun; sleep 0.05; done) | cat; true\n";
+        let scripted = scripted(&folder, script);
+        let (begun, mut told) = tokio::sync::oneshot::channel();
+        let mut begun = Some(begun);
+        let building = scripted.build(|_| {
+            let _ = begun.take().map(|begun| begun.send(()));
+        });
+        tokio::select! {
+            built = building => panic!("{built:?}"),
+            _ = &mut told => {}
+        }
+        let on = folder.path().join("cache/on");
+        let lines = || fs::read_to_string(&on).unwrap().lines().count();
+        let silent = async {
+            let mut before = usize::MAX;
+            while lines() != before {
+                before = lines();
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), silent).await.unwrap();
     }
 
     #[tokio::test]

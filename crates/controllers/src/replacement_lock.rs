@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use runtime::Key;
 use runtime::queue::Queue;
 
-/// The replacement_locks of one cluster. Clones are the same.
+/// The replacement locks of one cluster. Clones are the same.
 #[derive(Clone)]
 pub struct ReplacementLocks {
     held: Arc<Mutex<BTreeMap<String, Held>>>,

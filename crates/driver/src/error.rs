@@ -62,6 +62,15 @@ impl DriverError {
         Self { cause: Some(Arc::new(cause)), ..self }
     }
 
+    /// What failed was the initialisation of a VM that exists, unless the call has ended: then that is what is told.
+    #[must_use]
+    pub fn into_uninitialized(self) -> Self {
+        match self.code {
+            Code::Canceled | Code::DeadlineExceeded => self,
+            _ => Self::new(Code::Uninitialized, self.message()).because(self),
+        }
+    }
+
     /// The same error with a state to be kept for the next attempt.
     #[must_use]
     pub fn with_last_known_state(self, state: impl Into<String>) -> Self {

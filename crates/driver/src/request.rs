@@ -28,6 +28,14 @@ impl MachineRequest {
         self.machine.name()
     }
 
+    /// The machine's name; an error when the object has none.
+    pub fn required_machine_name(&self) -> Result<&str, DriverError> {
+        match self.machine_name() {
+            "" => Err(DriverError::invalid("metadata.name: Required value: a VM is made for a machine with a name")),
+            name => Ok(name),
+        }
+    }
+
     /// The provider id the machine carries, if any.
     pub fn provider_id(&self) -> Option<&ProviderId> {
         Some(&self.machine.spec.provider_id).filter(|id| !id.is_empty())

@@ -3,13 +3,15 @@
 //! Every kind has a cache, but only the kinds that some part reads are listed and watched: a test that plays the scheduler alone
 //! must not need StatefulSets on its server.
 
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 use kube::Client;
-use runtime::cache::{Cache, Cached, Caches, Delta, Reflector};
+use runtime::cache::{Cache, CacheBuilder, Cached, Caches, Delta, Reflector};
 use runtime::{Clock, Key, Queue, Random, Tasks};
 
 use crate::context::Views;
@@ -17,6 +19,17 @@ use crate::{node, pod, workload};
 
 /// Where nodes keep their leases.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+/// How long a watch lasts, as client-go's informers ask for it: at least this long, and less than twice as long.
+const WATCH_AT_LEAST: Duration = Duration::from_mins(5);
+
+/// A cache as the real programs have it.
+fn informer<K: Cached>() -> CacheBuilder<K> {
+    Cache::builder().with(|settings| {
+        settings.watch_at_least = WATCH_AT_LEAST;
+        settings.watch_at_most = 2 * WATCH_AT_LEAST;
+    })
+}
 
 /// One kind: its cache, its feed, and whether anyone reads it.
 pub(crate) struct Supply<K: Cached> {
@@ -90,20 +103,20 @@ pub(crate) struct Supplies {
 
 impl Supplies {
     pub(crate) fn new() -> Self {
-        let pods = Cache::builder().index(pod::BY_NODE).index(pod::BY_CONTROLLER).index(pod::BY_CLAIM);
+        let pods = informer().index(pod::BY_NODE).index(pod::BY_CONTROLLER).index(pod::BY_CLAIM);
         Self {
             pods: Supply::new("pods", pods.build()),
-            nodes: Supply::new("nodes", Cache::builder().ignore_updates(node::differ_in_heartbeats_only).build()),
-            leases: Supply::new("leases", Cache::builder().namespace(LEASE_NAMESPACE).build()),
-            replica_sets: Supply::new("replicasets", Cache::builder().index(workload::SETS_BY_CONTROLLER).build()),
-            stateful_sets: Supply::new("statefulsets", Cache::builder().build()),
-            deployments: Supply::new("deployments", Cache::builder().build()),
-            daemon_sets: Supply::new("daemonsets", Cache::builder().build()),
-            budgets: Supply::new("poddisruptionbudgets", Cache::builder().build()),
-            claims: Supply::new("persistentvolumeclaims", Cache::builder().build()),
-            volumes: Supply::new("persistentvolumes", Cache::builder().build()),
-            classes: Supply::new("storageclasses", Cache::builder().build()),
-            attachments: Supply::new("volumeattachments", Cache::builder().build()),
+            nodes: Supply::new("nodes", informer().ignore_updates(node::differ_in_heartbeats_only).build()),
+            leases: Supply::new("leases", informer().namespace(LEASE_NAMESPACE).build()),
+            replica_sets: Supply::new("replicasets", informer().index(workload::SETS_BY_CONTROLLER).build()),
+            stateful_sets: Supply::new("statefulsets", informer().build()),
+            deployments: Supply::new("deployments", informer().build()),
+            daemon_sets: Supply::new("daemonsets", informer().build()),
+            budgets: Supply::new("poddisruptionbudgets", informer().build()),
+            claims: Supply::new("persistentvolumeclaims", informer().build()),
+            volumes: Supply::new("persistentvolumes", informer().build()),
+            classes: Supply::new("storageclasses", informer().build()),
+            attachments: Supply::new("volumeattachments", informer().build()),
         }
     }
 

@@ -8,6 +8,7 @@ use plan::Presence;
 use serde::Serialize;
 
 use crate::leader::Component;
+use crate::process::Process;
 use crate::tree::leaf;
 use crate::words::{age, count};
 use crate::{Snapshot, Standing, Verdict, machine, manager};
@@ -65,6 +66,9 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// What holds it up below it: sets and machines that are not fine.
     pub below: Vec<String>,
+    /// What the leader told of it that is in no object.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leader: Vec<String>,
 }
 
 /// How many machines below a set or deployment are named.
@@ -109,10 +113,15 @@ fn unreadable(snapshot: &Snapshot, kind: Explained, objects: &[crate::Unreadable
 }
 
 fn explanation(snapshot: &Snapshot, kind: Explained, name: &str, seen: Vec<String>, verdict: Verdict) -> Explanation {
-    let verdict = match kind {
+    let mut verdict = match kind {
         Explained::Machine => verdict.led_by(snapshot, Component::MachineController),
         Explained::MachineSet | Explained::MachineDeployment => verdict.led_by(snapshot, Component::Manager),
     };
+    if let Process::Silent(why) = &snapshot.process
+        && !verdict.not_known.iter().any(|unknown| unknown.contains(why.as_str()))
+    {
+        verdict.not_known.push(format!("what the leader knows beside the objects: {why}"));
+    }
     Explanation {
         object: format!("{}/{name}", kind.word()),
         namespace: snapshot.namespace.clone(),
@@ -121,6 +130,7 @@ fn explanation(snapshot: &Snapshot, kind: Explained, name: &str, seen: Vec<Strin
         last_operation: None,
         verdict,
         below: Vec::new(),
+        leader: snapshot.process.told().map(|told| told.lines(snapshot, kind, name)).unwrap_or_default(),
     }
 }
 
@@ -264,6 +274,7 @@ impl Explanation {
         section("Waits for", verdict.wait(self.at).as_slice());
         section("In the end", verdict.in_the_end.as_slice());
         section("Held up by", &self.below);
+        section("Leader says", &self.leader);
         section("What helps", &verdict.unblock);
         section("Not known", &verdict.not_known);
         out.push(String::new());

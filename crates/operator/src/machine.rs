@@ -11,8 +11,8 @@ use api::{Code, CodedText, Machine, MachinePhase, Object, OperationState, Operat
 use plan::drain::{Answer, Note, Refusal, Request, Step as DrainStep, Verb, Watched};
 use plan::limiter::Capacity;
 use plan::machine::{
-    Call, Connectivity, DrainView, DriverState, Failure, NodeLookup, Observed, Plan, Reason, RollOut, SecretState,
-    Step, Target, VmState,
+    Call, DrainView, DriverState, Failure, NodeLookup, Observed, Plan, Reason, RollOut, SecretState, Step, Target,
+    VmState,
 };
 use plan::replacement_limit::{self, Siblings};
 use plan::safety::Outages;
@@ -20,6 +20,7 @@ use plan::secret::{Content, Reference};
 use plan::token::TokenRecord;
 use plan::{LookedFor, Policy, Presence};
 
+use crate::process::Process;
 use crate::snapshot::{Cluster, Secret};
 use crate::{Snapshot, Standing, Verdict, advice};
 
@@ -192,14 +193,14 @@ impl<'a> Inquiry<'a> {
                 }
             },
             vm,
-            call_under_way: None,
+            call_under_way: self.snapshot.process.call_under_way(self.machine),
             namesake: Presence::Absent,
             siblings: self.siblings,
             capacity: Capacity::Open,
             token: TokenRecord::Gone,
             rivals: &self.rivals,
             rollout: RollOut::NotKnown,
-            connectivity: Connectivity::Connected,
+            connectivity: self.snapshot.process.connectivity(),
             outages: &self.outages,
             policy: &self.policy,
             now: self.snapshot.now,
@@ -257,21 +258,30 @@ impl<'a> Inquiry<'a> {
                 }
             }
         }
-        let asks_driver = plan.steps.iter().any(|step| matches!(step, Step::Driver(_)));
-        if asks_driver || matches!(plan.because, Reason::CallFailed { .. }) {
-            unknown.push(
-                "whether a driver call is under way, and its place among the calls that wait (`/debug/state` of the machine controller shows both)"
-                    .to_owned(),
-            );
-        }
-        if matches!(plan.because, Reason::Draining(_)) {
-            unknown.push("which evictions the controller has tried, and when it tries again".to_owned());
-        }
+        unknown.extend(self.only_the_process_knows(plan));
         if plan.because != Reason::Converged {
             unknown.push(
                 "the flags of the controllers: where the machine names no timeout, the default of the flag is assumed"
                     .to_owned(),
             );
+        }
+        unknown
+    }
+
+    /// What is in no object, unless the leader has told it.
+    fn only_the_process_knows(&self, plan: &Plan) -> Vec<String> {
+        let why = match &self.snapshot.process {
+            Process::Told(_) => return Vec::new(),
+            Process::Silent(why) => format!(": {why}"),
+            Process::NotAsked => " (`/debug/state` of the machine controller shows it)".to_owned(),
+        };
+        let mut unknown = Vec::new();
+        let asks_driver = plan.steps.iter().any(|step| matches!(step, Step::Driver(_)));
+        if asks_driver || matches!(plan.because, Reason::CallFailed { .. }) {
+            unknown.push(format!("whether a driver call is under way, and its place among the calls that wait{why}"));
+        }
+        if matches!(plan.because, Reason::Draining(_)) {
+            unknown.push(format!("which evictions the controller has tried, and when it tries again{why}"));
         }
         unknown
     }

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use plan::Presence;
 
 use crate::leader::Lease;
+use crate::process::Process;
 
 /// All that was read.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Snapshot {
     pub secrets: BTreeMap<String, Secret>,
     /// The leases of the two components, as far as they could be read.
     pub leases: Vec<Lease>,
+    /// What the leader told of what is in no object.
+    pub process: Process,
     /// The cluster that nodes join.
     pub target: Target,
     /// When all of it was read.

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
-use control_plane::compile::{Compiler, Progress};
-use control_plane::{Cache, Program, Recipe};
+use control_plane::Program;
 use e2e::control_plane::{Build, compiled};
+use e2e::helm::helm;
 use e2e::workspace::root;
 use serde_json::Value;
 
@@ -74,15 +74,8 @@ pub(crate) fn write(mode: Mode) -> anyhow::Result<()> {
 }
 
 /// helm and kubectl, compiled if need be.
-#[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
 async fn programs() -> anyhow::Result<(PathBuf, PathBuf)> {
-    let recipe = Recipe::of_helm()?;
-    let tell = |progress: Progress| {
-        eprintln!("helm: {}", progress.sentence(recipe.programs().len()));
-    };
-    let helm = Compiler::default().compile(&recipe, &Cache::of_this_user()?, tell).await?;
-    let plane = compiled(&Build::by_default()).await?;
-    Ok((helm.path(Program::Helm), plane.path(Program::Kubectl)))
+    Ok((helm().await?, compiled(&Build::by_default()).await?.path(Program::Kubectl)))
 }
 
 /// Copies a file, or what is in a folder, or sees whether the copy is as it should be.

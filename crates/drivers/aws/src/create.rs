@@ -15,6 +15,7 @@ use backoff::Exponential;
 use cloud::codes::{During, Meaning};
 use cloud::poll::{Poll, Waited};
 use cloud::pressure::Place;
+use cloud::provider_spec::Scope;
 use driver::{Code, Created, DriverError, MachineRequest, RetryClass};
 use parking_lot::Mutex;
 
@@ -25,7 +26,7 @@ use crate::find::{self, created};
 use crate::identity::client_token;
 use crate::launch::{Launch, run_instances};
 use crate::query;
-use crate::spec::{Placement, Scope, Spec};
+use crate::spec::{Placement, Spec};
 
 /// How long an instance may take to show its name, as the reference waits.
 const NAMED: Poll = Poll {

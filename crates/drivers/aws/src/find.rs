@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use cloud::codes::During;
+use cloud::provider_spec::Scope;
 use driver::{Code, Created, DriverError, Found};
 
 use crate::answer::{self, Instance};
@@ -10,7 +11,6 @@ use crate::credentials::Session;
 use crate::identity::provider_id;
 use crate::launch::NAME_TAG;
 use crate::query::{self, Query};
-use crate::spec::Scope;
 
 /// The living instances that carry both tags, or those of them that were made for one machine. Names and tags are looked at again
 /// here, whatever the filter let pass.

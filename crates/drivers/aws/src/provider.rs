@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use api::view::{PersistentVolumeSpec, SecretData};
-use api::{MachineClass, Object, TextMap};
+use api::{MachineClass, TextMap};
 use async_trait::async_trait;
 use cloud::codes::During;
 use cloud::fault::Faults;
 use cloud::http::Transport;
 use cloud::one_at_a_time::OneAtATime;
+use cloud::provider_spec::{ProviderSpec as _, Scope};
 use cloud::{Chance, Clock, owned};
 use driver::{
     Call, Capabilities, ClassRequest, Code, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners,
@@ -29,7 +30,7 @@ use crate::launch::NAME_TAG;
 use crate::query;
 use crate::secret::{self, Source};
 use crate::settings::Settings;
-use crate::spec::{PROVIDER, Scope, Spec, placement_annotation};
+use crate::spec::{PROVIDER, Spec, placement_annotation};
 use crate::volumes;
 
 /// Where the annotation stands that places a machine whose class does not.
@@ -90,7 +91,7 @@ impl AwsDriver {
         request: &MachineRequest,
     ) -> Result<Vec<String>, DriverError> {
         let Some(id) = request.provider_id() else {
-            let machine = machine_of(request)?;
+            let machine = request.required_machine_name()?;
             let label = "instance_get_by_tag_and_status";
             let named = find::by_tags(session, scope, Some(machine), label, During::Elsewhere).await?;
             return Ok(named.into_iter().map(|instance| instance.id).collect());
@@ -122,7 +123,7 @@ impl Driver for AwsDriver {
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
         served_by(PROVIDER, &request.class)?;
-        let machine = machine_of(request)?;
+        let machine = request.required_machine_name()?;
         let mut faults = Faults::default();
         let source = secret::source(&request.secret, self.aws.settings.ambient, &mut faults);
         let user_data = secret::user_data(&request.secret, &mut faults);
@@ -149,9 +150,9 @@ impl Driver for AwsDriver {
         if let Some(known) = known(request).filter(|_| !initialization::is_needed(&spec)) {
             return Ok(known);
         }
-        let session = &self.aws.session(call, &scope.region, &source).await.map_err(uninitialized)?;
+        let session = &self.aws.session(call, &scope.region, &source).await.map_err(DriverError::into_uninitialized)?;
         let Some(instance) = self.find(session, &scope, request).await? else {
-            return Err(uninitialized(not_found(request)));
+            return Err(not_found(request).into_uninitialized());
         };
         let mut failed = None;
         for step in initialization::steps(&spec, &instance) {
@@ -160,7 +161,7 @@ impl Driver for AwsDriver {
         }
         match failed {
             None => Ok(found(&scope.region, &instance)),
-            Some(error) => Err(uninitialized(error).with_found(found(&scope.region, &instance))),
+            Some(error) => Err(error.into_uninitialized().with_found(found(&scope.region, &instance))),
         }
     }
 
@@ -242,21 +243,6 @@ fn left_to_do(id: &str, step: &Step) -> String {
     }
 }
 
-/// A failed initialisation, unless the call has ended: then that is what is told.
-fn uninitialized(error: DriverError) -> DriverError {
-    match error.code() {
-        Code::Canceled | Code::DeadlineExceeded => error,
-        _ => DriverError::new(Code::Uninitialized, error.message()).because(error),
-    }
-}
-
 fn not_found(request: &MachineRequest) -> DriverError {
     DriverError::not_found(format!("AWS has no instance for the machine {:?}", request.machine_name()))
-}
-
-fn machine_of(request: &MachineRequest) -> Result<&str, DriverError> {
-    match request.machine.name() {
-        "" => Err(DriverError::invalid("metadata.name: Required value: a VM is made for a machine with a name")),
-        name => Ok(name),
-    }
 }

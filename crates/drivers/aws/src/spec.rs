@@ -9,8 +9,7 @@ mod validate;
 use std::collections::BTreeMap;
 
 use cloud::fault::Faults;
-use cloud::owned::Marks;
-use driver::DriverError;
+use cloud::provider_spec::{ProviderSpec, Scope};
 use serde_json::Value;
 
 /// What a `MachineClass` must say in `provider` to be ours.
@@ -112,46 +111,23 @@ pub(crate) struct CapacityReservation {
     pub(crate) resource_group_arn: String,
 }
 
-/// Where a machine's VM is looked for: all that delete, list and status need of a spec.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scope {
-    pub(crate) region: String,
-    pub(crate) marks: Marks,
-}
-
-impl Spec {
-    /// Decodes a spec that a VM is to be made of. What is wrong with it, and with `others`, is told at once.
-    pub(crate) fn for_create(provider_spec: &Value, others: Faults) -> Result<(Self, Scope), DriverError> {
-        let mut faults = Faults::default();
-        let spec = decode::spec(provider_spec, &mut faults);
-        validate::spec(&spec, &mut faults);
-        let (scope, _told) = scope_of(&spec);
-        faults.extend(others);
-        faults.or(VALIDATING, (spec, scope))
+impl ProviderSpec for Spec {
+    fn judge(provider_spec: &Value, faults: &mut Faults) {
+        decode::root(provider_spec, faults);
     }
 
-    /// Decodes what is needed to find a VM, and to tell whether it is initialised. A class that cannot make machines any more must
-    /// not keep those that it made from being deleted, so nothing else is checked.
-    pub(crate) fn for_lookup(provider_spec: &Value, others: Faults) -> Result<(Self, Scope), DriverError> {
-        let mut faults = Faults::default();
-        decode::root(provider_spec, &mut faults);
-        let spec = decode::spec(provider_spec, &mut Faults::default());
-        let (scope, missing) = scope_of(&spec);
-        faults.extend(missing);
-        faults.extend(others);
-        faults.or(VALIDATING, (spec, scope))
+    fn decode(provider_spec: &Value, faults: &mut Faults) -> Self {
+        decode::spec(provider_spec, faults)
     }
-}
 
-/// How a message about a spec begins.
-const VALIDATING: &str = "error while validating ProviderSpec: ";
+    fn validate(&self, faults: &mut Faults) {
+        validate::spec(self, faults);
+    }
 
-/// Region and tags of a spec, and what is missing of them.
-fn scope_of(spec: &Spec) -> (Scope, Faults) {
-    let mut faults = Faults::default();
-    validate::region(&spec.region, &mut faults);
-    let marks = validate::marks(&spec.tags, &mut faults);
-    (Scope { region: spec.region.clone(), marks }, faults)
+    fn scope(&self, faults: &mut Faults) -> Scope {
+        validate::region(&self.region, faults);
+        Scope { region: self.region.clone(), marks: validate::marks(&self.tags, faults) }
+    }
 }
 
 pub(crate) use decode::placement_annotation;

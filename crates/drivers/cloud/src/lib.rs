@@ -1,7 +1,7 @@
 //! What every driver of a real cloud shares.
 //!
 //! A cloud's own driver knows its requests and its answers. What surrounds them is the same for all of them and is written
-//! once, here: how a `providerSpec` is [decoded](spec) and its [faults](fault) are told, how [credentials](secret) are read,
+//! once, here: how a `providerSpec` is [decoded](spec), [what is wanted of it](provider_spec) and how its [faults](fault) are told, how [credentials](secret) are read,
 //! how a request [travels](http) and what its failure says about the cloud, how something is [waited for](poll), what a
 //! cloud's [error codes](codes) mean, which VMs are [ours](owned), how an account that is throttled is [spared](pressure) and
 //! [waits](turns), how what expires is [fetched again](renewed), how a machine has [one create](one_at_a_time) at a time, and what must not
@@ -21,6 +21,7 @@ pub mod one_at_a_time;
 pub mod owned;
 pub mod poll;
 pub mod pressure;
+pub mod provider_spec;
 pub mod redaction;
 pub mod renewed;
 pub mod secret;

@@ -12,6 +12,7 @@ use backoff::Exponential;
 use cloud::codes::{During, Meaning};
 use cloud::poll::{Poll, Waited};
 use cloud::pressure::Place;
+use cloud::provider_spec::Scope;
 use driver::{Code, Created, DriverError, Found, MachineRequest, RetryClass};
 
 use crate::answer::{Server, Stage};
@@ -24,7 +25,7 @@ use crate::ids::resolve;
 use crate::ports::{port_for, volume_for};
 use crate::request::{self, Ask};
 use crate::session::{Failed, Session};
-use crate::spec::{Scope, Spec};
+use crate::spec::Spec;
 
 /// How long a server may take to be built, as long as the reference waits.
 const BUILT: Poll = Poll {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use backoff::Exponential;
 use cloud::codes::During;
 use cloud::poll::{Poll, Waited};
+use cloud::provider_spec::Scope;
 use driver::{Code, DriverError};
 
 use crate::answer::{Port, Server, Stage, Volume};
@@ -17,7 +18,7 @@ use crate::identity::Thing;
 use crate::ports::{delete_ports, delete_volumes, is_our_port, removed};
 use crate::request;
 use crate::session::Session;
-use crate::spec::{Scope, Spec};
+use crate::spec::Spec;
 
 /// How long Nova may take to remove a server, as long as the reference waits.
 const GONE: Poll = Poll {

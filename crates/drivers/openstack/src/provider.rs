@@ -6,11 +6,12 @@
 use std::collections::BTreeSet;
 
 use api::view::{PersistentVolumeSpec, SecretData};
-use api::{MachineClass, MachineName, Object};
+use api::{MachineClass, MachineName};
 use async_trait::async_trait;
 use cloud::codes::During;
 use cloud::fault::Faults;
 use cloud::one_at_a_time::OneAtATime;
+use cloud::provider_spec::{ProviderSpec as _, Scope};
 use cloud::{Chance, Clock};
 use driver::text::machine_name_problem;
 use driver::{
@@ -28,7 +29,7 @@ use crate::ports::is_our_port;
 use crate::request;
 use crate::secret::{self, Credentials};
 use crate::session::{OpenStack, Session, Transports};
-use crate::spec::{PROVIDER, Scope, Spec};
+use crate::spec::{PROVIDER, Spec};
 use crate::volumes;
 
 /// OpenStack, as Millwright sees it.
@@ -81,7 +82,7 @@ impl Driver for OpenStackDriver {
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
         served_by(PROVIDER, &request.class)?;
-        let machine = machine_of(request)?;
+        let machine = request.required_machine_name()?;
         let mut faults = Faults::default();
         let credentials = secret::credentials(&request.secret, &mut faults);
         let user_data = cloud::secret::user_data(&request.secret, secret::LARGEST_USER_DATA, "Nova", &mut faults);
@@ -93,7 +94,8 @@ impl Driver for OpenStackDriver {
 
     async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
         let (spec, scope, credentials) = looking(&request.class, &request.secret)?;
-        let session = &self.cloud.session(call, &scope.region, &credentials).await.map_err(uninitialized)?;
+        let session =
+            &self.cloud.session(call, &scope.region, &credentials).await.map_err(DriverError::into_uninitialized)?;
         let known = match request.provider_id() {
             Some(id) => Some(thing(id.as_str())?),
             None => None,
@@ -101,18 +103,19 @@ impl Driver for OpenStackDriver {
         let found = match known {
             Some(Thing::Server(id)) => Found {
                 provider_id: provider_id(&scope.region, Thing::Server(id)),
-                node_name: machine_of(request)?.into(),
+                node_name: request.required_machine_name()?.into(),
                 addresses: Vec::new(),
             },
             _ => match self.find(session, &scope, request).await? {
                 Some(server) => found(&scope.region, &server),
-                None => return Err(uninitialized(not_found(request))),
+                None => return Err(not_found(request).into_uninitialized()),
             },
         };
         let Thing::Server(id) = thing(found.provider_id.as_str())? else {
-            return Err(uninitialized(not_found(request)));
+            return Err(not_found(request).into_uninitialized());
         };
-        let Some(steps) = initialization::left(session, &spec, id).await.map_err(uninitialized)? else {
+        let Some(steps) = initialization::left(session, &spec, id).await.map_err(DriverError::into_uninitialized)?
+        else {
             return Err(DriverError::new(Code::Uninitialized, format!("server {id} has no ports")).with_found(found));
         };
         let mut failed = None;
@@ -122,7 +125,7 @@ impl Driver for OpenStackDriver {
         }
         match failed {
             None => Ok(found),
-            Some(error) => Err(uninitialized(error).with_found(found)),
+            Some(error) => Err(error.into_uninitialized().with_found(found)),
         }
     }
 
@@ -144,7 +147,7 @@ impl Driver for OpenStackDriver {
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
         let (spec, scope, credentials) = looking(&request.class, &request.secret)?;
-        let (machine, uid) = (machine_of(request)?, request.machine.metadata.uid.as_str());
+        let (machine, uid) = (request.required_machine_name()?, request.machine.metadata.uid.as_str());
         let named = match request.provider_id() {
             Some(id) => Some(thing(id.as_str())?),
             None => None,
@@ -217,21 +220,6 @@ fn left_to_do(id: &str, step: &Step) -> String {
     format!("server {id} is not initialized: addresses of [{missing}] may not be used on its port {port} yet")
 }
 
-/// A failed initialisation, unless the call has ended: then that is what is told.
-fn uninitialized(error: DriverError) -> DriverError {
-    match error.code() {
-        Code::Canceled | Code::DeadlineExceeded => error,
-        _ => DriverError::new(Code::Uninitialized, error.message()).because(error),
-    }
-}
-
 fn not_found(request: &MachineRequest) -> DriverError {
     DriverError::not_found(format!("OpenStack has no server for the machine {:?}", request.machine_name()))
-}
-
-fn machine_of(request: &MachineRequest) -> Result<&str, DriverError> {
-    match request.machine.name() {
-        "" => Err(DriverError::invalid("metadata.name: Required value: a VM is made for a machine with a name")),
-        name => Ok(name),
-    }
 }

@@ -9,8 +9,7 @@ mod validate;
 use std::collections::BTreeMap;
 
 use cloud::fault::Faults;
-use cloud::owned::Marks;
-use driver::DriverError;
+use cloud::provider_spec::{ProviderSpec, Scope};
 use serde_json::Value;
 
 /// What a `MachineClass` must say in `provider` to be ours.
@@ -51,36 +50,26 @@ pub(crate) struct Network {
     pub(crate) pods: bool,
 }
 
-/// Where a machine's server is looked for: all that delete, list and status need of a spec.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scope {
-    pub(crate) region: String,
-    pub(crate) marks: Marks,
+impl ProviderSpec for Spec {
+    fn judge(provider_spec: &Value, faults: &mut Faults) {
+        decode::root(provider_spec, faults);
+    }
+
+    fn decode(provider_spec: &Value, faults: &mut Faults) -> Self {
+        decode::spec(provider_spec, faults)
+    }
+
+    fn validate(&self, faults: &mut Faults) {
+        validate::spec(self, faults);
+    }
+
+    fn scope(&self, faults: &mut Faults) -> Scope {
+        validate::region(self, faults);
+        Scope { region: self.region.clone(), marks: validate::marks(self, faults) }
+    }
 }
 
 impl Spec {
-    /// Decodes a spec that a server is to be made of. What is wrong with it, and with `others`, is told at once.
-    pub(crate) fn for_create(provider_spec: &Value, others: Faults) -> Result<(Self, Scope), DriverError> {
-        let mut faults = Faults::default();
-        let spec = decode::spec(provider_spec, &mut faults);
-        validate::spec(&spec, &mut faults);
-        let (scope, _told) = scope_of(&spec);
-        faults.extend(others);
-        faults.or(VALIDATING, (spec, scope))
-    }
-
-    /// Decodes what is needed to find a server. A class that cannot make machines any more must not keep those that it made from being
-    /// deleted, so nothing else is checked.
-    pub(crate) fn for_lookup(provider_spec: &Value, others: Faults) -> Result<(Self, Scope), DriverError> {
-        let mut faults = Faults::default();
-        decode::root(provider_spec, &mut faults);
-        let spec = decode::spec(provider_spec, &mut Faults::default());
-        let (scope, missing) = scope_of(&spec);
-        faults.extend(missing);
-        faults.extend(others);
-        faults.or(VALIDATING, (spec, scope))
-    }
-
     /// Whether the port is made by us: only then can its subnets be chosen.
     pub(crate) fn has_own_port(&self) -> bool {
         !self.network_id.is_empty() && !self.subnets.is_empty()
@@ -95,17 +84,6 @@ impl Spec {
     pub(crate) fn field(&self, name: &str) -> String {
         format!("{}.{name}", self.path)
     }
-}
-
-/// How a message about a spec begins.
-const VALIDATING: &str = "error while validating ProviderSpec: ";
-
-/// Region and tags of a spec, and what is missing of them.
-fn scope_of(spec: &Spec) -> (Scope, Faults) {
-    let mut faults = Faults::default();
-    validate::region(spec, &mut faults);
-    let marks = validate::marks(spec, &mut faults);
-    (Scope { region: spec.region.clone(), marks }, faults)
 }
 
 #[cfg(test)]

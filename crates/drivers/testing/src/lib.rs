@@ -5,10 +5,12 @@
 //!   create idempotent. It is held to moto for the calls that both know.
 //! - [`model`] is what AWS itself says of its messages: which parameters exist, of which shape, and what an answer may hold.
 //! - [`openstack`] is a small OpenStack of our own: Keystone, Nova, Neutron, Glance and Cinder.
+//! - [`log`] is what a process logs, to look for secrets in it.
 //! - [`proxy`] stands between a driver and any of them and loses what is sent, or what comes back.
 
 pub mod ec2;
 pub mod exchange;
+pub mod log;
 mod loopback;
 pub mod model;
 pub mod moto;

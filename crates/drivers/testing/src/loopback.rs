@@ -1,8 +1,9 @@
 //! A server on loopback that answers HTTP until it is dropped.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -12,6 +13,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// What is answered; an error closes the connection without an answer.
+pub(crate) type Answered = io::Result<hyper::Response<Full<Bytes>>>;
 
 /// A server that runs until this value is dropped.
 #[derive(Debug)]
@@ -22,15 +27,30 @@ pub(crate) struct Loopback {
 
 impl Loopback {
     /// Starts a server on a free port that answers each request with what `answer` makes of it.
-    pub(crate) async fn start<Answer, Answered>(answer: Answer) -> io::Result<Self>
+    pub(crate) async fn start<Answer, Answering>(answer: Answer) -> io::Result<Self>
     where
-        Answer: Fn(hyper::Request<Incoming>) -> Answered + Clone + Send + 'static,
-        Answered: Future<Output = hyper::Response<Full<Bytes>>> + Send + 'static,
+        Answer: Fn(hyper::Request<Incoming>) -> Answering + Clone + Send + 'static,
+        Answering: Future<Output = Answered> + Send + 'static,
+    {
+        Self::attended(move |stream| converse(stream, answer.clone())).await
+    }
+
+    /// Starts a server on a free port that does with each connection what `attend` does.
+    pub(crate) async fn attended<Attend, Attending>(attend: Attend) -> io::Result<Self>
+    where
+        Attend: Fn(TcpStream) -> Attending + Send + 'static,
+        Attending: Future<Output = ()> + Send + 'static,
     {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         let mut server = JoinSet::new();
-        server.spawn(accept(listener, answer));
+        server.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(attend(stream));
+                while connections.try_join_next().is_some() {}
+            }
+        });
         Ok(Self { port, _server: server })
     }
 
@@ -40,27 +60,31 @@ impl Loopback {
     }
 }
 
-async fn accept<Answer, Answered>(listener: TcpListener, answer: Answer)
+/// Answers what is asked on one connection.
+pub(crate) async fn converse<Answer, Answering>(stream: TcpStream, answer: Answer)
 where
-    Answer: Fn(hyper::Request<Incoming>) -> Answered + Clone + Send + 'static,
-    Answered: Future<Output = hyper::Response<Full<Bytes>>> + Send + 'static,
+    Answer: Fn(hyper::Request<Incoming>) -> Answering + Send + 'static,
+    Answering: Future<Output = Answered> + Send + 'static,
 {
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(attend(stream, answer.clone()));
-        while connections.try_join_next().is_some() {}
-    }
+    // A caller who hangs up is none of our business, and an answer that is an error is meant to close the connection.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await;
 }
 
-async fn attend<Answer, Answered>(stream: TcpStream, answer: Answer)
-where
-    Answer: Fn(hyper::Request<Incoming>) -> Answered + Send + 'static,
-    Answered: Future<Output = hyper::Response<Full<Bytes>>> + Send + 'static,
-{
-    let service = service_fn(move |request| {
-        let answered = answer(request);
-        async move { Ok::<_, Infallible>(answered.await) }
-    });
-    // A caller who hangs up is none of our business.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+/// A cloud that its server and its tests look at, and its clock, which is tokio's.
+#[derive(Debug)]
+pub(crate) struct Shared<Cloud> {
+    cloud: Mutex<Cloud>,
+    begun: Instant,
+}
+
+impl<Cloud> Shared<Cloud> {
+    pub(crate) fn new(cloud: Cloud) -> Arc<Self> {
+        Arc::new(Self { cloud: Mutex::new(cloud), begun: Instant::now() })
+    }
+
+    /// Looks at the cloud, or changes it; what is handed in is the time on its clock.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Cloud, Duration) -> T) -> T {
+        // A test that panicked while it looked has failed already; the others may go on.
+        look(&mut self.cloud.lock().unwrap_or_else(PoisonError::into_inner), self.begun.elapsed())
+    }
 }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::calls::{CallEnd, CallRecord, Calls};
 use crate::faults::{Script, Scripts};
 use crate::journal::Journal;
+use crate::kept::KeptVm;
 use crate::ledger::{Doubles, Ledger, Order, Quotas, Refusal, Wanted};
 use crate::node_life::NodeLife;
 use crate::observer::{Observer, VmEvent};
@@ -163,7 +164,31 @@ impl VirtualCloud {
         self.fill(order, Doubles::Allowed, time).ok()
     }
 
+    /// Puts a VM of an earlier cloud back under its name: it is up, and its kubelet goes on. It counts against no quota. `None` if the name is taken, or its
+    /// spec cannot be read.
+    pub fn put_back(&self, kept: &KeptVm) -> Option<Vm> {
+        let (now, _) = self.time();
+        let order = Order {
+            machine: kept.machine.as_deref().map(MachineName::from),
+            class: kept.class.clone(),
+            spec: Arc::new(Spec::decode(&kept.provider_spec).ok()?),
+            user_data: UserData::default(),
+            initialized: Initialized::Yes,
+        };
+        self.change(|sky| {
+            let vm = sky.ledger.put_back(order, VmId(kept.id.as_str().into()), kept.created_at, now)?.clone();
+            sky.note(VmEvent::Given, &vm.id);
+            Some(vm)
+        })
+    }
+
     // What there is to see.
+
+    /// Every VM that stays, so that a later cloud can put it back. What it was started with is not kept.
+    pub fn kept(&self) -> Vec<KeptVm> {
+        let stays = |vm: &Vm| vm.leaving.is_none();
+        self.vms().iter().filter(|vm| stays(vm)).map(KeptVm::of).collect()
+    }
 
     /// Every VM that is not gone, ordered by name.
     pub fn vms(&self) -> Vec<Vm> {

@@ -1,4 +1,4 @@
-//! ApiError on demand.
+//! Faults on demand.
 //!
 //! A script says which calls go wrong, how, and how often. Scripts are tried in the order in which they were added; the first
 //! that applies decides, except that a delay lets the next one speak as well, so "slow *and* failing" is two scripts. The dice

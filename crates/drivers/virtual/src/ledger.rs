@@ -98,6 +98,19 @@ impl Ledger {
         }))
     }
 
+    /// Puts a VM back under its name, as one that is up. `None` if the name is taken.
+    pub(crate) fn put_back(&mut self, order: Order, id: VmId, made_at: Timestamp, now: Instant) -> Option<&Vm> {
+        if self.vms.contains_key(&id) {
+            return None;
+        }
+        if let Some(machine) = &order.machine {
+            self.of_machine.insert((machine.clone(), id.clone()));
+        }
+        self.made += 1;
+        let vm = Vm { up: now, ..order.make(id.clone(), self.made, now, made_at) };
+        Some(self.vms.entry(id).or_insert(vm))
+    }
+
     fn held(&self, cluster: &str, machine: &str, now: Instant) -> Option<&Vm> {
         let wanted = Wanted::Machine(machine);
         let mut candidates = self.candidates(&wanted).filter_map(|id| self.vms.get(id));

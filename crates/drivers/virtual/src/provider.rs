@@ -34,7 +34,7 @@ impl Driver for VirtualCloud {
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
         self.serve(Method::Create, call, Some(request), || {
             let spec = Arc::new(spec_of(&request.class)?);
-            let machine = machine_of(request)?;
+            let machine = request.required_machine_name()?;
             let order = Order {
                 machine: Some(MachineName::from(machine.to_owned())),
                 class: class_name(request),
@@ -209,13 +209,6 @@ fn spec_of(class: &api::MachineClass) -> Result<Spec, DriverError> {
     Spec::decode(&class.provider_spec).map_err(|error| DriverError::invalid(error.to_string()).because(error))
 }
 
-fn machine_of(request: &MachineRequest) -> Result<&str, DriverError> {
-    match request.machine_name() {
-        "" => Err(DriverError::invalid("metadata.name: Required value: a VM is made for a machine with a name")),
-        name => Ok(name),
-    }
-}
-
 fn class_name(request: &MachineRequest) -> String {
     format!("{}/{}", request.class.namespace(), request.class.name())
 }
@@ -224,7 +217,7 @@ fn class_name(request: &MachineRequest) -> String {
 fn wanted(request: &MachineRequest) -> Result<Wanted<'_>, DriverError> {
     match request.provider_id() {
         Some(id) => Ok(Wanted::Id(id.as_str())),
-        None => machine_of(request).map(Wanted::Machine),
+        None => request.required_machine_name().map(Wanted::Machine),
     }
 }
 

@@ -1,15 +1,16 @@
 //! What a MachineClass of this cloud may ask for.
 //!
 //! Every field has a default, so `providerSpec: {}` is a good class. A misspelt field is refused rather than ignored: in a
-//! cloud that exists to cause trouble on purpose, trouble nobody asked for must be told at once. Errors name the field.
+//! cloud that exists to cause trouble on purpose, trouble nobody asked for must be told, and all of it at once. Errors name the field.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use api::GoDuration;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 /// What a `MachineClass` must say in `provider` to be ours.
 pub const PROVIDER: &str = "virtual";
@@ -57,7 +58,7 @@ pub enum Join {
 }
 
 /// Under which name a kubelet registers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeNaming {
     /// The machine's name, as most clouds do it.
@@ -68,7 +69,7 @@ pub enum NodeNaming {
 }
 
 /// A taint the node registers with.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Taint {
     /// Its key.
@@ -80,9 +81,25 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// Why a `providerSpec` was refused.
+/// Why a `providerSpec` was refused: everything that is wrong with it, so that whoever wrote it mends it once.
 #[derive(Debug, thiserror::Error)]
-pub enum SpecError {
+pub struct SpecError(Vec<Fault>);
+
+impl fmt::Display for SpecError {
+    /// As Kubernetes' own validation tells errors: one alone, several in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => write!(f, "{one}"),
+            several => {
+                write!(f, "[{}]", several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
     /// It is a list, a number, …
     #[error("providerSpec: Invalid value: must be an object")]
     NotAnObject,
@@ -99,9 +116,6 @@ pub enum SpecError {
         field: &'static str,
         /// What it should hold.
         expected: &'static str,
-        /// What the decoder said.
-        #[source]
-        source: Option<serde_json::Error>,
     },
 }
 
@@ -149,90 +163,122 @@ impl Spec {
         let fields = match provider_spec {
             Value::Object(fields) => fields,
             Value::Null => &empty,
-            _ => return Err(SpecError::NotAnObject),
+            _ => return Err(SpecError(vec![Fault::NotAnObject])),
         };
-        if let Some(field) = fields.keys().find(|field| !FIELDS.contains(&field.as_str())) {
-            return Err(SpecError::UnknownField { field: field.clone() });
-        }
-        let fields = Fields(fields);
+        let unknown = fields.keys().filter(|field| !FIELDS.contains(&field.as_str()));
+        let faults = unknown.map(|field| Fault::UnknownField { field: field.clone() }).collect();
+        let mut fields = Fields { all: fields, faults };
         let default = Self::default();
         let mut capacity = default.capacity;
-        capacity
-            .extend(fields.read("capacity", "must be an object of quantities, as strings")?.unwrap_or(BTreeMap::new()));
-        Ok(Self {
-            cluster: fields.segment("cluster")?.unwrap_or(default.cluster),
-            region: fields.text("region")?.unwrap_or(default.region),
-            zone: fields.text("zone")?.unwrap_or(default.zone),
-            instance_type: fields.text("instanceType")?.unwrap_or(default.instance_type),
-            create_latency: fields.duration("createLatency")?.unwrap_or(default.create_latency),
-            boot_latency: fields.duration("bootLatency")?.unwrap_or(default.boot_latency),
-            delete_latency: fields.duration("deleteLatency")?.unwrap_or(default.delete_latency),
-            join: fields.join()?.unwrap_or(default.join),
-            node_name: fields.read("nodeName", r#"must be "machine" or "vm""#)?.unwrap_or(default.node_name),
-            labels: fields.read("labels", "must be an object of strings")?.unwrap_or(default.labels),
-            taints: fields.read("taints", "must be a list of {key, value, effect}")?.unwrap_or(default.taints),
-            quota: fields.read("quota", "must be a number of VMs")?,
+        let amounts: Option<BTreeMap<String, String>> =
+            fields.read("capacity", "must be an object of quantities, as strings");
+        capacity.extend(amounts.unwrap_or_default());
+        let spec = Self {
+            cluster: fields.segment("cluster").unwrap_or(default.cluster),
+            region: fields.text("region").unwrap_or(default.region),
+            zone: fields.text("zone").unwrap_or(default.zone),
+            instance_type: fields.text("instanceType").unwrap_or(default.instance_type),
+            create_latency: fields.duration("createLatency").unwrap_or(default.create_latency),
+            boot_latency: fields.duration("bootLatency").unwrap_or(default.boot_latency),
+            delete_latency: fields.duration("deleteLatency").unwrap_or(default.delete_latency),
+            join: fields.join().unwrap_or(default.join),
+            node_name: fields.read("nodeName", r#"must be "machine" or "vm""#).unwrap_or(default.node_name),
+            labels: fields.read("labels", "must be an object of strings").unwrap_or(default.labels),
+            taints: fields.read("taints", "must be a list of {key, value, effect}").unwrap_or(default.taints),
+            quota: fields.read("quota", "must be a number of VMs"),
             capacity,
+        };
+        if fields.faults.is_empty() { Ok(spec) } else { Err(SpecError(fields.faults)) }
+    }
+
+    /// The `providerSpec` that it can be decoded from, with every default written out.
+    pub fn encode(&self) -> Value {
+        let duration = |duration: Duration| GoDuration::from(duration).to_string();
+        json!({
+            "cluster": self.cluster, "region": self.region, "zone": self.zone, "instanceType": self.instance_type,
+            "createLatency": duration(self.create_latency), "bootLatency": duration(self.boot_latency),
+            "deleteLatency": duration(self.delete_latency),
+            "join": match self.join {
+                Join::After(after) => json!({ "after": duration(after) }),
+                Join::Never => json!("never"),
+                Join::Hangs => json!("hangs"),
+            },
+            "nodeName": self.node_name, "labels": self.labels, "taints": self.taints, "capacity": self.capacity, "quota": self.quota,
         })
     }
 }
 
-/// The fields of a `providerSpec`, read one by one so that an error can name the one it is in.
-struct Fields<'a>(&'a Map<String, Value>);
+/// The fields of a `providerSpec`, read one by one so that an error can name the one it is in, and what was wrong so far.
+struct Fields<'a> {
+    all: &'a Map<String, Value>,
+    faults: Vec<Fault>,
+}
 
-impl Fields<'_> {
-    fn get(&self, field: &str) -> Option<&Value> {
-        self.0.get(field).filter(|value| !value.is_null())
+impl<'a> Fields<'a> {
+    fn get(&self, field: &str) -> Option<&'a Value> {
+        self.all.get(field).filter(|value| !value.is_null())
     }
 
-    fn read<T: DeserializeOwned>(&self, field: &'static str, expected: &'static str) -> Result<Option<T>, SpecError> {
-        let invalid = |source| SpecError::Field { field, expected, source: Some(source) };
-        self.get(field).map(|value| T::deserialize(value).map_err(invalid)).transpose()
+    /// Notes that a field is not as it should be. What the decoder said is left out: it repeats the value.
+    fn invalid(&mut self, field: &'static str, expected: &'static str) {
+        self.faults.push(Fault::Field { field, expected });
     }
 
-    fn text(&self, field: &'static str) -> Result<Option<String>, SpecError> {
+    fn read<T: DeserializeOwned>(&mut self, field: &'static str, expected: &'static str) -> Option<T> {
+        let read = T::deserialize(self.get(field)?).ok();
+        if read.is_none() {
+            self.invalid(field, expected);
+        }
+        read
+    }
+
+    fn text(&mut self, field: &'static str) -> Option<String> {
         self.read(field, "must be a string")
     }
 
     /// A string that becomes a part of a provider id.
-    fn segment(&self, field: &'static str) -> Result<Option<String>, SpecError> {
+    fn segment(&mut self, field: &'static str) -> Option<String> {
         let text = self.text(field)?;
-        let fits = text.as_deref().is_none_or(|text| !text.is_empty() && !text.contains('/'));
-        let expected = "must not be empty and must not contain a slash";
-        if fits { Ok(text) } else { Err(SpecError::Field { field, expected, source: None }) }
+        if text.is_empty() || text.contains('/') {
+            self.invalid(field, "must not be empty and must not contain a slash");
+        }
+        Some(text)
     }
 
-    fn duration(&self, field: &'static str) -> Result<Option<Duration>, SpecError> {
-        self.get(field).map(|value| duration(field, value)).transpose()
+    fn duration(&mut self, field: &'static str) -> Option<Duration> {
+        let value = self.get(field)?;
+        self.duration_of(field, value)
     }
 
-    fn join(&self) -> Result<Option<Join>, SpecError> {
-        let join = match self.get("join") {
-            None => return Ok(None),
-            Some(Value::String(word)) if word == "never" => Some(Join::Never),
-            Some(Value::String(word)) if word == "hangs" => Some(Join::Hangs),
-            Some(Value::Object(when)) if when.len() == 1 => {
-                when.get("after").map(|value| duration("join.after", value).map(Join::After)).transpose()?
+    fn duration_of(&mut self, field: &'static str, value: &Value) -> Option<Duration> {
+        let parsed = value.as_str().and_then(|text| text.parse::<GoDuration>().ok());
+        let parsed = parsed.filter(|duration| !duration.is_negative()).map(GoDuration::to_std);
+        if parsed.is_none() {
+            self.invalid(field, r#"must be a duration like "90s" or "1m30s""#);
+        }
+        parsed
+    }
+
+    fn join(&mut self) -> Option<Join> {
+        match self.get("join")? {
+            Value::String(word) if word == "never" => return Some(Join::Never),
+            Value::String(word) if word == "hangs" => return Some(Join::Hangs),
+            Value::Object(when) if when.len() == 1 => {
+                if let Some(after) = when.get("after") {
+                    return self.duration_of("join.after", after).map(Join::After);
+                }
             }
-            Some(_) => None,
-        };
-        let expected = r#"must be "never", "hangs" or {"after": "<duration>"}"#;
-        join.map(Some).ok_or(SpecError::Field { field: "join", expected, source: None })
+            _ => {}
+        }
+        self.invalid("join", r#"must be "never", "hangs" or {"after": "<duration>"}"#);
+        None
     }
-}
-
-fn duration(field: &'static str, value: &Value) -> Result<Duration, SpecError> {
-    let invalid = || SpecError::Field { field, expected: r#"must be a duration like "90s" or "1m30s""#, source: None };
-    let text = value.as_str().ok_or_else(invalid)?;
-    let parsed: GoDuration = text.parse().map_err(|_| invalid())?;
-    if parsed.is_negative() { Err(invalid()) } else { Ok(parsed.to_std()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use rstest::rstest;
-    use serde_json::json;
 
     #[test]
     fn nothing_is_enough() {
@@ -261,6 +307,8 @@ mod tests {
         assert_eq!(spec.taints[0].effect, "NoSchedule");
         assert_eq!((spec.capacity["cpu"].as_str(), spec.capacity["pods"].as_str()), ("16", "110"));
         assert_eq!(spec.quota, Some(3));
+        assert_eq!(Spec::decode(&spec.encode()).unwrap(), spec, "what is written out reads the same");
+        assert_eq!(Spec::decode(&Spec::default().encode()).unwrap(), Spec::default());
     }
 
     #[rstest]
@@ -278,5 +326,20 @@ mod tests {
     fn an_error_names_the_field(#[case] spec: Value, #[case] beginning: &str) {
         let error = Spec::decode(&spec).unwrap_err().to_string();
         assert!(error.starts_with(beginning), "{error}");
+    }
+
+    #[test]
+    fn everything_that_is_wrong_with_a_virtual_class_is_told_at_once() {
+        let error = Spec::decode(&json!({ "sise": "big", "quota": -1, "bootLatency": "soon", "join": { "after": 7 } }))
+            .unwrap_err();
+        let told = error.to_string();
+        assert!(told.starts_with("[providerSpec.sise: Forbidden: no such field; there are cluster"), "{told}");
+        for field in [
+            "providerSpec.bootLatency: Invalid value",
+            "providerSpec.join.after: Invalid value",
+            "providerSpec.quota: Invalid value",
+        ] {
+            assert!(told.contains(field), "{told}");
+        }
     }
 }

@@ -84,6 +84,9 @@ pub(crate) struct Dev {
     /// of those that apply the first counts.
     #[arg(long, value_name = "CODE=N|CODE=P%")]
     pub(crate) fail: Vec<Failing>,
+    /// Keep objects and VMs in this folder, and begin with what an earlier run left there; then --machines and --boot-time have no effect. It holds Secrets.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
     /// The port of the web view on 127.0.0.1; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) ui_port: u16,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
 use super::values;
+use crate::operator::{Account, Leader};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OperatorCommand {
@@ -76,6 +77,10 @@ pub(crate) struct Explain {
     /// `machine/NAME`, `machineset/NAME` or `machinedeployment/NAME`; or kind and name as two words.
     #[arg(value_name = "KIND/NAME", num_args = 1..=2, required = true)]
     pub(crate) object: Vec<String>,
+    /// Where the leader is asked for what is in no object: `:PORT` of its pod, by the proxy of the API server; `HOST:PORT`, for example of `kubectl
+    /// port-forward`; `none` not to ask [default: its pod, at the port of its component].
+    #[arg(long, value_name = "ADDRESS", default_value = "pod", hide_default_value = true, value_parser = leader)]
+    pub(crate) leader: Leader,
     /// How to print.
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     pub(crate) output: Form,
@@ -83,16 +88,43 @@ pub(crate) struct Explain {
     pub(crate) clusters: ClusterArgs,
 }
 
+fn leader(text: &str) -> Result<Leader, String> {
+    let port = |port: &str| port.parse::<u16>().ok();
+    match (text, text.rsplit_once(':')) {
+        ("pod", _) => Ok(Leader::Pod(None)),
+        ("none", _) => Ok(Leader::None),
+        (_, Some(("", at))) if port(at).is_some() => Ok(Leader::Pod(port(at))),
+        (address, Some((_, at))) if port(at).is_some() => Ok(Leader::At(address.to_owned())),
+        _ => Err("expected HOST:PORT, :PORT or none".to_owned()),
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Preflight {
     /// Files or folders of manifests, `-` for stdin. With --kubeconfig they are looked at as if they were applied there, else by themselves.
     #[arg(short, long = "filename", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Whose rights are looked at in a cluster: the service account `NAMESPACE/NAME` of the controllers, `self` for the user of the kubeconfigs, `none` for
+    /// nobody's [default: that of the leader's pod].
+    #[arg(long, value_name = "ACCOUNT", default_value = "leader", hide_default_value = true, value_parser = account)]
+    pub(crate) account: Account,
     /// How to print.
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     pub(crate) output: Form,
     #[command(flatten)]
     pub(crate) clusters: ClusterArgs,
+}
+
+fn account(text: &str) -> Result<Account, String> {
+    match (text, text.split_once('/')) {
+        ("leader", _) => Ok(Account::OfTheLeader),
+        ("self", _) => Ok(Account::Own),
+        ("none", _) => Ok(Account::Unasked),
+        (_, Some((namespace, name))) if !namespace.is_empty() && !name.is_empty() => {
+            Ok(Account::Named { namespace: namespace.to_owned(), name: name.to_owned() })
+        }
+        _ => Err("expected NAMESPACE/NAME, self or none".to_owned()),
+    }
 }
 
 #[cfg(feature = "dev")]

@@ -12,8 +12,20 @@ use super::definition::definition;
 use super::{DriverProcess, read};
 
 /// Other people's programs; their flags are not ours to know. The shell's words are among them.
-const OTHERS: [&str; 11] =
-    ["kubectl", "kubeadm", "helm", "docker", "cargo", "python", "protoc", "printf", "for", "uid=$(kubectl", "jq"];
+const OTHERS: [&str; 12] = [
+    "kubectl",
+    "kubeadm",
+    "helm",
+    "docker",
+    "cargo",
+    "python",
+    "protoc",
+    "printf",
+    "for",
+    "uid=$(kubectl",
+    "jq",
+    "openstack",
+];
 
 /// Pages for whoever develops Millwright: their flags are those of chores, and of no concern here.
 const CHORES: [&str; 4] = ["testing.md", "control-plane.md", "architecture.md", "behaviours.md"];

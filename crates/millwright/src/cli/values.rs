@@ -3,7 +3,7 @@
 //! Existing manifests were written for Go's parsers: `0x10`, `1_000` and `+5` are numbers there, `T` is true, a duration needs a
 //! unit. A text that is no value at all is refused where it stands, with usage and exit code 2. A value that is well formed but
 //! makes no sense, such as a negative duration, is not: all of those are told together once the whole line has been read. So each type here holds
-//! more than it replacement_locks, and says itself what is wrong with it ([`Ranged`]).
+//! more than is allowed, and says itself what is wrong with it ([`Ranged`]).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -192,7 +192,7 @@ pub(crate) fn go_int(text: &str) -> Result<i32, Malformed> {
         .ok_or_else(|| Malformed("it must be a whole number of 32 bits".to_owned()))
 }
 
-/// The digits without the underscores that Go replacement_locks between them, and behind the prefix of a base.
+/// The digits without the underscores that Go allows between them, and behind the prefix of a base.
 fn plain_digits(digits: &str, prefixed: bool) -> Option<String> {
     let body = if prefixed { digits.strip_prefix('_').unwrap_or(digits) } else { digits };
     let sound = body.split('_').all(|group| !group.is_empty() && group.chars().all(|c| c.is_ascii_hexdigit()));

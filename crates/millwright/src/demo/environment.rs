@@ -18,6 +18,7 @@ use runtime::{Clock, Metrics, Random, Tasks};
 use tokio::net::TcpListener;
 use virtual_cloud::{Config, Monitor, NodeLife, Quotas, Script, VirtualCloud};
 
+use crate::dev::{DataDir, Kept};
 use crate::ui::{self, Access, Timeline, View};
 
 /// The namespace the demo plays in.
@@ -40,12 +41,14 @@ pub(crate) struct Setting {
     pub(crate) policy: Policy,
     /// How long a node may be silent until it counts as lost.
     pub(crate) node_grace: Duration,
+    /// What is there from the start.
+    pub(crate) before: Option<Kept>,
 }
 
 impl Setting {
     /// As the demo wants it.
     pub(crate) fn for_an_audience() -> Self {
-        Self { namespace: NAMESPACE, policy: brief_policy(), node_grace: NODE_GRACE }
+        Self { namespace: NAMESPACE, policy: brief_policy(), node_grace: NODE_GRACE, before: None }
     }
 }
 
@@ -61,7 +64,7 @@ pub(crate) struct Environment {
 
 impl Environment {
     pub(crate) fn set(setting: Setting, listener: Listener) -> anyhow::Result<Self> {
-        let Setting { namespace, policy, node_grace } = setting;
+        let Setting { namespace, policy, node_grace, before } = setting;
         let clock = Clock::system();
         let random = Random::from_entropy();
         let metrics = Metrics::new().context("failed to set up metrics")?;
@@ -76,6 +79,8 @@ impl Environment {
             NodeLife { monitor: Monitor::Absent, lease_period: Duration::from_secs(1), ..NodeLife::default() };
         let cloud = VirtualCloud::new(Config { node_life, ..Config::default() }, now, random.number());
         crate::serve::install_crds(&server)?;
+        // Before anybody looks: controllers that saw machines without VMs would act on it.
+        before.map_or(Ok(()), |before| before.put_back(&server, &cloud))?;
 
         let client = |agent: &str| {
             let spec = ClientSpec::new(UserAgent::new(agent, env!("CARGO_PKG_VERSION"), "demo"));
@@ -157,6 +162,16 @@ impl Environment {
         };
         self.tasks.spawn("web view", ui::serve(listener, view, Access::Loopback, None, self.tasks.clone()));
         Ok(address)
+    }
+
+    /// Keeps the state up to date in a folder, until it cannot.
+    pub(crate) async fn keep(&self, data: &DataDir) -> anyhow::Result<()> {
+        data.keep(&self.server, &self.cloud).await
+    }
+
+    /// Keeps the state as it is at the end.
+    pub(crate) fn finish(&self, data: &DataDir) -> anyhow::Result<()> {
+        data.finish(&self.server, &self.cloud)
     }
 
     /// Returns when a part of it has broken.

@@ -5,8 +5,9 @@
 //! decides is printed as it happens, with its reason.
 //!
 //! The first ctrl-C ends it with exit code 0, because that is how it is meant to end; a second one ends it at once with 130.
-//! Either way nothing is left behind: there never was more than one file, the kubeconfig.
+//! Either way nothing is left behind: there never was more than one file, the kubeconfig. Unless it was asked to keep its state ([`data`]).
 
+mod data;
 mod failing;
 mod kubeconfig;
 mod sample;
@@ -29,6 +30,7 @@ use crate::demo::environment::{Environment, Setting};
 use crate::demo::printer::Printer;
 use crate::print;
 use crate::ui::Timeline;
+pub(crate) use data::{DataDir, Kept};
 pub(crate) use failing::Failing;
 use kubeconfig::Kubeconfig;
 use sample::{NAMESPACE, POOL};
@@ -61,7 +63,11 @@ async fn keep_running(options: &Dev) -> anyhow::Result<ExitCode> {
 
 async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
     let printer = Printer::new(Output::Text);
+    let data = options.data_dir.as_deref().map(DataDir::open).transpose()?;
+    let before = data.as_ref().map(DataDir::read).transpose()?.flatten();
+    let begins_anew = before.is_none();
     let setting = Setting {
+        before,
         namespace: NAMESPACE,
         policy: Policy { health_timeout: HEALTH_TIMEOUT, ..Policy::default() },
         node_grace: NODE_GRACE,
@@ -72,16 +78,26 @@ async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
     let running = loopback::serve(environment.server.clone(), loopback::Options { port: options.port }).await?;
     let kubeconfig = Kubeconfig::write(&running, options.kubeconfig.as_deref())?;
     let address = environment.show(timeline, options.ui_port).await?;
-    introduce(&running, &kubeconfig, address, options.machines);
+    introduce(&running, &kubeconfig, address, options);
     environment.restrict(options.quota, options.fail.iter().map(|failing| failing.script()));
-    sample::install(&environment.person, options.machines, options.boot_time).await?;
+    if begins_anew {
+        sample::install(&environment.person, options.machines, options.boot_time).await?;
+    }
+    let keeping = async {
+        match &data {
+            Some(data) => environment.keep(data).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
         () = environment.broken() => {}
+        failed = keeping => failed?,
     }
     running.shutdown().await;
     environment.clear().await;
+    data.map_or(Ok(()), |data| environment.finish(&data))?;
     drop(kubeconfig);
     if !stop.is_cancelled() {
         bail!("stopped because a part of it failed; -v 4 shows which");
@@ -89,10 +105,14 @@ async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn introduce(running: &loopback::Running, kubeconfig: &Kubeconfig, ui: SocketAddr, machines: u32) {
-    let (path, more) = (kubeconfig.path().display(), machines + 2);
+fn introduce(running: &loopback::Running, kubeconfig: &Kubeconfig, ui: SocketAddr, options: &Dev) {
+    let (path, machines, more) = (kubeconfig.path().display(), options.machines, options.machines + 2);
+    let end = match &options.data_dir {
+        None => "is forgotten when you press ctrl-C".to_owned(),
+        Some(folder) => format!("ends when you press ctrl-C, and is kept in {}", folder.display()),
+    };
     print::line(format!(
-        "A cluster in memory listens on https://{}. It is forgotten when you press ctrl-C.\n\
+        "A cluster in memory listens on https://{}. It {end}.\n\
          In a browser, pools as a picture that moves, and why:\n\n  \
            http://{ui}/\n\n\
          In another terminal:\n\n  \

@@ -15,6 +15,7 @@
 //! Nobody who asks can hold up the controllers or each other: a connection carries one request and ends soon, whoever is slow is
 //! dropped when others come, and what takes time to put together is made one at a time, off the threads that work on machines.
 
+mod accept;
 mod connection_limit;
 mod controller_state;
 mod last_decisions;
@@ -38,11 +39,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use runtime::{Clock, Metrics, Tasks, Watchdog};
 use tokio::net::{TcpListener, TcpStream};
 
+pub(crate) use accept::accept;
 pub(crate) use controller_state::ControllerState;
 pub(crate) use last_decisions::LastDecisions;
 
-#[cfg_attr(not(feature = "operator"), allow(unused_imports, reason = "the web view is limited in the same way"))]
-pub(crate) use connection_limit::ConnectionLimit;
 use pages::Pages;
 
 /// How long a request may take to arrive.
@@ -51,8 +51,6 @@ const HEAD_WITHIN: Duration = Duration::from_secs(10);
 const ALL_WITHIN: Duration = Duration::from_mins(1);
 /// The longest head of a request; what follows it is not read.
 const LONGEST_HEAD: usize = 16 * 1024;
-/// How long to wait when the system cannot accept connections, for example because too many files are open.
-const BREATHER: Duration = Duration::from_millis(50);
 /// How often the async runtime has to show that its timers work, and how late it may be.
 const TICK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
@@ -96,30 +94,13 @@ pub(crate) async fn listen(address: IpAddr, port: u16, flags: &'static str) -> R
 
 /// Answers until `tasks` is asked to stop. Give it a group of its own (`Tasks::beside`): it ends last.
 pub(crate) async fn serve(listener: TcpListener, served: Served, tasks: Tasks) {
-    let (stopping, connection_limit) = (tasks.stopping(), ConnectionLimit::default());
-    tasks.spawn("ticker", tick(served.watchdog.clone(), stopping.clone()));
+    tasks.spawn("ticker", tick(served.watchdog.clone(), tasks.stopping()));
     let pages = Arc::new(Pages::new(served));
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = stopping.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let Ok((socket, _)) = accepted else {
-            tokio::time::sleep(BREATHER).await;
-            continue;
-        };
-        let (connection, pages, stopping) = (connection_limit.arrive(), pages.clone(), stopping.clone());
-        tasks.spawn("http", async move {
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => {}
-                () = connection.asked_to_leave() => {}
-                () = tokio::time::sleep(ALL_WITHIN) => {}
-                () = attend(socket, pages) => {}
-            }
-        });
-    }
+    accept(listener, tasks, "http", move |socket| {
+        let attending = tokio::time::timeout(ALL_WITHIN, attend(socket, pages.clone()));
+        async move { attending.await.unwrap_or_default() }
+    })
+    .await;
 }
 
 /// Serves one connection. What goes wrong on it is the client's to notice.

@@ -19,8 +19,11 @@ pub(super) async fn run(options: &Preflight) -> anyhow::Result<ExitCode> {
 }
 
 async fn cluster(options: &Preflight) -> anyhow::Result<Report> {
-    let snapshot = Clusters::open(&options.clusters)?.snapshot(&Depth::Budgets, Freshness::Newest).await?;
-    Ok(of(&Input { snapshot: &snapshot, documents: &[], references: References::Known, about: None }))
+    let clusters = Clusters::open(&options.clusters)?;
+    let snapshot = clusters.snapshot(&Depth::Budgets, Freshness::Newest).await?;
+    let mut report = of(&Input { snapshot: &snapshot, documents: &[], references: References::Known, about: None });
+    clusters.check_rights(&snapshot, &options.account, &mut report).await;
+    Ok(report)
 }
 
 /// The files alone; or, where a cluster is named, as they would be in it.

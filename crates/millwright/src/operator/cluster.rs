@@ -14,7 +14,10 @@ use api::{Machine, MachineDeployment, MachinePhase, Object};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::{ListParams, Patch, PatchParams, Request};
+use operator::check::Report;
+use operator::explain::Explained;
 use operator::leader::{Component, Lease as SeenLease, Record};
+use operator::process::Process;
 use operator::snapshot::{Cluster, Index, Secret};
 use operator::{Kind, Snapshot, Target, Unreadable};
 use runtime::cache::{Decoded, UndecodableObject};
@@ -25,6 +28,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::leader::{self, Leader};
+use super::rights::{Account, Inquiry, TargetCluster};
 use crate::build_info;
 use crate::cli::ClusterArgs;
 
@@ -59,6 +64,8 @@ pub(super) enum Depth {
 pub(super) struct Clusters {
     control: Client,
     target: Option<Client>,
+    /// Whether nodes join the cluster that holds the machines.
+    one_cluster: bool,
     /// The namespace of the machines.
     pub(super) namespace: String,
     server: String,
@@ -80,6 +87,7 @@ impl Clusters {
         };
         Ok(Self {
             target,
+            one_cluster: options.target_kubeconfig.is_none(),
             namespace: options.namespace.clone().unwrap_or_else(|| control.namespace().to_owned()),
             server: control.server().to_owned(),
             control: client(&control),
@@ -136,6 +144,7 @@ impl Clusters {
             classes,
             secrets: BTreeMap::new(),
             leases: Vec::new(),
+            process: Process::NotAsked,
             target: Target::None,
             now: self.now(),
             index: Index::default(),
@@ -168,6 +177,22 @@ impl Clusters {
         }
         snapshot.now = self.now();
         Ok(snapshot)
+    }
+
+    /// What the leader tells of what is in no object.
+    pub(super) async fn ask_leader(&self, snapshot: &Snapshot, kind: Explained, leader: &Leader) -> Process {
+        leader::ask(&self.control, &self.namespace, &snapshot.leases, kind, leader).await
+    }
+
+    /// Adds to a report what the controllers may not do.
+    pub(super) async fn check_rights(&self, snapshot: &Snapshot, account: &Account, report: &mut Report) {
+        let (control, namespace, leases) = (&self.control, self.namespace.as_str(), snapshot.leases.as_slice());
+        let target = match (&self.target, self.one_cluster) {
+            (Some(_), true) => TargetCluster::Same,
+            (Some(target), false) => TargetCluster::Other(target),
+            (None, _) => TargetCluster::None,
+        };
+        Inquiry { control, target, namespace, leases }.check(account, report).await;
     }
 
     async fn read_drain(

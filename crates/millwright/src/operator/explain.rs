@@ -13,7 +13,9 @@ use crate::cli::Explain;
 pub(super) async fn run(options: &Explain) -> anyhow::Result<ExitCode> {
     let (kind, name) = object(&options.object, None)?;
     let depth = if kind == Explained::Machine { Depth::Drain(name.clone()) } else { Depth::Machines };
-    let snapshot = Clusters::open(&options.clusters)?.snapshot(&depth, Freshness::Newest).await?;
+    let clusters = Clusters::open(&options.clusters)?;
+    let mut snapshot = clusters.snapshot(&depth, Freshness::Newest).await?;
+    snapshot.process = clusters.ask_leader(&snapshot, kind, &options.leader).await;
     let explanation = of(&snapshot, kind, &name).map_err(|missing| anyhow!(missing))?;
     answer(options.output, &explanation, || explanation.text())?;
     Ok(ExitCode::SUCCESS)

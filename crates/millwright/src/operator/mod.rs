@@ -7,9 +7,11 @@ mod check;
 mod cluster;
 mod explain;
 mod files;
+mod leader;
 mod named;
 #[cfg(feature = "dev")]
 mod plan;
+mod rights;
 mod rollout;
 mod shell;
 mod status;
@@ -21,6 +23,8 @@ use anyhow::Context;
 use serde::Serialize;
 
 pub(crate) use cluster::unreadable;
+pub(crate) use leader::Leader;
+pub(crate) use rights::Account;
 #[cfg(feature = "dev")]
 pub(crate) use status::paint;
 

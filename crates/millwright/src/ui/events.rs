@@ -53,7 +53,7 @@ pub(super) fn stream(view: View) -> impl Stream<Item = Result<Frame<Bytes>, Infa
 impl Told {
     /// The next message, if there is anything to say.
     fn next(&mut self, view: &View) -> Option<String> {
-        let picture = picture::of(&sight::of(view));
+        let picture = picture::of(&sight::objects(view));
         let (rest, decisions) = (rest(view), view.timeline.after(self.decision));
         let changes = picture::changes(&self.picture, &picture);
         if !self.first && changes.is_empty() && rest == self.rest && decisions.is_empty() {

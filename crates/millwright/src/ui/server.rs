@@ -22,15 +22,13 @@ use tokio_rustls::TlsAcceptor;
 
 use super::access::Refusal;
 use super::{Access, View, assets, events, sight};
-use crate::http::ConnectionLimit;
+use crate::http::accept;
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a request may take to arrive.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// The longest head of a request; what follows it is not read. Tokens of service accounts have a kilobyte or two.
 const LONGEST_HEAD: usize = 32 * 1024;
-/// How long to wait when the system cannot accept connections.
-const BREATHER: Duration = Duration::from_millis(50);
 
 /// Nothing from anywhere else, nothing inline, in nobody's frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -46,29 +44,8 @@ pub(crate) async fn serve(
     acceptor: Option<TlsAcceptor>,
     tasks: Tasks,
 ) {
-    let (stopping, connection_limit) = (tasks.stopping(), ConnectionLimit::default());
     let answering = Answering { view, access };
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = stopping.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let Ok((socket, _)) = accepted else {
-            tokio::time::sleep(BREATHER).await;
-            continue;
-        };
-        let (connection, stopping) = (connection_limit.arrive(), stopping.clone());
-        let attending = answering.clone().attend(socket, acceptor.clone());
-        tasks.spawn("web view", async move {
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => {}
-                () = connection.asked_to_leave() => {}
-                () = attending => {}
-            }
-        });
-    }
+    accept(listener, tasks, "web view", move |socket| answering.clone().attend(socket, acceptor.clone())).await;
 }
 
 #[derive(Clone)]

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 
 use api::{MachineClass, Object};
+use controllers::state::ClusterState;
+use operator::process::Process;
 use operator::snapshot::{Cluster, Index, Secret};
 use operator::{Kind, Snapshot, Target};
 use runtime::Clock;
@@ -19,9 +21,14 @@ pub(crate) fn picture(cluster: &controllers::Cluster, clock: &Clock) -> operator
     operator::picture::of(&snapshot(cluster, clock))
 }
 
-/// Everything, at this moment.
-pub(super) fn of(view: &View) -> Snapshot {
+/// The objects, at this moment.
+pub(super) fn objects(view: &View) -> Snapshot {
     snapshot(&view.cluster, &view.clock)
+}
+
+/// Everything, at this moment: the objects, and what only this process knows.
+pub(super) fn of(view: &View) -> Snapshot {
+    Snapshot { process: told(&view.cluster), ..objects(view) }
 }
 
 fn snapshot(cluster: &controllers::Cluster, clock: &Clock) -> Snapshot {
@@ -41,10 +48,17 @@ fn snapshot(cluster: &controllers::Cluster, clock: &Clock) -> Snapshot {
         secrets: secrets(&classes),
         classes,
         leases: Vec::new(), // whether we lead is known without them
+        process: Process::NotAsked,
         target,
         now: clock.now(),
         index: Index::default(),
     }
+}
+
+/// What `/debug/state` would tell, but for decisions: the timeline beside it has them.
+fn told(cluster: &controllers::Cluster) -> Process {
+    let state = serde_json::to_value(ClusterState::of(cluster)).and_then(serde_json::from_value);
+    state.map_or_else(|error| Process::Silent(error.to_string()), |state| Process::Told(Box::new(state)))
 }
 
 /// The objects of a cache, if this process reads them.

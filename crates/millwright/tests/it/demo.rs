@@ -6,6 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use serde_json::Value;
 
 use crate::program::{run, text};
+use crate::terminal::{on_a_terminal, without_escapes};
 
 #[test]
 fn the_demo_tells_the_story_of_a_pool_and_exits_zero() {
@@ -24,25 +25,6 @@ fn the_demo_tells_the_story_of_a_pool_and_exits_zero() {
     }
     assert!(!said.contains("BROKEN"));
     assert!(!said.contains('\x1b') && !said.contains("What happened:"), "a pipe gets lines and nothing else:\n{said}");
-}
-
-/// What a command shows on a terminal of this size, which `script` of util-linux plays, and whether it succeeded.
-fn on_a_terminal(columns: u16, rows: u16, command: &str) -> Option<(bool, String)> {
-    let command = format!("stty cols {columns} rows {rows}; TERM=xterm {} {command}", env!("CARGO_BIN_EXE_millwright"));
-    let mut script = Command::new("script");
-    let shown =
-        script.args(["-q", "-e", "-c", &command, "/dev/null"]).env_remove("NO_COLOR").stdin(Stdio::null()).output();
-    shown.ok().map(|output| (output.status.success(), text(&output.stdout)))
-}
-
-/// A line without what moves the cursor and colours.
-fn without_escapes(line: &str) -> String {
-    let mut pieces = line.split("\x1b[");
-    let first = pieces.next().unwrap_or_default().to_owned();
-    first
-        + &pieces
-            .map(|piece| piece.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, rest)| rest))
-            .collect::<String>()
 }
 
 #[test]

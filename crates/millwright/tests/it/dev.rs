@@ -56,6 +56,50 @@ async fn a_pool_comes_up_can_be_scaled_and_nothing_is_left_behind() {
     assert!(!path.exists() && !path.parent().unwrap().exists(), "{} is left behind", path.display());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_data_dir_the_same_machines_and_vms_are_there_after_a_restart() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
+    let arguments = ["dev", "--data-dir", data.to_str().unwrap()];
+    let named = async |path: &Path| {
+        let machines: Api<Machine> = Api::namespaced(client(path), "default");
+        until_running(&machines, 4).await;
+        let all = machines.list(&kube::api::ListParams::default()).await.unwrap();
+        let mut ids: Vec<_> =
+            all.items.iter().map(|one| (one.metadata.uid.to_string(), one.spec.provider_id.to_string())).collect();
+        ids.sort();
+        ids
+    };
+    let mut first = Program::start_talking(&arguments);
+    let path = kubeconfig(&mut first);
+    let pools: Api<MachineDeployment> = Api::namespaced(client(&path), "default");
+    until_running(&Api::namespaced(client(&path), "default"), 3).await;
+    let four = Patch::Merge(json!({ "spec": { "replicas": 4 } }));
+    pools.patch("pool", &PatchParams::default(), &four).await.unwrap();
+    let before = named(&path).await;
+    let taken = run(&arguments);
+    assert!(
+        !taken.status.success() && text(&taken.stderr).contains("another `millwright dev`"),
+        "{}",
+        text(&taken.stderr)
+    );
+    assert_eq!(first.interrupt().code(), Some(0));
+
+    let mut second = Program::start_talking(&arguments);
+    let path = kubeconfig(&mut second);
+    assert_eq!(named(&path).await, before, "other machines, or other VMs");
+    let five = Patch::Merge(json!({ "spec": { "replicas": 5 } }));
+    let pools: Api<MachineDeployment> = Api::namespaced(client(&path), "default");
+    pools.patch("pool", &PatchParams::default(), &five).await.unwrap();
+    until_running(&Api::namespaced(client(&path), "default"), 5).await;
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client(&path));
+    assert_eq!(nodes.list(&kube::api::ListParams::default()).await.unwrap().items.len(), 5);
+    assert_eq!(second.interrupt().code(), Some(0));
+    std::fs::write(data.join("state.json"), "{").unwrap();
+    let odd = run(&arguments);
+    assert!(text(&odd.stderr).contains("remove it to begin anew"), "{}", text(&odd.stderr));
+}
+
 /// What is answered on loopback, until it ends or so much has come.
 fn asked(address: &str, path: &str, enough: impl Fn(&str) -> bool) -> String {
     let mut socket = TcpStream::connect(address).unwrap();

@@ -20,6 +20,7 @@ mod operator;
 mod program;
 mod serving;
 mod starting;
+mod terminal;
 #[cfg(feature = "otel")]
 mod traces;
 #[cfg(feature = "aws")]

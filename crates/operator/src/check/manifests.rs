@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::process::Process;
 use crate::snapshot::{Index, Secret};
 use crate::{Kind, Snapshot, Target, Unreadable};
 
@@ -43,6 +44,7 @@ pub fn nothing(namespace: &str, now: Timestamp) -> Snapshot {
         classes: Kind::default(),
         secrets: std::collections::BTreeMap::new(),
         leases: Vec::new(),
+        process: Process::NotAsked,
         target: Target::None,
         now,
         index: Index::default(),

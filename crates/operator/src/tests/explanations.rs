@@ -13,11 +13,11 @@ fn third(world: &World) -> String {
     told(&world.snapshot(), Explained::Machine, &format!("{SET}-c"))
 }
 
-fn told(snapshot: &Snapshot, kind: Explained, name: &str) -> String {
+pub(super) fn told(snapshot: &Snapshot, kind: Explained, name: &str) -> String {
     of(snapshot, kind, name).unwrap().text()
 }
 
-fn failed_creation(code: &str, minutes: i64) -> Value {
+pub(super) fn failed_creation(code: &str, minutes: i64) -> Value {
     json!({
         "currentStatus": { "phase": "CrashLoopBackOff", "timeoutActive": true, "lastUpdateTime": ago(minutes) },
         "lastOperation": {
@@ -27,7 +27,7 @@ fn failed_creation(code: &str, minutes: i64) -> Value {
     })
 }
 
-fn pod(name: &str, finalizers: &Value) -> Value {
+pub(super) fn pod(name: &str, finalizers: &Value) -> Value {
     json!({
         "metadata": { "name": name, "namespace": "apps", "uid": format!("p-{name}"), "labels": { "app": "db" }, "finalizers": finalizers },
         "spec": { "nodeName": "node-c", "terminationGracePeriodSeconds": 30 }, "status": { "phase": "Running" },

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::leader::{Component, Lease, Record};
+use crate::process::Process;
 use crate::snapshot::{Cluster, Index, Secret};
 use crate::{Kind, Snapshot, Target};
 
@@ -200,6 +201,7 @@ impl World {
             classes: kind(&self.classes),
             secrets: [("default/bootstrap".to_owned(), self.secret.clone())].into(),
             leases: Component::ALL.map(lease).to_vec(),
+            process: Process::NotAsked,
             target: Target::Cluster(Box::new(cluster)),
             now: now(),
             index: Index::default(),

@@ -4,5 +4,6 @@ mod checks;
 mod explanations;
 mod fixture;
 mod pictures;
+mod processes;
 mod rollouts;
 mod trees;

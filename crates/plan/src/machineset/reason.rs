@@ -74,7 +74,7 @@ impl fmt::Display for Reason {
             Self::ScaleUpDisabled => f.write_str("an in-place update is moving its machines away, so none is made"),
             Self::InvalidTemplate(why) => f.write_str(why),
             Self::Surplus { leaving, present, wanted } => {
-                write!(f, "{present} machines are there and {wanted} wanted, {leaving} are to go")
+                write!(f, "{present} machines are there and {wanted} wanted, {leaving} must go")
             }
             Self::Differs(machines) => write!(f, "{machines} of its machines are not as they should be"),
             Self::Unseen(requests) => write!(f, "the result of {requests} requests has not been seen yet"),

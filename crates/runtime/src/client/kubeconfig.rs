@@ -389,6 +389,11 @@ mod tests {
         let other = whole.replace(&format!("token: {SECRET}"), &format!("username: u, password: {SECRET}"));
         let files = whole.replace(&format!("token: {SECRET}"), "client-certificate: c.pem, client-key: k.pem");
         fuzz::fuzz(&[&whole, &other, &files].map(String::as_bytes), |input| {
+            let text = String::from_utf8_lossy(input);
+            let kept = |key: &str| text.matches(&format!("{key}: {SECRET}")).count();
+            if text.matches(SECRET).count() > kept("token") + kept("password") {
+                return; // what stands where a name belongs is no secret
+            }
             std::fs::write(&path, input).unwrap();
             let source = Source::Kubeconfig { path: path.clone(), flag: "--kubeconfig".to_owned() };
             if let Err(error) = super::super::Connection::load(&source) {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::spec::Spec;
 use cloud::fault::Faults;
+use cloud::provider_spec::ProviderSpec as _;
 use rstest::rstest;
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 use super::*;
-use driver::Code;
+use driver::{Code, DriverError};
 use rstest::rstest;
 use serde_json::json;
 
@@ -33,7 +33,7 @@ fn with(path: &str, value: Value) -> Value {
 fn refused(spec: &Value) -> String {
     let error = Spec::for_create(spec, Faults::default()).unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
-    error.message().strip_prefix(VALIDATING).unwrap().to_owned()
+    error.message().strip_prefix("error while validating ProviderSpec: ").unwrap().to_owned()
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! A cloud that cannot be reached, over real sockets: what to do is in the error, and no secret is in anything.
 
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use aws_driver::{AwsDriver, Settings};
 use base64::Engine as _;
@@ -9,9 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use cloud::http::Client;
 use driver::{Call, Code, Driver, DriverError, Kept, MachineRequest};
 use driver_testing::ec2::{Befalls, Ec2, Refusal, Script, Settings as Cloud};
+use driver_testing::log::{self, Log};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::memory::{known, request, spec, spec_with, with_secret};
 
@@ -43,33 +42,6 @@ async fn tls_that_fails_is_unavailable_and_says_what_to_check() {
     assert_eq!(ec2.with(|cloud, _| cloud.calls().len()), 0);
 }
 
-/// Everything that is logged, as text.
-#[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Captured {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Captured {
-    type Writer = Self;
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Captured {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
-    }
-}
-
 const KEY: &str = "canary-of-the-secret-access-key";
 const SESSION: &str = "canary-of-the-session-token";
 const IDENTITY: &str = "header.canary-of-the-web-identity.signature";
@@ -99,10 +71,7 @@ async fn told_of(ec2: &Ec2, request: &MachineRequest, sent: &str) -> String {
 
 #[tokio::test]
 async fn no_key_token_signature_or_user_data_is_in_any_log_line_error_or_metric() {
-    let captured = Captured::default();
-    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(captured.clone()).finish();
-    // Of the whole process: what other tests log is searched as well, and no thread of theirs decides what is heard.
-    tracing::subscriber::set_global_default(log).unwrap();
+    let log = Log::of_this_process().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, IDENTITY).unwrap();
@@ -122,13 +91,11 @@ async fn no_key_token_signature_or_user_data_is_in_any_log_line_error_or_metric(
         told.push_str(&told_of(&ec2, &with_secret(&request(spec), secret), sent).await);
         assert!(ec2.with(|cloud, _| cloud.count("RunInstances")) >= 1);
     }
-    let logged = captured.text();
+    let logged = log.text();
     assert!(logged.contains("signing"), "the library that signs was not heard, so this shows nothing: {logged}");
     let encoded = STANDARD.encode(USER_DATA);
+    let secrets = [KEY, SESSION, IDENTITY, "canary", "Signature=", encoded.get(4..24).unwrap()];
     for text in [logged, told] {
-        for secret in [KEY, SESSION, IDENTITY, "canary", "Signature=", encoded.get(4..24).unwrap()] {
-            let line = text.lines().find(|line| line.contains(secret));
-            assert!(line.is_none(), "{secret} is told: {line:?}");
-        }
+        assert_eq!(log::told(&text, &secrets), None);
     }
 }

@@ -45,6 +45,17 @@ fn a_class_of_the_references_openstack_users_is_accepted_as_it_is() {
     assert_eq!((scope.marks.cluster.as_str(), scope.region.as_str()), ("kubernetes.io-cluster-shoot", "RegionOne"));
 }
 
+#[rstest]
+#[case::old(json!({ "subnetID": "a", "podNetworkCidr": "100.96.0.0/11" }))]
+#[case::new(json!({ "subnetIDs": ["a"], "podNetworkCidr": "", "podNetworkCIDRs": ["100.96.0.0/11"] }))]
+#[case::old_with_an_empty_new(json!({ "subnetID": "a", "subnetIDs": [], "podNetworkCIDRs": [] }))]
+#[case::new_with_an_empty_old(json!({ "subnetID": "", "subnetIDs": ["a"], "podNetworkCidr": "", "podNetworkCIDRs": ["100.96.0.0/11"] }))]
+#[case::both_alike(json!({ "subnetID": "a", "subnetIDs": ["a"], "podNetworkCIDRs": ["100.96.0.0/11"] }))]
+fn a_field_and_the_one_that_replaced_it_mean_the_same(#[case] changes: Value) {
+    let (spec, _) = Spec::for_create(&with(&changes), Faults::default()).unwrap();
+    assert_eq!((spec.subnets, spec.pod_cidrs), (vec!["a".to_owned()], vec!["100.96.0.0/11".to_owned()]));
+}
+
 #[test]
 fn the_fields_alone_are_read_without_their_wrapper() {
     let (bare, _) = Spec::for_create(&fields(), Faults::default()).unwrap();

@@ -15,6 +15,7 @@ mod interruption;
 mod memory;
 mod network;
 mod refusals;
+mod rights;
 mod secrecy;
 mod target;
 mod tutorial;

@@ -197,3 +197,70 @@ async fn a_flavor_without_a_host_and_a_wrong_password_have_their_codes_over_the_
     let error = driver.status(&call, &with_secret(&request, wrong)).await.unwrap_err();
     assert_eq!(error.code(), Code::Unauthenticated, "{error}");
 }
+
+#[tokio::test]
+async fn a_cloud_where_nobody_listens_is_unavailable_and_one_that_is_silent_ends_with_the_call() {
+    let target = Target::find().await;
+    let environment = Environment::new(&target, "away");
+    let (driver, request) = (&environment.driver, environment.request());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = format!("http://{}/v3", listener.local_addr().unwrap());
+    drop(listener);
+    let keys = ["username", "password", "domainName", "tenantName"];
+    let away: SecretData = keys
+        .iter()
+        .map(|key| (*key, target.text(key)))
+        .chain([("authURL", nobody.as_str()), ("userData", "x")])
+        .collect();
+    let error = driver.create(&Call::default(), &with_secret(&request, away)).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable, "{error}");
+    *environment.day.lock() = Day::Stalled;
+    let call = Call::within(Duration::from_millis(200));
+    let error = driver.create(&call, &request).await.unwrap_err();
+    assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+}
+
+/// How long a call took, and how long OpenStack took to answer in it.
+async fn timed<T>(work: impl AsyncFnOnce(&Call) -> T) -> (T, usize, Duration, Duration) {
+    let kept = Arc::new(driver::Kept::default());
+    let (call, begun) = (Call::default().metered(kept.clone()), tokio::time::Instant::now());
+    let answer = work(&call).await;
+    let (whole, asked) = (begun.elapsed(), kept.take());
+    (answer, asked.len(), asked.iter().map(|asked| asked.took).sum(), whole)
+}
+
+/// What is printed here is what docs/drivers/openstack.md says of a real OpenStack.
+#[tokio::test]
+#[allow(clippy::print_stdout, reason = "whoever measures reads it")]
+async fn the_time_of_a_machine_is_that_of_answers_and_of_pauses_between_looks() {
+    let target = Target::find().await;
+    let mut environment = Environment::new(&target, "time");
+    if target.has_volumes("the root disk of a machine that is timed") {
+        environment.spec["spec"]["rootDiskSize"] = json!(1);
+        environment.spec["spec"]["rootDiskType"] = json!(target.text("volumeType"));
+    }
+    let (driver, request) = (&environment.driver, environment.request());
+    let told = |what: &str, requests: usize, answers: Duration, whole: Duration| {
+        println!("{what}: {requests} requests, answered in {answers:?} of {whole:?}");
+        assert!(requests > 0 && answers <= whole, "{what}");
+    };
+    // The first one asks for a token and for the ids of what the class names.
+    for round in ["first", "second"] {
+        let (made, requests, answers, whole) = timed(async |call| driver.create(call, &request).await).await;
+        told(&format!("{round} create"), requests, answers, whole);
+        let known = known(&request, made.unwrap().provider_id.as_str());
+        let (outcome, requests, answers, whole) = timed(async |call| driver.initialize(call, &known).await).await;
+        outcome.unwrap();
+        told("initialize", requests, answers, whole);
+        let (outcome, requests, answers, whole) = timed(async |call| driver.status(call, &known).await).await;
+        outcome.unwrap();
+        told("status", requests, answers, whole);
+        let (outcome, requests, answers, whole) =
+            timed(async |call| driver.list(call, &known.class_request()).await).await;
+        outcome.unwrap();
+        told("list", requests, answers, whole);
+        let (outcome, requests, answers, whole) = timed(async |call| driver.delete(call, &known).await).await;
+        outcome.unwrap();
+        told("delete", requests, answers, whole);
+    }
+}

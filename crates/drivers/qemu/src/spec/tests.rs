@@ -38,6 +38,17 @@ fn each_fault_of_a_class_of_virtual_machines_is_named(#[case] key: &str, #[case]
 }
 
 #[test]
+fn everything_that_is_wrong_with_a_class_of_virtual_machines_is_told_at_once() {
+    let wrong = json!({ "image": "debian.qcow2", "seed": "floppy", "cpu": "2", "memory": "2Gi", "diskSize": "big" });
+    let error = decode(&wrong, Faults::default()).unwrap_err();
+    for field in
+        ["cluster: Required value", "image: Invalid value", "seed: Unsupported value", "diskSize: Invalid value"]
+    {
+        assert!(error.message().contains(&format!("providerSpec.{field}")), "{error}");
+    }
+}
+
+#[test]
 fn a_class_that_can_make_no_virtual_machine_still_says_where_to_look() {
     assert_eq!(
         fields::scope_of(&json!({ "cluster": "shoot", "cpu": "much" }), STATE_DIRECTORY).unwrap().cluster,

@@ -1,37 +1,30 @@
 //! The cloud on loopback.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
-use tokio::time::Instant;
 
 use super::calls::Request;
 use super::cloud::Cloud;
 use super::settings::Settings;
-use crate::loopback::Loopback;
+use crate::loopback::{Answered, Loopback, Shared};
 
 /// A cloud that answers on loopback until this value is dropped. It follows tokio's clock.
 #[derive(Debug)]
 pub struct Ec2 {
     server: Loopback,
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    cloud: Mutex<Cloud>,
-    begun: Instant,
+    shared: Arc<Shared<Cloud>>,
 }
 
 impl Ec2 {
     /// Starts an empty cloud.
     pub async fn start(settings: Settings) -> io::Result<Self> {
-        let shared = Arc::new(Shared { cloud: Mutex::new(Cloud::new(settings)), begun: Instant::now() });
+        let shared = Shared::new(Cloud::new(settings));
         let attending = shared.clone();
         let server = Loopback::start(move |request| answer(request, attending.clone())).await?;
         Ok(Self { server, shared })
@@ -53,14 +46,7 @@ impl Ec2 {
     }
 }
 
-impl Shared {
-    fn with<T>(&self, look: impl FnOnce(&mut Cloud, Duration) -> T) -> T {
-        // A test that panicked while it looked has failed already; the others may go on.
-        look(&mut self.cloud.lock().unwrap_or_else(PoisonError::into_inner), self.begun.elapsed())
-    }
-}
-
-async fn answer(request: hyper::Request<Incoming>, shared: Arc<Shared>) -> hyper::Response<Full<Bytes>> {
+async fn answer(request: hyper::Request<Incoming>, shared: Arc<Shared<Cloud>>) -> Answered {
     let header =
         |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (authorization, token) = (header(AUTHORIZATION), header(HeaderName::from_static("x-amz-security-token")));
@@ -73,5 +59,5 @@ async fn answer(request: hyper::Request<Incoming>, shared: Arc<Shared>) -> hyper
     let mut response = hyper::Response::new(Full::new(Bytes::from(answer.body)));
     *response.status_mut() = hyper::StatusCode::from_u16(answer.status).unwrap_or_default();
     response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/xml;charset=UTF-8"));
-    response
+    Ok(response)
 }

@@ -1,38 +1,31 @@
 //! The cloud on loopback.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
-use tokio::time::Instant;
 
 use super::answer::Answer;
 use super::cloud::Cloud;
 use super::request::Request;
 use super::settings::Settings;
-use crate::loopback::Loopback;
+use crate::loopback::{Answered, Loopback, Shared};
 
 /// A cloud that answers on loopback until this value is dropped. It follows tokio's clock.
 #[derive(Debug)]
 pub struct Stack {
     server: Loopback,
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    cloud: Mutex<Cloud>,
-    begun: Instant,
+    shared: Arc<Shared<Cloud>>,
 }
 
 impl Stack {
     /// Starts an empty cloud.
     pub async fn start(settings: Settings) -> io::Result<Self> {
-        let shared = Arc::new(Shared { cloud: Mutex::new(Cloud::new(settings)), begun: Instant::now() });
+        let shared = Shared::new(Cloud::new(settings));
         let attending = shared.clone();
         let server = Loopback::start(move |request| answer(request, attending.clone())).await?;
         Ok(Self { server, shared })
@@ -54,14 +47,7 @@ impl Stack {
     }
 }
 
-impl Shared {
-    fn with<T>(&self, look: impl FnOnce(&mut Cloud, Duration) -> T) -> T {
-        // A test that panicked while it looked has failed already; the others may go on.
-        look(&mut self.cloud.lock().unwrap_or_else(PoisonError::into_inner), self.begun.elapsed())
-    }
-}
-
-async fn answer(request: hyper::Request<Incoming>, shared: Arc<Shared>) -> hyper::Response<Full<Bytes>> {
+async fn answer(request: hyper::Request<Incoming>, shared: Arc<Shared<Cloud>>) -> Answered {
     let (head, body) = request.into_parts();
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
     let Ok(body) = body.collect().await else { return std::future::pending().await };
@@ -76,5 +62,5 @@ async fn answer(request: hyper::Request<Incoming>, shared: Arc<Shared>) -> hyper
     if let Some(token) = subject.and_then(|token| HeaderValue::from_str(&token).ok()) {
         response.headers_mut().insert("x-subject-token", token);
     }
-    response
+    Ok(response)
 }

@@ -12,19 +12,14 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::HOST;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 
 use super::forward::forward;
+use crate::loopback::{Answered, Loopback};
 
 /// It runs until this value is dropped.
 #[derive(Debug)]
 pub struct Front {
-    port: u16,
-    _server: JoinSet<()>,
+    server: Loopback,
 }
 
 /// Services by name, with their ports of the loopback address.
@@ -34,34 +29,18 @@ struct Services(Vec<(&'static str, u16)>);
 impl Front {
     /// Starts one before these services, which have ports of the loopback address.
     pub async fn start(services: &[(&'static str, u16)]) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let port = listener.local_addr()?.port();
-        let mut server = JoinSet::new();
-        server.spawn(accept(listener, Arc::new(Services(services.to_vec()))));
-        Ok(Self { port, _server: server })
+        let services = Arc::new(Services(services.to_vec()));
+        let server = Loopback::start(move |request| pass(request, services.clone())).await?;
+        Ok(Self { server })
     }
 
     /// The port of the loopback address it listens on.
     pub fn port(&self) -> u16 {
-        self.port
+        self.server.port
     }
 }
 
-async fn accept(listener: TcpListener, services: Arc<Services>) {
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(attend(stream, services.clone()));
-        while connections.try_join_next().is_some() {}
-    }
-}
-
-async fn attend(stream: TcpStream, services: Arc<Services>) {
-    let service = service_fn(move |request| pass(request, services.clone()));
-    // Whoever hangs up is its own problem.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-}
-
-async fn pass(request: hyper::Request<Incoming>, services: Arc<Services>) -> io::Result<hyper::Response<Full<Bytes>>> {
+async fn pass(request: hyper::Request<Incoming>, services: Arc<Services>) -> Answered {
     let (mut head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();

@@ -7,21 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::net::TcpStream;
 
 use super::fault::{Asked, Fault, Instead, Rule};
 use super::forward::forward;
+use crate::loopback::{Answered, Loopback, converse};
 
 /// A proxy that runs until this value is dropped.
 #[derive(Debug)]
 pub struct Proxy {
-    port: u16,
+    server: Loopback,
     shared: Arc<Shared>,
-    _server: JoinSet<()>,
 }
 
 #[derive(Debug)]
@@ -40,23 +36,21 @@ struct State {
 impl Proxy {
     /// Starts a proxy of the server on this port of the loopback address.
     pub async fn start(port: u16) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let own = listener.local_addr()?.port();
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let shared = Arc::new(Shared { to, state: Mutex::default() });
-        let mut server = JoinSet::new();
-        server.spawn(accept(listener, shared.clone()));
-        Ok(Self { port: own, shared, _server: server })
+        let attending = shared.clone();
+        let server = Loopback::attended(move |stream| attend(stream, attending.clone())).await?;
+        Ok(Self { server, shared })
     }
 
     /// Where it is: `http://127.0.0.1:<port>`.
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        self.server.endpoint()
     }
 
     /// The port of the loopback address it listens on.
     pub fn port(&self) -> u16 {
-        self.port
+        self.server.port
     }
 
     /// Adds a rule. What was said first strikes first, and a request is struck once.
@@ -107,30 +101,16 @@ impl Shared {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(attend(stream, shared.clone()));
-        while connections.try_join_next().is_some() {}
-    }
-}
-
 async fn attend(stream: TcpStream, shared: Arc<Shared>) {
     // A second handle to the same socket: hyper has the first one when a rule wants the connection to be reset.
     let Ok(stream) = stream.into_std() else { return };
     let twin = stream.try_clone().and_then(TcpStream::from_std);
     let (Ok(stream), Ok(twin)) = (TcpStream::from_std(stream), twin) else { return };
     let twin = Arc::new(twin);
-    let service = service_fn(move |request| pass(request, shared.clone(), twin.clone()));
-    // A service that fails closes the connection: that is what it failed for.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    converse(stream, move |request| pass(request, shared.clone(), twin.clone())).await;
 }
 
-async fn pass(
-    request: hyper::Request<Incoming>,
-    shared: Arc<Shared>,
-    socket: Arc<TcpStream>,
-) -> io::Result<hyper::Response<Full<Bytes>>> {
+async fn pass(request: hyper::Request<Incoming>, shared: Arc<Shared>, socket: Arc<TcpStream>) -> Answered {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();

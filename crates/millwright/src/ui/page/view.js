@@ -276,6 +276,7 @@ async function tell() {
     ["in the end", verdict.inTheEnd],
     ["what helps", verdict.unblock.join("\n")],
     ["below it", found.below.join("\n")],
+    ["the process says", (found.leader ?? []).join("\n")],
     ["seen", found.seen.join("\n")],
     ["last wrote", found.lastOperation],
     ["not known", verdict.notKnown.join("\n")],

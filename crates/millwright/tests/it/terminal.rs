@@ -1,0 +1,117 @@
+//! What a person sees: commands on a terminal, and the same into a pipe, held to files in `snapshots/` (rewritten with `UPDATE_SNAPSHOTS=1`).
+//!
+//! What differs from run to run is replaced: names that are drawn, ages, times of day.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::operator::Pool;
+use crate::program::{Program, text};
+
+/// What a command shows on a terminal of this size, which `script` of util-linux plays, and whether it succeeded.
+pub(crate) fn on_a_terminal(columns: u16, rows: u16, command: &str) -> Option<(bool, String)> {
+    let command = format!("stty cols {columns} rows {rows}; TERM=xterm {} {command}", env!("CARGO_BIN_EXE_millwright"));
+    let mut script = Command::new("script");
+    let shown =
+        script.args(["-q", "-e", "-c", &command, "/dev/null"]).env_remove("NO_COLOR").stdin(Stdio::null()).output();
+    shown.ok().map(|output| (output.status.success(), text(&output.stdout)))
+}
+
+/// A line without what moves the cursor and colours.
+pub(crate) fn without_escapes(line: &str) -> String {
+    let mut pieces = line.split("\x1b[");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    first
+        + &pieces
+            .map(|piece| piece.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, rest)| rest))
+            .collect::<String>()
+}
+
+/// Compares with the file of that name.
+#[allow(clippy::disallowed_methods, reason = "whoever changes what is shown rewrites the files by a variable")]
+fn same_as(name: &str, shown: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots").join(format!("{name}.txt"));
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, shown).unwrap();
+    }
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(before == shown, "{name} differs from {}; UPDATE_SNAPSHOTS=1 rewrites it:\n{shown}", path.display());
+}
+
+/// Without what differs from run to run, and with escapes that can be read.
+fn lasting(shown: &str, pool: &Pool) -> String {
+    let tree: Value = serde_json::from_str(&pool.succeeds(&["status", "--unfold", "-o", "json"])).unwrap();
+    let set = &tree["machineDeployments"][0]["sets"][0];
+    let mut shown = shown.replace("\r\n", "\n").replace('\x1b', "<esc>");
+    for (place, machine) in set["machines"].as_array().unwrap().iter().enumerate() {
+        shown = shown.replace(machine["name"].as_str().unwrap(), &format!("MACHINE-{place}"));
+        shown = shown.replace(machine["vm"].as_str().unwrap(), &format!("VM-{place}"));
+    }
+    shown = shown.replace(set["name"].as_str().unwrap(), "SET");
+    shown.lines().map(|line| without_times(line) + "\n").collect()
+}
+
+/// Ages, dates and times of day have as many digits as they like.
+fn without_times(line: &str) -> String {
+    let is_time = |word: &str| {
+        let begins = word.starts_with(|c: char| c.is_ascii_digit());
+        begins
+            && (word.contains(':') || word.contains('-') || word.ends_with('s'))
+            && word.chars().all(|c| c.is_ascii_digit() || "smhd:-".contains(c))
+    };
+    let mut out = String::new();
+    for word in line.split_inclusive([' ', ',', '(', ')']) {
+        let bare = word.trim_end_matches([' ', ',', '(', ')']);
+        out.push_str(if is_time(bare) { "TIME" } else { bare });
+        out.push_str(&word[bare.len()..]);
+    }
+    out
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "what is skipped is said")]
+fn each_command_shows_a_terminal_and_a_pipe_what_it_should() {
+    let pool = Pool::start();
+    let kubeconfig = format!("--kubeconfig {}", pool.kubeconfig().display());
+    let tree: Value = serde_json::from_str(&pool.succeeds(&["status", "--unfold", "-o", "json"])).unwrap();
+    let machine = tree["machineDeployments"][0]["sets"][0]["machines"][0]["name"].as_str().unwrap();
+    let explain = ["explain", "machine", machine];
+    for (name, arguments) in
+        [("status", &["status"][..]), ("explain", &explain), ("rollout-status", &["rollout", "status", "pool"])]
+    {
+        same_as(&format!("{name}-pipe"), &lasting(&pool.succeeds(arguments), &pool));
+        let Some((success, shown)) = on_a_terminal(120, 30, &format!("{} {kubeconfig}", arguments.join(" "))) else {
+            eprintln!("skipped: there is no `script` (util-linux), so there is no terminal");
+            return;
+        };
+        assert!(success, "{name}: {shown}");
+        same_as(&format!("{name}-terminal"), &lasting(&shown, &pool));
+    }
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "what is skipped is said")]
+fn a_watched_status_is_drawn_anew_on_a_terminal_and_leaves_it_as_it_was() {
+    let pool = Pool::start();
+    let watched =
+        format!("status pool -w --kubeconfig {} & sleep 5; kill $!; wait $!; true", pool.kubeconfig().display());
+    let Some((_, shown)) = on_a_terminal(120, 30, &watched) else {
+        eprintln!("skipped: there is no `script` (util-linux), so there is no terminal");
+        return;
+    };
+    let frames = shown.matches("3 machines: 3 fine").count();
+    assert!(frames >= 2, "drawn {frames} times in five seconds: {shown}");
+    assert!(shown.contains("\x1b[") && !shown.contains("\x1b[?1049"), "{shown}");
+}
+
+#[test]
+fn dev_prints_its_banner_first() {
+    let mut dev = Program::start_talking(&["dev"]);
+    dev.says(&["What Millwright decides, as it happens:"]);
+    let said = dev.heard_so_far();
+    assert!(said[0].starts_with("A cluster in memory listens on https://127.0.0.1:"), "{said:?}");
+    assert!(!said.iter().any(|line| line.contains('\x1b') || line.starts_with("millwright")), "{said:?}");
+}

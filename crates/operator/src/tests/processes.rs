@@ -1,0 +1,93 @@
+//! `millwright explain` where the leader was asked: what only it knows, or why it could not tell.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::explanations::{failed_creation, pod, told};
+use super::fixture::{SET, World, same_as};
+use crate::explain::Explained;
+use crate::process::Process;
+
+const THIRD: &str = "default/pool-6c9f-c";
+
+fn tells(state: &Value) -> Process {
+    Process::Told(Box::new(serde_json::from_value(state.clone()).unwrap()))
+}
+
+fn credential(out: usize, waiting: usize, paused: bool) -> Value {
+    json!([{ "secret": "bootstrap", "out": out, "waiting": waiting, "paused": paused }])
+}
+
+fn call(verb: &str) -> Value {
+    json!([{ "machine": THIRD, "call": verb, "until": "2026-03-01T12:05:00Z" }])
+}
+
+fn drained(world: &mut World) {
+    *world = World::shrinking(5);
+    world.pods = vec![pod("db-0", &json!([]))];
+}
+
+#[rstest]
+#[case::creating("creating", |_: &mut World| (), json!({
+    "leader": "yes", "limiter": { "calls": call("create"), "credentials": credential(1, 0, false) },
+    "objects": { "machine": { THIRD: {
+        "decided": "2026-03-01T11:59:40Z", "because": "it has no VM yet", "did": ["ask the cloud to create its VM"], "awaits": "the cloud's answer",
+    } } },
+}))]
+#[case::waiting_for_its_turn("turn", |_: &mut World| (), json!({
+    "leader": "yes", "limiter": { "calls": call("look up"), "credentials": credential(10, 37, false) },
+}))]
+#[case::throttled("throttled", |world: &mut World| world.machines[2]["status"] = failed_creation("Unavailable", 1), json!({
+    "leader": "yes", "limiter": { "credentials": credential(0, 12, true) },
+}))]
+#[case::no_room("no-room", |world: &mut World| world.machines[2]["status"] = failed_creation("ResourceExhausted", 2), json!({
+    "leader": "yes", "limiter": { "classesHeldBack": ["small"] },
+}))]
+#[case::frozen("blind", |_: &mut World| (), json!({ "leader": "yes", "frozen": "since 2026-03-01T11:50:00Z: the API server of the nodes cannot be reached" }))]
+#[case::deposed("not-the-leader", |_: &mut World| (), json!({ "leader": "no, it is host_2" }))]
+#[case::drain_runs("drain-runs", drained, json!({
+    "leader": "yes", "drains": [{ "machine": THIRD, "since": "2026-03-01T11:56:00Z", "pods": 1 }],
+}))]
+#[case::drain_waits("drain-waits", drained, json!({
+    "leader": "yes", "drains": [{ "machine": THIRD, "since": "2026-03-01T11:56:00Z", "ahead": 4 }],
+}))]
+#[case::deleting("deleting", |world: &mut World| {
+    *world = World::shrinking(5);
+    world.machines[2]["status"]["lastOperation"]["description"] = json!("Initiate VM deletion");
+}, json!({ "leader": "yes", "limiter": { "calls": call("delete") } }))]
+fn a_machine_of_which_the_leader_told(#[case] name: &str, #[case] spoil: fn(&mut World), #[case] state: Value) {
+    let mut world = World::growing();
+    spoil(&mut world);
+    let mut snapshot = world.snapshot();
+    snapshot.process = tells(&state);
+    same_as(&format!("explain-told-{name}"), &told(&snapshot, Explained::Machine, &format!("{SET}-c")));
+}
+
+#[rstest]
+#[case::no_right(
+    "no-right",
+    "you may not get pods/proxy in namespace \"default\", by which the leader is asked: ask for a role that allows it"
+)]
+#[case::no_page("no-page", "the leader was started without --profiling, so it does not tell")]
+fn a_leader_that_could_not_be_asked_is_named_with_the_reason(#[case] name: &str, #[case] why: &str) {
+    let mut snapshot = World::growing().snapshot();
+    snapshot.process = Process::Silent(why.to_owned());
+    same_as(&format!("explain-silent-{name}"), &told(&snapshot, Explained::Machine, &format!("{SET}-c")));
+}
+
+#[test]
+fn a_leader_that_could_not_be_asked_about_a_deployment_is_named_too() {
+    let mut snapshot = World::healthy().snapshot();
+    snapshot.process = Process::Silent("the leader \"laptop\" is no pod of namespace \"default\"".to_owned());
+    same_as("explain-silent-deployment", &told(&snapshot, Explained::MachineDeployment, "pool"));
+}
+
+#[test]
+fn a_deployment_shows_what_the_manager_decided_last() {
+    let mut snapshot = World::healthy().snapshot();
+    snapshot.process = tells(&json!({
+        "leader": "yes, without an election",
+        "objects": { "machine deployment": { "default/pool": { "decided": "2026-03-01T11:59:00Z", "because": "everything is as it should be" } } },
+    }));
+    same_as("explain-told-deployment", &told(&snapshot, Explained::MachineDeployment, "pool"));
+}
