@@ -75,10 +75,14 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "a create with a lost answer is repeated under another name",
         file: "crates/plan/src/machineset/create.rs",
-        edits: &[(
-            "seen.outstanding.creates.iter().cloned()",
-            "seen.outstanding.creates.iter().filter(|_| !{on}).cloned()",
-        )],
+        edits: &[
+            ("seen.outstanding.creates.iter().cloned()", "seen.outstanding.creates.iter().filter(|_| !{on}).cloned()"),
+            // The same number would give the same names.
+            (
+                ".chain(Suffixes(seen.name_seed.0).map(fresh))",
+                ".chain(Suffixes(seen.name_seed.0 ^ if {on} { seen.now.as_millisecond().unsigned_abs() } else { 0 }).map(fresh))",
+            ),
+        ],
     },
     Mutation {
         name: "a VM is made without asking whether there is one",
@@ -147,10 +151,16 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "the shell forgets what it has asked for",
         file: "crates/controllers/src/machineset/observe.rs",
-        edits: &[(
-            "    let outstanding = outstanding(shared, fleet, key);",
-            "    let outstanding = if {on} { Outstanding::default() } else { outstanding(shared, fleet, key) };",
-        )],
+        edits: &[
+            (
+                "    let outstanding = outstanding(shared, fleet, key);",
+                "    let outstanding = if {on} { Outstanding::default() } else { outstanding(shared, fleet, key) };",
+            ),
+            (
+                "name_seed: NameSeed(name_seed),",
+                "name_seed: NameSeed(if {on} { fleet.random.number() } else { name_seed }),",
+            ),
+        ],
     },
     Mutation {
         name: "a VM that belongs to nobody is never collected",
@@ -187,6 +197,14 @@ pub(super) const ALL: &[Mutation] = &[
         edits: &[(
             "        sent + self.candidate.timing.renew_deadline",
             "        sent + self.candidate.timing.renew_deadline * if {on} { 20 } else { 1 }",
+        )],
+    },
+    Mutation {
+        name: "volumes are detached before the pods have left",
+        file: DELETE,
+        edits: &[(
+            "        Stage::GetVmStatus | Stage::Drain => locate_node(seen, facts),",
+            "        Stage::GetVmStatus | Stage::Drain if {on} && matches!(seen.target, Target::Cluster { node, .. } if node.present().is_some_and(|node| !node.status.volumes_attached.is_empty())) => drain::detach(seen, facts),\n        Stage::GetVmStatus | Stage::Drain => locate_node(seen, facts),",
         )],
     },
 ];

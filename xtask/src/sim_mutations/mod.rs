@@ -129,13 +129,36 @@ mod tests {
         mutated_sources().unwrap();
     }
 
+    /// The cells of the rows of the page's table of mistakes: number, mistake, invariant, profile, seed, runs.
+    fn rows(page: &str) -> Vec<Vec<&str>> {
+        let (_, table) = page.split_once("| mistake | found by |").unwrap();
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with("| "));
+        rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
+    }
+
+    fn page() -> String {
+        fs::read_to_string(root().join("docs/invariants.md")).unwrap()
+    }
+
     #[test]
     fn the_page_of_invariants_has_a_row_for_each_mistake_and_no_other() {
-        let page = fs::read_to_string(root().join("docs/invariants.md")).unwrap();
-        let (_, table) = page.split_once("| mistake | found by |").unwrap();
-        let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with("| ")).collect();
-        let named: Vec<&str> = rows.iter().filter_map(|row| row.split(" | ").nth(1)).collect();
+        let page = page();
+        let named: Vec<&str> = rows(&page).iter().map(|cells| cells[1]).collect();
         let listed: Vec<&str> = ALL.iter().map(|mutation| mutation.name).collect();
         assert_eq!(named, listed);
+    }
+
+    #[test]
+    fn each_mistake_was_found_within_the_runs_it_is_given_and_each_invariant_finds_one() {
+        let page = page();
+        let rows = rows(&page);
+        for cells in &rows {
+            assert!((1..=500).contains(&cells[5].parse().unwrap_or(0)), "{cells:?}");
+        }
+        let (_, invariants) = page.split_once("| id | what must hold |").unwrap();
+        let invariants = invariants.lines().skip(2).take_while(|line| line.starts_with("| "));
+        for invariant in invariants.filter_map(|row| row.split(' ').nth(1)) {
+            assert!(rows.iter().any(|cells| cells[2] == invariant), "no mistake shows that {invariant} can break");
+        }
     }
 }

@@ -37,11 +37,13 @@ pub enum Invariant {
     Alive,
     /// No two leaders.
     OneLeader,
+    /// No volume detached under a pod.
+    Volumes,
 }
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::SetLimit,
         Self::Surge,
         Self::OneVm,
@@ -58,6 +60,7 @@ impl Invariant {
         Self::Quiet,
         Self::Alive,
         Self::OneLeader,
+        Self::Volumes,
     ];
 
     /// How it is called in reports.
@@ -79,6 +82,7 @@ impl Invariant {
             Self::Quiet => "I14",
             Self::Alive => "I15",
             Self::OneLeader => "I16",
+            Self::Volumes => "I17",
         }
     }
 
@@ -99,7 +103,9 @@ impl Invariant {
             Self::SetInUse => {
                 "We delete no MachineSet that has Machines or is to have some, unless its MachineDeployment goes."
             }
-            Self::Finalizer => "A Machine is gone only when the deletion of its VM has begun or there is none.",
+            Self::Finalizer => {
+                "A Machine is gone only when the deletion of its VM and of its Node has begun, or there are none."
+            }
             Self::Frozen => "A frozen MachineSet makes no Machine.",
             Self::Budget => {
                 "We delete no pod that has a PodDisruptionBudget, but evict it, unless the drain is forced."
@@ -117,6 +123,9 @@ impl Invariant {
             Self::Quiet => "Once everything has come to rest, we ask nothing of the API servers.",
             Self::Alive => "No task and no reconcile of ours ends by a panic.",
             Self::OneLeader => "Once another process holds the lease of a component, we write nothing for it.",
+            Self::Volumes => {
+                "We delete no VolumeAttachment of a healthy Node while a pod runs there that uses the volume, unless the drain is forced."
+            }
         }
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct Machines {
     pub(super) known: BTreeMap<String, Machine>,
     pub(super) sets: BTreeMap<String, Set>,
     pub(super) deployments: BTreeMap<String, Deployment>,
+    /// Nodes that nobody deletes, since when.
+    nodes: BTreeMap<String, Timestamp>,
     /// Nodes that somebody deleted.
     pub(super) deleted_nodes: BTreeSet<String>,
     /// When the last machine of a name was gone.
@@ -83,9 +85,13 @@ impl Machines {
                 deployment.most.set(write.revision, number(object, "/spec/replicas") + surge);
                 deployment.goes = write.after.is_none_or(is_deleting);
             }
-            "nodes" if write.by == Author::Others && write.after.is_none_or(is_deleting) => {
-                self.deleted_nodes.insert(write.name.to_owned());
+            "nodes" if write.after.is_none_or(is_deleting) => {
+                self.nodes.remove(write.name);
+                if write.by == Author::Others {
+                    self.deleted_nodes.insert(write.name.to_owned());
+                }
             }
+            "nodes" => drop(self.nodes.entry(write.name.to_owned()).or_insert(now)),
             _ => {}
         }
     }
@@ -106,6 +112,13 @@ impl Machines {
         if is_deleting(object) && machine.deleted.is_none() {
             machine.deleted = Some(Deleted { revision: write.revision, at: now, by: write.by });
         }
+    }
+
+    /// The Node that would be left behind by a machine. One that joined after the deletion began may not have been known of.
+    pub(super) fn node_left_by(&self, machine: &str) -> Option<&str> {
+        let machine = self.known.get(machine)?;
+        let since = self.nodes.get(&machine.node)?;
+        machine.deleted.is_some_and(|deleted| *since < deleted.at).then_some(machine.node.as_str())
     }
 
     /// The machines of a set that nobody deletes.

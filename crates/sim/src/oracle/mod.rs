@@ -33,6 +33,9 @@ pub const SETS: &str = "machinesets.machine.sapcloud.io";
 /// MachineDeployments, by the qualified name of their kind.
 pub const DEPLOYMENTS: &str = "machinedeployments.machine.sapcloud.io";
 
+/// VolumeAttachments, by the qualified name of their kind.
+const ATTACHMENTS: &str = "volumeattachments.storage.k8s.io";
+
 /// Something that must not happen, and has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -216,8 +219,9 @@ impl Oracle {
     fn judge(&self, write: &Write<'_>) -> Option<(Invariant, String)> {
         match write.kind {
             MACHINES if write.after.is_none() && write.by.is_ours() => {
-                let vm = self.vms.of(write.name)?;
-                Some((Invariant::Finalizer, format!("machine {} is gone, and nobody has deleted {vm}", write.name)))
+                let node = || self.machines.node_left_by(write.name);
+                let left = self.vms.of(write.name).or_else(node)?;
+                Some((Invariant::Finalizer, format!("machine {} is gone, and nobody has deleted {left}", write.name)))
             }
             MACHINES if write.by.is_ours() && write.before.is_none() => machines::creation(self, write),
             MACHINES if write.by.is_ours() && begins_deletion(write) => deletions::of_machine(self, write),
@@ -225,6 +229,10 @@ impl Oracle {
             "pods" if write.by == Author::Us && begins_deletion(write) => {
                 let what = pods::past_budget(&self.pods, &self.machines, write, self.now, self.limits.drain)?;
                 Some((Invariant::Budget, what))
+            }
+            ATTACHMENTS if write.by.is_ours() && begins_deletion(write) => {
+                let what = pods::detached_under_a_pod(&self.pods, &self.machines, write, self.now, self.limits.drain)?;
+                Some((Invariant::Volumes, what))
             }
             _ => None,
         }

@@ -17,6 +17,8 @@ pub(super) struct Pods {
     known: BTreeMap<String, Pod>,
     /// The apps whose pods have a budget.
     budgets: BTreeSet<String>,
+    /// The volume of each claim.
+    volumes: BTreeMap<String, String>,
     /// Nodes that are ready, since when.
     ready: BTreeMap<String, Timestamp>,
     /// Nodes that take no pods, since when: from then on they may be drained.
@@ -29,6 +31,7 @@ struct Pod {
     since: Timestamp,
     is_ending: bool,
     app: String,
+    claims: Vec<String>,
 }
 
 impl Pods {
@@ -38,6 +41,11 @@ impl Pods {
             "poddisruptionbudgets.policy" => {
                 if let Some(budget) = write.after {
                     self.budgets.insert(text(budget, "/spec/selector/matchLabels/app").to_owned());
+                }
+            }
+            "persistentvolumeclaims" => {
+                if let Some(claim) = write.after {
+                    self.volumes.insert(write.name.to_owned(), text(claim, "/spec/volumeName").to_owned());
                 }
             }
             "nodes" => {
@@ -69,6 +77,7 @@ impl Pods {
             since: bound.unwrap_or(now),
             is_ending: is_deleting(object) || is_over,
             app: text(object, "/metadata/labels/app").to_owned(),
+            claims: claims(object),
         };
         self.known.insert(write.name.to_owned(), pod);
     }
@@ -77,6 +86,12 @@ impl Pods {
     fn is_well(&self, node: &str, now: Timestamp) -> bool {
         self.ready.get(node).is_some_and(|since| now.duration_since(*since) > GRACE)
     }
+}
+
+fn claims(pod: &Value) -> Vec<String> {
+    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    let claim = |volume: &Value| text(volume, "/persistentVolumeClaim/claimName").to_owned();
+    volumes.map(claim).filter(|claim| !claim.is_empty()).collect()
 }
 
 fn is_ready(node: &Value) -> bool {
@@ -125,4 +140,22 @@ pub(super) fn left_behind(
     let stays = |pod: &Pod| pod.node == machine.node && !pod.is_ending && now.duration_since(pod.since) > GRACE;
     let (left, _) = pods.known.iter().find(|(_, pod)| stays(pod))?;
     Some(format!("the VM of machine {name} is deleted, and pod {left} is on its node"))
+}
+
+/// What is wrong with a VolumeAttachment that we delete.
+pub(super) fn detached_under_a_pod(
+    pods: &Pods,
+    machines: &Machines,
+    write: &Write<'_>,
+    now: Timestamp,
+    drain: SignedDuration,
+) -> Option<String> {
+    let attachment = write.before?;
+    let (node, volume) = (text(attachment, "/spec/nodeName"), text(attachment, "/spec/source/persistentVolumeName"));
+    let uses = |pod: &Pod| pod.claims.iter().any(|claim| pods.volumes.get(claim).is_some_and(|its| its == volume));
+    let runs = |pod: &Pod| pod.node == node && !pod.is_ending && now.duration_since(pod.since) > GRACE;
+    let (pod, _) = pods.known.iter().find(|(_, pod)| runs(pod) && uses(pod))?;
+    let machine = machines.known.values().find(|machine| machine.node == node)?;
+    let gentle = pods.is_well(node, now) && !is_forced(pods, machine, now, drain);
+    gentle.then(|| format!("volume {volume} is detached from node {node}, and pod {pod} uses it there"))
 }

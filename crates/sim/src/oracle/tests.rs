@@ -259,6 +259,24 @@ fn a_pod_with_a_budget_is_evicted_and_not_deleted() {
 }
 
 #[test]
+fn a_machine_is_not_gone_before_its_node() {
+    for (node_goes, wrong) in [(false, Some(Invariant::Finalizer)), (true, None)] {
+        let mut story = with_a_pod();
+        if node_goes {
+            story.write(Author::Us, "nodes", "n", Some(&node("True")), None);
+        }
+        story.write(Author::Us, MACHINES, "a", Some(&machine("Terminating", true)), None);
+        assert_eq!(story.wrong(), wrong);
+    }
+    let mut late = Story::begin();
+    late.make("a");
+    late.delete(Author::Others, "a", "Running");
+    late.write(Author::Others, "nodes", "n", None, Some(&node("True")));
+    late.write(Author::Us, MACHINES, "a", Some(&machine("Terminating", true)), None);
+    assert_eq!(late.wrong(), None, "it joined when its machine was going");
+}
+
+#[test]
 fn a_vm_goes_when_its_pods_have_left() {
     let mut story = with_a_pod();
     let now = story.now();
@@ -269,6 +287,43 @@ fn a_vm_goes_when_its_pods_have_left() {
     assert_eq!(late.wrong(), None, "its drain may be forced by now");
     story.oracle.vm(now, VmChange::Deleted, "vm-1", Some("a"));
     assert_eq!(story.wrong(), Some(Invariant::DrainFirst));
+}
+
+#[test]
+fn a_volume_stays_attached_while_a_pod_runs_that_uses_it() {
+    let attachment = json!({ "spec": { "nodeName": "n", "source": { "persistentVolumeName": "v" } } });
+    let with_a_volume = |story: &mut Story| {
+        let mut pod = pod(false);
+        pod["spec"]["volumes"] = json!([{ "persistentVolumeClaim": { "claimName": "c" } }]);
+        story.write(
+            Author::Others,
+            "persistentvolumeclaims",
+            "c",
+            None,
+            Some(&json!({ "spec": { "volumeName": "v" } })),
+        );
+        story.write(Author::Others, "pods", "p", None, Some(&pod));
+        story.see();
+    };
+    let detach = |story: &mut Story, by| story.write(by, ATTACHMENTS, "x", Some(&attachment), None);
+    let mut story = with_a_pod();
+    detach(&mut story, Author::Us);
+    assert_eq!(story.wrong(), None, "its pod does not use it");
+    with_a_volume(&mut story);
+    detach(&mut story, Author::Others);
+    assert_eq!(story.wrong(), None);
+    detach(&mut story, Author::Us);
+    assert_eq!(story.wrong(), Some(Invariant::Volumes));
+    let mut forced = with_a_pod();
+    with_a_volume(&mut forced);
+    forced.seconds += 20 * 60;
+    detach(&mut forced, Author::Us);
+    assert_eq!(forced.wrong(), None, "its drain may be forced by now");
+    let mut left = with_a_pod();
+    with_a_volume(&mut left);
+    left.write(Author::Others, "pods", "p", Some(&pod(false)), None);
+    detach(&mut left, Author::Us);
+    assert_eq!(left.wrong(), None, "its pod has left");
 }
 
 #[test]

@@ -6,11 +6,14 @@ use driver::{Code, Method};
 use runtime::Random;
 
 use super::history::{Act, CallFault, Fault, Happening, Pick, Preserve, RequestFault, Side, VmFault, What, Which};
-use super::profile::{ActKind, FaultKind, Profile};
+use super::length::Length;
+use super::profile::{ActKind, FaultKind, Profile, Strategy};
 
 /// One pool as it is at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
+    /// How it is updated.
+    pub(super) strategy: Strategy,
     /// Its replicas.
     pub(super) replicas: u16,
     /// Its `maxSurge`.
@@ -28,24 +31,29 @@ pub(super) fn pools(profile: &Profile, random: &Random) -> Vec<Pool> {
             1 => (0, 1),
             _ => (1, 1),
         };
-        Pool { replicas: 1 + number(random, profile.machines), surge, unavailable }
+        // Nothing is drawn where there is no choice, so that seeds which found something stay what they were.
+        let strategy = match profile.strategies {
+            [only] => *only,
+            several => several.get(below(random, several.len() as u64)).copied().unwrap_or(Strategy::Rolling),
+        };
+        Pool { strategy, replicas: 1 + number(random, profile.machines), surge, unavailable }
     };
     (0..count).map(pool).collect()
 }
 
 /// Everything that happens in a run, in order.
-pub(super) fn history(profile: &Profile, pools: usize, random: &Random) -> Vec<Happening> {
-    let mut draw = Draw { profile, pools, random, drawn: Vec::new() };
+pub(super) fn history(profile: &Profile, length: Length, pools: usize, random: &Random) -> Vec<Happening> {
+    let mut draw = Draw { profile, length, pools, random, drawn: Vec::new() };
     let (acts, kinds) = profile.acts;
-    for _ in 0..acts {
+    for _ in 0..length.count(acts) {
         let at = draw.moment();
         draw.act(at, chosen(kinds, random));
     }
     let (faults, kinds) = profile.faults;
-    for _ in 0..faults {
+    for _ in 0..length.count(faults) {
         let kind = chosen(kinds, random).unwrap_or(FaultKind::Crash);
         let at = match (random.below(2), kind) {
-            (0, _) => draw.moment(),
+            (0, kind) if kind != FaultKind::LostDeletes => draw.moment(),
             // While what was begun is under way, and has not been written down.
             (_, FaultKind::Crash) => draw.an_act() + Duration::from_millis(random.below(4_000)),
             _ => draw.an_act().saturating_sub(Duration::from_millis(random.below(3_000))),
@@ -85,6 +93,7 @@ const MOST_ABANDONED: usize = 3;
 
 struct Draw<'a> {
     profile: &'a Profile,
+    length: Length,
     pools: usize,
     random: &'a Random,
     drawn: Vec<Happening>,
@@ -96,7 +105,8 @@ impl Draw<'_> {
     }
 
     fn moment(&self) -> Duration {
-        Duration::from_millis(self.random.below(u64::try_from(self.profile.lasts.as_millis()).unwrap_or(1)))
+        let lasts = self.length.time(self.profile.lasts);
+        Duration::from_millis(self.random.below(u64::try_from(lasts.as_millis()).unwrap_or(1)))
     }
 
     /// When somebody does something: what goes wrong matters most while something is under way.
@@ -183,6 +193,12 @@ impl Draw<'_> {
         self.drawn.iter().filter(|drawn| matches!(drawn.what, What::Act(Act::Abandon { .. }))).count()
     }
 
+    /// How long something goes wrong: not longer in proportion than in a whole history.
+    fn lasting(&self, least: u64, most: u64) -> Duration {
+        let most = self.length.time(Duration::from_secs(most)).as_secs();
+        seconds(self.random, least, most.max(least))
+    }
+
     fn fault(&mut self, at: Duration, kind: FaultKind) {
         let random = self.random;
         let side = if random.below(3) == 0 { Side::Target } else { Side::Control };
@@ -193,30 +209,36 @@ impl Draw<'_> {
             }
             FaultKind::LostAnswers => self.requests(side, &[RequestFault::LostAfter, RequestFault::LostBefore]),
             FaultKind::LostAndLate => {
-                let lasts = seconds(random, 5, 90);
+                let lasts = self.lasting(5, 90);
                 self.push(at, What::Fault(Fault::Lag { side: Side::Control, lasts }));
                 let which = [Which::Creates, Which::Deletes, Which::All];
                 let which = which.get(below(random, 3)).copied().unwrap_or(Which::All);
                 Fault::Requests { side: Side::Control, which, how: RequestFault::LostAfter, percent: 100, lasts }
             }
-            FaultKind::Watches => Fault::Watches { side, lasts: seconds(random, 30, 600) },
+            FaultKind::LostDeletes => {
+                let (side, which, how) = (Side::Control, Which::Deletes, RequestFault::LostBefore);
+                Fault::Requests { side, which, how, percent: 100, lasts: seconds(random, 20, 200) }
+            }
+            FaultKind::Watches => Fault::Watches { side, lasts: self.lasting(30, 600) },
             FaultKind::Compaction => Fault::Compaction { side },
             FaultKind::Webhook => self.requests(side, &[RequestFault::Refused, RequestFault::Reverted]),
-            FaultKind::Lag => Fault::Lag { side, lasts: seconds(random, 1, 90) },
-            FaultKind::Partition => Fault::Partition { side, lasts: seconds(random, 5, 900) },
-            FaultKind::Forbidden => Fault::Forbidden { side, lasts: seconds(random, 5, 600) },
+            FaultKind::Lag => Fault::Lag { side, lasts: self.lasting(1, 90) },
+            FaultKind::Partition => Fault::Partition { side, lasts: self.lasting(5, 900) },
+            FaultKind::Forbidden => Fault::Forbidden { side, lasts: self.lasting(5, 600) },
             FaultKind::Calls => self.calls(),
             FaultKind::StuckDeletions => {
                 let how = if random.below(3) == 0 { CallFault::Hangs } else { CallFault::Fails(self.code()) };
-                Fault::Calls { how, method: Some(Method::Delete), percent: 100, lasts: seconds(random, 600, 1800) }
+                Fault::Calls { how, method: Some(Method::Delete), percent: 100, lasts: self.lasting(600, 1800) }
             }
+            FaultKind::Omissions => Fault::Omissions { lasts: self.lasting(600, 3600) },
             FaultKind::Vm => Fault::Vm { how: self.vm(), pick: self.pick() },
             FaultKind::Zone => {
                 let how = if random.below(2) == 0 { VmFault::Dies } else { VmFault::Hangs };
-                let revived = (random.below(2) == 0).then(|| seconds(random, 60, 1200));
+                let revived = (random.below(2) == 0).then(|| self.lasting(60, 1200));
                 Fault::Zone { how, revived }
             }
-            FaultKind::Quota => Fault::Quota { lasts: seconds(random, 60, 1500) },
+            FaultKind::Quota => Fault::Quota { lasts: self.lasting(60, 1500) },
+            // A lease is lost after a minute, however short the history is.
             FaultKind::Deposed => Fault::Deposed { lasts: seconds(random, 20, 300) },
             FaultKind::Crash => Fault::Crash { down: seconds(random, 0, 60) },
         };
@@ -236,7 +258,7 @@ impl Draw<'_> {
             1 | 2 => (Which::Deletes, 100),
             _ => (Which::All, some),
         };
-        Fault::Requests { side, which, how, percent, lasts: seconds(self.random, 10, 400) }
+        Fault::Requests { side, which, how, percent, lasts: self.lasting(10, 400) }
     }
 
     fn calls(&self) -> Fault {
@@ -257,7 +279,7 @@ impl Draw<'_> {
             _ => CallFault::HangsAfterEffect,
         };
         let percent = [30, 100].get(below(random, 2)).copied().unwrap_or(100);
-        Fault::Calls { how, method, percent, lasts: seconds(random, 10, 900) }
+        Fault::Calls { how, method, percent, lasts: self.lasting(10, 900) }
     }
 
     fn vm(&self) -> VmFault {
@@ -295,7 +317,7 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_history_and_another_seed_another() {
         for profile in Profile::ALL {
-            let draw = |seed| history(profile, 2, &Random::seeded(seed));
+            let draw = |seed| history(profile, Length::Half, 2, &Random::seeded(seed));
             assert_eq!(draw(1), draw(1));
             assert_ne!(draw(1), draw(2));
             assert!(draw(1).windows(2).all(|two| two[0].at <= two[1].at), "{}", profile.name);
@@ -305,8 +327,10 @@ mod tests {
     #[test]
     fn every_kind_of_trouble_is_drawn_sooner_or_later() {
         let chaos = Profile::named("chaos").unwrap();
-        let told: Vec<String> =
-            (0..50).flat_map(|seed| history(chaos, 2, &Random::seeded(seed))).map(|h| h.what.to_string()).collect();
+        let told: Vec<String> = (0..50)
+            .flat_map(|seed| history(chaos, Length::Whole, 2, &Random::seeded(seed)))
+            .map(|h| h.what.to_string())
+            .collect();
         for part in
             ["lost on the way", "the answer is lost", "cannot be reached", "forbids", "full", "dies", "never answer"]
         {

@@ -15,11 +15,12 @@ use virtual_cloud::{Config, Doubles, Monitor, NodeLife, Script, VirtualCloud, Vm
 
 use super::draw::Pool;
 use super::objects::{NAMESPACE, SECRET, all, policy};
-use super::process::{OURS, Process};
+use super::process::{OURS, Process, SKEW};
+use super::profile::{Profile, Strategy, Workload};
 use super::record::Record;
 use crate::oracle::{Author, Limits, Oracle, VmChange, Write, Writer, WritingComponent};
 
-/// What the simulated controller manager does. Nothing here has volumes, and each part that has nothing to do would still watch.
+/// What the simulated controller manager does. Each part that has nothing to do would still watch.
 const PARTS: [Part; 8] = [
     Part::Scheduler,
     Part::ReplicaSets,
@@ -30,6 +31,8 @@ const PARTS: [Part; 8] = [
     Part::Evictions,
     Part::Collection,
 ];
+/// What it does besides where there are volumes.
+const VOLUME_PARTS: [Part; 3] = [Part::StatefulSets, Part::Claims, Part::Attachment];
 
 /// Everything.
 pub(super) struct Environment {
@@ -46,6 +49,8 @@ pub(super) struct Environment {
     pub(super) started: u64,
     /// What goes wrong with driver calls now, by the number of the happening.
     pub(super) scripts: Vec<(usize, Script)>,
+    /// How many faults leave VMs out of lists now.
+    pub(super) omissions: Arc<Mutex<usize>>,
     /// What goes wrong with requests now, by the number of the happening.
     pub(super) rules: Vec<(usize, RuleId)>,
     pub(super) random: Random,
@@ -64,7 +69,7 @@ pub(super) struct Judged {
 
 impl Environment {
     /// Sets everything up; no controller runs yet.
-    pub(super) fn set(pools: &[Pool], candidates: usize, random: &Random, record: Record) -> Result<Self, String> {
+    pub(super) fn set(profile: &Profile, pools: &[Pool], random: &Random, record: Record) -> Result<Self, String> {
         let began = Timestamp::from_second(1_800_000_000).unwrap_or_default();
         let clock = Clock::starting_at(began);
         let now = {
@@ -72,7 +77,7 @@ impl Environment {
             Arc::new(move || clock.now())
         };
         let server = Server::new(Options::new(now.clone(), random.number()));
-        for object in api::crd::definitions().iter().chain(&all(pools)) {
+        for object in api::crd::definitions().iter().chain(&all(pools, profile.workload)) {
             server.insert(object).map_err(|failure| format!("{failure:?}: {object}"))?;
         }
         let node_life = NodeLife {
@@ -94,9 +99,10 @@ impl Environment {
             outside: Tasks::new(),
             random: random.fork(),
             processes: Vec::new(),
-            candidates,
+            candidates: profile.candidates,
             started: 0,
             scripts: Vec::new(),
+            omissions: Arc::default(),
             rules: Vec::new(),
             judged,
             metrics,
@@ -104,21 +110,29 @@ impl Environment {
             cloud,
             clock,
         };
-        environment.people();
+        environment.people(profile.workload);
+        if pools.iter().any(|pool| pool.strategy == Strategy::InPlace) {
+            environment.agents(plain_client(&environment.server, "node-agents", &environment.metrics));
+        }
         Ok(environment)
     }
 
     /// Kubelets, scheduler, controller manager and garbage collector.
-    fn people(&self) {
+    fn people(&self, workload: Workload) {
         let (cloud, stop) = (self.cloud.clone(), self.outside.stopping());
         let client = plain_client(&self.server, "kubelets", &self.metrics);
         self.outside.spawn("kubelets", async move { cloud.run_nodes(client, stop).await });
         let (clock, random, stop) = (self.clock.clone(), self.random.fork(), self.outside.stopping());
         let client = plain_client(&self.server, "kube-controllers", &self.metrics);
+        let more = match workload {
+            Workload::Stateless => [].as_slice(),
+            Workload::Stateful => &VOLUME_PARTS,
+        };
+        let parts = PARTS.into_iter().chain(more.iter().copied());
         self.outside.spawn("kube-controllers", async move {
             let policy =
                 kube_controllers::Policy { node_grace: Duration::from_secs(80), ..kube_controllers::Policy::default() };
-            KubeControllers { policy, ..KubeControllers::only(PARTS) }.run(client, clock, random, stop).await;
+            KubeControllers { policy, ..KubeControllers::only(parts) }.run(client, clock, random, stop).await;
         });
         let (server, stop) = (self.server.clone(), self.outside.stopping());
         self.outside.spawn("garbage collector", async move {
@@ -162,8 +176,8 @@ impl Judged {
         let policy = policy();
         let signed = |duration: Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
         let limits = Limits {
-            unowned: signed(policy.creation_timeout + 2 * policy.safety.orphan_period),
-            drain: signed(policy.drain.timeout),
+            unowned: signed(policy.creation_timeout + 2 * policy.safety.orphan_period) + SKEW,
+            drain: signed(policy.drain.timeout) - SKEW,
         };
         Self {
             oracle: Arc::new(Mutex::new(Oracle::new(limits, SECRET, began))),

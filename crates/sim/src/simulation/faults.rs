@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apiserver::Server;
-use apiserver::faults::{After, Rule, Verb, Verbs};
+use apiserver::faults::{After, Rule, RuleId, Verb, Verbs};
 use tokio::sync::watch;
 use virtual_cloud::{Fault as CloudFault, Quotas, Script, State, VmId};
 
@@ -24,6 +24,8 @@ pub(super) enum End {
     Scripts,
     /// The line is open.
     Line(Side),
+    /// Lists of VMs are whole.
+    Omissions,
     /// There is room for VMs.
     Quota,
     /// These boot.
@@ -50,24 +52,7 @@ impl Environment {
     pub(super) fn begin(&mut self, number: usize, fault: &Fault) -> Option<End> {
         match fault {
             Fault::Requests { side, which, how, percent, .. } => {
-                let share = f64::from(*percent) / 100.0;
-                let verbs: Verbs = match (which, how) {
-                    (Which::Creates, _) => Verb::Create.into(),
-                    (Which::Deletes, _) => Verb::Delete.into(),
-                    (Which::All, RequestFault::Refused) => Verb::WRITES.into(),
-                    (Which::All, _) => Verb::ALL.into(),
-                };
-                let rule = self.rule(*side, verbs).with_probability(share);
-                let rule = match how {
-                    RequestFault::Failed => rule.fail(),
-                    RequestFault::Conflict => rule.conflict(),
-                    RequestFault::Throttled => rule.throttle(Some(1)),
-                    RequestFault::LostBefore => rule.disconnect(),
-                    RequestFault::LostAfter => rule.lose_answer(),
-                    RequestFault::Refused => rule.forbid(),
-                    RequestFault::Reverted => rule.revert(),
-                    RequestFault::Slow => rule.delay_between(Duration::ZERO, Duration::from_secs(5)),
-                };
+                let rule = self.request_rule(*side, *which, *how, *percent);
                 self.rules.push((number, rule));
                 Some(End::Rules)
             }
@@ -131,6 +116,10 @@ impl Environment {
                 }
                 revived.map(|_| End::Revive(struck))
             }
+            Fault::Omissions { .. } => {
+                *self.omissions.lock() += 1;
+                Some(End::Omissions)
+            }
             Fault::Quota { .. } => {
                 let total = Some(self.cloud.vms().len());
                 self.cloud.set_quotas(Quotas { total, ..Quotas::default() });
@@ -163,6 +152,7 @@ impl Environment {
                 self.play_scripts();
             }
             End::Line(side) => self.set_line(side, LineState::Open),
+            End::Omissions => *self.omissions.lock() -= 1,
             End::Quota => self.cloud.set_quotas(Quotas::default()),
             End::Revive(vms) => vms.iter().for_each(|vm| self.cloud.revive(vm)),
             End::Start => self.start()?,
@@ -173,6 +163,26 @@ impl Environment {
             }
         }
         Ok(())
+    }
+
+    fn request_rule(&self, side: Side, which: Which, how: RequestFault, percent: u8) -> RuleId {
+        let verbs: Verbs = match (which, how) {
+            (Which::Creates, _) => Verb::Create.into(),
+            (Which::Deletes, _) => Verb::Delete.into(),
+            (Which::All, RequestFault::Refused) => Verb::WRITES.into(),
+            (Which::All, _) => Verb::ALL.into(),
+        };
+        let rule = self.rule(side, verbs).with_probability(f64::from(percent) / 100.0);
+        match how {
+            RequestFault::Failed => rule.fail(),
+            RequestFault::Conflict => rule.conflict(),
+            RequestFault::Throttled => rule.throttle(Some(1)),
+            RequestFault::LostBefore => rule.disconnect(),
+            RequestFault::LostAfter => rule.lose_answer(),
+            RequestFault::Refused => rule.forbid(),
+            RequestFault::Reverted => rule.revert(),
+            RequestFault::Slow => rule.delay_between(Duration::ZERO, Duration::from_secs(5)),
+        }
     }
 
     fn rule(&self, side: Side, verbs: impl Into<Verbs>) -> Rule {

@@ -107,6 +107,8 @@ pub enum Fault {
     Forbidden { side: Side, lasts: Duration },
     /// Some calls to the driver go wrong.
     Calls { how: CallFault, method: Option<Method>, percent: u8, lasts: Duration },
+    /// Lists of VMs leave every second one out, or so.
+    Omissions { lasts: Duration },
     /// Something becomes of a VM.
     Vm { how: VmFault, pick: Pick },
     /// The VM of a Machine loses power.
@@ -192,6 +194,7 @@ impl Fault {
             | Self::Forbidden { lasts, .. }
             | Self::Calls { lasts, .. }
             | Self::Deposed { lasts }
+            | Self::Omissions { lasts }
             | Self::Quota { lasts } => *lasts,
             Self::Crash { down } => *down,
             Self::Zone { revived, .. } => revived.unwrap_or_default(),
@@ -280,6 +283,7 @@ impl fmt::Display for Fault {
             Self::Zone { how, .. } => write!(f, "every second VM {how}")?,
             Self::Deposed { .. } => f.write_str("the process that leads cannot reach control")?,
             Self::Quota { .. } => f.write_str("the cloud is full")?,
+            Self::Omissions { .. } => f.write_str("lists of VMs leave some out")?,
             Self::Crash { down } => return write!(f, "the process dies; the next begins {} s later", down.as_secs()),
         }
         write!(f, ", for {} s", self.lasts().as_secs())

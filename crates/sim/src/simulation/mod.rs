@@ -7,11 +7,13 @@
 //! A run has three parts. First everything in its [`history`] happens. Then nothing goes wrong any more, and everything has to come to
 //! rest as it was asked for. Then nothing may be asked of the API servers. The [`crate::oracle`] judges every event of all three.
 
+mod agents;
 mod campaign;
 mod draw;
 mod environment;
 mod faults;
 pub mod history;
+mod length;
 mod line;
 mod objects;
 mod operator;
@@ -32,6 +34,7 @@ pub use self::campaign::{Totals, campaign};
 use self::environment::Environment;
 use self::faults::End;
 use self::history::{Happening, What};
+pub use self::length::Length;
 pub use self::profile::Profile;
 pub use self::record::{Detail, Record};
 pub use self::shrink::shrink;
@@ -43,7 +46,7 @@ const PATIENCE: Duration = Duration::from_hours(3);
 const GLANCE: Duration = Duration::from_secs(10);
 /// How long it has to stay so: a node that is lost is missed only after a while.
 const SETTLING: Duration = Duration::from_mins(3);
-/// How long nothing may be asked then.
+/// How long nothing may be asked then, after a whole history.
 const SILENCE: Duration = Duration::from_mins(20);
 
 /// How a run went.
@@ -51,6 +54,8 @@ const SILENCE: Duration = Duration::from_mins(20);
 pub struct Report {
     /// Its seed.
     pub seed: u64,
+    /// How long its history was to be.
+    pub length: Length,
     /// What happened in it.
     pub history: Vec<Happening>,
     /// What was wrong.
@@ -67,25 +72,34 @@ pub struct Report {
 
 /// Runs a seed of a profile.
 pub fn run(profile: &Profile, seed: u64, detail: Detail) -> Result<Report, String> {
-    play(profile, seed, None, detail)
+    play(profile, seed, None, None, detail)
 }
 
 /// Runs a seed of a profile with this history instead of its own.
 pub fn replay(profile: &Profile, seed: u64, history: &[Happening], detail: Detail) -> Result<Report, String> {
-    play(profile, seed, Some(history.to_vec()), detail)
+    play(profile, seed, None, Some(history.to_vec()), detail)
 }
 
-fn play(profile: &Profile, seed: u64, history: Option<Vec<Happening>>, detail: Detail) -> Result<Report, String> {
+/// The length and the history are the seed's where none is said.
+fn play(
+    profile: &Profile,
+    seed: u64,
+    length: Option<Length>,
+    history: Option<Vec<Happening>>,
+    detail: Detail,
+) -> Result<Report, String> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let random = Random::seeded(seed);
         let (drawn, rest) = (random.fork(), random.fork());
+        let length = length.unwrap_or_else(|| Length::drawn(&random.fork()));
         let pools = draw::pools(profile, &drawn);
-        let own = draw::history(profile, pools.len(), &drawn);
+        let own = draw::history(profile, length, pools.len(), &drawn);
         let history = history.unwrap_or(own);
-        let environment = Environment::set(&pools, profile.candidates, &rest, Record::new(detail))?;
-        let mut run = Run { environment, history, pools: pools.len(), began: Instant::now(), ends: BTreeMap::new() };
+        let environment = Environment::set(profile, &pools, &rest, Record::new(detail))?;
+        let (pools, began) = (pools.len(), Instant::now());
+        let mut run = Run { environment, length, history, pools, began, ends: BTreeMap::new() };
         let converged = run.play().await?;
         Ok(run.report(seed, converged))
     })
@@ -93,6 +107,7 @@ fn play(profile: &Profile, seed: u64, history: Option<Vec<Happening>>, detail: D
 
 struct Run {
     environment: Environment,
+    length: Length,
     history: Vec<Happening>,
     pools: usize,
     began: Instant,
@@ -197,12 +212,13 @@ impl Run {
             }
         };
         self.note(|| "* from here on nothing may be asked".to_owned());
-        match self.asked_within(SILENCE).await? {
+        let silence = self.length.time(SILENCE);
+        match self.asked_within(silence).await? {
             None => return Ok(None),
             Some(0) => {}
             Some(asked) => {
                 let last = self.environment.judged.record.lock().last_of_ours.clone();
-                let minutes = SILENCE.as_secs() / 60;
+                let minutes = silence.as_secs() / 60;
                 let what = format!("{asked} requests in {minutes} minutes, the last of them: {last}");
                 self.environment.judged.tell(|oracle| oracle.blame(Invariant::Quiet, what));
                 return Ok(None);
@@ -231,7 +247,7 @@ impl Run {
         let record = std::mem::replace(&mut *judged.record.lock(), Record::new(Detail::Numbers));
         let violation = judged.oracle.lock().violation().cloned();
         let faults = self.environment.server.faults().fired().len() as u64;
-        Report { seed, history: self.history, violation, simulated, converged, record, faults }
+        Report { seed, length: self.length, history: self.history, violation, simulated, converged, record, faults }
     }
 }
 

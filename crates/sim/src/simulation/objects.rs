@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::draw::Pool;
+use super::profile::{Strategy, Workload};
 
 /// Where everything is.
 pub(super) const NAMESPACE: &str = "pool";
@@ -21,7 +22,7 @@ pub(super) fn pool_name(pool: usize) -> String {
 }
 
 /// Everything that exists before the controllers begin.
-pub(super) fn all(pools: &[Pool]) -> Vec<Value> {
+pub(super) fn all(pools: &[Pool], workload: Workload) -> Vec<Value> {
     let mut objects = vec![
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
         json!({
@@ -34,8 +35,11 @@ pub(super) fn all(pools: &[Pool]) -> Vec<Value> {
     ];
     objects.extend(CLASSES.map(class));
     objects.extend(pools.iter().enumerate().map(|(n, pool)| deployment(n, *pool)));
-    objects.extend(workload("web", Some(json!({ "maxUnavailable": 1 }))));
-    objects.extend(workload("batch", None));
+    objects.extend(app("web", Some(json!({ "maxUnavailable": 1 }))));
+    objects.extend(app("batch", None));
+    if workload == Workload::Stateful {
+        objects.extend(database());
+    }
     objects
 }
 
@@ -59,10 +63,7 @@ fn deployment(number: usize, pool: Pool) -> Value {
         "spec": {
             "replicas": pool.replicas,
             "selector": { "matchLabels": { "name": name } },
-            "strategy": {
-                "type": "RollingUpdate",
-                "rollingUpdate": { "maxSurge": pool.surge, "maxUnavailable": pool.unavailable },
-            },
+            "strategy": strategy(pool),
             "template": {
                 "metadata": { "labels": { "name": name } },
                 "spec": { "class": { "kind": "MachineClass", "name": CLASSES[0] } },
@@ -71,21 +72,39 @@ fn deployment(number: usize, pool: Pool) -> Value {
     })
 }
 
+fn strategy(pool: Pool) -> Value {
+    match pool.strategy {
+        Strategy::Rolling => json!({
+            "type": "RollingUpdate",
+            "rollingUpdate": { "maxSurge": pool.surge, "maxUnavailable": pool.unavailable },
+        }),
+        Strategy::InPlace => json!({
+            "type": "InPlaceUpdate",
+            "inPlaceUpdate": { "orchestrationType": "Auto", "maxSurge": 0, "maxUnavailable": 1 },
+        }),
+    }
+}
+
+/// A pod of an app.
+fn template(labels: &Value) -> Value {
+    json!({
+        "metadata": { "labels": labels },
+        "spec": {
+            "terminationGracePeriodSeconds": 30,
+            "containers": [{ "name": "c", "image": "i" }],
+        },
+    })
+}
+
 /// A few pods that go anywhere, and a budget for them.
-fn workload(app: &str, budget: Option<Value>) -> Vec<Value> {
+fn app(app: &str, budget: Option<Value>) -> Vec<Value> {
     let labels = json!({ "app": app });
     let mut objects = vec![json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": app, "namespace": NAMESPACE },
         "spec": {
             "replicas": PODS,
             "selector": { "matchLabels": labels },
-            "template": {
-                "metadata": { "labels": labels },
-                "spec": {
-                    "terminationGracePeriodSeconds": 30,
-                    "containers": [{ "name": "c", "image": "i" }],
-                },
-            },
+            "template": template(&labels),
         },
     })];
     if let Some(rule) = budget {
@@ -97,6 +116,33 @@ fn workload(app: &str, budget: Option<Value>) -> Vec<Value> {
         }));
     }
     objects
+}
+
+/// Two pods with a volume each.
+fn database() -> [Value; 2] {
+    let labels = json!({ "app": "database" });
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "disk" },
+        "provisioner": "virtual.millwright.dev", "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "database", "namespace": NAMESPACE },
+        "spec": {
+            "replicas": 2,
+            "serviceName": "database",
+            "selector": { "matchLabels": labels },
+            "template": template(&labels),
+            "volumeClaimTemplates": [{
+                "metadata": { "name": "data" },
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": "disk",
+                    "resources": { "requests": { "storage": "1Gi" } },
+                },
+            }],
+        },
+    });
+    [class, set]
 }
 
 /// The controllers' limits: those of production, except that a drain is not waited for as long.

@@ -8,19 +8,20 @@ use std::time::Duration;
 
 use controllers::Drivers;
 use controllers::wiring::{Clients, Component, Components, Parts, start};
+use jiff::SignedDuration;
 use parking_lot::Mutex;
 use runtime::client::in_process;
 use runtime::events::EventWriter;
 use runtime::lease::{Candidacy, Elector, Ended, Identity, Leadership, Timing};
 use runtime::metrics::MetricsError;
-use runtime::{Metrics, Random, Tasks};
+use runtime::{Clock, Metrics, Random, Tasks};
 use tokio::sync::watch;
 
 use super::environment::{Environment, client_spec};
 use super::history::Side;
 use super::line::{Line, LineState};
 use super::objects::{NAMESPACE, policy};
-use super::process_driver::ProcessDriver;
+use super::process_driver::{Omissions, ProcessDriver};
 
 /// How the controllers' clients introduce themselves; all of them begin with [`OURS`].
 const CONTROL: &str = "mill-control";
@@ -34,8 +35,11 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const TIMING: Timing = Timing {
     lease_duration: Duration::from_mins(1),
     renew_deadline: Duration::from_secs(40),
-    retry_period: Duration::from_secs(10),
+    retry_period: Duration::from_secs(20),
 };
+
+/// How wrong the clock of a process may be.
+pub(super) const SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// The name of a candidate begins with this, of the process with this number.
 pub(super) fn host(number: u64) -> String {
@@ -104,6 +108,7 @@ struct Lines<'a> {
     control: watch::Receiver<LineState>,
     target: watch::Receiver<LineState>,
     metrics: &'a Metrics,
+    clock: &'a Clock,
 }
 
 impl Lines<'_> {
@@ -147,6 +152,7 @@ impl Environment {
         let driver = ProcessDriver::new(
             self.cloud.clone(),
             control.subscribe(),
+            Omissions { faults: self.omissions.clone(), random: self.random.fork() },
             Arc::new(move |method, of| judged.tell(|oracle| oracle.called(clock.now(), method.operation(), of))),
         );
         let (metrics, tasks) = (Metrics::new()?, Tasks::new());
@@ -157,6 +163,7 @@ impl Environment {
             control: heard_from_control,
             target: heard_from_target,
             metrics: &metrics,
+            clock: &self.clock_of_a_process(),
         };
         let random = self.random.fork();
         let [machines, fleet] = COMPONENTS.map(|(lease, letter)| {
@@ -170,12 +177,21 @@ impl Environment {
             drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(driver)),
             policy: policy(),
             driver_places: 10,
-            clock: self.clock.clone(),
+            clock: lines.clock.clone(),
             random,
             tasks,
             listener: None,
         })?;
         Ok(Process { number, ending, metrics })
+    }
+
+    /// Its clock; one of four differs from everybody else's.
+    fn clock_of_a_process(&self) -> Clock {
+        let skew = match self.random.below(4) {
+            0 => SignedDuration::from_millis(i64::try_from(self.random.below(120_000)).unwrap_or_default()) - SKEW,
+            _ => SignedDuration::ZERO,
+        };
+        Clock::starting_at(self.clock.now() + skew)
     }
 
     /// Stands for election, if there is one. Whoever loses a lease ends.
@@ -189,7 +205,7 @@ impl Environment {
             name: lease.to_owned(),
             identity: Identity::of_host(&host(lines.number), random),
             timing: TIMING,
-            clock: self.clock.clone(),
+            clock: lines.clock.clone(),
             random: random.clone(),
             events: None,
         };
@@ -219,9 +235,8 @@ impl Environment {
 fn component(lines: &Lines<'_>, letter: char, leadership: Leadership, random: &Random, tasks: &Tasks) -> Component {
     let name = api::names::events::components::MACHINE_CONTROLLER;
     let client = lines.client(Side::Control, 'e', None);
-    let clock = &lines.environment.clock;
-    let (writer, events) =
-        EventWriter::new(client, name, runtime::events::EventPolicy::default(), clock, &random.fork(), lines.metrics);
+    let policy = runtime::events::EventPolicy::default();
+    let (writer, events) = EventWriter::new(client, name, policy, lines.clock, &random.fork(), lines.metrics);
     let stop = tasks.stopping();
     tasks.spawn("events", async move {
         writer.run(stop).await;

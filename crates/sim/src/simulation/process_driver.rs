@@ -11,6 +11,8 @@ use async_trait::async_trait;
 use driver::{
     Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method, Owners,
 };
+use parking_lot::Mutex;
+use runtime::Random;
 use tokio::sync::watch;
 use virtual_cloud::VirtualCloud;
 
@@ -20,7 +22,24 @@ use super::line::LineState;
 pub(super) struct ProcessDriver {
     cloud: VirtualCloud,
     process: watch::Receiver<LineState>,
+    omissions: Omissions,
     told: CallListener,
+}
+
+/// What lists leave out.
+pub(super) struct Omissions {
+    /// How many faults are in force; whole lists if none is.
+    pub(super) faults: Arc<Mutex<usize>>,
+    pub(super) random: Random,
+}
+
+impl Omissions {
+    fn apply(&self, mut owners: Owners) -> Owners {
+        if *self.faults.lock() > 0 {
+            owners.retain(|_, _| self.random.below(2) == 0);
+        }
+        owners
+    }
 }
 
 /// Hears of each call: which, and for what.
@@ -28,8 +47,13 @@ pub(super) type CallListener = Arc<dyn Fn(Method, &str) + Send + Sync>;
 
 impl ProcessDriver {
     /// Calls end when `process` is dead.
-    pub(super) fn new(cloud: VirtualCloud, process: watch::Receiver<LineState>, told: CallListener) -> Self {
-        Self { cloud, process, told }
+    pub(super) fn new(
+        cloud: VirtualCloud,
+        process: watch::Receiver<LineState>,
+        omissions: Omissions,
+        told: CallListener,
+    ) -> Self {
+        Self { cloud, process, omissions, told }
     }
 
     async fn call<T>(&self, method: Method, of: &str, work: impl Future<Output = T>) -> T {
@@ -69,7 +93,8 @@ impl Driver for ProcessDriver {
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
-        self.call(Method::List, request.class.name(), self.cloud.list(call, request)).await
+        let listed = self.call(Method::List, request.class.name(), self.cloud.list(call, request)).await?;
+        Ok(self.omissions.apply(listed))
     }
 
     async fn volume_ids(&self, call: &Call, volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {
@@ -87,13 +112,26 @@ mod tests {
 
     use super::*;
 
+    fn omissions(faults: usize) -> Omissions {
+        Omissions { faults: Arc::new(Mutex::new(faults)), random: Random::seeded(1) }
+    }
+
+    #[test]
+    fn lists_leave_vms_out_only_while_a_fault_says_so() {
+        let all: Owners =
+            (0..20).map(|n| (format!("vm-{n}").as_str().into(), format!("m-{n}").as_str().into())).collect();
+        assert_eq!(omissions(0).apply(all.clone()), all);
+        let left = omissions(1).apply(all.clone());
+        assert!(!left.is_empty() && left.len() < all.len(), "{left:?}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_call_that_has_not_reached_the_cloud_ends_with_its_process() {
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
         let cloud = VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), 1);
         cloud.inject(Script::always(Fault::Delay(Duration::from_secs(123))).on(Method::Create));
         let (process, state) = watch::channel(LineState::Open);
-        let driver = ProcessDriver::new(cloud.clone(), state, Arc::new(|_, _| {}));
+        let driver = ProcessDriver::new(cloud.clone(), state, omissions(0), Arc::new(|_, _| {}));
         let machine: api::Machine = serde_json::from_value(json!({ "metadata": { "name": "m" } })).unwrap();
         let class: api::MachineClass =
             serde_json::from_value(json!({ "metadata": { "name": "c" }, "provider": "virtual", "providerSpec": {} }))

@@ -11,6 +11,10 @@ pub struct Profile {
     pub about: &'static str,
     /// How many processes stand for election; one does not need to.
     pub candidates: usize,
+    /// How its pools may be updated; one is drawn for each.
+    pub strategies: &'static [Strategy],
+    /// Which pods there are.
+    pub workload: Workload,
     /// How many MachineDeployments there are at most.
     pub pools: usize,
     /// How many machines one of them is ever to have.
@@ -22,6 +26,26 @@ pub struct Profile {
     /// How much goes wrong, and what, with weights.
     pub faults: (usize, &'static [(FaultKind, u32)]),
 }
+
+/// How a pool is updated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Machines are replaced.
+    Rolling,
+    /// Machines stay, and agents on their Nodes update them, one after the other.
+    InPlace,
+}
+
+/// Which pods there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Pods that may run anywhere.
+    Stateless,
+    /// Besides them, pods with a volume each.
+    Stateful,
+}
+
+const ROLLING: &[Strategy] = &[Strategy::Rolling];
 
 /// What people may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +91,8 @@ pub enum FaultKind {
     LostAnswers,
     /// Answers that are lost after the effect, while watches show nothing of it.
     LostAndLate,
+    /// Deletes that are lost on the way while somebody does something, for so long that he may have thought better of it.
+    LostDeletes,
     /// Watches break.
     Watches,
     /// Watches break and cannot be taken up again.
@@ -83,6 +109,8 @@ pub enum FaultKind {
     Calls,
     /// Driver calls that delete, for long.
     StuckDeletions,
+    /// Driver calls that list.
+    Omissions,
     /// One VM.
     Vm,
     /// Half of all VMs.
@@ -100,8 +128,8 @@ use ActKind::{
     RollAndPause, Scale, ScaleAndBack, ScaleDownByName,
 };
 use FaultKind::{
-    Calls, Compaction, Crash, Deposed, Forbidden, Lag, LostAndLate, LostAnswers, Partition, Quota, Requests,
-    StuckDeletions, Vm, Watches, Webhook, Zone,
+    Calls, Compaction, Crash, Deposed, Forbidden, Lag, LostAndLate, LostAnswers, LostDeletes, Omissions, Partition,
+    Quota, Requests, StuckDeletions, Vm, Watches, Webhook, Zone,
 };
 
 const EVERYTHING: &[(ActKind, u32)] = &[
@@ -127,6 +155,8 @@ impl Profile {
             name: "small-and-busy",
             about: "people change their minds all the time, and answers are lost now and then",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -137,16 +167,23 @@ impl Profile {
             name: "second-thoughts",
             about: "what was asked for is taken back, and requests are lost in between",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
             acts: (10, &[(ScaleAndBack, 6), (RollAndBack, 2), (Delete, 1), (Pause, 1)]),
-            faults: (8, &[(LostAnswers, 6), (LostAndLate, 3), (Requests, 2), (Partition, 1), (Lag, 1)]),
+            faults: (
+                8,
+                &[(LostDeletes, 5), (LostAnswers, 4), (LostAndLate, 3), (Requests, 2), (Partition, 1), (Lag, 1)],
+            ),
         },
         Self {
             name: "zone-outage",
             about: "half of the machines are gone at once, and some come back",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 2,
             machines: 5,
             lasts: Duration::from_mins(40),
@@ -157,6 +194,8 @@ impl Profile {
             name: "quota",
             about: "the cloud has no room, while pools grow and roll",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(50),
@@ -167,6 +206,8 @@ impl Profile {
             name: "api-brown-out",
             about: "API servers are slow, refuse, forget to answer and cannot be reached",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -189,6 +230,8 @@ impl Profile {
             name: "mass-node-failure",
             about: "machines die, hang and vanish, one after the other and all at once",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 1,
             machines: 6,
             lasts: Duration::from_mins(40),
@@ -199,6 +242,8 @@ impl Profile {
             name: "upgrade-storm",
             about: "roll-outs are begun, taken back and begun again, with preserved machines and budgets in the way",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 2,
             machines: 4,
             lasts: Duration::from_hours(1),
@@ -220,16 +265,20 @@ impl Profile {
             name: "hostile-driver",
             about: "driver calls fail with every code, hang, and succeed and say that they failed",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
             acts: (6, EVERYTHING),
-            faults: (8, &[(Calls, 8), (Quota, 1), (Crash, 1)]),
+            faults: (8, &[(Calls, 8), (Omissions, 1), (Quota, 1), (Crash, 1)]),
         },
         Self {
             name: "stuck-deletions",
             about: "machines that are deleted do not go, and people delete more of them",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -240,6 +289,8 @@ impl Profile {
             name: "hand-over",
             about: "two processes stand for election: the one that leads dies, or is cut off and loses its leases",
             candidates: 2,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -250,6 +301,8 @@ impl Profile {
             name: "preservation",
             about: "machines are preserved and fail, while pools roll and people change their minds",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(50),
@@ -268,9 +321,57 @@ impl Profile {
             faults: (5, &[(Vm, 4), (LostAnswers, 2), (Crash, 1), (Lag, 1)]),
         },
         Self {
+            name: "in-place",
+            about: "machines are updated in place, and what is begun is taken back, lost and interrupted",
+            candidates: 1,
+            strategies: &[Strategy::InPlace, Strategy::InPlace, Strategy::Rolling],
+            workload: Workload::Stateless,
+            pools: 2,
+            machines: 4,
+            lasts: Duration::from_mins(50),
+            acts: (
+                8,
+                &[
+                    (Roll, 4),
+                    (RollAndBack, 2),
+                    (RollAndPause, 1),
+                    (Scale, 2),
+                    (ScaleAndBack, 2),
+                    (Delete, 1),
+                    (Cordon, 1),
+                ],
+            ),
+            faults: (
+                5,
+                &[
+                    (LostAnswers, 3),
+                    (LostAndLate, 1),
+                    (Requests, 2),
+                    (Watches, 1),
+                    (Lag, 2),
+                    (Crash, 3),
+                    (Partition, 1),
+                ],
+            ),
+        },
+        Self {
+            name: "volumes",
+            about: "pods have volumes, and their machines are deleted, by force too, die and roll",
+            candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateful,
+            pools: 1,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (8, &[(Delete, 4), (ForceDelete, 3), (Roll, 2), (RollAndBack, 1), (ScaleAndBack, 2), (Cordon, 1)]),
+            faults: (5, &[(Vm, 3), (LostAnswers, 2), (Lag, 1), (Requests, 1), (Partition, 1), (Calls, 1), (Crash, 2)]),
+        },
+        Self {
             name: "chaos",
             about: "everything at once",
             candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
             pools: 2,
             machines: 4,
             lasts: Duration::from_hours(1),

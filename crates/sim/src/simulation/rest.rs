@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::names::annotations;
+use api::names::{annotations, labels};
 use serde_json::Value;
 
 use super::environment::Environment;
@@ -35,7 +35,22 @@ impl Environment {
             self.pool_unrest(pool, &machines)?;
         }
         let name = |object: &Arc<Value>| text(object, "/metadata/name").to_owned();
-        let nodes: BTreeSet<String> = self.server.objects("nodes").iter().map(name).collect();
+        let nodes = self.server.objects("nodes");
+        // A Node that has lost its Machine is let go of, and marked, when it has had the time to be linked to one.
+        let has_machine = |node: &&Arc<Value>| machines.iter().any(|machine| name(machine) == name(node));
+        let is_marked = |node: &&Arc<Value>| {
+            node.pointer("/metadata/annotations").is_some_and(|all| all.get(annotations::NOT_MANAGED).is_some())
+        };
+        if let Some(node) = nodes.iter().find(|node| !has_machine(node) && !is_marked(node)) {
+            return Err(format!("node {} has no machine and is not marked", name(node)));
+        }
+        let is_selected = |node: &&Arc<Value>| {
+            node.pointer("/metadata/labels").is_some_and(|all| all.get(labels::SELECTED_FOR_UPDATE).is_some())
+        };
+        if let Some(node) = nodes.iter().find(is_selected) {
+            return Err(format!("node {} is being updated in place", name(node)));
+        }
+        let nodes: BTreeSet<String> = nodes.iter().map(name).collect();
         // What is left of a machine that somebody keeps is his affair.
         let (kept, machines): (Vec<_>, Vec<_>) = machines.iter().partition(|machine| is_kept(machine));
         let (kept, machines): (BTreeSet<String>, BTreeSet<String>) =
@@ -55,6 +70,16 @@ impl Environment {
         Ok(())
     }
 
+    /// The class that a machine is of. One that was updated in place keeps the name of its own, as with MCM; what it is of now is said by
+    /// the set that it has moved to.
+    fn class(&self, pool: &Value, machine: &Value) -> String {
+        if text(pool, "/spec/strategy/type") != "InPlaceUpdate" {
+            return text(machine, "/spec/class/name").to_owned();
+        }
+        let set = self.server.object(SETS, NAMESPACE, text(machine, "/metadata/ownerReferences/0/name"));
+        set.map(|set| text(&set, "/spec/template/spec/class/name").to_owned()).unwrap_or_default()
+    }
+
     fn pool_unrest(&self, pool: usize, machines: &[Arc<Value>]) -> Result<(), String> {
         let name = pool_name(pool);
         let object = self.server.object(DEPLOYMENTS, NAMESPACE, &name).ok_or_else(|| format!("{name} is gone"))?;
@@ -62,7 +87,7 @@ impl Environment {
         let wanted = object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or_default();
         let of_pool: Vec<_> =
             machines.iter().filter(|machine| text(machine, "/metadata/labels/name") == name).collect();
-        if let Some(machine) = of_pool.iter().find(|machine| text(machine, "/spec/class/name") != class) {
+        if let Some(machine) = of_pool.iter().find(|machine| self.class(&object, machine) != class) {
             return Err(format!("machine {} is not of {class}", text(machine, "/metadata/name")));
         }
         if of_pool.len() as u64 != wanted {

@@ -1,0 +1,85 @@
+//! What happens on Nodes during an in-place update: the agent on each Node updates it and says how that went, and whoever looks after its
+//! critical components lets pods on it again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::names::conditions::in_place;
+use api::names::{labels, taints};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Patch, PatchParams};
+use runtime::Random;
+use runtime::client::Api;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::environment::Environment;
+
+/// How often the agents look.
+const GLANCE: Duration = Duration::from_secs(5);
+
+/// One Node's update, from the moment in which it may begin.
+struct Update {
+    ends: Instant,
+    /// It fails, and is tried once more.
+    fails: bool,
+}
+
+impl Environment {
+    /// Lets the agents do their part until everything ends.
+    pub(super) fn agents(&self, client: kube::Client) {
+        let (server, random, stop) = (self.server.clone(), self.random.fork(), self.outside.stopping());
+        let nodes: Api<Node> = Api::all(client);
+        self.outside.spawn("node agents", async move {
+            let mut updates = BTreeMap::new();
+            loop {
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(GLANCE) => {}
+                }
+                for node in server.objects("nodes") {
+                    let name = node.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                    if let Some(change) = change(&node, name, &mut updates, &random) {
+                        // What is refused is looked at again.
+                        drop(nodes.patch(name, &PatchParams::default(), &Patch::Merge(change)).await);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// What the agent of a Node writes now.
+fn change(node: &Value, name: &str, updates: &mut BTreeMap<String, Update>, random: &Random) -> Option<Value> {
+    if let Some(others) = without_critical(node) {
+        return Some(json!({ "spec": { "taints": others } }));
+    }
+    let said = node.pointer("/metadata/labels").and_then(|labels| labels.get(labels::UPDATE_RESULT)?.as_str());
+    if ![in_place::READY_FOR_UPDATE, in_place::FAILED].contains(&reason(node)) || said == Some("successful") {
+        updates.remove(name);
+        return None;
+    }
+    let draw = || Update { ends: Instant::now() + Duration::from_secs(random.below(90)), fails: random.below(4) == 0 };
+    let update = updates.entry(name.to_owned()).or_insert_with(draw);
+    if update.ends > Instant::now() {
+        return None;
+    }
+    let result = if update.fails { "failed" } else { "successful" };
+    *update = Update { ends: Instant::now() + Duration::from_mins(1), fails: false };
+    Some(json!({ "metadata": { "labels": { labels::UPDATE_RESULT: result } } }))
+}
+
+fn reason(node: &Value) -> &str {
+    let conditions = node.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let mut updates = conditions.filter(|condition| condition.get("type") == Some(&Value::from(in_place::TYPE)));
+    updates.find_map(|condition| condition.get("reason")?.as_str()).unwrap_or_default()
+}
+
+/// The other taints of a Node that has the one of critical components.
+fn without_critical(node: &Value) -> Option<Vec<&Value>> {
+    let taints = node.pointer("/spec/taints").and_then(Value::as_array)?;
+    let others: Vec<&Value> =
+        taints.iter().filter(|taint| taint.get("key") != Some(&Value::from(taints::CRITICAL_COMPONENTS))).collect();
+    (others.len() < taints.len()).then_some(others)
+}
