@@ -8,6 +8,7 @@
 //! | `moto` | installs moto, the EC2 that AWS is tested on |
 //! | `openstack` | installs and starts the OpenStack that its driver is tested on |
 //! | `control_plane` | starts and keeps a control plane for a person |
+//! | `helm` | compiles helm |
 //! | `held` | what a person leaves running: who holds it, under which name |
 //! | `test_bed`, `web`, `workspace` | processes, HTTP and cargo, as the suites need them |
 
@@ -15,6 +16,7 @@ pub mod control_plane;
 pub mod counts;
 pub mod crash_table;
 mod held;
+pub mod helm;
 pub mod moto;
 pub mod openstack;
 pub mod rbac;

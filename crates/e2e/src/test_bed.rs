@@ -118,11 +118,11 @@ impl<'a> TestBed<'a> {
         Process::watched(child).with_context(|| format!("failed to watch {name}"))
     }
 
-    /// Applies objects with kubectl.
+    /// Applies objects with kubectl. What was patched meanwhile, as an autoscaler does, is put back.
     pub(crate) fn apply(&self, name: &str, objects: &Value) -> anyhow::Result<()> {
         let path = self.file(&format!("{name}.json"));
         fs::write(&path, objects.to_string()).with_context(|| format!("failed to write {name}"))?;
-        self.kubectl(&["apply", "--server-side", "--filename", &path.to_string_lossy()]).map(drop)
+        self.kubectl(&["apply", "--server-side", "--force-conflicts", "--filename", &path.to_string_lossy()]).map(drop)
     }
 
     /// What kubectl prints.

@@ -1,5 +1,6 @@
 //! Where the repository is, and how to call cargo in it.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -12,8 +13,14 @@ pub fn root() -> PathBuf {
 
 /// Runs cargo, showing what it prints.
 pub fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
-    let status =
-        command(arguments).status().with_context(|| format!("failed to start cargo {}", arguments.join(" ")))?;
+    cargo_with(arguments, &[])
+}
+
+/// The same with these variables.
+pub fn cargo_with(arguments: &[&str], variables: &[(&str, &OsStr)]) -> anyhow::Result<()> {
+    let mut command = command(arguments);
+    command.envs(variables.iter().copied());
+    let status = command.status().with_context(|| format!("failed to start cargo {}", arguments.join(" ")))?;
     if !status.success() {
         bail!("cargo {} failed with {status}", arguments.join(" "));
     }

@@ -14,8 +14,17 @@ pub(super) async fn with_a_cloud(
     binaries: Binaries,
     play: impl AsyncFnOnce(&TestBed<'_>, &mut Report) -> anyhow::Result<()>,
 ) -> anyhow::Result<Report> {
+    with_a_cloud_and(suite, Options::new(binaries), play).await
+}
+
+/// The same, on a control plane with options.
+pub(super) async fn with_a_cloud_and(
+    suite: &'static str,
+    options: Options,
+    play: impl AsyncFnOnce(&TestBed<'_>, &mut Report) -> anyhow::Result<()>,
+) -> anyhow::Result<Report> {
     cargo(&["build", "--quiet", "--package", "millwright"])?;
-    let plane = ControlPlane::start(Options::new(binaries)).await?;
+    let plane = ControlPlane::start(options).await?;
     let mut report = Report::of(suite);
     let outcome = played(&plane, &mut report, play).await;
     plane.stop().await?;

@@ -211,7 +211,7 @@ mod tests {
     fn only_a_suite_that_needs_what_not_everybody_can_install_may_be_skipped_and_only_as_a_whole() {
         let skipped = Tally { skipped: 1, ..Tally::default() };
         let ran = |suite, tally| Ran { suite, tally: Some(tally), took: std::time::Duration::ZERO };
-        for suite in ["aws", "openstack", "real-nodes"] {
+        for suite in ["aws", "browser", "openstack", "real-nodes"] {
             assert!(is_excused(&ran(suite, skipped)), "{suite}");
         }
         assert!(!is_excused(&ran("smoke", skipped)));

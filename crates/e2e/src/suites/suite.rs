@@ -67,13 +67,7 @@ impl Suite {
     pub fn is_quick(self) -> bool {
         !matches!(
             self,
-            Self::Browser
-                | Self::Drain
-                | Self::DrainStorm
-                | Self::Takeover
-                | Self::Scale
-                | Self::Deployments
-                | Self::Openstack
+            Self::Drain | Self::DrainStorm | Self::Takeover | Self::Scale | Self::Deployments | Self::Openstack
         )
     }
 
@@ -115,16 +109,16 @@ impl Suite {
             Self::Takeover | Self::Deployments | Self::Rbac => 120,
             Self::CrashTable => 110,
             Self::Aws => 130,
-            Self::Counts => 80,
+            Self::Counts | Self::Operator => 80,
             Self::Servers => 92,
             Self::Fleet => 90,
             Self::Restore => 77,
             Self::RealNodes => 70,
             Self::Kubectl => 45,
             Self::Mixed => 28,
-            Self::Operator | Self::Browser => 40,
+            Self::Browser => 50,
             Self::Smoke | Self::Pool => 22,
-            Self::Deploy => 8,
+            Self::Deploy => 35,
         }
     }
 

@@ -19,8 +19,11 @@ use anyhow::Context;
 use control_plane::{Binaries, ControlPlane, Options, Program};
 use driver_testing::moto::Moto;
 
-use super::clouds::kubelets::{self, Kubelet};
 use super::clouds::setting::{Programs, Setting as CloudSetting};
+use super::clouds::{
+    self,
+    kubelets::{self, Kubelet},
+};
 use super::machines::install_definitions;
 use super::program::ourselves;
 use super::report::Report;
@@ -29,6 +32,7 @@ use crate::test_bed::TestBed;
 use crate::web::Proxy as ApiProxy;
 use crate::workspace::cargo;
 use ec2::{Ec2, Instance};
+use kill_table::Table;
 
 /// So many machines of the kill table live side by side.
 const KILLS_AT_ONCE: usize = 5;
@@ -87,10 +91,11 @@ fn play(plane: &ControlPlane, moto: &Moto, api: &ApiProxy, report: &mut Report) 
     })?;
     let (pool, machines) = subnets.split_first().context("there is no subnet")?;
     let setting = &Setting { test_bed, kubeconfig: plane.kubeconfig_path(), cloud: ec2, folder, programs: PROGRAMS };
+    let cloud = &Table { ec2, subnets: machines };
     let (ended, table) = (&AtomicBool::new(false), &mut Report::of("aws"));
     std::thread::scope(|scope| {
         let kubelets = scope.spawn(|| runtime.block_on(kubelets::live(async || running(ec2).await, api, ended)));
-        let killed = scope.spawn(|| kill_table::play(setting, runtime, moto.port(), machines, table));
+        let killed = scope.spawn(|| clouds::kill_table::play(setting, cloud, runtime, table));
         let lived = runtime.block_on(life::play(setting, moto, pool, report));
         let killed = killed.join();
         ended.store(true, Ordering::Relaxed);

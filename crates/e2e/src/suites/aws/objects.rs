@@ -1,4 +1,4 @@
-//! Classes, Secrets, a pool and a Machine, as an operator writes them for AWS.
+//! Classes, Secrets and a pool, as an operator writes them for AWS.
 
 use serde_json::{Value, json};
 
@@ -54,14 +54,6 @@ impl Place<'_> {
                     "spec": { "class": { "kind": "MachineClass", "name": class } },
                 },
             },
-        })
-    }
-
-    /// One Machine by itself.
-    pub(super) fn machine(&self, name: &str, class: &str) -> Value {
-        json!({
-            "apiVersion": GROUP, "kind": "Machine", "metadata": self.meta(name),
-            "spec": { "class": { "kind": "MachineClass", "name": class } },
         })
     }
 

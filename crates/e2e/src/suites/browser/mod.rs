@@ -22,6 +22,8 @@ use crate::workspace::{cargo, root};
 use webdriver::{Browser, keys};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the page is looked at.
+const LOOK: Duration = Duration::from_secs(3);
 
 /// Plays it.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
@@ -186,11 +188,10 @@ async fn a_thousand(stage: &Stage, browser: &Browser) -> anyhow::Result<()> {
     stage.kubectl(&["scale", "machinedeployment", "pool", "--replicas=1000"])?;
     browser.until("document.querySelectorAll('.cells .cell').length === 1000").await?;
     stage.picture(browser, "web-view-thousand").await?;
-    // Whoever looks must not be made to wait by what is drawn: a frame takes less than a tenth of a second.
-    let frames = "return new Promise((done) => { const begin = performance.now(); let count = 0; \
-                  const frame = () => performance.now() - begin > 2000 ? done(count) : (count += 1, requestAnimationFrame(frame)); frame(); })";
-    let frames = browser.run(frames).await?;
-    ensure!(frames.as_u64().is_some_and(|frames| frames >= 20), "{frames} frames in two seconds");
+    // Whoever looks must not be made to wait by what is drawn while machines come up. Counted in time of its own thread, not of the clock: how busy this
+    // machine is says nothing about the page.
+    let busy = browser.busy_for(LOOK).await?;
+    ensure!(busy < LOOK / 2, "the page works for {busy:?} of {LOOK:?}");
     Ok(())
 }
 

@@ -131,6 +131,27 @@ impl Browser {
         fs::write(path, bytes).with_context(|| format!("failed to write {}", path.display()))
     }
 
+    /// For how long the page's thread has worked in a stretch of time.
+    pub(super) async fn busy_for(&self, stretch: Duration) -> anyhow::Result<Duration> {
+        self.debug("Performance.enable", &json!({ "timeDomain": "threadTicks" })).await?;
+        let before = self.worked().await?;
+        sleep(stretch).await;
+        Ok(Duration::from_secs_f64((self.worked().await? - before).max(0.0)))
+    }
+
+    /// How many seconds the page's thread has worked since it began.
+    async fn worked(&self) -> anyhow::Result<f64> {
+        let told = self.debug("Performance.getMetrics", &json!({})).await?;
+        let mut all = told.get("metrics").and_then(Value::as_array).into_iter().flatten();
+        let worked = all.find(|metric| metric.get("name").is_some_and(|name| name == "TaskDuration"));
+        worked.and_then(|metric| metric.get("value")?.as_f64()).context("chromium does not tell how busy a page is")
+    }
+
+    /// A command of chromium's own protocol for developers.
+    async fn debug(&self, command: &str, parameters: &Value) -> anyhow::Result<Value> {
+        self.command("/goog/cdp/execute", &json!({ "cmd": command, "params": parameters })).await
+    }
+
     /// What the page has complained of since the last time.
     pub(super) async fn complaints(&self) -> anyhow::Result<Vec<String>> {
         let log = self.command("/se/log", &json!({ "type": "browser" })).await?;

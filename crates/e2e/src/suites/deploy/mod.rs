@@ -4,6 +4,7 @@
 //! Deployment; kube-controller-manager makes no pods of them meanwhile.
 
 mod cell;
+mod chart;
 mod collector;
 mod corpus;
 mod existing_objects;
@@ -27,6 +28,7 @@ use tokio::time::{Instant, sleep};
 
 use super::machines::install_definitions;
 use super::report::Report;
+use crate::helm::helm;
 use crate::web;
 use crate::workspace::{cargo, root};
 pub use cell::{Cell, Images};
@@ -72,6 +74,11 @@ pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     let plane = ControlPlane::start(without_pods(&binaries)).await?;
     let outcome = play(&plane, &binaries, &mut report).await;
     plane.stop().await?;
+    outcome?;
+    // On a control plane of its own: helm takes over no object that somebody else has applied.
+    let plane = ControlPlane::start(without_pods(&binaries)).await?;
+    let outcome = play_chart(&plane, &mut report).await;
+    plane.stop().await?;
     outcome.map(|()| report)
 }
 
@@ -104,6 +111,15 @@ async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) ->
             traced,
         )
         .await;
+    Ok(())
+}
+
+async fn play_chart(plane: &ControlPlane, report: &mut Report) -> anyhow::Result<()> {
+    let helm = helm().await?;
+    let one = chart::comes_and_goes(plane, &helm, Form::OneProcess);
+    report.case("the chart is installed as one process, lives, is changed and leaves nothing", one).await;
+    let two = chart::comes_and_goes(plane, &helm, Form::TwoProcesses);
+    report.case("the chart is installed as two processes, lives, is changed and leaves nothing", two).await;
     Ok(())
 }
 

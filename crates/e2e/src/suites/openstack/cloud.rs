@@ -21,6 +21,26 @@ pub(super) struct Counted {
     pub(super) ports: Vec<String>,
     /// Names.
     pub(super) volumes: Vec<String>,
+    /// Names of servers that are no more, where an administrator asked.
+    pub(super) deleted: Vec<String>,
+}
+
+impl Counted {
+    /// What of it has exactly this name.
+    pub(super) fn named(&self, name: &str) -> Self {
+        let named = |names: &[String]| names.iter().filter(|its| *its == name).cloned().collect();
+        Self {
+            servers: self.servers.iter().filter(|server| server.name == name).cloned().collect(),
+            ports: named(&self.ports),
+            volumes: named(&self.volumes),
+            deleted: named(&self.deleted),
+        }
+    }
+
+    /// Whether nothing is there now.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.servers.is_empty() && self.ports.is_empty() && self.volumes.is_empty()
+    }
 }
 
 /// A server, as the client shows it.
@@ -40,21 +60,25 @@ impl Cloud<'_> {
     pub(super) async fn of(&self, prefix: &str) -> anyhow::Result<Counted> {
         let lists = [&["server", "list"][..], &["port", "list"], &["volume", "list"]];
         let [servers, ports, volumes] = self.0.client(TENANT).each(lists).await?;
-        let rows = |list: &Value| list.as_array().cloned().unwrap_or_default();
-        let text = |row: &Value, column: &str| row.get(column).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let names = |list: &Value| -> Vec<String> {
-            let mut names: Vec<String> = rows(list).iter().map(|row| text(row, "Name")).collect();
-            names.retain(|name| name.starts_with(prefix));
-            names.sort_unstable();
-            names
-        };
-        let mut servers: Vec<Server> = rows(&servers)
-            .iter()
-            .map(|row| Server { id: text(row, "ID"), name: text(row, "Name"), flavor: text(row, "Flavor") })
-            .filter(|server| server.name.starts_with(prefix))
-            .collect();
+        let begins = |name: &str| name.starts_with(prefix);
+        let mut servers: Vec<Server> = rows(&servers).map(server).filter(|server| begins(&server.name)).collect();
         servers.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        Ok(Counted { servers, ports: names(&ports), volumes: names(&volumes) })
+        Ok(Counted { servers, ports: names(&ports, begins), volumes: names(&volumes, begins), deleted: Vec::new() })
+    }
+
+    /// All there is, and all servers that ever were, which are shown to administrators alone.
+    pub(super) async fn ever(&self) -> anyhow::Result<Counted> {
+        let of_all = |words: &[&'static str]| [words, &["list", "--all-projects"]].concat();
+        let (servers, volumes) = (of_all(&["server"]), of_all(&["volume"]));
+        let deleted = [&servers[..], &["--deleted"]].concat();
+        let lists = [&servers[..], &["port", "list"], &volumes, &deleted];
+        let [servers, ports, volumes, deleted] = self.0.client(ADMIN).each(lists).await?;
+        Ok(Counted {
+            servers: rows(&servers).map(server).collect(),
+            ports: names(&ports, |_| true),
+            volumes: names(&volumes, |_| true),
+            deleted: names(&deleted, |_| true),
+        })
     }
 
     /// Makes a server that the driver knows nothing of.
@@ -85,4 +109,24 @@ impl Cloud<'_> {
         let kubelet = |(id, node)| Kubelet { provider_id: format!("openstack:///{REGION}/{id}"), id, node };
         Ok(running.map(kubelet).collect())
     }
+}
+
+/// The rows of a list.
+fn rows(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn text(row: &Value, column: &str) -> String {
+    row.get(column).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn server(row: &Value) -> Server {
+    Server { id: text(row, "ID"), name: text(row, "Name"), flavor: text(row, "Flavor") }
+}
+
+/// The names in a list, in their order.
+fn names(list: &Value, like: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut names: Vec<String> = rows(list).map(|row| text(row, "Name")).filter(|name| like(name)).collect();
+    names.sort_unstable();
+    names
 }

@@ -3,6 +3,9 @@
 //! | file | what it shows |
 //! | --- | --- |
 //! | `life` | a pool is made, scaled, rolled, repaired and deleted, an orphan is collected, quota, Nova and tokens go away and come back; servers, ports and volumes are counted by OpenStack's own client after every step |
+//! | `kill_table` | the machine controller is killed at every call to any service, and no server, port or volume is doubled or left |
+//! | `rights` | an application credential with the access rules that are shipped is enough, and one without a rule of them is not |
+//! | `newer` | the driver's own tests pass on a newer Nova |
 //! | `real_nodes::servers` | servers are machines with real kubelets in them |
 //! | `end` | an OpenStack whose holder is killed leaves nothing on the host |
 //!
@@ -10,8 +13,11 @@
 
 mod cloud;
 mod end;
+mod kill_table;
 mod life;
+mod newer;
 pub(super) mod objects;
+mod rights;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,8 +31,8 @@ use openstack_lab::{Endpoint, Lab};
 use serde_json::Value;
 
 use super::ChoreArgs;
-use super::clouds::kubelets;
 use super::clouds::setting::{Programs, Setting as CloudSetting};
+use super::clouds::{self, kubelets};
 use super::machines::install_definitions;
 use super::program::ourselves;
 use super::real_nodes::{self, servers};
@@ -37,6 +43,7 @@ use crate::test_bed::TestBed;
 use crate::web::Proxy as ApiProxy;
 use crate::workspace::cargo;
 use cloud::Cloud;
+use kill_table::Table;
 
 const NAME: &str = "openstack";
 const KUBELETS: &str = "servers that are machines with real kubelets join, run pods and go through OpenStack's API";
@@ -74,6 +81,8 @@ pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<
         cargo(&["build", "--quiet", "--package", package])?;
     }
     report.case("an OpenStack whose holder is killed leaves nothing on the host", end::killed()).await;
+    // A pool's life is waiting for the most part.
+    let beside = std::thread::spawn(beside);
     let lab = Lab::start(&installation, |line| eprintln!("openstack: {line}")).await?;
     // A server that was deleted falls silent, and that is noticed in the time a suite has.
     let options =
@@ -85,11 +94,22 @@ pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<
     plane.stop().await?;
     lab.stop().await?;
     played.map_err(|_| anyhow::anyhow!("the suite panicked"))??;
-    match namespaces::forbidden() {
-        Some(reason) => report.skip(KUBELETS, &reason),
-        None => drop(report.case(KUBELETS, with_kubelets()).await),
-    }
+    report.absorb(beside.join().map_err(|_| anyhow::anyhow!("what was played beside it panicked"))??);
     report.conclude()
+}
+
+/// What needs nothing of the lab in which the pool lives.
+fn beside() -> anyhow::Result<Report> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("failed to start tokio")?.block_on(async {
+        let mut report = Report::of(NAME);
+        match namespaces::forbidden() {
+            Some(reason) => report.skip(KUBELETS, &reason),
+            None => drop(report.case(KUBELETS, with_kubelets()).await),
+        }
+        newer::play(&mut report).await?;
+        Ok(report)
+    })
 }
 
 /// Its cases are printed as they go; here they are one.
@@ -111,13 +131,23 @@ fn play(plane: &ControlPlane, lab: &Lab, api: &ApiProxy, report: &mut Report) ->
         Endpoint::ALL.into_iter().map(|endpoint| (endpoint.name(), lab.port(endpoint))).collect();
     let front = &runtime.block_on(Front::start(&services)).context("failed to start a front")?;
     let setting = &Setting { test_bed, kubeconfig: plane.kubeconfig_path(), cloud, folder, programs: PROGRAMS };
+    let table = &Table { cloud, front, target, counted: tokio::sync::Mutex::default() };
     let ended = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         let kubelets = scope.spawn(|| runtime.block_on(kubelets::live(async || cloud.running().await, api, ended)));
         let lived = runtime.block_on(life::play(setting, front, target, report));
+        // Not beside it: quota, tokens and Nova are everybody's.
+        let lived = lived.and_then(|()| clouds::kill_table::play(setting, table, runtime, report));
+        let lived = lived.and_then(|()| runtime.block_on(rights::play(setting, &lab.auth_url(), target, report)));
         ended.store(true, Ordering::Relaxed);
         // Without kubelets nothing works, so why they ended comes first.
         kubelets.join().map_err(|_| anyhow::anyhow!("the kubelets panicked"))?.context("the kubelets ended")?;
         lived
-    })
+    })?;
+    runtime.block_on(report.case("in the end the project has no server, port or volume at all", async {
+        let left = cloud.of("").await?;
+        ensure!(left.is_nothing(), "OpenStack still has {left:?}");
+        Ok(())
+    }));
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Classes, Secrets, a pool and a Machine, as the reference's users write them for OpenStack.
+//! Classes, Secrets and a pool, as the reference's users write them for OpenStack.
 
 use serde_json::{Value, json};
 
@@ -27,8 +27,12 @@ pub(in crate::suites) const ROLE_KEY: &str = "kubernetes.io-role-node";
 impl Place<'_> {
     /// The namespace, its Secret, and whatever is to be in it.
     pub(in crate::suites) fn with(&self, more: impl IntoIterator<Item = Value>) -> Value {
+        self.with_secret(self.secret("#!/bin/sh\n<<BOOTSTRAP_TOKEN>>"), more)
+    }
+
+    /// The same with this Secret.
+    pub(super) fn with_secret(&self, secret: Value, more: impl IntoIterator<Item = Value>) -> Value {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": self.namespace } });
-        let secret = self.secret("#!/bin/sh\n<<BOOTSTRAP_TOKEN>>");
         let items: Vec<Value> = [namespace, secret].into_iter().chain(more).collect();
         json!({ "apiVersion": "v1", "kind": "List", "items": items })
     }
@@ -36,13 +40,20 @@ impl Place<'_> {
     /// Credentials, and what servers boot with.
     pub(in crate::suites) fn secret(&self, user_data: &str) -> Value {
         let said = |key: &str| self.target.get(key).cloned().unwrap_or_default();
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": self.meta("cloud"),
-            "stringData": {
-                "authURL": self.auth_url, "username": said("username"), "password": said("password"),
-                "domainName": said("domainName"), "tenantName": said("tenantName"), "userData": user_data,
-            },
-        })
+        let keys = ["username", "password", "domainName", "tenantName"];
+        let data: serde_json::Map<String, Value> = keys.map(|key| (key.to_owned(), said(key))).into_iter().collect();
+        self.secret_with(data, user_data)
+    }
+
+    /// These credentials instead of the tenant's user.
+    pub(super) fn secret_of(&self, credentials: &Value) -> Value {
+        self.secret_with(credentials.as_object().cloned().unwrap_or_default(), "#!/bin/sh\n<<BOOTSTRAP_TOKEN>>")
+    }
+
+    fn secret_with(&self, mut data: serde_json::Map<String, Value>, user_data: &str) -> Value {
+        data.insert("authURL".to_owned(), self.auth_url.into());
+        data.insert("userData".to_owned(), user_data.into());
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": self.meta("cloud"), "stringData": data })
     }
 
     /// A class of servers of this flavor, each with a port and a root disk that the driver makes.

@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Longer than a packet ever takes here, shorter than anybody waits.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Longer than a pod that lives ever takes: 3 s were not, of a pod that had just become ready on a machine with thirty processes for two cores.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What the pod at this address serves under `/index.html`.
 pub(super) async fn get(address: Ipv4Addr, port: u16) -> anyhow::Result<String> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,11 +17,14 @@ use tokio::time::{Instant, sleep};
 use super::super::machines::install_definitions;
 use super::super::openstack::objects::Place;
 use super::super::program::ourselves;
+use super::homes::Homes;
 use super::leftovers;
+use super::storage;
 use crate::test_bed::{Process, TestBed, free_port};
 use crate::web::Proxy;
 
-const GROUP: &str = "machine.sapcloud.io/v1alpha1";
+/// Our kinds' group and version.
+pub(super) const GROUP: &str = "machine.sapcloud.io/v1alpha1";
 /// How long anything may take. Long: a busy machine is no broken promise.
 pub(super) const PATIENCE: Duration = Duration::from_mins(4);
 const GLANCE: Duration = Duration::from_millis(250);
@@ -74,6 +76,7 @@ impl Cluster {
         let plane = ControlPlane::start(options).await?;
         let cluster =
             Self { kubectl, kind: Kind::Namespaces(boot.clone()), pool, state: folder.join("machines"), plane };
+        fs::create_dir_all(cluster.disks()).context("failed to make a folder for volumes")?;
         install_definitions(&cluster.plane)?;
         cluster.test_bed()?.apply("rights", &join::rights())?;
         Ok(cluster)
@@ -96,7 +99,17 @@ impl Cluster {
             Kind::Virtual(_) => "millwright",
             Kind::Servers(_) => "millwright-driver-openstack",
         };
-        TestBed::with_program(&self.plane, ourselves()?.with_file_name(program))
+        self.bed_of(ourselves()?.with_file_name(program))
+    }
+
+    /// The same for another program.
+    pub(super) fn bed_of(&self, program: PathBuf) -> anyhow::Result<TestBed<'_>> {
+        TestBed::with_program(&self.plane, program)
+    }
+
+    /// How the administrator reaches the API server.
+    pub(super) fn kubeconfig_path(&self) -> PathBuf {
+        self.plane.kubeconfig_path()
     }
 
     pub(super) async fn stop(self) -> anyhow::Result<()> {
@@ -129,10 +142,16 @@ impl Cluster {
 
     /// The Secret, a class of this name, and a pool of so many machines of it.
     pub(super) fn apply_pool(&self, class: &str, replicas: u32) -> anyhow::Result<()> {
-        self.test_bed()?.apply("pool", &self.objects(class, replicas)?)
+        let rolling = json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } });
+        self.apply_pool_with(class, replicas, &rolling)
     }
 
-    fn objects(&self, class: &str, replicas: u32) -> anyhow::Result<Value> {
+    /// The same with this strategy.
+    pub(super) fn apply_pool_with(&self, class: &str, replicas: u32, strategy: &Value) -> anyhow::Result<()> {
+        self.test_bed()?.apply("pool", &self.objects(class, replicas, strategy)?)
+    }
+
+    fn objects(&self, class: &str, replicas: u32, strategy: &Value) -> anyhow::Result<Value> {
         let authority = self.plane.layout().pki("ca.crt");
         let authority =
             fs::read_to_string(&authority).with_context(|| format!("failed to read {}", authority.display()))?;
@@ -174,7 +193,7 @@ impl Cluster {
                 "spec": {
                     "replicas": replicas,
                     "selector": { "matchLabels": labels },
-                    "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
+                    "strategy": strategy,
                     "template": {
                         "metadata": { "labels": labels },
                         "spec": { "class": { "kind": "MachineClass", "name": class } },
@@ -190,7 +209,9 @@ impl Cluster {
         match &self.kind {
             Kind::Namespaces(boot) => json!({
                 "cluster": self.pool, "stateDirectory": self.state, "rootImage": boot.root, "kubelet": boot.kubelet,
-                "mounts": [{ "hostPath": boot.images, "path": "/images" }],
+                "mounts": [
+                    { "hostPath": boot.images, "path": "/images" }, { "hostPath": self.disks(), "path": storage::SHARED },
+                ],
                 "cpu": "1", "memory": "768Mi", "hostBudget": budget,
                 "bridge": "br0", "addresses": OF_SUITES.machines(), "prefixLength": 16, "gateway": OF_SUITES.gateway(),
             }),
@@ -219,12 +240,12 @@ impl Cluster {
 
     /// The machines that the host has, by their directories.
     pub(super) fn homes(&self) -> anyhow::Result<BTreeSet<String>> {
-        match fs::read_dir(self.state.join("clusters").join(&self.pool)) {
-            Ok(entries) => Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()),
-            // It goes with the last machine.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
-            Err(error) => Err(error).context("failed to list the host's machines"),
-        }
+        self.host().list()
+    }
+
+    /// What the host shows of the machines.
+    pub(super) fn host(&self) -> Homes {
+        Homes::new(&self.state, &self.pool)
     }
 
     /// Fails if there is more than there was before the first machine.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
-use serde_json::Value;
 
 use super::cluster::Cluster;
 use super::leftovers;
@@ -30,7 +29,7 @@ impl Cluster {
 
     /// Takes the host's end of a machine's link down, or up again.
     pub(super) fn cut(&self, machine: &str, cut: bool) -> anyhow::Result<()> {
-        let init = self.init_of(machine)?;
+        let init = self.host().init_of(machine)?;
         let peer = format!("/proc/{init}/root/sys/class/net/eth0/iflink");
         let peer = fs::read_to_string(&peer).with_context(|| format!("failed to read {peer}"))?;
         let listed = Command::new("ip").args(["-oneline", "link"]).output().context("failed to list links")?;
@@ -64,7 +63,7 @@ impl Cluster {
         let words: Vec<String> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         self.kill_kubelet(machine)?;
         let groups = self.cgroups_of(machine).into_iter().map(|group| group.display().to_string()).collect::<Vec<_>>();
-        let (init, groups) = (self.init_of(machine)?.to_string(), groups.join(" "));
+        let (init, groups) = (self.host().init_of(machine)?.to_string(), groups.join(" "));
         let words = [vec!["-c", RESTART, &init, &groups], words.iter().map(String::as_str).collect()].concat();
         run("sh", &words)
     }
@@ -89,16 +88,10 @@ impl Cluster {
         // Under version 2 a machine's own processes are one below.
         tops.flat_map(|top| [top.join("init"), top]).filter(|path| path.is_dir()).collect()
     }
-
-    fn init_of(&self, machine: &str) -> anyhow::Result<i64> {
-        let path = self.state.join("clusters").join(&self.pool).join(machine).join("init.json");
-        let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-        let note: Value = serde_json::from_str(&text)?;
-        note.get("pid").and_then(Value::as_i64).context("the driver did not note the init")
-    }
 }
 
-fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+/// Runs a program, and fails if it does.
+pub(super) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let ended = Command::new(program).args(arguments).output().with_context(|| format!("failed to run {program}"))?;
     ensure!(ended.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&ended.stderr).trim());
     Ok(())

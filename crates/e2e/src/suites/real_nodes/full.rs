@@ -9,10 +9,12 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::super::report::Report;
-use super::asker::{Asker, Seen};
+use super::asker::Asker;
 use super::autoscaler;
 use super::cluster::{Cluster, Lease, text};
 use super::leftovers;
+use super::pods_as_machines;
+use super::storage::Storage;
 use crate::test_bed::Process;
 
 const MACHINES: usize = 3;
@@ -29,6 +31,11 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
     let Some(controllers) = boots.await else { return Ok(()) };
     report.case("each machine's processes have less than 250 MB", async { memory(cluster) }).await;
     report.case("six pods run on them and answer over HTTP", serve(cluster)).await;
+    pods_as_machines::play(cluster, report).await?;
+    let storage = Storage::start(cluster.proxy().await?, cluster.host());
+    let stored = report
+        .case("a StatefulSet's volume is attached to the node of its pod, which writes to it", storage.begins(cluster))
+        .await;
     report
         .case(
             "a roll to another class under a budget fails no request, and endpoints are never fewer than promised",
@@ -41,6 +48,16 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
             update_in_place(cluster),
         )
         .await;
+    if stored.is_some() {
+        report
+            .case(
+                "the StatefulSet moved with its data, its volume on one node at a time and never detached under its pod",
+                storage.moved(cluster),
+            )
+            .await;
+        report.case("a StatefulSet that is deleted leaves its volume on no node", storage.ends(cluster)).await;
+    }
+    storage.stop()?;
     report
         .case("a machine that is frozen and comes back in time is left alone", comes_back(cluster, Cluster::freeze))
         .await;
@@ -115,19 +132,17 @@ async fn roll(cluster: &Cluster) -> anyhow::Result<()> {
             cluster.serving(PODS)
         })
         .await;
-    let Seen { asked, failures, fewest } = asker.stop()?;
-    println!("        {asked} requests, {} failed, {fewest} endpoints at the fewest", failures.len());
+    let seen = asker.stop()?;
+    println!("        {seen}");
     rolled?;
-    ensure!(failures.is_empty(), "{} of {asked} requests failed: {:?}", failures.len(), failures.first());
-    ensure!(fewest >= AVAILABLE, "there were only {fewest} endpoints");
-    Ok(())
+    seen.judge(AVAILABLE)
 }
 
 #[allow(clippy::print_stdout, reason = "a suite tells what it measured")]
 async fn update_in_place(cluster: &Cluster) -> anyhow::Result<()> {
     let machines = cluster.homes()?;
     let asker = Asker::start(cluster.proxy().await?);
-    cluster.update_in_place("small")?;
+    cluster.update_in_place("small", 3)?;
     let updated = cluster
         .until(|| {
             cluster.play_agents()?;
@@ -138,14 +153,12 @@ async fn update_in_place(cluster: &Cluster) -> anyhow::Result<()> {
             cluster.serving(PODS)
         })
         .await;
-    let Seen { asked, failures, fewest } = asker.stop()?;
-    println!("        {asked} requests, {} failed, {fewest} endpoints at the fewest", failures.len());
+    let seen = asker.stop()?;
+    println!("        {seen}");
     updated?;
     ensure!(cluster.homes()? == machines, "{machines:?} became {:?}", cluster.homes()?);
     cluster.apply_pool("small", 3)?; // what comes next is no update in place
-    ensure!(failures.is_empty(), "{} of {asked} requests failed: {:?}", failures.len(), failures.first());
-    ensure!(fewest >= AVAILABLE, "there were only {fewest} endpoints");
-    Ok(())
+    seen.judge(AVAILABLE)
 }
 
 /// Something befalls a machine until it is `Unknown`, and ends before its health timeout does.

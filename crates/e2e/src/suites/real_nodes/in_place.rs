@@ -10,15 +10,10 @@ const RESULT: &str = "node.machine.sapcloud.io/update-result";
 const CRITICAL: &str = "node.gardener.cloud/critical-components-not-ready";
 
 impl Cluster {
-    /// Has the pool updated in place to this class, one machine after the other.
-    pub(super) fn update_in_place(&self, class: &str) -> anyhow::Result<()> {
-        let how = json!({ "type": "InPlaceUpdate", "rollingUpdate": null, "inPlaceUpdate": {
-            "maxSurge": 0, "maxUnavailable": 1, "orchestrationType": "Auto",
-        } });
-        let template = json!({ "spec": { "class": { "name": class } } });
-        let patch = json!({ "spec": { "strategy": how, "template": template } }).to_string();
-        let arguments = ["patch", "machinedeployment", &self.pool, "--type=merge", "--patch", &patch];
-        self.test_bed()?.kubectl(&arguments).map(drop)
+    /// Has the pool of so many machines updated in place to this class, one machine after the other.
+    pub(super) fn update_in_place(&self, class: &str, replicas: u32) -> anyhow::Result<()> {
+        let limits = json!({ "maxSurge": 0, "maxUnavailable": 1, "orchestrationType": "Auto" });
+        self.apply_pool_with(class, replicas, &json!({ "type": "InPlaceUpdate", "inPlaceUpdate": limits }))
     }
 
     /// What agents and controllers of nodes do now: a node that is ready for its update is updated, and one that was given back may have pods again.

@@ -10,10 +10,13 @@ mod client;
 mod cluster;
 mod faults;
 mod full;
+mod homes;
 mod in_place;
 mod leftovers;
+mod pods_as_machines;
 mod quick;
 pub(super) mod servers;
+mod storage;
 mod up;
 mod virtual_machines;
 mod workload;
@@ -36,7 +39,8 @@ use crate::workspace::cargo;
 use cluster::Cluster;
 
 /// What has to be compiled.
-pub(super) const PACKAGES: [&str; 2] = ["millwright-driver-host-program", "millwright"];
+pub(super) const PACKAGES: [&str; 3] =
+    ["millwright-driver-host-program", "millwright-driver-local-program", "millwright"];
 /// The suite's name.
 const NAME: &str = "real-nodes";
 /// How long a check of every change may wait for what is not in the cache yet.

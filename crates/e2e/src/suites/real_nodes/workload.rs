@@ -11,9 +11,13 @@ use super::cluster::{Cluster, is_ready, text};
 /// Where pods serve.
 pub(super) const PORT: u16 = 8080;
 
-/// Serves its own name; asked to end, it serves on for a second, as clients learn of it late, and then notes its end on the machine.
+/// Serves its own name; asked to end, it serves on for a second and then notes its end on the machine.
 const SERVE: &str = "touch /ended/pods; mkdir -p /tmp/w; hostname >/tmp/w/index.html; httpd -p 8080 -h /tmp/w; \
     trap 'sleep 1; hostname >>/ended/pods; sync; exit 0' TERM; while :; do sleep 0.2; done";
+
+/// Before a pod is asked to end. Clients learn of it late, because nobody waits for them: what removes the endpoint, what tells the clients and the kubelet
+/// begin at the same time. So the pod serves on, for longer than the slowest of them takes here.
+const HOOK: &str = "echo hook >>/ended/pods; sleep 4";
 
 impl Cluster {
     /// So many replicas of a web server, of which at least `available` must be there at any time.
@@ -22,7 +26,7 @@ impl Cluster {
         let container = json!({
             "name": "web", "image": "millwright.local/busybox:1", "imagePullPolicy": "Never", "command": ["sh", "-c", SERVE],
             "readinessProbe": { "httpGet": { "path": "/index.html", "port": PORT }, "periodSeconds": 1 },
-            "lifecycle": { "preStop": { "exec": { "command": ["sh", "-c", "echo hook >>/ended/pods"] } } },
+            "lifecycle": { "preStop": { "exec": { "command": ["sh", "-c", HOOK] } } },
             "volumeMounts": [{ "name": "ended", "mountPath": "/ended" }],
         });
         let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
@@ -60,10 +64,11 @@ impl Cluster {
         notes.map(|note| File::open(&note).with_context(|| format!("failed to open {}", note.display()))).collect()
     }
 
-    /// The addresses of pods that are ready, if they are so many.
+    /// The addresses of the web server's pods that are ready, if they are so many.
     pub(super) fn serving(&self, count: usize) -> anyhow::Result<Vec<Ipv4Addr>> {
         let pods = self.list("pods")?;
-        let ready: Vec<&Value> = pods.iter().filter(|pod| is_ready(pod)).collect();
+        let web = pods.iter().filter(|pod| text(pod, "/metadata/labels/app") == "web");
+        let ready: Vec<&Value> = web.filter(|pod| is_ready(pod)).collect();
         ensure!(ready.len() == count, "{} pods are ready instead of {count}", ready.len());
         ready
             .iter()

@@ -1,19 +1,23 @@
 //! What an operator types, on the real control plane: a pool that runs is shown, explained, rolled, taken back, paused and checked, through kubectl as its
 //! plug-in too; and somebody who may see nothing is told in one sentence what is missing.
 
+mod planned;
+mod rights;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use control_plane::{Binaries, Program, User};
+use control_plane::{Binaries, Options, Program, User};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::fixture::with_a_cloud;
+use super::fixture::with_a_cloud_and;
 use super::report::Report;
-use crate::test_bed::TestBed;
+use crate::counts::Audit;
+use crate::test_bed::{TestBed, free_port};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const PLUGIN: &str = "kubectl-millwright";
@@ -21,24 +25,34 @@ const PLUGIN: &str = "kubectl-millwright";
 /// Plays it.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     let kubectl = binaries.path(Program::Kubectl).clone();
-    with_a_cloud("operator", binaries, async move |test_bed: &TestBed<'_>, report: &mut Report| {
-        play(test_bed, report, &kubectl).await
+    let folder = tempfile::tempdir().context("failed to make a folder for the audit log")?;
+    let (audit, flags) = Audit::begin(folder.path())?;
+    let options = flags
+        .into_iter()
+        .fold(Options::new(binaries), |options, flag| options.with_argument(Program::ApiServer, &flag));
+    with_a_cloud_and("operator", options, async |test_bed: &TestBed<'_>, report: &mut Report| {
+        play(test_bed, &audit, report, &kubectl).await
     })
     .await
 }
 
-async fn play(test_bed: &TestBed<'_>, report: &mut Report, kubectl: &Path) -> anyhow::Result<()> {
+async fn play(test_bed: &TestBed<'_>, audit: &Audit, report: &mut Report, kubectl: &Path) -> anyhow::Result<()> {
     let operator = Operator::new(test_bed, kubectl)?;
     test_bed.apply("pool", &pool())?;
-    let controller = test_bed.start_controller("controller", "cloud", &[], &[])?;
+    let port = free_port()?;
+    let flags = ["--profiling", &format!("--port={port}")];
+    let controller = test_bed.start_controller("controller", "cloud", &flags, &[])?;
     report.case("status shows a pool that runs, folded", operator.until(&["status"], "2 machines: 2 fine")).await;
     report.case("kubectl millwright is the same program", async { operator.as_plugin() }).await;
     report.case("a machine that is fine is explained", async { operator.explain_fine() }).await;
+    report.case("the leader is asked for what is in no object", async { operator.ask_leader(port) }).await;
     report.case("a restart is rolled out, and taken back", async { operator.roll_and_undo() }).await;
     report.case("a pause holds back a roll-out, and a resume lets it go", async { operator.pause_and_resume() }).await;
     report.case("a class that is missing is explained with what helps", operator.missing_class()).await;
     report.case("check finds planted mistakes and their fields", async { operator.check() }).await;
+    report.case("check finds what the controllers may not do", async { rights::play(&operator) }).await;
     report.case("who may see nothing is told which right is missing", async { operator.stranger() }).await;
+    planned::play(&operator, audit, report).await?;
     test_bed.kubectl(&["delete", "machinedeployments", "--all", "--wait=false"])?;
     report.case("an empty namespace says so", operator.until(&["status"], "No machine deployments")).await;
     report.case("without a leader nothing is said to happen", operator.without_a_leader(controller)).await;
@@ -100,12 +114,29 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    fn explain_fine(&self) -> anyhow::Result<()> {
+    /// A machine of the pool.
+    fn machine(&self) -> anyhow::Result<String> {
         let tree: Value = serde_json::from_str(&self.says(&["status", "-o", "json"])?)?;
         let name = tree.pointer("/machineDeployments/0/sets/0/machines/0/name").and_then(Value::as_str);
-        let name = name.with_context(|| format!("no machine in {tree}"))?;
-        let told = self.says(&["explain", &format!("machine/{name}")])?;
+        Ok(format!("machine/{}", name.with_context(|| format!("no machine in {tree}"))?))
+    }
+
+    fn explain_fine(&self) -> anyhow::Result<()> {
+        let told = self.says(&["explain", &self.machine()?])?;
         ensure!(told.contains("fine: everything is as it should be"), "{told}");
+        Ok(())
+    }
+
+    /// At an address that a person names; it is no pod here.
+    fn ask_leader(&self, port: u16) -> anyhow::Result<()> {
+        let (machine, address) = (self.machine()?, format!("--leader=127.0.0.1:{port}"));
+        let told = self.says(&["explain", &machine, &address])?;
+        ensure!(
+            told.contains("Leader says  no driver call about it is under way") && told.contains("decided "),
+            "{told}"
+        );
+        let told = self.says(&["explain", &machine])?;
+        ensure!(told.contains("is no pod of namespace \"default\"") && !told.contains("Leader says"), "{told}");
         Ok(())
     }
 
