@@ -1,11 +1,19 @@
 //! The suites of scenarios, each on a control plane of its own: they make Nodes, and nobody else may.
 
-use anyhow::{Context, bail};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
 use control_plane::{Binaries, ControlPlane, Options, Program};
 
 use super::program::{self, Teller};
 use super::tally::Tally;
 use crate::workspace::root;
+
+const PLURALS: [&str; 4] = ["machineclasses", "machinedeployments", "machines", "machinesets"];
+/// How long an API server may take to serve what it has established.
+const PATIENCE: Duration = Duration::from_secs(60);
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// Plays every scenario of a suite. The scenarios' own program prints the cases and the closing line.
 pub(super) async fn run(binaries: Binaries, suite: &str) -> anyhow::Result<Tally> {
@@ -33,7 +41,8 @@ async fn play(plane: &ControlPlane, suite: &str) -> anyhow::Result<Tally> {
     program::run(Teller::Scenarios, suite, &["--kubeconfig", &kubeconfig, "--suite", suite]).await
 }
 
-/// Applies `deploy/crds` and waits until they are served.
+/// Applies `deploy/crds` and waits until they are served: a kind that is established may still be unknown to the handler, and
+/// lists are refused with a 429 while its watch cache starts.
 pub(crate) fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
     let folder = root().join("deploy/crds");
     for arguments in [
@@ -45,5 +54,19 @@ pub(crate) fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
             bail!("kubectl {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&ended.stderr));
         }
     }
-    Ok(())
+    PLURALS.iter().try_for_each(|plural| until_listed(plane, plural))
+}
+
+fn until_listed(plane: &ControlPlane, plural: &str) -> anyhow::Result<()> {
+    let path = format!("--raw=/apis/machine.sapcloud.io/v1alpha1/{plural}?limit=1");
+    let begin = Instant::now();
+    loop {
+        let ended = plane.kubectl().args(["get", &path]).output().context("failed to start kubectl")?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&ended.stderr);
+        ensure!(begin.elapsed() < PATIENCE, "{plural} are still not listed after {PATIENCE:?}: {said}");
+        thread::sleep(GLANCE);
+    }
 }
