@@ -56,7 +56,7 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
 }
 
 async fn play(plane: &ControlPlane, audit: &Audit, args: &ChoreArgs) -> anyhow::Result<Vec<Figure>> {
-    install_definitions(plane)?;
+    install_definitions(plane).await?;
     let test_bed = TestBed::new(plane)?;
     let cloud = test_bed.start_cloud("cloud")?;
     test_bed.apply("environment", &environment())?;

@@ -81,7 +81,7 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let program = args.program.clone().map_or_else(build, Ok)?;
     runtime.block_on(async {
         let plane = ControlPlane::start(Options::new(compiled(&Build::by_default()).await?)).await?;
-        let outcome = play(&plane, program, args);
+        let outcome = play(&plane, program, args).await;
         plane.stop().await?;
         conclude(&outcome?)
     })
@@ -98,8 +98,8 @@ pub(crate) fn build() -> anyhow::Result<PathBuf> {
 }
 
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
-fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Result<Results> {
-    install_definitions(plane)?;
+async fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyhow::Result<Results> {
+    install_definitions(plane).await?;
     let test_bed = TestBed::with_program(plane, program)?;
     let cloud = test_bed.start_cloud("cloud")?;
     let effects = MachineRun::new(&test_bed, "model").effects()?;

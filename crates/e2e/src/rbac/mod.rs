@@ -82,7 +82,7 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
 }
 
 async fn try_all(plane: &ControlPlane, kubectl: &Path, audit: &Audit, args: &ChoreArgs) -> anyhow::Result<Tally> {
-    install_definitions(plane)?;
+    install_definitions(plane).await?;
     let test_bed = TestBed::new(plane)?;
     let proxy = Proxy::start(plane, kubectl).await?;
     let stand = Stand { plane, test_bed: &test_bed, audit, proxy: &proxy };

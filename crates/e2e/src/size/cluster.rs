@@ -50,7 +50,7 @@ impl Cluster {
     pub(super) async fn real(servers: PathBuf) -> anyhow::Result<Self> {
         let binaries = compiled(&Build::by_default()).await?;
         let plane = ControlPlane::start(Options::new(binaries.clone())).await?;
-        install_definitions(&plane)?;
+        install_definitions(&plane).await?;
         Self::new(servers, Some(plane), binaries)?.start_cloud().await
     }
 

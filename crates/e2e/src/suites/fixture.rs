@@ -36,7 +36,7 @@ async fn played(
     report: &mut Report,
     play: impl AsyncFnOnce(&TestBed<'_>, &mut Report) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    install_definitions(plane)?;
+    install_definitions(plane).await?;
     let test_bed = TestBed::new(plane)?;
     let cloud = test_bed.start_cloud("cloud")?;
     play(&test_bed, report).await?;

@@ -1,10 +1,10 @@
 //! The suites of scenarios, each on a control plane of its own: they make Nodes, and nobody else may.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use control_plane::{Binaries, ControlPlane, Options, Program};
+use tokio::time::{Instant, sleep};
 
 use super::program::{self, Teller};
 use super::tally::Tally;
@@ -12,7 +12,7 @@ use crate::workspace::root;
 
 const PLURALS: [&str; 4] = ["machineclasses", "machinedeployments", "machines", "machinesets"];
 /// How long an API server may take to serve what it has established.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Plays every scenario of a suite. The scenarios' own program prints the cases and the closing line.
@@ -36,14 +36,14 @@ fn patience_with_nodes(suite: &str) -> &'static str {
 }
 
 async fn play(plane: &ControlPlane, suite: &str) -> anyhow::Result<Tally> {
-    install_definitions(plane)?;
+    install_definitions(plane).await?;
     let kubeconfig = plane.kubeconfig_path().to_string_lossy().into_owned();
     program::run(Teller::Scenarios, suite, &["--kubeconfig", &kubeconfig, "--suite", suite]).await
 }
 
 /// Applies `deploy/crds` and waits until they are served: a kind that is established may still be unknown to the handler, and
 /// lists are refused with a 429 while its watch cache starts.
-pub(crate) fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
+pub(crate) async fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
     let folder = root().join("deploy/crds");
     for arguments in [
         ["apply", "--server-side", "--filename"].as_slice(),
@@ -54,10 +54,13 @@ pub(crate) fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
             bail!("kubectl {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&ended.stderr));
         }
     }
-    PLURALS.iter().try_for_each(|plural| until_listed(plane, plural))
+    for plural in PLURALS {
+        until_listed(plane, plural).await?;
+    }
+    Ok(())
 }
 
-fn until_listed(plane: &ControlPlane, plural: &str) -> anyhow::Result<()> {
+async fn until_listed(plane: &ControlPlane, plural: &str) -> anyhow::Result<()> {
     let path = format!("--raw=/apis/machine.sapcloud.io/v1alpha1/{plural}?limit=1");
     let begin = Instant::now();
     loop {
@@ -67,6 +70,6 @@ fn until_listed(plane: &ControlPlane, plural: &str) -> anyhow::Result<()> {
         }
         let said = String::from_utf8_lossy(&ended.stderr);
         ensure!(begin.elapsed() < PATIENCE, "{plural} are still not listed after {PATIENCE:?}: {said}");
-        thread::sleep(GLANCE);
+        sleep(GLANCE).await;
     }
 }

@@ -26,7 +26,7 @@ pub async fn run(binaries: Binaries, images: Images) -> anyhow::Result<Report> {
 }
 
 async fn play(plane: &ControlPlane, images: &Images, report: &mut Report) -> anyhow::Result<()> {
-    install_definitions(plane)?;
+    install_definitions(plane).await?;
     apply_all(plane)?;
     apply(plane, Mode::Deny.folder())?;
     let port = port(plane)?;

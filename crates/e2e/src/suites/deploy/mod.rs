@@ -89,7 +89,7 @@ fn without_pods(binaries: &Binaries) -> Options {
 }
 
 async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) -> anyhow::Result<()> {
-    install_definitions(plane)?;
+    install_definitions(plane).await?;
     let proxy = Proxy::start(plane, &binaries.path(Program::Kubectl)).await?;
     report.case("everything in deploy/ is taken by the API server", async { apply_all(plane) }).await;
     report.case("the policies ask for nothing that their kinds do not have", well_typed(plane)).await;
@@ -124,7 +124,7 @@ async fn play_chart(plane: &ControlPlane, report: &mut Report) -> anyhow::Result
 }
 
 async fn play_programs(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) -> anyhow::Result<()> {
-    install_definitions(plane)?;
+    install_definitions(plane).await?;
     let proxy = Proxy::start(plane, &binaries.path(Program::Kubectl)).await?;
     apply_all(plane)?;
     // The controllers must be able to live with their own policies.

@@ -88,6 +88,7 @@ pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<
     let options =
         Options::new(binaries.clone()).with_argument(Program::ControllerManager, "--node-monitor-grace-period=12s");
     let plane = ControlPlane::start(options).await?;
+    install_definitions(&plane).await?;
     let api = ApiProxy::start(&plane, &binaries.path(Program::Kubectl)).await?;
     // On a thread of its own, because what waits for kubectl must not hold up proxies and kubelets.
     let played = std::thread::scope(|scope| scope.spawn(|| play(&plane, &lab, &api, &mut report)).join());
@@ -121,7 +122,6 @@ async fn with_kubelets() -> anyhow::Result<()> {
 }
 
 fn play(plane: &ControlPlane, lab: &Lab, api: &ApiProxy, report: &mut Report) -> anyhow::Result<()> {
-    install_definitions(plane)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = &runtime.context("failed to start tokio")?;
     let folder = ourselves()?.parent().context("this program lies nowhere")?.to_owned();

@@ -77,7 +77,7 @@ impl Cluster {
         let cluster =
             Self { kubectl, kind: Kind::Namespaces(boot.clone()), pool, state: folder.join("machines"), plane };
         fs::create_dir_all(cluster.disks()).context("failed to make a folder for volumes")?;
-        install_definitions(&cluster.plane)?;
+        install_definitions(&cluster.plane).await?;
         cluster.test_bed()?.apply("rights", &join::rights())?;
         Ok(cluster)
     }
