@@ -118,6 +118,13 @@ impl<'a> TestBed<'a> {
         Process::watched(child).with_context(|| format!("failed to watch {name}"))
     }
 
+    /// A kubectl that stays, and the file that it prints to.
+    pub(crate) fn start_kubectl(&self, name: &str, arguments: &[&str]) -> anyhow::Result<(Process, PathBuf)> {
+        let output = self.file(&format!("{name}.out"));
+        let file = File::create(&output).with_context(|| format!("failed to make the output of {name}"))?;
+        Ok((self.start_command(name, self.plane.kubectl().args(arguments).stdout(file))?, output))
+    }
+
     /// Applies objects with kubectl. What was patched meanwhile, as an autoscaler does, is put back.
     pub(crate) fn apply(&self, name: &str, objects: &Value) -> anyhow::Result<()> {
         let path = self.file(&format!("{name}.json"));

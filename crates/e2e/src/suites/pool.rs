@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::fixture::with_a_cloud;
+use super::kubelet_words::Recording;
 use super::report::Report;
 use crate::test_bed::{Process, TestBed};
 
@@ -22,6 +23,7 @@ pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
 }
 
 async fn play(test_bed: &TestBed<'_>, report: &mut Report) -> anyhow::Result<()> {
+    let recording = Recording::start(test_bed)?;
     test_bed.apply("pool", &pool())?;
     let coming_up = async {
         for death in 0..DEATHS {
@@ -40,6 +42,14 @@ async fn play(test_bed: &TestBed<'_>, report: &mut Report) -> anyhow::Result<()>
         )
         .await;
     report.case("each has a VM of its own", async { distinct_vms(test_bed) }).await;
+    let as_real_ones = async {
+        recording.nodes_joined()?;
+        test_bed.apply("pod", &pod(test_bed)?)?;
+        test_bed.kubectl(&["wait", "--for=condition=Ready", "--timeout=60s", "pod/one"])?;
+        test_bed.kubectl(&["delete", "pod", "one", "--timeout=60s"])?;
+        recording.pods_came_and_went().await
+    };
+    report.case("its nodes join, and a pod comes and goes, in the words of real kubelets", as_real_ones).await;
     test_bed.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
     sleep(Duration::from_millis(400)).await;
     controller.kill()?;
@@ -72,6 +82,15 @@ fn pool() -> Value {
         })
     }));
     json!({ "apiVersion": "v1", "kind": "List", "items": items })
+}
+
+/// A pod on one of the nodes.
+fn pod(test_bed: &TestBed<'_>) -> anyhow::Result<Value> {
+    let node = test_bed.kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"])?;
+    Ok(json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "one" },
+        "spec": { "nodeName": node, "containers": [{ "name": "one", "image": "one" }] },
+    }))
 }
 
 fn is_running(machine: &Value) -> bool {

@@ -23,6 +23,9 @@ use crate::policy::FailedUpdate;
 use crate::replacement_limit::{self, Ruling};
 use crate::{Awaited, Event, EventType, Presence, Wake};
 
+/// How long a node that has just registered has to become ready before its machine says that it is not.
+const FIRST_CONDITIONS: Duration = Duration::from_secs(10);
+
 /// What becomes of the machine, given its node.
 #[derive(Debug)]
 pub(super) struct HealthDecision {
@@ -53,13 +56,28 @@ pub(super) fn decision(seen: &Observed<'_>, facts: &Facts<'_>, node: Presence<&N
     };
     let check = HealthCheck { seen, facts, state };
     let mut decision = check.decision();
-    if let Some(node) = node.present().filter(|node| StatusWrite::conditions_differ(seen.machine, node)) {
-        decision.status.get_or_insert_default().conditions = Some(node.status.conditions.clone());
-        if decision.because == Reason::Converged {
-            decision.because = Reason::ConditionsChanged;
-        }
+    let Some(node) = node.present().filter(|node| StatusWrite::conditions_differ(seen.machine, node)) else {
+        return decision;
+    };
+    if let Some(at) = first_conditions_due(seen, facts, node).filter(|_| decision.status.is_none()) {
+        decision.wake = decision.wake.sooner(Wake::By { awaited: Awaited::Node, at });
+        return decision;
+    }
+    decision.status.get_or_insert_default().conditions = Some(node.status.conditions.clone());
+    if decision.because == Reason::Converged {
+        decision.because = Reason::ConditionsChanged;
     }
     decision
+}
+
+/// Until when the conditions of a node that has just registered are not copied by a write of their own. A kubelet registers its
+/// node before it is ready and is ready within a second or two: what is said then is written with the phase that it leads to.
+fn first_conditions_due(seen: &Observed<'_>, facts: &Facts<'_>, node: &NodeView) -> Option<Timestamp> {
+    let joins = *facts.phase == MachinePhase::Pending && seen.machine.status.conditions.is_empty();
+    let registered = node.created_at().filter(|_| joins)?;
+    // Either way: a server whose clock is ahead of ours must not put it off for as long as that.
+    let recently = seen.now.duration_since(registered).unsigned_abs() < FIRST_CONDITIONS;
+    recently.then(|| facts::later(registered, FIRST_CONDITIONS))
 }
 
 /// Whether the node of a machine whose creation keeps failing has come all the same, and is well: then the machine runs.

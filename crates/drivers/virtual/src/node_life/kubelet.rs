@@ -21,6 +21,9 @@ use super::{Monitor, NodeLife};
 use crate::cloud::VirtualCloud;
 use crate::vm::{State, Vm, VmId};
 
+/// How long after its registration a node is ready.
+const FIRST_READY: Duration = Duration::from_millis(300);
+
 pub(super) struct Kubelet<'a> {
     cloud: &'a VirtualCloud,
     writes: &'a Writes,
@@ -155,7 +158,8 @@ impl<'a> Kubelet<'a> {
                 uid: joined.uid,
                 boots: vm.boots,
                 lease_due: now,
-                status_due: now + self.jittered(self.life.status_period),
+                status_due: now
+                    + if joined.said == word { self.jittered(self.life.status_period) } else { FIRST_READY },
                 last_renewal: now,
                 lease: Lease::Wanted,
                 heard: Standing::Heard,
@@ -199,9 +203,10 @@ impl<'a> Kubelet<'a> {
             if chore == Chore::Start && !self.is_mountable(pod) {
                 continue; // the attachment will ring
             }
+            let at = self.cloud.time().1;
             let outcome = match chore {
-                Chore::Start => self.writes.start(key, pod, vm, self.cloud.time().1).await,
-                Chore::Remove => self.writes.remove(key, pod).await,
+                Chore::Start => self.writes.start(key, pod, vm, at).await,
+                Chore::Remove => self.writes.remove(key, pod, at).await,
             };
             // One pod that cannot be written must not keep the others from ending.
             match outcome {

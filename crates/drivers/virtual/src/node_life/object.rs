@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::pods::{Container, KubeletPod};
+use super::pods::{Container, End, KubeletPod};
 use crate::spec::Join;
 use crate::vm::Vm;
 
@@ -19,6 +19,8 @@ pub(super) enum Word {
     Ready,
     /// The kubelet: I am here, but I cannot run pods.
     NotReady,
+    /// The kubelet: I have only just started. The first that a cluster hears of a node.
+    Starting,
     /// The monitor: nobody has heard of it.
     Unknown,
 }
@@ -29,6 +31,14 @@ impl Word {
         match vm.spec.join {
             Join::Hangs => Self::NotReady,
             Join::After(_) | Join::Never => Self::Ready,
+        }
+    }
+
+    /// What a kubelet registers its node with, if this is what it has to say.
+    pub(super) fn at_first(self) -> Self {
+        match self {
+            Self::Ready => Self::Starting,
+            other => other,
         }
     }
 }
@@ -157,10 +167,10 @@ fn said(word: Word) -> [(&'static str, &'static str, &'static str, &'static str)
     if word == Word::Unknown {
         return [silent("MemoryPressure"), silent("DiskPressure"), silent("PIDPressure"), silent("Ready")];
     }
-    let ready = if word == Word::Ready {
-        ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
-    } else {
-        ("Ready", "False", "KubeletNotReady", "the virtual node was told to hang")
+    let ready = match word {
+        Word::Ready => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        Word::Starting => ("Ready", "False", "KubeletNotReady", "CSINode is not yet initialized"),
+        Word::NotReady | Word::Unknown => ("Ready", "False", "KubeletNotReady", "the virtual node was told to hang"),
     };
     [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -226,6 +236,32 @@ pub(super) fn running(pod: &KubeletPod, host: &str, at: Timestamp) -> Value {
             "phase": "Running",
             "startTime": at,
             "hostIP": host,
+            "conditions": conditions.map(condition),
+            "containerStatuses": pod.containers.iter().map(container).collect::<Vec<_>>(),
+        },
+    })
+}
+
+/// The last status of a pod that is told to go, as a merge patch bound to the pod of this uid: its containers have ended.
+pub(super) fn ended(pod: &KubeletPod, end: End, at: Timestamp) -> Value {
+    let at = seconds(at);
+    let (phase, reason, exit_code) = match end {
+        End::Itself => ("Succeeded", "Completed", 0),
+        End::Killed => ("Failed", "Error", 137),
+    };
+    let condition = |(kind, status)| json!({ "type": kind, "status": status, "lastTransitionTime": at });
+    let container = |c: &Container| {
+        json!({
+            "name": c.name, "image": c.image, "imageID": "", "ready": false, "started": false, "restartCount": 0,
+            "state": { "terminated": { "exitCode": exit_code, "reason": reason, "finishedAt": at } },
+        })
+    };
+    let conditions =
+        [("PodScheduled", "True"), ("Initialized", "True"), ("ContainersReady", "False"), ("Ready", "False")];
+    json!({
+        "metadata": { "uid": pod.uid },
+        "status": {
+            "phase": phase,
             "conditions": conditions.map(condition),
             "containerStatuses": pod.containers.iter().map(container).collect::<Vec<_>>(),
         },

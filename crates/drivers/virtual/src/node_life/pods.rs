@@ -67,10 +67,25 @@ pub(super) struct Container {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Waiting { starts: Instant },
+    Waiting {
+        starts: Instant,
+    },
     Running,
     Finished,
-    Ending { ends: Instant },
+    /// Its containers end then; how, unless its status says so already.
+    Ending {
+        ends: Instant,
+        end: Option<End>,
+    },
+}
+
+/// How the containers of a pod end that is told to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// By themselves, within the grace period.
+    Itself,
+    /// With the grace period.
+    Killed,
 }
 
 /// Something to do for a pod.
@@ -94,14 +109,18 @@ impl KubeletPod {
             _ => Readiness::Ready,
         };
         let stage = match &pod.metadata.deletion_timestamp {
-            Some(_) if finished => Stage::Ending { ends: now },
+            Some(_) if finished => Stage::Ending { ends: now, end: None },
             Some(deadline) => {
-                let grace = Duration::try_from(deadline.0.duration_since(at)).unwrap_or_default();
-                let ends = now + rundown(pod, life).min(grace);
-                match before {
+                let killed = now + Duration::try_from(deadline.0.duration_since(at)).unwrap_or_default();
+                let (ends, end) = match before {
                     // A second deletion may shorten the end that was set, never put it off.
-                    Some(Stage::Ending { ends: sooner }) => Stage::Ending { ends: sooner.min(ends) },
-                    _ => Stage::Ending { ends },
+                    Some(Stage::Ending { ends, end }) => (ends, end),
+                    _ => (now + rundown(pod, life), Some(End::Itself)),
+                };
+                if killed < ends {
+                    Stage::Ending { ends: killed, end: Some(End::Killed) }
+                } else {
+                    Stage::Ending { ends, end }
                 }
             }
             None if finished => Stage::Finished,
@@ -132,8 +151,16 @@ impl KubeletPod {
     pub(super) fn next(&self) -> Option<(Instant, Chore)> {
         match self.stage {
             Stage::Waiting { starts } => Some((starts, Chore::Start)),
-            Stage::Ending { ends } => Some((ends, Chore::Remove)),
+            Stage::Ending { ends, .. } => Some((ends, Chore::Remove)),
             Stage::Running | Stage::Finished => None,
+        }
+    }
+
+    /// How it ends, if that is still to be said.
+    pub(super) fn end(&self) -> Option<End> {
+        match self.stage {
+            Stage::Ending { end, .. } => end,
+            Stage::Waiting { .. } | Stage::Running | Stage::Finished => None,
         }
     }
 }

@@ -85,6 +85,8 @@ pub(super) enum Heard {
 /// A node that has been registered.
 pub(super) struct Joined {
     pub(super) uid: String,
+    /// What was said of it. A node registers before it is ready.
+    pub(super) said: Word,
     /// The volumes its status says it uses.
     pub(super) in_use: BTreeSet<String>,
 }
@@ -110,9 +112,9 @@ impl Writes {
     /// starts again: its labels are brought up to date, what others set stays.
     pub(super) async fn register(&self, vm: &Vm, word: Word, at: Timestamp) -> Result<Joined, WriteError> {
         let name = vm.node_name.as_str();
-        let wanted = decoded(object::node(vm, word, at))?;
-        let node = match self.send(self.nodes.create(&PostParams::default(), &wanted)).await {
-            Ok(node) => node,
+        let wanted = decoded(object::node(vm, word.at_first(), at))?;
+        let (node, said) = match self.send(self.nodes.create(&PostParams::default(), &wanted)).await {
+            Ok(node) => (node, word.at_first()),
             Err(error) if error.is_taken() => {
                 let node = self.send(self.nodes.get(name)).await?;
                 let known = node.data.pointer("/spec/providerID").filter(|id| *id != "");
@@ -121,22 +123,22 @@ impl Writes {
                     "metadata": { "labels": object::labels(vm), "annotations": object::annotations() },
                     "spec": { "providerID": provider_id },
                 });
-                self.send(self.nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?
+                (self.send(self.nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?, word)
             }
             Err(error) => return Err(error),
         };
         // Some servers keep the status of a Node that is created, some want it said separately; and a node that is taken over
-        // may have been marked Failed in the meantime.
+        // may have been given up in the meantime.
         let present = listed(&node.data, "/status/conditions");
         let boot = node.data.pointer("/status/nodeInfo/bootID");
-        if boot.is_none_or(|id| *id != object::boot_id(vm)) || !object::is_said(present, word) {
-            let status = object::status(vm, present, word, at);
+        if boot.is_none_or(|id| *id != object::boot_id(vm)) || !object::is_said(present, said) {
+            let status = object::status(vm, present, said, at);
             let patch = json!({ "metadata": { "resourceVersion": node.metadata.resource_version }, "status": status });
             self.send(self.nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?;
         }
         let in_use = listed(&node.data, "/status/volumesInUse");
         let in_use = in_use.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        Ok(Joined { uid: node.metadata.uid.unwrap_or_default(), in_use })
+        Ok(Joined { uid: node.metadata.uid.unwrap_or_default(), said, in_use })
     }
 
     /// Writes what is said of a node into its conditions, beside those of others. The list is rewritten whole, so it is read
@@ -211,8 +213,17 @@ impl Writes {
         settled(self.send(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status))).await)
     }
 
-    /// Removes a pod whose containers have ended.
-    pub(super) async fn remove(&self, (namespace, name): &PodKey, pod: &KubeletPod) -> Result<(), WriteError> {
+    /// Says how a pod has ended, and removes it.
+    pub(super) async fn remove(
+        &self,
+        (namespace, name): &PodKey,
+        pod: &KubeletPod,
+        at: Timestamp,
+    ) -> Result<(), WriteError> {
+        if let Some(end) = pod.end() {
+            let last = Patch::Merge(object::ended(pod, end, at));
+            settled(self.send(self.pods(namespace).patch_status(name, &PatchParams::default(), &last)).await)?;
+        }
         let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
         let at_once = DeleteParams::default().grace_period(0).preconditions(preconditions);
         settled(self.send(self.pods(namespace).delete(name, &at_once)).await)

@@ -1,11 +1,14 @@
 //! A cloud and a cluster in memory, with the kubelets between them at work.
 
-use std::sync::Arc;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use apiserver::{Options, Server};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, WatchEvent, WatchParams};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -48,6 +51,27 @@ impl NodeFixture {
 
     pub(crate) async fn pass(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// What a watch of a kind shows, in words, each as long as it is another than the one before it.
+    pub(crate) fn watch<K>(&self, word: impl Fn(&K) -> Option<String> + Send + 'static) -> Arc<Mutex<Vec<String>>>
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let (api, words) = (Api::<K>::all(self.client.clone()), Arc::new(Mutex::new(Vec::new())));
+        let seen = words.clone();
+        self.tasks.spawn(async move {
+            let mut events = api.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+            while let Some(Ok(event)) = events.next().await {
+                let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else { continue };
+                let Some(word) = word(&object) else { continue };
+                let mut words: MutexGuard<'_, Vec<String>> = seen.lock().unwrap();
+                if words.last() != Some(&word) {
+                    words.push(word);
+                }
+            }
+        });
+        words
     }
 
     /// Makes the VM of a machine and waits until its node is there.

@@ -1,6 +1,7 @@
 //! Node life, against the API server in memory.
 
 use apiserver::faults::{After, Verb};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::json;
 use tokio::time::Instant;
 use virtual_cloud::node_life::{READY_ANNOTATION, RUNDOWN_ANNOTATION};
@@ -32,6 +33,42 @@ async fn a_vm_that_has_booted_is_a_ready_node_with_a_lease() {
     let lease = fixture.lease("m").unwrap();
     assert_eq!(lease["spec"]["holderIdentity"], "m");
     assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_registers_before_it_is_ready_as_with_a_real_kubelet() {
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    let words = fixture.watch::<Node>(|node| {
+        let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let ready = conditions.find(|condition| condition.type_ == "Ready")?;
+        Some(format!("{} {}", ready.status, ready.reason.as_deref().unwrap_or_default()))
+    });
+    fixture.join("m").await;
+    assert_eq!(*words.lock().unwrap(), ["False KubeletNotReady", "True KubeletReady"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_has_ended_says_how_before_it_is_gone_as_with_a_real_kubelet() {
+    let fixture = NodeFixture::new(json!({}), NodeLife::default());
+    fixture.join("m").await;
+    fixture.bind("quick", "m", &json!({}));
+    fixture.bind("stubborn", "m", &json!({ "annotations": { RUNDOWN_ANNOTATION: "1h" } }));
+    fixture.pass(1).await;
+    let phases = fixture.watch::<Pod>(|pod| {
+        let status = pod.status.as_ref()?;
+        let container = status.container_statuses.iter().flatten().next()?.state.as_ref()?;
+        let exit_code = container.terminated.as_ref().map(|terminated| terminated.exit_code);
+        let phase = status.phase.as_deref()?;
+        Some(format!("{} {phase} {exit_code:?}", pod.metadata.name.as_deref()?))
+    });
+    for pod in ["quick", "stubborn"] {
+        fixture.delete_pod(pod).await;
+    }
+    fixture.pass(40).await;
+    assert!(fixture.pod("quick").is_none() && fixture.pod("stubborn").is_none());
+    let phases = phases.lock().unwrap();
+    let ended: Vec<&str> = phases.iter().map(String::as_str).filter(|said| !said.contains("Running")).collect();
+    assert_eq!(ended, ["quick Succeeded Some(0)", "stubborn Failed Some(137)"], "{phases:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,8 +325,8 @@ async fn two_hundred_nodes_join_at_once_and_stay() {
     assert_eq!(fixture.server.objects("nodes").len(), 200);
     let writes = fixture.server.request_counts().values().sum::<u64>();
     assert!(
-        writes <= 404,
-        "{writes} requests for 200 nodes: a node and a lease each, one look at pods and one at attachments"
+        writes <= 804,
+        "{writes} requests for 200 nodes: a node, its readiness (read and written) and a lease each, one look at pods and one at attachments"
     );
     fixture.pass(60).await;
     assert!((0..200).all(|i| fixture.ready(&format!("m{i}")) == "True"));

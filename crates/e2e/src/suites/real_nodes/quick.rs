@@ -5,6 +5,7 @@ use std::io::Read as _;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::super::kubelet_words::Recording;
 use super::super::report::Report;
 use super::client;
 use super::cluster::{Cluster, Lease, text};
@@ -13,6 +14,8 @@ use super::workload::PORT;
 
 pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
     let before = leftovers::list(&cluster.pool)?;
+    let bed = cluster.test_bed()?;
+    let recording = Recording::start(&bed)?;
     let controllers = cluster.start_controllers("controllers", Lease::Long)?;
     cluster.apply_pool("small", 1)?;
     let joined =
@@ -31,6 +34,11 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
             goes(cluster),
         )
         .await;
+    let words = async {
+        recording.nodes_joined()?;
+        recording.pods_came_and_went().await
+    };
+    report.case("kubelet and pod said what the simulated ones say, in that order", words).await;
     report.case("asked to end, the controllers end cleanly", async { controllers.terminate() }).await;
     report
         .case("no mount, link, cgroup, process or file of it is left", async { cluster.leaves_nothing(&before) })

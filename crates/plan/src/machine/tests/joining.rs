@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use api::names::finalizers;
 use api::{MachinePhase, Object};
+use rstest::rstest;
 use serde_json::json;
 
 use super::super::*;
-use super::fixture::{MachineFixture, read};
+use super::fixture::{BEGIN, MachineFixture, read};
 
 fn pending() -> MachineFixture {
     let mut fixture = MachineFixture::new();
@@ -41,6 +42,39 @@ fn a_node_that_is_not_ready_is_waited_for() {
     assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
     assert_eq!(fixture.plan().because, Reason::NodeNotHealthy("Ready is False".into()));
     assert_eq!(fixture.machine().status.conditions.len(), 1, "the machine shows what its node says");
+}
+
+#[test]
+fn a_node_that_has_just_registered_is_not_ready_by_one_write_with_what_follows() {
+    let mut fixture = pending();
+    fixture.register("False");
+    fixture.edit_node(|node| node["metadata"]["creationTimestamp"] = json!(BEGIN));
+    fixture.settle();
+    assert_eq!(fixture.diary, ["mark node \"node-1\" as its own"], "nothing is written that is over in a second");
+    fixture.diary.clear();
+    fixture.wait(Duration::from_secs(2));
+    fixture.report_ready("True");
+    fixture.settle();
+    assert_eq!(fixture.diary, ["set its phase to Running", "tell: Joined"]);
+    assert_eq!(fixture.machine().status.conditions.len(), 1, "its conditions came along");
+}
+
+#[rstest]
+#[case::it_stays_so(BEGIN)]
+#[case::the_servers_clock_is_ahead("2026-01-01T00:00:15Z")]
+fn a_node_that_registered_and_is_still_not_ready_is_told_after_ten_seconds(#[case] registered: &str) {
+    let mut fixture = pending();
+    fixture.register("False");
+    fixture.edit_node(|node| node["metadata"]["creationTimestamp"] = json!(registered));
+    fixture.settle();
+    if fixture.machine().status.conditions.is_empty() {
+        let Wake::By { awaited: Awaited::Node, at } = fixture.plan().wake else { panic!("it must wake itself") };
+        assert_eq!(at, "2026-01-01T00:00:10Z".parse().unwrap());
+        fixture.now = at;
+        fixture.settle();
+    }
+    assert_eq!(fixture.machine().status.conditions.len(), 1, "the machine shows what its node says");
+    assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
 }
 
 #[test]
