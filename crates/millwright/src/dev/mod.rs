@@ -10,6 +10,7 @@
 mod data;
 mod failing;
 mod kubeconfig;
+mod leases;
 mod sample;
 
 use std::net::SocketAddr;
@@ -83,6 +84,8 @@ async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
     if begins_anew {
         sample::install(&environment.person, options.machines, options.boot_time).await?;
     }
+    let clock = Clock::system();
+    let leading = leases::hold(&environment.person, &clock);
     let keeping = async {
         match &data {
             Some(data) => environment.keep(data).await,
@@ -94,6 +97,7 @@ async fn play(options: &Dev, stop: &CancellationToken) -> anyhow::Result<()> {
         () = stop.cancelled() => {}
         () = environment.broken() => {}
         failed = keeping => failed?,
+        failed = leading => match failed? {},
     }
     running.shutdown().await;
     environment.clear().await;

@@ -7,12 +7,14 @@
     reason = "the lints spare tests, but not the functions that tests share"
 )]
 
+mod banner;
 #[cfg(feature = "aws")]
 mod built_in;
 mod cloud;
 mod demo;
 mod dev;
 mod driver_check;
+mod every_command;
 mod flags;
 mod http;
 #[cfg(feature = "operator")]

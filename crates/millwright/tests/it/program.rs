@@ -1,6 +1,6 @@
 //! A run of the binary.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -14,7 +14,12 @@ fn binary() -> Command {
 
 /// Runs to the end.
 pub(crate) fn run(arguments: &[&str]) -> Output {
-    binary().args(arguments).output().unwrap()
+    run_with(arguments, &[])
+}
+
+/// The same with variables of its own in its environment.
+pub(crate) fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    binary().args(arguments).envs(environment.iter().copied()).output().unwrap()
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -59,6 +64,23 @@ impl Program {
         let mut child = binary().args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let printed = child.stdout.take().unwrap();
         Self::heard(child, printed)
+    }
+
+    /// A run on a terminal of this size, which `script` of util-linux plays, with what it prints there; None where there is no `script`.
+    pub(crate) fn start_on_a_terminal(columns: u16, arguments: &str, environment: &[(&str, &str)]) -> Option<Self> {
+        let program = env!("CARGO_BIN_EXE_millwright");
+        let line = format!("stty cols {columns} rows 50; TERM=xterm exec {program} {arguments}");
+        let mut script = Command::new("script");
+        script.args(["-q", "-e", "-c", &line, "/dev/null"]).env_remove("NO_COLOR").envs(environment.iter().copied());
+        let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+        let shown = child.stdout.take()?;
+        Some(Self::heard(child, shown))
+    }
+
+    /// Presses ctrl-C on its terminal, and waits until it has ended.
+    pub(crate) fn press_ctrl_c(mut self) -> ExitStatus {
+        self.child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+        self.child.wait().unwrap()
     }
 
     fn heard(child: Child, output: impl Read + Send + 'static) -> Self {

@@ -31,7 +31,7 @@ pub(crate) fn without_escapes(line: &str) -> String {
 
 /// Compares with the file of that name.
 #[allow(clippy::disallowed_methods, reason = "whoever changes what is shown rewrites the files by a variable")]
-fn same_as(name: &str, shown: &str) {
+pub(crate) fn same_as(name: &str, shown: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots").join(format!("{name}.txt"));
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -108,10 +108,20 @@ fn a_watched_status_is_drawn_anew_on_a_terminal_and_leaves_it_as_it_was() {
 }
 
 #[test]
-fn dev_prints_its_banner_first() {
-    let mut dev = Program::start_talking(&["dev"]);
-    dev.says(&["What Millwright decides, as it happens:"]);
-    let said = dev.heard_so_far();
-    assert!(said[0].starts_with("A cluster in memory listens on https://127.0.0.1:"), "{said:?}");
-    assert!(!said.iter().any(|line| line.contains('\x1b') || line.starts_with("millwright")), "{said:?}");
+#[allow(clippy::print_stderr, reason = "what is skipped is said")]
+fn no_color_takes_the_colours_and_nothing_else() {
+    let pool = Pool::start();
+    let status = format!("status --kubeconfig {}", pool.kubeconfig().display());
+    let on = |environment: &[(&str, &str)]| -> Option<String> {
+        let mut program = Program::start_on_a_terminal(120, &status, environment)?;
+        program.says(&["3 machines: 3 fine"]);
+        let said: Vec<_> = program.heard_so_far().iter().map(|line| without_times(line)).collect();
+        Some(said.join("\n"))
+    };
+    let Some((coloured, plain)) = on(&[]).zip(on(&[("NO_COLOR", "1")])) else {
+        eprintln!("skipped: there is no `script` (util-linux), so there is no terminal");
+        return;
+    };
+    assert!(coloured.contains("\x1b[") && !plain.contains('\x1b'), "{coloured}\n{plain}");
+    assert_eq!(without_escapes(&coloured), plain);
 }
