@@ -3,7 +3,8 @@
 //! On loopback whoever is on the host: `kubectl port-forward` has asked the API server whether it may. But a page of any web site can let a browser
 //! ask 127.0.0.1 under a name of its own (DNS rebinding), so only the names of loopback are answered to. Anywhere else the API server is asked about each
 //! token who it is (TokenReview) and whether it may get `/ui` (SubjectAccessReview), as for the metrics of Kubernetes' own components; an answer
-//! is good for a minute.
+//! is good for a minute. Events go on for hours, so whoever listens is asked about again and again: a right that was taken away, a token
+//! that has expired and an API server that cannot be asked end them.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -47,6 +48,13 @@ pub(crate) struct Reviews {
 /// What the API server said, and when.
 type Answer = (Instant, Result<(), Refusal>);
 
+/// Until when somebody may look without another question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Allowed {
+    ForGood,
+    Until(Instant),
+}
+
 /// Why somebody may not look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
@@ -59,15 +67,27 @@ const fn refusal(status: StatusCode, why: &'static str) -> Refusal {
 }
 
 impl Access {
-    pub(super) async fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(super) async fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<Allowed, Refusal> {
         match self {
-            Self::Loopback if is_loopback(uri, headers) => Ok(()),
+            Self::Loopback if is_loopback(uri, headers) => Ok(Allowed::ForGood),
             Self::Loopback => Err(refusal(StatusCode::FORBIDDEN, "Ask for 127.0.0.1 or localhost.\n")),
             Self::Reviewed(reviews) => match bearer(headers) {
                 None => Err(refusal(StatusCode::UNAUTHORIZED, "A bearer token is needed.\n")),
-                Some(token) => reviews.check(token).await,
+                Some(token) => reviews.check(token).await.map(Allowed::Until),
             },
         }
+    }
+
+    /// Ends when whoever was allowed this is not any more.
+    pub(super) async fn withdrawn(self, uri: Uri, headers: HeaderMap, mut allowed: Allowed) {
+        while let Allowed::Until(end) = allowed {
+            tokio::time::sleep_until(end).await;
+            match self.check(&uri, &headers).await {
+                Ok(still) => allowed = still,
+                Err(_) => return,
+            }
+        }
+        std::future::pending::<()>().await;
     }
 }
 
@@ -92,12 +112,14 @@ impl Reviews {
         Self { client, answers: Arc::default(), hasher: RandomState::new() }
     }
 
-    async fn check(&self, token: &str) -> Result<(), Refusal> {
+    /// Until when the answer is good.
+    async fn check(&self, token: &str) -> Result<Instant, Refusal> {
         let place = self.hasher.hash_one(token);
         let known = self.answers.lock().get(&place).filter(|(at, _)| at.elapsed() < GOOD_FOR).cloned();
-        if let Some((_, answer)) = known {
-            return answer;
+        if let Some((at, answer)) = known {
+            return answer.map(|()| at + GOOD_FOR);
         }
+        let at = Instant::now();
         let answer = match self.ask(token).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -110,9 +132,9 @@ impl Reviews {
         let mut answers = self.answers.lock();
         answers.retain(|_, (at, _)| at.elapsed() < GOOD_FOR);
         if answers.len() < KEPT {
-            answers.insert(place, (Instant::now(), answer.clone()));
+            answers.insert(place, (at, answer.clone()));
         }
-        answer
+        answer.map(|()| at + GOOD_FOR)
     }
 
     async fn ask(&self, token: &str) -> kube::Result<Result<(), Refusal>> {
@@ -150,6 +172,7 @@ mod tests {
     use kube::client::Body;
     use rstest::rstest;
     use serde_json::{Value, json};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn headers(name: http::HeaderName, value: &str) -> HeaderMap {
         HeaderMap::from_iter([(name, HeaderValue::from_str(value).unwrap())])
@@ -171,10 +194,16 @@ mod tests {
 
     /// An API server that knows one token and allows what it is told to.
     fn reviews(allowed: bool) -> (Access, Arc<Mutex<Vec<String>>>) {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let heard = asked.clone();
+        let (access, asked, _) = revocable(allowed);
+        (access, asked)
+    }
+
+    /// The same, which can change its mind.
+    fn revocable(allowed: bool) -> (Access, Arc<Mutex<Vec<String>>>, Arc<AtomicBool>) {
+        let (asked, allowed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(allowed)));
+        let (heard, allows) = (asked.clone(), allowed.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
-            let heard = heard.clone();
+            let (heard, allowed) = (heard.clone(), allows.load(Ordering::Relaxed));
             async move {
                 let path = request.uri().path().to_owned();
                 let body = request.into_body().collect_bytes().await.unwrap();
@@ -191,7 +220,7 @@ mod tests {
                 Ok::<_, std::convert::Infallible>(Response::new(Body::from(serde_json::to_vec(&review).unwrap())))
             }
         });
-        (Access::Reviewed(Reviews::new(Client::new(service, "default"))), asked)
+        (Access::Reviewed(Reviews::new(Client::new(service, "default"))), asked, allowed)
     }
 
     async fn status(access: &Access, header: &str) -> Option<StatusCode> {
@@ -216,5 +245,30 @@ mod tests {
     async fn who_is_known_and_not_allowed_is_refused() {
         let (access, _) = reviews(false);
         assert_eq!(status(&access, "Bearer good").await, Some(StatusCode::FORBIDDEN));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_listens_is_asked_about_every_minute_and_loses_the_events_with_the_right() {
+        let (access, _, allowed) = revocable(true);
+        let (uri, headers) = (Uri::from_static("/events"), headers(AUTHORIZATION, "Bearer good"));
+        let begin = Instant::now();
+        access.check(&uri, &headers).await.unwrap();
+        tokio::time::advance(GOOD_FOR / 2).await;
+        // An answer that is half a minute old is good for another half.
+        let pass = access.check(&uri, &headers).await.unwrap();
+        assert_eq!(pass, Allowed::Until(begin + GOOD_FOR));
+        let mut withdrawn = std::pin::pin!(access.withdrawn(uri, headers, pass));
+        let ended = tokio::time::timeout_at(begin + 3 * GOOD_FOR + GOOD_FOR / 2, &mut withdrawn).await;
+        assert!(ended.is_err(), "it ended although the right is still there");
+        allowed.store(false, Ordering::Relaxed);
+        withdrawn.await;
+        assert_eq!(begin.elapsed().as_secs(), 240);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn on_loopback_nobody_is_asked_about_again() {
+        let (uri, headers) = (Uri::from_static("/events"), headers(HOST, "localhost"));
+        let withdrawn = Access::Loopback.withdrawn(uri, headers, Allowed::ForGood);
+        assert!(tokio::time::timeout(100 * GOOD_FOR, withdrawn).await.is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, REFERRER_POLICY};
 use http::header::{WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{Method, Request, Response, StatusCode, Uri};
@@ -96,17 +96,21 @@ impl Answering {
         if !matches!(uri.path(), "/events" | "/explain") {
             return text(StatusCode::NOT_FOUND, "There is only the page at / here.\n");
         }
-        if let Err(Refusal { status, why }) = self.access.check(uri, request.headers()).await {
-            let mut answer = text(status, why);
-            if status == StatusCode::UNAUTHORIZED {
-                answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let allowed = match self.access.check(uri, request.headers()).await {
+            Ok(allowed) => allowed,
+            Err(Refusal { status, why }) => {
+                let mut answer = text(status, why);
+                if status == StatusCode::UNAUTHORIZED {
+                    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                }
+                return answer;
             }
-            return answer;
+        };
+        if uri.path() == "/explain" {
+            return self.explained(uri);
         }
-        match uri.path() {
-            "/events" => streamed(self.view.clone()),
-            _ => self.explained(uri),
-        }
+        let withdrawn = self.access.clone().withdrawn(uri.clone(), request.headers().clone(), allowed);
+        streamed(self.view.clone(), withdrawn)
     }
 
     fn explained(&self, uri: &Uri) -> Response<Body> {
@@ -127,8 +131,9 @@ impl Answering {
     }
 }
 
-fn streamed(view: View) -> Response<Body> {
-    let frames = events::stream(view).boxed();
+/// Events, until they may not be seen any more.
+fn streamed(view: View, withdrawn: impl Future<Output = ()> + Send + 'static) -> Response<Body> {
+    let frames = events::stream(view).take_until(withdrawn.boxed()).boxed();
     let mut answer = Response::new(StreamBody::new(frames).boxed_unsync());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     answer

@@ -43,7 +43,7 @@ const NAMESPACE: &str = "millwright-system";
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What is applied, in this order. Bindings of policies come later, one mode after the other.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "deploy/examples/aws",
     "deploy/examples/aws-driver",
     "deploy/examples/one-process",
@@ -55,6 +55,7 @@ const FOLDERS: [&str; 11] = [
     "deploy/alerts",
     "deploy/dashboards",
     "deploy/admission/policies",
+    "deploy/web-view",
 ];
 
 /// Applies all of it, and runs our programs by what the Deployments say.
