@@ -134,7 +134,8 @@ pub(crate) async fn ask(
         .with_context(|| format!("the answer to {method} {path} is no HTTP"))
 }
 
-fn parse(text: &str) -> Option<Answer> {
+/// An answer as it came over the wire.
+pub(crate) fn parse(text: &str) -> Option<Answer> {
     let (head, body) = text.split_once("\r\n\r\n")?;
     let mut lines = head.lines();
     let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;

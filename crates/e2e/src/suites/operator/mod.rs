@@ -1,8 +1,9 @@
 //! What an operator types, on the real control plane: a pool that runs is shown, explained, rolled, taken back, paused and checked, through kubectl as its
-//! plug-in too; and somebody who may see nothing is told in one sentence what is missing.
+//! plug-in too; somebody who may see nothing is told in one sentence what is missing; and the web view beyond loopback is seen by whoever has the right.
 
 mod planned;
 mod rights;
+mod web_view;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ async fn play(test_bed: &TestBed<'_>, audit: &Audit, report: &mut Report, kubect
     let flags = ["--profiling", &format!("--port={port}")];
     let controller = test_bed.start_controller("controller", "cloud", &flags, &[])?;
     report.case("status shows a pool that runs, folded", operator.until(&["status"], "2 machines: 2 fine")).await;
+    report.case("check finds what the controllers may not do", async { rights::play(&operator) }).await;
+    let view = Box::pin(web_view::begin(&operator, report)).await;
     report.case("kubectl millwright is the same program", async { operator.as_plugin() }).await;
     report.case("a machine that is fine is explained", async { operator.explain_fine() }).await;
     report.case("the leader is asked for what is in no object", async { operator.ask_leader(port) }).await;
@@ -50,11 +53,11 @@ async fn play(test_bed: &TestBed<'_>, audit: &Audit, report: &mut Report, kubect
     report.case("a pause holds back a roll-out, and a resume lets it go", async { operator.pause_and_resume() }).await;
     report.case("a class that is missing is explained with what helps", operator.missing_class()).await;
     report.case("check finds planted mistakes and their fields", async { operator.check() }).await;
-    report.case("check finds what the controllers may not do", async { rights::play(&operator) }).await;
     report.case("who may see nothing is told which right is missing", async { operator.stranger() }).await;
     planned::play(&operator, audit, report).await?;
     test_bed.kubectl(&["delete", "machinedeployments", "--all", "--wait=false"])?;
     report.case("an empty namespace says so", operator.until(&["status"], "No machine deployments")).await;
+    Box::pin(web_view::end(view, &operator, report)).await;
     report.case("without a leader nothing is said to happen", operator.without_a_leader(controller)).await;
     Ok(())
 }
