@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use api::MachineClass;
 use api::view::SecretData;
-use api::{Machine, MachineClass};
-use driver::MachineRequest;
+use driver::Driver;
+use driver_testing::one_host::OneHost;
 use host_driver::{HostDriver, PROVIDER, Settings};
 use serde_json::{Value, json};
 
@@ -30,56 +31,53 @@ impl Fixture {
         super::root_image::make(&folder.path().join("image"));
         Self { folder }
     }
+}
 
-    pub(crate) fn driver() -> HostDriver {
+impl OneHost for Fixture {
+    fn driver() -> Arc<dyn Driver> {
         #[allow(clippy::disallowed_methods, reason = "a test is a program")]
         let path = std::env::var_os("PATH").unwrap_or_default();
-        HostDriver::new(Settings { path })
+        Arc::new(HostDriver::new(Settings { path }))
     }
 
-    pub(crate) fn state(&self) -> PathBuf {
+    fn secret() -> SecretData {
+        [("userData", USER_DATA.as_bytes().to_vec())].into_iter().collect()
+    }
+
+    fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }
 
-    pub(crate) fn class(&self, cluster: &str) -> MachineClass {
-        class(&self.folder.path().join("image"), &self.state(), cluster)
+    fn class(&self, cluster: &str) -> MachineClass {
+        let mut class = MachineClass::default();
+        class.metadata.name = "small".into();
+        class.metadata.namespace = "default".into();
+        class.provider = PROVIDER.into();
+        class.provider_spec = json!({
+            "cluster": cluster, "rootImage": self.folder.path().join("image"), "stateDirectory": self.state(),
+            "cpu": "100m", "memory": "64Mi", "bridge": "br0",
+            "addresses": "10.76.1.0/24", "prefixLength": 16, "gateway": "10.76.0.1",
+        });
+        class
     }
 
-    pub(crate) fn request(&self, machine: &str) -> MachineRequest {
-        request(self.class("shoot"), machine)
+    /// Cgroups are not namespaced.
+    fn machine(&self, name: &str) -> String {
+        machine(name)
     }
 
-    /// Where a machine's files are.
-    pub(crate) fn home(&self, machine: &str) -> PathBuf {
-        self.state().join("clusters/shoot").join(machine)
+    fn running(&self, machine: &str) -> usize {
+        inits(machine).len()
     }
-}
 
-pub(crate) fn class(image: &Path, state: &Path, cluster: &str) -> MachineClass {
-    let mut class = MachineClass::default();
-    class.metadata.name = "small".into();
-    class.metadata.namespace = "default".into();
-    class.provider = PROVIDER.into();
-    class.provider_spec = spec(image, state, cluster);
-    class
-}
+    fn largest(&self) -> Value {
+        let size = json!({ "cpuMillis": u64::MAX, "memory": 0 });
+        json!({ "uid": "", "address": "10.76.1.9", "size": size, "rootImage": "/", "bridge": "br0" })
+    }
 
-fn spec(image: &Path, state: &Path, cluster: &str) -> Value {
-    json!({
-        "cluster": cluster, "rootImage": image, "stateDirectory": state, "cpu": "100m", "memory": "64Mi", "bridge": "br0",
-        "addresses": "10.76.1.0/24", "prefixLength": 16, "gateway": "10.76.0.1",
-    })
-}
-
-pub(crate) fn request(class: MachineClass, machine: &str) -> MachineRequest {
-    let mut object = Machine::default();
-    object.metadata.name = machine.into();
-    object.metadata.namespace = "default".into();
-    MachineRequest { machine: Arc::new(object), class: Arc::new(class), secret: Arc::new(secret()) }
-}
-
-pub(crate) fn secret() -> SecretData {
-    [("userData", USER_DATA.as_bytes().to_vec())].into_iter().collect()
+    fn traces(&self) -> BTreeSet<String> {
+        traces(&self.state())
+    }
 }
 
 /// The inits of machines of this name, as the kernel shows them: the first processes of namespaces below ours, in a cgroup of that name.
@@ -98,7 +96,7 @@ pub(crate) fn inits(machine: &str) -> Vec<i32> {
 }
 
 /// Everything of which a machine could leave something: mounts, links, cgroups, processes, files.
-pub(crate) fn traces(state: &Path) -> BTreeSet<String> {
+fn traces(state: &Path) -> BTreeSet<String> {
     let mut traces = BTreeSet::new();
     let each = |text: String, what: &str| text.lines().map(|line| format!("{what}: {line}")).collect::<Vec<_>>();
     traces.extend(each(fs::read_to_string("/proc/self/mountinfo").unwrap(), "mount"));

@@ -3,10 +3,11 @@
 use std::fs;
 use std::time::Duration;
 
-use driver::{Call, Code, Driver};
+use driver::{Call, Code};
+use driver_testing::one_host::OneHost as _;
 use tokio::time::sleep;
 
-use crate::fixture::{Fixture, inits, machine, traces};
+use crate::fixture::{Fixture, inits, machine};
 use crate::namespaces::{cgroups, inside};
 
 async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -26,7 +27,7 @@ async fn the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own() {
     }
     let (fixture, call) = (Fixture::new(), Call::default());
     let name = machine("own");
-    let before = traces(&fixture.state());
+    let before = fixture.traces();
     let made = Fixture::driver().create(&call, &fixture.request(&name)).await.unwrap();
     assert_eq!(made.provider_id, format!("host:///shoot/{name}").as_str());
     assert_eq!((made.node_name.as_str(), made.addresses[0].address.as_str()), (name.as_str(), "10.76.1.1"));
@@ -48,7 +49,7 @@ async fn the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own() {
     assert_eq!(fs::read_link(format!("/proc/{}/root", inits(&name)[0])).unwrap().to_str(), Some("/"));
 
     Fixture::driver().delete(&call, &fixture.request(&name)).await.unwrap();
-    assert_eq!(traces(&fixture.state()), before);
+    assert_eq!(fixture.traces(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,7 +91,7 @@ async fn freeze_and_delete() {
     let (fixture, call) = (Fixture::new(), Call::default());
     let name = machine("frozen");
     let request = fixture.request(&name);
-    let before = traces(&fixture.state());
+    let before = fixture.traces();
     let driver = Fixture::driver();
     driver.create(&call, &request).await.unwrap();
     until("its user data", || fixture.home(&name).join("upper/mounts").exists().then_some(())).await;
@@ -106,7 +107,7 @@ async fn freeze_and_delete() {
     assert_eq!(frozen, 1, "one hierarchy has a freezer");
     assert_eq!(inits(&name).len(), 1);
     driver.delete(&call, &request).await.unwrap();
-    assert_eq!(traces(&fixture.state()), before);
+    assert_eq!(fixture.traces(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,16 +148,16 @@ async fn what_the_host_lacks_is_told_before_anything_is_made() {
         return;
     }
     let (fixture, call) = (Fixture::new(), Call::default());
-    let before = traces(&fixture.state());
+    let before = fixture.traces();
     for (field, value, told) in [
         ("bridge", "br9", "the host has no bridge br9: ip link add br9 type bridge"),
         ("rootImage", "/nowhere", "/nowhere has no bin/sh"),
     ] {
         let mut class = fixture.class("shoot");
         class.provider_spec[field] = value.into();
-        let error = Fixture::driver().create(&call, &crate::fixture::request(class, "m")).await.unwrap_err();
+        let error = Fixture::driver().create(&call, &fixture.request_of(class, "m")).await.unwrap_err();
         assert_eq!(error.code(), Code::FailedPrecondition);
         assert!(error.message().contains(told), "{error}");
     }
-    assert_eq!(traces(&fixture.state()), before);
+    assert_eq!(fixture.traces(), before);
 }

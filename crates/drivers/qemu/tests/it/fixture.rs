@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use api::MachineClass;
 use api::view::SecretData;
-use api::{Machine, MachineClass};
-use driver::MachineRequest;
+use driver::Driver;
+use driver_testing::one_host::OneHost;
 use qemu_driver::{Boot, PROVIDER, QemuDriver, Settings};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A state directory and an image of its own.
 pub(crate) struct Fixture {
@@ -34,31 +35,41 @@ impl Fixture {
         assert!(made.status().unwrap().success());
         Some(Self { folder })
     }
+}
 
-    pub(crate) fn driver() -> QemuDriver {
+impl OneHost for Fixture {
+    fn driver() -> Arc<dyn Driver> {
         #[allow(clippy::disallowed_methods, reason = "a test is a program")]
         let path = std::env::var_os("PATH").unwrap_or_default();
-        QemuDriver::new(Settings { path, boot: Boot::Paused })
+        Arc::new(QemuDriver::new(Settings { path, boot: Boot::Paused }))
     }
 
-    pub(crate) fn state(&self) -> PathBuf {
+    fn secret() -> SecretData {
+        [("userData", b"#cloud-config\n".to_vec())].into_iter().collect()
+    }
+
+    fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }
 
-    pub(crate) fn class(&self, cluster: &str) -> MachineClass {
-        class(&self.folder.path().join("image"), &self.state(), cluster)
+    fn class(&self, cluster: &str) -> MachineClass {
+        let provider_spec = json!({
+            "cluster": cluster, "image": self.folder.path().join("image"), "stateDirectory": self.state(), "cpu": "100m",
+            "memory": "32Mi", "accelerator": "tcg", "powerOffSeconds": 0, "hostBudget": { "cpu": "100", "memory": "100Gi" },
+        });
+        MachineClass { provider: PROVIDER.into(), provider_spec, ..MachineClass::default() }
     }
 
-    pub(crate) fn request(&self, machine: &str) -> MachineRequest {
-        request(self.class("shoot"), machine)
+    fn running(&self, machine: &str) -> usize {
+        processes(&self.home(machine)).len()
     }
 
-    pub(crate) fn home(&self, machine: &str) -> PathBuf {
-        self.state().join("clusters/shoot").join(machine)
+    fn largest(&self) -> Value {
+        json!({ "uid": "", "size": { "cpuMillis": u64::MAX, "memory": 0 }, "image": "/" })
     }
 
     /// Processes that work in the state directory, and directories of machines.
-    pub(crate) fn traces(&self) -> BTreeSet<String> {
+    fn traces(&self) -> BTreeSet<String> {
         let running = processes(&self.state()).into_iter().map(|pid| format!("process {pid}"));
         let clusters = fs::read_dir(self.state().join("clusters")).into_iter().flatten().flatten();
         running.chain(clusters.map(|entry| format!("file {}", entry.path().display()))).collect()
@@ -72,25 +83,6 @@ impl Drop for Fixture {
             let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
         }
     }
-}
-
-pub(crate) fn class(image: &Path, state: &Path, cluster: &str) -> MachineClass {
-    let provider_spec = json!({
-        "cluster": cluster, "image": image, "stateDirectory": state, "cpu": "100m", "memory": "32Mi", "accelerator": "tcg",
-        "powerOffSeconds": 0, "hostBudget": { "cpu": "100", "memory": "100Gi" },
-    });
-    MachineClass { provider: PROVIDER.into(), provider_spec, ..MachineClass::default() }
-}
-
-pub(crate) fn request(class: MachineClass, machine: &str) -> MachineRequest {
-    let mut object = Machine::default();
-    object.metadata.name = machine.into();
-    object.metadata.namespace = "default".into();
-    MachineRequest { machine: Arc::new(object), class: Arc::new(class), secret: Arc::new(secret()) }
-}
-
-pub(crate) fn secret() -> SecretData {
-    [("userData", b"#cloud-config\n".to_vec())].into_iter().collect()
 }
 
 /// Processes of qemu that have a file below this folder open, whatever they are called.

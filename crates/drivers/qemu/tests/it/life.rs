@@ -5,9 +5,10 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use driver::{Call, Code, Driver};
+use driver::{Call, Code, Driver as _};
+use driver_testing::one_host::OneHost as _;
 
-use crate::fixture::{Fixture, processes, request};
+use crate::fixture::{Fixture, processes};
 
 /// Asks a machine's qemu something, as anybody could.
 fn ask(fixture: &Fixture, machine: &str, command: &str) -> String {
@@ -73,7 +74,7 @@ async fn a_virtual_machine_that_does_not_end_when_asked_is_killed_after_its_time
     let Some(fixture) = Fixture::new(test) else { return };
     let mut class = fixture.class("shoot");
     class.provider_spec["powerOffSeconds"] = 1.into();
-    let (call, request) = (Call::default(), request(class, "m"));
+    let (call, request) = (Call::default(), fixture.request_of(class, "m"));
     Fixture::driver().create(&call, &request).await.unwrap();
     let begin = tokio::time::Instant::now();
     Fixture::driver().delete(&call, &request).await.unwrap();
@@ -88,7 +89,7 @@ async fn what_the_host_lacks_for_virtual_machines_is_told_before_anything_is_mad
     let Some(fixture) = Fixture::new(test) else { return };
     let mut class = fixture.class("shoot");
     class.provider_spec["image"] = "/nowhere".into();
-    let error = Fixture::driver().create(&Call::default(), &request(class, "m")).await.unwrap_err();
+    let error = Fixture::driver().create(&Call::default(), &fixture.request_of(class, "m")).await.unwrap_err();
     assert_eq!(
         (error.code(), error.message()),
         (Code::FailedPrecondition, "providerSpec.image: /nowhere is no file of this host")
