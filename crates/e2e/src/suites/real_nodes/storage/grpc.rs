@@ -1,83 +1,119 @@
-//! As much of gRPC as a kubelet needs to call a plug-in: one message in and one out, on a unix socket.
+//! How a kubelet's calls reach the plug-in: gRPC on a unix socket.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::sync::Arc;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Request, Response, header};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body, Incoming};
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::server::Grpc;
+use tonic_prost::ProstCodec;
 
-/// What is done for a method, by its path, and its message.
-pub(super) type Answer = dyn Fn(&str, &[u8]) -> Result<Vec<u8>, String> + Send + Sync;
-
-/// Before each message: whether it is compressed, and its length.
-const PREFIX: usize = 5;
-/// The number of the status `Internal`.
-const INTERNAL: HeaderValue = HeaderValue::from_static("13");
-const OK: HeaderValue = HeaderValue::from_static("0");
+use super::plugin::Plugin;
 
 /// Answers until it is dropped.
-pub(super) async fn serve(listener: UnixListener, answer: Arc<Answer>) {
+pub(super) async fn serve(listener: UnixListener, plugin: Arc<Plugin>) {
     let mut callers = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        callers.spawn(attend(stream, answer.clone()));
+        callers.spawn(attend(stream, plugin.clone()));
         while callers.try_join_next().is_some() {}
     }
 }
 
-async fn attend(stream: UnixStream, answer: Arc<Answer>) {
-    let service = service_fn(move |request| respond(request, answer.clone()));
+async fn attend(stream: UnixStream, plugin: Arc<Plugin>) {
+    let service = service_fn(move |request| respond(request, plugin.clone()));
     // A kubelet that was killed hangs up.
     let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn respond(
-    request: Request<Incoming>,
-    answer: Arc<Answer>,
-) -> Result<Response<impl Body<Data = Bytes, Error = Infallible>>, hyper::Error> {
+async fn respond(request: Request<Incoming>, plugin: Arc<Plugin>) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().to_owned();
-    let asked = request.into_body().collect().await?.to_bytes();
-    let answered = answer(&path, asked.get(PREFIX..).unwrap_or_default());
-    let mut trailers = HeaderMap::new();
-    let message = match answered {
-        Ok(message) => {
-            trailers.insert("grpc-status", OK);
-            framed(&message)
+    Ok(match path.as_str() {
+        "/pluginregistration.Registration/GetInfo" => unary(request, |(): ()| Ok(Plugin::info())).await,
+        "/csi.v1.Node/NodeGetInfo" => unary(request, |(): ()| Ok(plugin.node())).await,
+        "/csi.v1.Node/NodePublishVolume" => unary(request, |asked| plugin.publish(asked)).await,
+        "/csi.v1.Node/NodeUnpublishVolume" => unary(request, |asked| plugin.unpublish(asked)).await,
+        // No capabilities, and nothing to say of a registration.
+        "/csi.v1.Node/NodeGetCapabilities" | "/pluginregistration.Registration/NotifyRegistrationStatus" => {
+            unary(request, |(): ()| Ok(())).await
         }
-        Err(why) => {
-            trailers.insert("grpc-status", INTERNAL);
-            let why = why.replace(|letter: char| !letter.is_ascii_graphic(), " ");
-            trailers.extend(
-                HeaderValue::try_from(why).ok().map(|why| (http::HeaderName::from_static("grpc-message"), why)),
-            );
-            Bytes::new()
-        }
-    };
-    let mut response = Response::new(Full::new(message).with_trailers(async { Some(Ok(trailers)) }));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    Ok(response)
+        other => Status::unimplemented(format!("{other} is not served")).into_http(),
+    })
 }
 
-fn framed(message: &[u8]) -> Bytes {
-    let mut frame = BytesMut::with_capacity(PREFIX + message.len());
-    frame.put_u8(0);
-    frame.put_u32(u32::try_from(message.len()).unwrap_or_default());
-    frame.put_slice(message);
-    frame.freeze()
+/// One message in and one out. No message, `()`, skips the fields that it is sent.
+async fn unary<Asked, Answer>(
+    request: Request<Incoming>,
+    answer: impl Fn(Asked) -> Result<Answer, Status>,
+) -> Response<Body>
+where
+    Asked: Message + Default + 'static,
+    Answer: Message + Default + 'static,
+{
+    let call = |asked: tonic::Request<Asked>| ready(answer(asked.into_inner()).map(tonic::Response::new));
+    Grpc::new(ProstCodec::default()).unary(tower::service_fn(call), request).await
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use http::Uri;
+    use tonic::Code;
+    use tonic::client;
+
+    use super::super::super::homes::Homes;
+    use super::super::events::Events;
+    use super::super::plugin::{DRIVER, PluginInfo, Publish};
     use super::*;
 
-    #[test]
-    fn a_message_follows_its_length() {
-        assert_eq!(framed(b"ab").as_ref(), [0, 0, 0, 0, 2, b'a', b'b']);
+    /// Calls the plug-in of a machine that does not exist, as a kubelet does.
+    async fn call<Asked, Answer>(method: &'static str, asked: Asked) -> Result<Answer, Status>
+    where
+        Asked: Message + 'static,
+        Answer: Message + Default + 'static,
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("csi.sock");
+        let homes = Homes::new(Path::new("/nowhere"), "pool");
+        let plugin = Plugin { machine: "none".to_owned(), homes, events: Events::default() };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(UnixListener::bind(&socket).unwrap(), Arc::new(plugin)));
+        let stream = TokioIo::new(UnixStream::connect(&socket).await.unwrap());
+        let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+        tasks.spawn(async { connection.await.unwrap_or_default() });
+        let carrier = tower::service_fn(move |request| sender.clone().send_request(request));
+        let mut caller = client::Grpc::with_origin(carrier, Uri::from_static("http://plug-in"));
+        caller.ready().await.unwrap();
+        let path = http::uri::PathAndQuery::from_static(method);
+        caller.unary(tonic::Request::new(asked), path, ProstCodec::default()).await.map(tonic::Response::into_inner)
+    }
+
+    #[tokio::test]
+    async fn a_kubelet_learns_over_the_socket_which_driver_the_plug_in_is() {
+        let info: PluginInfo = call("/pluginregistration.Registration/GetInfo", ()).await.unwrap();
+        assert_eq!((info.kind.as_str(), info.name.as_str()), ("CSIPlugin", DRIVER));
+    }
+
+    #[tokio::test]
+    async fn a_volume_that_cannot_be_mounted_is_told_to_the_kubelet() {
+        let asked = Publish { volume: "store".to_owned(), target: "/target".to_owned() };
+        let refused = call::<_, ()>("/csi.v1.Node/NodePublishVolume", asked).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Internal);
+        assert!(refused.message().contains("/nowhere"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_call_that_the_plug_in_does_not_serve_is_unimplemented() {
+        let refused = call::<_, ()>("/csi.v1.Node/NodeStageVolume", ()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unimplemented);
     }
 }

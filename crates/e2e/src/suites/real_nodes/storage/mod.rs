@@ -117,8 +117,7 @@ async fn work_until(ended: &AtomicBool, api: &Proxy, homes: &Homes, events: &Eve
                 let listener = UnixListener::bind(&path).with_context(|| format!("failed to listen at {path}"))?;
                 let plugin = Plugin { machine: machine.clone(), homes: homes.clone(), events: events.clone() };
                 let mut tasks = JoinSet::new();
-                let answer = move |path: &str, message: &[u8]| plugin.answer(path, message);
-                tasks.spawn(grpc::serve(listener, Arc::new(answer)));
+                tasks.spawn(grpc::serve(listener, Arc::new(plugin)));
                 served.insert(machine, tasks);
             }
         }

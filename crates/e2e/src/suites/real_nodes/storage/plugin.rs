@@ -4,6 +4,7 @@
 //! the machine.
 
 use prost::Message;
+use tonic::Status;
 
 use super::super::homes::Homes;
 use super::events::{Event, Events};
@@ -21,37 +22,37 @@ const PUBLISH: &str = "set -e; mkdir -p \"$2\"; mount --bind \"$1\" \"$2\"; moun
 const UNPUBLISH: &str = "umount \"$1\" 2>/dev/null; [ ! -d \"$1\" ] || rmdir \"$1\"";
 
 #[derive(Clone, PartialEq, Message)]
-struct PluginInfo {
+pub(super) struct PluginInfo {
     #[prost(string, tag = "1")]
-    kind: String,
+    pub(super) kind: String,
     #[prost(string, tag = "2")]
-    name: String,
+    pub(super) name: String,
     #[prost(string, tag = "3")]
-    endpoint: String,
+    pub(super) endpoint: String,
     #[prost(string, repeated, tag = "4")]
-    versions: Vec<String>,
+    pub(super) versions: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct NodeInfo {
+pub(super) struct NodeInfo {
     #[prost(string, tag = "1")]
-    node: String,
+    pub(super) node: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Publish {
+pub(super) struct Publish {
     #[prost(string, tag = "1")]
-    volume: String,
+    pub(super) volume: String,
     #[prost(string, tag = "4")]
-    target: String,
+    pub(super) target: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Unpublish {
+pub(super) struct Unpublish {
     #[prost(string, tag = "1")]
-    volume: String,
+    pub(super) volume: String,
     #[prost(string, tag = "2")]
-    target: String,
+    pub(super) target: String,
 }
 
 /// The plug-in of one machine.
@@ -69,39 +70,33 @@ impl Plugin {
         folder.then_some(path)
     }
 
-    /// What it does when it is called.
-    pub(super) fn answer(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, String> {
-        let malformed = |error: prost::DecodeError| error.to_string();
-        match path {
-            "/pluginregistration.Registration/GetInfo" => Ok(PluginInfo {
-                kind: "CSIPlugin".to_owned(),
-                name: DRIVER.to_owned(),
-                endpoint: SOCKET.to_owned(),
-                versions: vec!["1.0.0".to_owned()],
-            }
-            .encode_to_vec()),
-            "/csi.v1.Node/NodeGetInfo" => Ok(NodeInfo { node: self.machine.clone() }.encode_to_vec()),
-            "/csi.v1.Node/NodePublishVolume" => {
-                let Publish { volume, target } = Publish::decode(message).map_err(malformed)?;
-                self.run(PUBLISH, &[&format!("{SHARED}/{volume}"), &target])?;
-                self.events.note(Event::Published { volume, node: self.machine.clone() });
-                Ok(Vec::new())
-            }
-            "/csi.v1.Node/NodeUnpublishVolume" => {
-                let Unpublish { volume, target } = Unpublish::decode(message).map_err(malformed)?;
-                self.run(UNPUBLISH, &[&target])?;
-                self.events.note(Event::Unpublished { volume, node: self.machine.clone() });
-                Ok(Vec::new())
-            }
-            // No capabilities, and nothing to say of a registration.
-            "/csi.v1.Node/NodeGetCapabilities" | "/pluginregistration.Registration/NotifyRegistrationStatus" => {
-                Ok(Vec::new())
-            }
-            other => Err(format!("{other} is not served")),
+    /// How it registers.
+    pub(super) fn info() -> PluginInfo {
+        PluginInfo {
+            kind: "CSIPlugin".to_owned(),
+            name: DRIVER.to_owned(),
+            endpoint: SOCKET.to_owned(),
+            versions: vec!["1.0.0".to_owned()],
         }
     }
 
-    fn run(&self, line: &str, arguments: &[&str]) -> Result<(), String> {
-        self.homes.run_in(&self.machine, line, arguments).map_err(|error| format!("{error:#}"))
+    pub(super) fn node(&self) -> NodeInfo {
+        NodeInfo { node: self.machine.clone() }
+    }
+
+    pub(super) fn publish(&self, Publish { volume, target }: Publish) -> Result<(), Status> {
+        self.run(PUBLISH, &[&format!("{SHARED}/{volume}"), &target])?;
+        self.events.note(Event::Published { volume, node: self.machine.clone() });
+        Ok(())
+    }
+
+    pub(super) fn unpublish(&self, Unpublish { volume, target }: Unpublish) -> Result<(), Status> {
+        self.run(UNPUBLISH, &[&target])?;
+        self.events.note(Event::Unpublished { volume, node: self.machine.clone() });
+        Ok(())
+    }
+
+    fn run(&self, line: &str, arguments: &[&str]) -> Result<(), Status> {
+        self.homes.run_in(&self.machine, line, arguments).map_err(|error| Status::internal(format!("{error:#}")))
     }
 }
