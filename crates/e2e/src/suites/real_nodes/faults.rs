@@ -68,18 +68,8 @@ impl Cluster {
         run("sh", &words)
     }
 
-    /// Memory that a machine's processes have and use: their own, and the files they have mapped, programs among them. It counts what is shared for the
-    /// machine that used it first.
-    pub(super) fn memory_of(&self, machine: &str) -> anyhow::Result<u64> {
-        let group = self.cgroups_of(machine).into_iter().find(|group| group.join("memory.stat").exists());
-        let stat = fs::read_to_string(group.context("the machine has no memory cgroup")?.join("memory.stat"))?;
-        let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
-        let both =
-            field("total_rss ").zip(field("total_mapped_file ")).or_else(|| field("anon ").zip(field("file_mapped ")));
-        both.map(|(own, mapped)| own + mapped).context("the kernel does not tell the machine's memory")
-    }
-
-    fn cgroups_of(&self, machine: &str) -> Vec<PathBuf> {
+    /// The cgroups of a machine, in each hierarchy.
+    pub(super) fn cgroups_of(&self, machine: &str) -> Vec<PathBuf> {
         let named = |path: &Path| {
             path.file_name()
                 .is_some_and(|name| name.to_string_lossy().starts_with(&format!("millwright-host.{machine}.")))

@@ -13,6 +13,7 @@ use super::asker::Asker;
 use super::autoscaler;
 use super::cluster::{Cluster, Lease, text};
 use super::leftovers;
+use super::memory;
 use super::pods_as_machines;
 use super::storage::Storage;
 use crate::test_bed::Process;
@@ -29,8 +30,11 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
         killed_while_booting(cluster),
     );
     let Some(controllers) = boots.await else { return Ok(()) };
-    report.case("each machine's processes have less than 250 MB", async { memory(cluster) }).await;
+    report.case("each machine's processes have less than 250 MB", async { memory::of_each_machine(cluster) }).await;
     report.case("six pods run on them and answer over HTTP", serve(cluster)).await;
+    report
+        .case("machines, control plane and controllers fit into 4 GB together", async { memory::of_all(cluster) })
+        .await;
     pods_as_machines::play(cluster, report).await?;
     let storage = Storage::start(cluster.proxy().await?, cluster.host());
     let stored = report
@@ -99,16 +103,6 @@ async fn killed_while_booting(cluster: &Cluster) -> anyhow::Result<Process> {
     let machines = cluster.homes()?;
     ensure!(machines.len() == MACHINES, "the host has {} machines: {machines:?}", machines.len());
     Ok(controllers)
-}
-
-#[allow(clippy::print_stdout, reason = "a suite tells what it measured")]
-fn memory(cluster: &Cluster) -> anyhow::Result<()> {
-    for machine in cluster.homes()? {
-        let megabytes = cluster.memory_of(&machine)? / 1_000_000;
-        println!("        {machine}: {megabytes} MB");
-        ensure!(megabytes < 250, "{machine} has {megabytes} MB");
-    }
-    Ok(())
 }
 
 async fn serve(cluster: &Cluster) -> anyhow::Result<()> {

@@ -13,6 +13,7 @@ mod full;
 mod homes;
 mod in_place;
 mod leftovers;
+mod memory;
 mod pods_as_machines;
 mod quick;
 pub(super) mod servers;
