@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use serde_json::Value;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::client;
@@ -17,6 +18,8 @@ use super::workload::PORT;
 use crate::web::Proxy;
 
 const PAUSE: Duration = Duration::from_millis(100);
+/// Whoever is not answered by then was failed. A pod that is gone never answers, so this decides only what is too slow.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What it saw.
 #[derive(Clone, Debug, Default)]
@@ -75,22 +78,37 @@ impl Asker {
 async fn ask_until(ended: &AtomicBool, api: &Proxy) -> anyhow::Result<Seen> {
     let mut seen = Seen { fewest: usize::MAX, ..Seen::default() };
     while !ended.load(Ordering::Relaxed) {
-        let listed = Instant::now();
         let addresses = endpoints(api).await?;
         seen.fewest = seen.fewest.min(addresses.len());
-        for address in addresses {
+        for answer in ask_all(&addresses, PORT).await {
             seen.asked += 1;
-            let asked = Instant::now();
-            let answer = client::get(address, PORT).await;
-            seen.slowest = seen.slowest.max(asked.elapsed());
-            if let Err(error) = answer {
-                let (late, pod) = (listed.elapsed().as_millis(), pod_at(api, address).await?);
+            seen.slowest = seen.slowest.max(answer.after);
+            if let Some(error) = answer.failure {
+                let (late, pod) = (answer.after.as_millis(), pod_at(api, answer.from).await?);
                 seen.failures.push(format!("{error:#}, {late} ms after the endpoints were listed; the pod is {pod}"));
             }
         }
         tokio::time::sleep(PAUSE).await;
     }
     Ok(seen)
+}
+
+/// What one endpoint answered, and how long after it was listed.
+#[derive(Debug)]
+struct Answer {
+    from: Ipv4Addr,
+    after: Duration,
+    failure: Option<anyhow::Error>,
+}
+
+/// Asks all at the same time: behind a slow one, others would be asked by a list that is old.
+async fn ask_all(addresses: &[Ipv4Addr], port: u16) -> Vec<Answer> {
+    let begin = Instant::now();
+    let ask = |from: Ipv4Addr| async move {
+        let failure = client::get_within(PATIENCE, from, port).await.err();
+        Answer { from, after: begin.elapsed(), failure }
+    };
+    addresses.iter().copied().map(ask).collect::<JoinSet<Answer>>().join_all().await
 }
 
 /// What the API server shows now of the pod at this address: whether it failed while it served, or when it was ending, tells whose fault it is.
@@ -112,4 +130,31 @@ async fn endpoints(api: &Proxy) -> anyhow::Result<Vec<Ipv4Addr>> {
     let all = items(&list, "items").into_iter().flat_map(|slice| items(&slice, "endpoints"));
     let ready = all.filter(|endpoint| endpoint.pointer("/conditions/ready").and_then(Value::as_bool) == Some(true));
     ready.map(|endpoint| text(&endpoint, "/addresses/0").parse().context("an endpoint has no address")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_not_answered_within_three_seconds_has_failed() {
+        // The kernel takes the connection, and nobody reads from it.
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let answers = ask_all(&[Ipv4Addr::LOCALHOST; 2], silent.local_addr().unwrap().port()).await;
+        for answer in answers {
+            let failure = answer.failure.as_ref().unwrap().to_string();
+            assert_eq!(failure, "127.0.0.1 did not answer within 3 s");
+            assert!(answer.after < Duration::from_secs(4), "they were asked one after the other: {answer:?}");
+        }
+    }
+
+    #[test]
+    fn one_failed_request_or_one_endpoint_too_few_is_too_many() {
+        let good = Seen { asked: 9, fewest: 5, ..Seen::default() };
+        assert!(good.judge(5).is_ok());
+        assert!(Seen { failures: vec!["refused".to_owned()], ..good.clone() }.judge(5).is_err());
+        assert!(Seen { fewest: 4, ..good }.judge(5).is_err());
+    }
 }
