@@ -6,8 +6,8 @@
 //! | --- | --- |
 //! | the API server | the deployment and its sets, whole, as the planner's patches leave them |
 //! | the deployment's shell | carries out the steps of a plan in their order, and may end after any of them |
-//! | the sets' controller | makes or deletes one machine at a time towards a set's size, and counts whenever it gets round to it (that it makes none too many is what [`crate::set`] shows) |
-//! | the cache | shows the machines of a set as they were some time ago |
+//! | the sets' controller | makes or deletes one machine at a time towards a set's size, and counts whenever it gets round to it, or at once (that it makes none too many is what [`crate::set`] shows) |
+//! | the cache | shows the machines of a set as they were some time ago, or as they are ([`News`]) |
 //! | others | change the class or the replicas in mid-flight; machines join, fail, and are gone when they may go |
 //!
 //! Nodes are left out: whether a node is tainted or annotated changes no size.
@@ -40,6 +40,20 @@ pub struct Bounds {
     pub failures: u8,
     /// How often a reconcile ends before its last step.
     pub crashes: u8,
+    /// What the deployment knows of machines.
+    pub news: News,
+}
+
+/// What the deployment knows of machines, and when. Every set can be behind in two ways, so this is what makes many machines too many
+/// states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum News {
+    /// The cache shows them at any later moment, and sets count them at any later moment.
+    Late,
+    /// Sets count them at any later moment; the cache is never behind.
+    LateCounts,
+    /// The cache is never behind, and sets count at once.
+    AtOnce,
 }
 
 /// The model.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Action, Bounds};
+use super::{Action, Bounds, News};
 use crate::search::fingerprint;
 
 /// Machines of one set, by what becomes of them.
@@ -30,9 +30,29 @@ impl Machines {
         i32::from(self.pending) + i32::from(self.running) + i32::from(self.failed)
     }
 
+    /// One of these begins to go.
+    fn delete(&mut self, goes: Goes) {
+        let Self { pending, running, failed, deleting } = self;
+        let from = match goes {
+            Goes::Failed => failed,
+            Goes::Pending => pending,
+            Goes::Running => running,
+        };
+        *from -= 1;
+        *deleting += 1;
+    }
+
     fn all(self) -> i32 {
         self.living() + i32::from(self.deleting)
     }
+}
+
+/// What a set deletes first.
+#[derive(Clone, Copy, Debug)]
+enum Goes {
+    Failed,
+    Pending,
+    Running,
 }
 
 /// A set.
@@ -45,6 +65,8 @@ pub(super) struct Set {
     pub(super) shown: Machines,
     /// How many were asked for that the cache does not show yet.
     pub(super) expected: u8,
+    /// How many were deleted that the cache shows as living.
+    going: u8,
     /// How many have failed since the set was counted.
     pub(super) uncounted: u8,
     digest: u64,
@@ -58,6 +80,7 @@ pub struct State {
     pub(super) left: Left,
     /// What the deployment would do now.
     pub(super) steps: Rc<[Step]>,
+    news: News,
     digest: u64,
 }
 
@@ -75,7 +98,7 @@ impl Hash for State {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.digest.hash(hasher);
         for (name, set) in &self.sets {
-            (name, set.digest, set.machines, set.shown, set.expected, set.uncounted).hash(hasher);
+            (name, set.digest, set.machines, set.shown, set.expected, set.going, set.uncounted).hash(hasher);
         }
         self.left.hash(hasher);
     }
@@ -98,13 +121,31 @@ impl Set {
         if self.object.is_deleting() { 0 } else { self.object.spec.replicas }
     }
 
-    /// Whether its controller has a machine to make or to delete.
+    /// Whether its controller has a machine to make or to delete. It reads the cache that the deployment reads: it deletes none before
+    /// all that it has made are shown, makes none before all that it has deleted are, and knows of no failure that is not.
     pub(super) fn has_work(&self) -> bool {
-        self.machines.failed > 0 || self.machines.living() != self.wanted()
+        self.has_to_make() || (self.expected == 0 && self.goes().is_some())
+    }
+
+    fn has_to_make(&self) -> bool {
+        self.going == 0 && self.machines.living() < self.wanted()
+    }
+
+    /// How the machine that goes next looks.
+    fn goes(&self) -> Option<Goes> {
+        let Machines { pending, running, .. } = self.machines;
+        let too_many = self.machines.living() > self.wanted();
+        if self.machines.failed.min(self.shown.failed) > 0 {
+            Some(Goes::Failed)
+        } else if too_many && pending > 0 {
+            Some(Goes::Pending)
+        } else {
+            (too_many && running > 0).then_some(Goes::Running)
+        }
     }
 
     pub(super) fn is_behind(&self) -> bool {
-        self.machines != self.shown || self.expected > 0
+        self.machines != self.shown || self.expected > 0 || self.going > 0
     }
 
     pub(super) fn counts_differ(&self) -> bool {
@@ -113,28 +154,19 @@ impl Set {
     }
 
     fn run(&mut self) {
-        let wanted = self.wanted();
-        let Machines { pending, running, failed, deleting } = &mut self.machines;
-        let living = i32::from(*pending) + i32::from(*running) + i32::from(*failed);
-        if living < wanted {
-            *pending += 1;
+        if self.has_to_make() {
+            self.machines.pending += 1;
             self.expected += 1;
             return;
         }
-        let goes = if *failed > 0 {
-            failed
-        } else if *pending > 0 {
-            pending
-        } else {
-            running
-        };
-        *goes -= 1;
-        *deleting += 1;
+        let Some(goes) = self.goes() else { return };
+        self.machines.delete(goes);
+        self.going += 1;
     }
 
     pub(super) fn show(&mut self) {
         self.shown = self.machines;
-        self.expected = 0;
+        (self.expected, self.going) = (0, 0);
     }
 
     fn count(&mut self) {
@@ -190,10 +222,10 @@ impl State {
                 },
             },
         });
-        let Bounds { classes, scales, failures, crashes, .. } = bounds;
+        let Bounds { classes, scales, failures, crashes, news, .. } = bounds;
         let deployment = read(deployment).unwrap_or_default();
         let left = Left { classes, scales, failures, crashes };
-        let mut state = Self { digest: 0, deployment, sets: BTreeMap::new(), left, steps: Rc::default() };
+        let mut state = Self { digest: 0, deployment, sets: BTreeMap::new(), left, steps: Rc::default(), news };
         state.look(&Policy::default());
         state
     }
@@ -263,8 +295,16 @@ impl State {
         }
         let gone = |set: &Set| set.object.is_deleting() && set.machines.all() == 0;
         self.sets.retain(|_, set| !gone(set));
+        for set in self.sets.values_mut() {
+            if self.news != News::Late && set.is_behind() {
+                set.show();
+            }
+            if self.news == News::AtOnce && set.counts_differ() {
+                set.count();
+            }
+        }
         // What becomes of machines is no news for the deployment before it is counted or shown.
-        if !matches!(action, Action::Join(_) | Action::Fail(_)) {
+        if self.news != News::Late || !matches!(action, Action::Join(_) | Action::Fail(_)) {
             self.look(policy);
         }
         Ok(())
@@ -293,7 +333,7 @@ impl State {
                 object.metadata.resource_version = "1".into();
                 object.metadata.creation_timestamp = Some(now().into());
                 let (digest, machines) = (digest(&object), Machines::default());
-                let set = Set { object, machines, shown: machines, expected: 0, uncounted: 0, digest };
+                let set = Set { object, machines, shown: machines, expected: 0, going: 0, uncounted: 0, digest };
                 if self.sets.insert(name.clone(), set).is_some() {
                     return Err(format!("set {name} is made twice"));
                 }
