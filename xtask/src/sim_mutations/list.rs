@@ -207,4 +207,20 @@ pub(super) const ALL: &[Mutation] = &[
             "        Stage::GetVmStatus | Stage::Drain if {on} && matches!(seen.target, Target::Cluster { node, .. } if node.present().is_some_and(|node| !node.status.volumes_attached.is_empty())) => drain::detach(seen, facts),\n        Stage::GetVmStatus | Stage::Drain => locate_node(seen, facts),",
         )],
     },
+    Mutation {
+        name: "an API server that was put back is believed to have gone on",
+        file: "crates/runtime/src/cache/store.rs",
+        edits: &[(
+            "        if self.position.is_some_and(|position| at < position) {",
+            "        if !{on} && self.position.is_some_and(|position| at < position) {",
+        )],
+    },
+    Mutation {
+        name: "a set drops conditions that it does not know",
+        file: "crates/plan/src/machineset/status.rs",
+        edits: &[(
+            "        status.conditions = without(&before.conditions, INVALID);",
+            "        status.conditions = if {on} { Vec::new() } else { without(&before.conditions, INVALID) };",
+        )],
+    },
 ];

@@ -38,6 +38,9 @@ fn counted(machines: &Machines, set: &str, seen: u64) -> i64 {
     let may_count =
         |machine: &Machine| machine.deleted.is_none_or(|deleted| !deleted.by.is_ours() && deleted.revision > seen);
     let counted = machines.known.values().filter(|machine| machine.set == set && may_count(machine)).count();
+    // Nobody has shown them either that a machine was forgotten.
+    let forgotten = machines.forgotten.values().filter(|machine| machine.set == set && machine.revision > seen);
+    let counted = counted + forgotten.count();
     i64::try_from(counted).unwrap_or(i64::MAX)
 }
 

@@ -22,6 +22,15 @@ pub(super) struct Machines {
     pub(super) deleted_nodes: BTreeSet<String>,
     /// When the last machine of a name was gone.
     pub(super) gone: BTreeMap<String, Timestamp>,
+    /// Machines that an API server which was put back no longer knows of.
+    pub(super) forgotten: BTreeMap<String, Forgotten>,
+}
+
+/// A machine that nobody deleted, and that is gone all the same.
+#[derive(Debug)]
+pub(super) struct Forgotten {
+    pub(super) set: String,
+    pub(super) revision: u64,
 }
 
 /// A machine.
@@ -110,8 +119,27 @@ impl Machines {
         machine.is_marked = annotation(object, annotations::PRIORITY) == annotations::PRIORITY_DELETE_FIRST
             && !annotation(object, annotations::MARKED_FOR_DELETION_TIME).is_empty();
         if is_deleting(object) && machine.deleted.is_none() {
-            machine.deleted = Some(Deleted { revision: write.revision, at: now, by: write.by });
+            // Only an object of a copy that was put back has been deleted before this.
+            let at = text(object, "/metadata/deletionTimestamp").parse().ok().filter(|_| write.before.is_none());
+            machine.deleted = Some(Deleted { revision: write.revision, at: at.unwrap_or(now), by: write.by });
         }
+    }
+
+    /// The API server was put back to a copy that has these machines and sets. What it says of them follows.
+    pub(super) fn forget(&mut self, machines: &BTreeSet<&str>, sets: &BTreeSet<&str>, revision: u64, now: Timestamp) {
+        for (name, machine) in std::mem::take(&mut self.known) {
+            if machines.contains(name.as_str()) {
+                // The phase that was shown last counts until another is.
+                self.known.insert(name, Machine { phase: machine.phase, ..Machine::default() });
+            } else {
+                self.gone.insert(name.clone(), now);
+                self.forgotten.insert(name, Forgotten { set: machine.set, revision });
+            }
+        }
+        for (_, set) in self.sets.iter_mut().filter(|(name, _)| !sets.contains(name.as_str())) {
+            set.wishes.set(revision, Wish { replicas: 0, is_frozen: false, goes: true });
+        }
+        self.nodes.clear();
     }
 
     /// The Node that would be left behind by a machine. One that joined after the deletion began may not have been known of.

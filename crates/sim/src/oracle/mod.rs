@@ -12,6 +12,7 @@ mod machines;
 mod pods;
 mod requests;
 mod shown;
+mod versions;
 mod vms;
 
 use jiff::{SignedDuration, Timestamp};
@@ -22,6 +23,7 @@ use self::machines::Machines;
 use self::pods::Pods;
 use self::requests::Requests;
 use self::shown::Shown;
+use self::versions::Versions;
 use self::vms::Vms;
 pub use invariant::Invariant;
 pub use vms::VmChange;
@@ -119,6 +121,7 @@ pub struct Oracle {
     now: Timestamp,
     /// When something last went wrong.
     troubled: Timestamp,
+    versions: Versions,
     shown: Shown,
     machines: Machines,
     pods: Pods,
@@ -136,6 +139,7 @@ impl Oracle {
             secret: secret.to_owned(),
             now,
             troubled: now,
+            versions: Versions::default(),
             shown: Shown::default(),
             machines: Machines::default(),
             pods: Pods::default(),
@@ -171,7 +175,9 @@ impl Oracle {
     /// A watch of the controllers has shown a kind up to this revision.
     pub fn shown(&mut self, now: Timestamp, kind: &str, revision: u64) {
         self.now = now;
-        self.shown.note(kind, revision, now);
+        if let Some(revision) = self.versions.shown(revision) {
+            self.shown.note(kind, revision, now);
+        }
     }
 
     /// The controllers have asked for this.
@@ -203,6 +209,7 @@ impl Oracle {
     /// Something was written.
     pub fn written(&mut self, now: Timestamp, write: &Write<'_>) {
         self.now = now;
+        let write = &Write { revision: self.versions.written(write.revision), ..*write };
         if write.by.is_ours() && self.tells_a_secret(write) {
             self.blame(Invariant::Secret, format!("{} {} tells something of a Secret", write.kind, write.name));
         }
@@ -214,6 +221,35 @@ impl Oracle {
         }
         self.machines.note(write, now);
         self.pods.note(write, now);
+    }
+
+    /// The API server was put back to an older copy, in which there are these objects, each with its kind. What the controllers have been
+    /// shown stays what it is, so until they are shown the copy, and for as long as a request may take, they may act on what was.
+    pub fn put_back<'a>(
+        &mut self,
+        now: Timestamp,
+        revision: u64,
+        objects: impl Iterator<Item = (&'a str, &'a Value)> + Clone,
+    ) {
+        (self.now, self.troubled) = (now, now);
+        let revision = self.versions.put_back(revision);
+        let of =
+            |kind: &'static str| objects.clone().filter(move |(of, _)| *of == kind).map(|(_, object)| name(object));
+        self.machines.forget(&of(MACHINES).collect(), &of(SETS).collect(), revision, now);
+        (self.pods, self.leases) = (Pods::default(), Leases::default());
+        for (kind, object) in objects {
+            let (name, after, by) = (name(object), Some(object), Author::Others);
+            let write = Write { kind, name, revision, before: None, after, by, writer: None };
+            self.leases.note(&write);
+            self.machines.note(&write, now);
+            self.pods.note(&write, now);
+        }
+    }
+
+    /// Whether a machine went away with what was written after a copy that was put back. Whose its VM is, is for people to say
+    /// (`docs/adr/0023-the-burden-of-proof-is-ours.md`).
+    pub fn is_forgotten(&self, machine: &str) -> bool {
+        self.machines.forgotten.contains_key(machine) && !self.machines.known.contains_key(machine)
     }
 
     fn judge(&self, write: &Write<'_>) -> Option<(Invariant, String)> {
@@ -246,6 +282,10 @@ impl Oracle {
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
 }
 
 fn number(object: &Value, pointer: &str) -> i64 {

@@ -103,6 +103,74 @@ fn a_set_makes_as_many_as_it_wants_and_no_more() {
     assert_eq!(story.wrong(), Some(Invariant::SetLimit));
 }
 
+/// A copy in which the deployment and the set want three, and have these.
+fn put_back(story: &mut Story, revision: u64, machines: &[&str]) {
+    let named = |mut object: Value, name: &str| {
+        object["metadata"]["name"] = json!(name);
+        object
+    };
+    let mut objects = vec![(DEPLOYMENTS, named(deployment(3), "pool")), (SETS, named(set(3), "set"))];
+    objects.extend(machines.iter().map(|name| (MACHINES, named(machine("Running", false), name))));
+    let now = story.now();
+    story.oracle.put_back(now, revision, objects.iter().map(|(kind, object)| (*kind, object)));
+    story.revision = revision;
+}
+
+#[test]
+fn what_was_asked_before_a_copy_was_put_back_excuses_until_the_copy_was_shown() {
+    let shrunk = || {
+        let mut story = Story::begin();
+        for name in ["a", "b", "c"] {
+            story.make(name);
+        }
+        let copy = story.revision;
+        story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(2)));
+        story.see();
+        put_back(&mut story, copy, &["a", "b", "c"]);
+        story
+    };
+    let mut at_once = shrunk();
+    at_once.delete(Author::Us, "a", "Running");
+    assert_eq!(at_once.wrong(), None, "nobody has been shown that three are wanted again");
+    let mut later = shrunk();
+    later.see();
+    later.delete(Author::Us, "a", "Running");
+    assert_eq!(later.wrong(), Some(Invariant::AskedToGo));
+}
+
+#[test]
+fn a_machine_that_was_forgotten_is_replaced_once_and_its_vm_may_stay() {
+    let mut story = Story::begin();
+    for name in ["a", "b"] {
+        story.make(name);
+    }
+    let copy = story.revision;
+    story.make("c");
+    story.oracle.vm(story.now(), VmChange::Given, "vm-c", Some("c"));
+    put_back(&mut story, copy, &["a", "b"]);
+    assert!(story.oracle.is_forgotten("c") && !story.oracle.is_forgotten("a"));
+    for _ in 0..200 {
+        story.see();
+    }
+    assert_eq!(story.wrong(), None, "people say whose the VM is");
+    story.make("d");
+    assert_eq!(story.wrong(), None);
+    story.make("e");
+    assert_eq!(story.wrong(), Some(Invariant::SetLimit));
+}
+
+#[test]
+fn a_machine_has_no_second_vm_because_its_copy_knows_of_none() {
+    let mut story = Story::begin();
+    story.make("a");
+    let copy = story.revision;
+    story.oracle.vm(story.now(), VmChange::Given, "vm-1", Some("a"));
+    story.write(Author::Us, MACHINES, "a", Some(&machine("", false)), Some(&machine("Running", false)));
+    put_back(&mut story, copy, &["a"]);
+    story.oracle.vm(story.now(), VmChange::Given, "vm-2", Some("a"));
+    assert_eq!(story.wrong(), Some(Invariant::OneVm));
+}
+
 #[test]
 fn two_sets_together_make_no_more_than_the_surge_allows() {
     let mut story = Story::begin();

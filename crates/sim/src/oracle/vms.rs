@@ -39,7 +39,8 @@ impl Vms {
         self.0.iter().find(|(_, owner)| *owner == machine).map(|(vm, _)| vm.as_str())
     }
 
-    /// Tells of a VM that has been without a machine for too long. Nobody is expected to collect it while something goes wrong.
+    /// Tells of a VM that has been without a machine for too long. Nobody is expected to collect it while something goes wrong, or ever if
+    /// its machine was forgotten by an API server that was put back.
     pub(super) fn unowned(
         &self,
         machines: &Machines,
@@ -48,7 +49,7 @@ impl Vms {
         limit: SignedDuration,
     ) -> Option<String> {
         self.0.iter().find_map(|(vm, machine)| {
-            if machines.known.contains_key(machine) {
+            if machines.known.contains_key(machine) || machines.forgotten.contains_key(machine) {
                 return None;
             }
             let since = machines.gone.get(machine).copied().unwrap_or(troubled).max(troubled);

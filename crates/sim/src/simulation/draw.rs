@@ -5,7 +5,9 @@ use std::time::Duration;
 use driver::{Code, Method};
 use runtime::Random;
 
-use super::history::{Act, CallFault, Fault, Happening, Pick, Preserve, RequestFault, Side, VmFault, What, Which};
+use super::history::{
+    Act, CallFault, Fault, Happening, Pick, Preserve, RequestFault, Side, Version, VmFault, What, Which,
+};
 use super::length::Length;
 use super::profile::{ActKind, FaultKind, Profile, Strategy};
 
@@ -55,7 +57,9 @@ pub(super) fn history(profile: &Profile, length: Length, pools: usize, random: &
         let at = match (random.below(2), kind) {
             (0, kind) if kind != FaultKind::LostDeletes => draw.moment(),
             // While what was begun is under way, and has not been written down.
-            (_, FaultKind::Crash) => draw.an_act() + Duration::from_millis(random.below(4_000)),
+            (_, FaultKind::Crash | FaultKind::OtherVersion) => {
+                draw.an_act() + Duration::from_millis(random.below(4_000))
+            }
             _ => draw.an_act().saturating_sub(Duration::from_millis(random.below(3_000))),
         };
         draw.fault(at, kind);
@@ -241,6 +245,12 @@ impl Draw<'_> {
             // A lease is lost after a minute, however short the history is.
             FaultKind::Deposed => Fault::Deposed { lasts: seconds(random, 20, 300) },
             FaultKind::Crash => Fault::Crash { down: seconds(random, 0, 60) },
+            // Nothing older than ten minutes is remembered. To take an API server away and put it back takes a while.
+            FaultKind::PutBack => Fault::PutBack { age: self.lasting(60, 480), down: seconds(random, 15, 120) },
+            FaultKind::OtherVersion => {
+                let version = if random.below(2) == 0 { Version::Older } else { Version::Newer };
+                Fault::OtherVersion { version, down: seconds(random, 0, 60) }
+            }
         };
         self.push(at, What::Fault(fault));
     }
@@ -321,6 +331,23 @@ mod tests {
             assert_eq!(draw(1), draw(1));
             assert_ne!(draw(1), draw(2));
             assert!(draw(1).windows(2).all(|two| two[0].at <= two[1].at), "{}", profile.name);
+        }
+    }
+
+    #[test]
+    fn a_profile_draws_what_it_is_for() {
+        for (name, part) in [
+            ("in-place-failures", "loses power"),
+            ("put-back", "the API server is put back to it"),
+            ("other-versions", "the process dies after an older version"),
+            ("other-versions", "the process dies after a newer version"),
+        ] {
+            let profile = Profile::named(name).unwrap();
+            let drawn = (0..20).flat_map(|seed| history(profile, Length::Quarter, 1, &Random::seeded(seed)));
+            assert!(
+                drawn.map(|happening| happening.what.to_string()).any(|what| what.contains(part)),
+                "{name}: {part}"
+            );
         }
     }
 

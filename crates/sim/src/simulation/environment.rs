@@ -47,6 +47,10 @@ pub(super) struct Environment {
     pub(super) candidates: usize,
     /// How many there have been.
     pub(super) started: u64,
+    /// When the last one began.
+    pub(super) last_start: Timestamp,
+    /// Whether the API server is being put back.
+    pub(super) is_away: bool,
     /// What goes wrong with driver calls now, by the number of the happening.
     pub(super) scripts: Vec<(usize, Script)>,
     /// How many faults leave VMs out of lists now.
@@ -55,6 +59,9 @@ pub(super) struct Environment {
     pub(super) rules: Vec<(usize, RuleId)>,
     pub(super) random: Random,
     pub(super) outside: Tasks,
+    /// Kubelets, scheduler, controller manager and garbage collector.
+    cluster: Tasks,
+    workload: Workload,
     metrics: Metrics,
 }
 
@@ -97,10 +104,14 @@ impl Environment {
         let environment = Self {
             operator: plain_client(&server, "operator", &metrics),
             outside: Tasks::new(),
+            cluster: Tasks::new(),
+            workload: profile.workload,
             random: random.fork(),
             processes: Vec::new(),
             candidates: profile.candidates,
             started: 0,
+            last_start: began,
+            is_away: false,
             scripts: Vec::new(),
             omissions: Arc::default(),
             rules: Vec::new(),
@@ -110,32 +121,36 @@ impl Environment {
             cloud,
             clock,
         };
-        environment.people(profile.workload);
+        environment.start_cluster(Duration::ZERO);
         if pools.iter().any(|pool| pool.strategy == Strategy::InPlace) {
             environment.agents(plain_client(&environment.server, "node-agents", &environment.metrics));
+            environment.people();
         }
         Ok(environment)
     }
 
-    /// Kubelets, scheduler, controller manager and garbage collector.
-    fn people(&self, workload: Workload) {
-        let (cloud, stop) = (self.cloud.clone(), self.outside.stopping());
+    /// Kubelets, and this much later scheduler and controller manager, and the garbage collector.
+    fn start_cluster(&self, head_start: Duration) {
+        let (cloud, stop) = (self.cloud.clone(), self.cluster.stopping());
         let client = plain_client(&self.server, "kubelets", &self.metrics);
-        self.outside.spawn("kubelets", async move { cloud.run_nodes(client, stop).await });
-        let (clock, random, stop) = (self.clock.clone(), self.random.fork(), self.outside.stopping());
+        self.cluster.spawn("kubelets", async move { cloud.run_nodes(client, stop).await });
+        let (clock, random, stop) = (self.clock.clone(), self.random.fork(), self.cluster.stopping());
         let client = plain_client(&self.server, "kube-controllers", &self.metrics);
-        let more = match workload {
+        let more = match self.workload {
             Workload::Stateless => [].as_slice(),
             Workload::Stateful => &VOLUME_PARTS,
         };
         let parts = PARTS.into_iter().chain(more.iter().copied());
-        self.outside.spawn("kube-controllers", async move {
+        self.cluster.spawn("kube-controllers", async move {
+            if !head_start.is_zero() {
+                tokio::time::sleep(head_start).await;
+            }
             let policy =
                 kube_controllers::Policy { node_grace: Duration::from_secs(80), ..kube_controllers::Policy::default() };
             KubeControllers { policy, ..KubeControllers::only(parts) }.run(client, clock, random, stop).await;
         });
-        let (server, stop) = (self.server.clone(), self.outside.stopping());
-        self.outside.spawn("garbage collector", async move {
+        let (server, stop) = (self.server.clone(), self.cluster.stopping());
+        self.cluster.spawn("garbage collector", async move {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
@@ -144,9 +159,22 @@ impl Environment {
         });
     }
 
+    /// Ends what a cluster consists of besides its API server.
+    pub(super) fn stop_cluster(&mut self) {
+        self.cluster.stop();
+        self.cluster = Tasks::new();
+    }
+
+    /// Begins it again, as is done when an API server is put back: none of it can be trusted to notice. A node that is heard again before
+    /// anybody asks is not missed.
+    pub(super) fn restart_cluster(&self) {
+        self.start_cluster(Duration::from_secs(10));
+    }
+
     /// Ends everything.
     pub(super) fn end(&mut self) {
         self.processes.drain(..).for_each(Process::die);
+        self.cluster.stop();
         self.outside.stop();
     }
 }
@@ -157,6 +185,16 @@ pub(super) fn client_spec(agent: &str) -> ClientSpec {
 
 fn plain_client(server: &Server, agent: &str, metrics: &Metrics) -> kube::Client {
     in_process(server.service(), NAMESPACE, &client_spec(agent).within(Duration::from_secs(20)), &metrics.rest)
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+/// How long a VM may be without a Machine.
+pub(super) fn unowned_limit() -> SignedDuration {
+    let policy = policy();
+    signed(policy.creation_timeout + 2 * policy.safety.orphan_period) + SKEW
 }
 
 /// Which component of which process a client belongs to, where a component of ours writes.
@@ -173,12 +211,7 @@ fn by_agent(agent: &str) -> Option<Writer> {
 
 impl Judged {
     fn new(record: Record, began: Timestamp) -> Self {
-        let policy = policy();
-        let signed = |duration: Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
-        let limits = Limits {
-            unowned: signed(policy.creation_timeout + 2 * policy.safety.orphan_period) + SKEW,
-            drain: signed(policy.drain.timeout) - SKEW,
-        };
+        let limits = Limits { unowned: unowned_limit(), drain: signed(policy().drain.timeout) - SKEW };
         Self {
             oracle: Arc::new(Mutex::new(Oracle::new(limits, SECRET, began))),
             record: Arc::new(Mutex::new(record)),

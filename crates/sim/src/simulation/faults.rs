@@ -11,9 +11,22 @@ use super::environment::Environment;
 use super::history::{CallFault, Fault, Pick, RequestFault, Side, VmFault, Which};
 use super::line::LineState;
 use super::process::OURS;
+use crate::oracle::{DEPLOYMENTS, MACHINES, SETS};
 
 /// How long a line that breaks is cut.
 const BREAK: Duration = Duration::from_secs(2);
+
+/// What the oracle is told of an API server that was put back.
+const KINDS: [&str; 8] = [
+    DEPLOYMENTS,
+    SETS,
+    MACHINES,
+    "nodes",
+    "pods",
+    "poddisruptionbudgets.policy",
+    "persistentvolumeclaims",
+    "leases.coordination.k8s.io",
+];
 
 /// What ends a fault.
 #[derive(Debug)]
@@ -34,6 +47,10 @@ pub(super) enum End {
     Start,
     /// The line of the process with this number is open.
     Lone(u64),
+    /// Nobody can reach the API server for this long; then it is what it was at this revision.
+    Away(u64, Duration),
+    /// The API server is what it was at this revision, and can be reached.
+    PutBack(u64),
 }
 
 /// Opens a line that is cut.
@@ -130,6 +147,13 @@ impl Environment {
                 self.processes.remove(leader).die();
                 Some(End::Start)
             }
+            Fault::PutBack { down, .. } => Some(End::Away(self.server.revision(), *down)),
+            Fault::OtherVersion { version, .. } => {
+                let leader = self.leader()?;
+                self.processes.remove(leader).die();
+                self.left_by(*version);
+                Some(End::Start)
+            }
             Fault::Deposed { .. } => {
                 let leader = self.leader()?;
                 let process = self.processes.get(leader)?;
@@ -139,8 +163,8 @@ impl Environment {
         }
     }
 
-    /// Ends fault number `number`.
-    pub(super) fn finish(&mut self, number: usize, end: End) -> Result<(), String> {
+    /// Ends fault number `number`, or the first part of it; what ends then, and after how long.
+    pub(super) fn finish(&mut self, number: usize, end: End) -> Result<Option<(Duration, End)>, String> {
         match end {
             End::Rules => {
                 for (_, rule) in self.rules.extract_if(.., |(whose, _)| *whose == number) {
@@ -155,14 +179,44 @@ impl Environment {
             End::Omissions => *self.omissions.lock() -= 1,
             End::Quota => self.cloud.set_quotas(Quotas::default()),
             End::Revive(vms) => vms.iter().for_each(|vm| self.cloud.revive(vm)),
+            // Nobody begins without an API server.
+            End::Start if self.is_away => return Ok(Some((BREAK, End::Start))),
             End::Start => self.start()?,
+            End::Away(revision, down) => {
+                self.is_away = true;
+                self.stop_cluster();
+                self.set_line(Side::Control, LineState::Cut);
+                self.set_line(Side::Target, LineState::Cut);
+                return Ok(Some((down, End::PutBack(revision))));
+            }
+            End::PutBack(revision) => self.put_back(revision),
             End::Lone(number) => {
                 for process in self.processes.iter().filter(|process| process.number == number) {
                     open(process.line(Side::Control));
                 }
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Puts the API server back, if it remembers what it was.
+    fn put_back(&mut self, revision: u64) {
+        self.is_away = false;
+        if self.server.restore(revision).is_ok() {
+            self.tell_of_copy(revision);
+        }
+        self.restart_cluster();
+        for process in &self.processes {
+            open(process.line(Side::Control));
+            open(process.line(Side::Target));
+        }
+    }
+
+    fn tell_of_copy(&self, revision: u64) {
+        let kept = KINDS.map(|kind| (kind, self.server.objects(kind)));
+        let objects = kept.iter().flat_map(|(kind, objects)| objects.iter().map(move |object| (*kind, &**object)));
+        let now = self.clock.now();
+        self.judged.tell(|oracle| oracle.put_back(now, revision, objects));
     }
 
     fn request_rule(&self, side: Side, which: Which, how: RequestFault, percent: u8) -> RuleId {

@@ -121,6 +121,19 @@ pub enum Fault {
     Crash { down: Duration },
     /// The process that leads cannot reach the API server, and another one can.
     Deposed { lasts: Duration },
+    /// The API server is copied; when the copy has this age nobody can reach the API server for a while, and then it is that copy.
+    PutBack { age: Duration, down: Duration },
+    /// The process dies, a process of another version is there for a while, and the next one begins.
+    OtherVersion { version: Version, down: Duration },
+}
+
+/// Which version of ours was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// One that writes nothing of what only we write.
+    Older,
+    /// One that writes it in other words, and more besides.
+    Newer,
 }
 
 /// Which requests go wrong.
@@ -196,7 +209,8 @@ impl Fault {
             | Self::Deposed { lasts }
             | Self::Omissions { lasts }
             | Self::Quota { lasts } => *lasts,
-            Self::Crash { down } => *down,
+            Self::PutBack { age, .. } => *age,
+            Self::Crash { down } | Self::OtherVersion { down, .. } => *down,
             Self::Zone { revived, .. } => revived.unwrap_or_default(),
             Self::Vm { .. } | Self::MachineDies { .. } | Self::Compaction { .. } => Duration::ZERO,
         }
@@ -285,6 +299,24 @@ impl fmt::Display for Fault {
             Self::Quota { .. } => f.write_str("the cloud is full")?,
             Self::Omissions { .. } => f.write_str("lists of VMs leave some out")?,
             Self::Crash { down } => return write!(f, "the process dies; the next begins {} s later", down.as_secs()),
+            Self::PutBack { age, down } => {
+                let (age, down) = (age.as_secs(), down.as_secs());
+                return write!(
+                    f,
+                    "a copy is made, and {age} s later the API server is put back to it, away for {down} s"
+                );
+            }
+            Self::OtherVersion { version, down } => {
+                let version = match version {
+                    Version::Older => "an older",
+                    Version::Newer => "a newer",
+                };
+                return write!(
+                    f,
+                    "the process dies after {version} version; the next begins {} s later",
+                    down.as_secs()
+                );
+            }
         }
         write!(f, ", for {} s", self.lasts().as_secs())
     }

@@ -17,12 +17,14 @@ mod length;
 mod line;
 mod objects;
 mod operator;
+mod people;
 mod process;
 mod process_driver;
 mod profile;
 mod record;
 mod rest;
 mod shrink;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -156,7 +158,9 @@ impl Run {
             if let Some(ended) = self.history.get(number) {
                 self.note(|| format!("* over: {}", ended.what));
             }
-            self.environment.finish(number, end)?;
+            if let Some((lasts, end)) = self.environment.finish(number, end)? {
+                self.ends.insert((at + lasts, number), end);
+            }
         }
         Ok(())
     }

@@ -139,6 +139,7 @@ impl Environment {
         self.processes.retain(|process| !process.is_over());
         while self.processes.len() < self.candidates {
             self.started += 1;
+            self.last_start = self.clock.now();
             let process = self.process(self.started).map_err(|error| error.to_string())?;
             self.processes.push(process);
         }

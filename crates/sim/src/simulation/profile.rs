@@ -121,6 +121,10 @@ pub enum FaultKind {
     Crash,
     /// The process that leads is cut off alone.
     Deposed,
+    /// The API server is put back to an older copy.
+    PutBack,
+    /// A process of another version was there before.
+    OtherVersion,
 }
 
 use ActKind::{
@@ -128,8 +132,8 @@ use ActKind::{
     RollAndPause, Scale, ScaleAndBack, ScaleDownByName,
 };
 use FaultKind::{
-    Calls, Compaction, Crash, Deposed, Forbidden, Lag, LostAndLate, LostAnswers, LostDeletes, Omissions, Partition,
-    Quota, Requests, StuckDeletions, Vm, Watches, Webhook, Zone,
+    Calls, Compaction, Crash, Deposed, Forbidden, Lag, LostAndLate, LostAnswers, LostDeletes, Omissions, OtherVersion,
+    Partition, PutBack, Quota, Requests, StuckDeletions, Vm, Watches, Webhook, Zone,
 };
 
 const EVERYTHING: &[(ActKind, u32)] = &[
@@ -365,6 +369,53 @@ impl Profile {
             lasts: Duration::from_mins(40),
             acts: (8, &[(Delete, 4), (ForceDelete, 3), (Roll, 2), (RollAndBack, 1), (ScaleAndBack, 2), (Cordon, 1)]),
             faults: (5, &[(Vm, 3), (LostAnswers, 2), (Lag, 1), (Requests, 1), (Partition, 1), (Calls, 1), (Crash, 2)]),
+        },
+        Self {
+            name: "in-place-failures",
+            about: "machines die, hang and vanish while they are updated in place, and people delete those that wait for them",
+            candidates: 1,
+            strategies: &[Strategy::InPlace],
+            workload: Workload::Stateless,
+            pools: 1,
+            machines: 4,
+            lasts: Duration::from_mins(50),
+            acts: (6, &[(Roll, 6), (RollAndBack, 2), (Scale, 1), (ScaleAndBack, 1), (Delete, 1)]),
+            faults: (5, &[(Vm, 8), (Zone, 1), (Crash, 1), (LostAnswers, 1)]),
+        },
+        Self {
+            name: "put-back",
+            about: "the API server is put back to an older copy, while people change what they want and machines come and go",
+            candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
+            pools: 2,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (
+                10,
+                &[
+                    (Scale, 3),
+                    (ScaleAndBack, 3),
+                    (Roll, 3),
+                    (RollAndBack, 2),
+                    (Delete, 2),
+                    (ScaleDownByName, 1),
+                    (Pause, 1),
+                ],
+            ),
+            faults: (4, &[(PutBack, 6), (Crash, 1), (LostAnswers, 1), (Calls, 1), (Vm, 1)]),
+        },
+        Self {
+            name: "other-versions",
+            about: "processes of older and newer versions were there before, and left what they write",
+            candidates: 2,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
+            pools: 2,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (10, EVERYTHING),
+            faults: (6, &[(OtherVersion, 8), (Vm, 2), (LostAnswers, 1), (Calls, 1)]),
         },
         Self {
             name: "chaos",

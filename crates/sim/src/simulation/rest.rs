@@ -6,8 +6,9 @@ use std::sync::Arc;
 use api::names::{annotations, labels};
 use serde_json::Value;
 
-use super::environment::Environment;
+use super::environment::{Environment, unowned_limit};
 use super::objects::{NAMESPACE, pool_name};
+use super::versions::misread;
 use crate::oracle::{DEPLOYMENTS, MACHINES, SETS};
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -57,7 +58,14 @@ impl Environment {
             (kept.into_iter().map(name).collect(), machines.into_iter().map(name).collect());
         let vms = self.cloud.vms();
         let mut vms: Vec<&str> = vms.iter().map(|vm| vm.machine.as_ref().map_or("", |name| name.as_str())).collect();
-        vms.retain(|vm| !kept.contains(*vm));
+        let oracle = self.judged.oracle.lock();
+        // Whoever began after the API server had been put back cannot know that a VM is not an orphan, and collects it.
+        let may_collect = self.clock.now().duration_since(self.last_start) < unowned_limit();
+        if let Some(vm) = vms.iter().find(|vm| may_collect && oracle.is_forgotten(vm)) {
+            return Err(format!("the VM of {vm}, which was forgotten, may still be collected"));
+        }
+        vms.retain(|vm| !kept.contains(*vm) && !oracle.is_forgotten(vm));
+        drop(oracle);
         if vms.len() != machines.len() || vms.iter().any(|vm| !machines.contains(*vm)) {
             return Err(format!("there are VMs of {vms:?} and machines {machines:?}"));
         }
@@ -96,9 +104,15 @@ impl Environment {
         for set in self.server.objects(SETS).iter().filter(|set| text(set, "/metadata/labels/name") == name) {
             let is_new = text(set, "/spec/template/spec/class/name") == class;
             let replicas = set.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or_default();
+            if let Some(wrong) = misread(set) {
+                return Err(format!("set {}: {wrong}", text(set, "/metadata/name")));
+            }
             if replicas != if is_new { wanted } else { 0 } {
                 return Err(format!("set {} wants {replicas} machines", text(set, "/metadata/name")));
             }
+        }
+        if let Some(wrong) = misread(&object) {
+            return Err(format!("{name}: {wrong}"));
         }
         let seen = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
         if seen != object.pointer("/metadata/generation").and_then(Value::as_i64) {

@@ -2,7 +2,7 @@ use std::process::Command;
 
 use rstest::rstest;
 
-use super::history::{Act, Fault, RequestFault, Side, Which};
+use super::history::{Act, Fault, RequestFault, Side, Version, VmFault, Which};
 use super::*;
 use crate::oracle::Invariant;
 
@@ -41,6 +41,9 @@ fn whatever_happens_every_invariant_holds(
         "preservation",
         "in-place",
         "volumes",
+        "in-place-failures",
+        "put-back",
+        "other-versions",
         "chaos"
     )]
     name: &str,
@@ -53,6 +56,7 @@ fn whatever_happens_every_invariant_holds(
 #[rstest]
 #[case::a_deletion_by_force_detaches_without_a_drain("volumes", 100_236)]
 #[case::a_node_whose_update_is_no_longer_wanted_is_drained_all_the_same("in-place", 100_237)]
+#[case::a_vm_that_was_forgotten_is_an_orphan_to_the_next_process("put-back", 1070)]
 fn what_was_judged_wrongly_is_not_again(#[case] name: &str, #[case] seed: u64) {
     holds(profile(name), seed, None);
 }
@@ -100,6 +104,51 @@ fn a_status_that_may_not_be_written_is_not_written_sixty_times_a_minute_during_a
     ];
     let report = replay(profile("chaos"), 0, &history, Detail::Numbers).unwrap();
     assert_eq!(report.violation, None);
+}
+
+/// Lines of a timeline that tell all of this.
+fn telling<'a>(report: &'a Report, parts: &[&str]) -> Vec<&'a str> {
+    let lines = report.record.timeline.iter().map(String::as_str);
+    lines.filter(|line| parts.iter().all(|part| line.contains(part))).collect()
+}
+
+#[test]
+fn a_vm_whose_machine_a_copy_does_not_know_stays_and_nothing_else_does() {
+    let history = [
+        at(300_000, What::Fault(Fault::PutBack { age: Duration::from_mins(4), down: Duration::from_secs(30) })),
+        at(301_000, What::Act(Act::ScaleBy { pool: 0, by: 1 })),
+    ];
+    let report = replay(profile("put-back"), 1, &history, Detail::Timeline).unwrap();
+    assert_eq!(report.violation, None);
+    let made = telling(&report, &["is there"]);
+    let vm = made.last().and_then(|line| line.split_whitespace().nth(1)).unwrap();
+    assert!(telling(&report, &[vm, "is deleted"]).is_empty(), "{vm} stays: {:#?}", report.record.timeline);
+    assert!(telling(&report, &["is deleted"]).is_empty(), "nobody asked for any machine to go");
+}
+
+#[test]
+fn a_machine_that_dies_while_it_is_updated_in_place_is_deleted_by_people() {
+    let dies = Fault::Zone { how: VmFault::Dies, revived: None };
+    let history = [at(300_000, What::Act(Act::Roll { pool: 0 })), at(330_000, What::Fault(dies))];
+    let report = replay(profile("in-place-failures"), 1, &history, Detail::Timeline).unwrap();
+    assert_eq!(report.violation, None);
+    let deleted = telling(&report, &["Machine ", "(Others)", "phase \"InPlaceUpdat", "deleted"]);
+    assert!(!deleted.is_empty(), "{:#?}", report.record.timeline);
+}
+
+#[test]
+fn what_another_version_has_left_is_gone_on_with() {
+    let left = |version| What::Fault(Fault::OtherVersion { version, down: Duration::from_secs(20) });
+    let history = [
+        at(300_000, What::Act(Act::Roll { pool: 0 })),
+        at(302_000, left(Version::Newer)),
+        at(900_000, What::Act(Act::Delete { pick: 0 })),
+        at(902_000, left(Version::Newer)),
+        at(1_500_000, left(Version::Older)),
+    ];
+    let report = replay(profile("other-versions"), 1, &history, Detail::Timeline).unwrap();
+    assert_eq!(report.violation, None);
+    assert!(!telling(&report, &["Copying the disks before anything else"]).is_empty(), "{:#?}", report.record.timeline);
 }
 
 #[test]
