@@ -188,19 +188,26 @@ impl<'a> Sets<'a> {
         most.saturating_sub(total(self.all().filter(|set| set.name() != name).map(Draft::held)))
     }
 
-    /// The writes: those that take machines away come first, so that a reconcile that ends half-way leaves too few rather than too many.
+    /// The writes: those that take machines away come before those that make some, so that a reconcile that ends half-way leaves too few
+    /// rather than too many. A set that is only given the size of what it still has makes none and loses some otherwise, so it comes first.
     pub(super) fn steps(&self) -> Vec<Step> {
-        let grows = |set: &&Draft<'_>| set.resized().0 < set.resized().1 || set.before.is_none();
-        let (mut first, mut then): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
+        let grows = |set: &Draft<'_>| set.resized().0 < set.resized().1 || set.before.is_none();
+        let makes = |set: &Draft<'_>| set.resized().1 > set.live();
+        let (mut keep, mut first, mut then): (Vec<Step>, Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new(), Vec::new());
         for set in self.all() {
-            let list = if grows(&set) { &mut then } else { &mut first };
+            let list = match (grows(set), makes(set)) {
+                (true, false) if set.before.is_some() => &mut keep,
+                (true, _) => &mut then,
+                (false, _) => &mut first,
+            };
             if let Some(step) = set.step() {
                 list.push(step);
                 list.extend(set.event());
             }
         }
-        first.append(&mut then);
-        first
+        keep.append(&mut first);
+        keep.append(&mut then);
+        keep
     }
 }
 

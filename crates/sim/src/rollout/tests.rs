@@ -34,6 +34,7 @@ fn a_roll_out_is_right_in_every_order_of_events(#[case] bounds: Bounds) {
 #[case::four_machines_and_three_classes(Bounds { replicas: 4, classes: 2, ..ONE_ROLL })]
 #[case::four_machines_one_fails(Bounds { replicas: 4, failures: 1, ..ONE_ROLL })]
 #[case::four_machines_scaled(Bounds { replicas: 4, scales: 1, news: News::LateCounts, ..ONE_ROLL })]
+#[case::four_machines_scaled_and_a_crash(Bounds { replicas: 4, scales: 1, crashes: 1, news: News::AtOnce, ..ONE_ROLL })]
 #[ignore = "takes minutes, and gigabytes of memory"]
 fn a_roll_out_is_right_in_every_order_of_more_events(#[case] bounds: Bounds) {
     explore(bounds);

@@ -67,6 +67,26 @@ fn a_roll_out_that_is_taken_back_does_not_make_up_for_machines_that_are_leaving(
 }
 
 #[test]
+fn a_set_keeps_what_it_still_has_before_others_give_theirs_up_for_it() {
+    let mut fixture = DeploymentFixture::settled(4, &rolling(1, 0));
+    fixture.use_class("large");
+    fixture.reconcile();
+    fixture.run_sets();
+    fixture.run_machines();
+    fixture.run_sets();
+    fixture.edit(|deployment| deployment.spec.replicas = 1);
+    fixture.reconcile();
+    assert_eq!(fixture.size_of("large"), 0, "its share of a smaller pool, and its machine still runs");
+    let new = fixture.set_of("large").name().to_owned();
+    let scaled = |step: &Step| match step {
+        Step::Set(SetEdit { name, change: SetChange::Scale { to, .. }, .. }) => Some((*name == new, *to)),
+        _ => None,
+    };
+    let scaled: Vec<(bool, i32)> = fixture.plan().steps.iter().filter_map(scaled).collect();
+    assert_eq!(scaled, [(true, 1), (false, 0)], "whoever stops in between leaves one machine that runs");
+}
+
+#[test]
 fn a_machine_that_was_asked_for_and_that_nobody_has_seen_takes_its_place_in_the_surge() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.use_class("large");
