@@ -5,6 +5,8 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use tempfile::TempDir;
+
 /// How long a test waits for what must happen. Generous, because nothing here measures speed.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -36,6 +38,8 @@ pub(crate) struct Program {
     child: Child,
     lines: Receiver<String>,
     said: Vec<String>,
+    /// Where it keeps its temporary files: whoever is killed cannot remove them.
+    _temporary: TempDir,
 }
 
 impl Program {
@@ -45,8 +49,9 @@ impl Program {
 
     /// A run with variables of its own in its environment.
     pub(crate) fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
         let mut command = binary();
-        command.envs(environment.iter().copied());
+        command.env("TMPDIR", temporary.path()).envs(environment.iter().copied());
         if let Some((&"run", flags)) = arguments.split_first() {
             let ports = [format!("--port={}", free_port()), format!("--manager-port={}", free_port())];
             // Of two the last one wins, and with an endpoint the name of the provider chooses nothing.
@@ -56,14 +61,17 @@ impl Program {
         }
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let log = child.stderr.take().unwrap();
-        Self::heard(child, log)
+        Self::heard(child, log, temporary)
     }
 
     /// A run of which one hears what it prints instead of its log.
     pub(crate) fn start_talking(arguments: &[&str]) -> Self {
-        let mut child = binary().args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let mut command = binary();
+        command.args(arguments).env("TMPDIR", temporary.path());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let printed = child.stdout.take().unwrap();
-        Self::heard(child, printed)
+        Self::heard(child, printed, temporary)
     }
 
     /// A run on a terminal of this size, which `script` of util-linux plays, with what it prints there; None where there is no `script`.
@@ -71,10 +79,12 @@ impl Program {
         let program = env!("CARGO_BIN_EXE_millwright");
         let line = format!("stty cols {columns} rows 50; TERM=xterm exec {program} {arguments}");
         let mut script = Command::new("script");
-        script.args(["-q", "-e", "-c", &line, "/dev/null"]).env_remove("NO_COLOR").envs(environment.iter().copied());
+        let temporary = tempfile::tempdir().ok()?;
+        script.args(["-q", "-e", "-c", &line, "/dev/null"]).env_remove("NO_COLOR");
+        script.env("TMPDIR", temporary.path()).envs(environment.iter().copied());
         let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
         let shown = child.stdout.take()?;
-        Some(Self::heard(child, shown))
+        Some(Self::heard(child, shown, temporary))
     }
 
     /// Presses ctrl-C on its terminal, and waits until it has ended.
@@ -83,7 +93,7 @@ impl Program {
         self.child.wait().unwrap()
     }
 
-    fn heard(child: Child, output: impl Read + Send + 'static) -> Self {
+    fn heard(child: Child, output: impl Read + Send + 'static, temporary: TempDir) -> Self {
         let (send, lines) = channel();
         let output = BufReader::new(output);
         std::thread::spawn(move || {
@@ -93,7 +103,7 @@ impl Program {
                 }
             }
         });
-        Self { child, lines, said: Vec::new() }
+        Self { child, lines, said: Vec::new(), _temporary: temporary }
     }
 
     /// Waits until it says something that contains all of these.
