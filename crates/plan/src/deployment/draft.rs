@@ -4,6 +4,9 @@
 //! every set that differs from what was seen is written once. So no rule has to know which others spoke before it, and no two writes
 //! of one reconcile can contradict each other.
 
+use std::cmp::Ordering;
+use std::iter::once;
+
 use api::names::annotations::{DESIRED_REPLICAS, MAX_REPLICAS};
 use api::names::events::{messages, reference};
 use api::names::labels;
@@ -140,9 +143,9 @@ impl Draft<'_> {
     pub(super) fn event(&self) -> Option<Step> {
         let (from, to) = self.resized();
         let message = match from.cmp(&to) {
-            std::cmp::Ordering::Less => messages::scaled_up(self.name(), to),
-            std::cmp::Ordering::Greater => messages::scaled_down(self.name(), to),
-            std::cmp::Ordering::Equal => return None,
+            Ordering::Less => messages::scaled_up(self.name(), to),
+            Ordering::Greater => messages::scaled_down(self.name(), to),
+            Ordering::Equal => return None,
         };
         Some(Step::Tell(Event { event_type: EventType::Normal, reason: reference::SCALING_MACHINE_SET, message }))
     }
@@ -188,26 +191,34 @@ impl<'a> Sets<'a> {
         most.saturating_sub(total(self.all().filter(|set| set.name() != name).map(Draft::held)))
     }
 
-    /// The writes: those that take machines away come before those that make some, so that a reconcile that ends half-way leaves too few
-    /// rather than too many. A set that is only given the size of what it still has makes none and loses some otherwise, so it comes first.
+    /// The writes, in their turn, so that a reconcile that ends half-way leaves too few machines rather than too many.
     pub(super) fn steps(&self) -> Vec<Step> {
-        let grows = |set: &Draft<'_>| set.resized().0 < set.resized().1 || set.before.is_none();
-        let makes = |set: &Draft<'_>| set.resized().1 > set.live();
-        let (mut keep, mut first, mut then): (Vec<Step>, Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new(), Vec::new());
-        for set in self.all() {
-            let list = match (grows(set), makes(set)) {
-                (true, false) if set.before.is_some() => &mut keep,
-                (true, _) => &mut then,
-                (false, _) => &mut first,
-            };
-            if let Some(step) = set.step() {
-                list.push(step);
-                list.extend(set.event());
-            }
+        let mut sets: Vec<_> = self.all().collect();
+        sets.sort_by_key(|set| Turn::of(set));
+        let written = |set: &Draft<'_>| set.step().map(|step| once(step).chain(set.event()));
+        sets.into_iter().filter_map(written).flatten().collect()
+    }
+}
+
+/// Which of the sets of a deployment is written first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// It is only given the size of what it still has: it makes no machine, and loses some if it is not written.
+    Keeps,
+    /// It gives machines up, or is not resized.
+    Shrinks,
+    /// It makes machines.
+    Grows,
+}
+
+impl Turn {
+    fn of(set: &Draft<'_>) -> Self {
+        let (from, to) = set.resized();
+        match to.cmp(&from) {
+            Ordering::Greater if to <= set.live() => Self::Keeps,
+            Ordering::Greater => Self::Grows,
+            Ordering::Less | Ordering::Equal => Self::Shrinks,
         }
-        keep.append(&mut first);
-        keep.append(&mut then);
-        keep
     }
 }
 

@@ -87,6 +87,26 @@ fn a_set_keeps_what_it_still_has_before_others_give_theirs_up_for_it() {
 }
 
 #[test]
+fn sets_give_machines_up_before_another_makes_some() {
+    let resized = |step: &Step| match step {
+        Step::CreateSet(new) => Some((0, new.set.spec.replicas)),
+        Step::Set(SetEdit { change: SetChange::Scale { from, to }, .. }) => Some((*from, *to)),
+        _ => None,
+    };
+    let mut fixture = DeploymentFixture::settled(4, &rolling(1, 1));
+    fixture.use_class("large");
+    let first: Vec<(i32, i32)> = fixture.plan().steps.iter().filter_map(resized).collect();
+    assert_eq!(first, [(4, 3), (0, 1)]);
+    fixture.reconcile();
+    for _ in 0..2 {
+        fixture.run_sets();
+        fixture.run_machines();
+    }
+    let then: Vec<(i32, i32)> = fixture.plan().steps.iter().filter_map(resized).collect();
+    assert_eq!(then, [(3, 2), (1, 2)]);
+}
+
+#[test]
 fn a_machine_that_was_asked_for_and_that_nobody_has_seen_takes_its_place_in_the_surge() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.use_class("large");
