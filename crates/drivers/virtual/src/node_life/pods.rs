@@ -18,7 +18,8 @@ use super::kubelets::Kubelets;
 use super::writes::{WriteError, Writes};
 use crate::cloud::Now;
 
-/// On a pod: how long it takes to end, as a Go duration. A pod that outlasts its grace period is ended by it.
+/// On a pod: how long it takes to end, as a Go duration. A pod that outlasts its grace period is ended by it. `never` is one whose
+/// containers cannot be ended, as with a process that hangs in the kernel.
 pub const RUNDOWN_ANNOTATION: &str = "virtual.millwright.dev/rundown";
 
 /// On a pod: `false` for one that runs but is never ready.
@@ -110,6 +111,7 @@ impl KubeletPod {
         };
         let stage = match &pod.metadata.deletion_timestamp {
             Some(_) if finished => Stage::Ending { ends: now, end: None },
+            Some(_) if annotation(pod, RUNDOWN_ANNOTATION) == Some("never") => Stage::Running,
             Some(deadline) => {
                 let killed = now + Duration::try_from(deadline.0.duration_since(at)).unwrap_or_default();
                 let (ends, end) = match before {

@@ -200,6 +200,7 @@ async fn a_pod_starts_on_its_node_and_ends_within_its_grace() {
     fixture.bind("quick", "m", &json!({}));
     fixture.bind("slow", "m", &json!({ "annotations": { RUNDOWN_ANNOTATION: "20s" } }));
     fixture.bind("stubborn", "m", &json!({ "annotations": { RUNDOWN_ANNOTATION: "1h" } }));
+    fixture.bind("stuck", "m", &json!({ "annotations": { RUNDOWN_ANNOTATION: "never" } }));
     fixture.bind("elsewhere", "n", &json!({}));
     fixture.pass(1).await;
     let pods = ["quick", "slow", "stubborn"];
@@ -208,7 +209,7 @@ async fn a_pod_starts_on_its_node_and_ends_within_its_grace() {
     let conditions = &fixture.pod("quick").unwrap()["status"]["conditions"];
     assert!(conditions.as_array().unwrap().iter().any(|c| c["type"] == "Ready" && c["status"] == "True"));
 
-    for pod in pods {
+    for pod in pods.into_iter().chain(["stuck"]) {
         fixture.delete_pod(pod).await;
     }
     fixture.pass(1).await;
@@ -217,6 +218,7 @@ async fn a_pod_starts_on_its_node_and_ends_within_its_grace() {
     assert_eq!(pods.map(|pod| fixture.pod(pod).is_some()), [false, false, true]);
     fixture.pass(10).await;
     assert_eq!(pods.map(|pod| fixture.pod(pod).is_some()), [false, false, false]);
+    assert_eq!(fixture.pod_phase("stuck"), "Running", "its containers cannot be ended");
 }
 
 #[tokio::test(start_paused = true)]

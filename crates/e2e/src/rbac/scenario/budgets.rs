@@ -66,10 +66,11 @@ impl Scenario<'_> {
         cluster.until_settled("late", "slow", 1).await?;
         let node = cluster.node_of("late").await?;
         let disk = Disk { volume: format!("{}-forced", cluster.trial), claim: "forced" };
-        // A pod that a finalizer holds keeps its disk, so that there is something left to detach.
+        // A pod that a finalizer holds and whose containers cannot be ended keeps its disk, so that there is something left to detach.
         let mut pod = self.pod("held", &node);
         if let Some(metadata) = pod.get_mut("metadata") {
-            merge(metadata, json!({ "finalizers": ["millwright.dev/held"] }));
+            let annotations = json!({ "virtual.millwright.dev/rundown": "never" });
+            merge(metadata, json!({ "finalizers": ["millwright.dev/held"], "annotations": annotations }));
         }
         self.run_with_disk(pod, &disk).await?;
         cluster.until("the pod is ready", async || self.is_ready("held").await).await?;
