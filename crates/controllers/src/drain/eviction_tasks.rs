@@ -134,7 +134,7 @@ impl EvictionTasks {
             EvictionTask::DeleteAttachment(id) => {
                 let answer = requests::delete_attachment(&self.attachments, &id).await;
                 self.measures.answered("detach", &answer);
-                let note = Note::AttachmentAnswered { attachment: id.uid, answer, at: self.clock.now() };
+                let note = Note::AttachmentAnswered { attachment: id.name, answer, at: self.clock.now() };
                 (note, News::Later)
             }
             EvictionTask::FindClaim(claim) => {

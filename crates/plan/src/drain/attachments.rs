@@ -3,7 +3,8 @@
 //! Kubernetes waits minutes before it detaches a volume from a node that cannot confirm its unmounting. After a forced drain
 //! nobody will confirm anything, so the attachments are deleted here, that the volumes can be used elsewhere at once. All of
 //! them are: whoever made them, they are attached to a VM that goes. Deletion is waited for until it has begun, not until it is
-//! done, and at most as long as a drain may take.
+//! done, and at most as long as a drain may take. Each is deleted once: while a pod is still bound to the node, as where the API
+//! server could not be reached to delete it, the attach/detach controller makes its attachment again, as often as it is deleted.
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use api::view::{NodeView, VolumeAttachmentView};
 use api::{Object, Uid};
 use jiff::Timestamp;
 
+use super::memory::Setback;
 use super::{Limits, Memory, Note, Watched};
 use crate::pause::pause;
 use crate::wake::later;
@@ -38,7 +40,7 @@ pub struct AttachmentsView<'a> {
 /// What to do about the attachments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detachment {
-    /// Attachments to delete, by their uid; each answered by [`Note::AttachmentAnswered`].
+    /// Attachments to delete, this very one each; each answered by [`Note::AttachmentAnswered`].
     pub delete: Vec<AttachmentId>,
     /// What to remember, before the requests go out.
     pub notes: Vec<Note>,
@@ -58,7 +60,7 @@ pub struct AttachmentId {
 /// How things stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Some are not yet marked for deletion, or nothing is known yet.
+    /// The deletion of some has not begun, or nothing is known yet.
     Waiting {
         /// How many.
         live: usize,
@@ -69,7 +71,7 @@ pub enum State {
     NoNode,
     /// No volume is attached to the node.
     Detached,
-    /// Every attachment is marked for deletion.
+    /// The deletion of every attachment has begun.
     NoneLive,
     /// Some could not be deleted in all that time; the VM goes all the same.
     GivenUp {
@@ -104,8 +106,11 @@ pub fn detach(attachments_view: &AttachmentsView<'_>, memory: &Memory) -> Detach
             return ended(State::Waiting { live: 0, wake });
         }
     };
+    let begun = |a: &VolumeAttachmentView| {
+        a.is_deleting() || memory.attachments.get(a.name()).is_some_and(|tries| tries.granted.is_some())
+    };
     let live: Vec<&&VolumeAttachmentView> =
-        attachments.iter().filter(|a| a.spec.node_name == *attachments_view.name && !a.is_deleting()).collect();
+        attachments.iter().filter(|a| a.spec.node_name == *attachments_view.name && !begun(a)).collect();
     match live.len() {
         0 => return ended(State::NoneLive),
         live if over => return ended(State::GivenUp { live }),
@@ -114,10 +119,10 @@ pub fn detach(attachments_view: &AttachmentsView<'_>, memory: &Memory) -> Detach
     let (mut delete, mut notes, mut next) =
         (Vec::new(), Vec::new(), later(attachments_view.now, attachments_view.limits.longest_pause));
     for attachment in &live {
-        let due = due(attachments_view, memory, &attachment.uid());
+        let due = due(attachments_view, memory, attachment);
         if due <= attachments_view.now {
             delete.push(AttachmentId { name: attachment.name().to_owned(), uid: attachment.uid() });
-            notes.push(Note::AttachmentAsked { attachment: attachment.uid(), at: attachments_view.now });
+            notes.push(Note::AttachmentAsked { attachment: attachment.name().to_owned(), at: attachments_view.now });
         }
         next = next.min(if due <= attachments_view.now {
             later(attachments_view.now, attachments_view.limits.answer_patience)
@@ -129,17 +134,12 @@ pub fn detach(attachments_view: &AttachmentsView<'_>, memory: &Memory) -> Detach
 }
 
 /// When an attachment is deleted, or deleted again.
-fn due(attachments_view: &AttachmentsView<'_>, memory: &Memory, attachment: &Uid) -> Timestamp {
+fn due(attachments_view: &AttachmentsView<'_>, memory: &Memory, attachment: &VolumeAttachmentView) -> Timestamp {
     let limits = attachments_view.limits;
-    let Some(tries) = memory.attachments.get(attachment) else { return attachments_view.now };
+    let Some(tries) = memory.attachments.get(attachment.name()) else { return attachments_view.now };
     if let Some((_, at)) = tries.asked {
         return later(at, limits.answer_patience);
     }
-    match (&tries.granted, &tries.setback) {
-        (Some(granted), _) => later(granted.at, limits.answer_patience), // the watch will show it
-        (None, Some(setback)) => {
-            later(setback.at, pause(attachment, setback.count, limits.first_pause, limits.longest_pause))
-        }
-        (None, None) => attachments_view.now,
-    }
+    let pause = |setback: &Setback| pause(&attachment.uid(), setback.count, limits.first_pause, limits.longest_pause);
+    tries.setback.as_ref().map_or(attachments_view.now, |setback| later(setback.at, pause(setback)))
 }

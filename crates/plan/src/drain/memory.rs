@@ -30,7 +30,8 @@ pub struct Memory {
     pub(super) claims: BTreeMap<VolumeClaimKey, NodeLookup<Option<VolumeName>>>,
     pub(super) disks: BTreeMap<VolumeName, NodeLookup<Option<VolumeId>>>,
     pub(super) shared: BTreeSet<VolumeName>,
-    pub(super) attachments: BTreeMap<Uid, Tries>,
+    /// By name: one that is made again is the same to whoever wants its volume.
+    pub(super) attachments: BTreeMap<String, Tries>,
     pub(super) leftovers: Leftovers,
     pub(super) attachments_missed_since: Option<Timestamp>,
     pub(super) forced_since: Option<Timestamp>,
@@ -208,15 +209,15 @@ pub enum Note {
     },
     /// A VolumeAttachment is about to be deleted. Made by the plan.
     AttachmentAsked {
-        /// The attachment.
-        attachment: Uid,
+        /// The attachment, by its name.
+        attachment: String,
         /// When.
         at: Timestamp,
     },
     /// What became of it. Made by whoever carried it out.
     AttachmentAnswered {
-        /// The attachment.
-        attachment: Uid,
+        /// The attachment, by its name.
+        attachment: String,
         /// What became of it.
         answer: Answer,
         /// When.

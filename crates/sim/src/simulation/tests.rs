@@ -65,6 +65,13 @@ fn at(millis: u64, what: What) -> Happening {
     Happening { at: Duration::from_millis(millis), what }
 }
 
+/// The same, of histories as long as the seed says.
+#[rstest]
+#[case::an_attachment_that_was_made_again_was_deleted_every_second("volumes", 200_143)]
+fn what_a_seed_has_found_since_stays_repaired(#[case] name: &str, #[case] seed: u64) {
+    holds(profile(name), seed, None);
+}
+
 /// What a seed had found before histories were drawn otherwise.
 #[test]
 fn a_roll_out_that_is_taken_back_while_deletes_are_lost_loses_no_machine() {

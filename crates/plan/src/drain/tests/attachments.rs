@@ -78,7 +78,7 @@ fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_t
         if !plan.delete.is_empty() {
             tries += 1;
             let answered = Note::AttachmentAnswered {
-                attachment: "uid-a".into(),
+                attachment: "a".into(),
                 answer: Answer::lost("no".into()),
                 at: attachments_view.now,
             };
@@ -97,6 +97,27 @@ fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_t
     }
     assert_eq!(second, 7200);
     assert!((40..60).contains(&tries), "{tries}");
+}
+
+#[test]
+fn an_attachment_that_is_made_again_is_not_deleted_again_and_not_waited_for() {
+    let (limits, node) = (Limits::default(), node(&["v"]));
+    let mut memory = Memory::default();
+    let all = [attachment("a", "n", false)];
+    let plan = detach(&attachments_view(Presence::Present(&node), &all, &limits, 0), &memory);
+    memory.take(plan.notes);
+    let at = BEGIN.parse().unwrap();
+    memory.take([Note::AttachmentAnswered { attachment: "a".into(), answer: Answer::Accepted, at }]);
+
+    let mut again = attachment("a", "n", false);
+    again.metadata.uid = "another".into();
+    let all = [again, attachment("b", "n", false)];
+    let plan = detach(&attachments_view(Presence::Present(&node), &all, &limits, 1), &memory);
+    assert_eq!(plan.delete, [AttachmentId { name: "b".into(), uid: "uid-b".into() }]);
+    memory.take(plan.notes);
+    memory.take([Note::AttachmentAnswered { attachment: "b".into(), answer: Answer::Gone, at }]);
+    let plan = detach(&attachments_view(Presence::Present(&node), &all, &limits, 2), &memory);
+    assert_eq!((plan.delete.len(), plan.state), (0, State::NoneLive));
 }
 
 #[test]
