@@ -104,17 +104,20 @@ fn assert_told_as_it_is(cluster: &TestCluster) {
 }
 
 #[rstest]
-#[case::idle(Duration::ZERO)]
-#[case::busy(Duration::from_millis(150))]
-#[case::very_busy(Duration::from_millis(600))]
+#[case::idle(Duration::ZERO, 0)]
+#[case::busy(Duration::from_millis(150), 0)]
+// Where answers take longer than a kubelet needs to be ready, its second write may meet our mark on its node, which is repeated.
+#[case::very_busy(Duration::from_millis(600), 20)]
 #[tokio::test(start_paused = true)]
-async fn a_roll_out_costs_as_many_requests_on_a_busy_server_as_on_an_idle_one(#[case] latency: Duration) {
+async fn a_roll_out_costs_as_many_requests_on_a_busy_server_as_on_an_idle_one(
+    #[case] latency: Duration,
+    #[case] repeated: usize,
+) {
     let cluster = fleet(1, latency).await;
     let _process = cluster.start();
     cluster.until("all run", |w| is_complete(w, "one")).await;
     let up = tally(&cluster);
-    // A fifth more: on a slow server a kubelet's second write may meet the mark that we leave on its node, which is then repeated.
-    assert!(up.values().sum::<usize>() <= SIZE * 6 + SIZE / 5, "up: {up:#?}");
+    assert!(up.values().sum::<usize>() <= SIZE * 6 + repeated, "up: {up:#?}");
     tokio::time::sleep(Duration::from_secs(30)).await;
     cluster.server.forget_requests();
     edit(&cluster, json!({ "spec": { "template": { "spec": { "class": { "name": "two" } } } } })).await;
@@ -124,9 +127,8 @@ async fn a_roll_out_costs_as_many_requests_on_a_busy_server_as_on_an_idle_one(#[
     let rolled = tally(&cluster);
     let statuses = of(&rolled, "patch machinesets/status") + of(&rolled, "patch machinedeployments/status");
     assert!(statuses <= SIZE, "{statuses} writes that only tell how far it got: {rolled:#?}");
-    // A fifth more where answers take longer than a kubelet needs to be ready: its write meets our mark, as above.
-    assert!(of(&rolled, "patch nodes") <= SIZE * 6, "{rolled:#?}");
-    assert!(rolled.values().sum::<usize>() <= SIZE * 19 + SIZE / 5, "rolled: {rolled:#?}");
+    assert!(of(&rolled, "patch nodes") <= SIZE * 5 + repeated, "{rolled:#?}");
+    assert!(rolled.values().sum::<usize>() <= SIZE * 19 + repeated, "rolled: {rolled:#?}");
     cluster.server.forget_requests();
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(cluster.requests(), Vec::<String>::new(), "nothing was left for later");
