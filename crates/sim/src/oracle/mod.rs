@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use self::leases::Leases;
 use self::machines::Machines;
-use self::pods::Pods;
+use self::pods::{Known, Pods};
 use self::requests::Requests;
 use self::shown::Shown;
 use self::versions::Versions;
@@ -193,11 +193,15 @@ impl Oracle {
         self.asked(now, &format!("driver call {operation} {of}"));
     }
 
+    fn known(&self) -> Known<'_> {
+        Known { pods: &self.pods, machines: &self.machines, now: self.now, drain: self.limits.drain }
+    }
+
     /// Something became of a VM.
     pub fn vm(&mut self, now: Timestamp, change: VmChange, vm: &str, machine: Option<&str>) {
         self.now = now;
         if let (VmChange::Deleted, Some(machine)) = (change, machine)
-            && let Some(what) = pods::left_behind(&self.pods, &self.machines, machine, now, self.limits.drain)
+            && let Some(what) = self.known().left_behind(machine)
         {
             self.blame(Invariant::DrainFirst, what);
         }
@@ -263,11 +267,11 @@ impl Oracle {
             MACHINES if write.by.is_ours() && begins_deletion(write) => deletions::of_machine(self, write),
             SETS if write.by.is_ours() && begins_deletion(write) => deletions::of_set(self, write),
             "pods" if write.by == Author::Us && begins_deletion(write) => {
-                let what = pods::past_budget(&self.pods, &self.machines, write, self.now, self.limits.drain)?;
+                let what = self.known().past_budget(write)?;
                 Some((Invariant::Budget, what))
             }
             ATTACHMENTS if write.by.is_ours() && begins_deletion(write) => {
-                let what = pods::detached_under_a_pod(&self.pods, &self.machines, write, self.now, self.limits.drain)?;
+                let what = self.known().detached_under_a_pod(write)?;
                 Some((Invariant::Volumes, what))
             }
             _ => None,

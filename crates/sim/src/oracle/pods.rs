@@ -99,63 +99,65 @@ fn is_ready(node: &Value) -> bool {
     conditions.filter(|condition| text(condition, "/type") == "Ready").any(|ready| text(ready, "/status") == "True")
 }
 
-/// Whether the pods of a machine may be made to go. A pod that has refused to go during an in-place update has refused all the same when
-/// the machine is deleted then.
-fn is_forced(pods: &Pods, machine: &Machine, now: Timestamp, drain: SignedDuration) -> bool {
-    // The time of a deletion is written down in whole seconds.
-    let over = |since: Timestamp| now.duration_since(since) + SignedDuration::from_secs(1) >= drain;
-    let cordoned = pods.cordoned.get(&machine.node).copied();
-    machine.is_forced || machine.deleted.is_none_or(|deleted| over(deleted.at)) || cordoned.is_some_and(over)
+/// What is known at the moment in which something is judged.
+pub(super) struct Known<'a> {
+    pub(super) pods: &'a Pods,
+    pub(super) machines: &'a Machines,
+    pub(super) now: Timestamp,
+    /// How long a drain may take.
+    pub(super) drain: SignedDuration,
 }
 
-/// What is wrong with a pod that we delete and do not evict.
-pub(super) fn past_budget(
-    pods: &Pods,
-    machines: &Machines,
-    write: &Write<'_>,
-    now: Timestamp,
-    drain: SignedDuration,
-) -> Option<String> {
-    let pod = pods.known.get(write.name).filter(|pod| pods.budgets.contains(&pod.app))?;
-    let (name, machine) = machines.known.iter().find(|(_, machine)| machine.node == pod.node)?;
-    let gentle = pods.is_well(&pod.node, now) && !is_forced(pods, machine, now, drain);
-    gentle.then(|| format!("pod {} of machine {name} has a budget and is deleted", write.name))
-}
-
-/// What is wrong with a VM that we delete.
-pub(super) fn left_behind(
-    pods: &Pods,
-    machines: &Machines,
-    name: &str,
-    now: Timestamp,
-    drain: SignedDuration,
-) -> Option<String> {
-    let machine = machines.known.get(name)?;
-    let since = *pods.ready.get(&machine.node)?;
-    // A Node that joins while its VM is being deleted is not drained (`docs/invariants.md`, what is known).
-    let joined_late = machine.deleted.is_some_and(|deleted| since >= deleted.at);
-    if joined_late || !pods.is_well(&machine.node, now) || is_forced(pods, machine, now, drain) {
-        return None;
+impl Known<'_> {
+    /// Whether the pods of a machine may be made to go. A pod that has refused to go during an in-place update has refused all the same
+    /// when the machine is deleted then.
+    fn is_forced(&self, machine: &Machine) -> bool {
+        // The time of a deletion is written down in whole seconds.
+        let over = |since: Timestamp| self.now.duration_since(since) + SignedDuration::from_secs(1) >= self.drain;
+        let cordoned = self.pods.cordoned.get(&machine.node).copied();
+        machine.is_forced || machine.deleted.is_none_or(|deleted| over(deleted.at)) || cordoned.is_some_and(over)
     }
-    let stays = |pod: &Pod| pod.node == machine.node && !pod.is_ending && now.duration_since(pod.since) > GRACE;
-    let (left, _) = pods.known.iter().find(|(_, pod)| stays(pod))?;
-    Some(format!("the VM of machine {name} is deleted, and pod {left} is on its node"))
-}
 
-/// What is wrong with a VolumeAttachment that we delete.
-pub(super) fn detached_under_a_pod(
-    pods: &Pods,
-    machines: &Machines,
-    write: &Write<'_>,
-    now: Timestamp,
-    drain: SignedDuration,
-) -> Option<String> {
-    let attachment = write.before?;
-    let (node, volume) = (text(attachment, "/spec/nodeName"), text(attachment, "/spec/source/persistentVolumeName"));
-    let uses = |pod: &Pod| pod.claims.iter().any(|claim| pods.volumes.get(claim).is_some_and(|its| its == volume));
-    let runs = |pod: &Pod| pod.node == node && !pod.is_ending && now.duration_since(pod.since) > GRACE;
-    let (pod, _) = pods.known.iter().find(|(_, pod)| runs(pod) && uses(pod))?;
-    let machine = machines.known.values().find(|machine| machine.node == node)?;
-    let gentle = pods.is_well(node, now) && !is_forced(pods, machine, now, drain);
-    gentle.then(|| format!("volume {volume} is detached from node {node}, and pod {pod} uses it there"))
+    /// Whether the Node of a machine is well and its pods may not be made to go.
+    fn is_gentle(&self, machine: &Machine) -> bool {
+        self.pods.is_well(&machine.node, self.now) && !self.is_forced(machine)
+    }
+
+    /// Whether a pod is on this Node and has been for a while.
+    fn stays(&self, pod: &Pod, node: &str) -> bool {
+        pod.node == node && !pod.is_ending && self.now.duration_since(pod.since) > GRACE
+    }
+
+    /// What is wrong with a pod that we delete and do not evict.
+    pub(super) fn past_budget(&self, write: &Write<'_>) -> Option<String> {
+        let pod = self.pods.known.get(write.name).filter(|pod| self.pods.budgets.contains(&pod.app))?;
+        let (name, machine) = self.machines.known.iter().find(|(_, machine)| machine.node == pod.node)?;
+        self.is_gentle(machine).then(|| format!("pod {} of machine {name} has a budget and is deleted", write.name))
+    }
+
+    /// What is wrong with a VM that we delete.
+    pub(super) fn left_behind(&self, name: &str) -> Option<String> {
+        let machine = self.machines.known.get(name)?;
+        let since = *self.pods.ready.get(&machine.node)?;
+        // A Node that joins while its VM is being deleted is not drained (`docs/invariants.md`, what is known).
+        let joined_late = machine.deleted.is_some_and(|deleted| since >= deleted.at);
+        if joined_late || !self.is_gentle(machine) {
+            return None;
+        }
+        let (left, _) = self.pods.known.iter().find(|(_, pod)| self.stays(pod, &machine.node))?;
+        Some(format!("the VM of machine {name} is deleted, and pod {left} is on its node"))
+    }
+
+    /// What is wrong with a VolumeAttachment that we delete.
+    pub(super) fn detached_under_a_pod(&self, write: &Write<'_>) -> Option<String> {
+        let attachment = write.before?;
+        let (node, volume) =
+            (text(attachment, "/spec/nodeName"), text(attachment, "/spec/source/persistentVolumeName"));
+        let volumes = &self.pods.volumes;
+        let uses = |pod: &Pod| pod.claims.iter().any(|claim| volumes.get(claim).is_some_and(|its| its == volume));
+        let (pod, _) = self.pods.known.iter().find(|(_, pod)| self.stays(pod, node) && uses(pod))?;
+        let machine = self.machines.known.values().find(|machine| machine.node == node)?;
+        let what = || format!("volume {volume} is detached from node {node}, and pod {pod} uses it there");
+        self.is_gentle(machine).then(what)
+    }
 }
