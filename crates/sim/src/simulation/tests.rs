@@ -57,6 +57,7 @@ fn whatever_happens_every_invariant_holds(
 #[case::a_deletion_by_force_detaches_without_a_drain("volumes", 100_236)]
 #[case::a_node_whose_update_is_no_longer_wanted_is_drained_all_the_same("in-place", 100_237)]
 #[case::a_vm_that_was_forgotten_is_an_orphan_to_the_next_process("put-back", 1070)]
+#[case::a_process_that_dies_again_and_again_begins_to_accuse_anew("other-versions", 300_286)]
 fn what_was_judged_wrongly_is_not_again(#[case] name: &str, #[case] seed: u64) {
     holds(profile(name), seed, None);
 }
