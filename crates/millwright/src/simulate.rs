@@ -1,7 +1,9 @@
 //! `millwright sim`: the whole system through many bad days, judged at every event (`docs/invariants.md`).
 
 use std::io::{IsTerminal, Write};
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
+use std::thread::available_parallelism;
 
 use anyhow::{Context, anyhow};
 use runtime::{Clock, Random};
@@ -20,12 +22,13 @@ pub(crate) fn run(options: &Sim) -> anyhow::Result<ExitCode> {
         return replay(options, &profiles, seed);
     }
     let first = options.first_seed.unwrap_or_else(|| Random::from_entropy().number() >> 16);
+    let jobs = options.jobs.unwrap_or_else(|| available_parallelism().unwrap_or(NonZeroUsize::MIN));
     let mut code = ExitCode::SUCCESS;
     for profile in profiles {
         let clock = Clock::system();
         let begin = clock.now();
         let seeds = first..first.saturating_add(options.seeds);
-        let (totals, failed) = campaign(profile, seeds, |totals| progress(options, profile, totals))
+        let (totals, failed) = campaign(profile, seeds, jobs, |totals| progress(options, profile, totals))
             .map_err(|error| anyhow!(error))
             .context("failed to set up a simulated cluster")?;
         end_progress(options);

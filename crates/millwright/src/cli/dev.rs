@@ -55,6 +55,9 @@ pub(crate) struct Sim {
     /// Only this seed.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "first_seed"])]
     pub(crate) seed: Option<u64>,
+    /// How many seeds run side by side; as many as there are processors by default.
+    #[arg(long, value_name = "N", conflicts_with = "seed")]
+    pub(crate) jobs: Option<std::num::NonZeroUsize>,
     /// Show all that becomes of machines, sets, deployments, nodes and VMs.
     #[arg(long)]
     pub(crate) trace: bool,
