@@ -53,9 +53,10 @@ fn profiles(name: &str) -> anyhow::Result<Vec<&'static Profile>> {
 
 /// One seed, from its beginning to its end.
 fn replay(options: &Sim, profiles: &[&'static Profile], seed: u64) -> anyhow::Result<ExitCode> {
+    let detail = if options.requests { Detail::Requests } else { Detail::Timeline };
     let mut code = ExitCode::SUCCESS;
     for profile in profiles {
-        let report = run_seed(profile, seed, Detail::Timeline).map_err(|error| anyhow!(error))?;
+        let report = run_seed(profile, seed, detail).map_err(|error| anyhow!(error))?;
         if report.violation.is_some() {
             code = ExitCode::FAILURE;
         }

@@ -61,6 +61,9 @@ pub(crate) struct Sim {
     /// Show all that becomes of machines, sets, deployments, nodes and VMs.
     #[arg(long)]
     pub(crate) trace: bool,
+    /// Show every request as well.
+    #[arg(long, requires = "seed", requires = "trace")]
+    pub(crate) requests: bool,
     /// How to print.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
