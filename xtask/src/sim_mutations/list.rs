@@ -223,4 +223,20 @@ pub(super) const ALL: &[Mutation] = &[
             "        status.conditions = if {on} { Vec::new() } else { without(&before.conditions, INVALID) };",
         )],
     },
+    Mutation {
+        name: "a set that shrinks does not look at priorities",
+        file: "crates/plan/src/machineset/victims.rs",
+        edits: &[(
+            "        .then_with(|| priority(a).cmp(&priority(b)))",
+            "        .then_with(|| if {on} { Ordering::Equal } else { priority(a).cmp(&priority(b)) })",
+        )],
+    },
+    Mutation {
+        name: "a node that recovers does not save its machine",
+        file: "crates/plan/src/machine/health.rs",
+        edits: &[(
+            "            (_, State::Healthy(_)) => self.joins(),",
+            "            (MachinePhase::Unknown, State::Healthy(_)) if {on} => self.stay_unknown(),\n            (_, State::Healthy(_)) => self.joins(),",
+        )],
+    },
 ];

@@ -1,7 +1,7 @@
 //! Who may be deleted.
 
-use super::machines::{Machine, Machines, Wish};
-use super::{Invariant, MACHINES, Oracle, SETS, Write};
+use super::machines::{Machine, Machines, Wish, count};
+use super::{Invariant, MACHINES, Oracle, SETS, Write, order};
 
 /// What is wrong with a machine that we delete: nothing asks for it to go.
 pub(super) fn of_machine(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, String)> {
@@ -23,7 +23,7 @@ pub(super) fn of_machine(oracle: &Oracle, write: &Write<'_>) -> Option<(Invarian
     let least = wishes.iter().map(|wish| wish.replicas).min()?;
     let living = counted(machines, &machine.set, seen);
     if living > least {
-        return None;
+        return out_of_turn(oracle, write.name, machine, living - least);
     }
     let phase = machine.phase.now().map_or("", String::as_str);
     let what = format!(
@@ -33,6 +33,16 @@ pub(super) fn of_machine(oracle: &Oracle, write: &Write<'_>) -> Option<(Invarian
     Some((Invariant::AskedToGo, what))
 }
 
+/// What is wrong with a machine that goes because its set has `surplus` too many: others should go before it.
+fn out_of_turn(oracle: &Oracle, name: &str, machine: &Machine, surplus: i64) -> Option<(Invariant, String)> {
+    let before: Vec<&str> =
+        order::before(&oracle.machines, machine, oracle.shown.oldest(MACHINES, oracle.now)).collect();
+    (count(before.len()) >= surplus).then(|| {
+        let what = format!("machine {name} is deleted as one of {surplus} too many, and should go after {before:?}");
+        (Invariant::Order, what)
+    })
+}
+
 /// The machines that the controllers may take for living: what somebody else deleted and nobody has shown them cannot be known.
 fn counted(machines: &Machines, set: &str, seen: u64) -> i64 {
     let may_count =
@@ -40,8 +50,7 @@ fn counted(machines: &Machines, set: &str, seen: u64) -> i64 {
     let counted = machines.known.values().filter(|machine| machine.set == set && may_count(machine)).count();
     // Nobody has shown them either that a machine was forgotten.
     let forgotten = machines.forgotten.values().filter(|machine| machine.set == set && machine.revision > seen);
-    let counted = counted + forgotten.count();
-    i64::try_from(counted).unwrap_or(i64::MAX)
+    count(counted + forgotten.count())
 }
 
 /// What is wrong with a set that we delete: machines would go with it.

@@ -25,6 +25,11 @@ impl<T: PartialEq> History<T> {
         self.0.back().map(|(_, value)| value)
     }
 
+    /// Since which revision it is anything.
+    pub(super) fn began_at(&self) -> u64 {
+        self.0.front().map_or(0, |(revision, _)| *revision)
+    }
+
     /// Since which revision it is what it is.
     pub(super) fn changed_at(&self) -> u64 {
         self.0.back().map_or(0, |(revision, _)| *revision)

@@ -39,11 +39,15 @@ pub enum Invariant {
     OneLeader,
     /// No volume detached under a pod.
     Volumes,
+    /// Nothing taken from a machine that is well.
+    Blind,
+    /// Those go first that are to go first.
+    Order,
 }
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::SetLimit,
         Self::Surge,
         Self::OneVm,
@@ -61,6 +65,8 @@ impl Invariant {
         Self::Alive,
         Self::OneLeader,
         Self::Volumes,
+        Self::Blind,
+        Self::Order,
     ];
 
     /// How it is called in reports.
@@ -83,6 +89,8 @@ impl Invariant {
             Self::Alive => "I15",
             Self::OneLeader => "I16",
             Self::Volumes => "I17",
+            Self::Blind => "I18",
+            Self::Order => "I19",
         }
     }
 
@@ -125,6 +133,12 @@ impl Invariant {
             Self::OneLeader => "Once another process holds the lease of a component, we write nothing for it.",
             Self::Volumes => {
                 "We delete no VolumeAttachment of a healthy Node while a pod runs there that uses the volume, unless the drain is forced."
+            }
+            Self::Blind => {
+                "We mark no Machine that ran as Failed while its Node is healthy, and make its pods, Node and VM go only if it is being deleted, has failed or is to be updated in place."
+            }
+            Self::Order => {
+                "A MachineSet that shrinks deletes no Machine while as many as are too many have a lower priority and are not preserved."
             }
         }
     }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::history::History;
+use super::order::Rank;
 use super::{Author, DEPLOYMENTS, Invariant, MACHINES, Oracle, SETS, Write, is_deleting, number, owner, text};
 
 /// What is known of machines and those above them.
@@ -39,6 +40,9 @@ pub(super) struct Machine {
     pub(super) set: String,
     pub(super) node: String,
     pub(super) phase: History<String>,
+    pub(super) rank: History<Rank>,
+    /// Whether it is being deleted.
+    pub(super) goes: History<bool>,
     pub(super) deleted: Option<Deleted>,
     pub(super) is_marked: bool,
     pub(super) is_forced: bool,
@@ -115,6 +119,8 @@ impl Machines {
         owner(object).clone_into(&mut machine.set);
         label(object, labels::NODE).clone_into(&mut machine.node);
         machine.phase.set(write.revision, text(object, "/status/currentStatus/phase").to_owned());
+        machine.rank.set(write.revision, Rank::of(object));
+        machine.goes.set(write.revision, is_deleting(object));
         machine.is_forced = labels::is_true(label(object, labels::FORCE_DELETION)) == Some(true);
         machine.is_marked = annotation(object, annotations::PRIORITY) == annotations::PRIORITY_DELETE_FIRST
             && !annotation(object, annotations::MARKED_FOR_DELETION_TIME).is_empty();
@@ -129,8 +135,9 @@ impl Machines {
     pub(super) fn forget(&mut self, machines: &BTreeSet<&str>, sets: &BTreeSet<&str>, revision: u64, now: Timestamp) {
         for (name, machine) in std::mem::take(&mut self.known) {
             if machines.contains(name.as_str()) {
-                // The phase that was shown last counts until another is.
-                self.known.insert(name, Machine { phase: machine.phase, ..Machine::default() });
+                // What was shown last counts until something else is.
+                let Machine { phase, rank, goes, .. } = machine;
+                self.known.insert(name, Machine { phase, rank, goes, ..Machine::default() });
             } else {
                 self.gone.insert(name.clone(), now);
                 self.forgotten.insert(name, Forgotten { set: machine.set, revision });
@@ -160,17 +167,17 @@ impl Machines {
     }
 }
 
-fn label<'a>(object: &'a Value, name: &str) -> &'a str {
+pub(super) fn label<'a>(object: &'a Value, name: &str) -> &'a str {
     let value = object.pointer("/metadata/labels").and_then(|labels| labels.get(name));
     value.and_then(Value::as_str).unwrap_or_default()
 }
 
-fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
+pub(super) fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
     let value = object.pointer("/metadata/annotations").and_then(|annotations| annotations.get(name));
     value.and_then(Value::as_str).unwrap_or_default()
 }
 
-fn count(number: usize) -> i64 {
+pub(super) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

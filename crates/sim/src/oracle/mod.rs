@@ -4,11 +4,14 @@
 //! what becomes of VMs. It keeps its own small picture of the cluster and says of each event whether it may happen. It is pure: time is
 //! handed in, and it asks nobody. It reads objects as JSON, as anybody can, and shares no line with `plan`.
 
+mod blind;
 mod deletions;
 mod history;
 mod invariant;
 mod leases;
 mod machines;
+mod nodes;
+mod order;
 mod pods;
 mod requests;
 mod shown;
@@ -20,6 +23,7 @@ use serde_json::Value;
 
 use self::leases::Leases;
 use self::machines::Machines;
+use self::nodes::Nodes;
 use self::pods::{Known, Pods};
 use self::requests::Requests;
 use self::shown::Shown;
@@ -124,6 +128,7 @@ pub struct Oracle {
     versions: Versions,
     shown: Shown,
     machines: Machines,
+    nodes: Nodes,
     pods: Pods,
     vms: Vms,
     requests: Requests,
@@ -142,6 +147,7 @@ impl Oracle {
             versions: Versions::default(),
             shown: Shown::default(),
             machines: Machines::default(),
+            nodes: Nodes::default(),
             pods: Pods::default(),
             vms: Vms::default(),
             requests: Requests::default(),
@@ -200,10 +206,14 @@ impl Oracle {
     /// Something became of a VM.
     pub fn vm(&mut self, now: Timestamp, change: VmChange, vm: &str, machine: Option<&str>) {
         self.now = now;
-        if let (VmChange::Deleted, Some(machine)) = (change, machine)
-            && let Some(what) = self.known().left_behind(machine)
-        {
-            self.blame(Invariant::DrainFirst, what);
+        if let (VmChange::Deleted, Some(machine)) = (change, machine) {
+            if let Some(what) = self.known().left_behind(machine) {
+                self.blame(Invariant::DrainFirst, what);
+            }
+            let node = self.machines.known.get(machine).map(|machine| machine.node.as_str());
+            if let Some((invariant, what)) = node.and_then(|node| blind::taken(self, node, "the VM")) {
+                self.blame(invariant, what);
+            }
         }
         if let Some(what) = self.vms.note(change, vm, machine) {
             self.blame(Invariant::OneVm, what);
@@ -224,6 +234,7 @@ impl Oracle {
             self.blame(invariant, what);
         }
         self.machines.note(write, now);
+        self.nodes.note(write, now);
         self.pods.note(write, now);
     }
 
@@ -240,12 +251,14 @@ impl Oracle {
         let of =
             |kind: &'static str| objects.clone().filter(move |(of, _)| *of == kind).map(|(_, object)| name(object));
         self.machines.forget(&of(MACHINES).collect(), &of(SETS).collect(), revision, now);
+        self.nodes.forget(&of("nodes").collect(), revision, now);
         (self.pods, self.leases) = (Pods::default(), Leases::default());
         for (kind, object) in objects {
             let (name, after, by) = (name(object), Some(object), Author::Others);
             let write = Write { kind, name, revision, before: None, after, by, writer: None };
             self.leases.note(&write);
             self.machines.note(&write, now);
+            self.nodes.note(&write, now);
             self.pods.note(&write, now);
         }
     }
@@ -265,11 +278,14 @@ impl Oracle {
             }
             MACHINES if write.by.is_ours() && write.before.is_none() => machines::creation(self, write),
             MACHINES if write.by.is_ours() && begins_deletion(write) => deletions::of_machine(self, write),
+            MACHINES if write.by.is_ours() => blind::failure(self, write),
             SETS if write.by.is_ours() && begins_deletion(write) => deletions::of_set(self, write),
-            "pods" if write.by == Author::Us && begins_deletion(write) => {
-                let what = self.known().past_budget(write)?;
-                Some((Invariant::Budget, what))
+            "pods" if write.by.is_ours() && begins_deletion(write) => {
+                let past_budget = || self.known().past_budget(write).map(|what| (Invariant::Budget, what));
+                let past_budget = (write.by == Author::Us).then(past_budget).flatten();
+                past_budget.or_else(|| blind::taken(self, text(write.before?, "/spec/nodeName"), "a pod"))
             }
+            "nodes" if write.by.is_ours() && begins_deletion(write) => blind::taken(self, write.name, "the node"),
             ATTACHMENTS if write.by.is_ours() && begins_deletion(write) => {
                 let what = self.known().detached_under_a_pod(write)?;
                 Some((Invariant::Volumes, what))

@@ -3,6 +3,9 @@ use serde_json::json;
 
 use super::*;
 
+mod blind;
+mod order;
+
 const NOW: i64 = 1_000_000;
 
 /// Tells an oracle a story, a second a sentence, with watches that have seen everything by then.
@@ -47,7 +50,7 @@ impl Story {
 
     /// Everything has been seen for a while.
     fn see(&mut self) {
-        for kind in [MACHINES, SETS, DEPLOYMENTS] {
+        for kind in [MACHINES, SETS, DEPLOYMENTS, "nodes"] {
             self.oracle.shown(self.now(), kind, self.revision);
         }
         self.seconds += 60;

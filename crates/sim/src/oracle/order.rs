@@ -1,0 +1,44 @@
+//! Who goes first when a set shrinks.
+
+use api::names::{annotations, labels};
+use serde_json::Value;
+
+use super::machines::{Machine, Machines, annotation, label};
+use super::owner;
+
+/// Where a machine stands among those of its set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rank {
+    set: String,
+    /// The lowest goes first.
+    priority: i64,
+    /// Whether it is passed over: machines that are preserved go last, and those that were just updated in place do not go.
+    is_spared: bool,
+}
+
+impl Rank {
+    pub(super) fn of(machine: &Value) -> Self {
+        let default = || annotations::PRIORITY_DEFAULT.parse().unwrap_or_default();
+        Self {
+            set: owner(machine).to_owned(),
+            priority: annotation(machine, annotations::PRIORITY).parse().unwrap_or_else(|_| default()),
+            is_spared: machine.pointer("/status/currentStatus/preserveExpiryTime").is_some_and(|at| !at.is_null())
+                || !label(machine, labels::UPDATE_RESULT).is_empty(),
+        }
+    }
+}
+
+/// The machines of a set that should go before this one, whichever state since `seen` was looked at. What was made since may not have
+/// been seen.
+pub(super) fn before<'a>(
+    machines: &'a Machines,
+    victim: &'a Machine,
+    seen: u64,
+) -> impl Iterator<Item = &'a str> + use<'a> {
+    let least = victim.rank.since(seen).map(|rank| rank.priority).min().unwrap_or(i64::MIN);
+    let goes_before = move |rank: &Rank| rank.set == victim.set && !rank.is_spared && rank.priority < least;
+    machines
+        .living_of_set(&victim.set)
+        .filter(move |(_, other)| other.rank.began_at() <= seen && other.rank.since(seen).all(goes_before))
+        .map(|(name, _)| name.as_str())
+}
