@@ -209,11 +209,14 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "an API server that was put back is believed to have gone on",
-        file: "crates/runtime/src/cache/store.rs",
-        edits: &[(
-            "        if self.position.is_some_and(|position| at < position) {",
-            "        if !{on} && self.position.is_some_and(|position| at < position) {",
-        )],
+        file: "crates/runtime/src/cache/protocol.rs",
+        edits: &[
+            (
+                "        self.unanswered_since.is_some_and(|since|",
+                "        !{on} && self.unanswered_since.is_some_and(|since|",
+            ),
+            ("        let is_from_the_past = page", "        let is_from_the_past = !{on} && page"),
+        ],
     },
     Mutation {
         name: "a set drops conditions that it does not know",

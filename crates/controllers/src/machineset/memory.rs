@@ -61,9 +61,11 @@ impl Memory {
         self.sets.lock().entry(set.clone()).or_default().own_version = Some(version.to_owned());
     }
 
-    /// Whether this version is our own doing.
-    pub(super) fn is_own(&self, set: &Key, version: &str) -> bool {
-        self.sets.lock().get(set).and_then(|set| set.own_version.as_deref()) == Some(version)
+    /// Whether this version, which the cache tells of, is our own doing. That is told once: an API server that was put back gives the
+    /// version out again, to somebody else's change.
+    pub(super) fn take_own(&self, set: &Key, version: &str) -> bool {
+        let own = self.sets.lock().get_mut(set).and_then(|set| set.own_version.take());
+        own.as_deref() == Some(version)
     }
 
     /// These counts are right, and are written later. Answers whether that is news.
@@ -99,5 +101,18 @@ impl Memory {
     /// The set is gone.
     pub(super) fn forget(&self, set: &Key) {
         self.sets.lock().remove(set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_our_own_doing_once() {
+        let (memory, set) = (Memory::default(), Key::new("ns", "set"));
+        memory.wrote(&set, "7");
+        assert!(memory.take_own(&set, "7"));
+        assert!(!memory.take_own(&set, "7"), "an API server that was put back has given it out again");
     }
 }

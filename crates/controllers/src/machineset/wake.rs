@@ -25,7 +25,7 @@ pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, fleet: &Fleet) {
             memory.forget(key);
         }
         // Our own status write is no news to us. Anybody else's is: it may have to be put right.
-        let own = delta.now().is_some_and(|set| memory.is_own(key, set.resource_version()));
+        let own = delta.now().is_some_and(|set| memory.take_own(key, set.resource_version()));
         if !own {
             wake.add(key.clone());
         }

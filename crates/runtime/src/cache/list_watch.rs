@@ -107,6 +107,16 @@ impl ListWatchError {
         }
     }
 
+    /// Whether the server may have been stopped: it did not answer, or something answered for it that cannot reach it or its etcd. Whoever is
+    /// refused or told to wait has been answered.
+    pub(super) fn is_unanswered(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Late(_) => true,
+            Self::Refused(status) => status.code >= 500,
+            Self::Gone | Self::Garbled(_) => false,
+        }
+    }
+
     /// How long the server asks to be left alone.
     pub(super) fn retry_after(&self) -> Duration {
         let Self::Refused(status) = self else { return Duration::ZERO };

@@ -32,6 +32,7 @@ mod shared;
 mod signal;
 mod status;
 mod store;
+mod vanished;
 mod version;
 
 use std::sync::Arc;

@@ -12,7 +12,8 @@
 //! API server is behind [`ListWatch`], so that tests can play any server, step by step.
 //!
 //! A watch that merely ends is opened again where it was; only what makes the history unusable costs a list, and a line that broke
-//! the smallest one. A list is collected completely before anything is touched.
+//! the smallest one. After [`CUT_OFF`] without an answer the history may be another one, and everything is listed (ADR 0074). A list is
+//! collected completely before anything is touched.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +38,10 @@ use crate::{Clock, Key, Random};
 const PUNCTUAL_WITHIN: Duration = Duration::from_secs(2);
 /// A watch that ends sooner than this without a word is a server in error, not a server that tidies up.
 const TOO_SHORT: Duration = Duration::from_secs(1);
+
+/// An API server can be put back to an older copy only while it does not answer. One that has not answered for this long may have been, and
+/// its new history may have come further than we were: then no version tells.
+const CUT_OFF: Duration = Duration::from_secs(5);
 
 /// A server may ask to be left alone, but not for good.
 const LONGEST_REQUESTED_WAIT: Duration = Duration::from_mins(5);
@@ -95,13 +100,15 @@ pub(super) struct Protocol<K: Cached, S> {
     wanted: watch::Receiver<u64>,
     /// The error that has been logged and is not over yet.
     said: Option<String>,
+    /// Since when the server has not answered.
+    unanswered_since: Option<Instant>,
 }
 
 impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
     pub(super) fn new(list_watch: S, shared: Arc<Shared<K>>, settings: Settings, clock: Clock, random: Random) -> Self {
         let backoff = Backoff::new(random.fork());
         let wanted = shared.wanted();
-        Self { list_watch, shared, settings, clock, random, backoff, wanted, said: None }
+        Self { list_watch, shared, settings, clock, random, backoff, wanted, said: None, unanswered_since: None }
     }
 
     pub(super) fn beginning(&self) -> Phase<K> {
@@ -112,6 +119,10 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
         match phase {
             Phase::Listing(reading) => self.list(reading).await,
             Phase::Opening(_) if self.shared.refresh_is_wanted() => Phase::Listing(Reading::Quorum),
+            Phase::Opening(_) | Phase::Probing(_) if self.was_cut_off() => {
+                self.shared.change(|store, _| store.cut_off());
+                Phase::Listing(Reading::Quorum)
+            }
             Phase::Opening(version) => self.open(version).await,
             Phase::Watching(watching) => self.hear(watching).await,
             Phase::Probing(version) => self.probe(version).await,
@@ -144,14 +155,21 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
             }
             Err(Unlisted::ListWatchError(error)) => return self.set_back("list", &error, Phase::Listing(reading)),
         };
-        self.shared.heard(self.clock.now());
+        let was_cut_off = self.was_cut_off();
+        self.answered();
         let Listed { version, items, stream } = listed;
         match self.shared.list(&version, items, ticket) {
             Freshness::Taken => {
                 self.shared.count(|counters| counters.lists += 1);
                 stream.map_or(Phase::Opening(version), Phase::Watching)
             }
-            Freshness::Regressed => self.doubt(),
+            Freshness::Regressed => {
+                if was_cut_off {
+                    // What we waited for longer and longer is over, and nobody acts before everything has been read again.
+                    self.backoff.reset();
+                }
+                self.doubt()
+            }
         }
     }
 
@@ -202,7 +220,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
     async fn open(&mut self, from: Version) -> Phase<K> {
         match self.request(Start::After(from.clone())).await {
             Ok(watching) => {
-                self.shared.heard(self.clock.now());
+                self.answered();
                 Phase::Watching(watching)
             }
             Err(ListWatchError::Gone) => self.expired(),
@@ -347,6 +365,9 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
     fn set_back(&mut self, what: &str, error: &ListWatchError, then: Phase<K>) -> Phase<K> {
         self.shared.count(|counters| counters.failures += 1);
         let why = format!("failed to {what}: {error}");
+        if error.is_unanswered() {
+            self.unanswered_since.get_or_insert(self.clock.instant());
+        }
         self.shared.broke(error.disconnect_reason(), &why, self.clock.now());
         // A missing permission stays missing for hours; it is said when it begins, and again when it changes.
         if self.said.as_ref() == Some(&why) {
@@ -359,8 +380,17 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
         self.wait(wait, why, then)
     }
 
-    fn recovered(&mut self) {
+    fn was_cut_off(&self) -> bool {
+        self.unanswered_since.is_some_and(|since| self.clock.instant() >= since + CUT_OFF)
+    }
+
+    fn answered(&mut self) {
         self.shared.heard(self.clock.now());
+        self.unanswered_since = None;
+    }
+
+    fn recovered(&mut self) {
+        self.answered();
         self.backoff.reset();
         if self.said.take().is_some() {
             tracing::info!(kind = self.shared.kind(), "the API server answers again");

@@ -93,8 +93,11 @@ impl<K: Cached> Shared<K> {
     ) -> Freshness {
         let (freshness, tally) = self.change_silently(|store, deltas| {
             let before = store.len();
+            let forgotten = store.forgotten_before();
             let freshness = store.listed(version, items, deltas);
-            (freshness, Tally { before, gone: removals(deltas) })
+            let tally = Tally { before, gone: removals(deltas) };
+            deltas.extend(forgotten.into_iter().filter(|(key, _)| !store.holds(key)));
+            (freshness, tally)
         });
         self.milestones.change(|progress| match freshness {
             Freshness::Taken => {

@@ -4,9 +4,9 @@
 //! order, but late) and the answers to our writes (new, but only ours). The rules, all by resourceVersion within the kind:
 //!
 //! - the answer to our write is taken at once if it is newer, and nothing older than it undoes it ([`floors`](super::floors));
-//! - the watch moves forward only. An event or a list from before what was already shown means that the API server has
-//!   lost history (a restored etcd): nothing is taken from it, all floors are forgotten, and the next quorum list is taken
-//!   whatever its version;
+//! - the watch moves forward only, and so does each object. An event or a list from before what was already shown, or a list in which an
+//!   object is, means that the API server has lost history (a restored etcd): nothing is taken from it, all floors are forgotten,
+//!   and the next quorum list is taken whatever its version;
 //! - what a list no longer contains has *vanished*, unless we wrote it after the list was made.
 //!
 //! No clock, no I/O: every rule has its table of cases in the tests.
@@ -22,6 +22,7 @@ use super::decoded::{Decoded, Lookup, UndecodableObject, key_of};
 use super::delta::{Delta, Removal};
 use super::floors::{Floors, Ruling};
 use super::index::{Catalogue, Index};
+use super::vanished::Vanished;
 use super::version::{Version, number};
 use crate::Key;
 
@@ -52,6 +53,7 @@ pub(super) struct Store<K> {
     held: BTreeMap<Key, Held<K>>,
     catalogues: Vec<Catalogue<K>>,
     floors: Floors,
+    vanished: Vanished<K>,
     /// How far lists and the watch have come. Our own writes do not count: they say nothing about the other objects.
     position: Option<u64>,
     doubt: Doubt,
@@ -70,6 +72,8 @@ enum Held<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doubt {
     No,
+    /// The API server did not answer for a while. The next list may be of another history, in which one version stands for another state.
+    Possible,
     /// The versions we hold may be from a history that no longer exists: they are not compared with anything.
     Yes,
 }
@@ -100,6 +104,7 @@ impl<K: Cached> Store<K> {
             held: BTreeMap::new(),
             catalogues: indexes.into_iter().map(Catalogue::new).collect(),
             floors: Floors::default(),
+            vanished: Vanished::default(),
             position: None,
             doubt: Doubt::No,
             ignored,
@@ -145,6 +150,10 @@ impl<K: Cached> Store<K> {
             Some(Held::Undecodable(_)) | None => None,
         };
         catalogue.keys(value).filter_map(whole).collect()
+    }
+
+    pub(super) fn holds(&self, key: &Key) -> bool {
+        self.held.contains_key(key)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -195,6 +204,7 @@ impl<K: Cached> Store<K> {
         let freshness = self.advance(at);
         if let (Freshness::Taken, Some(at)) = (freshness, at) {
             self.floors.passed(at);
+            self.vanished.passed();
         }
         freshness
     }
@@ -213,6 +223,10 @@ impl<K: Cached> Store<K> {
         }
         let kept = items.into_iter().filter(|item| self.keeps(item));
         let mut fresh: BTreeMap<Key, Decoded<K>> = kept.map(|item| (item.key(), item)).collect();
+        if self.doubt != Doubt::Yes && fresh.iter().any(|(key, item)| self.has_gone_back(key, item, at)) {
+            self.suspect();
+            return Freshness::Regressed;
+        }
         let uids: BTreeMap<Key, Box<str>> = if self.floors.is_empty() {
             BTreeMap::new()
         } else {
@@ -226,12 +240,13 @@ impl<K: Cached> Store<K> {
         let gone: Vec<Key> =
             self.held.keys().filter(|key| !fresh.contains_key(key) && !self.floors.outlast(key, at)).cloned().collect();
         let how = match self.doubt {
-            Doubt::No => Removal::Vanished,
+            Doubt::No | Doubt::Possible => Removal::Vanished,
             Doubt::Yes => Removal::Forgotten,
         };
         for key in gone {
             self.remove(&key, None, how, deltas);
         }
+        self.vanished.listed(deltas);
         for (key, item) in fresh {
             self.take(key, item, deltas);
         }
@@ -239,6 +254,14 @@ impl<K: Cached> Store<K> {
         self.position = at;
         self.doubt = Doubt::No;
         Freshness::Taken
+    }
+
+    /// What the last list called vanished although it was forgotten, as the list shows that is taken over next.
+    pub(super) fn forgotten_before(&mut self) -> Deltas<K> {
+        match self.doubt {
+            Doubt::No | Doubt::Possible => Deltas::new(),
+            Doubt::Yes => self.vanished.forgotten(),
+        }
     }
 
     /// The answer to a write of ours.
@@ -253,9 +276,9 @@ impl<K: Cached> Store<K> {
         }
         let overtaken = match (self.doubt, self.held.get(&key)) {
             (Doubt::Yes, _) => false,
-            (Doubt::No, Some(held)) => number(held.version()).is_none_or(|held| held >= at),
+            (Doubt::No | Doubt::Possible, Some(held)) => number(held.version()).is_none_or(|held| held >= at),
             // The watch has been there and it is no longer: someone deleted it before our answer arrived.
-            (Doubt::No, None) => self.position.is_some_and(|position| position >= at),
+            (Doubt::No | Doubt::Possible, None) => self.position.is_some_and(|position| position >= at),
         };
         if overtaken || self.floors.judge(&key, &uid, Some(at)) == Ruling::Stale {
             return;
@@ -329,6 +352,25 @@ impl<K: Cached> Store<K> {
         self.doubt = Doubt::Yes;
     }
 
+    /// The API server did not answer for a while, and everything is read with quorum next: that shows what our own answers have told
+    /// too, and perhaps that it was put back.
+    pub(super) fn cut_off(&mut self) {
+        self.floors.forget();
+        if self.doubt == Doubt::No {
+            self.doubt = Doubt::Possible;
+        }
+    }
+
+    /// Whether a list of version `list` shows an object as it was before we saw it change. The list is later than the change, so
+    /// it is of another history, however far that has come.
+    fn has_gone_back(&self, key: &Key, item: &Decoded<K>, list: Option<u64>) -> bool {
+        let Some(held) = self.held.get(key).filter(|held| held.uid() == item.uid()) else { return false };
+        let (Some(now), Some(then), Some(list)) = (number(item.version()), number(held.version()), list) else {
+            return false;
+        };
+        now < then && then <= list
+    }
+
     fn advance(&mut self, at: Option<u64>) -> Freshness {
         let Some(at) = at else { return Freshness::Taken };
         if self.position.is_some_and(|position| at < position) {
@@ -341,7 +383,7 @@ impl<K: Cached> Store<K> {
 
     fn take(&mut self, key: Key, fresh: Decoded<K>, deltas: &mut Deltas<K>) {
         let known = self.held.get_key_value(&key);
-        // In doubt the same version may be of another history.
+        // Otherwise the same version may be of another history.
         if self.doubt == Doubt::No && known.is_some_and(|(_, held)| held.is_same_as(&fresh)) {
             return; // our own write coming back, or an object a relist found unchanged
         }

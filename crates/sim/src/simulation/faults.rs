@@ -16,6 +16,9 @@ use crate::oracle::{DEPLOYMENTS, MACHINES, SETS};
 /// How long a line that breaks is cut.
 const BREAK: Duration = Duration::from_secs(2);
 
+/// How much sooner than we, at the most, others reach an API server that was put back.
+const HEAD_START: u64 = 30;
+
 /// What the oracle is told of an API server that was put back.
 const KINDS: [&str; 8] = [
     DEPLOYMENTS,
@@ -49,8 +52,10 @@ pub(super) enum End {
     Lone(u64),
     /// Nobody can reach the API server for this long; then it is what it was at this revision.
     Away(u64, Duration),
-    /// The API server is what it was at this revision, and can be reached.
+    /// The API server is what it was at this revision, and others can reach it.
     PutBack(u64),
+    /// And so can we.
+    Back,
 }
 
 /// Opens a line that is cut.
@@ -189,7 +194,16 @@ impl Environment {
                 self.set_line(Side::Target, LineState::Cut);
                 return Ok(Some((down, End::PutBack(revision))));
             }
-            End::PutBack(revision) => self.put_back(revision),
+            End::PutBack(revision) => {
+                self.put_back(revision);
+                return Ok(Some((Duration::from_secs(self.random.below(HEAD_START)), End::Back)));
+            }
+            End::Back => {
+                for process in &self.processes {
+                    open(process.line(Side::Control));
+                    open(process.line(Side::Target));
+                }
+            }
             End::Lone(number) => {
                 for process in self.processes.iter().filter(|process| process.number == number) {
                     open(process.line(Side::Control));
@@ -199,17 +213,13 @@ impl Environment {
         Ok(None)
     }
 
-    /// Puts the API server back, if it remembers what it was.
+    /// Puts the API server back, if it remembers what it was. What others write then may come further than what we had seen.
     fn put_back(&mut self, revision: u64) {
         self.is_away = false;
         if self.server.restore(revision).is_ok() {
             self.tell_of_copy(revision);
         }
         self.restart_cluster();
-        for process in &self.processes {
-            open(process.line(Side::Control));
-            open(process.line(Side::Target));
-        }
     }
 
     fn tell_of_copy(&self, revision: u64) {
