@@ -107,12 +107,18 @@ impl Environment {
             if let Some(wrong) = misread(set) {
                 return Err(format!("set {}: {wrong}", text(set, "/metadata/name")));
             }
+            if is_frozen(set) {
+                return Err(format!("set {} is frozen", text(set, "/metadata/name")));
+            }
             if replicas != if is_new { wanted } else { 0 } {
                 return Err(format!("set {} wants {replicas} machines", text(set, "/metadata/name")));
             }
         }
         if let Some(wrong) = misread(&object) {
             return Err(format!("{name}: {wrong}"));
+        }
+        if is_frozen(&object) {
+            return Err(format!("{name} is frozen, and has no more machines than it may have"));
         }
         let seen = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
         if seen != object.pointer("/metadata/generation").and_then(Value::as_i64) {
@@ -124,6 +130,13 @@ impl Environment {
         }
         Ok(())
     }
+}
+
+/// Whether a pool or a set has been stopped because it had too many machines.
+fn is_frozen(object: &Value) -> bool {
+    let mut conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let says = conditions.any(|condition| condition.get("type") == Some(&Value::from("Frozen")));
+    says || object.pointer("/metadata/labels").is_some_and(|all| all.get(labels::FREEZE).is_some())
 }
 
 /// Whether a machine that failed is there because somebody wants to look at it.
