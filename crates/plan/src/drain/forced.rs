@@ -2,10 +2,11 @@
 //!
 //! Each is deleted once, all together, with no grace; nobody is waited for, because on a node that is dead or overdue nobody may
 //! ever answer. A deletion that the API server did not take is tried again for a short while; then a machine's deletion goes on
-//! without it. A pod that is marked for deletion with no grace has been dealt with, by whomever: only its finalizers hold it.
+//! without it. Who comes to a node that could not be cordoned, after that, is left alone until it is. A pod that is marked for deletion with no grace has been dealt with, by whomever: only its finalizers hold it.
 
 use api::Object;
-use api::view::PodView;
+use api::names::taints;
+use api::view::{NodeView, PodView};
 use jiff::Timestamp;
 
 use super::answer::Answer;
@@ -20,6 +21,9 @@ use crate::wake::later;
 
 /// The reference's text for a drain that never saw the node's pods.
 const NEVER_SYNCED: &str = "timed out waiting for pod cache to sync";
+
+/// What keeps a pod that came too late.
+const OPEN_NODE: &str = "the node could not be cordoned and takes new pods";
 
 /// Remembers since when the drain has been forced.
 pub(super) fn keep_time(builder: &mut AdvanceBuilder<'_, '_>, mode: Mode) {
@@ -54,8 +58,16 @@ pub(super) fn unseen(mut builder: AdvanceBuilder<'_, '_>, mode: Mode) -> Advance
 }
 
 pub(super) fn advance(mut builder: AdvanceBuilder<'_, '_>, pods: &Pods<'_>, mode: Mode) -> Advance {
+    if builder.memory.met_by_force.is_none() {
+        builder.note(Note::MetByForce { pods: pods.readable.iter().map(|pod| pod.uid()).collect() });
+    }
     for pod in &pods.readable {
-        if selection::has_to_leave(pod, builder.request.limits) && !is_dealt_with(&builder, pod) {
+        if !selection::has_to_leave(pod, builder.request.limits) || is_dealt_with(&builder, pod) {
+            continue;
+        }
+        if has_come_back(&builder, pod) {
+            builder.block(PodId::of(pod).to_string(), Obstacle::Failed { text: OPEN_NODE.to_owned() }, None);
+        } else {
             delete(&mut builder, pod);
         }
     }
@@ -70,6 +82,17 @@ pub(super) fn advance(mut builder: AdvanceBuilder<'_, '_>, pods: &Pods<'_>, mode
         builder.wake(end);
     }
     builder.working()
+}
+
+/// Whether a pod came after force had looked, to a node that still takes pods. Whoever deleted it would meet the next one a moment later,
+/// as fast as the API server answers: it stays until the node is closed, or goes with its VM.
+fn has_come_back(builder: &AdvanceBuilder<'_, '_>, pod: &PodView) -> bool {
+    let met = builder.memory.met_by_force.as_ref().is_some_and(|met| met.contains(&pod.uid()));
+    !met && builder.view.node.present().is_some_and(takes_pods)
+}
+
+fn takes_pods(node: &NodeView) -> bool {
+    !node.spec.unschedulable && !node.spec.taints.iter().any(|taint| taint.key == taints::PRESERVED)
 }
 
 fn is_dealt_with(builder: &AdvanceBuilder<'_, '_>, pod: &PodView) -> bool {

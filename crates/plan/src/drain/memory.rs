@@ -35,6 +35,8 @@ pub struct Memory {
     pub(super) leftovers: Leftovers,
     pub(super) attachments_missed_since: Option<Timestamp>,
     pub(super) forced_since: Option<Timestamp>,
+    /// Who was on the node when force first looked.
+    pub(super) met_by_force: Option<BTreeSet<Uid>>,
 }
 
 /// Whether volumes that were leaving when we first looked have been taken up.
@@ -207,6 +209,11 @@ pub enum Note {
         /// Since when.
         since: Option<Timestamp>,
     },
+    /// Who was on the node when force first looked. Made by the plan.
+    MetByForce {
+        /// The pods.
+        pods: BTreeSet<Uid>,
+    },
     /// A VolumeAttachment is about to be deleted. Made by the plan.
     AttachmentAsked {
         /// The attachment, by its name.
@@ -257,7 +264,8 @@ impl Memory {
             Note::ClaimFound { claim, volume, at } => find(&mut self.claims, claim, volume, at),
             Note::DisksAsked { volumes, at } => volumes.into_iter().for_each(|v| ask(&mut self.disks, v, at)),
             Note::DiskFound { volume, id, at } => find(&mut self.disks, volume, id, at),
-            Note::Forced { since } => self.forced_since = since,
+            Note::Forced { since } => (self.forced_since, self.met_by_force) = (since, None),
+            Note::MetByForce { pods } => self.met_by_force = Some(pods),
             Note::AttachmentAsked { attachment, at } => {
                 self.attachments.entry(attachment).or_default().ask(Verb::Delete, None, at);
             }

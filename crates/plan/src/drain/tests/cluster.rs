@@ -174,6 +174,8 @@ pub(super) struct Cluster {
     pub(super) machine: Value,
     pub(super) caller: Caller,
     pub(super) node: Option<Value>,
+    /// The node's.
+    pub(super) spec: Value,
     pub(super) pods: Vec<Pod>,
     pub(super) unreadable: Vec<String>,
     pub(super) budgets: BTreeMap<&'static str, Budget>,
@@ -207,6 +209,7 @@ impl Cluster {
             machine: json!({"metadata": {"name": "m", "deletionTimestamp": BEGIN}}),
             caller: Caller::Deletion,
             node: Some(json!({"conditions": [{"type": "Ready", "status": "True"}]})),
+            spec: json!({}),
             pods,
             unreadable: Vec::new(),
             budgets: BTreeMap::new(),
@@ -246,7 +249,7 @@ impl Cluster {
                 attached.map(|(c, _)| json!({"name": format!("kubernetes.io/csi/driver^disk-{c}")})).collect();
             let mut status = status.clone();
             status["volumesAttached"] = json!(attached);
-            serde_json::from_value(json!({"metadata": {"name": "node"}, "status": status})).unwrap()
+            serde_json::from_value(json!({"metadata": {"name": "node"}, "spec": self.spec, "status": status})).unwrap()
         });
         let pods: Vec<PodView> = self.pods.iter().map(Pod::view).collect();
         let budgets: Vec<PodDisruptionBudgetView> = self.budgets.iter().map(|(n, b)| b.view(n)).collect();

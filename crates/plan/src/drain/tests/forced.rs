@@ -1,7 +1,7 @@
 //! Making pods leave.
 
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::*;
 use super::cluster::{Budget, Cluster, Pod};
@@ -123,4 +123,30 @@ fn pods_of_a_node_that_vanished_are_still_sent_away() {
     assert_eq!(cluster.drain(), Outcome::Drained(Mode::Gentle));
     assert_eq!(cluster.elapsed(), 0, "there is nothing to detach from");
     assert_eq!(cluster.requests().len(), 3);
+}
+
+#[rstest]
+#[case::cordoned(json!({"unschedulable": true}), true)]
+#[case::preserved(json!({"taints": [{"key": "node.machine.sapcloud.io/preserved", "effect": "NoSchedule"}]}), true)]
+#[case::open(json!({"taints": [{"key": "another", "effect": "NoSchedule"}]}), false)]
+fn a_pod_that_comes_back_to_a_node_that_takes_pods_is_left_alone(#[case] spec: Value, #[case] is_deleted: bool) {
+    let mut cluster = Cluster::new([Pod::new("a")]);
+    cluster.machine["metadata"]["labels"] = json!({"force-deletion": "True"});
+    assert!(cluster.reconcile(), "who is there goes, whether or not the node could be cordoned");
+    cluster.pods = vec![Pod::new("b")];
+    cluster.spec = spec;
+    let steps = cluster.plan().steps;
+    assert_eq!(matches!(steps.as_slice(), [Step::Delete(_)]), is_deleted, "{steps:?}");
+}
+
+#[test]
+fn a_deletion_goes_on_without_those_who_came_back() {
+    let mut cluster = Cluster::new([Pod::new("a")]);
+    cluster.machine["metadata"]["labels"] = json!({"force-deletion": "True"});
+    cluster.reconcile();
+    cluster.pods = vec![Pod::new("b")];
+    let failure =
+        "error when evicting pod \"b\": the node could not be cordoned and takes new pods scheduled on node node";
+    assert_eq!(cluster.drain(), Outcome::GivenUp { failure: failure.to_owned() });
+    assert_eq!(cluster.elapsed(), 60);
 }

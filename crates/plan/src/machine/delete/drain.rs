@@ -33,7 +33,9 @@ pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Presence<&NodeView>, 
             let said = drain_view.ahead.map_or_else(|| progress(&waiting), turn);
             let telling = tell(seen, node, &waiting, &said, failure.as_deref());
             steps.extend(telling.steps);
-            Plan::of(steps, wake.no_later_than(telling.again), Reason::Draining(said)).draining()
+            let cordon = drain_view.obstruction.as_ref().map(|obstruction| obstruction.again(seen.policy));
+            let wake = wake.no_later_than(telling.again).no_later_than(cordon.filter(|again| *again > seen.now));
+            Plan::of(steps, wake, Reason::Draining(said)).draining()
         }
         Outcome::Drained(Mode::Gentle) => emptied(seen, text::drained()),
         Outcome::Drained(Mode::Forced(_)) => emptied(seen, text::force_drained()),
@@ -66,8 +68,8 @@ fn cordon(node: &NodeView) -> Option<NodeWrite> {
     draft.finish()
 }
 
-/// Announces the end of the node and cordons it, unless both is done. If that does not succeed, a gentle drain says so and
-/// tries again; a forced one goes on, because force is for nodes on which nothing works any more.
+/// Announces the end of the node and cordons it, unless both is done. If that does not succeed, it is tried again; a gentle drain says
+/// so and waits, a forced one goes on meanwhile, because force is for nodes on which nothing works any more.
 fn keep_pods_away(
     seen: &Observed<'_>,
     node: Presence<&NodeView>,
@@ -87,13 +89,14 @@ fn keep_pods_away(
         return Some(Plan::of(steps, Wake::Again, Reason::KeepPodsAway));
     };
     let Obstruction { part, why, .. } = obstruction;
-    if mode != Mode::Gentle {
-        return None;
-    }
     let again = obstruction.again(seen.policy);
     let because = Reason::PodsNotKeptAway(why.clone());
     if again <= seen.now {
         return Some(Plan::of(steps, Wake::Again, because));
+    }
+    // Not for good: pods that are deleted while the node takes new ones come back to it, and are deleted again, without end.
+    if mode != Mode::Gentle {
+        return None;
     }
     let said = match part {
         Barrier::Announcement => text::node_condition_failed(why),

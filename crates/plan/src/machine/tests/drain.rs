@@ -148,6 +148,22 @@ fn a_forced_drain_goes_on_although_the_node_cannot_be_cordoned() {
 }
 
 #[test]
+fn a_forced_drain_tries_again_to_cordon_the_node_so_that_no_pod_comes_back() {
+    let mut fixture = occupied();
+    fixture.barred = Some("the server is overloaded");
+    fixture.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("true"));
+    fixture.decision = Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None });
+    fixture.delete();
+    fixture.settle();
+    fixture.barred = None;
+    fixture.settle();
+    assert!(!fixture.node.as_ref().unwrap().spec.unschedulable, "not at once: the server said no a moment ago");
+    fixture.wait(Duration::from_secs(6));
+    fixture.settle();
+    assert!(fixture.node.as_ref().unwrap().spec.unschedulable, "{:#?}", fixture.diary);
+}
+
+#[test]
 fn the_node_of_a_machine_that_had_failed_says_so() {
     let mut fixture = occupied();
     fixture.edit(|m| m["status"]["conditions"] = json!([{ "type": "Ready", "status": "Unknown" }]));
