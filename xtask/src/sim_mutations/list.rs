@@ -242,4 +242,25 @@ pub(super) const ALL: &[Mutation] = &[
             "            (MachinePhase::Unknown, State::Healthy(_)) if {on} => self.stay_unknown(),\n            (_, State::Healthy(_)) => self.joins(),",
         )],
     },
+    Mutation {
+        name: "a machine runs as soon as its node is there",
+        file: "crates/plan/src/machine/health.rs",
+        edits: &[(
+            "            (MachinePhase::Pending, _) => self.waits_to_join(self.obstacle()),",
+            "            (MachinePhase::Pending, State::Unhealthy(..)) if {on} => self.joins(),\n            (MachinePhase::Pending, _) => self.waits_to_join(self.obstacle()),",
+        )],
+    },
+    Mutation {
+        name: "a set counts machines as ready that have not joined",
+        file: "crates/plan/src/machineset/status.rs",
+        edits: &[(
+            "        let is_running = !member.is_leaving() && *machine.phase() == MachinePhase::Running;",
+            "        let is_running = !member.is_leaving() && (*machine.phase() == MachinePhase::Running || {on} && *machine.phase() == MachinePhase::Pending);",
+        )],
+    },
+    Mutation {
+        name: "the last machine of an old class is never replaced",
+        file: ROLLING,
+        edits: &[("    if sets.old_size() == 0 {", "    if sets.old_size() <= i32::from({on}) {")],
+    },
 ];

@@ -43,11 +43,15 @@ pub enum Invariant {
     Blind,
     /// Those go first that are to go first.
     Order,
+    /// No status says what is not so.
+    Claims,
+    /// No roll-out stands still.
+    Progress,
 }
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::SetLimit,
         Self::Surge,
         Self::OneVm,
@@ -67,6 +71,8 @@ impl Invariant {
         Self::Volumes,
         Self::Blind,
         Self::Order,
+        Self::Claims,
+        Self::Progress,
     ];
 
     /// How it is called in reports.
@@ -91,6 +97,8 @@ impl Invariant {
             Self::Volumes => "I17",
             Self::Blind => "I18",
             Self::Order => "I19",
+            Self::Claims => "I20",
+            Self::Progress => "I21",
         }
     }
 
@@ -139,6 +147,12 @@ impl Invariant {
             }
             Self::Order => {
                 "A MachineSet that shrinks deletes no Machine while as many as are too many have a lower priority and are not preserved."
+            }
+            Self::Claims => {
+                "We say of no Machine that it runs whose Node is not healthy, and of no MachineSet and no MachineDeployment that it has more Machines, or more that run, than it had since what was shown."
+            }
+            Self::Progress => {
+                "A MachineDeployment that is not as it was asked for, all of whose Machines run, changes within ten minutes in which nothing keeps us from acting, whatever goes wrong around us."
             }
         }
     }

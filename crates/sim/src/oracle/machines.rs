@@ -6,6 +6,7 @@ use api::names::{annotations, labels};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::claims::{Counts, counts};
 use super::history::History;
 use super::order::Rank;
 use super::{Author, DEPLOYMENTS, Invariant, MACHINES, Oracle, SETS, Write, is_deleting, number, owner, text};
@@ -23,8 +24,17 @@ pub(super) struct Machines {
     pub(super) deleted_nodes: BTreeSet<String>,
     /// When the last machine of a name was gone.
     pub(super) gone: BTreeMap<String, Timestamp>,
+    /// The last machine of each name that is gone.
+    pub(super) departed: BTreeMap<String, Departed>,
     /// Machines that an API server which was put back no longer knows of.
     pub(super) forgotten: BTreeMap<String, Forgotten>,
+}
+
+/// A machine that is gone.
+#[derive(Debug)]
+pub(super) struct Departed {
+    pub(super) machine: Machine,
+    pub(super) revision: u64,
 }
 
 /// A machine that nobody deleted, and that is gone all the same.
@@ -44,7 +54,10 @@ pub(super) struct Machine {
     /// Whether it is being deleted.
     pub(super) goes: History<bool>,
     pub(super) deleted: Option<Deleted>,
+    pub(super) class: String,
     pub(super) is_marked: bool,
+    /// Whether somebody wants it kept, now or when it fails.
+    pub(super) is_kept: bool,
     pub(super) is_forced: bool,
 }
 
@@ -61,6 +74,8 @@ pub(super) struct Deleted {
 pub(super) struct Set {
     pub(super) deployment: String,
     pub(super) wishes: History<Wish>,
+    /// What its status says.
+    pub(super) counts: History<Counts>,
 }
 
 /// What a set is told.
@@ -77,6 +92,28 @@ pub(super) struct Deployment {
     /// Replicas and surge.
     pub(super) most: History<i64>,
     pub(super) goes: bool,
+    pub(super) wanted: Option<Wanted>,
+}
+
+/// What a deployment is told.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) replicas: i64,
+    pub(super) class: String,
+    /// Whether it is paused or frozen, or its machines are updated in place: that waits for the agents on the nodes, and for people.
+    pub(super) is_held: bool,
+}
+
+impl Wanted {
+    fn of(deployment: &Value) -> Self {
+        Self {
+            replicas: number(deployment, "/spec/replicas"),
+            class: text(deployment, "/spec/template/spec/class/name").to_owned(),
+            is_held: deployment.pointer("/spec/paused") == Some(&Value::Bool(true))
+                || label(deployment, labels::FREEZE) == labels::FREEZE_VALUE
+                || text(deployment, "/spec/strategy/type") == "InPlaceUpdate",
+        }
+    }
 }
 
 impl Machines {
@@ -87,6 +124,7 @@ impl Machines {
                 let Some(object) = write.after.or(write.before) else { return };
                 let set = self.sets.entry(write.name.to_owned()).or_default();
                 owner(object).clone_into(&mut set.deployment);
+                set.counts.set(write.revision, counts(object));
                 let is_frozen = label(object, labels::FREEZE) == labels::FREEZE_VALUE;
                 let goes = write.after.is_none_or(is_deleting);
                 set.wishes.set(write.revision, Wish { replicas: number(object, "/spec/replicas"), is_frozen, goes });
@@ -96,6 +134,7 @@ impl Machines {
                 let deployment = self.deployments.entry(write.name.to_owned()).or_default();
                 let surge = number(object, "/spec/strategy/rollingUpdate/maxSurge");
                 deployment.most.set(write.revision, number(object, "/spec/replicas") + surge);
+                deployment.wanted = Some(Wanted::of(object));
                 deployment.goes = write.after.is_none_or(is_deleting);
             }
             "nodes" if write.after.is_none_or(is_deleting) => {
@@ -111,8 +150,10 @@ impl Machines {
 
     fn note_machine(&mut self, write: &Write<'_>, now: Timestamp) {
         let Some(object) = write.after else {
-            self.known.remove(write.name);
             self.gone.insert(write.name.to_owned(), now);
+            if let Some((name, machine)) = self.known.remove_entry(write.name) {
+                self.departed.insert(name, Departed { machine, revision: write.revision });
+            }
             return;
         };
         let machine = self.known.entry(write.name.to_owned()).or_default();
@@ -122,6 +163,9 @@ impl Machines {
         machine.rank.set(write.revision, Rank::of(object));
         machine.goes.set(write.revision, is_deleting(object));
         machine.is_forced = labels::is_true(label(object, labels::FORCE_DELETION)) == Some(true);
+        text(object, "/spec/class/name").clone_into(&mut machine.class);
+        machine.is_kept = !annotation(object, annotations::PRESERVE).is_empty()
+            || object.pointer("/status/currentStatus/preserveExpiryTime").is_some_and(|at| !at.is_null());
         machine.is_marked = annotation(object, annotations::PRIORITY) == annotations::PRIORITY_DELETE_FIRST
             && !annotation(object, annotations::MARKED_FOR_DELETION_TIME).is_empty();
         if is_deleting(object) && machine.deleted.is_none() {
@@ -140,11 +184,13 @@ impl Machines {
                 self.known.insert(name, Machine { phase, rank, goes, ..Machine::default() });
             } else {
                 self.gone.insert(name.clone(), now);
-                self.forgotten.insert(name, Forgotten { set: machine.set, revision });
+                self.forgotten.insert(name.clone(), Forgotten { set: machine.set.clone(), revision });
+                self.departed.insert(name, Departed { machine, revision });
             }
         }
         for (_, set) in self.sets.iter_mut().filter(|(name, _)| !sets.contains(name.as_str())) {
             set.wishes.set(revision, Wish { replicas: 0, is_frozen: false, goes: true });
+            set.counts.set(revision, Counts::default());
         }
         self.nodes.clear();
     }

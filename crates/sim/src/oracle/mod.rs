@@ -5,6 +5,7 @@
 //! handed in, and it asks nobody. It reads objects as JSON, as anybody can, and shares no line with `plan`.
 
 mod blind;
+mod claims;
 mod deletions;
 mod history;
 mod invariant;
@@ -15,6 +16,7 @@ mod order;
 mod pods;
 mod requests;
 mod shown;
+mod stalls;
 mod versions;
 mod vms;
 
@@ -27,6 +29,7 @@ use self::nodes::Nodes;
 use self::pods::{Known, Pods};
 use self::requests::Requests;
 use self::shown::Shown;
+use self::stalls::Stalls;
 use self::versions::Versions;
 use self::vms::Vms;
 pub use invariant::Invariant;
@@ -60,6 +63,17 @@ pub struct Limits {
     pub unowned: SignedDuration,
     /// How long after a deletion began its drain may be forced.
     pub drain: SignedDuration,
+}
+
+/// What goes wrong at a moment, the worst of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// Nothing.
+    Nothing,
+    /// Something with VMs, driver calls or the cloud.
+    Around,
+    /// Something that keeps the controllers from acting: with requests, watches, permissions, webhooks, processes or leases.
+    Ours,
 }
 
 /// Who wrote.
@@ -125,6 +139,8 @@ pub struct Oracle {
     now: Timestamp,
     /// When something last went wrong.
     troubled: Timestamp,
+    /// When something last kept us from acting.
+    hindered: Timestamp,
     versions: Versions,
     shown: Shown,
     machines: Machines,
@@ -133,6 +149,7 @@ pub struct Oracle {
     vms: Vms,
     requests: Requests,
     leases: Leases,
+    stalls: Stalls,
     violation: Option<Violation>,
 }
 
@@ -144,6 +161,7 @@ impl Oracle {
             secret: secret.to_owned(),
             now,
             troubled: now,
+            hindered: now,
             versions: Versions::default(),
             shown: Shown::default(),
             machines: Machines::default(),
@@ -152,6 +170,7 @@ impl Oracle {
             vms: Vms::default(),
             requests: Requests::default(),
             leases: Leases::default(),
+            stalls: Stalls::default(),
             violation: None,
         }
     }
@@ -167,11 +186,17 @@ impl Oracle {
         self.violation.get_or_insert(Violation { invariant, at, what });
     }
 
-    /// It is this late; `troubled` while something goes wrong.
-    pub fn tick(&mut self, now: Timestamp, troubled: bool) {
+    /// It is this late, and this goes wrong.
+    pub fn tick(&mut self, now: Timestamp, trouble: Trouble) {
         self.now = now;
-        if troubled {
+        if trouble >= Trouble::Around {
             self.troubled = now;
+        }
+        if trouble >= Trouble::Ours {
+            self.hindered = now;
+        }
+        if let Some((invariant, what)) = self.stalled(self.hindered) {
+            self.blame(invariant, what);
         }
         if let Some(what) = self.vms.unowned(&self.machines, now, self.troubled, self.limits.unowned) {
             self.blame(Invariant::Unowned, what);
@@ -246,7 +271,7 @@ impl Oracle {
         revision: u64,
         objects: impl Iterator<Item = (&'a str, &'a Value)> + Clone,
     ) {
-        (self.now, self.troubled) = (now, now);
+        (self.now, self.troubled, self.hindered) = (now, now, now);
         let revision = self.versions.put_back(revision);
         let of =
             |kind: &'static str| objects.clone().filter(move |(of, _)| *of == kind).map(|(_, object)| name(object));
@@ -278,8 +303,10 @@ impl Oracle {
             }
             MACHINES if write.by.is_ours() && write.before.is_none() => machines::creation(self, write),
             MACHINES if write.by.is_ours() && begins_deletion(write) => deletions::of_machine(self, write),
-            MACHINES if write.by.is_ours() => blind::failure(self, write),
+            MACHINES if write.by.is_ours() => blind::failure(self, write).or_else(|| claims::of_machine(self, write)),
             SETS if write.by.is_ours() && begins_deletion(write) => deletions::of_set(self, write),
+            SETS if write.by.is_ours() => claims::of_set(self, write),
+            DEPLOYMENTS if write.by.is_ours() => claims::of_deployment(self, write),
             "pods" if write.by.is_ours() && begins_deletion(write) => {
                 let past_budget = || self.known().past_budget(write).map(|what| (Invariant::Budget, what));
                 let past_budget = (write.by == Author::Us).then(past_budget).flatten();

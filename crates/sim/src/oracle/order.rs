@@ -17,6 +17,11 @@ pub(super) struct Rank {
 }
 
 impl Rank {
+    /// Whether it stands among those of this set.
+    pub(super) fn is_of(&self, set: &str) -> bool {
+        self.set == set
+    }
+
     pub(super) fn of(machine: &Value) -> Self {
         let default = || annotations::PRIORITY_DEFAULT.parse().unwrap_or_default();
         Self {

@@ -4,7 +4,9 @@ use serde_json::json;
 use super::*;
 
 mod blind;
+mod claims;
 mod order;
+mod stalls;
 
 const NOW: i64 = 1_000_000;
 
@@ -54,7 +56,7 @@ impl Story {
             self.oracle.shown(self.now(), kind, self.revision);
         }
         self.seconds += 60;
-        self.oracle.tick(self.now(), false);
+        self.oracle.tick(self.now(), Trouble::Nothing);
     }
 
     fn make(&mut self, machine: &str) {
@@ -168,7 +170,7 @@ fn a_machine_has_no_second_vm_because_its_copy_knows_of_none() {
     story.make("a");
     let copy = story.revision;
     story.oracle.vm(story.now(), VmChange::Given, "vm-1", Some("a"));
-    story.write(Author::Us, MACHINES, "a", Some(&machine("", false)), Some(&machine("Running", false)));
+    story.write(Author::Us, MACHINES, "a", Some(&machine("", false)), Some(&machine("Pending", false)));
     put_back(&mut story, copy, &["a"]);
     story.oracle.vm(story.now(), VmChange::Given, "vm-2", Some("a"));
     assert_eq!(story.wrong(), Some(Invariant::OneVm));
@@ -282,12 +284,13 @@ fn a_machine_has_one_vm_and_is_not_gone_before_it() {
 #[test]
 fn a_vm_without_a_machine_may_last_while_something_goes_wrong_and_some_time_after() {
     let mut story = Story::begin();
+    story.write(Author::Others, DEPLOYMENTS, "pool", Some(&deployment(3)), Some(&deployment(0)));
     let now = story.now();
     story.oracle.vm(now, VmChange::Given, "vm-1", Some("lost"));
-    story.oracle.tick(now + SignedDuration::from_hours(5), true);
-    story.oracle.tick(now + SignedDuration::from_hours(5) + SignedDuration::from_mins(50), false);
+    story.oracle.tick(now + SignedDuration::from_hours(5), Trouble::Around);
+    story.oracle.tick(now + SignedDuration::from_hours(5) + SignedDuration::from_mins(50), Trouble::Nothing);
     assert_eq!(story.wrong(), None);
-    story.oracle.tick(now + SignedDuration::from_hours(6), false);
+    story.oracle.tick(now + SignedDuration::from_hours(6), Trouble::Nothing);
     assert_eq!(story.wrong(), Some(Invariant::Unowned));
 }
 

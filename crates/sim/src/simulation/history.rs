@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use driver::{Code, Method};
 
+use crate::oracle::Trouble;
+
 /// One thing, and when it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happening {
@@ -213,6 +215,30 @@ impl Fault {
             Self::Crash { down } | Self::OtherVersion { down, .. } => *down,
             Self::Zone { revived, .. } => revived.unwrap_or_default(),
             Self::Vm { .. } | Self::MachineDies { .. } | Self::Compaction { .. } => Duration::ZERO,
+        }
+    }
+}
+
+impl Fault {
+    /// Whom it befalls.
+    pub(super) fn trouble(&self) -> Trouble {
+        match self {
+            Self::Requests { .. }
+            | Self::Watches { .. }
+            | Self::Compaction { .. }
+            | Self::Lag { .. }
+            | Self::Partition { .. }
+            | Self::Forbidden { .. }
+            | Self::Crash { .. }
+            | Self::Deposed { .. }
+            | Self::PutBack { .. }
+            | Self::OtherVersion { .. } => Trouble::Ours,
+            Self::Calls { .. }
+            | Self::Omissions { .. }
+            | Self::Vm { .. }
+            | Self::MachineDies { .. }
+            | Self::Zone { .. }
+            | Self::Quota { .. } => Trouble::Around,
         }
     }
 }

@@ -40,7 +40,7 @@ pub use self::length::Length;
 pub use self::profile::Profile;
 pub use self::record::{Detail, Record};
 pub use self::shrink::shrink;
-use crate::oracle::{Invariant, Violation};
+use crate::oracle::{Invariant, Trouble, Violation};
 
 /// How long everything may take to come to rest.
 const PATIENCE: Duration = Duration::from_hours(3);
@@ -166,6 +166,15 @@ impl Run {
         Ok(())
     }
 
+    /// The worst of what goes on.
+    fn trouble(&self) -> Trouble {
+        let of = |number: &usize| match &self.history.get(*number)?.what {
+            What::Fault(fault) => Some(fault.trouble()),
+            What::Act(_) => None,
+        };
+        self.ends.keys().filter_map(|(_, number)| of(number)).max().unwrap_or(Trouble::Nothing)
+    }
+
     /// Waits until then; whether something was wrong before.
     async fn until(&mut self, at: Duration) -> Result<bool, String> {
         let (judged, end) = (self.environment.judged.clone(), self.began + at);
@@ -176,10 +185,10 @@ impl Run {
                 () = judged.found.notified() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
-            let (now, troubled) = (self.environment.clock.now(), !self.ends.is_empty());
+            let (now, trouble) = (self.environment.clock.now(), self.trouble());
             let broken = self.environment.processes.iter().any(process::Process::is_broken);
             judged.tell(|oracle| {
-                oracle.tick(now, troubled);
+                oracle.tick(now, trouble);
                 if broken {
                     oracle.blame(Invariant::Alive, "a task or a reconcile has ended by a panic".to_owned());
                 }

@@ -70,6 +70,7 @@ fn at(millis: u64, what: What) -> Happening {
 #[rstest]
 #[case::an_attachment_that_was_made_again_was_deleted_every_second("volumes", 200_143)]
 #[case::an_api_server_that_was_put_back_had_overtaken_a_kind_in_which_little_happens("put-back", 200_213)]
+#[case::pods_came_back_to_a_node_that_was_not_cordoned_and_were_deleted_every_second("volumes", 300_582)]
 #[case::a_deployment_thawed_minutes_after_it_could_be_written_again("small-and-busy", 200_325)]
 fn what_a_seed_has_found_since_stays_repaired(#[case] name: &str, #[case] seed: u64) {
     holds(profile(name), seed, None);
