@@ -297,7 +297,7 @@ impl Oracle {
     fn judge(&self, write: &Write<'_>) -> Option<(Invariant, String)> {
         match write.kind {
             MACHINES if write.after.is_none() && write.by.is_ours() => {
-                let node = || self.machines.node_left_by(write.name);
+                let node = || self.machines.node_left_by(write.name).filter(|node| !self.may_stay(write.name, node));
                 let left = self.vms.of(write.name).or_else(node)?;
                 Some((Invariant::Finalizer, format!("machine {} is gone, and nobody has deleted {left}", write.name)))
             }
@@ -319,6 +319,13 @@ impl Oracle {
             }
             _ => None,
         }
+    }
+
+    /// Whether the Node of a machine may stay: the machine goes by force, which does not wait for an API server that does not answer, and
+    /// nobody has shown us the Node. People are told of it.
+    fn may_stay(&self, machine: &str, node: &str) -> bool {
+        let is_forced = self.machines.known.get(machine).is_some_and(|machine| machine.is_forced);
+        is_forced && !self.nodes.was_there(node, self.shown.oldest("nodes", self.now))
     }
 
     fn tells_a_secret(&self, write: &Write<'_>) -> bool {

@@ -65,6 +65,11 @@ impl Nodes {
         self.0.get(node).into_iter().flat_map(move |node| node.states.since(revision).copied())
     }
 
+    /// Whether there has been a node since this revision or before.
+    pub(super) fn was_there(&self, node: &str, revision: u64) -> bool {
+        self.0.get(node).is_some_and(|node| node.states.began_at() <= revision)
+    }
+
     /// Whether a node has been there and well since this revision.
     pub(super) fn was_always_well(&self, node: &str, revision: u64) -> bool {
         let was = |states: &History<State>| {

@@ -332,6 +332,31 @@ fn a_pod_with_a_budget_is_evicted_and_not_deleted() {
     assert_eq!(ill.wrong(), None, "nobody can ask a node that does not answer");
 }
 
+#[rstest]
+#[case::by_force_and_nobody_has_shown_us_the_node(true, false, None)]
+#[case::by_force_and_we_know_of_the_node(true, true, Some(Invariant::Finalizer))]
+#[case::without_force(false, false, Some(Invariant::Finalizer))]
+fn who_goes_by_force_may_leave_a_node_that_nobody_could_know_of(
+    #[case] by_force: bool,
+    #[case] shown: bool,
+    #[case] wrong: Option<Invariant>,
+) {
+    let mut story = Story::begin();
+    story.make("a");
+    story.see();
+    story.write(Author::Others, "nodes", "n", None, Some(&node("True")));
+    if shown {
+        story.see();
+    }
+    let (mut before, mut after) = (machine("Pending", false), machine("Pending", true));
+    for object in [&mut before, &mut after] {
+        object["metadata"]["labels"]["force-deletion"] = json!(by_force.to_string());
+    }
+    story.write(Author::Others, MACHINES, "a", Some(&before), Some(&after));
+    story.write(Author::Us, MACHINES, "a", Some(&after), None);
+    assert_eq!(story.wrong(), wrong);
+}
+
 #[test]
 fn a_machine_is_not_gone_before_its_node() {
     for (node_goes, wrong) in [(false, Some(Invariant::Finalizer)), (true, None)] {
