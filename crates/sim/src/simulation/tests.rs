@@ -58,6 +58,7 @@ fn whatever_happens_every_invariant_holds(
 #[case::a_node_whose_update_is_no_longer_wanted_is_drained_all_the_same("in-place", 100_237)]
 #[case::a_vm_that_was_forgotten_is_an_orphan_to_the_next_process("put-back", 1070)]
 #[case::a_process_that_dies_again_and_again_begins_to_accuse_anew("other-versions", 300_286)]
+#[case::a_node_that_joined_while_nobody_could_look_is_left_by_force("volumes", 300_663)]
 fn what_was_judged_wrongly_is_not_again(#[case] name: &str, #[case] seed: u64) {
     holds(profile(name), seed, None);
 }
@@ -72,6 +73,7 @@ fn at(millis: u64, what: What) -> Happening {
 #[case::an_api_server_that_was_put_back_had_overtaken_a_kind_in_which_little_happens("put-back", 200_213)]
 #[case::pods_came_back_to_a_node_that_was_not_cordoned_and_were_deleted_every_second("volumes", 300_582)]
 #[case::a_deployment_thawed_minutes_after_it_could_be_written_again("small-and-busy", 200_325)]
+#[case::a_set_waited_a_quarter_of_an_hour_to_delete_what_it_could_delete_again("second-thoughts", 400_281)]
 fn what_a_seed_has_found_since_stays_repaired(#[case] name: &str, #[case] seed: u64) {
     holds(profile(name), seed, None);
 }
