@@ -48,9 +48,13 @@ fn counted(machines: &Machines, set: &str, seen: u64) -> i64 {
     let may_count =
         |machine: &Machine| machine.deleted.is_none_or(|deleted| !deleted.by.is_ours() && deleted.revision > seen);
     let counted = machines.known.values().filter(|machine| machine.set == set && may_count(machine)).count();
-    // Nobody has shown them either that a machine was forgotten.
+    // Nobody has shown them either that a machine is gone that somebody else took away, or that one was forgotten.
+    let taken = machines.departed.iter().filter(|(name, gone)| {
+        let is_of = gone.machine.set == set && !machines.forgotten.contains_key(*name);
+        is_of && gone.revision > seen && may_count(&gone.machine)
+    });
     let forgotten = machines.forgotten.values().filter(|machine| machine.set == set && machine.revision > seen);
-    count(counted + forgotten.count())
+    count(counted + taken.count() + forgotten.count())
 }
 
 /// What is wrong with a set that we delete: machines would go with it.

@@ -357,6 +357,28 @@ fn who_goes_by_force_may_leave_a_node_that_nobody_could_know_of(
     assert_eq!(story.wrong(), wrong);
 }
 
+#[rstest]
+#[case::nobody_has_shown_it(false, None)]
+#[case::it_was_seen(true, Some(Invariant::AskedToGo))]
+fn who_was_taken_away_with_its_finalizers_counts_until_it_is_shown(
+    #[case] shown: bool,
+    #[case] wrong: Option<Invariant>,
+) {
+    let mut story = Story::begin();
+    for name in ["a", "b", "c"] {
+        story.make(name);
+    }
+    story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(2)));
+    story.see();
+    story.delete(Author::Others, "c", "Running");
+    story.write(Author::Others, MACHINES, "c", Some(&machine("Running", true)), None);
+    if shown {
+        story.see();
+    }
+    story.delete(Author::Us, "a", "Running");
+    assert_eq!(story.wrong(), wrong);
+}
+
 #[test]
 fn a_machine_is_not_gone_before_its_node() {
     for (node_goes, wrong) in [(false, Some(Invariant::Finalizer)), (true, None)] {
