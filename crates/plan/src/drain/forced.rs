@@ -23,7 +23,7 @@ use crate::wake::later;
 const NEVER_SYNCED: &str = "timed out waiting for pod cache to sync";
 
 /// What keeps a pod that came too late.
-const OPEN_NODE: &str = "the node could not be cordoned and takes new pods";
+const NOT_CORDONED: &str = "the node could not be cordoned and takes new pods";
 
 /// Remembers since when the drain has been forced.
 pub(super) fn keep_time(builder: &mut AdvanceBuilder<'_, '_>, mode: Mode) {
@@ -58,15 +58,15 @@ pub(super) fn unseen(mut builder: AdvanceBuilder<'_, '_>, mode: Mode) -> Advance
 }
 
 pub(super) fn advance(mut builder: AdvanceBuilder<'_, '_>, pods: &Pods<'_>, mode: Mode) -> Advance {
-    if builder.memory.met_by_force.is_none() {
-        builder.note(Note::MetByForce { pods: pods.readable.iter().map(|pod| pod.uid()).collect() });
+    if builder.memory.present_when_forced.is_none() {
+        builder.note(Note::PresentWhenForced { pods: pods.readable.iter().map(|pod| pod.uid()).collect() });
     }
     for pod in &pods.readable {
         if !selection::has_to_leave(pod, builder.request.limits) || is_dealt_with(&builder, pod) {
             continue;
         }
-        if has_come_back(&builder, pod) {
-            builder.block(PodId::of(pod).to_string(), Obstacle::Failed { text: OPEN_NODE.to_owned() }, None);
+        if came_later(&builder, pod) {
+            builder.block(PodId::of(pod).to_string(), Obstacle::Failed { text: NOT_CORDONED.to_owned() }, None);
         } else {
             delete(&mut builder, pod);
         }
@@ -86,9 +86,9 @@ pub(super) fn advance(mut builder: AdvanceBuilder<'_, '_>, pods: &Pods<'_>, mode
 
 /// Whether a pod came after force had looked, to a node that still takes pods. Whoever deleted it would meet the next one a moment later,
 /// as fast as the API server answers: it stays until the node is closed, or goes with its VM.
-fn has_come_back(builder: &AdvanceBuilder<'_, '_>, pod: &PodView) -> bool {
-    let met = builder.memory.met_by_force.as_ref().is_some_and(|met| met.contains(&pod.uid()));
-    !met && builder.view.node.present().is_some_and(takes_pods)
+fn came_later(builder: &AdvanceBuilder<'_, '_>, pod: &PodView) -> bool {
+    let was_present = builder.memory.present_when_forced.as_ref().is_some_and(|present| present.contains(&pod.uid()));
+    !was_present && builder.view.node.present().is_some_and(takes_pods)
 }
 
 fn takes_pods(node: &NodeView) -> bool {

@@ -36,7 +36,7 @@ pub struct Memory {
     pub(super) attachments_missed_since: Option<Timestamp>,
     pub(super) forced_since: Option<Timestamp>,
     /// Who was on the node when force first looked.
-    pub(super) met_by_force: Option<BTreeSet<Uid>>,
+    pub(super) present_when_forced: Option<BTreeSet<Uid>>,
 }
 
 /// Whether volumes that were leaving when we first looked have been taken up.
@@ -210,7 +210,7 @@ pub enum Note {
         since: Option<Timestamp>,
     },
     /// Who was on the node when force first looked. Made by the plan.
-    MetByForce {
+    PresentWhenForced {
         /// The pods.
         pods: BTreeSet<Uid>,
     },
@@ -264,8 +264,8 @@ impl Memory {
             Note::ClaimFound { claim, volume, at } => find(&mut self.claims, claim, volume, at),
             Note::DisksAsked { volumes, at } => volumes.into_iter().for_each(|v| ask(&mut self.disks, v, at)),
             Note::DiskFound { volume, id, at } => find(&mut self.disks, volume, id, at),
-            Note::Forced { since } => (self.forced_since, self.met_by_force) = (since, None),
-            Note::MetByForce { pods } => self.met_by_force = Some(pods),
+            Note::Forced { since } => (self.forced_since, self.present_when_forced) = (since, None),
+            Note::PresentWhenForced { pods } => self.present_when_forced = Some(pods),
             Note::AttachmentAsked { attachment, at } => {
                 self.attachments.entry(attachment).or_default().ask(Verb::Delete, None, at);
             }
