@@ -92,7 +92,7 @@ fn drain_advice(snapshot: &Snapshot, machine: &Machine, plan: &Plan, refused: &[
     verdict.unblock.extend(helped);
     let limits = Policy::default().drain;
     let node = snapshot.node_of(machine).map(|node| &**node);
-    let request = Request::for_deletion(machine, "", node, &limits, std::time::Duration::ZERO);
+    let request = Request::for_deletion(machine, "", node, &limits, &plan::safety::NO_OUTAGES);
     if let Some(since) = request.reference
         && let Ok(at) = since.checked_add(request.timeout)
     {

@@ -158,7 +158,8 @@ mod tests {
         let machine: api::Machine =
             serde_json::from_value(serde_json::json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))
                 .unwrap();
-        let request = Request::for_deletion(&machine, "n", crate::Presence::Absent, &limits, Duration::ZERO);
+        let request =
+            Request::for_deletion(&machine, "n", crate::Presence::Absent, &limits, &crate::safety::NO_OUTAGES);
         let at = |text: &str| Standing::of(&request, text.parse().unwrap());
         assert_eq!(at("2026-01-01T00:30:00Z"), Standing::Waiting("2026-01-01T00:00:00Z".parse().unwrap()));
         assert_eq!(at("2026-01-01T01:00:00Z"), Standing::Pressing, "half of its two hours");

@@ -44,29 +44,35 @@ impl Mode {
             return (Self::Gentle, None);
         }
         let causes = [
-            (Cause::Overdue, request.deadline()),
-            (Cause::NotReady, ill_since(request, READY, &ConditionStatus::True)),
-            (Cause::ReadOnly, ill_since(request, READONLY_FILESYSTEM, &ConditionStatus::False)),
+            (Cause::Overdue, request.deadline(now)),
+            (Cause::NotReady, ill_since(request, READY, &ConditionStatus::True, now)),
+            (Cause::ReadOnly, ill_since(request, READONLY_FILESYSTEM, &ConditionStatus::False, now)),
         ];
         let passed = causes.iter().find(|(_, at)| at.is_some_and(|at| at < now));
-        match passed {
-            Some((cause, _)) => (Self::Forced(*cause), None),
-            // "Not after" must have become "after" when we look again.
-            None => (Self::Gentle, causes.iter().filter_map(|(_, at)| *at).min().map(just_after)),
+        if let Some((cause, _)) = passed {
+            return (Self::Forced(*cause), None);
         }
+        // "Not after" must have become "after" when we look again.
+        let first = causes.iter().filter_map(|(_, at)| *at).min();
+        (Self::Gentle, first.map(|at| just_after(at).max(earliest_look(request, now))))
     }
 }
 
-/// When this condition has been bad for too long, if it is bad.
-fn ill_since(request: &Request<'_>, kind: &str, good: &ConditionStatus) -> Option<Timestamp> {
+/// When this condition has been bad for too long, if it is bad. A node may recover while nobody looks, so that time does not count.
+fn ill_since(request: &Request<'_>, kind: &str, good: &ConditionStatus, now: Timestamp) -> Option<Timestamp> {
     let condition = request.conditions.iter().rfind(|condition| *condition.kind == *kind)?;
     let bad = condition.status != *good;
-    bad.then(|| later(changed(condition), request.limits.illness))
+    bad.then(|| request.outages.deadline(changed(condition), request.limits.illness, now))
 }
 
 /// A condition without a time has been like this for ever.
 fn changed(condition: &NodeCondition) -> Timestamp {
     condition.last_transition_time.map_or(Timestamp::UNIX_EPOCH, api::Time::timestamp)
+}
+
+/// While nobody can see, what is left of a deadline stays the same, and may be next to nothing: it is not waited for in a tight loop.
+fn earliest_look(request: &Request<'_>, now: Timestamp) -> Timestamp {
+    if request.outages.is_open() { later(now, std::time::Duration::from_secs(1)) } else { now }
 }
 
 fn just_after(at: Timestamp) -> Timestamp {
@@ -91,6 +97,7 @@ mod tests {
     use super::*;
     use crate::Presence;
     use crate::drain::Limits;
+    use crate::safety::{NO_OUTAGES, Outages};
     use api::Machine;
     use rstest::rstest;
     use serde_json::{Value, json};
@@ -121,9 +128,44 @@ mod tests {
             "status": {"conditions": conditions},
         }))
         .unwrap();
-        let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, Duration::ZERO);
+        let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, &NO_OUTAGES);
         let (mode, _) = Mode::of(&request, "2026-01-01T12:00:00Z".parse().unwrap());
         assert_eq!(mode, expected.map_or(Mode::Gentle, Mode::Forced));
+    }
+
+    #[test]
+    fn time_in_which_nobody_could_look_does_not_count_for_an_illness() {
+        let limits = Limits::default();
+        let machine: Machine = serde_json::from_value(json!({
+            "metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"},
+            "status": {"conditions": [condition("Ready", "Unknown", 6)]},
+        }))
+        .unwrap();
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let mut outages = Outages::NONE;
+        outages.begin(at("2026-01-01T11:56:00Z"));
+        let mode_at = |outages: &Outages, now: &str| {
+            let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, outages);
+            Mode::of(&request, at(now))
+        };
+        // It was seen to be ill for two minutes of five.
+        let (mode, change) = mode_at(&outages, "2026-01-01T12:30:00Z");
+        assert_eq!((mode, change), (Mode::Gentle, Some(just_after(at("2026-01-01T12:33:00Z")))));
+        outages.end(at("2026-01-01T12:30:00Z"));
+        assert_eq!(mode_at(&outages, "2026-01-01T12:33:00Z").0, Mode::Gentle);
+        assert_eq!(mode_at(&outages, "2026-01-01T12:33:00.001Z").0, Mode::Forced(Cause::NotReady));
+    }
+
+    #[test]
+    fn a_deadline_that_stands_still_is_not_looked_at_in_a_tight_loop() {
+        let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
+        let machine: Machine =
+            serde_json::from_value(json!({"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}})).unwrap();
+        let mut outages = Outages::NONE;
+        outages.begin("2026-01-01T12:00:59.999Z".parse().unwrap());
+        let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, &outages);
+        let now = "2026-01-01T12:30:00Z".parse().unwrap();
+        assert_eq!(Mode::of(&request, now), (Mode::Gentle, Some(later(now, Duration::from_secs(1)))));
     }
 
     fn mode_at(label: &str, limits: &Limits, now: &str) -> (Mode, Option<Timestamp>) {
@@ -131,7 +173,7 @@ mod tests {
             "metadata": {"deletionTimestamp": "2026-01-01T10:00:00Z", "labels": {"force-deletion": label}},
         }))
         .unwrap();
-        let request = Request::for_deletion(&machine, "n", Presence::Absent, limits, Duration::ZERO);
+        let request = Request::for_deletion(&machine, "n", Presence::Absent, limits, &NO_OUTAGES);
         Mode::of(&request, now.parse().unwrap())
     }
 

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::Limits;
 use crate::Presence;
-use crate::wake::later;
+use crate::safety::Outages;
 
 /// Whose drain it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +53,8 @@ pub struct Request<'a> {
     pub force: ForceLabel,
     /// How the node is: by itself, or by the machine's copy if it is gone.
     pub conditions: &'a [NodeCondition],
-    /// How long this process could not see the API server meanwhile; the drain gets that time back.
-    pub outage: Duration,
+    /// When this process could not see the API server; that time counts neither for the timeout nor for an illness.
+    pub outages: &'a Outages,
     /// Everything that is the same for all drains.
     pub limits: &'a Limits,
 }
@@ -66,10 +66,10 @@ impl<'a> Request<'a> {
         name: &'a str,
         node: Presence<&'a NodeView>,
         limits: &'a Limits,
-        outage: Duration,
+        outages: &'a Outages,
     ) -> Self {
         let label = machine.label(labels::FORCE_DELETION).and_then(labels::is_true) == Some(true);
-        Self::new(machine, name, node, limits, outage).asked(Caller::Deletion, machine.deleted_at(), label)
+        Self::new(machine, name, node, limits, outages).asked(Caller::Deletion, machine.deleted_at(), label)
     }
 
     /// The drain before an in-place update. Its clock runs while the node is selected for the update.
@@ -78,14 +78,14 @@ impl<'a> Request<'a> {
         name: &'a str,
         node: Presence<&'a NodeView>,
         limits: &'a Limits,
-        outage: Duration,
+        outages: &'a Outages,
     ) -> Self {
         let selected = node.present().and_then(|node| node.condition(in_place::TYPE));
         let since = selected
             .filter(|condition| &*condition.reason == in_place::SELECTED)
             .and_then(|condition| condition.last_transition_time)
             .map(api::Time::timestamp);
-        Self::new(machine, name, node, limits, outage).asked(Caller::InPlaceUpdate, since, asks_for_drain(machine))
+        Self::new(machine, name, node, limits, outages).asked(Caller::InPlaceUpdate, since, asks_for_drain(machine))
     }
 
     /// The drain of a failed machine that is preserved.
@@ -94,10 +94,10 @@ impl<'a> Request<'a> {
         name: &'a str,
         node: Presence<&'a NodeView>,
         limits: &'a Limits,
-        outage: Duration,
+        outages: &'a Outages,
     ) -> Self {
         let since = machine.status.current_status.last_update_time.map(api::Time::timestamp);
-        Self::new(machine, name, node, limits, outage).asked(Caller::Preservation, since, asks_for_drain(machine))
+        Self::new(machine, name, node, limits, outages).asked(Caller::Preservation, since, asks_for_drain(machine))
     }
 
     fn new(
@@ -105,7 +105,7 @@ impl<'a> Request<'a> {
         name: &'a str,
         node: Presence<&'a NodeView>,
         limits: &'a Limits,
-        outage: Duration,
+        outages: &'a Outages,
     ) -> Self {
         let configuration = &machine.spec.configuration;
         let timeout = configuration
@@ -127,7 +127,7 @@ impl<'a> Request<'a> {
                 Presence::Present(node) => &node.status.conditions,
                 Presence::Absent | Presence::Undecodable => &machine.status.conditions,
             },
-            outage,
+            outages,
             limits,
         }
     }
@@ -137,8 +137,8 @@ impl<'a> Request<'a> {
     }
 
     /// When the drain becomes forceful. Absolute: a restart does not start the clock again.
-    pub fn deadline(&self) -> Option<Timestamp> {
-        self.reference.map(|reference| later(later(reference, self.timeout), self.outage))
+    pub fn deadline(&self, now: Timestamp) -> Option<Timestamp> {
+        self.reference.map(|reference| self.outages.deadline(reference, self.timeout, now))
     }
 
     /// How long after its first refusal a pod is deleted instead: as long as the reference needs for its retries, however
@@ -166,6 +166,7 @@ fn effective_retries(retries: i64, timeout: Duration, interval: Duration) -> u32
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::safety::NO_OUTAGES;
     use rstest::rstest;
     use serde_json::json;
 
@@ -191,7 +192,7 @@ mod tests {
     ) {
         let limits = Limits::default();
         let machine = machine(json!({"spec": spec}));
-        let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, Duration::ZERO);
+        let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, &NO_OUTAGES);
         assert_eq!((request.timeout, request.evict_retries), (Duration::from_secs(seconds), retries));
     }
 
@@ -211,10 +212,10 @@ mod tests {
         let limits = Limits::default();
         let machine = machine(json!({"metadata": {"labels": {key: value}}}));
         let forced = |request: Request<'_>| request.force == ForceLabel::Set;
-        let zero = Duration::ZERO;
-        assert_eq!(forced(Request::for_deletion(&machine, "n", Presence::Absent, &limits, zero)), deletion);
-        assert_eq!(forced(Request::for_in_place(&machine, "n", Presence::Absent, &limits, zero)), others);
-        assert_eq!(forced(Request::for_preservation(&machine, "n", Presence::Absent, &limits, zero)), others);
+        let none = &NO_OUTAGES;
+        assert_eq!(forced(Request::for_deletion(&machine, "n", Presence::Absent, &limits, none)), deletion);
+        assert_eq!(forced(Request::for_in_place(&machine, "n", Presence::Absent, &limits, none)), others);
+        assert_eq!(forced(Request::for_preservation(&machine, "n", Presence::Absent, &limits, none)), others);
     }
 
     #[test]
@@ -230,23 +231,26 @@ mod tests {
         };
         let (selected, ready) = (node("SelectedForUpdate"), node("ReadyForUpdate"));
         let time = |text: &str| Some(text.parse::<Timestamp>().unwrap());
-        let outage = Duration::from_mins(10);
+        let now = "2026-01-01T03:30:00Z".parse().unwrap();
+        let mut outages = Outages::NONE;
+        outages.begin("2026-01-01T01:30:00Z".parse().unwrap());
+        outages.end("2026-01-01T01:40:00Z".parse().unwrap());
         let present = Presence::Present(&selected);
-        let deadline = |request: Request<'_>| request.deadline();
+        let deadline = |request: Request<'_>| request.deadline(now);
         assert_eq!(
-            deadline(Request::for_deletion(&machine, "n", present, &limits, outage)),
+            deadline(Request::for_deletion(&machine, "n", present, &limits, &outages)),
             time("2026-01-01T03:10:00Z")
         );
         assert_eq!(
-            deadline(Request::for_preservation(&machine, "n", present, &limits, Duration::ZERO)),
+            deadline(Request::for_preservation(&machine, "n", present, &limits, &NO_OUTAGES)),
             time("2026-01-01T04:00:00Z")
         );
         assert_eq!(
-            deadline(Request::for_in_place(&machine, "n", present, &limits, Duration::ZERO)),
+            deadline(Request::for_in_place(&machine, "n", present, &limits, &NO_OUTAGES)),
             time("2026-01-01T05:00:00Z")
         );
-        let other = Request::for_in_place(&machine, "n", Presence::Present(&ready), &limits, Duration::ZERO);
-        assert_eq!(other.deadline(), None);
+        let other = Request::for_in_place(&machine, "n", Presence::Present(&ready), &limits, &NO_OUTAGES);
+        assert_eq!(other.deadline(now), None);
     }
 
     #[test]
@@ -256,7 +260,7 @@ mod tests {
         let well = json!({"type": "Ready", "status": "True"});
         let machine = machine(json!({"status": {"conditions": [ill]}}));
         let node: NodeView = serde_json::from_value(json!({"status": {"conditions": [well]}})).unwrap();
-        let conditions = |node| Request::for_deletion(&machine, "n", node, &limits, Duration::ZERO).conditions.to_vec();
+        let conditions = |node| Request::for_deletion(&machine, "n", node, &limits, &NO_OUTAGES).conditions.to_vec();
         assert_eq!(conditions(Presence::Present(&node)), node.status.conditions);
         assert_eq!(conditions(Presence::Absent), machine.status.conditions);
     }

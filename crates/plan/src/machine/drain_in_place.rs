@@ -67,9 +67,7 @@ fn request<'a>(seen: &Observed<'a>, node: Presence<&'a NodeView>, caller: Caller
         Caller::Preservation => Request::for_preservation,
         Caller::InPlaceUpdate | Caller::Deletion => Request::for_in_place,
     };
-    let mut request = begin(seen.machine, name, node, &seen.policy.drain, std::time::Duration::ZERO);
-    request.outage = request.reference.map_or_else(Default::default, |at| seen.outages.within(at, seen.now));
-    Some(request)
+    Some(begin(seen.machine, name, node, &seen.policy.drain, seen.outages))
 }
 
 /// Empties the node, as far as it goes now.

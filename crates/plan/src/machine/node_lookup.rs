@@ -8,8 +8,6 @@
 //! An API server that cannot say is asked again for as long as a drain may take. Then, when it refuses, or when force is asked for,
 //! the deletion goes on as if there were no node, and says so: a machine must be able to go though its cluster is gone for good.
 
-use std::time::Duration;
-
 use api::Object;
 use api::deletion::Step as Stage;
 use api::descriptions::deletion as text;
@@ -108,6 +106,6 @@ fn ask_again(seen: &Observed<'_>, failure: &Unanswered, name: &str, next: Stage)
 fn is_enough(seen: &Observed<'_>, failure: &Unanswered, name: &str) -> bool {
     let forced = seen.machine.label(labels::FORCE_DELETION).and_then(labels::is_true) == Some(true);
     let patience =
-        Request::for_deletion(seen.machine, name, Presence::Absent, &seen.policy.drain, Duration::ZERO).timeout;
+        Request::for_deletion(seen.machine, name, Presence::Absent, &seen.policy.drain, seen.outages).timeout;
     forced || failure.outlook == Outlook::Lasting || facts::later(failure.since, patience) <= seen.now
 }

@@ -11,6 +11,6 @@ pub mod policy;
 pub mod record;
 pub mod unmanaged;
 
-pub use outages::{Outages, Period};
+pub use outages::{NO_OUTAGES, Outages, Period};
 pub use policy::{Limit, SafetyPolicy};
 pub use record::Record;

@@ -17,6 +17,9 @@ pub struct Outages {
     periods: Vec<Period>,
 }
 
+/// [`Outages::NONE`], to be lent.
+pub static NO_OUTAGES: Outages = Outages::NONE;
+
 /// One time of outages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
@@ -46,7 +49,7 @@ impl Outages {
 
     /// Notes that nothing has been seen since `from`. Nothing new while disconnected already.
     pub fn begin(&mut self, from: Timestamp) {
-        if self.periods.last().is_some_and(|last| last.to.is_none()) {
+        if self.is_open() {
             return;
         }
         let seen_until = self.periods.last().and_then(|last| last.to);
@@ -69,6 +72,12 @@ impl Outages {
         if from < now {
             self.periods.push(Period { from, to: Some(now), why: Unseen::Unattended });
         }
+    }
+
+    /// Whether nothing is seen now.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.periods.last().is_some_and(|last| last.to.is_none())
     }
 
     /// When we last began to see again.

@@ -275,7 +275,7 @@ impl Cluster {
             Caller::InPlaceUpdate => Request::for_in_place,
             Caller::Preservation => Request::for_preservation,
         };
-        let request = make(&machine, "node", view.node, limits, Duration::ZERO);
+        let request = make(&machine, "node", view.node, limits, &crate::safety::NO_OUTAGES);
         advance(&request, &view, &self.memory)
     }
 

@@ -47,8 +47,7 @@ pub(super) fn drain(seen: &Observed<'_>, name: &str, node: Presence<&NodeView>, 
 }
 
 fn request<'a>(seen: &Observed<'a>, name: &'a str, node: Presence<&'a NodeView>) -> Request<'a> {
-    let outage = seen.machine.deleted_at().map_or_else(Default::default, |at| seen.outages.within(at, seen.now));
-    Request::for_deletion(seen.machine, name, node, &seen.policy.drain, outage)
+    Request::for_deletion(seen.machine, name, node, &seen.policy.drain, seen.outages)
 }
 
 fn emptied(seen: &Observed<'_>, text: String) -> Plan {
