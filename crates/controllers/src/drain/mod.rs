@@ -38,7 +38,7 @@ use plan::drain::attachments::AttachmentId;
 use plan::drain::concurrency::{Admission, Caps};
 use plan::drain::{Note, Step, Watched};
 use plan::machine::{Barrier, DrainView, Watching};
-use runtime::cache::Cache;
+use runtime::cache::{Cache, RetrySignal};
 use runtime::client::Api;
 use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::lease::Leadership;
@@ -100,13 +100,17 @@ pub struct DrainsParts<'a> {
     pub random: Random,
     /// Who owns watches and requests.
     pub tasks: Tasks,
+    /// Who tells that an API server answers again.
+    pub retry_signal: RetrySignal,
 }
 
 impl Drains {
     /// No drain runs, nothing is watched.
     pub fn new(parts: DrainsParts<'_>) -> Self {
-        let DrainsParts { client, limiter, leadership, queue, caps, metrics, lifecycle, clock, random, tasks } = parts;
-        let watcher = Watcher { client: client.clone(), clock: clock.clone(), random, tasks: tasks.clone() };
+        let DrainsParts { client, limiter, leadership, queue, caps, metrics, lifecycle, .. } = parts;
+        let DrainsParts { clock, random, tasks, retry_signal, .. } = parts;
+        let watcher =
+            Watcher { client: client.clone(), clock: clock.clone(), random, tasks: tasks.clone(), retry_signal };
         let running = Running::new(queue.clone());
         let measures = Measures::register(metrics, lifecycle, &running);
         let component = api::names::events::components::MACHINE_CONTROLLER;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use kube::Client;
 use parking_lot::Mutex;
 use plan::drain::Watched;
-use runtime::cache::{Cache, Cached, DisconnectReason, Reflector, Signal, Trust, Watch};
+use runtime::cache::{Cache, Cached, DisconnectReason, Reflector, RetrySignal, Signal, Trust, Watch};
 use runtime::{Clock, Random, Tasks};
 use tokio_util::sync::DropGuard;
 
@@ -17,6 +17,7 @@ pub(super) struct Watcher {
     pub(super) clock: Clock,
     pub(super) random: Random,
     pub(super) tasks: Tasks,
+    pub(super) retry_signal: RetrySignal,
 }
 
 impl Watcher {
@@ -29,6 +30,7 @@ impl Watcher {
         synced: impl FnOnce() + Send + 'static,
     ) -> DropGuard {
         let stop = self.tasks.stopping().child_token();
+        let reflector = reflector.with_retry_signal(&self.retry_signal);
         let feeding = reflector.run(self.client.clone(), self.clock.clone(), self.random.fork(), stop.clone());
         self.tasks.spawn(name, async move {
             let telling = async {

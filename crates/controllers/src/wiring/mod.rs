@@ -16,7 +16,7 @@ use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass};
 use kube::Client;
 use plan::Policy;
-use runtime::cache::{Cache, Caches, Reflector};
+use runtime::cache::{Cache, Caches, Reflector, RetrySignal};
 use runtime::client::Api;
 use runtime::metrics::MetricsError;
 use runtime::queue::{Queue, RetryPolicy};
@@ -71,8 +71,12 @@ pub struct Parts {
 
 /// Starts the controllers. They list and watch at once, and act as soon as they lead and have seen everything.
 pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
-    let reflectors =
-        Reflectors { clock: parts.clock.clone(), random: parts.random.clone(), tasks: parts.tasks.clone() };
+    let reflectors = Reflectors {
+        clock: parts.clock.clone(),
+        random: parts.random.clone(),
+        tasks: parts.tasks.clone(),
+        retry_signal: RetrySignal::default(),
+    };
     let (runs_machines, component) = (parts.components.machines().is_some(), parts.components.machines_or_idle()?);
     let queue = Queue::new("machine", RetryPolicy::default(), &component.metrics, &parts.random);
     let vm_states = VmStateCache::default();
@@ -307,6 +311,7 @@ fn drains(
         clock: reflectors.clock.clone(),
         random: reflectors.random.clone(),
         tasks: reflectors.tasks.clone(),
+        retry_signal: reflectors.retry_signal.clone(),
     })
 }
 

@@ -5,7 +5,7 @@
 //!            ▼                                                                                        │
 //!   ┌──► Listing ── all pages ──► Opening ── accepted ──► Watching ── ended, broke off, fell silent ──┤
 //!   │        └───────── streamed list: the same stream goes on ──────►    (list) or Opening or Probing
-//!   └── Waiting ◄── any failure: each cache by itself, longer each time
+//!   └── Waiting ◄── any failure: each cache by itself, longer each time, or until another is answered
 //! ```
 //!
 //! [`Protocol::step`] does one thing (one list, one request for a watch, one event, one wait) and says what comes next. The
@@ -27,6 +27,7 @@ use super::backoff::Backoff;
 use super::decoded::Decoded;
 use super::list_watch::{Event, Events, ListAsk, ListWatch, ListWatchError, Start, WatchAsk};
 use super::pages::{self, Collected, within};
+use super::retry_signal::RetrySignal;
 use super::settings::{Listing, Reading, Settings};
 use super::shared::Shared;
 use super::status::State;
@@ -97,6 +98,7 @@ pub(super) struct Protocol<K: Cached, S> {
     clock: Clock,
     random: Random,
     backoff: Backoff,
+    retry_signal: RetrySignal,
     wanted: watch::Receiver<u64>,
     /// The error that has been logged and is not over yet.
     said: Option<String>,
@@ -106,9 +108,10 @@ pub(super) struct Protocol<K: Cached, S> {
 
 impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
     pub(super) fn new(list_watch: S, shared: Arc<Shared<K>>, settings: Settings, clock: Clock, random: Random) -> Self {
-        let backoff = Backoff::new(random.fork());
+        let (backoff, retry_signal) = (Backoff::new(random.fork()), settings.retry_signal.clone());
         let wanted = shared.wanted();
-        Self { list_watch, shared, settings, clock, random, backoff, wanted, said: None, unanswered_since: None }
+        let (said, unanswered_since) = (None, None);
+        Self { list_watch, shared, settings, clock, random, backoff, retry_signal, wanted, said, unanswered_since }
     }
 
     pub(super) fn beginning(&self) -> Phase<K> {
@@ -127,8 +130,24 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
             Phase::Watching(watching) => self.hear(watching).await,
             Phase::Probing(version) => self.probe(version).await,
             Phase::Waiting { until, then } => {
-                sleep_until(until).await;
+                self.wait_until(until).await;
                 *then
+            }
+        }
+    }
+
+    /// One that is cut off waits no longer than until another is answered. One that has just begun to wait does not take that for a
+    /// sign: what reaches one in two requests would be asked without a pause.
+    async fn wait_until(&self, until: Instant) {
+        loop {
+            tokio::select! {
+                biased;
+                () = sleep_until(until) => return,
+                () = self.retry_signal.others_are_answered() => {
+                    if self.was_cut_off() {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -386,6 +405,9 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
 
     fn answered(&mut self) {
         self.shared.heard(self.clock.now());
+        if self.was_cut_off() {
+            self.retry_signal.answered();
+        }
         self.unanswered_since = None;
     }
 

@@ -11,6 +11,7 @@ use super::index::Index;
 use super::list_watch::ApiServer;
 use super::outbox::Handler;
 use super::protocol::Protocol;
+use super::retry_signal::RetrySignal;
 use super::settings::{Form, Listing, Reading, Settings};
 use super::shared::Shared;
 use super::signal::{Listener, Signal};
@@ -139,6 +140,13 @@ impl<K: Cached> Reflector<K> {
     /// Tells `listener` what happens to the cache itself. It must only take note.
     pub fn on_signal(&mut self, listener: impl Fn(&Signal) + Send + Sync + 'static) {
         self.listeners.push(Box::new(listener));
+    }
+
+    /// Tries again together with all that were given the same signal, once one of them is answered after an outage.
+    #[must_use]
+    pub fn with_retry_signal(mut self, signal: &RetrySignal) -> Self {
+        self.settings.retry_signal = signal.clone();
+        self
     }
 
     /// Lists and watches until `stop`. Errors do not end it: it waits, says in [`Cache::status`] what for, and tries again.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::retry_signal::RetrySignal;
+
 /// What to read, and how. [`Cache::builder`](super::Cache::builder) fills it in.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -32,6 +34,8 @@ pub struct Settings {
     pub page_within: Duration,
     /// How long a streamed list may take before the server is taken for one that does not know them.
     pub stream_within: Duration,
+    /// Who tells that an API server answers again.
+    pub retry_signal: RetrySignal,
 }
 
 /// How much of an object is read.
@@ -80,6 +84,7 @@ impl Default for Settings {
             open_within: Duration::from_secs(30),
             page_within: Duration::from_mins(1),
             stream_within: Duration::from_secs(30),
+            retry_signal: RetrySignal::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use apiserver::{Options, Server};
+use runtime::cache::RetrySignal;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::queue::RetryPolicy;
 use runtime::{Clock, Metrics, Random, Tasks};
@@ -23,7 +24,7 @@ fn fixture(own: usize) -> PodWatchFixture {
     let spec = ClientSpec::new(UserAgent::new("drain", "0", "test")).within(Duration::from_secs(20));
     let client = in_process(server.service(), "default", &spec, &metrics.rest);
     let queue = Queue::new("machine", RetryPolicy::default(), &metrics, &random);
-    let watcher = Watcher { client, clock, random, tasks: tasks.clone() };
+    let watcher = Watcher { client, clock, random, tasks: tasks.clone(), retry_signal: RetrySignal::default() };
     PodWatchFixture { server, watches: PodWatches::new(watcher, queue.clone(), own), queue, tasks }
 }
 

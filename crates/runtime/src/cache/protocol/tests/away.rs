@@ -89,3 +89,53 @@ async fn a_server_that_went_back_while_the_line_was_broken_is_found_out_before_i
     assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Firm, 1));
     assert_eq!(fixture.names(), ["a"]);
 }
+
+/// One whose server is away for a number of attempts, and that tries again with others.
+fn away_for(attempts: usize, signal: &RetrySignal) -> Fixture {
+    let unreachable = || ListWatchError::Unreachable("connection refused".to_owned());
+    let mut script = vec![page(100, None, vec![map("a", 90)]), Answer::Watch(Ok(vec![Err(unreachable())]), After::End)];
+    script.extend((0..attempts).map(|_| Answer::Page(Err(unreachable()))));
+    script.push(page(120, None, vec![map("a", 110)]));
+    let signal = signal.clone();
+    Fixture::with(Script::of(script), Cache::builder().with(|settings| settings.retry_signal = signal))
+}
+
+/// How long one takes until it is at its end again.
+async fn back_after(fixture: &Fixture) -> Duration {
+    let start = Instant::now();
+    while fixture.script.asked().last().is_none_or(|last| last != "watch 120") {
+        fixture.settle().await;
+    }
+    start.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_that_is_answered_wakes_the_others() {
+    let signal = RetrySignal::default();
+    for (of_second, later) in [(signal.clone(), Duration::ZERO), (RetrySignal::default(), Duration::from_secs(3))] {
+        let first = away_for(5, &signal);
+        first.pass(Duration::from_secs(3)).await;
+        let second = away_for(5, &of_second);
+        let (one, other) = tokio::join!(back_after(&first), back_after(&second));
+        let difference = other.saturating_sub(one);
+        assert!(difference >= later && difference < later + Duration::from_millis(10), "{one:?}, {other:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_not_cut_off_keeps_its_pause() {
+    let signal = RetrySignal::default();
+    let fixture = away_for(4, &signal);
+    fixture.pass(Duration::from_secs(2)).await;
+    let asked = fixture.script.asked().len();
+    for _ in 0..100 {
+        signal.answered();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fixture.script.asked().len(), asked);
+    fixture.pass(Duration::from_secs(4)).await;
+    let asked = fixture.script.asked().len();
+    signal.answered();
+    fixture.settle().await;
+    assert_eq!(fixture.script.asked().len(), asked + 1);
+}
