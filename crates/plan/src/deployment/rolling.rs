@@ -9,8 +9,9 @@ use api::names::annotations::{PREFER_NO_SCHEDULE, PREFER_NO_SCHEDULE_VALUE};
 use api::names::finalizers;
 
 use super::builder::PlanBuilder;
-use super::draft::{Draft, is_leaving};
+use super::draft::{Draft, Sets, is_leaving};
 use super::fleet_policy::AutoscalerGuard;
+use super::limits::Limits;
 use super::reason::Reason;
 use super::{SeenMachine, revision};
 
@@ -23,7 +24,8 @@ pub(super) fn roll(builder: &mut PlanBuilder<'_>) -> Option<Reason> {
     }
     builder.taint_outgoing();
     builder.keep_nodes_from_autoscaler();
-    shrink(builder);
+    let (limits, least) = (builder.limits, builder.least_available());
+    shrink(&mut builder.sets, &limits, least);
     None
 }
 
@@ -33,18 +35,31 @@ pub(super) fn room(builder: &PlanBuilder<'_>) -> i32 {
 }
 
 /// Machines that the new set was to lose, and still has because its deletions have not come through, need no room: a roll-out that is
-/// taken back keeps them.
+/// taken back keeps them. Not where the old sets do not give up their places for them now: then the pool was made smaller, and
+/// each place that is given back would be filled anew when the deletions come through after all.
 fn grow(builder: &mut PlanBuilder<'_>) {
-    let (limits, room) = (builder.limits, room(builder));
+    let (limits, room, least) = (builder.limits, room(builder), builder.least_available());
+    let kept = with_all_kept(&builder.sets, &limits, least);
     if let Some(new) = &mut builder.sets.new {
-        let to = new.size().saturating_add(room).max(new.live()).min(limits.replicas);
+        let to = new.size().saturating_add(room).max(kept).min(limits.replicas);
         new.resize(to, &limits);
     }
 }
 
-fn shrink(builder: &mut PlanBuilder<'_>) {
-    let (limits, least) = (builder.limits, builder.least_available());
-    let sets = &mut builder.sets;
+/// How many machines the new set has if it keeps all that it still has, or none if there would be too many.
+fn with_all_kept(sets: &Sets<'_>, limits: &Limits, least: i32) -> i32 {
+    let Some(new) = &sets.new else { return 0 };
+    let kept = new.live().min(limits.replicas);
+    if kept <= new.size() {
+        return kept;
+    }
+    let mut then = Sets { new: Some(new.clone()), old: sets.old.clone() };
+    then.new.iter_mut().for_each(|new| new.resize(kept, limits));
+    shrink(&mut then, limits, least);
+    if then.sum(Draft::size) <= limits.most() { kept } else { 0 }
+}
+
+fn shrink(sets: &mut Sets<'_>, limits: &Limits, least: i32) {
     if sets.old_size() == 0 {
         return;
     }
@@ -57,13 +72,13 @@ fn shrink(builder: &mut PlanBuilder<'_>) {
     let mut left = expendable;
     for old in sets.old.iter_mut().filter(|old| old.is_active()) {
         let sick = (protected.expendable(old) - old.available()).clamp(0, left);
-        old.resize(old.size() - sick, &limits);
+        old.resize(old.size() - sick, limits);
         left -= sick;
     }
     let mut spare = sets.sum(Draft::available).saturating_sub(least);
     for old in sets.old.iter_mut().filter(|old| old.is_active()) {
         let healthy = protected.expendable(old).min(spare.max(0));
-        old.resize(old.size() - healthy, &limits);
+        old.resize(old.size() - healthy, limits);
         spare -= healthy;
     }
 }

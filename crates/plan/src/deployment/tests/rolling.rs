@@ -87,6 +87,30 @@ fn a_set_keeps_what_it_still_has_before_others_give_theirs_up_for_it() {
 }
 
 #[test]
+fn a_pool_that_is_made_smaller_in_mid_roll_out_stays_smaller_while_deletions_are_under_way() {
+    let mut fixture = DeploymentFixture::settled(4, &rolling(0, 1));
+    fixture.use_class("large");
+    while fixture.sets.len() < 2 || fixture.size_of("large") < 3 {
+        fixture.reconcile();
+        fixture.run_sets();
+        fixture.run_machines();
+        fixture.run_sets();
+    }
+    let large: Vec<String> =
+        fixture.machines.values().filter(|m| m.spec.class.name == "large").map(|m| m.name().to_owned()).collect();
+    for name in &large {
+        fixture.set_phase(name, MachinePhase::Unknown);
+    }
+    fixture.run_sets();
+    fixture.edit(|deployment| deployment.spec.replicas = 3);
+    fixture.reconcile();
+    assert_eq!((fixture.size_of("large"), fixture.size_of("small")), (2, 1));
+    assert_eq!(large.len(), 3, "the third is still there, and is deleted at this moment");
+    fixture.reconcile();
+    assert_eq!((fixture.size_of("large"), fixture.size_of("small")), (2, 1), "not made anew as the fourth of three");
+}
+
+#[test]
 fn sets_give_machines_up_before_another_makes_some() {
     let resized = |step: &Step| match step {
         Step::CreateSet(new) => Some((0, new.set.spec.replicas)),
