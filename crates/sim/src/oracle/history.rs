@@ -30,9 +30,9 @@ impl<T: PartialEq> History<T> {
         self.0.front().map_or(0, |(revision, _)| *revision)
     }
 
-    /// Since which revision it is what it is.
-    pub(super) fn changed_at(&self) -> u64 {
-        self.0.back().map_or(0, |(revision, _)| *revision)
+    /// Since which revision it has been what it was at this one.
+    pub(super) fn changed_at(&self, revision: u64) -> u64 {
+        self.0.iter().rev().map(|(from, _)| *from).find(|from| *from <= revision).unwrap_or_default()
     }
 
     /// What it was at this revision and has been since.
@@ -54,6 +54,7 @@ mod tests {
         }
         let since = |revision| history.since(revision).collect::<String>();
         assert_eq!([since(0), since(4), since(5), since(8), since(9)], ["abc", "abc", "bc", "bc", "c"]);
-        assert_eq!((history.now(), history.changed_at()), (Some(&'c'), 9));
+        assert_eq!(history.now(), Some(&'c'));
+        assert_eq!([2, 3, 5, 8, 9].map(|revision| history.changed_at(revision)), [0, 3, 5, 5, 9]);
     }
 }

@@ -243,9 +243,10 @@ pub(super) fn creation(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant,
         return Some((Invariant::SetLimit, what));
     }
     let deployment = machines.deployments.get(&set.deployment)?;
-    // A set keeps the size that it was given until it is given another, and that may be forbidden meanwhile: what counts is what was
-    // allowed since then.
-    let seen = oracle.shown.oldest(DEPLOYMENTS, oracle.now).min(set.wishes.changed_at());
+    // A set keeps the size that it was given until it is given another, and that may be forbidden meanwhile; and it goes by the last one that
+    // it was shown. What counts is what was allowed since that one was given.
+    let given = set.wishes.changed_at(oracle.shown.oldest(SETS, oracle.now));
+    let seen = oracle.shown.oldest(DEPLOYMENTS, oracle.now).min(given);
     let most = deployment.most.since(seen).max()?;
     let living = count(machines.living_of_deployment(&set.deployment)) + 1;
     (living > *most).then(|| {

@@ -201,6 +201,9 @@ fn a_set_keeps_the_size_that_was_allowed_when_it_was_given() {
     assert_eq!(story.wrong(), None, "nobody has told the set");
     story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(4)));
     story.make("c");
+    assert_eq!(story.wrong(), None, "nobody has shown it to the set");
+    story.see();
+    story.make("d");
     assert_eq!(story.wrong(), Some(Invariant::Surge), "and this size was never allowed");
 }
 

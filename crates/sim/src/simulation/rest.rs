@@ -15,6 +15,10 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
+fn has_annotation(object: &Value, key: &str) -> bool {
+    object.pointer("/metadata/annotations").is_some_and(|all| all.get(key).is_some())
+}
+
 impl Environment {
     /// What is still missing.
     pub(super) fn unrest(&self, pools: usize) -> Result<(), String> {
@@ -39,9 +43,7 @@ impl Environment {
         let nodes = self.server.objects("nodes");
         // A Node that has lost its Machine is let go of, and marked, when it has had the time to be linked to one.
         let has_machine = |node: &&Arc<Value>| machines.iter().any(|machine| name(machine) == name(node));
-        let is_marked = |node: &&Arc<Value>| {
-            node.pointer("/metadata/annotations").is_some_and(|all| all.get(annotations::NOT_MANAGED).is_some())
-        };
+        let is_marked = |node: &&Arc<Value>| has_annotation(node, annotations::NOT_MANAGED);
         if let Some(node) = nodes.iter().find(|node| !has_machine(node) && !is_marked(node)) {
             return Err(format!("node {} has no machine and is not marked", name(node)));
         }
@@ -50,6 +52,14 @@ impl Environment {
         };
         if let Some(node) = nodes.iter().find(is_selected) {
             return Err(format!("node {} is being updated in place", name(node)));
+        }
+        // A roll-out waits for a create whose answer was lost as long as its machine may still come, and its Nodes are kept until then.
+        // Where machines are to be preserved Nodes are kept for good: theirs, and all of a pool in which one has failed.
+        let preserves = machines.iter().chain(&nodes).any(|object| has_annotation(object, annotations::PRESERVE));
+        let is_kept_from_autoscaler =
+            |node: &&Arc<Value>| has_annotation(node, annotations::SCALE_DOWN_DISABLED_BY_US) && has_machine(node);
+        if let Some(node) = nodes.iter().find(is_kept_from_autoscaler).filter(|_| !preserves) {
+            return Err(format!("node {} is kept from the autoscaler until a roll-out is over", name(node)));
         }
         let nodes: BTreeSet<String> = nodes.iter().map(name).collect();
         // What is left of a machine that somebody keeps is his affair.

@@ -60,6 +60,8 @@ fn whatever_happens_every_invariant_holds(
 #[case::a_process_that_dies_again_and_again_begins_to_accuse_anew("other-versions", 300_286)]
 #[case::a_node_that_joined_while_nobody_could_look_is_left_by_force("volumes", 300_663)]
 #[case::a_machine_that_was_taken_away_counts_until_somebody_is_shown_it("chaos", 401_099)]
+#[case::a_set_goes_by_the_size_that_it_was_shown_last("second-thoughts", 500_690)]
+#[case::a_roll_out_that_waits_for_a_lost_create_is_not_at_rest("second-thoughts", 400_377)]
 fn what_was_judged_wrongly_is_not_again(#[case] name: &str, #[case] seed: u64) {
     holds(profile(name), seed, None);
 }
@@ -75,6 +77,10 @@ fn at(millis: u64, what: What) -> Happening {
 #[case::pods_came_back_to_a_node_that_was_not_cordoned_and_were_deleted_every_second("volumes", 300_582)]
 #[case::a_deployment_thawed_minutes_after_it_could_be_written_again("small-and-busy", 200_325)]
 #[case::a_set_waited_a_quarter_of_an_hour_to_delete_what_it_could_delete_again("second-thoughts", 400_281)]
+#[case::a_drain_was_forced_for_an_illness_that_nobody_could_see_the_end_of("zone-outage", 400_476)]
+#[case::pods_were_evicted_from_a_node_that_was_open_again_unseen("put-back", 400_386)]
+#[case::a_status_was_written_anew_after_each_eviction_while_answers_were_lost("second-thoughts", 400_604)]
+#[case::a_pool_that_was_made_smaller_grew_again_while_a_deletion_was_under_way("chaos", 500_803)]
 fn what_a_seed_has_found_since_stays_repaired(#[case] name: &str, #[case] seed: u64) {
     holds(profile(name), seed, None);
 }
