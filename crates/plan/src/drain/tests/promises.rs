@@ -209,10 +209,11 @@ proptest! {
         for (i, next) in with.iter().enumerate() {
             for before in with[..i].iter().filter(|b| b.answer == Answer::Accepted && b.pod.name != next.pod.name) {
                 let grace = if before.verb == Verb::Evict { before.pod.grace } else { 0 };
-                // Who has forgotten goes by the deletionTimestamp, which has whole seconds.
-                let accepted = Timestamp::from_second(before.at.as_second()).unwrap();
-                let over = later(accepted, secs(grace) + limits.detach_timeout);
                 let forgot = scenario.forgot.iter().rfind(|f| **f >= before.at && **f <= next.at);
+                // Who has forgotten goes by the deletionTimestamp, which has whole seconds.
+                let whole_second = Timestamp::from_second(before.at.as_second()).unwrap();
+                let accepted = if forgot.is_some() { whole_second } else { before.at };
+                let over = later(accepted, secs(grace) + limits.detach_timeout);
                 for claim in scenario.own(&before.pod) {
                     let left = scenario.cluster.left.get(&claim).copied();
                     let detached = left.is_some_and(|left| left <= next.at);
