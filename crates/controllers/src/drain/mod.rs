@@ -107,8 +107,19 @@ pub struct DrainsParts<'a> {
 impl Drains {
     /// No drain runs, nothing is watched.
     pub fn new(parts: DrainsParts<'_>) -> Self {
-        let DrainsParts { client, limiter, leadership, queue, caps, metrics, lifecycle, .. } = parts;
-        let DrainsParts { clock, random, tasks, retry_signal, .. } = parts;
+        let DrainsParts {
+            client,
+            limiter,
+            leadership,
+            queue,
+            caps,
+            metrics,
+            lifecycle,
+            clock,
+            random,
+            tasks,
+            retry_signal,
+        } = parts;
         let watcher =
             Watcher { client: client.clone(), clock: clock.clone(), random, tasks: tasks.clone(), retry_signal };
         let running = Running::new(queue.clone());
