@@ -54,6 +54,8 @@ pub struct Policy {
     pub bootstrap_token_extra_groups: String,
     /// A failure that repeats is written again only after this long: provider texts differ in every request id.
     pub repeat_after: Duration,
+    /// Delay of a reconcile whose wake-up lies in the past.
+    pub overdue_delay: Duration,
     /// A busy set or deployment is looked at no more often than this.
     pub fleet_interval: Duration,
     /// Counts in the status of a set or deployment are no older than this while machines come and go.
@@ -96,6 +98,7 @@ impl Default for Policy {
             throttle_trial: Duration::from_secs(10),
             bootstrap_token_extra_groups: String::new(),
             repeat_after: 30 * MINUTE,
+            overdue_delay: Duration::from_secs(1),
             fleet_interval: Duration::from_millis(100),
             report_delay: Duration::from_secs(5),
             expectation_patience: 5 * MINUTE,

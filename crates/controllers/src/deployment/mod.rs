@@ -70,7 +70,7 @@ pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, key: Key) 
         let wake = plan.wake.no_later_than(seen.until());
         let decision = Decision::of(Subject::Deployment, &key, &plan.steps, &plan.because, wake);
         let (ending, outcome) = match acting.carry_out(&plan).await {
-            Ok(()) if acting.went_through() => (Ending::Done, outcome(wake, &shared.clock)),
+            Ok(()) if acting.went_through() => (Ending::Done, outcome(wake, &shared.policy, shared.clock.now())),
             Ok(()) => (acting.ending(), Outcome::Failed),
             Err(write_error) => {
                 let report = acting.set_not_made().map(|(set, why)| creation_failed(&input, set, why));

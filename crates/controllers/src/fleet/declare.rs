@@ -67,11 +67,11 @@ impl Declared {
         needed.add(&sets);
         needed.add(&deployments);
         metrics.follow_caches(&needed);
-        let set_queue = Queue::new("machineset", RetryPolicy::default(), metrics, random);
-        let deployment_queue = Queue::new("machinedeployment", RetryPolicy::default(), metrics, random);
+        let set_queue = Queue::new("machineset", RetryPolicy::default(), metrics, random).closed();
+        let deployment_queue = Queue::new("machinedeployment", RetryPolicy::default(), metrics, random).closed();
         // One object that cannot be written does not keep the others from being judged once in each period.
         let retries = RetryPolicy { longest_pause: policy.fleet.overshooting_period, ..RetryPolicy::default() };
-        let overshoot_queue = Queue::new("machinesafetyovershooting", retries, metrics, random);
+        let overshoot_queue = Queue::new("machinesafetyovershooting", retries, metrics, random).closed();
         measure::show_fleet(metrics, &sets, &deployments);
         let fleet = Fleet {
             writers: writers(parts, &sets, &deployments),

@@ -42,7 +42,7 @@ impl InUseProtection {
         metrics: &Metrics,
         random: &Random,
     ) -> Self {
-        let queue = |name| Queue::new(name, RetryPolicy::default(), metrics, random);
+        let queue = |name| Queue::new(name, RetryPolicy::default(), metrics, random).closed();
         let (classes, secrets) = (queue("machineclass"), queue("secret"));
         Self { classes, secrets, class_writer, secret_writer, said: Mutex::default() }
     }

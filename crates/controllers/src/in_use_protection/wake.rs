@@ -17,6 +17,7 @@ use runtime::cache::{Cache, Delta, Reflector};
 
 use super::{InUseProtection, forget, is_ours};
 use crate::indexes::CLASSES_BY_SECRET;
+use crate::machine_controller::MachineController;
 
 /// A Machine that comes, goes or changes its class lets that class be looked at.
 pub(crate) fn on_machines(
@@ -86,9 +87,7 @@ pub(crate) fn on_secrets(
 ) {
     let (in_use_protection, classes) = (in_use_protection.clone(), classes.clone());
     reflector.on_delta(move |key, delta| match delta.now() {
-        Some(secret) if is_ours(secret) || !classes.find(&CLASSES_BY_SECRET, &key.name).is_empty() => {
-            in_use_protection.secrets.add(key.clone());
-        }
+        Some(secret) if concerns_us(secret, &classes) => in_use_protection.secrets.add(key.clone()),
         Some(_) => {}
         None => {
             if let Some(last) = delta.before() {
@@ -96,6 +95,19 @@ pub(crate) fn on_secrets(
             }
         }
     });
+}
+
+/// Adds every cached Secret that a class names or that carries our finalizer.
+pub(crate) fn add_all_secrets(controller: &MachineController) {
+    let secrets = controller.secrets.list();
+    for secret in secrets.iter().filter(|secret| concerns_us(secret, &controller.classes)) {
+        controller.in_use_protection.secrets.add(Key::new(secret.namespace(), secret.name()));
+    }
+}
+
+/// Whether a class names the Secret or it carries our finalizer.
+fn concerns_us(secret: &SecretView, classes: &Cache<MachineClass>) -> bool {
+    is_ours(secret) || !classes.find(&CLASSES_BY_SECRET, secret.name()).is_empty()
 }
 
 /// Whether something that could not be read has become clear.

@@ -87,7 +87,7 @@ async fn act(
     controller.shared.journal.decided(&decision.ended(ending));
     done.map(|again| {
         drain::settle(controller, key, plan);
-        outcome(plan.wake.no_later_than(again), &controller.shared.clock)
+        outcome(plan.wake.no_later_than(again), &controller.shared.policy, controller.shared.clock.now())
     })
 }
 

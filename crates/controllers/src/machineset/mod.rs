@@ -47,7 +47,7 @@ pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, key: Key) 
     let written = acting.write_status(&plan).await;
     let (ending, outcome) = match done.and(written) {
         Ok(unwritten) if acting.went_through() => {
-            (Ending::Done, outcome(plan.wake.no_later_than(unwritten), &shared.clock))
+            (Ending::Done, outcome(plan.wake.no_later_than(unwritten), &shared.policy, shared.clock.now()))
         }
         Ok(_) => (acting.ending(), acting.outcome()),
         Err(write_error) => (write_error.ending(), write_error.outcome()),

@@ -52,12 +52,12 @@ pub struct Safety {
 impl Safety {
     /// Loops that have not begun.
     pub(crate) fn new(policy: &SafetyPolicy, metrics: &Metrics, clock: &Clock, random: &Random) -> Self {
-        let retries = RetryPolicy::default;
+        let retries = RetryPolicy::default();
         Self {
             connectivity: ApiConnectivity::default(),
-            api_servers: Queue::new("machinesafetyapiserver", retries(), metrics, random),
-            vms: Queue::new("machinesafetyorphanvms", retries(), metrics, random),
-            nodes: Queue::new("node", retries(), metrics, random),
+            api_servers: Queue::new("machinesafetyapiserver", retries, metrics, random).closed(),
+            vms: Queue::new("machinesafetyorphanvms", retries, metrics, random).closed(),
+            nodes: Queue::new("node", retries, metrics, random).closed(),
             memory: Memory::default(),
             metrics: SafetyMetrics::register(metrics),
             policy: policy.clone(),
@@ -121,6 +121,8 @@ pub(crate) async fn begin(controller: &Arc<MachineController>) {
     api_servers::take_first_look(controller);
     api_servers::reconcile(controller.clone()).await;
     let (safety, tasks) = (&controller.safety, &controller.shared.tasks);
+    safety.api_servers.open();
+    safety.vms.open();
     let worker = controller.clone();
     spawn_workers(tasks, safety.api_servers.clone(), 1, move |_| api_servers::reconcile(worker.clone()));
     let worker = controller.clone();
@@ -129,7 +131,8 @@ pub(crate) async fn begin(controller: &Arc<MachineController>) {
     spawn_workers(tasks, safety.vms.clone(), Workers { size: 1, patience }, move |_| {
         orphans::reconcile(worker.clone())
     });
-    if controller.target.is_some() {
+    if let Some(target) = &controller.target {
+        crate::wiring::open(&safety.nodes, &target.nodes);
         let worker = controller.clone();
         spawn_workers(tasks, safety.nodes.clone(), UNMANAGED_AT_ONCE, move |key| {
             unmanaged_nodes::reconcile(worker.clone(), key)

@@ -3,13 +3,16 @@
 //! Not before it has seen everything it decides from, not before it leads, and not before what it sees is newer than its
 //! victory: the caches of a standby are warm, but may lag behind the last writes of the leader before it. So they are read again with
 //! quorum once the lease is won, and only then the first key is taken.
+//!
+//! Until then queues are closed ([`Queue::closed`]). When a component starts to work, it opens its queues and adds every cached object once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use runtime::cache::{Caches, Stopped};
+use runtime::Key;
+use runtime::cache::{Cache, Cached, Caches, Stopped};
 use runtime::lease::Leadership;
-use runtime::queue::spawn_workers;
+use runtime::queue::{Queue, spawn_workers};
 
 use crate::cluster::Shared;
 use crate::fleet::Fleet;
@@ -29,6 +32,10 @@ pub(super) async fn machines(controller: Arc<MachineController>, concurrency: us
     let vacant_since = controller.leadership.vacant_since().unwrap_or(arrived);
     shared.connectivity.unattended(vacant_since, &shared.policy.safety, shared.clock.now());
     safety::begin(&controller).await;
+    open(&controller.queue, &shared.machines);
+    open(&controller.in_use_protection.classes, &controller.classes);
+    controller.in_use_protection.secrets.open();
+    in_use_protection::wake::add_all_secrets(&controller);
     let tasks = &shared.tasks;
     let worker = controller.clone();
     spawn_workers(tasks, controller.queue.clone(), concurrency, move |key| machine::reconcile(worker.clone(), key));
@@ -45,6 +52,9 @@ pub(super) async fn fleet(shared: Arc<Shared>, fleet: Arc<Fleet>, concurrency: u
     if !may_act(&shared, "manager", &fleet.needed, &fleet.leadership).await {
         return;
     }
+    open(&fleet.set_queue, &fleet.sets);
+    open(&fleet.deployment_queue, &fleet.deployments);
+    fleet.overshoot_queue.open();
     let tasks = &shared.tasks;
     let (seen, manager) = (shared.clone(), fleet.clone());
     spawn_workers(tasks, fleet.set_queue.clone(), concurrency, move |key| {
@@ -59,6 +69,14 @@ pub(super) async fn fleet(shared: Arc<Shared>, fleet: Arc<Fleet>, concurrency: u
     spawn_workers(tasks, fleet.overshoot_queue.clone(), 1, move |key| {
         overshoot::reconcile(seen.clone(), manager.clone(), key)
     });
+}
+
+/// Opens a queue and adds all cached objects, also those that cannot be decoded. The queue is opened first: an object that changes while the
+/// cache is read is added by its event.
+pub(crate) fn open<K: Cached>(queue: &Queue<Key>, cache: &Cache<K>) {
+    queue.open();
+    cache.list().iter().for_each(|object| queue.add(Key::new(object.namespace(), object.name())));
+    cache.undecodable().iter().for_each(|object| queue.add(object.key()));
 }
 
 /// Returns once this component may act: `false` if it never will.

@@ -42,6 +42,7 @@ use crate::tokens::Tokens;
 use crate::vm_state::VmStateCache;
 use crate::write::Writer;
 use crate::{Drivers, Listener, machine};
+pub(crate) use begin::open;
 pub use component::{Clients, Component, Components};
 use reflectors::Reflectors;
 
@@ -78,7 +79,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         retry_signal: RetrySignal::default(),
     };
     let (runs_machines, component) = (parts.components.machines().is_some(), parts.components.machines_or_idle()?);
-    let queue = Queue::new("machine", RetryPolicy::default(), &component.metrics, &parts.random);
+    let queue = Queue::new("machine", RetryPolicy::default(), &component.metrics, &parts.random).closed();
     let vm_states = VmStateCache::default();
     let safety = Safety::new(&parts.policy.safety, &component.metrics, &parts.clock, &parts.random);
     let mut needed = Caches::new();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api::MachinePhase;
 use jiff::Timestamp;
+use millwright_controllers::state::ClusterState;
 use rstest::rstest;
 
 use crate::test_cluster::TestCluster;
@@ -45,4 +46,29 @@ async fn a_leader_that_is_cut_off_stops_before_the_next_one_begins(#[values(1, 2
     for n in 0..20 {
         assert!(cluster.cloud.vms_of(&format!("m-{n}")).len() <= 1, "two VMs for m-{n}: {:#?}", cluster.cloud.calls());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn standby_queues_stay_empty_and_a_new_leader_sees_everything() {
+    let cluster = TestCluster::new(9);
+    let leader = cluster.start_replica("replica-a");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let standby = cluster.start_replica("replica-b");
+    for round in 0..3 {
+        let names: Vec<_> = (0..5).map(|n| format!("m-{round}-{n}")).collect();
+        for name in &names {
+            cluster.create(name).await;
+        }
+        cluster.until("all run", |w| names.iter().all(|n| w.phase(n) == Some(MachinePhase::Running))).await;
+        for name in &names {
+            cluster.delete(name).await;
+        }
+        cluster.until("all are gone", |w| names.iter().all(|n| w.machine(n).is_none())).await;
+    }
+    for queue in ClusterState::of(&standby.cluster).queues {
+        assert_eq!((queue.ready.len(), queue.waiting.len()), (0, 0), "{queue:?}");
+    }
+    cluster.create("m-last").await;
+    leader.kill().await;
+    cluster.until("the standby leads", |w| w.phase("m-last") == Some(MachinePhase::Running)).await;
 }

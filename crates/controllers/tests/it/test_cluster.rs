@@ -83,6 +83,11 @@ impl Process {
         self.tasks.shut_down(Duration::ZERO).await;
     }
 
+    /// Whether a task of the process has ended by a panic or has asked the others to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.tasks.stopping().is_cancelled()
+    }
+
     /// Asks it to end, as SIGTERM does, and tells whether it has in time.
     pub(crate) async fn end(self, patience: Duration) -> Ended {
         self.tasks.shut_down(patience).await

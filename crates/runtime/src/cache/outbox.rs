@@ -6,7 +6,9 @@
 //! delivers them afterwards, also those that others leave meanwhile.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -19,6 +21,7 @@ pub type Handler<K> = Box<dyn Fn(&Key, &Delta<K>) + Send + Sync>;
 
 pub(super) struct Outbox<K> {
     inside: Mutex<Inside<K>>,
+    panics: AtomicU64,
 }
 
 struct Inside<K> {
@@ -37,7 +40,13 @@ enum Readers<K> {
 
 impl<K> Outbox<K> {
     pub(super) fn new() -> Self {
-        Self { inside: Mutex::new(Inside { waiting: VecDeque::new(), readers: Readers::Expected, delivering: false }) }
+        let inside = Inside { waiting: VecDeque::new(), readers: Readers::Expected, delivering: false };
+        Self { inside: Mutex::new(inside), panics: AtomicU64::new(0) }
+    }
+
+    /// Number of panics that were caught in handlers.
+    pub(super) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
     }
 
     /// From now on deltas go to these.
@@ -79,7 +88,11 @@ impl<K> Outbox<K> {
             let _turn = Turn(self);
             for (key, delta) in &batch {
                 for handler in handlers.iter() {
-                    handler(key, delta);
+                    // The other handlers and objects of the batch must still be notified.
+                    if catch_unwind(AssertUnwindSafe(|| handler(key, delta))).is_err() {
+                        self.panics.fetch_add(1, Ordering::Relaxed);
+                        tracing::error!(%key, "caught a panic in a handler of watch events");
+                    }
                 }
             }
         }
@@ -120,6 +133,18 @@ mod tests {
         outbox.open(vec![handler]);
         assert_eq!(*seen.lock(), [1, 2, 3]);
         outbox.close();
+    }
+
+    #[test]
+    fn handler_panic_costs_one_delta_of_one_handler() {
+        let outbox = Outbox::<u32>::new();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = seen.clone();
+        let shaky: Handler<u32> = Box::new(|_, delta| assert_ne!(**delta.now().unwrap(), 1, "on purpose"));
+        let steady: Handler<u32> = Box::new(move |_, delta| log.lock().push(**delta.now().unwrap()));
+        outbox.put([number(1), number(2)].concat());
+        outbox.open(vec![shaky, steady]);
+        assert_eq!((seen.lock().as_slice(), outbox.panics()), ([1, 2].as_slice(), 1));
     }
 
     #[test]

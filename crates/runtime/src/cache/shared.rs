@@ -177,7 +177,7 @@ impl<K: Cached> Shared<K> {
             last_heard: activity.last_heard,
             objects,
             undecodable,
-            counters: activity.counters,
+            counters: Counters { handler_panics: self.outbox.panics(), ..activity.counters },
         }
     }
 

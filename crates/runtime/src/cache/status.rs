@@ -59,6 +59,8 @@ pub struct Counters {
     pub stalls: u64,
     /// Objects that could not be decoded, each time they were shown.
     pub undecodable: u64,
+    /// Panics that were caught in handlers of watch events.
+    pub handler_panics: u64,
 }
 
 /// A cache at one moment.

@@ -12,7 +12,7 @@ pub struct CacheMetrics {
     objects: IntGaugeVec,
     undecodable: IntGaugeVec,
     synced: IntGaugeVec,
-    counters: [(IntCounterVec, Figure); 7],
+    counters: [(IntCounterVec, Figure); 8],
 }
 
 /// Which of a cache's own counters a family shows.
@@ -32,6 +32,8 @@ impl CacheMetrics {
             "Lists older than what the kind had already shown, as after a restored etcd.",
         )?;
         let stalls = counter("millwright_cache_stalls_total", "Watches abandoned because they had fallen silent.")?;
+        let handler_panics =
+            counter("millwright_cache_handler_panics_total", "Panics caught in handlers of watch events.")?;
         Ok(Self {
             objects: gauge("millwright_cache_objects", "Objects in the cache, undecodable ones included.")?,
             undecodable: gauge("millwright_cache_undecodable", "Objects that are present but could not be decoded.")?,
@@ -44,6 +46,7 @@ impl CacheMetrics {
                 (expirations, |seen| seen.expirations),
                 (regressions, |seen| seen.regressions),
                 (stalls, |seen| seen.stalls),
+                (handler_panics, |seen| seen.handler_panics),
             ],
         })
     }

@@ -23,6 +23,7 @@ pub struct QueueMetrics {
     longest: GaugeVec,
     retries: IntCounterVec,
     panics: IntCounterVec,
+    busiest: GaugeVec,
 }
 
 impl QueueMetrics {
@@ -53,6 +54,10 @@ impl QueueMetrics {
             )?,
             retries: counter("mcm_workqueue_retries_total", "Keys that were added to come back later.")?,
             panics: counter("millwright_workqueue_panics_total", "Panics caught while working on a key.")?,
+            busiest: gauge(
+                "millwright_workqueue_busiest_key_reconciles",
+                "Largest number of reconciles of one key within ten seconds; large values show a busy loop.",
+            )?,
         })
     }
 
@@ -74,6 +79,7 @@ impl QueueMetrics {
             longest: self.longest.with_label_values(name),
             retries: self.retries.with_label_values(name),
             panics: self.panics.with_label_values(name),
+            busiest: self.busiest.with_label_values(name),
         }
     }
 }
@@ -89,6 +95,7 @@ pub struct QueueRecorder {
     longest: Gauge,
     retries: IntCounter,
     panics: IntCounter,
+    busiest: Gauge,
 }
 
 impl QueueRecorder {
@@ -128,6 +135,11 @@ impl QueueRecorder {
     pub fn in_progress(&self, total: Duration, longest: Duration) {
         self.unfinished.set(total.as_secs_f64());
         self.longest.set(longest.as_secs_f64());
+    }
+
+    /// One key was worked on this often within ten seconds, and no key more often.
+    pub fn busiest(&self, reconciles: u32) {
+        self.busiest.set(f64::from(reconciles));
     }
 
     /// How many panics were caught.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::busy::Busy;
 use super::state::{Failing, QueueState, Ready, Running, Waiting};
 use crate::watchdog::Heartbeat;
 
@@ -23,6 +24,15 @@ pub(super) struct Backlog<T> {
     due: BTreeMap<T, (Instant, u64)>,
     arrivals: u64,
     failures: BTreeMap<T, u32>,
+    intake: Intake,
+    busy: Busy<T>,
+}
+
+/// Whether keys are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intake {
+    Open,
+    Closed,
 }
 
 /// Work on a key.
@@ -42,6 +52,8 @@ impl<T> Default for Backlog<T> {
             due: BTreeMap::new(),
             arrivals: 0,
             failures: BTreeMap::new(),
+            intake: Intake::Open,
+            busy: Busy::default(),
         }
     }
 }
@@ -51,10 +63,29 @@ impl<T> Default for Backlog<T> {
 pub(super) enum Added {
     New,
     AlreadyWanted,
+    /// The backlog is closed.
+    Dropped,
 }
 
 impl<T: Clone + Ord> Backlog<T> {
+    /// Drops every key from now on.
+    pub(super) fn close(&mut self) {
+        self.intake = Intake::Closed;
+    }
+
+    /// Accepts keys from now on.
+    pub(super) fn open(&mut self) {
+        self.intake = Intake::Open;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.intake == Intake::Closed
+    }
+
     pub(super) fn add(&mut self, key: T, now: Instant) -> Added {
+        if self.is_closed() {
+            return Added::Dropped;
+        }
         if self.wanted.contains_key(&key) {
             return Added::AlreadyWanted;
         }
@@ -66,6 +97,9 @@ impl<T: Clone + Ord> Backlog<T> {
     }
 
     pub(super) fn add_at(&mut self, key: T, due: Instant) {
+        if self.is_closed() {
+            return;
+        }
         if let Some((earlier, arrival)) = self.due.get(&key).copied() {
             if earlier <= due {
                 return;
@@ -93,6 +127,7 @@ impl<T: Clone + Ord> Backlog<T> {
         let key = self.ready.pop_front()?;
         let since = self.wanted.remove(&key).unwrap_or(now);
         let heartbeat = Heartbeat::default();
+        self.busy.count(&key, now);
         self.running.insert(key.clone(), InWork { since: now, heartbeat: heartbeat.clone() });
         Some((key, now.saturating_duration_since(since), heartbeat))
     }
@@ -104,6 +139,11 @@ impl<T: Clone + Ord> Backlog<T> {
             self.ready.push_back(key.clone());
         }
         now.saturating_duration_since(since)
+    }
+
+    /// Returns the largest number of times that one key was taken within ten seconds, lately.
+    pub(super) fn busiest(&mut self, now: Instant) -> u32 {
+        self.busy.most(now)
     }
 
     /// Counts a failure and says how many came before it.

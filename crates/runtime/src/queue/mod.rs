@@ -13,11 +13,13 @@
 //! | --- | --- |
 //! | `backlog` | which keys are ready, running, waiting: a plain data structure, time is a parameter |
 //! | `backoff` | how long a failed key waits |
+//! | `busy` | how often one key is worked on |
 //! | `workers` | the loop that takes keys and runs the work, panics included |
 //! | `coalesce` | busy sources: the first event at once, then at most one every so often |
 
 mod backlog;
 mod backoff;
+mod busy;
 mod coalesce;
 mod state;
 mod workers;
@@ -97,13 +99,32 @@ impl<T: QueueKey> Queue<T> {
         let seen = Arc::downgrade(&shared);
         metrics.before_scrape(move || match seen.upgrade() {
             Some(queue) => {
-                let (total, longest) = queue.backlog.lock().in_progress(Instant::now());
+                let now = Instant::now();
+                let mut backlog = queue.backlog.lock();
+                let (total, longest) = backlog.in_progress(now);
                 queue.recorder.in_progress(total, longest);
+                queue.recorder.busiest(backlog.busiest(now));
                 Hook::Keep
             }
             None => Hook::Remove,
         });
         Self { shared }
+    }
+
+    /// The same queue, which drops every key until [`Queue::open`] is called.
+    ///
+    /// A standby receives all events and has no workers. If it queued the keys, the queue would grow with every object that was
+    /// created and deleted since the process started.
+    #[must_use]
+    pub fn closed(self) -> Self {
+        self.shared.backlog.lock().close();
+        self
+    }
+
+    /// Accepts keys from now on. Events that arrived before are not replayed: the caller adds the keys of all cached objects
+    /// afterwards.
+    pub fn open(&self) {
+        self.shared.backlog.lock().open();
     }
 
     /// The name it was made with.
@@ -128,6 +149,9 @@ impl<T: QueueKey> Queue<T> {
     pub fn add_at(&self, key: T, due: Instant) {
         let now = Instant::now();
         let mut backlog = self.shared.backlog.lock();
+        if backlog.is_closed() {
+            return;
+        }
         self.shared.recorder.retried();
         if due <= now {
             let added = backlog.add(key, now);
@@ -188,6 +212,12 @@ impl<T: QueueKey> Queue<T> {
                 () = is_due => {}
             }
         }
+    }
+
+    /// Counts and logs a panic in a task that worked for `key` outside of a worker.
+    pub fn panicked(&self, key: &T, task: &'static str) {
+        self.shared.recorder.panicked();
+        tracing::error!(queue = self.name(), %key, task, "caught a panic; the key is retried with backoff");
     }
 
     /// How many keys wait for a worker now; delayed ones do not count.

@@ -31,6 +31,31 @@ async fn keys_come_out_once_and_in_the_order_they_came() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn closed_queue_drops_keys_until_it_is_opened() {
+    let queue = queue().closed();
+    let wake = Coalesced::new(queue.clone(), Duration::from_secs(1));
+    queue.add(1);
+    queue.add_after(2, Duration::from_secs(1));
+    wake.add(3);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(queue.is_empty() && queue.state().waiting.is_empty());
+    queue.open();
+    queue.add(4);
+    assert_eq!(next_key(&queue).await, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn busy_loop_of_one_key_shows_in_the_metrics() {
+    let (queue, metrics) = queue_with(RetryPolicy::default());
+    queue.add(1);
+    for _ in 0..500 {
+        queue.next().await.finish(Outcome::Again { after: Duration::ZERO });
+    }
+    let shown = metrics.encode().unwrap();
+    assert!(shown.contains("millwright_workqueue_busiest_key_reconciles{name=\"test\"} 500"), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_wanted_while_it_is_worked_on_runs_once_afterwards() {
     let queue = queue();
     queue.add(1);
