@@ -111,10 +111,13 @@ impl PodWatches {
     }
 }
 
-/// Returns whether the pods of the node are held, with the rest of the watch or read on their own.
+/// Reads the pods of the node and returns whether the cache holds them.
+///
+/// The node has a list of its own, also if the first list of the shared watch is still in progress. That list may have started before
+/// the node was cordoned, and before its pods passed the filter.
 async fn admit(cache: &Cache<PodView>, watcher: &Watcher, node: &str) -> bool {
-    if !cache.is_synced() {
-        return cache.synced().await.is_ok(); // its first list is asked of the node when it is taken over
+    if cache.synced().await.is_err() {
+        return false;
     }
     let mut backoff = Backoff::new(WAITS);
     while let Err(why) = cache.admit(&watcher.client, &of_node(node)).await {

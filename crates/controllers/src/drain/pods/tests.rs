@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use apiserver::faults::Verb;
 use apiserver::{Options, Server};
 use runtime::cache::RetrySignal;
 use runtime::client::{ClientSpec, UserAgent, in_process};
@@ -134,4 +135,19 @@ async fn shutting_down_ends_every_watch() {
     assert_eq!(fixture.server.open_watches(), 2);
     fixture.tasks.shut_down(Duration::from_secs(1)).await;
     assert_eq!(fixture.server.open_watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_joins_during_the_first_list_is_listed_on_its_own() {
+    let fixture = fixture(0);
+    (0..501).for_each(|n| fixture.add(&format!("p{n}"), "elsewhere"));
+    // The second page takes five seconds and shows the same moment as the first. The watch opens late.
+    fixture.server.faults().on(Verb::List).of("pods").skipping(1).once().delay(Duration::from_secs(5));
+    fixture.server.faults().on(Verb::Watch).of("pods").once().delay(Duration::from_mins(1));
+    let _first = fixture.open("n0");
+    settle().await;
+    fixture.add("bound-before-the-cordon", "n1");
+    let second = fixture.open("n1");
+    while fixture.woken().await != "machine-of-n1" {}
+    assert_eq!(names(&second).unwrap(), ["bound-before-the-cordon"]);
 }
