@@ -5,16 +5,17 @@
 //! machine at once, because nothing else will tell of it, and so does the end of the batch. Right before each request leaves it
 //! is asked once more whether we still lead.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
 use api::view::{PersistentVolumeSpec, VolumeAttachmentView};
 use api::{MachineClass, VolumeId, VolumeName};
 use driver::Code;
-use futures::StreamExt;
-use futures::stream;
+use futures::{FutureExt, StreamExt, stream};
+use jiff::Timestamp;
 use kube::Client;
 use plan::drain::attachments::AttachmentId;
-use plan::drain::{Answer, Found, Note, PodId, Step, Verb, VolumeClaimKey};
+use plan::drain::{Answer, Failure, Found, Note, Outlook, PodId, Step, Verb, VolumeClaimKey};
 use runtime::client::ApiError;
 use runtime::lease::Leadership;
 use runtime::queue::Queue;
@@ -46,6 +47,18 @@ impl EvictionTask {
             Step::Delete(pod) => vec![Self::Delete(pod.clone())],
             Step::FindClaims(claims) => claims.iter().cloned().map(Self::FindClaim).collect(),
             Step::FindDisks(volumes) => volumes.iter().cloned().map(Self::FindDisk).collect(),
+        }
+    }
+
+    /// The note that this request failed, so that it is retried with backoff.
+    fn failed(self, text: &str, at: Timestamp) -> Note {
+        let answer = Answer::Failed(Failure { text: text.to_owned(), outlook: Outlook::Lasting, retry_after: None });
+        match self {
+            Self::Evict(pod) => Note::Answered { pod: pod.uid, verb: Verb::Evict, answer, at },
+            Self::Delete(pod) => Note::Answered { pod: pod.uid, verb: Verb::Delete, answer, at },
+            Self::FindClaim(claim) => Note::ClaimFound { claim, volume: Found::Unreadable, at },
+            Self::FindDisk(volume) => Note::DiskFound { volume, id: Found::Unreadable, at },
+            Self::DeleteAttachment(id) => Note::AttachmentAnswered { attachment: id.name, answer, at },
         }
     }
 }
@@ -89,7 +102,12 @@ impl EvictionTasks {
         self.tasks.spawn("requests of a drain", async move {
             let at_once = own.places.available_permits().max(1);
             let work = stream::iter(eviction_tasks).for_each_concurrent(at_once, |task| async {
-                let Some((note, news)) = own.make(task, class.as_deref(), &drain).await else { return };
+                let made = AssertUnwindSafe(own.make(task.clone(), class.as_deref(), &drain)).catch_unwind().await;
+                let made = made.unwrap_or_else(|_| {
+                    own.queue.panicked(&key, "drain request");
+                    Some((task.failed("the request panicked", own.clock.now()), News::Later))
+                });
+                let Some((note, news)) = made else { return };
                 if let Some(drain) = drain.upgrade() {
                     drain.note([note]);
                 }

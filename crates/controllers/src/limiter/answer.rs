@@ -1,6 +1,6 @@
 //! What an answer of the cloud teaches about a machine's VM.
 
-use driver::{Created, Deleted, DriverError, Found, MachineRequest, Support};
+use driver::{Code, Created, Deleted, DriverError, Found, MachineRequest, Support};
 use jiff::Timestamp;
 use plan::machine::{Call, Failure, Initialized, Origin, Vm, VmState};
 use plan::scrub::Scrubber;
@@ -75,8 +75,30 @@ impl Answer {
     }
 }
 
+/// What the end of a call teaches.
+pub(super) struct Learned {
+    pub(super) code: Code,
+    /// The driver's note for its next call.
+    pub(super) note: Option<String>,
+    pub(super) vm: VmState,
+}
+
+/// Returns what the end of a call teaches. An error must have been scrubbed.
+pub(super) fn learned(call: Call, answer: Result<Answer, DriverError>, before: Option<Vm>, now: Timestamp) -> Learned {
+    match answer {
+        Ok(answer) => {
+            let note = answer.note().map(str::to_owned);
+            Learned { code: Code::Ok, note, vm: answer.into_vm_state(before, now) }
+        }
+        Err(error) => {
+            let note = error.last_known_state().map(str::to_owned);
+            Learned { code: error.code(), note, vm: failed(call, &error, before, now) }
+        }
+    }
+}
+
 /// What a failed call teaches. The error must have been scrubbed.
-pub(super) fn failed(call: Call, error: &DriverError, before: Option<Vm>, now: Timestamp) -> VmState {
+fn failed(call: Call, error: &DriverError, before: Option<Vm>, now: Timestamp) -> VmState {
     let failure = Failure {
         call,
         code: error.code(),

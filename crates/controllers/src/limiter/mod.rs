@@ -24,12 +24,14 @@ mod state;
 mod words;
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use api::view::PersistentVolumeSpec;
 use api::{Machine, MachineClass, Object, SecretData, Uid};
 use driver::{ClassRequest, Code, Deleted, DriverError, MachineRequest, Method, Owners};
+use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use plan::Policy;
 use plan::limiter::{CallOutcome, CallPriority, CallRequest, CapacityUse, Refusal, call_timeout};
@@ -50,7 +52,7 @@ use crate::measure::LifecycleMetrics;
 use crate::safety::ApiConnectivity;
 use crate::tokens::Tokens;
 use crate::vm_state::{Known, VmStateCache};
-use answer::Answer;
+use answer::{Answer, Learned};
 use metrics::LimiterMetrics;
 use open_calls::{End, OpenCall, OpenCalls, Recall};
 use queue::{CallPermit, CallQueue};
@@ -143,7 +145,7 @@ impl CallLimiter {
             policy: policy.clone(),
         };
         let (drivers, leadership, connectivity) = (parts.drivers, parts.leadership, parts.connectivity);
-        let open_calls = OpenCalls::new(parts.vm_states, queue);
+        let open_calls = OpenCalls::new(parts.vm_states, queue, clock.clone());
         let shared = Shared {
             drivers,
             call_queue,
@@ -166,10 +168,10 @@ impl CallLimiter {
         let recall = CancellationToken::new();
         let uid = machine.uid();
         let timeout = call_timeout(call, machine, &self.shared.policy);
-        // First it may wait as long as a call may take, then it may take that long.
-        let under_way = CallUnderWay { call, until: self.later(timeout.saturating_mul(2)) };
+        // It may wait for its turn, be prepared and run for as long as a call may take, each.
+        let at_most = timeout.saturating_mul(3);
         let may_recall = if machine.is_deleting() { Recall::Never } else { Recall::Possible(recall.clone()) };
-        let Some(open_call) = self.shared.open_calls.begin(key, &uid, under_way, may_recall) else { return };
+        let Some(open_call) = self.shared.open_calls.begin(key, &uid, call, at_most, may_recall) else { return };
         let Some(place) = self.shared.call_queue.enter(CallRequest::about(call, machine, class)) else {
             // Its class was closed since the plan was made; the next plan says so.
             open_call.end(End::NothingSent);
@@ -191,21 +193,22 @@ impl CallLimiter {
                 known: &before,
                 left: &left,
             };
-            let Some(answer) = limiter.serve(&subject, &open_call, place, &recall).await else {
+            let described = || before.clone().into_described();
+            let work = async {
+                let answer = limiter.serve(&subject, &open_call, place, &recall).await?;
+                Some(answer::learned(call, answer, described(), limiter.shared.clock.now()))
+            };
+            // One answer that a driver cannot read must not end the process, and with it the next one.
+            let learned = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+                limiter.shared.open_calls.panicked(&key);
+                let error = DriverError::new(Code::Internal, "the driver panicked; the result of the call is unknown");
+                Some(answer::learned(call, Err(error), described(), limiter.shared.clock.now()))
+            });
+            let Some(Learned { code, note, vm }) = learned else {
                 open_call.end(End::NothingSent);
                 return;
             };
             let ended = limiter.shared.clock.now();
-            let (code, note, vm) = match answer {
-                Ok(answer) => {
-                    let note = answer.note().map(str::to_owned);
-                    (Code::Ok, note, answer.into_vm_state(before.into_described(), ended))
-                }
-                Err(error) => {
-                    let note = error.last_known_state().map(str::to_owned);
-                    (error.code(), note, answer::failed(call, &error, before.into_described(), ended))
-                }
-            };
             tracing::debug!(machine = %key, call = call.verb(), learned = ?vm, "the cloud answered");
             if let Some(left) = left.into_inner() {
                 let (taught, provider_id) = meaning(&vm);
@@ -340,7 +343,6 @@ impl CallLimiter {
         if !admitted || !capacity_use.may_leave(self.shared.connectivity.now()) {
             return None;
         }
-        open_call.leaves(self.later(timeout));
         let _ = left.set(self.shared.clock.now());
         let preparing = self.shared.requests.prepare(key, uid, class, call, known);
         let prepared = self.limits_without_effect(class, timeout).bound(preparing).await;
@@ -358,6 +360,7 @@ impl CallLimiter {
         }
         let limits =
             if call == Call::Status { self.limits_without_effect(class, timeout) } else { self.limits(class, timeout) };
+        open_call.ends_by(limits.deadline());
         let work = limits.bound(Answer::to(call, &*driver, &limits, &prepared.request));
         let begun = self.shared.clock.instant();
         let answer = self.measured(class, method(call), work).await;

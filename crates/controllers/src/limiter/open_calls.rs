@@ -12,13 +12,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::Uid;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use plan::machine::{CallUnderWay, VmState};
-use runtime::Key;
+use plan::machine::{Call, CallUnderWay, VmState};
 use runtime::queue::Queue;
+use runtime::{Clock, Key};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::vm_state::{Known, VmStateCache};
@@ -30,11 +32,14 @@ pub(super) struct OpenCalls {
     vm_states: VmStateCache,
     /// The end of a call wakes its machine.
     queue: Queue<Key>,
+    clock: Clock,
 }
 
 struct Entry {
     uid: Uid,
-    under_way: CallUnderWay,
+    call: Call,
+    /// When the call has ended at the latest. Elapsed time, as the call's own deadline: wall time may jump.
+    deadline: Option<Instant>,
     recall: Recall,
     /// What the call was made with has changed since: should it fail, that says little about the next one.
     overtaken: bool,
@@ -72,17 +77,25 @@ pub(super) enum End {
 }
 
 impl OpenCalls {
-    pub(super) fn new(vm_states: VmStateCache, queue: Queue<Key>) -> Self {
-        Self { open: Arc::default(), vm_states, queue }
+    pub(super) fn new(vm_states: VmStateCache, queue: Queue<Key>, clock: Clock) -> Self {
+        Self { open: Arc::default(), vm_states, queue, clock }
     }
 
-    /// A call begins; `None` if one about this machine, or about another of its name, is out already.
-    pub(super) fn begin(&self, key: &Key, uid: &Uid, under_way: CallUnderWay, recall: Recall) -> Option<OpenCall> {
+    /// A call begins and ends within `at_most`; `None` if one about this machine, or about another of its name, is out already.
+    pub(super) fn begin(
+        &self,
+        key: &Key,
+        uid: &Uid,
+        call: Call,
+        at_most: Duration,
+        recall: Recall,
+    ) -> Option<OpenCall> {
         let mut open = self.open.lock();
         if open.contains_key(key) {
             return None;
         }
-        open.insert(key.clone(), Entry { uid: uid.clone(), under_way, recall, overtaken: false });
+        let deadline = self.clock.instant().checked_add(at_most);
+        open.insert(key.clone(), Entry { uid: uid.clone(), call, deadline, recall, overtaken: false });
         self.vm_states.begin(key, uid);
         Some(OpenCall { calls: self.clone(), key: key.clone(), uid: uid.clone(), end: End::Lost })
     }
@@ -90,13 +103,21 @@ impl OpenCalls {
     /// The call that is out about this very machine, if there is one, and what is known of its VM: both of one moment.
     pub(super) fn look(&self, key: &Key, uid: &Uid) -> (Option<CallUnderWay>, Known) {
         let open = self.open.lock();
-        let under_way = open.get(key).filter(|entry| entry.uid == *uid).map(|entry| entry.under_way);
+        let under_way = open.get(key).filter(|entry| entry.uid == *uid).map(|entry| self.under_way(entry));
         (under_way, self.vm_states.of(key, uid))
+    }
+
+    /// The deadline of a call, in wall time as it is now.
+    fn under_way(&self, entry: &Entry) -> CallUnderWay {
+        let left = entry.deadline.map(|deadline| deadline.saturating_duration_since(self.clock.instant()));
+        let left = left.and_then(|left| SignedDuration::try_from(left).ok());
+        let until = left.and_then(|left| self.clock.now().checked_add(left).ok()).unwrap_or(Timestamp::MAX);
+        CallUnderWay { call: entry.call, until }
     }
 
     /// All calls that are out.
     pub(super) fn all(&self) -> Vec<(Key, CallUnderWay)> {
-        self.open.lock().iter().map(|(key, entry)| (key.clone(), entry.under_way)).collect()
+        self.open.lock().iter().map(|(key, entry)| (key.clone(), self.under_way(entry))).collect()
     }
 
     /// Takes back a call that has not left.
@@ -125,6 +146,11 @@ impl OpenCalls {
         all.into_iter().filter(|key| self.try_again(key)).collect()
     }
 
+    /// Counts and logs a panic in a call about this machine.
+    pub(super) fn panicked(&self, key: &Key) {
+        self.queue.panicked(key, "driver call");
+    }
+
     fn end(&self, key: &Key, uid: &Uid, end: End) {
         {
             let mut open = self.open.lock();
@@ -143,10 +169,10 @@ impl OpenCalls {
 }
 
 impl OpenCall {
-    /// The call leaves, and has ended at this time at the latest.
-    pub(super) fn leaves(&self, until: Timestamp) {
+    /// The call has ended at this time at the latest.
+    pub(super) fn ends_by(&self, deadline: Instant) {
         if let Some(entry) = self.calls.open.lock().get_mut(&self.key) {
-            entry.under_way.until = until;
+            entry.deadline = Some(deadline);
         }
     }
 

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::annotations::EFFECTIVE_CREATION_TIMEOUT;
+use api::names::events::ours::DRIVER_ERROR;
 use api::{Code, MachinePhase};
+use apiserver::faults::Verb;
 use driver::{Call, Capabilities, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method};
 use parking_lot::Mutex;
 use serde_json::json;
 use virtual_cloud::{CallEnd, Config, VirtualCloud};
 
-use crate::test_cluster::{TestCluster, class};
+use crate::test_cluster::{NAMESPACE, TestCluster, class};
 
 fn calls(cluster: &TestCluster, method: Method) -> Vec<CallEnd> {
     cluster.cloud.calls().iter().filter(|call| call.method == method).map(|call| call.end).collect()
@@ -185,12 +187,88 @@ async fn a_call_that_failed_timed_out_or_panicked_is_not_out_any_more(#[case] fi
     let limiter = process.cluster.machine_controller().limiter();
     cluster.until("no call is out", |_| limiter.state().calls.is_empty()).await;
     let machine = cluster.machine("m-1").unwrap();
-    let (call, known) =
-        limiter.look(&runtime::Key::new(crate::test_cluster::NAMESPACE, "m-1"), &api::Object::uid(&machine));
+    let (call, known) = limiter.look(&runtime::Key::new(NAMESPACE, "m-1"), &api::Object::uid(&machine));
     assert_eq!(call, None);
     match first {
         FirstCreate::Fails => cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await,
-        FirstCreate::Hangs => assert!(matches!(known.vm, plan::machine::VmState::Failed(_)), "{:?}", known.vm),
-        FirstCreate::Panics => assert_eq!(known.vm, plan::machine::VmState::Unasked, "its answer was lost"),
+        FirstCreate::Hangs | FirstCreate::Panics => {
+            assert!(matches!(known.vm, plan::machine::VmState::Failed(_)), "{:?}", known.vm);
+        }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn driver_panic_costs_one_call_and_not_the_process() {
+    let cluster = TestCluster::new(86);
+    let driver = Arc::new(Unlucky { cloud: cluster.cloud.clone(), first: Mutex::new(Some(FirstCreate::Panics)) });
+    let process = cluster.start_with(driver.clone());
+    cluster.create("m-1").await;
+    cluster.until("it says why", |w| code(w, "m-1") == "Internal").await;
+    assert!(!process.is_stopping(), "other machines are still managed");
+    let description = cluster.machine("m-1").unwrap().status.last_operation.description;
+    assert!(description.contains("the driver panicked; the result of the call is unknown"), "{description}");
+    cluster.until("an Event says why", |w| !w.told(DRIVER_ERROR).is_empty()).await;
+    let metrics = process.metrics.encode().unwrap();
+    assert!(metrics.contains("millwright_workqueue_panics_total{name=\"machine\"} 1"), "{metrics}");
+    let before = cluster.cloud.calls().len();
+    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    let calls = cluster.cloud.calls();
+    assert_eq!(
+        calls[before].method,
+        Method::Status,
+        "the result is unknown, so the cloud is asked before the next create"
+    );
+    assert_eq!(cluster.cloud.vms_of("m-1").len(), 1);
+}
+
+/// A driver whose create never ends, and which notes the deadline that it was given.
+struct Hanging {
+    cloud: VirtualCloud,
+    ends: Mutex<Option<tokio::time::Instant>>,
+}
+
+#[async_trait::async_trait]
+impl Driver for Hanging {
+    fn capabilities(&self) -> Capabilities {
+        self.cloud.capabilities()
+    }
+    async fn create(&self, call: &Call, _: &MachineRequest) -> Result<Created, DriverError> {
+        *self.ends.lock() = Some(call.deadline());
+        std::future::pending().await
+    }
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        self.cloud.delete(call, request).await
+    }
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.cloud.status(call, request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_for_a_call_ends_when_the_call_does_after_slow_preparation() {
+    let cluster = TestCluster::new(87);
+    let driver = Arc::new(Hanging { cloud: cluster.cloud.clone(), ends: Mutex::default() });
+    // The user data asks for a bootstrap token, which is written to the target cluster before the call leaves.
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "joining", "namespace": NAMESPACE },
+        "stringData": { "userData": "<<BOOTSTRAP_TOKEN>>" },
+    });
+    let mut joining = class("joining", &json!({}));
+    joining["secretRef"]["name"] = json!("joining");
+    cluster.server.insert(&secret).unwrap();
+    cluster.server.insert(&joining).unwrap();
+    cluster.server.faults().on(Verb::Create).of("secrets").delay(Duration::from_secs(3));
+    let process = cluster.start_with(driver.clone());
+    cluster.create_of_class("m-1", "joining").await;
+    cluster.until("the call has left", |_| driver.ends.lock().is_some()).await;
+    let limiter = process.cluster.machine_controller().limiter();
+    let machine = cluster.machine("m-1").unwrap();
+    let (call, _) = limiter.look(&runtime::Key::new(NAMESPACE, "m-1"), &api::Object::uid(&machine));
+    let ends = driver.ends.lock().unwrap();
+    let left = call.unwrap().until.duration_since(cluster.clock.now());
+    assert_eq!(Duration::try_from(left).unwrap(), ends - cluster.clock.instant());
+}
+
+fn code(cluster: &TestCluster, name: &str) -> String {
+    cluster.machine(name).map(|m| m.status.last_operation.error_code).unwrap_or_default()
 }

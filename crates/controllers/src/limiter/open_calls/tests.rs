@@ -10,19 +10,16 @@ use super::*;
 
 fn calls() -> OpenCalls {
     let (metrics, random) = (Metrics::new().unwrap(), Random::seeded(1));
-    OpenCalls::new(VmStateCache::default(), Queue::new("machine", RetryPolicy::default(), &metrics, &random))
+    let queue = Queue::new("machine", RetryPolicy::default(), &metrics, &random);
+    OpenCalls::new(VmStateCache::default(), queue, Clock::system())
 }
 
 fn machine(name: &str) -> (Key, Uid) {
     (Key::new("ns", name), Uid::from("u"))
 }
 
-fn under_way(call: Call) -> CallUnderWay {
-    CallUnderWay { call, until: Timestamp::MAX }
-}
-
 fn create(calls: &OpenCalls, key: &Key, uid: &Uid) -> Option<OpenCall> {
-    calls.begin(key, uid, under_way(Call::Create), Recall::Never)
+    calls.begin(key, uid, Call::Create, Duration::MAX, Recall::Never)
 }
 
 fn failed() -> VmState {
@@ -150,7 +147,7 @@ proptest! {
                     prop_assert_eq!(begun.is_some(), !tasks.contains_key(&n));
                     tasks.extend(begun.map(|call| (n, (uid(&uids), call))));
                 }
-                Happening::Leaves => if let Some((_, call)) = tasks.get(&n) { call.leaves(Timestamp::UNIX_EPOCH) },
+                Happening::Leaves => if let Some((_, call)) = tasks.get(&n) { call.ends_by(Instant::now()) },
                 Happening::IsAnswered => if let Some((_, call)) = tasks.remove(&n) { call.end(answered(VmState::Absent)) },
                 Happening::Fails => if let Some((_, call)) = tasks.remove(&n) { call.end(answered(failed())) },
                 Happening::IsNotSent => if let Some((_, call)) = tasks.remove(&n) { call.end(End::NothingSent) },
