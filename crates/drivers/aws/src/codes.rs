@@ -1,6 +1,7 @@
 //! What EC2's and STS' error codes mean.
 //!
-//! The first three groups are the reference's own, and so is `Internal` for whatever no row knows. The rest is finer than the reference:
+//! The first three groups are the reference's own (`InsufficientFreeAddressesInSubnet` excepted, which it calls `Internal`), and so is
+//! `Internal` for whatever no row knows. The rest is finer than the reference:
 //! it tells an operator's mistake from a cloud that is down, which the limiter and the autoscaler act on.
 
 use cloud::codes::{During, Meaning, Row};
@@ -208,6 +209,18 @@ mod tests {
         let refusal = Refusal { code: "RequestExpired".into(), message: "Request has expired.".into() };
         let told = error(&refusal, During::Elsewhere, &[]);
         assert!(told.message().contains("check the clock"), "{told}");
+    }
+
+    /// Gardener classifies `lastOperation.description` by these words.
+    #[test]
+    fn error_text_keeps_the_code_of_ec2() {
+        for row in TABLE {
+            let refusal = Refusal { code: row.cloud.replace('*', "X"), message: "m".into() };
+            for during in [During::Create, During::Elsewhere] {
+                let told = error(&refusal, during, &[]);
+                assert!(told.message().starts_with(&format!("{}: m", refusal.code)), "{told}");
+            }
+        }
     }
 
     #[test]

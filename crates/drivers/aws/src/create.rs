@@ -7,6 +7,9 @@
 //! A token that belongs to an instance that is gone is used up, and the next one is tried. One that EC2 knows with other
 //! parameters (the class or the user data has changed since) is not: what the earlier request made is looked for by the token, for
 //! a while, and only if nothing comes to light the next token is tried.
+//!
+//! EC2 returns the id of an instance before DescribeInstances shows the instance. A create returns only after EC2 shows it, so that the
+//! calls that follow find it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,8 +31,8 @@ use crate::launch::{Launch, run_instances};
 use crate::query;
 use crate::spec::{Placement, Spec};
 
-/// How long an instance may take to show its name, as the reference waits.
-const NAMED: Poll = Poll {
+/// How long EC2 may take to show an instance and its name, as long as the reference waits.
+const SHOWN: Poll = Poll {
     pauses: Exponential::new(Duration::from_millis(500), Duration::from_secs(15)),
     patience: Duration::from_mins(5),
 };
@@ -67,11 +70,11 @@ impl Creation<'_> {
         let label = "instance_get_by_machine";
         let there = find::by_tags(self.session, self.scope, Some(machine), label, During::Create).await?;
         let instance = match find::only(there, machine)? {
-            Some(instance) => instance,
-            None => self.launch().await?,
+            Some(instance) if !instance.private_dns.is_empty() => instance,
+            Some(instance) => self.shown(instance).await?,
+            None => self.shown(self.launch().await?).await?,
         };
-        let named = if instance.private_dns.is_empty() { self.named(&instance.id).await? } else { instance };
-        Ok(created(region, &named))
+        Ok(created(region, &instance))
     }
 
     async fn launch(&self) -> Result<Instance, DriverError> {
@@ -138,14 +141,20 @@ impl Creation<'_> {
         }
     }
 
-    /// Waits until the instance shows the name under which its kubelet registers. It may not even be visible at first, and a cloud
-    /// that fails for a moment is asked again: the instance is there and paid for.
-    async fn named(&self, id: &str) -> Result<Instance, DriverError> {
-        let chance = || (self.session.aws.chance)();
-        let waited = NAMED
+    /// Waits until EC2 shows the instance, and with it the name under which its kubelet registers, unless `known` has the name already.
+    /// A cloud that fails for a moment is asked again: the instance is there and paid for.
+    async fn shown(&self, known: Instance) -> Result<Instance, DriverError> {
+        let (chance, id) = (|| (self.session.aws.chance)(), known.id.as_str());
+        let waited = SHOWN
             .until(self.session.call, chance, || async {
-                match find::by_id(self.session, id, "instance_get_by_id", During::Elsewhere).await {
-                    Ok(found) => Ok(found.filter(|instance| !instance.private_dns.is_empty())),
+                match find::shown(self.session, id, "instance_get_by_id", During::Elsewhere).await {
+                    Ok(Some(shown)) if !shown.private_dns.is_empty() => Ok(Some(shown)),
+                    Ok(Some(_)) if !known.private_dns.is_empty() => Ok(Some(known.clone())),
+                    Ok(Some(shown)) if !shown.lives() => {
+                        let message = format!("instance {id} was terminated before it had a private DNS name");
+                        Err(DriverError::new(Code::Internal, message))
+                    }
+                    Ok(_) => Ok(None),
                     Err(error)
                         if error.retry_class() == RetryClass::Transient && error.code() != Code::DeadlineExceeded =>
                     {
@@ -158,9 +167,10 @@ impl Creation<'_> {
         match waited {
             Waited::Done(instance) => Ok(instance),
             Waited::InVain => {
-                let patience = NAMED.patience.as_secs() / 60;
-                let message =
-                    format!("instance {id} was made, but has shown no private DNS name for {patience} minutes");
+                let patience = SHOWN.patience.as_secs() / 60;
+                let message = format!(
+                    "instance {id} was created, but EC2 did not show it with a private DNS name within {patience} minutes"
+                );
                 Err(DriverError::new(Code::Internal, message))
             }
         }

@@ -10,6 +10,7 @@ mod sts;
 use std::time::Duration;
 
 use cloud::codes::During;
+use cloud::reads;
 use cloud::renewed::{Renewed, Temporary};
 use driver::{Call, Code, DriverError};
 use secrecy::ExposeSecret;
@@ -44,10 +45,15 @@ pub(crate) struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Asks EC2 once.
+    /// Sends a request to EC2. A read that fails for a passing reason is repeated; a write is sent once.
     pub(crate) async fn ask(&self, label: &'static str, query: &Query, during: During) -> Result<Element, Failed> {
         let asker = Asker { call: self.call, region: self.region, keys: Some(&self.keys), account: &self.account };
-        let answer = self.aws.ask(&asker, Service::Ec2, label, query, during).await;
+        let ask = || self.aws.ask(&asker, Service::Ec2, label, query, during);
+        let answer = if query.is_read() {
+            reads::repeated(self.call, || (self.aws.chance)(), Failed::passing, ask).await
+        } else {
+            ask().await
+        };
         if let (Err(failed), Some(slot)) = (&answer, &self.slot)
             && failed.error.code() == Code::Unauthenticated
         {

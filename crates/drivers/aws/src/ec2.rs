@@ -1,7 +1,7 @@
 //! One request to AWS: its turn, its signature, its answer.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use cloud::codes::{During, Meaning};
 use cloud::http::Transport;
@@ -33,10 +33,17 @@ pub(crate) struct Aws {
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) cloud: Option<String>,
+    /// Whether a read that failed with it is sent again within the call.
+    passing: bool,
     pub(crate) error: DriverError,
 }
 
 impl Failed {
+    /// The shortest pause before a read is repeated; `None` if it is not.
+    pub(crate) fn passing(&self) -> Option<Duration> {
+        self.passing.then_some(Duration::ZERO)
+    }
+
     pub(crate) fn is(&self, code: &str) -> bool {
         self.cloud.as_deref() == Some(code)
     }
@@ -44,7 +51,7 @@ impl Failed {
 
 impl From<DriverError> for Failed {
     fn from(error: DriverError) -> Self {
-        Self { cloud: None, error }
+        Self { cloud: None, passing: false, error }
     }
 }
 
@@ -98,7 +105,9 @@ impl Aws {
         action: &'static str,
         during: During,
     ) -> Result<Element, Failed> {
-        let answer = self.transport.send(asker.call, request).await.map_err(DriverError::from)?;
+        let answer = self.transport.send(asker.call, request).await;
+        let answer =
+            answer.map_err(|error| Failed { cloud: None, passing: error.is_passing(), error: error.into() })?;
         let status = answer.status();
         let read = Element::parse(answer.body());
         if status.is_success() {
@@ -107,16 +116,17 @@ impl Aws {
         }
         let Some(refusal) = read.ok().as_ref().and_then(answer::refusal) else {
             let code = if status.is_server_error() { Code::Unavailable } else { Code::Internal };
-            return Err(DriverError::new(
-                code,
-                format!("AWS answered {action} with HTTP {status} and no error of its own"),
-            )
-            .into());
+            let message = format!("AWS answered {action} with HTTP {status} and no error of its own");
+            return Err(Failed {
+                cloud: None,
+                passing: status.is_server_error(),
+                error: DriverError::new(code, message),
+            });
         };
-        Err(self.refused(asker, refusal, during))
+        Err(self.refused(asker, refusal, status, during))
     }
 
-    fn refused(&self, asker: &Asker<'_>, refusal: Refusal, during: During) -> Failed {
+    fn refused(&self, asker: &Asker<'_>, refusal: Refusal, status: http::StatusCode, during: During) -> Failed {
         let hidden = asker.keys.map(Keys::hidden).unwrap_or_default();
         let error = codes::error(&refusal, during, &hidden);
         let meaning = codes::meaning(&refusal.code);
@@ -130,6 +140,7 @@ impl Aws {
             self.turns.answered(asker.call, asker.account);
             error
         };
-        Failed { cloud: Some(refusal.code), error }
+        let passing = status.is_server_error() || meaning == Meaning::Throttled;
+        Failed { cloud: Some(refusal.code), passing, error }
     }
 }

@@ -38,8 +38,19 @@ pub(crate) async fn by_id(
     label: &'static str,
     during: During,
 ) -> Result<Option<Instance>, DriverError> {
+    Ok(shown(session, id, label, during).await?.filter(Instance::lives))
+}
+
+/// Returns the instance of this id in whatever state EC2 shows it; `None` if EC2 does not show it. An instance that was just
+/// launched is not shown for a while.
+pub(crate) async fn shown(
+    session: &Session<'_>,
+    id: &str,
+    label: &'static str,
+    during: During,
+) -> Result<Option<Instance>, DriverError> {
     match session.ask(label, &query::instances_by_id(id), during).await {
-        Ok(answer) => Ok(answer::described(&answer).into_iter().find(|instance| instance.id == id && instance.lives())),
+        Ok(answer) => Ok(answer::described(&answer).into_iter().find(|instance| instance.id == id)),
         Err(failed) if failed.is("InvalidInstanceID.NotFound") => Ok(None),
         Err(failed) => Err(failed.error),
     }

@@ -32,6 +32,11 @@ impl Query {
         self.action
     }
 
+    /// Whether it changes nothing.
+    pub(crate) fn is_read(&self) -> bool {
+        self.action.starts_with("Describe")
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "texts and numbers alike, as they are at hand")]
     pub(crate) fn set(&mut self, name: impl Into<String>, value: impl ToString) {
         self.parameters.push((name.into(), value.to_string()));

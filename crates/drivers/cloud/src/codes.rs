@@ -58,7 +58,12 @@ pub fn meaning(table: &[Row], code: &str) -> Meaning {
 
 /// A refusal as an error: the driver's code, the cloud's words without `hidden`, and what to do.
 pub fn error(table: &[Row], code: &str, message: &str, during: During, hidden: &[&str]) -> DriverError {
-    let (cloud, said) = (redaction::message(code, hidden), redaction::message(message, hidden));
+    titled(table, code, code, message, during, hidden)
+}
+
+/// The same with another title than the code by which the table knows it.
+pub fn titled(table: &[Row], code: &str, title: &str, message: &str, during: During, hidden: &[&str]) -> DriverError {
+    let (cloud, said) = (redaction::message(title, hidden), redaction::message(message, hidden));
     let Some(row) = row(table, code) else { return DriverError::new(Code::Internal, format!("{cloud}: {said}")) };
     let of = match row.meaning {
         Meaning::Quota(of) => format!(" (quota: {of})"),

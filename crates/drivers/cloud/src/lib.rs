@@ -3,7 +3,7 @@
 //! A cloud's own driver knows its requests and its answers. What surrounds them is the same for all of them and is written
 //! once, here: how a `providerSpec` is [decoded](spec), [what is wanted of it](provider_spec) and how its [faults](fault) are told, how [credentials](secret) are read,
 //! how a request [travels](http) and what its failure says about the cloud, how something is [waited for](poll), what a
-//! cloud's [error codes](codes) mean, which VMs are [ours](owned), how an account that is throttled is [spared](pressure) and
+//! cloud's [error codes](codes) mean, how a read is [repeated](reads), which VMs are [ours](owned), how an account that is throttled is [spared](pressure) and
 //! [waits](turns), how what expires is [fetched again](renewed), how a machine has [one create](one_at_a_time) at a time, and what must not
 //! [be shown](redaction).
 //!
@@ -22,6 +22,7 @@ pub mod owned;
 pub mod poll;
 pub mod pressure;
 pub mod provider_spec;
+pub mod reads;
 pub mod redaction;
 pub mod renewed;
 pub mod secret;

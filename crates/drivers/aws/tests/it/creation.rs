@@ -13,11 +13,11 @@ use crate::memory::{Memory, known, request, secret, spec, with_secret};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_create_takes_three_requests_and_two_once_the_image_is_known() {
+async fn create_takes_four_requests_and_three_if_the_image_is_known() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
-    assert_eq!(memory.asked(), ["DescribeInstances", "DescribeImages", "RunInstances"]);
+    assert_eq!(memory.asked(), ["DescribeInstances", "DescribeImages", "RunInstances", "DescribeInstances"]);
     assert!(made.provider_id.as_str().starts_with("aws:///eu-west-1/i-"), "{made:?}");
     assert!(made.node_name.as_str().ends_with("internal"), "{made:?}");
     memory.with(|cloud, now| cloud.reclaim(now, made.provider_id.as_str().rsplit('/').next().unwrap()));
@@ -30,9 +30,48 @@ async fn a_create_takes_three_requests_and_two_once_the_image_is_known() {
 #[tokio::test(start_paused = true)]
 async fn a_machine_whose_instance_shows_late_gets_the_same_instance_from_the_next_process() {
     let memory = Memory::new(Settings { shows_after: 60 * SECOND, ..Settings::default() });
-    let first = memory.driver().create(&Call::default(), &request(spec())).await.unwrap();
-    let second = memory.driver().create(&Call::default(), &request(spec())).await.unwrap();
-    assert_eq!((first.provider_id, memory.alive()), (second.provider_id, 1));
+    interrupted(&memory).await;
+    let made = memory.driver().create(&Call::default(), &request(spec())).await.unwrap();
+    assert_eq!((made.provider_id.as_str(), memory.alive()), (only_id(&memory).as_str(), 1));
+}
+
+/// A process that ends after EC2 has created the instance, and before EC2 shows it.
+async fn interrupted(memory: &Memory) {
+    let driver = memory.driver();
+    let created = tokio::time::timeout(SECOND, driver.create(&Call::default(), &request(spec()))).await;
+    assert!(created.is_err() && memory.alive() == 1);
+}
+
+/// The provider id of the only instance.
+fn only_id(memory: &Memory) -> String {
+    memory.with(|cloud, _| {
+        assert_eq!(cloud.instances().len(), 1);
+        format!("aws:///eu-west-1/{}", cloud.instances()[0].id)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_waits_until_ec2_shows_the_instance() {
+    let memory = Memory::new(Settings { shows_after: 20 * SECOND, ..Settings::default() });
+    let (driver, request, begun) = (memory.driver(), request(spec()), Instant::now());
+    let made = driver.create(&Call::default(), &request).await.unwrap();
+    assert!((20 * SECOND..60 * SECOND).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    let found = driver.status(&Call::default(), &known(&request, made.provider_id.as_str())).await.unwrap();
+    assert_eq!((found.provider_id, found.node_name), (made.provider_id, made.node_name));
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_fails_if_ec2_does_not_show_the_instance_in_time() {
+    let memory = Memory::new(Settings { shows_after: Duration::from_hours(1), ..Settings::default() });
+    let begun = Instant::now();
+    let error = memory.driver().create(&Call::default(), &request(spec())).await.unwrap_err();
+    assert_eq!((error.code(), memory.alive()), (Code::Internal, 1));
+    assert!(error.message().contains("EC2 did not show it"), "{error}");
+    assert!(begun.elapsed() <= Duration::from_mins(5), "{:?}", begun.elapsed());
+    let (call, begun) = (Call::within(30 * SECOND), Instant::now());
+    let error = memory.driver().create(&call, &request(spec())).await.unwrap_err();
+    assert!(begun.elapsed() <= 30 * SECOND, "{error}");
+    assert_eq!(memory.alive(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,12 +89,12 @@ async fn an_answer_that_is_lost_after_the_effect_makes_no_second_instance() {
 #[tokio::test(start_paused = true)]
 async fn other_user_data_for_a_token_that_is_known_finds_the_instance_that_was_made() {
     let memory = Memory::new(Settings { shows_after: 10 * SECOND, ..Settings::default() });
-    let first = memory.driver().create(&Call::default(), &request(spec())).await.unwrap();
+    interrupted(&memory).await;
     let mut changed = secret();
     changed.insert("userData", "another bootstrap token");
     let request = with_secret(&request(spec()), changed);
     let second = memory.driver().create(&Call::default(), &request).await.unwrap();
-    assert_eq!((first.provider_id, memory.alive()), (second.provider_id, 1));
+    assert_eq!((second.provider_id.as_str(), memory.alive()), (only_id(&memory).as_str(), 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! What is deleted, and what is left alone.
 
 use driver::{Call, Code, Driver};
-use driver_testing::ec2::{Planted, Script, Settings};
+use driver_testing::ec2::{Planted, Script, Settings, State};
 use serde_json::json;
 
 use crate::memory::{MACHINE, Memory, known, request, spec, with_secret, with_spec};
@@ -17,6 +17,35 @@ async fn a_delete_takes_two_requests_and_one_when_there_is_nothing() {
     }
     assert_eq!(memory.asked(), ["DescribeInstances", "TerminateInstances", "DescribeInstances"]);
     assert_eq!(memory.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_terminates_an_instance_that_ec2_does_not_show_yet() {
+    let memory = Memory::new(Settings { shows_after: std::time::Duration::from_mins(1), ..Settings::default() });
+    let id = memory.with(|cloud, now| cloud.plant(now, Planted::default()));
+    let request = known(&request(spec()), &format!("aws:///eu-west-1/{id}"));
+    memory.driver().delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.asked(), ["DescribeInstances", "TerminateInstances"]);
+    assert_eq!(memory.with(|cloud, now| cloud.state(now, &id)), Some(State::Terminated));
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_succeeds_if_ec2_does_not_know_the_id_at_all() {
+    let memory = Memory::new(Settings::default());
+    let request = known(&request(spec()), "aws:///eu-west-1/i-0123456789abcdef0");
+    memory.driver().delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.asked(), ["DescribeInstances", "TerminateInstances"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_of_a_terminated_foreign_instance_sends_nothing() {
+    let memory = Memory::new(Settings::default());
+    let tags = [("kubernetes.io/cluster/theirs".to_owned(), "1".to_owned())].into();
+    let id = memory.with(|cloud, now| cloud.plant(now, Planted { tags }));
+    memory.with(|cloud, now| cloud.reclaim(now, &id));
+    let request = known(&request(spec()), &format!("aws:///eu-west-1/{id}"));
+    memory.driver().delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.asked(), ["DescribeInstances"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -61,8 +61,9 @@ async fn told_of(ec2: &Ec2, request: &MachineRequest, sent: &str) -> String {
     let echo = format!("{sent}. The Canonical String for this request was x-amz-security-token:{SESSION}");
     for code in ["AuthFailure", "RequestLimitExceeded", "SomethingNobodyKnows"] {
         let refusal = Refusal::new(code, &echo);
-        ec2.with(|cloud, _| cloud.script(Script::everything(Befalls::Refused(refusal)).times(1)));
+        ec2.with(|cloud, _| cloud.script(Script::everything(Befalls::Refused(refusal))));
         let error = driver.create(&call, request).await.unwrap_err();
+        ec2.with(|cloud, _| cloud.clear_scripts());
         told.push(format!("{error} {error:?} {}", error.message()));
     }
     told.push(format!("{:?} {:?}", kept.take(), kept.take_pressure()));

@@ -32,7 +32,7 @@ async fn an_account_that_is_throttled_is_slowed_down_and_says_so() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     for _ in 0..6 {
-        memory.with(|cloud, _| cloud.script(Script::refuse("DescribeInstances", 503, "RequestLimitExceeded")));
+        memory.with(|cloud, _| cloud.script(Script::refuse("DescribeInstances", 503, "RequestLimitExceeded").times(3)));
         let error = driver.status(&Call::default(), &request(spec())).await.unwrap_err();
         assert_eq!(error.code(), Code::Unavailable);
         assert!(error.message().contains("a second now"), "{error}");
@@ -90,6 +90,33 @@ async fn what_an_operator_can_repair_is_told_with_what_to_do(
     assert!(error.message().contains(advice), "{error}");
 }
 
+#[rstest]
+#[case("DescribeInstances", 503, "RequestLimitExceeded", 3)]
+#[case("DescribeInstances", 503, "ServiceUnavailable", 3)]
+#[case("DescribeInstances", 500, "InternalError", 3)]
+#[case("DescribeInstances", 403, "UnauthorizedOperation", 1)]
+#[case("RunInstances", 503, "RequestLimitExceeded", 1)]
+#[case("RunInstances", 500, "InternalError", 1)]
+#[tokio::test(start_paused = true)]
+async fn reads_are_sent_up_to_three_times_and_writes_once(
+    #[case] action: &'static str,
+    #[case] status: u16,
+    #[case] code: &str,
+    #[case] most: u32,
+) {
+    let times = |times: u32| {
+        let memory = Memory::new(Settings::default());
+        memory.with(|cloud, _| cloud.script(Script::refuse(action, status, code).times(times)));
+        memory
+    };
+    let survived = times(most - 1);
+    survived.driver().create(&Call::default(), &request(spec())).await.unwrap();
+    let failed = times(most);
+    failed.driver().create(&Call::default(), &request(spec())).await.unwrap_err();
+    let sent = failed.asked().iter().filter(|asked| *asked == action).count();
+    assert_eq!((sent, survived.alive()), (if action == "RunInstances" { 1 } else { most as usize }, 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn keys_that_ec2_does_not_know_are_unauthenticated() {
     let known = Some(["AKIA2".to_owned()].into());
@@ -134,6 +161,7 @@ async fn each_request_is_counted_under_the_reference_s_words() {
             "instance_get_by_machine",
             "image_get_by_id",
             "instance_create",
+            "instance_get_by_id",
             "instance_get_by_machine",
             "instance_disable_source_dest_check",
             "instance_get_by_id",

@@ -72,6 +72,11 @@ impl HttpError {
         }
     }
 
+    /// Whether a read may be sent again at once. A server that was silent for a whole minute is not tried again within the call.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::Broken { .. })
+    }
+
     /// What a failure to connect was.
     pub(super) fn of_connect(host: String, error: &(dyn Error + 'static)) -> Self {
         let causes = || std::iter::successors(Some(error), |error| (*error).source());

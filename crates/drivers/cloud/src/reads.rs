@@ -1,0 +1,107 @@
+//! Repeats a read that failed for a passing reason.
+//!
+//! Only reads are repeated. A write whose response was lost may have taken effect, so its caller decides what follows (ADR 0005).
+
+use std::time::Duration;
+
+use backoff::{Exponential, stretched};
+use driver::{Call, DriverError};
+
+/// Number of repetitions of one read within a call.
+const REPETITIONS: u32 = 2;
+
+/// Pauses before a repetition.
+const PAUSES: Exponential = Exponential::new(Duration::from_millis(200), Duration::from_secs(2));
+
+/// Largest share by which a pause is stretched.
+const JITTER: f64 = 0.5;
+
+/// Sends a read, and repeats it while `passing` returns the shortest pause before the next attempt. `chance` stretches each pause.
+/// If the pause would end after the deadline of the call, the failure is returned at once.
+pub async fn repeated<T, E, Asked>(
+    call: &Call,
+    mut chance: impl FnMut() -> f64,
+    passing: impl Fn(&E) -> Option<Duration>,
+    mut ask: impl FnMut() -> Asked,
+) -> Result<T, E>
+where
+    E: From<DriverError>,
+    Asked: Future<Output = Result<T, E>>,
+{
+    let mut failures = 0;
+    loop {
+        let failed = match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(failed) => failed,
+        };
+        let Some(shortest) = passing(&failed).filter(|_| failures < REPETITIONS) else { return Err(failed) };
+        failures += 1;
+        let pause = stretched(PAUSES.after(failures), JITTER, chance()).max(shortest);
+        if pause >= call.remaining() {
+            return Err(failed);
+        }
+        call.bound(async {
+            tokio::time::sleep(pause).await;
+            Ok(())
+        })
+        .await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driver::Code;
+    use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
+
+    /// Fails with this code so many times, and reports the attempts.
+    async fn attempts(call: &Call, code: Code, times: usize, shortest: Duration) -> (usize, Result<(), DriverError>) {
+        let mut asked = 0;
+        let passing = |error: &DriverError| (error.code() == Code::Unavailable).then_some(shortest);
+        let answer = repeated(
+            call,
+            || 0.0,
+            passing,
+            || {
+                asked += 1;
+                std::future::ready(if asked > times { Ok(()) } else { Err(DriverError::new(code, "down")) })
+            },
+        )
+        .await;
+        (asked, answer)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn read_is_repeated_twice_after_growing_pauses() {
+        let begun = Instant::now();
+        let (asked, answer) = attempts(&Call::default(), Code::Unavailable, 2, Duration::ZERO).await;
+        assert_eq!((asked, answer.is_ok(), begun.elapsed()), (3, true, Duration::from_millis(600)));
+        let (asked, answer) = attempts(&Call::default(), Code::Unavailable, 9, Duration::ZERO).await;
+        assert_eq!((asked, answer.unwrap_err().code()), (3, Code::Unavailable));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn read_that_is_refused_for_good_is_not_repeated() {
+        let (asked, answer) = attempts(&Call::default(), Code::PermissionDenied, 9, Duration::ZERO).await;
+        assert_eq!((asked, answer.unwrap_err().code()), (1, Code::PermissionDenied));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn read_is_not_repeated_past_the_deadline_of_its_call() {
+        let call = Call::within(Duration::from_secs(1));
+        let (asked, answer) = attempts(&call, Code::Unavailable, 9, Duration::from_secs(2)).await;
+        assert_eq!((asked, answer.unwrap_err().code()), (1, Code::Unavailable), "the cloud's words are reported");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pause_before_a_repeated_read_ends_with_its_call() {
+        let token = CancellationToken::new();
+        let call = Call::default().canceled_by(token.clone());
+        let (end, ()) = tokio::join!(attempts(&call, Code::Unavailable, 9, Duration::from_secs(5)), async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            token.cancel();
+        });
+        assert_eq!((end.0, end.1.unwrap_err().code()), (1, Code::Canceled));
+    }
+}
