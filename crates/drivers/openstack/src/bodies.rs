@@ -2,7 +2,7 @@
 //!
 //! What a class does not say is not sent, so that OpenStack's own defaults hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -111,9 +111,16 @@ pub(crate) fn description(marks: &Marks) -> String {
     format!("millwright {} {}", marks.cluster, marks.role)
 }
 
-/// The body of `PUT /ports/<id>/tags`.
-pub(crate) fn port_tags(marks: &Marks) -> Value {
-    json!({ "tags": [marks.cluster, marks.role] })
+/// Whether a description says whose a port is, in the form of [`description`].
+pub(crate) fn is_description(text: &str) -> bool {
+    text.starts_with("millwright ")
+}
+
+/// The body of `PUT /ports/<id>/tags`, which replaces all tags: those that the port has, and ours.
+pub(crate) fn port_tags(tags: &BTreeSet<String>, marks: &Marks) -> Value {
+    let ours = [marks.cluster.as_str(), marks.role.as_str()];
+    let others = tags.iter().map(String::as_str).filter(|tag| !ours.contains(tag));
+    json!({ "tags": ours.into_iter().chain(others).collect::<Vec<_>>() })
 }
 
 /// The body of `PUT /ports/<id>` that lets these addresses be used on a port.

@@ -4,6 +4,7 @@ use driver::{Code, DriverError};
 use serde_json::Value;
 
 use crate::answer::{items, text};
+use crate::codes;
 
 /// A part of OpenStack that is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,15 @@ impl Service {
             Self::Neutron => Some(("/v2.0", "/v2.0")),
             Self::Glance => Some(("/v2", "/v2")),
             Self::Cinder => None,
+        }
+    }
+
+    /// The object in which it says that something does not exist. Glance says it in none.
+    pub(crate) fn absence(self) -> Option<&'static str> {
+        match self {
+            Self::Nova | Self::Cinder => Some(codes::ITEM_NOT_FOUND),
+            Self::Neutron => Some(codes::NEUTRON_ERROR),
+            Self::Glance => None,
         }
     }
 

@@ -3,9 +3,15 @@
 //! OpenStack has HTTP statuses, and words beside them: Neutron names the kind of an error, Nova and Cinder say it in a sentence. A quota that
 //! is used up is 403 in Nova, 413 in Cinder and 409 in Neutron, and must not be taken for missing rights, for a request too many or for a
 //! conflict. So each refusal is given a [name](name) first, and the table says what that means. The reference knows 401, 403 and two texts.
+//!
+//! An error text begins with the status and with the word that the service has for the error (a title, Neutron's type, the name of the
+//! object). Gardener classifies errors of its users by these words.
+//!
+//! A 404 says that something does not exist only if the service itself says so, in its own error object. Gateways and proxies answer 404
+//! while a service is away.
 
 use cloud::codes::{During, Meaning, Row};
-use driver::{Code, DriverError};
+use driver::{Code, DriverError, RetryClass};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -17,10 +23,26 @@ pub(crate) struct Refusal {
     pub(crate) status: u16,
     /// What Neutron calls it.
     pub(crate) kind: String,
+    /// The word that the service has for it; else what HTTP calls the status.
+    pub(crate) word: String,
     pub(crate) message: String,
     /// In seconds; zero if not said.
     pub(crate) retry_after: u64,
+    /// Whether the object is the one in which this service says that something does not exist.
+    pub(crate) own: bool,
 }
+
+/// The object in which Nova and Cinder say that something does not exist.
+pub(crate) const ITEM_NOT_FOUND: &str = "itemNotFound";
+
+/// The object of all errors of Neutron.
+pub(crate) const NEUTRON_ERROR: &str = "NeutronError";
+
+/// The object of all errors of Keystone.
+pub(crate) const KEYSTONE_ERROR: &str = "error";
+
+/// The name of a 404 that the service itself did not write.
+const UNANSWERED: &str = "Unanswered";
 
 const fn always(cloud: &'static str, code: Code, advice: &'static str) -> Row {
     Row { cloud, create: code, elsewhere: code, meaning: Meaning::ThisCall, advice }
@@ -60,6 +82,11 @@ pub(crate) const TABLE: &[Row] = &[
         meaning: Meaning::ThisCall,
         advice: "",
     },
+    always(
+        UNANSWERED,
+        Code::Unavailable,
+        "the service itself did not answer; check its address in Keystone's catalogue, and the gateway in front of it",
+    ),
     always("HTTP 409", Code::Aborted, ""),
     bad_request("HTTP 4*"),
     always("HTTP 5*", Code::Unavailable, ""),
@@ -72,6 +99,7 @@ pub(crate) fn name(refusal: &Refusal) -> String {
         429 => Some("Throttled"),
         413 if refusal.retry_after > 0 => Some("Throttled"),
         413 => Some("QuotaExceeded"),
+        404 if !refusal.own => Some(UNANSWERED),
         403 if says("uota") || says("OverLimit") || says("LimitExceeded") => Some("QuotaExceeded"),
         _ => by_text(&refusal.message),
     };
@@ -100,9 +128,16 @@ fn by_text(message: &str) -> Option<&'static str> {
 
 /// A refusal as an error, and what it means for others.
 pub(crate) fn error(refusal: &Refusal, during: During, hidden: &[&str]) -> (DriverError, Meaning) {
-    let name = name(refusal);
-    let error = cloud::codes::error(TABLE, &name, &refusal.message, during, hidden);
+    let (name, status) = (name(refusal), format!("HTTP {} {}", refusal.status, refusal.word));
+    let has_name = name != UNANSWERED && !name.starts_with("HTTP ") && name != refusal.word;
+    let title = if has_name { format!("{name} ({status})") } else { status };
+    let error = cloud::codes::titled(TABLE, &name, &title, &refusal.message, during, hidden);
     (error, cloud::codes::meaning(TABLE, &name))
+}
+
+/// Whether what failed may succeed if it is tried again soon, within the same call.
+pub(crate) fn is_passing(error: &DriverError) -> bool {
+    error.retry_class() == RetryClass::Transient && error.code() != Code::DeadlineExceeded
 }
 
 /// The fault of a server that was accepted and not made.
@@ -118,16 +153,25 @@ pub(crate) fn no_flavor(flavor: &str) -> DriverError {
     cloud::codes::error(TABLE, "FlavorNotFound", &message, During::Create, &[])
 }
 
-/// What a refusal says: each service puts it into an object of its own, proxies into none.
-pub(crate) fn refusal(status: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Refusal {
+/// What a refusal says: each service puts it into an object of its own, proxies into none. `own` is the name of the object in which the
+/// service says that something does not exist; a service without one says it nowhere.
+pub(crate) fn refusal(status: StatusCode, retry_after: Option<&str>, body: &[u8], own: Option<&str>) -> Refusal {
     let read: Value = serde_json::from_slice(body).unwrap_or_default();
-    let inner = read.as_object().and_then(|fields| fields.values().find(|value| value.is_object())).unwrap_or(&read);
-    let message = match text(inner, "message") {
-        "" => status.canonical_reason().unwrap_or("no error of its own"),
-        message => message,
-    };
+    let object = read.as_object().and_then(|fields| fields.iter().find(|(_, value)| value.is_object()));
+    let (object, inner) = object.map_or(("", &read), |(name, value)| (name.as_str(), value));
+    let reason = status.canonical_reason().unwrap_or("no error of its own");
+    let first = |texts: &[&str]| texts.iter().find(|text| !text.is_empty()).copied().unwrap_or(reason).to_owned();
+    // These two name the service, not the error.
+    let named = if [NEUTRON_ERROR, KEYSTONE_ERROR].contains(&object) { "" } else { object };
     let retry_after = retry_after.and_then(|seconds| seconds.trim().parse().ok()).unwrap_or_default();
-    Refusal { status: status.as_u16(), kind: text(inner, "type").to_owned(), message: message.to_owned(), retry_after }
+    Refusal {
+        status: status.as_u16(),
+        kind: text(inner, "type").to_owned(),
+        word: first(&[text(inner, "type"), text(inner, "title"), named]),
+        message: first(&[text(inner, "message")]),
+        retry_after,
+        own: own == Some(object),
+    }
 }
 
 #[cfg(test)]
@@ -136,7 +180,8 @@ mod tests {
     use rstest::rstest;
 
     fn read(status: u16, retry_after: Option<&str>, body: &str) -> Refusal {
-        refusal(StatusCode::from_u16(status).unwrap(), retry_after, body.as_bytes())
+        let own = if body.contains(NEUTRON_ERROR) { NEUTRON_ERROR } else { ITEM_NOT_FOUND };
+        refusal(StatusCode::from_u16(status).unwrap(), retry_after, body.as_bytes(), Some(own))
     }
 
     const QUOTA: &str = r#"{"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 10 of 10 instances"}}"#;
@@ -154,6 +199,11 @@ mod tests {
         r#"{"conflictingRequest": {"code": 409, "message": "Cannot 'delete' instance s while it is in task_state x"}}"#;
     const OVER: &str = r#"{"overLimit": {"code": 413, "message": "This request was rate-limited."}}"#;
     const MISSING: &str = r#"{"itemNotFound": {"code": 404, "message": "Instance s could not be found."}}"#;
+
+    const NO_PORT: &str =
+        r#"{"NeutronError": {"type": "PortNotFound", "message": "Port p could not be found.", "detail": ""}}"#;
+    const GATEWAY: &str = r#"{"message": "no Route matched with those values"}"#;
+    const POLICY: &str = r#"{"NeutronError": {"type": "PolicyNotAuthorized", "message": "rule:create_port is disallowed by policy", "detail": ""}}"#;
 
     #[rstest]
     #[case::quota_of_nova(403, None, QUOTA, Code::ResourceExhausted, Code::Internal, Meaning::Quota("of the project"))]
@@ -182,6 +232,10 @@ mod tests {
     #[case::no_host(400, None, HOST, Code::ResourceExhausted, Code::Internal, Meaning::NoCapacity)]
     #[case::token(401, None, TOKEN, Code::Unauthenticated, Code::Unauthenticated, Meaning::ThisCall)]
     #[case::missing(404, None, MISSING, Code::InvalidArgument, Code::NotFound, Meaning::ThisCall)]
+    #[case::missing_port(404, None, NO_PORT, Code::InvalidArgument, Code::NotFound, Meaning::ThisCall)]
+    #[case::gateway_html(404, None, "<html>404</html>", Code::Unavailable, Code::Unavailable, Meaning::ThisCall)]
+    #[case::gateway_json(404, None, GATEWAY, Code::Unavailable, Code::Unavailable, Meaning::ThisCall)]
+    #[case::gateway_empty(404, None, "", Code::Unavailable, Code::Unavailable, Meaning::ThisCall)]
     #[case::conflict(409, None, CONFLICT, Code::Aborted, Code::Aborted, Meaning::ThisCall)]
     #[case::broken(500, None, "<html>", Code::Unavailable, Code::Unavailable, Meaning::ThisCall)]
     #[case::gateway(503, None, "", Code::Unavailable, Code::Unavailable, Meaning::ThisCall)]
@@ -201,6 +255,58 @@ mod tests {
         if body.contains("message") {
             assert!(error.message().contains(&refusal.message), "{error}");
         }
+    }
+
+    #[rstest]
+    #[case(401, TOKEN, "HTTP 401 Unauthorized: The request you have made requires authentication.; check")]
+    #[case(401, "", "HTTP 401 Unauthorized: Unauthorized; check")]
+    #[case(403, POLICY, "HTTP 403 PolicyNotAuthorized: rule:create_port is disallowed by policy; check")]
+    #[case(
+        403,
+        RIGHTS,
+        "HTTP 403 forbidden: Policy doesn't allow os_compute_api:servers:create to be performed.; check"
+    )]
+    #[case(403, QUOTA, "QuotaExceeded (HTTP 403 forbidden): Quota exceeded for instances:")]
+    #[case(409, PORTS, "QuotaExceeded (HTTP 409 OverQuota): Quota exceeded for resources: ['port'].")]
+    #[case(409, CONFLICT, "HTTP 409 conflictingRequest: Cannot 'delete' instance s while")]
+    #[case(404, MISSING, "HTTP 404 itemNotFound: Instance s could not be found.")]
+    #[case(404, "<html>404</html>", "HTTP 404 Not Found: Not Found; the service itself did not answer")]
+    #[case(500, "<html>", "HTTP 500 Internal Server Error: Internal Server Error")]
+    #[case(429, "", "Throttled (HTTP 429 Too Many Requests): Too Many Requests; the project asks too often")]
+    fn error_text_begins_with_the_words_of_the_service(#[case] status: u16, #[case] body: &str, #[case] text: &str) {
+        let (error, _) = super::error(&read(status, None, body), During::Create, &[]);
+        assert!(error.message().starts_with(text), "{error}");
+    }
+
+    /// The words by which Gardener's extension for OpenStack finds the code of an error, in lower case. It searches
+    /// `lastOperation.description` for them.
+    const GARDENER: [(&str, &[&str]); 5] = [
+        ("ERR_INFRA_UNAUTHORIZED", &["unauthorized", "policynotauthorized", "not authorized", "accessdenied"]),
+        ("ERR_INFRA_QUOTA_EXCEEDED", &["quota exceeded", "quotaexceeded", "volumelimitexceeded", "exceeded quota"]),
+        ("ERR_INFRA_RATE_LIMITS_EXCEEDED", &["requestlimitexceeded", "throttling", "too many requests"]),
+        ("ERR_INFRA_DEPENDENCIES", &["conflict", "internal server error", "there are not enough hosts available"]),
+        ("ERR_CONFIGURATION_PROBLEM", &["policy doesn't allow", "notfound", "invalid value"]),
+    ];
+
+    #[rstest]
+    #[case(401, TOKEN, &["ERR_INFRA_UNAUTHORIZED"])]
+    #[case(403, POLICY, &["ERR_INFRA_UNAUTHORIZED"])]
+    #[case(403, RIGHTS, &["ERR_CONFIGURATION_PROBLEM"])]
+    #[case(403, QUOTA, &["ERR_INFRA_QUOTA_EXCEEDED"])]
+    #[case(413, VOLUMES, &["ERR_INFRA_QUOTA_EXCEEDED"])]
+    #[case(409, PORTS, &["ERR_INFRA_QUOTA_EXCEEDED"])]
+    #[case(409, CONFLICT, &["ERR_INFRA_DEPENDENCIES"])]
+    #[case(400, HOST, &["ERR_INFRA_DEPENDENCIES"])]
+    #[case(404, MISSING, &["ERR_CONFIGURATION_PROBLEM"])]
+    #[case(404, NO_PORT, &["ERR_CONFIGURATION_PROBLEM"])]
+    #[case(429, "", &["ERR_INFRA_RATE_LIMITS_EXCEEDED"])]
+    #[case(400, ZONE, &[])]
+    fn error_text_is_classified_by_gardener(#[case] status: u16, #[case] body: &str, #[case] codes: &[&str]) {
+        let (error, _) = super::error(&read(status, None, body), During::Create, &[]);
+        let shown = error.message().to_lowercase();
+        let has = |(_, words): &&(&str, &[&str])| words.iter().any(|word| shown.contains(word));
+        let found: Vec<&str> = GARDENER.iter().filter(has).map(|(code, _)| *code).collect();
+        assert_eq!(found, codes, "{error}");
     }
 
     #[rstest]

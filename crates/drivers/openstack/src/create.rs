@@ -1,7 +1,8 @@
 //! Making a server, once.
 //!
 //! Nova has no token that makes two requests one. So a create looks for the machine's server before it makes one, and goes on looking by name
-//! while it waits: what an earlier request made comes to light in the same answer, and the younger of two is removed.
+//! while it waits: what an earlier request made comes to light in the same answer, and the younger of two is removed. The id in Nova's
+//! answer is kept: a Nova that does not find the server by its name is asked for it by its id.
 //!
 //! What OpenStack refuses is cleaned up at once, as the reference does: a port or a volume without a server is paid for by nobody's use.
 //! Where it is not known what was done, everything is left for the next attempt, which finds it by name.
@@ -13,9 +14,9 @@ use cloud::codes::{During, Meaning};
 use cloud::poll::{Poll, Waited};
 use cloud::pressure::Place;
 use cloud::provider_spec::Scope;
-use driver::{Code, Created, DriverError, Found, MachineRequest, RetryClass};
+use driver::{Code, Created, DriverError, Found, MachineRequest};
 
-use crate::answer::{Server, Stage};
+use crate::answer::{Server, Stage, text};
 use crate::bodies::{self, Launch, Owner};
 use crate::catalogue::Service;
 use crate::codes;
@@ -50,6 +51,7 @@ impl Creation<'_> {
             Some(_) => self.built().await?,
             None => self.made().await?,
         };
+        find::forget(self.session, self.request.machine_name(), self.uid());
         let Found { provider_id, node_name, addresses } = found(&self.scope.region, &server);
         Ok(Created { provider_id, node_name, last_known_state: None, addresses })
     }
@@ -75,7 +77,10 @@ impl Creation<'_> {
         let volume = if spec.has_own_volume() { Some(volume_for(session, spec, owner, resolved).await?) } else { None };
         let (port, volume) = (port.as_deref(), volume.as_deref());
         let body = bodies::server(&Launch { spec, owner, resolved, port, volume, user_data: self.user_data });
-        session.ask(&Ask::post(Service::Nova, "/servers", body), During::Create).await?;
+        let answer = session.ask(&Ask::post(Service::Nova, "/servers", body), During::Create).await?;
+        if let Some(id) = answer.get("server").map(|server| text(server, "id")).filter(|id| !id.is_empty()) {
+            find::keep(session, owner.machine, owner.uid, id);
+        }
         Ok(())
     }
 
@@ -99,12 +104,7 @@ impl Creation<'_> {
                                 format!("the server of {machine:?} vanished while it was built"),
                             ))
                         }
-                        Err(error)
-                            if error.retry_class() == RetryClass::Transient
-                                && error.code() != Code::DeadlineExceeded =>
-                        {
-                            Ok(None)
-                        }
+                        Err(error) if codes::is_passing(&error) => Ok(None),
                         Err(error) => Err(error),
                     }
                 },
@@ -113,7 +113,7 @@ impl Creation<'_> {
         match waited {
             Waited::Done(server) if server.stage() == Stage::Failed => {
                 let (error, meaning) = codes::fault(&self.fault(server).await?, &[self.session.hidden()]);
-                Err(self.given_up(Failed { refusal: None, meaning, error }).await)
+                Err(self.given_up(Failed { refusal: None, meaning, broken: false, error }).await)
             }
             Waited::Done(server) => Ok(server),
             Waited::InVain => {
@@ -133,7 +133,7 @@ impl Creation<'_> {
 
     async fn settled(&self) -> Result<Option<Settled>, DriverError> {
         let machine = self.request.machine_name();
-        let servers = find::named(self.session, machine, During::Create).await?;
+        let servers = find::named(self.session, machine, self.uid(), During::Create).await?;
         find::settle(servers, &self.scope.marks, machine, self.uid())
     }
 
@@ -145,7 +145,7 @@ impl Creation<'_> {
                 "a machine has two servers; the younger one is removed"
             );
             match self.session.ask(&request::delete_server(&double.id), During::Elsewhere).await {
-                Err(failed) if failed.is(404) || failed.is(409) => {}
+                Err(failed) if failed.is_absent() || failed.is(409) => {}
                 answer => drop(answer?),
             }
         }

@@ -4,6 +4,7 @@
 //! one runs. Without a provider id the name is all there is, and every server of it that is ours goes.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use backoff::Exponential;
@@ -13,18 +14,22 @@ use cloud::provider_spec::Scope;
 use driver::{Code, DriverError};
 
 use crate::answer::{Port, Server, Stage, Volume};
+use crate::codes::is_passing;
 use crate::find;
 use crate::identity::Thing;
-use crate::ports::{delete_ports, delete_volumes, is_our_port, removed};
+use crate::ports::{Doomed, delete_volumes, is_our_port, removed};
 use crate::request;
 use crate::session::Session;
-use crate::spec::Spec;
+use crate::spec::{OF_A_CLUSTER, Spec};
 
 /// How long Nova may take to remove a server, as long as the reference waits.
 const GONE: Poll = Poll {
     pauses: Exponential::new(Duration::from_millis(250), Duration::from_secs(5)),
     patience: Duration::from_mins(20),
 };
+
+/// Number of looks in a row that may fail for a passing reason.
+const MOST_FAILURES: u32 = 3;
 
 /// What is to be removed.
 pub(crate) struct Deletion<'a> {
@@ -46,51 +51,68 @@ impl Deletion<'_> {
             Some(Thing::Server(id)) => Some(id),
             None => None,
         };
-        let gone = self.servers(server).await?;
-        delete_ports(self.session, self.machine, &self.scope.marks, &gone).await?;
+        let doomed = self.doomed(server).await?;
+        let mut gone: BTreeSet<String> = doomed.iter().map(|server| server.id.clone()).collect();
+        gone.extend(server.map(str::to_owned));
+        let ports = Doomed::find(self.session, self.machine, &self.scope.marks, &gone).await?;
+        ports.delete_unused(self.session).await?;
+        self.delete_servers(&doomed).await?;
+        find::forget(self.session, self.machine, self.uid);
+        ports.delete_used(self.session).await?;
         if self.spec.root_disk_size > 0 {
             delete_volumes(self.session, self.machine, &self.scope.marks, &gone).await?;
         }
         Ok(())
     }
 
-    /// Deletes the servers and waits until none of them is left.
-    async fn servers(&self, id: Option<&str>) -> Result<BTreeSet<String>, DriverError> {
-        let mut doomed = self.doomed(id).await?;
-        let mut gone: BTreeSet<String> = doomed.iter().map(|server| server.id.clone()).collect();
-        gone.extend(id.map(str::to_owned));
-        if doomed.is_empty() {
-            return Ok(gone);
+    /// Deletes the servers and waits until none of them is left. A Nova that fails for a moment is asked again.
+    async fn delete_servers(&self, doomed: &[Server]) -> Result<(), DriverError> {
+        let Some(first) = doomed.first() else { return Ok(()) };
+        let failures = AtomicU32::new(0);
+        let survives =
+            |error: &DriverError| is_passing(error) && failures.fetch_add(1, Ordering::Relaxed) < MOST_FAILURES;
+        match self.delete_all(doomed).await {
+            Err(error) if !survives(&error) => return Err(error),
+            _ => {}
         }
-        self.delete_all(&doomed).await?;
-        let ids = &gone;
         let waited = GONE
             .until(
                 self.session.call,
                 || (self.session.cloud.chance)(),
                 || async {
-                    let left = self.left(ids).await?;
-                    // Nova refuses while it does something else with a server, and forgets a deletion that failed: it is asked again.
-                    self.delete_all(&left).await?;
-                    Ok(left.is_empty().then_some(()))
+                    match self.look(doomed).await {
+                        Ok(all_gone) => {
+                            failures.store(0, Ordering::Relaxed);
+                            Ok(all_gone.then_some(()))
+                        }
+                        Err(error) if survives(&error) => Ok(None),
+                        Err(error) => Err(error),
+                    }
                 },
             )
             .await?;
         match waited {
-            Waited::Done(()) => Ok(gone),
+            Waited::Done(()) => Ok(()),
             Waited::InVain => {
-                doomed.truncate(1);
-                let which = doomed.first().map(|server| server.id.as_str()).unwrap_or_default();
-                let message = format!("server {which} of machine {:?} is still there after 20 minutes", self.machine);
+                let message =
+                    format!("server {} of machine {:?} is still there after 20 minutes", first.id, self.machine);
                 Err(DriverError::new(Code::DeadlineExceeded, message))
             }
         }
     }
 
+    /// Looks for the servers, and deletes those that are left: Nova refuses while it does something else with a server, and forgets a
+    /// deletion that failed. Returns whether all are gone.
+    async fn look(&self, doomed: &[Server]) -> Result<bool, DriverError> {
+        let left = self.left(doomed).await?;
+        self.delete_all(&left).await?;
+        Ok(left.is_empty())
+    }
+
     async fn delete_all(&self, servers: &[Server]) -> Result<(), DriverError> {
         for server in servers.iter().filter(|server| server.stage() != Stage::Ending) {
             match self.session.ask(&request::delete_server(&server.id), During::Elsewhere).await {
-                Err(failed) if failed.is(404) || failed.is(409) => {}
+                Err(failed) if failed.is_absent() || failed.is(409) => {}
                 answer => drop(answer?),
             }
         }
@@ -98,10 +120,10 @@ impl Deletion<'_> {
     }
 
     /// Those of these servers that are still there.
-    async fn left(&self, ids: &BTreeSet<String>) -> Result<Vec<Server>, DriverError> {
+    async fn left(&self, doomed: &[Server]) -> Result<Vec<Server>, DriverError> {
         let mut left = Vec::new();
-        for id in ids {
-            let found = find::by_id(self.session, id, During::Elsewhere).await?;
+        for server in doomed {
+            let found = find::by_id(self.session, &server.id, During::Elsewhere).await?;
             left.extend(found.filter(|server| !matches!(server.status.as_str(), "DELETED" | "SOFT_DELETED")));
         }
         Ok(left)
@@ -109,7 +131,7 @@ impl Deletion<'_> {
 
     /// The servers that have to go.
     async fn doomed(&self, id: Option<&str>) -> Result<Vec<Server>, DriverError> {
-        let mut named = find::named(self.session, self.machine, During::Elsewhere).await?;
+        let mut named = find::named(self.session, self.machine, self.uid, During::Elsewhere).await?;
         let Some(id) = id else {
             let mut ours = Vec::new();
             for server in named {
@@ -141,7 +163,7 @@ impl Deletion<'_> {
         if self.scope.marks.on(&server.metadata) || server.is_of(self.uid) {
             return Owner::Us;
         }
-        let of_a_cluster = server.metadata.keys().find(|key| key.contains("kubernetes.io-cluster-"));
+        let of_a_cluster = server.metadata.keys().find(|key| key.contains(OF_A_CLUSTER));
         match of_a_cluster.filter(|key| **key != self.scope.marks.cluster) {
             Some(key) => Owner::AnotherCluster(key.clone()),
             None => Owner::Nobody,
@@ -165,22 +187,16 @@ impl Deletion<'_> {
     }
 
     async fn leftover_port(&self, id: &str) -> Result<(), DriverError> {
-        let answer = match self.session.ask(&request::port(id), During::Elsewhere).await {
-            Err(failed) if failed.is(404) => return Ok(()),
-            answer => answer?,
-        };
-        let Some(port) = answer.get("port").and_then(Port::read) else { return Ok(()) };
+        let found = self.session.one(&request::port(id), "port", Port::read, During::Elsewhere).await?;
+        let Some(port) = found else { return Ok(()) };
         let ours = port.name == self.machine && is_our_port(&port, &self.scope.marks);
         self.unused("port", id, ours, port.device.is_empty())?;
         removed(self.session, &request::delete_port(id)).await
     }
 
     async fn leftover_volume(&self, id: &str) -> Result<(), DriverError> {
-        let answer = match self.session.ask(&request::volume(id), During::Elsewhere).await {
-            Err(failed) if failed.is(404) => return Ok(()),
-            answer => answer?,
-        };
-        let Some(volume) = answer.get("volume").and_then(Volume::read) else { return Ok(()) };
+        let found = self.session.one(&request::volume(id), "volume", Volume::read, During::Elsewhere).await?;
+        let Some(volume) = found else { return Ok(()) };
         let ours = volume.name == self.machine && self.scope.marks.on(&volume.metadata);
         self.unused("volume", id, ours, volume.servers.is_empty())?;
         removed(self.session, &request::delete_volume(id)).await

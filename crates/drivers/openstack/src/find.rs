@@ -3,28 +3,73 @@
 //! Nova makes a second server of the same name without a word. Two come about when the answer to a first request is lost, or when it takes
 //! effect late. Both carry the machine's uid then, so nobody has to ask whose they are: the older one is the machine's.
 
+use std::collections::BTreeMap;
+
 use cloud::codes::During;
 use cloud::owned::Marks;
 use driver::{Code, DriverError, Found};
+use parking_lot::Mutex;
 
 use crate::answer::{Server, Stage};
 use crate::identity::{Thing, provider_id};
 use crate::request;
 use crate::session::Session;
 
-/// The servers of exactly this name, whoever they belong to.
-pub(crate) async fn named(session: &Session<'_>, machine: &str, during: During) -> Result<Vec<Server>, DriverError> {
+/// More creates than that are not in progress in one process.
+const MOST_ACCEPTED: usize = 10_000;
+
+/// Ids of servers that Nova has accepted, by account, machine and uid, until the create returns or the server is gone. A server whose id is
+/// kept is found even if Nova's search by name does not find it.
+#[derive(Debug, Default)]
+pub(crate) struct Accepted(Mutex<BTreeMap<(String, String, String), String>>);
+
+impl Accepted {
+    fn id(&self, key: &(String, String, String)) -> Option<String> {
+        self.0.lock().get(key).cloned()
+    }
+}
+
+fn key(session: &Session<'_>, machine: &str, uid: &str) -> (String, String, String) {
+    (session.account.clone(), machine.to_owned(), uid.to_owned())
+}
+
+/// Keeps the id of the server that Nova has accepted for a machine.
+pub(crate) fn keep(session: &Session<'_>, machine: &str, uid: &str, id: &str) {
+    let mut kept = session.cloud.accepted.0.lock();
+    if kept.len() >= MOST_ACCEPTED {
+        kept.clear();
+    }
+    kept.insert(key(session, machine, uid), id.to_owned());
+}
+
+/// Forgets the id that was kept for a machine.
+pub(crate) fn forget(session: &Session<'_>, machine: &str, uid: &str) {
+    session.cloud.accepted.0.lock().remove(&key(session, machine, uid));
+}
+
+/// The servers of exactly this name, whoever they belong to, and the one that Nova has accepted for this machine.
+pub(crate) async fn named(
+    session: &Session<'_>,
+    machine: &str,
+    uid: &str,
+    during: During,
+) -> Result<Vec<Server>, DriverError> {
     let found = session.list(&request::servers_named(machine), "servers", during).await?;
-    Ok(found.iter().filter_map(Server::read).filter(|server| server.name == machine).collect())
+    let mut servers: Vec<Server> =
+        found.iter().filter_map(Server::read).filter(|server| server.name == machine).collect();
+    let accepted = session.cloud.accepted.id(&key(session, machine, uid));
+    if let Some(id) = accepted.filter(|id| !servers.iter().any(|server| server.id == *id)) {
+        match by_id(session, &id, during).await? {
+            Some(server) => servers.push(server),
+            None => forget(session, machine, uid),
+        }
+    }
+    Ok(servers)
 }
 
 /// The server of this id.
 pub(crate) async fn by_id(session: &Session<'_>, id: &str, during: During) -> Result<Option<Server>, DriverError> {
-    match session.ask(&request::server(id), during).await {
-        Ok(answer) => Ok(answer.get("server").and_then(Server::read)),
-        Err(failed) if failed.is(404) => Ok(None),
-        Err(failed) => Err(failed.error),
-    }
+    session.one(&request::server(id), "server", Server::read, during).await
 }
 
 /// The machine's server, and those that are one too many.

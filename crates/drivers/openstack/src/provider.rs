@@ -53,8 +53,9 @@ impl OpenStackDriver {
     ) -> Result<Option<Server>, DriverError> {
         let machine = request.machine_name();
         if !machine.is_empty() {
-            let named = find::named(session, machine, During::Elsewhere).await?;
-            if let Some(settled) = find::settle(named, &scope.marks, machine, request.machine.metadata.uid.as_str())? {
+            let uid = request.machine.metadata.uid.as_str();
+            let named = find::named(session, machine, uid, During::Elsewhere).await?;
+            if let Some(settled) = find::settle(named, &scope.marks, machine, uid)? {
                 return Ok(Some(settled.server));
             }
         }

@@ -15,6 +15,9 @@ use serde_json::Value;
 /// What a `MachineClass` must say in `provider` to be ours.
 pub const PROVIDER: &str = "OpenStack";
 
+/// What the key of a tag or of metadata contains if it names a cluster.
+pub(crate) const OF_A_CLUSTER: &str = "kubernetes.io-cluster-";
+
 /// A `providerSpec`, decoded. An empty string is one that was not given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use cloud::fault::Faults;
 use cloud::owned::{Forms, Marks};
 
-use super::Spec;
+use super::{OF_A_CLUSTER, Spec};
 
 /// What Nova takes as a key or a value of metadata.
 const LONGEST_METADATA: usize = 255;
@@ -58,7 +58,7 @@ pub(super) fn region(spec: &Spec, faults: &mut Faults) {
 
 /// The keys of the two tags that make a server ours.
 pub(super) fn marks(spec: &Spec, faults: &mut Faults) -> Marks {
-    const FORMS: Forms = Forms { cluster: "kubernetes.io-cluster-", role: "kubernetes.io-role-" };
+    const FORMS: Forms = Forms { cluster: OF_A_CLUSTER, role: "kubernetes.io-role-" };
     Marks::among(&spec.tags, &FORMS, &spec.field("tags"), faults)
 }
 

@@ -27,9 +27,9 @@ async fn a_machine_needs_few_requests_and_names_are_asked_for_once() {
     driver.delete(&Call::default(), &known).await.unwrap();
     let deletion = [
         "GET /compute/v2.1/servers/detail",
+        "GET /network/v2.0/ports",
         "DELETE /compute/v2.1/servers/*",
         "GET /compute/v2.1/servers/*",
-        "GET /network/v2.0/ports",
     ];
     assert_eq!(memory.asked(), deletion);
     create_whole(&driver, &request).await.unwrap();
@@ -69,9 +69,9 @@ async fn a_machine_with_a_port_and_a_volume_of_its_own_needs_a_few_more() {
     driver.delete(&Call::default(), &known(&request, made.provider_id.as_str())).await.unwrap();
     let deletion = [
         "GET /compute/v2.1/servers/detail",
+        "GET /network/v2.0/ports",
         "DELETE /compute/v2.1/servers/*",
         "GET /compute/v2.1/servers/*",
-        "GET /network/v2.0/ports",
         "DELETE /network/v2.0/ports/*",
         "GET /volume/v3/*/volumes/detail",
     ];

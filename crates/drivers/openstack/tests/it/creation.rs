@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use driver::{Call, Code, Driver};
-use driver_testing::openstack::Settings;
+use driver_testing::openstack::{Names, Settings};
 use driver_testing::proxy::Fault;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -75,6 +75,61 @@ async fn of_two_servers_that_were_made_for_one_machine_the_younger_is_removed() 
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!(first.provider_id, second.provider_id, "both agree on the older one");
     assert_eq!(memory.count().servers, 1);
+}
+
+/// Clouds that changed Nova document another search than upstream has.
+#[rstest]
+#[case(Names::Pattern)]
+#[case(Names::Letters)]
+#[case(Names::Never)]
+#[tokio::test(start_paused = true)]
+async fn create_makes_one_server_however_nova_searches_names(#[case] names: Names) {
+    let memory = Memory::new(Settings { names, builds_for: Duration::from_secs(9), ..Settings::default() });
+    memory.with(|cloud, now| cloud.plant(now, &format!("{MACHINE}-2"), &[CLUSTER, ROLE]));
+    let (driver, request) = (memory.driver(), request(own_spec()));
+    let early = Call::within(Duration::from_secs(2));
+    assert_eq!(driver.create(&early, &request).await.unwrap_err().code(), Code::DeadlineExceeded);
+    let made = create_whole(&driver, &request).await.unwrap();
+    assert_eq!(memory.count(), Count { servers: 2, ports: 1, volumes: 1 }, "one server, and the one of another name");
+    driver.delete(&Call::default(), &known(&request, made.provider_id.as_str())).await.unwrap();
+    assert_eq!(memory.count(), Count { servers: 1, ports: 0, volumes: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_finds_the_server_of_a_create_that_was_cut_off() {
+    let slow = Settings { names: Names::Never, builds_for: Duration::from_secs(9), ..Settings::default() };
+    let memory = Memory::new(slow);
+    let (driver, request) = (memory.driver(), request(own_spec()));
+    driver.create(&Call::within(Duration::from_secs(2)), &request).await.unwrap_err();
+    driver.delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.count(), NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_adopts_a_port_that_has_no_tag_of_any_cluster() {
+    for (tags, adopted) in [(vec![], true), (vec!["of-a-user"], true), (vec!["kubernetes.io-cluster-theirs"], false)] {
+        let memory = Memory::new(Settings::default());
+        let request = request(own_spec());
+        memory.rule(on("POST", "/servers", Fault::HangBefore));
+        let driver = memory.driver();
+        let killed = tokio::time::timeout(Duration::from_mins(1), driver.create(&Call::default(), &request)).await;
+        assert!(killed.is_err());
+        let left = memory.with(|cloud, _| {
+            cloud.ports[0].description.clear();
+            cloud.ports[0].tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+            cloud.ports[0].id.clone()
+        });
+        let made = create_whole(&memory.driver(), &request).await.unwrap();
+        assert_eq!(memory.count().ports, if adopted { 1 } else { 2 }, "{tags:?}");
+        memory.with(|cloud, _| {
+            let used = cloud.ports.iter().find(|port| !port.device.is_empty()).unwrap();
+            assert_eq!(used.id == left, adopted, "{tags:?}");
+            assert!([CLUSTER.0, ROLE.0].iter().all(|tag| used.tags.contains(&(*tag).to_owned())), "{:?}", used.tags);
+            assert!(!adopted || tags.iter().all(|tag| used.tags.contains(&(*tag).to_owned())), "{:?}", used.tags);
+        });
+        memory.driver().delete(&Call::default(), &known(&request, made.provider_id.as_str())).await.unwrap();
+        assert_eq!(memory.count().ports, usize::from(!adopted), "{tags:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use driver::{Call, Code, Driver};
 use driver_testing::openstack::Settings;
 use driver_testing::proxy::{Fault, Instead, Rule};
+use tokio::time::Instant;
 
 use crate::memory::{
     CLUSTER, MACHINE, Memory, NOTHING, ONE_EACH, ROLE, create_whole, known, listed, own_spec, request, spec, stub,
@@ -82,6 +83,110 @@ async fn a_conflict_while_deleting_is_waited_for() {
     create_whole(&memory.driver(), &request).await.unwrap();
     let refused = Instead::openstack(409, "Cannot 'delete' instance while it is in task_state spawning");
     memory.rule(Rule::next(Fault::AnsweredBefore(refused), |asked| asked.method == "DELETE").times(3));
+    memory.driver().delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.count(), NOTHING);
+}
+
+/// A machine whose port has no mark: the reference adopts a port without tagging it.
+async fn with_untagged_port(memory: &Memory) -> driver::MachineRequest {
+    let request = request(own_spec());
+    let made = create_whole(&memory.driver(), &request).await.unwrap();
+    memory.with(|cloud, _| {
+        cloud.ports[0].tags.clear();
+        cloud.ports[0].description.clear();
+    });
+    known(&request, made.provider_id.as_str())
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_removes_an_untagged_port_of_the_server() {
+    let memory = Memory::new(Settings::default());
+    let request = with_untagged_port(&memory).await;
+    memory.driver().delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.count(), NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_that_ends_anywhere_leaves_no_untagged_port() {
+    for fault in [Fault::HangBefore, Fault::HangAfter] {
+        for at in 0.. {
+            let memory = Memory::new(Settings::default());
+            let request = with_untagged_port(&memory).await;
+            memory.asked();
+            memory.rule(Rule::next(fault.clone(), move |asked| asked.number == at));
+            let driver = memory.driver();
+            let call = Call::default();
+            let ended = tokio::time::timeout(std::time::Duration::from_mins(1), driver.delete(&call, &request)).await;
+            memory.calm();
+            memory.driver().delete(&Call::default(), &request).await.unwrap();
+            assert_eq!(memory.count(), NOTHING, "{fault:?} at {at}");
+            if ended.is_ok() {
+                assert!(at > 6, "{at} calls are too few to be all");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_goes_on_if_a_port_cannot_be_tagged() {
+    let memory = Memory::new(Settings::default());
+    let request = with_untagged_port(&memory).await;
+    let refused = Fault::AnsweredBefore(Instead::openstack(403, "rule:update_port is disallowed by policy"));
+    memory.rule(Rule::next(refused, |asked| asked.method == "PUT").always());
+    memory.driver().delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.count(), NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_leaves_an_untagged_port_that_nothing_uses() {
+    let memory = Memory::new(Settings::default());
+    let request = with_untagged_port(&memory).await;
+    memory.with(|cloud, now| cloud.remove_server(now, MACHINE));
+    memory.driver().delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.count().ports, 1, "whose it is cannot be known any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_survives_a_nova_that_fails_for_a_moment() {
+    let memory = Memory::new(Settings::default());
+    let request = request(own_spec());
+    let made = create_whole(&memory.driver(), &request).await.unwrap();
+    let request = known(&request, made.provider_id.as_str());
+    let broken = || Fault::AnsweredBefore(Instead::openstack(500, "Unexpected API Error. SADeprecationWarning"));
+    memory.rule(Rule::next(broken(), |asked| asked.method == "DELETE").times(2));
+    memory.driver().delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.count(), NOTHING);
+    let made = create_whole(&memory.driver(), &request).await.unwrap();
+    let request = known(&request, made.provider_id.as_str());
+    memory.rule(Rule::next(broken(), |asked| asked.method == "DELETE").always());
+    let begun = Instant::now();
+    let error = memory.driver().delete(&Call::default(), &request).await.unwrap_err();
+    assert_eq!((error.code(), memory.count()), (Code::Unavailable, ONE_EACH), "{error}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "a lasting failure is reported soon");
+    memory.calm();
+    memory.driver().delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.count(), NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_reports_why_cinder_refuses_after_a_minute() {
+    let memory = Memory::new(Settings::default());
+    let request = request(own_spec());
+    memory.rule(Rule::next(Fault::HangBefore, |asked| asked.method == "POST" && asked.path.ends_with("/servers")));
+    let driver = memory.driver();
+    let killed =
+        tokio::time::timeout(std::time::Duration::from_mins(1), driver.create(&Call::default(), &request)).await;
+    assert!(killed.is_err());
+    let refused = Instead::openstack(400, "Invalid volume: Volume has dependent snapshots.");
+    let cinder = |asked: &driver_testing::proxy::Asked| asked.method == "DELETE" && asked.path.contains("/volumes/");
+    memory.rule(Rule::next(Fault::AnsweredBefore(refused), cinder).always());
+    let begun = Instant::now();
+    let error = memory.driver().delete(&Call::default(), &request).await.unwrap_err();
+    assert_eq!(error.code(), Code::Internal, "{error}");
+    assert!(error.message().contains("Volume has dependent snapshots"), "{error}");
+    assert!(begun.elapsed() <= std::time::Duration::from_mins(1), "{:?}", begun.elapsed());
+    memory.calm();
     memory.driver().delete(&Call::default(), &request).await.unwrap();
     assert_eq!(memory.count(), NOTHING);
 }

@@ -7,6 +7,7 @@
     reason = "a test may die of what it did not expect, and clippy does not see that its words are part of it"
 )]
 
+mod absence;
 mod calls;
 mod contract;
 mod creation;

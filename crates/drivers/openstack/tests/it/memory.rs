@@ -69,11 +69,6 @@ impl Memory {
         self.rules.lock().push(rule);
     }
 
-    /// The next request of this method whose path ends so fails with this status and message.
-    pub(crate) fn refuse(&self, method: &'static str, path: &'static str, status: u16, message: &str) {
-        self.rule(on(method, path, Fault::AnsweredBefore(Instead::openstack(status, message))));
-    }
-
     pub(crate) fn calm(&self) {
         self.rules.lock().clear();
     }

@@ -111,7 +111,8 @@ async fn each_refusal_of_a_create_has_its_code_and_what_is_certain_is_cleaned_up
     #[case] code: Code,
 ) {
     let memory = Memory::new(Settings::default());
-    memory.refuse(method, path, status, message);
+    let refused = Fault::AnsweredBefore(Instead::openstack(status, message));
+    memory.rule(on(method, path, refused).times(if method == "GET" { 3 } else { 1 }));
     let (driver, request) = (memory.driver(), request(own_spec()));
     let error = driver.create(&Call::default(), &request).await.unwrap_err();
     assert_eq!(error.code(), code, "{error}");
@@ -133,7 +134,7 @@ async fn a_project_that_asks_too_often_is_slowed_down_and_says_so(#[case] status
     let call = Call::default().metered(kept.clone());
     for _ in 0..6 {
         let often = Instead::openstack(status, "This request was rate-limited.").retry_after(7);
-        memory.rule(on("GET", "/servers/detail", Fault::AnsweredBefore(often)));
+        memory.rule(on("GET", "/servers/detail", Fault::AnsweredBefore(often)).times(3));
         let error = driver.status(&call, &request(spec())).await.unwrap_err();
         assert_eq!(error.code(), Code::Unavailable);
         assert!(error.message().contains("a second now"), "{error}");
@@ -162,6 +163,57 @@ async fn a_nova_that_fails_for_a_while_does_not_end_a_create_that_waits_for_its_
     );
     create_whole(&driver, &request(own_spec())).await.unwrap();
     assert_eq!(memory.count(), crate::memory::ONE_EACH);
+}
+
+#[rstest]
+#[case(503, None, 3)]
+#[case(500, None, 3)]
+#[case(429, None, 3)]
+#[case(429, Some(5), 3)]
+#[case(429, Some(60), 1)]
+#[case(403, None, 1)]
+#[tokio::test(start_paused = true)]
+async fn read_is_sent_up_to_three_times(#[case] status: u16, #[case] retry_after: Option<u32>, #[case] most: u32) {
+    let refused = |times: u32| {
+        let memory = Memory::new(Settings::default());
+        let instead = Instead { retry_after, ..Instead::openstack(status, "away") };
+        memory.rule(on("GET", "/servers/detail", Fault::AnsweredBefore(instead)).times(times));
+        memory
+    };
+    create_whole(&refused(most - 1).driver(), &request(spec())).await.unwrap();
+    let memory = refused(most);
+    memory.driver().create(&Call::default(), &request(spec())).await.unwrap_err();
+    let sent = memory.asked().iter().filter(|asked| asked.starts_with("GET")).count();
+    assert_eq!(sent, most as usize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn read_is_repeated_after_a_reset_and_a_write_is_not() {
+    let memory = Memory::new(Settings::default());
+    memory.rule(on("GET", "/servers/detail", Fault::ResetBefore).times(2));
+    create_whole(&memory.driver(), &request(spec())).await.unwrap();
+    let memory = Memory::new(Settings::default());
+    memory.rule(on("POST", "/servers", Fault::ResetBefore));
+    let error = memory.driver().create(&Call::default(), &request(spec())).await.unwrap_err();
+    assert_eq!((error.code(), memory.count().servers), (Code::Unavailable, 0));
+}
+
+#[rstest]
+#[case::credential(
+    r#"{"error": {"code": 404, "message": "Could not find Application Credential: ac-1.", "title": "Not Found"}}"#,
+    404
+)]
+#[case::expired(r#"{"error": {"code": 401, "message": "The request you have made requires authentication.", "title": "Unauthorized"}}"#, 401)]
+#[tokio::test(start_paused = true)]
+async fn deleted_application_credential_is_unauthenticated(#[case] body: &str, #[case] status: u16) {
+    let memory = Memory::new(Settings::default());
+    let instead = Instead { body: body.to_owned(), ..Instead::openstack(status, "") };
+    memory.rule(on("POST", "/tokens", Fault::AnsweredBefore(instead)));
+    let error = memory.driver().status(&Call::default(), &request(spec())).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unauthenticated, "{error}");
+    let words = if status == 404 { "Could not find Application Credential" } else { "HTTP 401 Unauthorized" };
+    assert!(error.message().contains(words), "{error}");
+    assert!(error.message().contains("check the credentials in the Secret"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,7 +23,7 @@ pub use answer::Answer;
 pub use cloud::Cloud;
 pub use request::Request;
 pub use server::Stack;
-pub use settings::Settings;
+pub use settings::{Names, Settings};
 pub use things::{Port, Server, Volume};
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::answer::{Answer, page};
 use super::cloud::Cloud;
 use super::request::{Request, text};
-use super::settings::Settings;
+use super::settings::{Names, Settings};
 use super::things::{Server, texts};
 
 const NO_HOST: &str = "No valid host was found. There are not enough hosts available.";
@@ -20,7 +20,9 @@ impl Cloud {
                 Answer::ok(json!({ "flavors": flavors.map(|(id, name)| json!({ "id": id, "name": name })) }))
             }
             ("GET", ["servers", "detail"]) => {
-                let named = |server: &&Server| request.parameter("name").is_none_or(|name| matches(name, &server.name));
+                let named = |server: &&Server| {
+                    request.parameter("name").is_none_or(|name| self.settings.names.find(name, &server.name))
+                };
                 // Lists do not say why a server failed.
                 let without_fault = |server: &Server| {
                     let mut shown = server.shown(now, &self.ports);
@@ -129,6 +131,17 @@ fn named(asked: &Value, key: &str, what: &str) -> Vec<String> {
 
 fn list<'a>(asked: &'a Value, key: &str) -> &'a [Value] {
     asked.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+impl Names {
+    /// Whether a server of this name is found.
+    fn find(self, asked: &str, name: &str) -> bool {
+        match self {
+            Self::Pattern => matches(asked, name),
+            Self::Letters => name.contains(asked),
+            Self::Never => false,
+        }
+    }
 }
 
 /// Nova takes a name for a pattern: without anchors it matches in the middle, and a dot matches anything.

@@ -2,6 +2,18 @@
 
 use std::time::Duration;
 
+/// How Nova finds servers by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    /// As upstream does: the name is a regular expression that matches anywhere.
+    #[default]
+    Pattern,
+    /// The letters are searched for, anchors among them.
+    Letters,
+    /// No server is ever found by its name.
+    Never,
+}
+
 /// How the cloud behaves. It begins as one that does everything at once, with one project that may have plenty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -25,6 +37,8 @@ pub struct Settings {
     pub room: usize,
     /// How many items a page of a list has.
     pub page: usize,
+    /// How Nova finds servers by name.
+    pub names: Names,
 }
 
 impl Settings {
@@ -73,6 +87,7 @@ impl Default for Settings {
             volumes: 100,
             room: 100,
             page: 1000,
+            names: Names::default(),
         }
     }
 }

@@ -48,6 +48,11 @@ impl Instead {
         Self { status, body, retry_after: None }
     }
 
+    /// An answer that no service gave: that of a gateway in front of it.
+    pub fn gateway(status: u16) -> Self {
+        Self { status, body: format!("<html>{status}</html>"), retry_after: None }
+    }
+
     /// The same, with the time after which to ask again.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
