@@ -329,7 +329,8 @@ where
             match Decoded::<K>::read(item.get()) {
                 Some(Decoded::Whole(object)) => kind.readable.push(Arc::new(object)),
                 Some(Decoded::Undecodable(object)) => kind.unreadable.push(unreadable(object)),
-                None => {}
+                // Any object that is missing from this list may be this one.
+                None => return Err(failed(kube::Error::SerdeError(serde::de::Error::custom("an item has no name")))),
             }
         }
         match page.metadata.more.filter(|more| !more.is_empty()) {

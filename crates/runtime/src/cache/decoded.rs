@@ -5,11 +5,13 @@
 //! decoded leaves its object: enough to count it, to find its owner and to see that it is being deleted, and nothing
 //! that anyone could plan on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{Object, OwnerReference, TextMap};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::Key;
 
@@ -49,30 +51,57 @@ impl UndecodableObject {
         Key::new(self.namespace.as_str(), self.name.as_str())
     }
 
+    /// Reads the metadata only. All other values are skipped without recursion, so their depth has no limit.
     fn salvage(text: &str, error: &serde_json::Error) -> Option<Self> {
-        let object: Value = serde_json::from_str(text).ok()?;
-        let meta = object.get("metadata")?;
-        let string = |field: &str| meta.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let name = string("name");
-        if name.is_empty() {
-            return None;
-        }
-        let labels = meta.get("labels").and_then(Value::as_object).into_iter().flatten();
-        let owners = meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+        let meta = serde_json::from_str::<Salvaged<'_>>(text).ok()?.metadata;
+        let name = string(meta.name).filter(|name| !name.is_empty())?;
+        let labels =
+            meta.labels.and_then(|labels| serde_json::from_str::<BTreeMap<String, &RawValue>>(labels.get()).ok());
+        let owners = meta.owner_references.and_then(|all| serde_json::from_str::<Vec<&RawValue>>(all.get()).ok());
         Some(Self {
-            namespace: string("namespace"),
+            namespace: string(meta.namespace).unwrap_or_default(),
             name,
-            uid: string("uid"),
-            resource_version: string("resourceVersion"),
-            labels: labels.filter_map(|(k, v)| Some((k.as_str(), v.as_str()?))).collect(),
-            owners: owners.filter_map(|owner| serde_json::from_value(owner.clone()).ok()).collect(),
-            deletion_timestamp: meta.get("deletionTimestamp").filter(|at| !at.is_null()).map(|at| match at {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            }),
+            uid: string(meta.uid).unwrap_or_default(),
+            resource_version: string(meta.resource_version).unwrap_or_default(),
+            labels: labels.into_iter().flatten().filter_map(|(key, value)| Some((key, string(Some(value))?))).collect(),
+            owners: owners.into_iter().flatten().filter_map(|owner| serde_json::from_str(owner.get()).ok()).collect(),
+            deletion_timestamp: meta
+                .deletion_timestamp
+                .map(|at| string(Some(at)).unwrap_or_else(|| at.get().to_owned())),
             error: without_values(&error.to_string()),
         })
     }
+}
+
+/// The fields of an object that are read if the object itself cannot be decoded.
+#[derive(Deserialize)]
+struct Salvaged<'a> {
+    #[serde(borrow)]
+    metadata: SalvagedMeta<'a>,
+}
+
+/// Each field is read by itself, so that a wrong one costs no other.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SalvagedMeta<'a> {
+    #[serde(borrow)]
+    namespace: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    uid: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resource_version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    labels: Option<&'a RawValue>,
+    #[serde(borrow)]
+    owner_references: Option<&'a RawValue>,
+    #[serde(borrow)]
+    deletion_timestamp: Option<&'a RawValue>,
+}
+
+fn string(value: Option<&RawValue>) -> Option<String> {
+    serde_json::from_str(value?.get()).ok()
 }
 
 impl<K: Object + DeserializeOwned> Decoded<K> {
@@ -170,6 +199,43 @@ mod tests {
         assert_eq!(object.labels, TextMap::from([("x", "y")]));
         assert_eq!(object.owners.iter().map(|o| o.uid.as_str()).collect::<Vec<_>>(), ["ou"]);
         assert_eq!(object.deletion_timestamp.as_deref(), Some("soon"));
+    }
+
+    /// 200 maps in each other; serde_json reads at most 128.
+    fn deep() -> String {
+        format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200))
+    }
+
+    #[test]
+    fn metadata_is_kept_when_the_object_is_nested_too_deeply() {
+        let deep = deep();
+        let text = format!(
+            r#"{{"spec":{{"nodeTemplate":{{"metadata":{{"labels":{{"a":{deep}}}}}}}}},"metadata":{{
+                "managedFields":[{{"fieldsV1":{deep}}}],"annotations":{deep},"finalizers":{deep},
+                "namespace":"ns","name":"a","uid":"u","resourceVersion":"7","labels":{{"x":"y","odd":{deep}}},
+                "ownerReferences":[{deep},{{"apiVersion":"v1","kind":"K","name":"o","uid":"ou"}}],
+                "deletionTimestamp":"2026-01-01T00:00:00Z"}},"status":{deep}}}"#
+        );
+        let Some(Decoded::<api::Machine>::Undecodable(object)) = Decoded::read(&text) else { panic!("decoded") };
+        assert_eq!(object.key(), Key::new("ns", "a"));
+        assert_eq!((object.uid.as_str(), object.resource_version.as_str()), ("u", "7"));
+        assert_eq!(object.labels, TextMap::from([("x", "y")]));
+        assert_eq!(object.owners.iter().map(|o| o.uid.as_str()).collect::<Vec<_>>(), ["ou"]);
+        assert_eq!(object.deletion_timestamp.as_deref(), Some("2026-01-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn metadata_is_kept_when_any_one_field_has_another_type() {
+        for (field, value) in
+            [("uid", "7"), ("labels", "[]"), ("ownerReferences", "{}"), ("namespace", "{}"), ("labels", "3")]
+        {
+            let text = format!(r#"{{"metadata":{{"name":"a","{field}":{value}}},"data":7}}"#);
+            let Some(Decoded::<ConfigMap>::Undecodable(object)) = Decoded::read(&text) else { panic!("{text}") };
+            assert_eq!(object.key(), Key::new("", "a"), "{text}");
+        }
+        let null = r#"{"metadata":{"name":"a","deletionTimestamp":null,"labels":null},"data":7}"#;
+        let Some(Decoded::<ConfigMap>::Undecodable(object)) = Decoded::read(null) else { panic!("decoded") };
+        assert_eq!(object.deletion_timestamp, None);
     }
 
     #[test]

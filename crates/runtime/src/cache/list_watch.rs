@@ -38,8 +38,6 @@ pub(super) struct Page<K> {
     pub(super) version: Version,
     pub(super) next: Option<String>,
     pub(super) items: Vec<Decoded<K>>,
-    /// Things that did not even have a name.
-    pub(super) nameless: usize,
 }
 
 /// Every change from here on, please.
@@ -268,10 +266,14 @@ fn read_page<K: Cached>(text: &[u8]) -> Result<Page<K>, ListWatchError> {
     }
     let raw = page.items.unwrap_or_default();
     let items: Vec<_> = raw.iter().filter_map(|item| Decoded::read(item.get())).collect();
+    let nameless = raw.len() - items.len();
+    if nameless > 0 {
+        // Any object that is missing from this list may be one of them: the list proves no absence.
+        return Err(ListWatchError::Garbled(format!("{nameless} of {} items of a list have no name", raw.len())));
+    }
     Ok(Page {
         version: Version::new(page.metadata.resource_version),
         next: page.metadata.r#continue.filter(|token| !token.is_empty()),
-        nameless: raw.len() - items.len(),
         items,
     })
 }

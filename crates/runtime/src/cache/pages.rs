@@ -14,8 +14,6 @@ use super::version::Version;
 pub(super) struct Collected<K> {
     pub(super) version: Version,
     pub(super) items: Vec<Decoded<K>>,
-    /// Things that did not even have a name.
-    pub(super) nameless: usize,
 }
 
 /// All pages of a plain list.
@@ -29,27 +27,26 @@ pub(super) async fn collect<K: Cached>(
     let mut limit = (!cached).then_some(settings.page);
     let mut next: Option<String> = None;
     let mut first: Option<Version> = None;
-    let (mut items, mut nameless) = (Vec::new(), 0);
+    let mut items = Vec::new();
     loop {
         let ask = ListAsk { limit, next: next.take(), cached };
         let continued = ask.next.is_some();
         let page = match within(settings.page_within, list_watch.list(ask)).await {
             // The rest of this list is no longer to be had; one without pages cannot expire half-way.
             Err(ListWatchError::Gone) if continued => {
-                (items, nameless) = (Vec::new(), 0);
+                items.clear();
                 first = None;
                 limit = None;
                 continue;
             }
             page => page?,
         };
-        nameless += page.nameless;
         items.extend(page.items);
         // All pages are of one version. Should they not be, events shown twice do no harm, and skipped ones do.
         let version = first.take().map_or(page.version.clone(), |first| first.older_of(page.version));
         match page.next {
             Some(token) => (next, first) = (Some(token), Some(version)),
-            None => return Ok(Collected { version, items, nameless }),
+            None => return Ok(Collected { version, items }),
         }
     }
 }

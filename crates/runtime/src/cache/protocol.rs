@@ -194,10 +194,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
 
     /// All pages of a plain list.
     async fn page_through(&self, reading: Reading) -> Result<Listed<K>, ListWatchError> {
-        let Collected { version, items, nameless } = pages::collect(&self.list_watch, &self.settings, reading).await?;
-        if nameless > 0 {
-            tracing::error!(kind = self.shared.kind(), count = nameless, "list holds things without a name");
-        }
+        let Collected { version, items } = pages::collect(&self.list_watch, &self.settings, reading).await?;
         self.notice_undecodable(&items);
         Ok(Listed { version, items, stream: None })
     }

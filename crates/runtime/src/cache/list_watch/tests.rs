@@ -40,13 +40,26 @@ async fn events(
 }
 
 #[tokio::test]
-async fn a_page_keeps_what_it_cannot_decode_and_counts_what_has_no_name() {
+async fn a_page_keeps_what_it_cannot_decode() {
     let body = r#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"9","continue":"t"},"items":[
-        {"metadata":{"name":"a"}},{"metadata":{"name":"b"},"data":7},{"metadata":{}}]}"#;
+        {"metadata":{"name":"a"}},{"metadata":{"name":"b"},"data":7}]}"#;
     let (server, _) = server(200, body, &Settings::default());
     let page = list(&server, FIRST).await.unwrap();
-    assert_eq!((page.version.as_str(), page.next.as_deref(), page.nameless), ("9", Some("t"), 1));
+    assert_eq!((page.version.as_str(), page.next.as_deref()), ("9", Some("t")));
     assert!(matches!(&page.items[..], [Decoded::Whole(_), Decoded::Undecodable(_)]));
+}
+
+#[tokio::test]
+async fn list_is_rejected_when_an_item_has_no_name() {
+    for nameless in [r#"{"metadata":{}}"#, r#"{"data":7}"#, r#"{"metadata":{"name":7}}"#, r#"{"metadata":{"name":""}}"#]
+    {
+        let body =
+            format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{{"metadata":{{"name":"a"}}}},{nameless}]}}"#);
+        let (server, _) = server(200, body.leak(), &Settings::default());
+        let error = list(&server, FIRST).await.unwrap_err();
+        let told = "the API server's answer could not be read: 1 of 2 items of a list have no name";
+        assert_eq!(error.to_string(), told, "{nameless}");
+    }
 }
 
 #[tokio::test]

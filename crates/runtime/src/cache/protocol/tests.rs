@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::super::decoded::UndecodableObject;
 use super::super::list_watch::Page;
 use super::super::status::{Counters, Trust};
-use super::super::{Cache, CacheBuilder, Caches, Delta, Removal};
+use super::super::{Cache, CacheBuilder, Caches, Delta, Removal, Watch};
 use super::*;
 use crate::Tasks;
 
@@ -96,7 +96,7 @@ fn map(name: &str, version: u64) -> Decoded<ConfigMap> {
 
 fn page(version: u64, next: Option<&str>, items: Vec<Decoded<ConfigMap>>) -> Answer {
     let version = Version::new(version.to_string());
-    Answer::Page(Ok(Page { version, next: next.map(str::to_owned), items, nameless: 0 }))
+    Answer::Page(Ok(Page { version, next: next.map(str::to_owned), items }))
 }
 
 fn watch(events: Vec<Event<ConfigMap>>, after: After) -> Answer {
@@ -310,6 +310,41 @@ async fn an_error_in_the_stream_costs_a_list_after_a_pause() {
     assert_eq!(fixture.script.asked().len(), 2);
     fixture.pass(Duration::from_secs(2)).await;
     assert_eq!(fixture.script.asked(), ["list 500", "watch 10", "list 500"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cache_keeps_all_objects_when_an_item_has_no_name() {
+    let nameless = |what: &str| ListWatchError::Garbled(format!("{what} without a name"));
+    let fixture = Fixture::new(Script::of([
+        page(10, None, vec![map("a", 1), map("b", 2)]),
+        Answer::Watch(Ok(vec![Err(nameless("an event"))]), After::Silence),
+        Answer::Page(Err(nameless("an item"))),
+    ]));
+    fixture.pass(MINUTE).await;
+    assert_eq!(fixture.script.asked()[..3], ["list 500", "watch 10", "list 500"]);
+    assert_eq!(
+        (fixture.names(), fixture.seen()),
+        (vec!["a".to_owned(), "b".to_owned()], vec!["+a".into(), "+b".into()])
+    );
+    assert!(matches!(fixture.cache.watch(), Watch::Disconnected { .. }), "the freeze has to know of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_nested_too_deeply_counts_as_undecodable() {
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
+    let read = |version: u64| {
+        let meta = format!(r#"{{"name":"a","uid":"uid-a","resourceVersion":"{version}","managedFields":[{deep}]}}"#);
+        Decoded::read(&format!(r#"{{"metadata":{meta},"data":{{"x":{deep}}}}}"#)).unwrap()
+    };
+    let fixture = Fixture::new(Script::of([
+        page(10, None, vec![map("a", 1), map("b", 2)]),
+        Answer::Watch(Ok(vec![Ok(Event::Applied(read(11))), Err(ListWatchError::Gone)]), After::End),
+        page(20, None, vec![read(11), map("b", 2)]),
+    ]));
+    fixture.settle().await;
+    assert_eq!(fixture.script.asked(), ["list 500", "watch 10", "list 500", "watch 20"]);
+    assert_eq!(fixture.seen(), ["+a", "+b", "!a"]);
+    assert_eq!((fixture.cache.len(), fixture.cache.status().undecodable), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
