@@ -90,6 +90,12 @@ impl Shared {
         let mut files = Files::default();
         let settings = Settings::read(source, &mut files)?;
         let server = settings.address.server.clone();
+        if let Some(field) = settings.withheld {
+            tracing::warn!(
+                %source, %server, field,
+                "sending no credentials: the server has no TLS; use an https address"
+            );
+        }
         let wrong_server = || ConfigProblem::Server { server: server.to_string() };
         let host = server.host().ok_or_else(wrong_server)?.to_owned();
         let with_tls = server.scheme_str() == Some("https");

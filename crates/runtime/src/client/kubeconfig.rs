@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::config_error::ConfigProblem;
 use super::files::{FileError, Files};
@@ -92,6 +92,8 @@ pub(super) struct Settings {
     pub(super) token: Option<Token>,
     /// What else the kubeconfig says of us: password, exec plugin, whom to act as.
     pub(super) user: Box<AuthInfo>,
+    /// The field of a credential that is not used, because the server has no TLS.
+    pub(super) withheld: Option<&'static str>,
 }
 
 /// Which server it is. A description with another one is not a renewed one: it is of something else.
@@ -155,16 +157,20 @@ impl Settings {
         let trust = trust(&cluster, files)?;
         let identity = identity(&user, files)?;
         let tls = identity.is_some() || trust != Trust::System;
+        let server = server(cluster.server.as_deref().unwrap_or_default(), tls)?;
+        // A credential must not be sent in the clear. client-go sends none either, to any host.
+        let (user, identity, withheld) = match server.scheme_str() {
+            Some("https") => (user, identity, None),
+            _ => (without_credentials(&user), None, credential(&user)),
+        };
         Ok(Self {
-            address: Address {
-                server: server(cluster.server.as_deref().unwrap_or_default(), tls)?,
-                server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
-            },
+            address: Address { server, server_name: cluster.tls_server_name.filter(|name| !name.is_empty()) },
             namespace: context.namespace.filter(|name| !name.is_empty()).unwrap_or_else(|| "default".to_owned()),
             trust,
             identity,
             token: token(&user, files)?,
             user: Box::new(user),
+            withheld,
         })
     }
 
@@ -183,6 +189,7 @@ impl Settings {
             identity: None,
             token: Some(token_of(pod.mount.join("token"), files)?),
             user: Box::default(),
+            withheld: None,
         })
     }
 }
@@ -256,6 +263,33 @@ fn identity(user: &AuthInfo, files: &mut Files) -> Result<Option<Identity>, Conf
         (None, Some(_)) => Err(ConfigProblem::ComponentIdentity { missing: "client-certificate" }),
         (Some(_), None) => Err(ConfigProblem::ComponentIdentity { missing: "client-key" }),
     }
+}
+
+/// The user without its credentials. Impersonation headers are no secret.
+fn without_credentials(user: &AuthInfo) -> AuthInfo {
+    AuthInfo {
+        impersonate: user.impersonate.clone(),
+        impersonate_uid: user.impersonate_uid.clone(),
+        impersonate_groups: user.impersonate_groups.clone(),
+        impersonate_user_extra: user.impersonate_user_extra.clone(),
+        ..AuthInfo::default()
+    }
+}
+
+/// The name of a field of the user that holds a credential or leads to one.
+fn credential(user: &AuthInfo) -> Option<&'static str> {
+    let secret = |field: &Option<SecretString>| filled(field.as_ref().map(ExposeSecret::expose_secret)).is_some();
+    let text = |field: &Option<String>| filled(field.as_deref()).is_some();
+    let fields = [
+        ("token", secret(&user.token)),
+        ("tokenFile", text(&user.token_file)),
+        ("password", secret(&user.password)),
+        ("exec", user.exec.is_some()),
+        ("auth-provider", user.auth_provider.is_some()),
+        ("client-key-data", secret(&user.client_key_data)),
+        ("client-key", text(&user.client_key)),
+    ];
+    fields.into_iter().find(|(_, is_there)| *is_there).map(|(field, _)| field)
 }
 
 /// A token file wins over a token beside it: it is the one that is renewed. A password or a provider wins over a token, as in client-go.

@@ -17,6 +17,7 @@ use rstest::rstest;
 use runtime::Metrics;
 use runtime::client::{ApiError, ClientSpec, Connection, RetryClass, UserAgent};
 use server::{Behaviour, Server, authority, connection, issued_by, kubeconfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 /// Long enough for a crowded machine; nothing here waits for it to pass.
@@ -192,6 +193,35 @@ async fn a_server_that_is_not_there_is_named() {
             "nobody answers at {address} (Connection refused (os error 111)): check the server's address and that it is running"
         )
     );
+}
+
+#[rstest]
+#[case("token: hunter2")]
+#[case("tokenFile: token")]
+#[case("username: u, password: hunter2")]
+#[case("exec: {apiVersion: client.authentication.k8s.io/v1, command: /nonexistent, interactiveMode: Never}")]
+#[tokio::test]
+async fn no_credentials_are_sent_when_the_server_has_no_tls(#[case] user: &str) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("token"), "hunter2").unwrap();
+    std::fs::write(dir.path().join("ca.crt"), authority().pem()).unwrap();
+    let connection = connection(&kubeconfig(dir.path(), &server, &format!("{user}, as: other")));
+    assert_eq!(connection.token_file(), None);
+    let api = config_maps(&connection, &spec());
+    let (_refused, request) = tokio::join!(api.get("a"), async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0, "the request ended");
+        }
+        let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(answer).await.unwrap();
+        String::from_utf8(request).unwrap().to_lowercase()
+    });
+    assert!(!request.contains("authorization") && !request.contains("hunter2"), "{request}");
+    assert!(request.contains("impersonate-user: other"), "{request}");
 }
 
 #[tokio::test]
