@@ -92,6 +92,47 @@ async fn unwise_ones_go_on(proxy: &Proxy) -> anyhow::Result<()> {
     well(proxy.send("DELETE", &path, &json!({})).await?, "deleted").map(drop)
 }
 
+/// Changes region and credentials of a class in use: the API server stores the change and warns, in both modes. A class that is not in use,
+/// and any other change, cause no warning.
+pub(super) async fn relocated(proxy: &Proxy) -> anyhow::Result<()> {
+    let in_use = json!(["machine.sapcloud.io/machine-controller-manager"]);
+    let class = json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineClass", "metadata": { "name": "relocated" },
+        "provider": "aws", "providerSpec": { "region": "eu-1", "machineType": "small" },
+        "secretRef": { "name": "user-data", "namespace": "default" },
+        "credentialsSecretRef": { "name": "account", "namespace": "default" },
+    });
+    well(proxy.send("POST", &format!("{BASE}/machineclasses"), &class).await?, "stored")?;
+    let path = format!("{BASE}/machineclasses/relocated");
+    let change = async |to: Value| proxy.send("PATCH", &path, &to).await;
+    let silent = async |to: Value| {
+        let answer = well(change(to.clone()).await?, "changed")?;
+        ensure!(answer.warnings().is_empty(), "{to}: {:?}", answer.warnings());
+        Ok(())
+    };
+    silent(json!({ "providerSpec": { "region": "eu-2" } })).await?;
+    silent(json!({ "metadata": { "finalizers": in_use, "labels": { "a": "b" } } })).await?;
+    silent(json!({ "providerSpec": { "machineType": "large" }, "secretRef": { "name": "new-user-data" } })).await?;
+    for (to, field) in [
+        (json!({ "providerSpec": { "region": "eu-3" } }), "providerSpec.region"),
+        (json!({ "providerSpec": { "zone": "eu-3a" } }), "providerSpec.zone"),
+        (json!({ "provider": "openstack" }), "provider"),
+        (json!({ "credentialsSecretRef": { "name": "other" } }), "credentialsSecretRef"),
+        (json!({ "credentialsSecretRef": null }), "credentialsSecretRef"),
+        (json!({ "secretRef": { "name": "other" } }), "secretRef"),
+    ] {
+        let answer = well(change(to).await?, field)?;
+        let expected = format!("{field}: Forbidden: the MachineClass is in use");
+        ensure!(
+            answer.warnings().iter().any(|warning| warning.contains(&expected)),
+            "{field}: {:?}",
+            answer.warnings()
+        );
+    }
+    well(proxy.send("DELETE", &path, &json!({})).await?, "deleted")?;
+    well(change(json!({ "metadata": { "finalizers": null } })).await?, "let go").map(drop)
+}
+
 fn well(answer: Answer, what: &str) -> anyhow::Result<Answer> {
     answer.is_well().then_some(()).with_context(|| format!("{what}: {} {}", answer.status, answer.message()))?;
     Ok(answer)

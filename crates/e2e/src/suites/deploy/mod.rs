@@ -104,6 +104,8 @@ async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) ->
     report.case("in deny mode, they refuse it in the same words", denied).await;
     let let_go = existing_objects::let_go(&proxy);
     report.case("what was unusable before can be marked, scaled, reported on and deleted", let_go).await;
+    let relocated = existing_objects::relocated(&proxy);
+    report.case("a class in use that is moved elsewhere is stored with a warning", relocated).await;
     report.case("our leases, Events and machines have flows of their own", flows::assigned(&proxy)).await;
     let traced = traces::received(plane);
     report
@@ -186,7 +188,7 @@ async fn well_typed(plane: &ControlPlane) -> anyhow::Result<()> {
         let seen = policy.pointer("/status/observedGeneration");
         seen.is_some() && seen == policy.pointer("/metadata/generation")
     };
-    until(plane, "the policies are checked", &question, |all| all.len() == 5 && all.iter().all(checked)).await?;
+    until(plane, "the policies are checked", &question, |all| all.len() == 6 && all.iter().all(checked)).await?;
     let policies = list(plane, &question)?;
     let warnings = policies.iter().filter_map(|policy| policy.pointer("/status/typeChecking/expressionWarnings"));
     let warnings: Vec<_> = warnings.collect();
