@@ -3,11 +3,18 @@
 use api::names::labels;
 use api::view::NodeView;
 use api::{Machine, MachineClass, MachineSet, Object};
+use plan::node::vm_name;
 use plan::replacement_limit;
 use runtime::cache::Index;
 
 /// Machines by the node their label names.
 pub const MACHINES_BY_NODE: Index<Machine> = Index::new("machines-by-node", |machine| label(machine, labels::NODE));
+
+/// Machines by the VM in `spec.providerID`, as [`vm_name`] compares it.
+pub const MACHINES_BY_VM: Index<Machine> = Index::new("machines-by-vm", |machine| {
+    let id = &machine.spec.provider_id;
+    if id.is_empty() { Vec::new() } else { vec![vm_name(id)] }
+});
 
 /// Machines by the class they name.
 pub const MACHINES_BY_CLASS: Index<Machine> =

@@ -136,6 +136,8 @@ pub mod ours {
     pub const ORPHAN_SCAN_FAILED: &str = "OrphanScanFailed";
     /// On the controller's Lease, a warning: VMs that seem to belong to no Machine were left alone, and why.
     pub const ORPHANS_HELD_BACK: &str = "OrphanVMsHeldBack";
+    /// On a Machine, a warning: its VM has another name in the cloud.
+    pub const VM_NAME_MISMATCH: &str = "VMNameMismatch";
     /// On a Machine, a warning: the driver failed.
     pub const DRIVER_ERROR: &str = "DriverError";
     /// On a Machine: its deletion has begun.

@@ -266,22 +266,25 @@ impl CallLimiter {
     pub async fn list(&self, class: &Arc<MachineClass>, secret: Arc<SecretData>) -> Result<Owners, DriverError> {
         let request = ClassRequest { class: class.clone(), secret: secret.clone() };
         let driver = self.shared.drivers.of(class)?;
-        self.request(class, CallPriority::Making, Method::List, &secret, async |limits: driver::Call| {
+        let always = || true;
+        self.request(class, CallPriority::Making, Method::List, &secret, always, async |limits: driver::Call| {
             limits.bound(driver.list(&limits, &request)).await.and_then(words::owners)
         })
         .await
     }
 
-    /// Deletes a VM that has no Machine; `machine` is a stub with name, namespace and provider id.
+    /// Deletes a VM that has no Machine; `machine` is a stub with name, namespace and provider id. The call may wait in the queue for as
+    /// long as a call may take, so `is_orphan` is evaluated once more before the call is sent. If it is false, the result is `Canceled`.
     pub async fn delete_orphan(
         &self,
         machine: Arc<Machine>,
         class: &Arc<MachineClass>,
         secret: Arc<SecretData>,
+        is_orphan: impl FnOnce() -> bool,
     ) -> Result<Deleted, DriverError> {
         let request = MachineRequest { machine, class: class.clone(), secret: secret.clone() };
         let driver = self.shared.drivers.of(class)?;
-        self.request(class, CallPriority::Ending, Method::Delete, &secret, async |limits: driver::Call| {
+        self.request(class, CallPriority::Ending, Method::Delete, &secret, is_orphan, async |limits: driver::Call| {
             limits.bound(driver.delete(&limits, &request)).await
         })
         .await
@@ -308,6 +311,7 @@ impl CallLimiter {
         priority: CallPriority,
         method: Method,
         secret: &SecretData,
+        still_wanted: impl FnOnce() -> bool,
         work: impl FnOnce(driver::Call) -> F,
     ) -> Result<T, DriverError> {
         let never_left = |why: &str| DriverError::new(Code::Canceled, why);
@@ -318,6 +322,9 @@ impl CallLimiter {
         let timeout = self.shared.policy.driver_call_timeout;
         if !self.admitted(&mut place, class, method, timeout, &CancellationToken::new()).await {
             return Err(never_left("the call did not get its turn, so nothing was asked of the cloud"));
+        }
+        if !still_wanted() {
+            return Err(never_left("the call is no longer needed; no request was sent to the cloud"));
         }
         let limits = if method == Method::List {
             self.limits_without_effect(class, timeout)

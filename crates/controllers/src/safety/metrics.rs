@@ -31,7 +31,13 @@ impl SafetyMetrics {
             ),
             accused: shown(
                 metrics,
-                IntGaugeVec::new(opts("millwright_orphan_vms", "VMs that seem to have no Machine"), &["state"]),
+                IntGaugeVec::new(
+                    opts(
+                        "millwright_orphan_vms",
+                        "VMs that seem to have no Machine, or another name than their Machine",
+                    ),
+                    &["state"],
+                ),
             ),
             deleted: shown(
                 metrics,
@@ -55,9 +61,9 @@ impl SafetyMetrics {
         }
     }
 
-    pub(super) fn accused(&self, suspected: usize, held_back: usize) {
+    pub(super) fn accused(&self, suspected: usize, held_back: usize, misnamed: usize) {
         if let Some(accused) = &self.accused {
-            for (state, count) in [("suspected", suspected), ("held_back", held_back)] {
+            for (state, count) in [("suspected", suspected), ("held_back", held_back), ("misnamed", misnamed)] {
                 accused.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
             }
         }

@@ -15,8 +15,11 @@ use driver::Code;
 use futures::future::join_all;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use plan::node::vm_name;
 use plan::safety::Record;
-use plan::safety::orphans::{Charge, Findings, Group, Listed, Owner, Reach, Scan, Suspicions, judge};
+use plan::safety::orphans::{
+    Charge, Findings, Group, Holders, Listed, Mismatch, Owner, Reach, Scan, Suspicions, judge, without_known_vm,
+};
 use plan::{Event, EventType};
 use runtime::Key;
 use runtime::cache::{Delta, Lookup, Removal};
@@ -26,6 +29,7 @@ use tokio::time::timeout;
 
 use super::cluster_events::tell_all;
 use crate::cluster::Shared;
+use crate::indexes::MACHINES_BY_VM;
 use crate::machine_controller::MachineController;
 
 /// What is remembered between two scans. Clones are the same.
@@ -45,6 +49,8 @@ struct Inside {
     settled: BTreeSet<MachineName>,
     /// The class of each machine that was seen to have a VM, for the day it is gone.
     classes: BTreeMap<MachineName, String>,
+    /// Machines whose VM has another name in the cloud, as last reported.
+    mismatches: BTreeMap<MachineName, Mismatch>,
     last: Option<Timestamp>,
 }
 
@@ -162,9 +168,12 @@ impl Memory {
             inside.forgotten_more = false;
             inside.settled = inside.forgotten.iter().filter(|name| !owners.contains_key(*name)).cloned().collect();
         }
+        let machines = controller.shared.machines.list();
         judge(&Scan {
             vms: &listing.vms,
             owners: &owners,
+            holders: &Holders::of(machines.iter().map(|machine| &**machine)),
+            undecodable: &undecodable(&controller.shared),
             reach: listing.reach,
             before: &inside.suspicions,
             outages: &controller.shared.connectivity.outages(),
@@ -239,22 +248,43 @@ impl Inside {
     }
 }
 
-/// Deletes one VM, unless its machine has shown up while others were being deleted.
-async fn delete(controller: &MachineController, listing: &Listing, id: &ProviderId, charge: &Charge) {
-    let Some(vm) = listing.vms.get(id) else { return };
-    let owner = controller.safety.memory.inside.lock().owner(controller, &vm.machine);
-    let still = match charge {
+fn undecodable(shared: &Shared) -> BTreeSet<MachineName> {
+    shared.machines.undecodable().iter().map(|machine| machine.name.as_str().into()).collect()
+}
+
+/// Returns whether a confirmed orphan is still one, as far as the cache shows, and may be deleted by this process.
+fn is_orphan(
+    controller: &MachineController,
+    listing: &Listing,
+    id: &ProviderId,
+    machine: &MachineName,
+    charge: &Charge,
+) -> bool {
+    let owner = controller.safety.memory.inside.lock().owner(controller, machine);
+    let same_charge = match charge {
         Charge::NoMachine => owner == Owner::Nobody,
         Charge::SecondOf(own) => owner == Owner::Has(own.clone()),
     };
-    if !still || super::is_disconnected(&controller.shared) || controller.leadership.check().is_err() {
+    same_charge
+        && controller.shared.machines.find(&MACHINES_BY_VM, &vm_name(id)).is_empty()
+        && without_known_vm(&undecodable(&controller.shared), &listing.vms).is_none()
+        && !super::is_disconnected(&controller.shared)
+        && controller.leadership.check().is_ok()
+}
+
+/// Deletes one VM, unless it is no longer an orphan: before the call is queued, and again before it is sent.
+async fn delete(controller: &MachineController, listing: &Listing, id: &ProviderId, charge: &Charge) {
+    let Some(vm) = listing.vms.get(id) else { return };
+    let is_orphan = || is_orphan(controller, listing, id, &vm.machine, charge);
+    if !is_orphan() {
         return;
     }
     let remembered = controller.safety.memory.class_of(&vm.machine).and_then(|class| listing.classes.get(&class));
     let Some(class) = remembered.or_else(|| listing.classes.get(&vm.class)) else { return };
     let deleted = match controller.credentials.of(class).await {
         Ok(secret) => {
-            controller.limiter.delete_orphan(stub(class, vm, id), class, secret).await.map_err(|error| error.code())
+            let deleted = controller.limiter.delete_orphan(stub(class, vm, id), class, secret, is_orphan).await;
+            deleted.map_err(|error| error.code())
         }
         Err(_) => Err(Code::FailedPrecondition),
     };
@@ -265,6 +295,10 @@ async fn delete(controller: &MachineController, listing: &Listing, id: &Provider
             tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), because = %charge, "deleted a VM that belonged to nobody");
             let message = format!("deleted VM {id} of machine {:?}, because {charge}", vm.machine.as_str());
             tell_on(controller, class, &Event { event_type: EventType::Normal, reason: ours::ORPHAN_DELETED, message });
+        }
+        Err(Code::Canceled) if !is_orphan() => {
+            tracing::info!(vm = id.as_str(), machine = vm.machine.as_str(), "kept VM that is no longer an orphan");
+            return;
         }
         Err(code) => {
             tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), %code, "failed to delete a VM that belongs to nobody");
@@ -296,7 +330,9 @@ fn stub(class: &MachineClass, vm: &Listed, id: &ProviderId) -> Arc<Machine> {
 fn tell(controller: &MachineController, findings: &Findings) {
     let held_back = findings.held_back();
     let count: usize = held_back.iter().map(Group::count).sum();
-    controller.safety.metrics.accused(findings.spared.len() - count + findings.condemned.len(), count);
+    let suspected = findings.spared.len() - count + findings.condemned.len();
+    controller.safety.metrics.accused(suspected, count, findings.mismatches.len());
+    report_mismatches(controller, findings);
     if let Some(young) = findings.young() {
         tracing::info!("{young}");
     }
@@ -305,6 +341,27 @@ fn tell(controller: &MachineController, findings: &Findings) {
         let event =
             Event { event_type: EventType::Warning, reason: ours::ORPHANS_HELD_BACK, message: group.to_string() };
         tell_all(controller, &event);
+    }
+}
+
+/// Reports each VM whose name is not that of its Machine once, as long as neither name changes.
+fn report_mismatches(controller: &MachineController, findings: &Findings) {
+    let before = {
+        let mut inside = controller.safety.memory.inside.lock();
+        std::mem::replace(&mut inside.mismatches, findings.mismatches.clone())
+    };
+    for (name, mismatch) in &findings.mismatches {
+        let key = Key::new(controller.shared.namespace.as_str(), name.as_str());
+        if before.get(name) == Some(mismatch) {
+            continue;
+        }
+        let (vm, named) = (mismatch.vm.as_str(), mismatch.named.as_str());
+        tracing::warn!(vm, machine = name.as_str(), named, "kept VM whose name in the cloud is not its Machine's");
+        if let Some(machine) = controller.shared.machines.get(&key) {
+            let message = mismatch.to_string();
+            let event = Event { event_type: EventType::Warning, reason: ours::VM_NAME_MISMATCH, message };
+            crate::events::emit(&controller.events, machine.object_ref(), &event);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ use crate::drain::{Drains, DrainsParts};
 use crate::fleet::{Declared, Fleet, FleetParts};
 use crate::in_use_protection::{self, InUseProtection};
 use crate::indexes::{
-    CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, MACHINES_BY_OWNER,
+    CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, MACHINES_BY_OWNER, MACHINES_BY_VM,
     NODES_BY_MACHINE, ORPHAN_MACHINES, WAITING_BY_DEPLOYMENT,
 };
 use crate::limiter::{CallLimiter, LimiterParts};
@@ -320,6 +320,7 @@ fn machine_cache(namespace: &str) -> (Cache<Machine>, Reflector<Machine>) {
     Cache::<Machine>::builder()
         .namespace(namespace)
         .index(MACHINES_BY_NODE)
+        .index(MACHINES_BY_VM)
         .index(MACHINES_BY_CLASS)
         .index(MACHINES_BY_OWNER)
         .index(ORPHAN_MACHINES)

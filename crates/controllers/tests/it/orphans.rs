@@ -1,15 +1,20 @@
 //! VMs that belong to nobody go, and nobody else's.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use api::{Machine, MachinePhase, Object};
+use api::{Machine, MachineName, MachinePhase, Object, ProviderId};
 use apiserver::faults::{After, Verb};
-use driver::Method;
+use driver::{
+    Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method, Owners,
+};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use parking_lot::Mutex;
 use plan::safety::Limit;
 use runtime::client::Api;
 use serde_json::json;
-use virtual_cloud::{Fault, Script, Spec};
+use virtual_cloud::{Fault, Script, Spec, VirtualCloud};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 
@@ -29,6 +34,92 @@ async fn tear_out(cluster: &TestCluster, name: &str) {
     while cluster.machine(name).is_some() {
         cluster.machines().patch(name, &PatchParams::default(), &free).await.ok();
     }
+}
+
+/// A Machine that was restored from a backup: it runs on a VM that exists.
+async fn restore(cluster: &TestCluster, name: &str, id: &str) {
+    let mut machine: Machine = serde_json::from_value(json!({
+        "metadata": { "name": name }, "spec": { "class": { "kind": "MachineClass", "name": "small" }, "providerID": id },
+    }))
+    .unwrap();
+    machine.status = serde_json::from_value(json!({ "currentStatus": { "phase": "Running" } })).unwrap();
+    cluster.machines().create(&PostParams::default(), &machine).await.unwrap();
+}
+
+/// A driver whose list shows other names than the VMs were created with, or VMs that do not exist.
+struct ChangedList {
+    cloud: VirtualCloud,
+    listed: Mutex<BTreeMap<ProviderId, MachineName>>,
+}
+
+#[async_trait::async_trait]
+impl Driver for ChangedList {
+    fn capabilities(&self) -> Capabilities {
+        self.cloud.capabilities()
+    }
+    async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
+        self.cloud.create(call, request).await
+    }
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        self.cloud.delete(call, request).await
+    }
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        self.cloud.status(call, request).await
+    }
+    async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
+        let mut owners = self.cloud.list(call, request).await?;
+        owners.extend(self.listed.lock().clone());
+        Ok(owners)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn vm_of_a_running_machine_stays_when_it_is_renamed_in_the_cloud() {
+    let cluster = TestCluster::new(14);
+    let driver = Arc::new(ChangedList { cloud: cluster.cloud.clone(), listed: Mutex::default() });
+    let process = cluster.start_with(driver.clone());
+    for name in ["m-0", "m-1"] {
+        cluster.create(name).await;
+    }
+    let run = |w: &TestCluster| ["m-0", "m-1"].iter().all(|name| w.phase(name) == Some(MachinePhase::Running));
+    cluster.until("both run", run).await;
+    let id = |name: &str| cluster.machine(name).unwrap().spec.provider_id;
+    driver.listed.lock().extend([(id("m-0"), "ghost".into()), (id("m-1"), "m-0".into())]);
+    tokio::time::sleep(4 * HOUR).await;
+    assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (2, 0));
+    let told = cluster.told("VMNameMismatch");
+    assert_eq!(told.len(), 2, "each is told once: {told:?}");
+    assert!(told.iter().any(|message| message.contains("\"ghost\"")), "{told:?}");
+    let shown = process.metrics.encode().unwrap();
+    assert!(shown.lines().any(|line| line == "millwright_orphan_vms{state=\"misnamed\"} 2"), "{shown}");
+}
+
+/// Machines that were deleted by force are restored from a backup while the deletions of their VMs wait in the driver queue.
+#[tokio::test(start_paused = true)]
+async fn orphan_deletion_is_not_sent_when_the_machine_came_back_in_the_queue() {
+    let mut cluster = TestCluster::new(15);
+    cluster.policy.safety.orphan_limit = Limit::Any;
+    // At most ten calls of one credential run at once. They take so long that the others wait.
+    cluster.cloud.inject(Script::always(Fault::Delay(5 * MINUTE)).on(Method::Delete));
+    let _process = cluster.start();
+    let mut ids: Vec<(String, String)> = (0..13)
+        .map(|n| {
+            let name = format!("gone-{n:02}");
+            let id = plant(&cluster, &name);
+            (id, name)
+        })
+        .collect();
+    ids.sort(); // the order of the queue
+    cluster.until("deletions are sent", |w| w.cloud.count(Method::Delete) > 0).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!((5..=10).contains(&cluster.cloud.count(Method::Delete)), "{}", cluster.cloud.count(Method::Delete));
+    let waiting = &ids[11..];
+    restore(&cluster, &waiting[0].1, &waiting[0].0).await; // under its name
+    restore(&cluster, "renamed", &waiting[1].0).await; // under another name
+    tokio::time::sleep(HOUR).await;
+    let left: Vec<String> = cluster.cloud.vms().iter().map(|vm| vm.provider_id.to_string()).collect();
+    assert_eq!(left, [waiting[0].0.clone(), waiting[1].0.clone()]);
+    assert!(cluster.told("OrphanVMNotDeleted").is_empty(), "nothing failed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,12 +224,7 @@ async fn a_cache_that_is_late_deletes_no_vm_of_a_machine_that_exists() {
     let process = cluster.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
     let id = plant(&cluster, "m-0");
-    let mut machine: Machine = serde_json::from_value(json!({
-        "metadata": { "name": "m-0" }, "spec": { "class": { "kind": "MachineClass", "name": "small" }, "providerID": id },
-    }))
-    .unwrap();
-    machine.status = serde_json::from_value(json!({ "currentStatus": { "phase": "Running" } })).unwrap();
-    cluster.machines().create(&PostParams::default(), &machine).await.unwrap();
+    restore(&cluster, "m-0", &id).await;
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(process.cluster.machines().len(), 0, "the cache has not heard of it");
     tokio::time::sleep(5 * MINUTE).await;

@@ -19,5 +19,5 @@ pub use mark::{let_go, mark};
 pub use oddity::Oddity;
 pub use template::keep_template;
 pub use terminating::{Departure, announce_departure};
-pub use vm::is_same_vm;
+pub use vm::{is_same_vm, vm_name};
 pub use write::{NodeWrite, Scheduling};

@@ -9,11 +9,14 @@ use api::ProviderId;
 /// Whether both name the same VM. An id that says nothing is nobody's proof.
 #[must_use]
 pub fn is_same_vm(one: &ProviderId, other: &ProviderId) -> bool {
-    let own_name = |id: &ProviderId| {
-        let id = id.as_str();
-        id.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(id).to_ascii_lowercase()
-    };
-    !one.is_empty() && own_name(one) == own_name(other)
+    !one.is_empty() && vm_name(one) == vm_name(other)
+}
+
+/// Returns the part of an id by which VMs are compared: its last path segment in lower case, or the whole id if it ends with a slash.
+#[must_use]
+pub fn vm_name(id: &ProviderId) -> String {
+    let id = id.as_str();
+    id.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(id).to_ascii_lowercase()
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@
 //!
 //! - A VM is *accused* when its machine does not exist, or exists and has another VM, listed beside it. Whatever is being made, is
 //!   being deleted, cannot be read or has a call under way is left alone: its own machine's plan deals with it.
+//! - A VM whose id any Machine has in `spec.providerID` is never accused, whatever name the cloud reports. The name in the cloud can be
+//!   changed by every user of that cloud. A name that differs from the name of the Machine is reported.
+//! - While a Machine cannot be decoded and no listed VM has its name, no VM is deleted: its id may be the one in that Machine.
 //! - It must have been accused, without a break, for a whole creation timeout in which we saw.
 //! - A VM whose Machine the API server has *forgotten* (an etcd put back to an older copy) is never ours to delete: its Machine was
 //!   not deleted by anybody, and its pods are somebody's. People are told instead.
@@ -14,7 +17,7 @@
 //!
 //! The caller asks twice: with what the cache shows, and, should anything be about to go, again with what the API server says now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use api::{Machine, MachineName, MachinePhase, Object, ProviderId};
@@ -22,6 +25,7 @@ use jiff::Timestamp;
 
 use super::Outages;
 use crate::Policy;
+use crate::node::vm_name;
 
 /// A VM, as the cloud lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,42 @@ impl Owner {
     }
 }
 
+/// The Machines that have each VM in `spec.providerID`. Ids are compared as [`vm_name`] does, so that another spelling of the same id
+/// counts too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holders {
+    by_vm: BTreeMap<String, Vec<MachineName>>,
+}
+
+impl Holders {
+    /// Collects the ids of all Machines, whatever their phase.
+    pub fn of<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Self {
+        let mut by_vm: BTreeMap<String, Vec<MachineName>> = BTreeMap::new();
+        for machine in machines.into_iter().filter(|machine| !machine.spec.provider_id.is_empty()) {
+            by_vm.entry(vm_name(&machine.spec.provider_id)).or_default().push(machine.name().into());
+        }
+        Self { by_vm }
+    }
+
+    /// Returns the Machines that have this VM.
+    #[must_use]
+    pub fn of_vm(&self, id: &ProviderId) -> &[MachineName] {
+        self.by_vm.get(&vm_name(id)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Returns a Machine that cannot be decoded and after which no listed VM is named. Any VM may be its own, because its id is unknown.
+pub fn without_known_vm<'a>(
+    undecodable: &'a BTreeSet<MachineName>,
+    vms: &BTreeMap<ProviderId, Listed>,
+) -> Option<&'a MachineName> {
+    if undecodable.is_empty() {
+        return None;
+    }
+    let named: BTreeSet<&MachineName> = vms.values().map(|vm| &vm.machine).collect();
+    undecodable.iter().find(|machine| !named.contains(machine))
+}
+
 /// Since when each accused VM has been accused.
 pub type Suspicions = BTreeMap<ProviderId, Timestamp>;
 
@@ -65,6 +105,10 @@ pub struct Scan<'a> {
     pub vms: &'a BTreeMap<ProviderId, Listed>,
     /// The machines they name; one that is missing here is unsettled.
     pub owners: &'a BTreeMap<MachineName, Owner>,
+    /// The ids that Machines have, whatever the VMs are named.
+    pub holders: &'a Holders,
+    /// The Machines that cannot be decoded.
+    pub undecodable: &'a BTreeSet<MachineName>,
     /// Whether every class could be listed.
     pub reach: Reach,
     /// What earlier scans suspected.
@@ -93,10 +137,21 @@ pub struct Findings {
     pub condemned: BTreeMap<ProviderId, Charge>,
     /// Accused, and why nothing happens to them.
     pub spared: BTreeMap<ProviderId, Spared>,
+    /// Machines whose VM has another name in the cloud, one VM for each Machine.
+    pub mismatches: BTreeMap<MachineName, Mismatch>,
     /// To be remembered until the next scan.
     pub suspicions: Suspicions,
     /// When the next accused VM may be condemned.
     pub next: Option<Timestamp>,
+}
+
+/// A VM whose name in the cloud is not the name of the Machine that has its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The VM, as the cloud lists it.
+    pub vm: ProviderId,
+    /// The machine that the cloud names.
+    pub named: MachineName,
 }
 
 /// What a VM is accused of.
@@ -118,6 +173,10 @@ pub enum Spared {
     },
     /// The API server forgot its Machine; nobody deleted it.
     Forgotten,
+    /// Its id and the id in its Machine differ, but end with the same path segment.
+    Alike,
+    /// This Machine cannot be decoded, and its VM is unknown.
+    Undecodable(MachineName),
     /// Too many are accused at once.
     TooMany {
         /// How many.
@@ -130,14 +189,24 @@ pub enum Spared {
 /// Judges every listed VM at once, so that the limit cannot be passed by judging one by one.
 #[must_use]
 pub fn judge(scan: &Scan<'_>) -> Findings {
-    let accused: BTreeMap<&ProviderId, Charge> =
-        scan.vms.iter().filter_map(|(id, vm)| Some((id, charge(scan, id, vm)?))).collect();
+    let mut accused: BTreeMap<&ProviderId, Charge> = BTreeMap::new();
     let mut findings = Findings::default();
     for (id, vm) in scan.vms {
-        if scan.owners.get(&vm.machine) == Some(&Owner::Forgotten) {
+        let holders = scan.holders.of_vm(id);
+        if let Some(holder) = holders.first() {
+            if !holders.contains(&vm.machine) {
+                let mismatch = || Mismatch { vm: id.clone(), named: vm.machine.clone() };
+                findings.mismatches.entry(holder.clone()).or_insert_with(mismatch);
+            } else if charge(scan, id, vm).is_some() {
+                findings.spared.insert(id.clone(), Spared::Alike);
+            }
+        } else if scan.owners.get(&vm.machine) == Some(&Owner::Forgotten) {
             findings.spared.insert(id.clone(), Spared::Forgotten);
+        } else if let Some(charge) = charge(scan, id, vm) {
+            accused.insert(id, charge);
         }
     }
+    let without_known_vm = without_known_vm(scan.undecodable, scan.vms);
     if scan.reach == Reach::Partial {
         let unseen = scan.before.iter().filter(|(id, _)| !scan.vms.contains_key(*id));
         findings.suspicions.extend(unseen.map(|(id, since)| (id.clone(), *since)));
@@ -153,6 +222,8 @@ pub fn judge(scan: &Scan<'_>) -> Findings {
         } else if until > scan.now {
             findings.spared.insert(id.clone(), Spared::Young { until });
             findings.next = Some(findings.next.map_or(until, |next| next.min(until)));
+        } else if let Some(machine) = without_known_vm {
+            findings.spared.insert(id.clone(), Spared::Undecodable(machine.clone()));
         } else {
             findings.condemned.insert(id.clone(), charge);
         }
@@ -172,7 +243,7 @@ pub struct Group<'a> {
 }
 
 impl Findings {
-    /// Those that people have to decide about, by reason. There may be hundreds of thousands of VMs, and there are two reasons.
+    /// Those that people have to decide about, by reason. There may be hundreds of thousands of VMs, and there are few reasons.
     #[must_use]
     pub fn held_back(&self) -> Vec<Group<'_>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
@@ -251,6 +322,16 @@ impl fmt::Display for Charge {
     }
 }
 
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (vm, named) = (self.vm.as_str().escape_debug(), self.named.as_str());
+        write!(
+            f,
+            "VM {vm} has the name {named:?} in the cloud; it is kept, because this Machine has its id. Rename the VM to the name of the Machine"
+        )
+    }
+}
+
 impl fmt::Display for Spared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -259,6 +340,13 @@ impl fmt::Display for Spared {
             }
             Self::Forgotten => {
                 f.write_str("its Machine was not deleted: the API server has gone back to a time before it")
+            }
+            Self::Alike => f.write_str(
+                "its id ends like the id in its Machine, so that both may be the same VM; if it is another VM, delete it in the cloud",
+            ),
+            Self::Undecodable(machine) => {
+                let machine = machine.as_str();
+                write!(f, "it may be the VM of Machine {machine:?}, which cannot be decoded; correct that Machine")
             }
             Self::TooMany { accused, of } => {
                 write!(f, "{accused} of {of} VMs seem to have no Machine, which is too many to believe")

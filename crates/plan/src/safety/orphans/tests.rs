@@ -3,7 +3,6 @@ use crate::safety::Limit;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 fn at(minute: i64) -> Timestamp {
@@ -23,14 +22,97 @@ fn has(id: &str) -> Owner {
     Owner::Has(id.into())
 }
 
+/// The Machines of the owners that have a VM.
+fn holders(owners: &BTreeMap<MachineName, Owner>) -> Holders {
+    let machine = |(name, owner): (&MachineName, &Owner)| match owner {
+        Owner::Has(id) => Some(machine(name.as_str(), id.as_str())),
+        _ => None,
+    };
+    Holders::of(&owners.iter().filter_map(machine).collect::<Vec<_>>())
+}
+
+fn machine(name: &str, id: &str) -> Machine {
+    serde_json::from_value(json!({ "metadata": { "name": name }, "spec": { "providerID": id } })).unwrap()
+}
+
+static NONE_UNDECODABLE: BTreeSet<MachineName> = BTreeSet::new();
+
 /// Judges at the first connectivity, and again when a creation timeout has passed.
 fn in_the_end(vms: &BTreeMap<ProviderId, Listed>, owners: &BTreeMap<MachineName, Owner>) -> Findings {
-    let (policy, outages) = (Policy::default(), Outages::NONE);
-    let (reach, before) = (Reach::Whole, Suspicions::new());
-    let first = Scan { vms, owners, reach, before: &before, outages: &outages, policy: &policy, now: at(0) };
-    let first = judge(&first);
+    in_the_end_with(vms, owners, &holders(owners), &NONE_UNDECODABLE)
+}
+
+fn in_the_end_with(
+    vms: &BTreeMap<ProviderId, Listed>,
+    owners: &BTreeMap<MachineName, Owner>,
+    holders: &Holders,
+    undecodable: &BTreeSet<MachineName>,
+) -> Findings {
+    let (policy, outages, before) = (Policy::default(), Outages::NONE, Suspicions::new());
+    let scan = |before, now| {
+        let (outages, policy) = (&outages, &policy);
+        judge(&Scan { vms, owners, holders, undecodable, reach: Reach::Whole, before, outages, policy, now })
+    };
+    let first = scan(&before, at(0));
     assert!(first.condemned.is_empty(), "nothing goes at first connectivity");
-    judge(&Scan { vms, owners, reach, before: &first.suspicions, outages: &outages, policy: &policy, now: at(20) })
+    scan(&first.suspicions, at(20))
+}
+
+#[rstest]
+#[case::of_no_machine("vm-1", Owner::Nobody)]
+#[case::of_a_machine_with_another_vm("vm-1", has("vm-2"))]
+#[case::in_another_spelling("cloud:///zone/VM-1", Owner::Nobody)]
+fn vm_is_kept_and_reported_when_its_name_is_not_its_machines(#[case] listed: &str, #[case] named: Owner) {
+    let owners = owners(&[("other", named.clone())]);
+    let mut machines = vec![machine("m", "cloud:///vm-1")];
+    if let Owner::Has(id) = named {
+        machines.push(machine("other", id.as_str()));
+    }
+    let findings = in_the_end_with(
+        &vms(&[(listed, "other"), ("vm-2", "other")]),
+        &owners,
+        &Holders::of(&machines),
+        &NONE_UNDECODABLE,
+    );
+    assert!(!findings.condemned.contains_key(listed) && !findings.suspicions.contains_key(listed), "{findings:?}");
+    let mismatch = Mismatch { vm: listed.into(), named: "other".into() };
+    assert_eq!(findings.mismatches, BTreeMap::from([("m".into(), mismatch.clone())]));
+    assert!(
+        mismatch.to_string().starts_with(&format!("VM {listed} has the name \"other\" in the cloud")),
+        "{mismatch}"
+    );
+}
+
+#[test]
+fn name_is_right_when_one_of_two_holders_has_it() {
+    let machines = [machine("copy", "vm-1"), machine("m", "vm-1")];
+    let owners = owners(&[("m", has("vm-1"))]);
+    let findings = in_the_end_with(&vms(&[("vm-1", "m")]), &owners, &Holders::of(&machines), &NONE_UNDECODABLE);
+    assert_eq!(findings, Findings::default());
+}
+
+#[test]
+fn second_vm_stays_when_its_id_ends_like_the_first() {
+    let listed = vms(&[("gce:///a/m", "m"), ("gce:///b/m", "m")]);
+    let findings = in_the_end(&listed, &owners(&[("m", has("gce:///a/m"))]));
+    assert_eq!(findings.condemned, BTreeMap::new());
+    assert_eq!(findings.spared, BTreeMap::from([("gce:///b/m".into(), Spared::Alike)]));
+}
+
+/// The id in a Machine that cannot be decoded is unknown, so that every VM with a strange name may be its own.
+#[rstest]
+#[case::its_vm_is_not_listed(&[("vm-1", "gone")], 0)]
+#[case::its_vm_is_listed(&[("vm-1", "gone"), ("vm-2", "broken")], 1)]
+fn no_vm_is_deleted_when_it_may_be_of_an_undecodable_machine(#[case] listed: &[(&str, &str)], #[case] deleted: usize) {
+    let undecodable = BTreeSet::from(["broken".into()]);
+    let owners = owners(&[("gone", Owner::Nobody), ("broken", Owner::Unsettled)]);
+    let findings = in_the_end_with(&vms(listed), &owners, &Holders::default(), &undecodable);
+    assert_eq!(findings.condemned.len(), deleted, "{findings:?}");
+    if deleted == 0 {
+        assert_eq!(findings.spared["vm-1"], Spared::Undecodable("broken".into()));
+        assert_eq!(findings.held_back().len(), 1, "people have to correct that Machine");
+        assert_eq!(findings.suspicions["vm-1"], at(0), "the time goes on");
+    }
 }
 
 #[test]
@@ -93,6 +175,8 @@ fn an_operator_who_has_looked_may_lift_the_limit() {
     let findings = judge(&Scan {
         vms: &vms(&listed),
         owners: &owners(&gone),
+        holders: &Holders::default(),
+        undecodable: &NONE_UNDECODABLE,
         reach: Reach::Whole,
         before: &before,
         outages: &Outages::NONE,
@@ -109,10 +193,12 @@ fn time_of_an_outage_makes_nobody_older() {
     let mut outages = Outages::NONE;
     outages.begin(at(5));
     outages.end(at(10));
-    let policy = Policy::default();
+    let (policy, holders) = (Policy::default(), Holders::default());
     let scan = |now| Scan {
         vms: &vms,
         owners: &owners,
+        holders: &holders,
+        undecodable: &NONE_UNDECODABLE,
         reach: Reach::Whole,
         before: &before,
         outages: &outages,
@@ -127,10 +213,12 @@ fn time_of_an_outage_makes_nobody_older() {
 fn a_suspicion_ends_when_its_machine_shows_up_and_survives_a_class_that_cannot_be_listed() {
     let before = Suspicions::from([("vm-1".into(), at(0)), ("vm-2".into(), at(0))]);
     let (listed, known) = (vms(&[("vm-1", "m")]), owners(&[("m", has("vm-1"))]));
-    let (policy, outages) = (Policy::default(), Outages::NONE);
+    let (policy, outages, holders) = (Policy::default(), Outages::NONE, holders(&known));
     let scan = |reach| Scan {
         vms: &listed,
         owners: &known,
+        holders: &holders,
+        undecodable: &NONE_UNDECODABLE,
         reach,
         before: &before,
         outages: &outages,
@@ -142,31 +230,35 @@ fn a_suspicion_ends_when_its_machine_shows_up_and_survives_a_class_that_cannot_b
 }
 
 proptest! {
-    /// Machines come and go, VMs too, and the cache is late by up to three steps. The caller's second question is asked of the
-    /// truth, as the shell does by reading with quorum.
+    /// Machines come and go, VMs too, and the cache is late by up to three steps. Users rename VMs in the cloud: to the name of another
+    /// machine that exists or does not. The caller's second question is asked of the truth, as the shell does by reading with quorum.
     #[test]
     fn no_vm_of_a_living_machine_is_ever_condemned(
-        steps in prop::collection::vec((0usize..8, any::<bool>(), 0i64..30, 0usize..3), 1..80),
+        steps in prop::collection::vec((0usize..8, any::<bool>(), 0i64..30, 0usize..3, 0usize..40), 1..80),
     ) {
         let policy = Policy::default();
         let mut history: Vec<BTreeSet<usize>> = vec![BTreeSet::new()];
-        let mut cloud: BTreeSet<usize> = BTreeSet::new();
+        let mut cloud: BTreeMap<usize, usize> = BTreeMap::new(); // the machine that each VM was made for, and the one it names
         let (mut before, mut now) = (Suspicions::new(), 0);
-        for (machine, lives, gap, lag) in steps {
+        for (machine_number, lives, gap, lag, named) in steps {
             now += gap;
             let mut living = history.last().unwrap().clone();
             if lives {
-                living.insert(machine); // the machine comes before its VM
-                cloud.insert(machine);
+                living.insert(machine_number); // the machine comes before its VM
+                cloud.insert(machine_number, machine_number);
             } else {
-                living.remove(&machine); // its VM is left behind
+                living.remove(&machine_number); // its VM is left behind
+            }
+            if let Some(name) = cloud.get_mut(&machine_number).filter(|_| named < 10) {
+                *name = named;
             }
             history.push(living.clone());
-            let names: Vec<(String, String)> = cloud.iter().map(|n| (format!("vm-{n}"), format!("m-{n}"))).collect();
+            let names: Vec<(String, String)> =
+                cloud.iter().map(|(n, named)| (format!("vm-{n}"), format!("m-{named}"))).collect();
             let listed = vms(&names.iter().map(|(id, name)| (id.as_str(), name.as_str())).collect::<Vec<_>>());
             let known = |living: &BTreeSet<usize>| -> BTreeMap<MachineName, Owner> {
                 cloud
-                    .iter()
+                    .values()
                     .map(|n| {
                         let owner = if living.contains(n) { has(&format!("vm-{n}")) } else { Owner::Nobody };
                         (format!("m-{n}").into(), owner)
@@ -174,12 +266,17 @@ proptest! {
                     .collect()
             };
             let stale = &history[history.len().saturating_sub(1 + lag)];
-            let scan = |owners: &BTreeMap<MachineName, Owner>, before: &Suspicions| judge(&Scan {
-                vms: &listed, owners, reach: Reach::Whole, before, outages: &Outages::NONE, policy: &policy, now: at(now),
-            });
-            let mut findings = scan(&known(stale), &before);
+            let scan = |living: &BTreeSet<usize>, before: &Suspicions| {
+                let machines: Vec<Machine> =
+                    living.iter().map(|n| machine(&format!("m-{n}"), &format!("vm-{n}"))).collect();
+                judge(&Scan {
+                    vms: &listed, owners: &known(living), holders: &Holders::of(&machines), undecodable: &NONE_UNDECODABLE,
+                    reach: Reach::Whole, before, outages: &Outages::NONE, policy: &policy, now: at(now),
+                })
+            };
+            let mut findings = scan(stale, &before);
             if !findings.condemned.is_empty() {
-                findings = scan(&known(&living), &before);
+                findings = scan(&living, &before);
             }
             for id in findings.condemned.keys() {
                 let n: usize = id.as_str().trim_start_matches("vm-").parse().unwrap();
@@ -199,8 +296,8 @@ proptest! {
             names.iter().map(|(id, name)| (name.as_str().into(), has(id))).collect();
         let old: Suspicions = listed.keys().map(|id| (id.clone(), Timestamp::UNIX_EPOCH)).collect();
         let scan = Scan {
-            vms: &listed, owners: &owners, reach: Reach::Whole, before: &old,
-            outages: &Outages::NONE, policy: &Policy::default(), now: at(1000),
+            vms: &listed, owners: &owners, holders: &holders(&owners), undecodable: &NONE_UNDECODABLE,
+            reach: Reach::Whole, before: &old, outages: &Outages::NONE, policy: &Policy::default(), now: at(1000),
         };
         prop_assert_eq!(judge(&scan), Findings::default());
     }
