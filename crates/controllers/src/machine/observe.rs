@@ -61,8 +61,8 @@ pub(super) fn observe(controller: &MachineController, key: &Key, machine: Arc<Ma
     let siblings = siblings(&controller.shared, &machine);
     let rivals = rivals(&controller.shared, &machine);
     // Read after the caches: who was disconnected while reading them is still known to be.
-    let (connectivity, outages) = (controller.shared.connectivity.now(), controller.shared.connectivity.outages());
-    let now = controller.shared.clock.now();
+    let connectivity = controller.shared.connectivity.now();
+    let (now, outages) = controller.shared.connectivity.time();
     MachineSnapshot {
         machine,
         class,

@@ -50,7 +50,8 @@ pub(super) async fn reconcile(controller: Arc<MachineController>) -> Outcome {
     };
     let (control, target) = tokio::join!(control, target);
     let connectivity = &controller.shared.connectivity;
-    let probe = Probe { control, target, recounted: connectivity.recounted(), now: controller.shared.clock.now() };
+    let (now, _) = connectivity.time();
+    let probe = Probe { control, target, recounted: connectivity.recounted(), now };
     let judgement = connectivity.judge(&probe, policy);
     match &judgement.news {
         News::None => {}

@@ -6,12 +6,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use plan::safety::freeze::{Frozen, Judgement, News, Probe, State};
-use plan::safety::{Outages, SafetyPolicy};
+use plan::safety::{ClockStep, ClockWatch, Outages, SafetyPolicy};
+use runtime::Clock;
+use tokio::time::Instant;
 
 /// What is known of our connectivity. Clones are the same; looking at it costs a lock and no request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ApiConnectivity {
     inside: Arc<Mutex<Inside>>,
+    clock: Clock,
+    beginning: Instant,
+    clock_tolerance: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -19,9 +24,40 @@ struct Inside {
     state: State,
     outages: Arc<Outages>,
     recounted: Option<Timestamp>,
+    clocks: ClockWatch,
 }
 
 impl ApiConnectivity {
+    /// Connected, without any outage.
+    pub fn new(policy: &SafetyPolicy, clock: &Clock) -> Self {
+        let (clock, beginning) = (clock.clone(), clock.instant());
+        let connectivity = Self { inside: Arc::default(), clock, beginning, clock_tolerance: policy.clock_tolerance };
+        connectivity.time();
+        connectivity
+    }
+
+    /// Returns the time and the outages until then. Every deadline is computed from these two: a step of the wall clock since the last call
+    /// is found here and is one of the outages, so that no decision is made on a clock that has just stepped.
+    pub fn time(&self) -> (Timestamp, Arc<Outages>) {
+        let mut inside = self.inside.lock();
+        let elapsed = self.clock.instant().saturating_duration_since(self.beginning);
+        let now = self.clock.now();
+        if let Some(step) = inside.clocks.look(now, elapsed, self.clock_tolerance) {
+            Arc::make_mut(&mut inside.outages).stepped(step, now);
+            match step {
+                ClockStep::Forward(by) => {
+                    tracing::warn!(?by, "detected forward step of the wall clock; moving all deadlines by it");
+                }
+                ClockStep::Backward(by) => {
+                    tracing::warn!(?by, "detected backward step of the wall clock");
+                    inside.state.clock_stepped_back(now);
+                    inside.recounted = inside.recounted.map(|at| at.min(now));
+                }
+            }
+        }
+        (now, inside.outages.clone())
+    }
+
     /// Whether decisions may rest on what we see.
     pub fn now(&self) -> plan::machine::Connectivity {
         if self.inside.lock().state.sees() {
@@ -34,11 +70,6 @@ impl ApiConnectivity {
     /// Since when and why they may not, once that is certain.
     pub fn frozen(&self) -> Option<Frozen> {
         self.inside.lock().state.frozen().cloned()
-    }
-
-    /// When they could not.
-    pub fn outages(&self) -> Arc<Outages> {
-        self.inside.lock().outages.clone()
     }
 
     /// Before us nobody led since `since`. A hand-over is quick; what took as long as a freeze counts against nobody.

@@ -54,7 +54,7 @@ impl Safety {
     pub(crate) fn new(policy: &SafetyPolicy, metrics: &Metrics, clock: &Clock, random: &Random) -> Self {
         let retries = RetryPolicy::default();
         Self {
-            connectivity: ApiConnectivity::default(),
+            connectivity: ApiConnectivity::new(policy, clock),
             api_servers: Queue::new("machinesafetyapiserver", retries, metrics, random).closed(),
             vms: Queue::new("machinesafetyorphanvms", retries, metrics, random).closed(),
             nodes: Queue::new("node", retries, metrics, random).closed(),

@@ -169,6 +169,7 @@ impl Memory {
             inside.settled = inside.forgotten.iter().filter(|name| !owners.contains_key(*name)).cloned().collect();
         }
         let machines = controller.shared.machines.list();
+        let (now, outages) = controller.shared.connectivity.time();
         judge(&Scan {
             vms: &listing.vms,
             owners: &owners,
@@ -176,9 +177,9 @@ impl Memory {
             undecodable: &undecodable(&controller.shared),
             reach: listing.reach,
             before: &inside.suspicions,
-            outages: &controller.shared.connectivity.outages(),
+            outages: &outages,
             policy: &controller.shared.policy,
-            now: controller.shared.clock.now(),
+            now,
         })
     }
 
@@ -193,19 +194,19 @@ impl Memory {
         if let Some(record) = notes.found(ORPHAN_VMS).as_deref().and_then(Record::read) {
             self.take_over(&record, &controller.shared);
         }
-        let (memory, connectivity, clock) =
-            (self.clone(), controller.shared.connectivity.clone(), controller.shared.clock.clone());
+        let (memory, connectivity) = (self.clone(), controller.shared.connectivity.clone());
         notes.keep(ORPHAN_VMS, move || {
             // A renewal of the lease does not wait for a scan.
             let Some(inside) = memory.inside.try_lock() else { return Note::AsBefore };
             let forgotten = inside.forgotten.difference(&inside.settled);
-            let record = Record::of(&inside.suspicions, forgotten, &connectivity.outages(), clock.now());
+            let (now, outages) = connectivity.time();
+            let record = Record::of(&inside.suspicions, forgotten, &outages, now);
             record.and_then(|record| record.text()).map_or(Note::Nothing, Note::Text)
         });
     }
 
     fn take_over(&self, record: &Record, shared: &Shared) {
-        let (outages, now) = (shared.connectivity.outages(), shared.clock.now());
+        let (now, outages) = shared.connectivity.time();
         let suspicions = record.suspicions(&outages, &shared.policy.safety, now);
         let (forgotten, more) = record.forgotten();
         let (accused, forgot) = (suspicions.len(), forgotten.len());

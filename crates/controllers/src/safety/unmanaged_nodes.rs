@@ -31,8 +31,8 @@ pub(super) async fn reconcile(controller: Arc<MachineController>, key: Key) -> O
         Claimant::Claims(machine) => Owner::Claimed(machine),
         Claimant::None => Owner::Nobody,
     };
-    let now = controller.shared.clock.now();
-    match judge(&node, owner, &controller.shared.connectivity.outages(), &controller.shared.policy, now) {
+    let (now, outages) = controller.shared.connectivity.time();
+    match judge(&node, owner, &outages, &controller.shared.policy, now) {
         Management::Leave => Outcome::Done,
         Management::Wait { until } => {
             Outcome::Again { after: Duration::try_from(until.duration_since(now)).unwrap_or_default() }

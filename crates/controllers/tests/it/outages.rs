@@ -11,7 +11,7 @@ use runtime::client::Api;
 use serde_json::json;
 use virtual_cloud::{Fault, Script};
 
-use crate::test_cluster::{CONTROLLER, Process, TestCluster};
+use crate::test_cluster::{CONTROLLER, Process, TestCluster, class};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -320,4 +320,53 @@ async fn a_machine_that_stays_ill_is_marked_failed_when_its_time_was_really_watc
     cluster.until("it is marked Failed", |w| w.phase("m-0") == Some(MachinePhase::Failed)).await;
     let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!((8 * 60..10 * 60).contains(&took), "one of its ten minutes had passed: {took} s");
+}
+
+/// Plants a VM without a Machine, lets the Node of m-0 fail, and creates a Machine m-1 whose Node never joins.
+async fn with_timeouts_running(cluster: &TestCluster) {
+    cluster.server.insert(&class("never", &json!({ "join": "never" }))).unwrap();
+    let spec = virtual_cloud::Spec::decode(&json!({ "join": "never" })).unwrap();
+    cluster.cloud.plant(spec, Some("nobody".into())).unwrap();
+    cluster.create_of_class("m-1", "never").await;
+    cluster.cloud.vms_of("m-0").iter().for_each(|vm| cluster.cloud.hang(&vm.id));
+    cluster.until("m-0 is Unknown", |w| w.phase("m-0") == Some(MachinePhase::Unknown)).await;
+    assert_eq!(cluster.phase("m-1"), Some(MachinePhase::Pending));
+}
+
+fn phases(cluster: &TestCluster) -> [Option<MachinePhase>; 2] {
+    [cluster.phase("m-0"), cluster.phase("m-1")]
+}
+
+/// The host of the controllers was suspended, or its clock was set: the time in between was not observed.
+#[tokio::test(start_paused = true)]
+async fn no_timeout_passes_when_the_wall_clock_steps_forward() {
+    let (cluster, _process) = running(31, 1).await;
+    with_timeouts_running(&cluster).await;
+    cluster.clock.step(jiff::SignedDuration::from_hours(5));
+    for n in 0..4 {
+        // A reconcile of both, also by events.
+        for name in ["m-0", "m-1"] {
+            let edit = Patch::Merge(json!({ "metadata": { "annotations": { "n": n.to_string() } } }));
+            cluster.machines().patch(name, &PatchParams::default(), &edit).await.unwrap();
+        }
+        tokio::time::sleep(MINUTE).await;
+    }
+    assert_eq!(phases(&cluster), [Some(MachinePhase::Unknown), Some(MachinePhase::Pending)]);
+    assert_eq!(cluster.cloud.vms_of("nobody").len(), 1, "it was suspected for minutes");
+    tokio::time::sleep(45 * MINUTE).await;
+    assert_eq!(phases(&cluster), [Some(MachinePhase::Failed), Some(MachinePhase::Failed)], "the timeouts still end");
+    assert_eq!(cluster.cloud.vms_of("nobody").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_end_when_the_wall_clock_steps_backward() {
+    let (cluster, process) = running(32, 1).await;
+    with_timeouts_running(&cluster).await;
+    cluster.clock.step(jiff::SignedDuration::from_hours(5));
+    tokio::time::sleep(MINUTE).await;
+    cluster.clock.step(jiff::SignedDuration::from_hours(-5));
+    tokio::time::sleep(50 * MINUTE).await;
+    assert!(!frozen(&process));
+    assert_eq!(phases(&cluster), [Some(MachinePhase::Failed), Some(MachinePhase::Failed)]);
+    assert_eq!(cluster.cloud.vms_of("nobody").len(), 0);
 }

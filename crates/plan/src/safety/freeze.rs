@@ -177,6 +177,19 @@ impl State {
         }
     }
 
+    /// Moves all times that a backward step of the clock left in the future to now. Otherwise the freeze would last until they are past.
+    pub fn clock_stepped_back(&mut self, now: Timestamp) {
+        for silence in [&mut self.control, &mut self.target] {
+            *silence = silence.map(|since| since.min(now));
+        }
+        if let Some(disappearance) = &mut self.disappearance {
+            disappearance.at = disappearance.at.min(now);
+        }
+        if let Some(frozen) = &mut self.frozen {
+            frozen.disconnected_since = frozen.disconnected_since.min(now);
+        }
+    }
+
     /// Concludes from what is known whether we see.
     #[must_use]
     pub fn judge(&self, probe: &Probe, policy: &SafetyPolicy) -> Judgement {

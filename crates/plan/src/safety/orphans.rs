@@ -214,7 +214,7 @@ pub fn judge(scan: &Scan<'_>) -> Findings {
     let (count, of) = (accused.len(), scan.vms.len());
     let too_many = scan.policy.safety.orphan_limit.is_exceeded(count, of);
     for (id, charge) in accused {
-        let since = scan.before.get(id).copied().unwrap_or(scan.now);
+        let since = scan.before.get(id).map_or(scan.now, |since| (*since).min(scan.now)); // the clock may have stepped back
         findings.suspicions.insert(id.clone(), since);
         let until = scan.outages.deadline(since, scan.policy.creation_timeout, scan.now);
         if too_many {

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::ClockStep;
+
 /// The times in which nobody looked, oldest first, none overlapping another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outages {
@@ -38,6 +40,8 @@ pub enum Unseen {
     Frozen,
     /// There was none of us.
     Unattended,
+    /// The wall clock stepped forward over this time.
+    ClockStep,
 }
 
 /// More than any deadline reaches back to, and no leak where the API server comes and goes for weeks.
@@ -52,9 +56,35 @@ impl Outages {
         if self.is_open() {
             return;
         }
-        let seen_until = self.periods.last().and_then(|last| last.to);
-        let from = seen_until.map_or(from, |end| end.max(from));
-        self.periods.push(Period { from, to: None, why: Unseen::Frozen });
+        self.push(Period { from, to: None, why: Unseen::Frozen });
+    }
+
+    /// Records a step of the wall clock. After a step forward no deadline is nearer than before. After a step backward no outage lies in
+    /// the future, so that the time to come counts.
+    pub fn stepped(&mut self, step: ClockStep, now: Timestamp) {
+        match step {
+            ClockStep::Forward(_) if self.is_open() => {} // already counts until now
+            ClockStep::Forward(by) => {
+                let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+                let from = now.checked_sub(by).unwrap_or(Timestamp::MIN);
+                self.push(Period { from, to: Some(now), why: Unseen::ClockStep });
+            }
+            ClockStep::Backward(_) => {
+                for period in &mut self.periods {
+                    period.from = period.from.min(now);
+                    period.to = period.to.map(|to| to.min(now));
+                }
+                self.periods.retain(|period| period.to != Some(period.from));
+            }
+        }
+    }
+
+    /// Adds a period after all others.
+    fn push(&mut self, mut period: Period) {
+        if let Some(end) = self.periods.last().and_then(|last| last.to) {
+            period.from = period.from.max(end);
+        }
+        self.periods.push(period);
         if self.periods.len() > REMEMBERED {
             self.periods.remove(0);
         }
@@ -70,7 +100,7 @@ impl Outages {
     /// Notes that before us there was nobody since `from`.
     pub fn unattended(&mut self, from: Timestamp, now: Timestamp) {
         if from < now {
-            self.periods.push(Period { from, to: Some(now), why: Unseen::Unattended });
+            self.push(Period { from, to: Some(now), why: Unseen::Unattended });
         }
     }
 
@@ -196,6 +226,34 @@ mod tests {
         }
         assert_eq!(outages.since(Duration::from_secs(35), at(100)), at(5));
         assert_eq!(outages.since(Duration::MAX, at(100)), Timestamp::MIN);
+    }
+
+    #[test]
+    fn deadline_moves_by_a_forward_step_of_the_clock() {
+        let mut outages = Outages::NONE;
+        outages.stepped(ClockStep::Forward(Duration::from_mins(30)), at(1900));
+        assert_eq!(outages.deadline(at(0), Duration::from_mins(20), at(1900)), at(3000), "100 s have passed");
+        assert_eq!(outages.deadline(at(1900), Duration::from_mins(20), at(2000)), at(3100));
+        assert_eq!(outages.last_ended(), None, "no connection was lost");
+        outages.begin(at(1950));
+        outages.stepped(ClockStep::Forward(Duration::from_secs(1000)), at(3000));
+        outages.end(at(3100));
+        assert_eq!(outages.within(at(0), at(4000)), Duration::from_secs(1800 + 1150), "no time counts twice");
+    }
+
+    #[test]
+    fn outages_end_now_when_the_clock_steps_backward() {
+        let mut outages = outages_of(&[(10, 30)]);
+        outages.stepped(ClockStep::Forward(Duration::from_mins(30)), at(1900));
+        outages.stepped(ClockStep::Backward(Duration::from_secs(1750)), at(160));
+        assert_eq!(outages.within(at(0), at(4000)), Duration::from_secs(20 + 60));
+        outages.stepped(ClockStep::Backward(Duration::from_secs(140)), at(20));
+        assert_eq!(outages.within(at(0), at(4000)), Duration::from_secs(10));
+        outages.begin(at(25));
+        outages.stepped(ClockStep::Backward(Duration::from_secs(10)), at(15));
+        assert!(outages.is_open(), "the connection is still lost");
+        outages.end(at(40));
+        assert_eq!(outages.within(at(0), at(4000)), Duration::from_secs(5 + 25));
     }
 
     #[test]

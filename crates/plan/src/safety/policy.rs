@@ -18,6 +18,8 @@ pub struct SafetyPolicy {
     pub refused_after: Duration,
     /// Until every machine is looked at again after a freeze; up to as long again at random, so that they do not come all at once.
     pub look_again_after: Duration,
+    /// Difference between the wall clock and the elapsed time above which the wall clock counts as stepped (no flag).
+    pub clock_tolerance: Duration,
     /// How many Nodes may disappear at once before it is taken for a mistake (`--machine-safety-vanished-nodes-percentage`).
     pub vanished_nodes: Limit,
     /// How often all VMs are listed in search of some without a Machine (`--machine-safety-orphan-vms-period`).
@@ -61,6 +63,7 @@ impl Default for SafetyPolicy {
             ask_patience: Duration::from_secs(5),
             refused_after: 5 * MINUTE,
             look_again_after: Duration::from_secs(30),
+            clock_tolerance: Duration::from_secs(10),
             vanished_nodes: Limit::Share { at_least: 3, percent: 20 },
             orphan_period: 15 * MINUTE,
             orphan_interval: MINUTE,

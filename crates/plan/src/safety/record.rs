@@ -129,6 +129,15 @@ mod tests {
     }
 
     #[test]
+    fn record_counts_observed_time_when_the_clock_steps() {
+        let mut outages = Outages::NONE;
+        outages.stepped(crate::safety::ClockStep::Forward(Duration::from_mins(30)), at(35));
+        let record = told(&Record::of(&accused(&[("vm", 0)]), [].iter(), &outages, at(36)).unwrap());
+        let taken_over = record.suspicions(&Outages::NONE, &SafetyPolicy::default(), at(36));
+        assert_eq!(taken_over["vm"], at(30), "six minutes were observed");
+    }
+
+    #[test]
     fn a_record_that_nobody_has_kept_up_accuses_nobody_and_protects_all_the_same() {
         let name = MachineName::from("m");
         let record = told(&Record::of(&accused(&[("vm", 0)]), [&name].into_iter(), &Outages::NONE, at(12)).unwrap());

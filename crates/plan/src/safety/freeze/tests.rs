@@ -199,3 +199,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn disappearance_is_recounted_when_the_clock_steps_backward() {
+    let policy = SafetyPolicy::default();
+    let mut state = State::default();
+    state.nodes_disappeared(10, 10, &policy, at(7200));
+    state = state.judge(&probe(Connection::Watching, 7200), &policy).state;
+    state.clock_stepped_back(at(0));
+    assert_eq!(state.frozen().unwrap().disconnected_since, at(0));
+    assert_eq!(state.judge(&probe(Connection::Watching, 29), &policy).recount, Recount::NotDue);
+    assert_eq!(state.judge(&probe(Connection::Watching, 30), &policy).recount, Recount::Due);
+    let recounted = Probe { recounted: Some(at(30)), ..probe(Connection::Watching, 31) };
+    assert!(matches!(state.judge(&recounted, &policy).news, News::Thawed(_)));
+}

@@ -209,6 +209,27 @@ fn time_of_an_outage_makes_nobody_older() {
     assert_eq!(judge(&scan(25)).condemned.len(), 1);
 }
 
+/// A VM was suspected for 20 s when the clock was set forward by 30 minutes.
+#[test]
+fn suspicion_is_no_older_when_the_clock_steps() {
+    let (vms, owners, holders) = (vms(&[("vm-1", "m")]), owners(&[("m", Owner::Nobody)]), Holders::default());
+    let (policy, mut outages) = (Policy::default(), Outages::NONE);
+    let scan = |before: &Suspicions, outages: &Outages, now| {
+        let (vms, owners, holders, undecodable) = (&vms, &owners, &holders, &NONE_UNDECODABLE);
+        judge(&Scan { vms, owners, holders, undecodable, reach: Reach::Whole, before, outages, policy: &policy, now })
+    };
+    let first = scan(&Suspicions::new(), &outages, at(0));
+    let now = at(30) + Duration::from_secs(20);
+    outages.stepped(crate::safety::ClockStep::Forward(Duration::from_mins(30)), now);
+    assert_eq!(
+        scan(&first.suspicions, &outages, now).spared,
+        BTreeMap::from([("vm-1".into(), Spared::Young { until: at(50) })])
+    );
+    assert_eq!(scan(&first.suspicions, &outages, at(50)).condemned.len(), 1);
+    let back = scan(&Suspicions::from([("vm-1".into(), at(60))]), &Outages::NONE, at(5));
+    assert_eq!(back.suspicions["vm-1"], at(5), "a clock that was set back restarts the time");
+}
+
 #[test]
 fn a_suspicion_ends_when_its_machine_shows_up_and_survives_a_class_that_cannot_be_listed() {
     let before = Suspicions::from([("vm-1".into(), at(0)), ("vm-2".into(), at(0))]);
