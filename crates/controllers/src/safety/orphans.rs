@@ -18,8 +18,10 @@ use parking_lot::Mutex;
 use plan::node::vm_name;
 use plan::safety::Record;
 use plan::safety::orphans::{
-    Charge, Findings, Group, Holders, Listed, Mismatch, Owner, Reach, Scan, Suspicions, judge, without_known_vm,
+    Charge, Findings, Group, Holders, Listed, Mismatch, Owner, Reach, Scan, Suspicions, TooLarge, VmList, judge,
+    without_known_vm,
 };
+use plan::safety::record::fitting;
 use plan::{Event, EventType};
 use runtime::Key;
 use runtime::cache::{Delta, Lookup, Removal};
@@ -41,6 +43,8 @@ pub(super) struct Memory {
 #[derive(Default)]
 struct Inside {
     suspicions: Suspicions,
+    /// Those of the suspicions that fit the record for the next leader.
+    recorded: Suspicions,
     /// Machines that the API server has forgotten.
     forgotten: BTreeSet<MachineName>,
     /// There were more of them than the last leader could tell: until all VMs have been listed, everybody may be one.
@@ -84,8 +88,14 @@ pub(super) async fn reconcile(controller: Arc<MachineController>) -> Outcome {
     if let Some(rest) = controller.safety.memory.too_soon(policy.orphan_interval, now) {
         return Outcome::Again { after: rest };
     }
-    let listing = list(&controller).await;
-    let mut findings = controller.safety.memory.judge(&controller, &listing);
+    let listing = match list(&controller).await {
+        Ok(listing) => Arc::new(listing),
+        Err(too_large) => {
+            report_too_large(&controller, &too_large);
+            return Outcome::Again { after: policy.orphan_period };
+        }
+    };
+    let Some(mut findings) = judged(&controller, &listing).await else { return Outcome::Failed };
     if !findings.condemned.is_empty() {
         // The cache may be late. Whoever is about to delete asks the API server.
         let asked = timeout(policy.freeze_after, controller.shared.machines.refresh()).await;
@@ -93,26 +103,40 @@ pub(super) async fn reconcile(controller: Arc<MachineController>) -> Outcome {
             tracing::warn!("VMs seem to have no Machine, but the API server could not be asked; trying again");
             return Outcome::Again { after: policy.orphan_interval };
         }
-        findings = controller.safety.memory.judge(&controller, &listing);
+        let Some(again) = judged(&controller, &listing).await else { return Outcome::Failed };
+        findings = again;
     }
-    controller.safety.memory.inside.lock().suspicions.clone_from(&findings.suspicions);
+    controller.safety.memory.remember(&findings.suspicions);
     tell(&controller, &findings);
     join_all(findings.condemned.iter().map(|(id, charge)| delete(&controller, &listing, id, charge))).await;
     let next = findings.next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
     Outcome::Again { after: next.map_or(policy.orphan_period, |next| next.min(policy.orphan_period)) }
 }
 
+/// Up to this many VMs are judged on the worker itself, which takes milliseconds.
+const JUDGED_INLINE: usize = 2000;
+
+/// Judges the VMs, on a thread of its own if they are many. `None` if that failed.
+async fn judged(controller: &Arc<MachineController>, listing: &Arc<Listing>) -> Option<Findings> {
+    if listing.vms.vms().len() <= JUDGED_INLINE {
+        return Some(controller.safety.memory.judge(controller, listing));
+    }
+    let (controller, listing) = (controller.clone(), listing.clone());
+    let judged = tokio::task::spawn_blocking(move || controller.safety.memory.judge(&controller, &listing)).await;
+    judged.inspect_err(|why| tracing::error!(%why, "failed to judge the listed VMs")).ok()
+}
+
 /// All VMs that any class lists, and who could not be asked.
 struct Listing {
-    vms: BTreeMap<ProviderId, Listed>,
+    vms: VmList,
     classes: BTreeMap<String, Arc<MachineClass>>,
     reach: Reach,
 }
 
-async fn list(controller: &MachineController) -> Listing {
+async fn list(controller: &MachineController) -> Result<Listing, TooLarge> {
     let classes = controller.classes.list();
     let mut reach = if controller.classes.undecodable().is_empty() { Reach::Whole } else { Reach::Partial };
-    let mut vms = BTreeMap::new();
+    let mut vms = VmList::default();
     for class in &classes {
         let listed = match controller.credentials.of(class).await {
             Ok(secret) => controller.limiter.list(class, secret).await.map_err(|error| error.code()),
@@ -122,11 +146,7 @@ async fn list(controller: &MachineController) -> Listing {
             }
         };
         match listed {
-            Ok(owners) => {
-                for (id, machine) in owners {
-                    vms.entry(id).or_insert_with(|| Listed { machine, class: class.name().to_owned() });
-                }
-            }
+            Ok(owners) => vms.add(class.name(), owners, &controller.shared.policy.safety)?,
             Err(Code::Unimplemented) => {
                 tracing::debug!(class = class.name(), "its driver has no list, so VMs without a Machine are not found");
                 reach = Reach::Partial;
@@ -144,7 +164,7 @@ async fn list(controller: &MachineController) -> Listing {
         }
     }
     let classes = classes.into_iter().map(|class| (class.name().to_owned(), class)).collect();
-    Listing { vms, classes, reach }
+    Ok(Listing { vms, classes, reach })
 }
 
 impl Memory {
@@ -162,7 +182,7 @@ impl Memory {
     fn judge(&self, controller: &MachineController, listing: &Listing) -> Findings {
         let mut inside = self.inside.lock();
         let owners: BTreeMap<MachineName, Owner> =
-            listing.vms.values().map(|vm| (vm.machine.clone(), inside.owner(controller, &vm.machine))).collect();
+            listing.vms.vms().values().map(|vm| (vm.machine.clone(), inside.owner(controller, &vm.machine))).collect();
         inside.classes.retain(|name, _| owners.contains_key(name));
         if listing.reach == Reach::Whole {
             inside.forgotten_more = false;
@@ -171,7 +191,7 @@ impl Memory {
         let machines = controller.shared.machines.list();
         let (now, outages) = controller.shared.connectivity.time();
         judge(&Scan {
-            vms: &listing.vms,
+            vms: listing.vms.vms(),
             owners: &owners,
             holders: &Holders::of(machines.iter().map(|machine| &**machine)),
             undecodable: &undecodable(&controller.shared),
@@ -200,7 +220,7 @@ impl Memory {
             let Some(inside) = memory.inside.try_lock() else { return Note::AsBefore };
             let forgotten = inside.forgotten.difference(&inside.settled);
             let (now, outages) = connectivity.time();
-            let record = Record::of(&inside.suspicions, forgotten, &outages, now);
+            let record = Record::of(&inside.recorded, forgotten, &outages, now);
             record.and_then(|record| record.text()).map_or(Note::Nothing, Note::Text)
         });
     }
@@ -217,9 +237,23 @@ impl Memory {
             "took over what the last leader knew of VMs without a Machine"
         );
         let mut inside = self.inside.lock();
+        inside.recorded.extend(suspicions.clone());
         inside.suspicions.extend(suspicions);
         inside.forgotten.extend(forgotten.iter().cloned());
         inside.forgotten_more |= more;
+    }
+
+    fn remember(&self, suspicions: &Suspicions) {
+        let recorded = fitting(suspicions);
+        let mut inside = self.inside.lock();
+        inside.recorded = recorded;
+        inside.suspicions.clone_from(suspicions);
+    }
+
+    fn forget(&self, id: &ProviderId) {
+        let mut inside = self.inside.lock();
+        inside.recorded.remove(id);
+        inside.suspicions.remove(id);
     }
 
     fn class_of(&self, machine: &MachineName) -> Option<String> {
@@ -268,20 +302,20 @@ fn is_orphan(
     };
     same_charge
         && controller.shared.machines.find(&MACHINES_BY_VM, &vm_name(id)).is_empty()
-        && without_known_vm(&undecodable(&controller.shared), &listing.vms).is_none()
+        && without_known_vm(&undecodable(&controller.shared), listing.vms.vms()).is_none()
         && !super::is_disconnected(&controller.shared)
         && controller.leadership.check().is_ok()
 }
 
 /// Deletes one VM, unless it is no longer an orphan: before the call is queued, and again before it is sent.
 async fn delete(controller: &MachineController, listing: &Listing, id: &ProviderId, charge: &Charge) {
-    let Some(vm) = listing.vms.get(id) else { return };
+    let Some(vm) = listing.vms.vms().get(id) else { return };
     let is_orphan = || is_orphan(controller, listing, id, &vm.machine, charge);
     if !is_orphan() {
         return;
     }
     let remembered = controller.safety.memory.class_of(&vm.machine).and_then(|class| listing.classes.get(&class));
-    let Some(class) = remembered.or_else(|| listing.classes.get(&vm.class)) else { return };
+    let Some(class) = remembered.or_else(|| listing.classes.get(&*vm.class)) else { return };
     let deleted = match controller.credentials.of(class).await {
         Ok(secret) => {
             let deleted = controller.limiter.delete_orphan(stub(class, vm, id), class, secret, is_orphan).await;
@@ -292,7 +326,7 @@ async fn delete(controller: &MachineController, listing: &Listing, id: &Provider
     match deleted {
         Ok(_) | Err(Code::NotFound) => {
             controller.safety.metrics.deleted();
-            controller.safety.memory.inside.lock().suspicions.remove(id);
+            controller.safety.memory.forget(id);
             tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), because = %charge, "deleted a VM that belonged to nobody");
             let message = format!("deleted VM {id} of machine {:?}, because {charge}", vm.machine.as_str());
             tell_on(controller, class, &Event { event_type: EventType::Normal, reason: ours::ORPHAN_DELETED, message });
@@ -343,6 +377,14 @@ fn tell(controller: &MachineController, findings: &Findings) {
             Event { event_type: EventType::Warning, reason: ours::ORPHANS_HELD_BACK, message: group.to_string() };
         tell_all(controller, &event);
     }
+}
+
+/// Reports a list that is not judged. What earlier scans suspected is kept.
+fn report_too_large(controller: &MachineController, too_large: &TooLarge) {
+    tracing::error!(entries = too_large.entries, why = %too_large, "skipped scan for orphan VMs");
+    controller.safety.metrics.accused(0, too_large.entries, 0);
+    let message = too_large.to_string();
+    tell_all(controller, &Event { event_type: EventType::Warning, reason: ours::ORPHANS_HELD_BACK, message });
 }
 
 /// Reports each VM whose name is not that of its Machine once, as long as neither name changes.

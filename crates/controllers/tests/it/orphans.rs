@@ -315,3 +315,46 @@ async fn an_orphan_is_collected_although_no_leader_lives_as_long_as_a_creation_t
     }
     assert_eq!(left, 0, "each new leader began to count anew");
 }
+
+/// VMs of other clusters, as a broken driver may list them.
+fn strangers(count: usize) -> impl Iterator<Item = (ProviderId, MachineName)> {
+    (0..count).map(|n| (format!("virtual:///elsewhere/vm-{n}").into(), format!("stranger-{n}").into()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_beyond_the_bound_is_reported_and_changes_nothing() {
+    let mut cluster = TestCluster::new(16);
+    cluster.policy.safety.orphan_list_entries = 50;
+    let driver = Arc::new(ChangedList { cloud: cluster.cloud.clone(), listed: Mutex::default() });
+    let process = cluster.start_with(driver.clone());
+    plant(&cluster, "nobody");
+    tokio::time::sleep(19 * MINUTE).await;
+    driver.listed.lock().extend(strangers(50));
+    tokio::time::sleep(2 * HOUR).await;
+    assert_eq!((cluster.cloud.vms_of("nobody").len(), cluster.cloud.count(Method::Delete)), (1, 0));
+    let told = cluster.told("OrphanVMsHeldBack");
+    assert!(told.iter().any(|message| message.contains("51 VMs, at most 50 are allowed")), "{told:?}");
+    let shown = process.metrics.encode().unwrap();
+    assert!(shown.lines().any(|line| line == "millwright_orphan_vms{state=\"held_back\"} 51"), "{shown}");
+    driver.listed.lock().clear();
+    tokio::time::sleep(16 * MINUTE).await;
+    assert_eq!(cluster.cloud.vms_of("nobody").len(), 0, "it was suspected all the time");
+}
+
+/// Above 2,000 VMs the list is judged on a thread of its own.
+#[tokio::test(start_paused = true)]
+async fn large_list_is_judged_like_a_small_one() {
+    let mut cluster = TestCluster::new(17);
+    cluster.policy.safety.orphan_limit = Limit::Share { at_least: 3000, percent: 0 };
+    let driver = Arc::new(ChangedList { cloud: cluster.cloud.clone(), listed: Mutex::default() });
+    let _process = cluster.start_with(driver.clone());
+    cluster.create("m-0").await;
+    plant(&cluster, "nobody");
+    driver.listed.lock().extend(strangers(3000));
+    tokio::time::sleep(HOUR).await;
+    assert_eq!((cluster.cloud.vms_of("nobody").len(), cluster.cloud.vms_of("m-0").len()), (1, 1), "3001 are too many");
+    assert!(cluster.told("OrphanVMsHeldBack").iter().any(|message| message.contains("3001 of 3002 VMs")));
+    driver.listed.lock().retain(|id, _| id.as_str().ends_with("00"));
+    tokio::time::sleep(HOUR).await;
+    assert_eq!((cluster.cloud.vms_of("nobody").len(), cluster.cloud.vms_of("m-0").len()), (0, 1));
+}

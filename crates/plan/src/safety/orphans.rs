@@ -17,13 +17,15 @@
 //!
 //! The caller asks twice: with what the cache shows, and, should anything be about to go, again with what the API server says now.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use api::{Machine, MachineName, MachinePhase, Object, ProviderId};
 use jiff::Timestamp;
 
-use super::Outages;
+use super::{Outages, SafetyPolicy};
 use crate::Policy;
 use crate::node::vm_name;
 
@@ -33,7 +35,71 @@ pub struct Listed {
     /// The machine it was made for.
     pub machine: MachineName,
     /// A class whose list it is on. Clouds list by cluster, so it is often on several.
-    pub class: String,
+    pub class: Arc<str>,
+}
+
+/// The VMs that the drivers list, bounded over all classes. A list beyond the bound is not judged: a driver that lists other clusters, or
+/// is broken, must not cost the memory of this process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VmList {
+    vms: BTreeMap<ProviderId, Listed>,
+    bytes: usize,
+}
+
+/// The drivers list more VMs than one scan judges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooLarge {
+    /// The number of VMs listed until then.
+    pub entries: usize,
+    bytes: usize,
+    class: Arc<str>,
+    at_most: (usize, usize),
+}
+
+impl VmList {
+    /// Adds the list of one class. A VM that another class listed before is kept as it is.
+    pub fn add(
+        &mut self,
+        class: &str,
+        owners: BTreeMap<ProviderId, MachineName>,
+        policy: &SafetyPolicy,
+    ) -> Result<(), TooLarge> {
+        let class: Arc<str> = class.into();
+        let at_most = (policy.orphan_list_entries, policy.orphan_list_bytes);
+        if owners.len() > at_most.0 {
+            return Err(TooLarge { entries: owners.len(), bytes: 0, class, at_most });
+        }
+        for (id, machine) in owners {
+            let size = id.as_str().len() + machine.as_str().len();
+            if let Entry::Vacant(place) = self.vms.entry(id) {
+                place.insert(Listed { machine, class: class.clone() });
+                self.bytes += size;
+            }
+            if self.vms.len() > at_most.0 || self.bytes > at_most.1 {
+                return Err(TooLarge { entries: self.vms.len(), bytes: self.bytes, class, at_most });
+            }
+        }
+        Ok(())
+    }
+
+    /// The VMs.
+    #[must_use]
+    pub fn vms(&self) -> &BTreeMap<ProviderId, Listed> {
+        &self.vms
+    }
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { entries, bytes, class, at_most: (most, most_bytes) } = self;
+        write!(f, "no VM is judged or deleted, because the drivers list {entries} VMs")?;
+        if bytes > most_bytes {
+            write!(f, " with {bytes} bytes of ids and names, at most {most_bytes} bytes are allowed")?;
+        } else {
+            write!(f, ", at most {most} are allowed")?;
+        }
+        write!(f, "; check whether the driver of MachineClass {class:?} lists the VMs of other clusters")
+    }
 }
 
 /// What is known of the machine that a VM names.

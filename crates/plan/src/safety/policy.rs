@@ -26,6 +26,10 @@ pub struct SafetyPolicy {
     pub orphan_period: Duration,
     /// How soon after one such scan an event may start the next (`--machine-safety-orphan-vms-min-interval`).
     pub orphan_interval: Duration,
+    /// Maximum number of VMs that one scan judges, over all classes (no flag).
+    pub orphan_list_entries: usize,
+    /// Maximum number of bytes of their ids and names (no flag).
+    pub orphan_list_bytes: usize,
     /// How many VMs one scan may delete (`--machine-safety-orphan-vms-percentage`; `--machine-safety-orphan-vms-unlimited` lifts it).
     pub orphan_limit: Limit,
 }
@@ -67,6 +71,8 @@ impl Default for SafetyPolicy {
             vanished_nodes: Limit::Share { at_least: 3, percent: 20 },
             orphan_period: 15 * MINUTE,
             orphan_interval: MINUTE,
+            orphan_list_entries: 100_000,
+            orphan_list_bytes: 32 << 20,
             orphan_limit: Limit::Share { at_least: 3, percent: 10 },
         }
     }

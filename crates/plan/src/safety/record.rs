@@ -21,6 +21,20 @@ use super::{Outages, SafetyPolicy};
 /// So many bytes of names each of the two lists may hold: hundreds of them, and no burden for a Lease that is written every other second.
 const ROOM: usize = 24 * 1024;
 
+/// Returns the suspicions that fit a record: the oldest. To be computed once for each scan, because there may be many more.
+#[must_use]
+pub fn fitting(suspicions: &Suspicions) -> Suspicions {
+    let mut oldest: Vec<_> = suspicions.iter().map(|(id, since)| (*since, id)).collect();
+    oldest.sort_unstable();
+    let (mut fitting, mut room) = (Suspicions::new(), ROOM);
+    for (since, id) in oldest {
+        let Some(left) = room.checked_sub(id.as_str().len() + 12) else { break };
+        room = left;
+        fitting.insert(id.clone(), since);
+    }
+    fitting
+}
+
 /// What is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -57,14 +71,9 @@ impl Record {
             room = left;
             record.forgotten.insert(name.clone());
         }
-        let mut oldest: Vec<_> = suspicions.iter().map(|(id, since)| (*since, id)).collect();
-        oldest.sort_unstable();
-        let mut room = ROOM;
-        for (since, id) in oldest {
-            let Some(left) = room.checked_sub(id.as_str().len() + 12) else { break };
-            room = left;
+        for (id, since) in fitting(suspicions) {
             let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-            record.accused.insert(id.clone(), passed.saturating_sub(outages.within(since, now)).as_secs());
+            record.accused.insert(id, passed.saturating_sub(outages.within(since, now)).as_secs());
         }
         (record.forgotten_more || !record.forgotten.is_empty() || !record.accused.is_empty()).then_some(record)
     }
@@ -156,6 +165,8 @@ mod tests {
         let again = record.suspicions(&Outages::NONE, &SafetyPolicy::default(), at(5000));
         assert!((500..5000).contains(&again.len()) && again.contains_key(ids[0].as_str()));
         assert!(record.text().unwrap().len() < 64 * 1024);
+        let kept = fitting(&suspicions);
+        assert_eq!((&kept, kept.keys().collect::<Vec<_>>()), (&fitting(&kept), again.keys().collect::<Vec<_>>()));
     }
 
     #[test]

@@ -371,3 +371,31 @@ fn those_whose_time_has_not_come_are_counted(#[case] count: usize, #[case] told:
     assert_eq!(group.count(), count);
     assert!(group.to_string().starts_with(told), "{group}");
 }
+
+fn listed(entries: impl Iterator<Item = usize>) -> BTreeMap<ProviderId, MachineName> {
+    entries.map(|n| (format!("vm-{n}").into(), format!("m-{n}").into())).collect()
+}
+
+#[test]
+fn list_is_too_large_when_all_classes_exceed_the_bound() {
+    let policy = SafetyPolicy { orphan_list_entries: 4, orphan_list_bytes: 1000, ..SafetyPolicy::default() };
+    let mut list = VmList::default();
+    assert_eq!(list.add("a", listed(0..3), &policy), Ok(()));
+    assert_eq!(list.add("b", listed(0..4), &policy), Ok(()), "a VM of two classes counts once");
+    assert_eq!((list.vms().len(), &*list.vms()["vm-0"].class), (4, "a"));
+    let too_large = list.add("c", listed(4..6), &policy).unwrap_err();
+    assert_eq!(too_large.entries, 5);
+    let text = "no VM is judged or deleted, because the drivers list 5 VMs, at most 4 are allowed; \
+        check whether the driver of MachineClass \"c\" lists the VMs of other clusters";
+    assert_eq!(too_large.to_string(), text);
+    assert_eq!(VmList::default().add("d", listed(0..9), &policy).unwrap_err().entries, 9, "not taken apart");
+}
+
+#[test]
+fn list_is_too_large_when_its_names_exceed_the_bound() {
+    let policy = SafetyPolicy { orphan_list_bytes: 16, ..SafetyPolicy::default() };
+    let mut list = VmList::default();
+    assert_eq!(list.add("a", listed(0..2), &policy), Ok(()), "fourteen bytes");
+    let text = list.add("b", listed(2..3), &policy).unwrap_err().to_string();
+    assert!(text.contains("3 VMs with 21 bytes of ids and names, at most 16 bytes are allowed"), "{text}");
+}
