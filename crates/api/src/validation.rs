@@ -12,10 +12,14 @@ pub mod strict;
 use std::fmt;
 
 use crate::{
-    IntOrString, LabelSelector, Machine, MachineClass, MachineConfiguration, MachineDeployment, MachineSet,
-    MachineSpec, MachineTemplateSpec, OrchestrationType, Rounding, SecretData, SpecDuration, StrategyType,
+    GoDuration, IntOrString, LabelSelector, Machine, MachineClass, MachineConfiguration, MachineDeployment, MachineSet,
+    MachineSpec, MachineTemplateSpec, Object, OrchestrationType, Rounding, SecretData, SpecDuration, StrategyType,
     UpdateLimits, names,
 };
+
+/// Why a selector without any requirement is rejected.
+pub const EMPTY_SELECTOR: &str =
+    "an empty selector would select all machines; it must match spec.template.metadata.labels";
 
 /// One thing that is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +70,7 @@ pub fn joined(errors: &[FieldError]) -> String {
 pub fn machine(machine: &Machine) -> Vec<FieldError> {
     let mut errors = Errors::default();
     errors.check_machine_spec("spec", &machine.spec);
+    errors.check_timeout_annotation(machine);
     errors.0
 }
 
@@ -75,7 +80,11 @@ pub fn machine_set(set: &MachineSet) -> Vec<FieldError> {
     let mut errors = Errors::default();
     errors.check_replicas(set.spec.replicas);
     errors.check_selector(set.spec.selector.as_ref(), &set.spec.template);
+    if set.spec.selector.as_ref().is_some_and(LabelSelector::is_empty) {
+        errors.require("spec.selector", EMPTY_SELECTOR);
+    }
     errors.check_machine_spec("spec.template.spec", &set.spec.template.spec);
+    errors.check_timeout_annotation(set);
     errors.0
 }
 
@@ -123,6 +132,8 @@ pub fn user_data<'a>(secret: &'a SecretData, machine: &str) -> Result<&'a [u8], 
     secret.get(names::secrets::USER_DATA).ok_or_else(|| MissingUserData { machine: machine.to_owned() })
 }
 
+const NEGATIVE: &str = "must be 0 or more";
+
 #[derive(Default)]
 struct Errors(Vec<FieldError>);
 
@@ -162,9 +173,24 @@ impl Errors {
             ("machinePreserveTimeout", &configuration.machine_preserve_timeout),
         ];
         for (field, duration) in fields {
-            if let Some(odd) = duration.as_ref().and_then(SpecDuration::odd) {
-                self.reject(format!("{path}.{field}"), odd, "must be a Go duration such as 20m or 1h30m");
+            match duration {
+                Some(SpecDuration::Odd(odd)) => {
+                    self.reject(format!("{path}.{field}"), odd, "must be a Go duration such as 20m or 1h30m");
+                }
+                Some(SpecDuration::Usable(duration)) if duration.is_negative() => {
+                    self.reject(format!("{path}.{field}"), &duration.to_string(), NEGATIVE);
+                }
+                _ => {}
             }
+        }
+    }
+
+    /// Ours: with a negative creation timeout each new Machine would fail at once and be replaced without end.
+    fn check_timeout_annotation(&mut self, object: &impl Object) {
+        let key = names::annotations::EFFECTIVE_CREATION_TIMEOUT;
+        let Some(text) = object.annotation(key) else { return };
+        if text.parse::<GoDuration>().is_ok_and(GoDuration::is_negative) {
+            self.reject(format!("metadata.annotations[{key}]"), text, NEGATIVE);
         }
     }
 

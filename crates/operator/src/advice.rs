@@ -225,6 +225,9 @@ pub fn set(reason: &machineset::Reason, name: &str) -> Advice {
              thaw: `kubectl annotate machinedeployment NAME {}=True`",
             api::names::annotations::UNFREEZE
         )),
+        R::ReplacementDelayed(_) => Advice::help(format!(
+            "find out why its Machines fail: `kubectl describe machines`, and the Events of machineset {name}"
+        )),
         R::InvalidTemplate(_) => Advice::help("make the labels of its template match its selector"),
         R::NotOurs => Advice::help("whoever put the other finalizer must remove it"),
     }

@@ -43,6 +43,7 @@ pub(crate) fn set(snapshot: &Snapshot, set: &Arc<MachineSet>) -> Verdict {
         unreadable: &unreadable,
         outstanding: &Outstanding::default(),
         refused: &BTreeMap::new(),
+        early_failures: plan::machineset::EarlyFailures::restored(set, &policy.set),
         name_seed: NameSeed(0),
         policy: &policy,
         now: snapshot.now,
@@ -64,7 +65,9 @@ pub(crate) fn set(snapshot: &Snapshot, set: &Arc<MachineSet>) -> Verdict {
         condition.kind == api::names::conditions::set::REPLICA_FAILURE && condition.status == api::ConditionStatus::True
     }) {
         verdict.standing = Standing::Troubled;
-        verdict.unblock.push(format!("the API server refused machines of it: {}", failure.message));
+        if failure.reason != api::names::conditions::ours::REPLACEMENT_DELAYED {
+            verdict.unblock.push(format!("the API server refused machines of it: {}", failure.message));
+        }
     }
     verdict
 }

@@ -100,6 +100,10 @@ pub mod ours {
     pub const INVALID: &str = "Invalid";
     /// Invalid: the reason.
     pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// Invalid, of a MachineDeployment: one of its MachineSets cannot be decoded.
+    pub const UNDECODABLE_SET: &str = "UndecodableMachineSet";
+    /// ReplicaFailure of a MachineSet: replacements keep failing early, so the next one waits.
+    pub const REPLACEMENT_DELAYED: &str = "ReplacementDelayed";
 }
 
 /// Node conditions that others write and we read.

@@ -164,6 +164,10 @@ pub mod ours {
     pub const PRESERVE_VALUE_INVALID: &str = "PreserveValueInvalid";
     /// On a MachineClass or a Secret, a warning: its deletion waits for those who need it.
     pub const IN_USE: &str = "InUse";
+    /// On a MachineDeployment, a warning: entries of the list of Machines to delete cannot be read.
+    pub const DELETION_REQUEST_INVALID: &str = "DeletionRequestInvalid";
+    /// On a MachineSet, a warning: replacements keep failing early, so the next one waits.
+    pub const REPLACEMENT_DELAYED: &str = "ReplacementDelayed";
     /// On any of our kinds, a warning: it is invalid and therefore not acted upon.
     pub const INVALID: &str = "Invalid";
 }

@@ -61,9 +61,35 @@ fn valid_objects_have_no_errors() {
     "spec.inPlaceUpdateTimeout: Invalid value: \"20\": must be a Go duration such as 20m or 1h30m")]
 #[case("/spec/machinePreserveTimeout", json!("x"),
     "spec.machinePreserveTimeout: Invalid value: \"x\": must be a Go duration such as 20m or 1h30m")]
+#[case("/spec/creationTimeout", json!("-5m"), "spec.creationTimeout: Invalid value: \"-5m0s\": must be 0 or more")]
+#[case("/spec/drainTimeout", json!("-1ns"), "spec.drainTimeout: Invalid value: \"-1ns\": must be 0 or more")]
+#[case("/spec/healthTimeout", json!("-1h"), "spec.healthTimeout: Invalid value: \"-1h0m0s\": must be 0 or more")]
+#[case("/spec/inPlaceUpdateTimeout", json!("-1s"), "spec.inPlaceUpdateTimeout: Invalid value: \"-1s\": must be 0 or more")]
+#[case("/spec/machinePreserveTimeout", json!("-1s"), "spec.machinePreserveTimeout: Invalid value: \"-1s\": must be 0 or more")]
+#[case("/metadata/annotations", json!({"node.machine.sapcloud.io/effective-creation-timeout": "-5m"}),
+    "metadata.annotations[node.machine.sapcloud.io/effective-creation-timeout]: Invalid value: \"-5m\": must be 0 or more")]
 fn a_machine_s_fault_is_named(#[case] path: &str, #[case] value: Value, #[case] text: &str) {
     let m: Machine = serde_json::from_value(with(a_template(), path, value)).unwrap();
     assert_eq!(texts(&machine(&m)), [text]);
+}
+
+#[rstest]
+#[case("/spec/creationTimeout", json!("0"))]
+#[case("/spec/drainTimeout", json!("0s"))]
+#[case("/spec/healthTimeout", json!("-0s"))]
+fn duration_of_zero_is_accepted(#[case] path: &str, #[case] value: Value) {
+    let m: Machine = serde_json::from_value(with(a_template(), path, value)).unwrap();
+    assert_eq!(texts(&machine(&m)), [""; 0]);
+}
+
+#[test]
+fn machine_set_is_rejected_when_its_selector_is_empty() {
+    let set =
+        |selector: Value| machine_set(&serde_json::from_value(with(a_set(), "/spec/selector", selector)).unwrap());
+    let fault = "spec.selector: Required value: an empty selector would select all machines; it must match spec.template.metadata.labels";
+    assert_eq!(texts(&set(json!({}))), [fault]);
+    assert_eq!(texts(&set(json!({"matchLabels": {}, "matchExpressions": []}))), [fault]);
+    assert_eq!(texts(&set(json!({"matchExpressions": [{"key": "name", "operator": "Exists"}]}))), [""; 0]);
 }
 
 #[rstest]

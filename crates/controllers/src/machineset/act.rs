@@ -6,6 +6,7 @@
 
 mod requests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::events::components;
@@ -30,7 +31,7 @@ use requests::{Edit, Went};
 
 /// One reconcile at work.
 pub(super) struct Acting<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     fleet: &'a Fleet,
     key: &'a Key,
     seen: &'a SetSnapshot,
@@ -48,7 +49,7 @@ enum Retry {
 }
 
 impl<'a> Acting<'a> {
-    pub(super) fn new(shared: &'a Shared, fleet: &'a Fleet, key: &'a Key, seen: &'a SetSnapshot) -> Self {
+    pub(super) fn new(shared: &'a Arc<Shared>, fleet: &'a Fleet, key: &'a Key, seen: &'a SetSnapshot) -> Self {
         Self { shared, fleet, key, seen, failures: Vec::new(), wrong: Vec::new(), retry: None }
     }
 
@@ -79,6 +80,9 @@ impl<'a> Acting<'a> {
 
     pub(super) async fn carry_out(&mut self, plan: &Plan) -> Result<(), WriteError> {
         self.failures.extend(plan.failure.clone());
+        if let Some(failures) = plan.early_failures {
+            self.fleet.memory.note_early_failures(self.key, failures);
+        }
         for step in &plan.steps {
             self.fleet.leadership.check()?;
             match step {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::{MachineSet, MachineSetStatus, Object, Uid};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use plan::machineset::with_counts;
+use plan::machineset::{EarlyFailures, with_counts};
 use runtime::{Key, Random};
 
 /// By set. Clones are the same memory.
@@ -21,6 +21,8 @@ pub struct Memory {
 struct Remembered {
     /// Claims that did not go through, by machine: the set goes on without these for a while.
     refused: BTreeMap<Uid, Timestamp>,
+    /// Replacements in a row that failed early; `None` until this process has replaced one.
+    early_failures: Option<EarlyFailures>,
     /// Where the next names come from. Kept until one was given, so that a create that is refused again and again says the same
     /// thing each time, and a name that may have been taken by a lost create is tried again.
     name_seed: Option<u64>,
@@ -42,6 +44,16 @@ impl Memory {
         let remembered = sets.entry(set.clone()).or_default();
         remembered.refused.retain(|_, tried| *tried > since);
         remembered.refused.extend(claims.into_iter().map(|claim| (claim, now)));
+    }
+
+    /// Replacements in a row that failed early.
+    pub(super) fn early_failures(&self, set: &Key) -> Option<EarlyFailures> {
+        self.sets.lock().get(set).and_then(|set| set.early_failures)
+    }
+
+    /// Machines that failed early are being replaced.
+    pub(super) fn note_early_failures(&self, set: &Key, failures: EarlyFailures) {
+        self.sets.lock().entry(set.clone()).or_default().early_failures = Some(failures);
     }
 
     /// Where the next names come from.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use api::view::NodeView;
 use api::{Machine, MachineName, MachinePhase, MachineSet, Object, Uid};
 use jiff::{SignedDuration, Timestamp};
-use plan::machineset::{Member, NameSeed, Observed, Outstanding, Unreadable};
-use runtime::Key;
+use plan::machineset::interest::is_staying;
+use plan::machineset::{EarlyFailures, Member, NameSeed, Observed, Outstanding, Unreadable};
 use runtime::cache::UndecodableObject;
 use runtime::expectations::Expected;
+use runtime::{Expectations, Key};
 
 use crate::cluster::Shared;
 use crate::fleet::Fleet;
@@ -23,6 +24,7 @@ pub(super) struct SetSnapshot {
     unreadable: Vec<Unreadable>,
     outstanding: Outstanding,
     refused: BTreeMap<Uid, Timestamp>,
+    early_failures: EarlyFailures,
     name_seed: NameSeed,
     now: Timestamp,
 }
@@ -30,7 +32,7 @@ pub(super) struct SetSnapshot {
 pub(super) fn observe(shared: &Shared, fleet: &Fleet, key: &Key, set: Arc<MachineSet>) -> SetSnapshot {
     let uid = set.uid();
     // What is outstanding is read first: a machine that appears in between is counted twice, never not at all.
-    let outstanding = outstanding(shared, fleet, key);
+    let outstanding = outstanding(shared, &fleet.expectations, key);
     let mut machines = shared.machines.find(&MACHINES_BY_OWNER, uid.as_str());
     let orphans = shared.machines.find(&ORPHAN_MACHINES, ORPHAN);
     if !orphans.is_empty() {
@@ -40,20 +42,23 @@ pub(super) fn observe(shared: &Shared, fleet: &Fleet, key: &Key, set: Arc<Machin
     let machines = machines.into_iter().map(|machine| (machine.clone(), node_of(shared, &machine))).collect();
     let unreadable = shared.machines.undecodable().iter().filter(|left| is_owned(left, &uid)).map(unread).collect();
     let (refused, name_seed) = (fleet.memory.refused(key), fleet.memory.name_seed(key, &fleet.random));
+    let early_failures = fleet.memory.early_failures(key);
+    let early_failures = early_failures.unwrap_or_else(|| EarlyFailures::restored(&set, &shared.policy.set));
     SetSnapshot {
         set,
         machines,
         unreadable,
         outstanding,
         refused,
+        early_failures,
         name_seed: NameSeed(name_seed),
         now: shared.clock.now(),
     }
 }
 
-fn outstanding(shared: &Shared, fleet: &Fleet, key: &Key) -> Outstanding {
+pub(super) fn outstanding(shared: &Shared, expectations: &Expectations, key: &Key) -> Outstanding {
     let mut unseen = Outstanding::default();
-    for open in fleet.expectations.outstanding(key) {
+    for open in expectations.outstanding(key) {
         match open.what {
             Expected::Create(machine) => drop(unseen.creates.insert(MachineName::from(&*machine.name))),
             Expected::Delete { uid } => drop(unseen.deletes.insert(Uid::from(&*uid))),
@@ -64,7 +69,17 @@ fn outstanding(shared: &Shared, fleet: &Fleet, key: &Key) -> Outstanding {
     unseen
 }
 
-fn node_of(shared: &Shared, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
+/// How many Machines of the set count as replicas, without those whose delete is pending.
+pub(super) fn staying(shared: &Shared, set: &MachineSet, outstanding: &Outstanding) -> usize {
+    let uid = set.uid();
+    let pending = |machine: &Uid| outstanding.deletes.contains(machine);
+    let owned = shared.machines.find(&MACHINES_BY_OWNER, uid.as_str());
+    let undecodable = shared.machines.undecodable();
+    let undecodable = undecodable.iter().filter(|left| is_owned(left, &uid) && left.deletion_timestamp.is_none());
+    owned.iter().filter(|machine| is_staying(set, machine, pending)).count() + undecodable.count()
+}
+
+pub(super) fn node_of(shared: &Shared, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
     if *machine.phase() != MachinePhase::Failed {
         return plan::Presence::Absent;
     }
@@ -103,6 +118,7 @@ impl SetSnapshot {
             unreadable: &self.unreadable,
             outstanding: &self.outstanding,
             refused: &self.refused,
+            early_failures: self.early_failures,
             name_seed: self.name_seed,
             policy: &shared.policy,
             now: self.now,

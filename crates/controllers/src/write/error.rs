@@ -72,7 +72,7 @@ impl WriteError {
             Self::NoLonger(_) => Retry::Gone,
             Self::NothingChanged { .. } | Self::Missing(_) => Retry::Refused,
             Self::Api { api_error, .. } => match api_error.class {
-                RetryClass::Conflict => Retry::Stale,
+                RetryClass::Conflict | RetryClass::Withdrawn => Retry::Stale,
                 RetryClass::NotFound => Retry::Gone,
                 RetryClass::Throttled { .. }
                 | RetryClass::Dropped

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use either::Either;
 use kube::api::{DeleteParams, Patch, PatchParams};
+use runtime::client::{Api, SendCheck};
 use serde_json::Value;
 
 use super::guard::{preconditions, stamp};
@@ -114,9 +115,18 @@ impl<'a, K: Kind> Held<'a, K> {
 
     /// Asks for the deletion of this very object.
     pub(crate) async fn delete(&self) -> Result<Deletion, WriteError> {
+        self.delete_by(&self.writer.api).await
+    }
+
+    /// The same, if `check` holds when the request is about to leave.
+    pub(crate) async fn delete_if(&self, check: SendCheck) -> Result<Deletion, WriteError> {
+        self.delete_by(&self.writer.api.checked(check)).await
+    }
+
+    async fn delete_by(&self, api: &Api<K>) -> Result<Deletion, WriteError> {
         let guard = preconditions(self.uid, self.version.as_deref());
         let parameters = DeleteParams { preconditions: Some(guard), ..DeleteParams::default() };
-        let deletion = match self.writer.api.delete(self.name, &parameters).await {
+        let deletion = match api.delete(self.name, &parameters).await {
             Ok(Either::Left(object)) => {
                 self.writer.wrote(&object);
                 return Ok(Deletion::Terminating);

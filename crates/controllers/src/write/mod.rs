@@ -25,8 +25,7 @@ use api::Object;
 use kube::api::PostParams;
 use runtime::Key;
 use runtime::cache::{Cache, Cached};
-use runtime::client::Api;
-use runtime::client::ApiError;
+use runtime::client::{Api, ApiError, SendCheck};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -94,7 +93,26 @@ impl<K: Kind> Writer<K> {
         body: &(impl Serialize + Sync),
         step: &(dyn fmt::Display + Sync),
     ) -> Result<Arc<K>, WriteError> {
-        let created = self.api.create_from(&PostParams::default(), body).await;
+        self.create_by(&self.api, body, step).await
+    }
+
+    /// The same, if `check` holds when the request is about to leave.
+    pub(crate) async fn create_if(
+        &self,
+        check: SendCheck,
+        body: &(impl Serialize + Sync),
+        step: &(dyn fmt::Display + Sync),
+    ) -> Result<Arc<K>, WriteError> {
+        self.create_by(&self.api.checked(check), body, step).await
+    }
+
+    async fn create_by(
+        &self,
+        api: &Api<K>,
+        body: &(impl Serialize + Sync),
+        step: &(dyn fmt::Display + Sync),
+    ) -> Result<Arc<K>, WriteError> {
+        let created = api.create_from(&PostParams::default(), body).await;
         let answer = created.map_err(|error| WriteError::of(step, &error))?;
         self.wrote(&answer);
         Ok(Arc::new(answer))

@@ -7,7 +7,8 @@ use apiserver::ChangeKind;
 use apiserver::faults::{After, Verb};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy};
 use rstest::rstest;
-use runtime::client::Api;
+use runtime::Key;
+use runtime::client::{Api, Qps};
 use serde_json::{Value, json};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster};
@@ -170,6 +171,33 @@ async fn a_set_that_is_scaled_down_while_it_grows_makes_no_more_machines() {
     assert!(most <= 15, "the eight that were under way and the seven before: {most}");
 }
 
+/// The deletes of one plan wait for the client's rate limit, 20 at a time.
+#[tokio::test(start_paused = true)]
+async fn set_deletes_no_more_machines_when_it_is_scaled_up_again() {
+    let mut cluster = TestCluster::new(13);
+    cluster.limit = Some(Qps { qps: 20.0, burst: 30 });
+    let process = cluster.start();
+    create_set(&cluster, "pool", 80).await;
+    cluster.until("80 run", |w| running(w, 80)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    scale(&cluster, "pool", 0).await;
+    cluster.until("some are deleted", |w| living(w) < 60).await;
+    scale(&cluster, "pool", 80).await;
+    let shown = || process.cluster.fleet().unwrap().sets().get(&Key::new(NAMESPACE, "pool")).unwrap().spec.replicas;
+    while shown() != 80 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let deleted = |w: &TestCluster| {
+        let changes = w.server.changes(MACHINES, 0).expect("nothing was compacted").into_iter();
+        let deleting = changes.filter(|change| !change.after["metadata"]["deletionTimestamp"].is_null());
+        deleting.map(|change| change.key).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let before = deleted(&cluster);
+    assert!((1..80).contains(&before), "{before}");
+    cluster.until("80 run again", |w| running(w, 80)).await;
+    assert_eq!(deleted(&cluster), before, "no Machine is deleted after the cache shows 80 replicas");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_was_never_carried_out_is_not_repeated_once_the_set_is_scaled_up_again() {
     let cluster = TestCluster::new(9);
@@ -279,6 +307,63 @@ async fn a_set_is_deleted_with_or_without_its_machines(#[case] policy: Propagati
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!((living(&cluster), cluster.cloud.vms().len()), (left, left));
     assert!(machines(&cluster).iter().all(|m| m.controller_owner().is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn set_with_an_empty_selector_adopts_and_deletes_nothing() {
+    let cluster = TestCluster::new(14);
+    let _process = cluster.start();
+    for name in ["a", "b", "c"] {
+        cluster.create_in_pool(name, "other").await;
+    }
+    cluster.until("three run", |w| running(w, 3)).await;
+    let template = json!({
+        "metadata": { "labels": { "set": "all" } },
+        "spec": { "class": { "kind": "MachineClass", "name": "small" } },
+    });
+    let all = json!({
+        "metadata": { "name": "all" }, "spec": { "replicas": 0, "selector": {}, "template": template },
+    });
+    sets(&cluster).create(&PostParams::default(), &serde_json::from_value(all).unwrap()).await.unwrap();
+    let fault = "spec.selector: Required value: an empty selector would select all machines; it must match spec.template.metadata.labels";
+    let invalid = |w: &TestCluster| set(w, "all").and_then(|s| s.status.conditions.first().cloned());
+    cluster
+        .until("the condition is set", |w| invalid(w).is_some_and(|c| c.kind == "Invalid" && c.message == fault))
+        .await;
+    cluster.until("the Event is there", |w| w.told("Invalid") == [fault]).await;
+    cluster.create_in_pool("d", "other").await;
+    cluster.until("four run", |w| running(w, 4)).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(running(&cluster, 4));
+    assert!(machines(&cluster).iter().all(|machine| machine.controller_owner().is_none()));
+    sets(&cluster).delete("all", &DeleteParams::default()).await.unwrap();
+    cluster.until("the set is gone", |w| set(w, "all").is_none()).await;
+    assert!(running(&cluster, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn negative_creation_timeout_creates_no_machine_and_no_vm() {
+    let cluster = TestCluster::new(15);
+    let _process = cluster.start();
+    create_set(&cluster, "pool", 0).await;
+    edit(&cluster, "pool", json!({ "spec": { "replicas": 2, "template": { "spec": { "creationTimeout": "-5m" } } } }))
+        .await;
+    let machine = json!({
+        "metadata": { "name": "alone" },
+        "spec": { "class": { "kind": "MachineClass", "name": "small" }, "creationTimeout": "-5m" },
+    });
+    let machine = serde_json::from_value(machine).unwrap();
+    cluster.machines().create(&PostParams::default(), &machine).await.unwrap();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(cluster.cloud.vms().len(), 0);
+    assert_eq!(machines(&cluster).iter().map(Object::name).collect::<Vec<_>>(), ["alone"]);
+    assert_ne!(cluster.phase("alone"), Some(MachinePhase::Failed), "it does not expire by that timeout");
+    let told = cluster.told("Invalid");
+    let named = |path: &str| told.iter().any(|message| message.contains(path) && message.contains("must be 0 or more"));
+    assert!(named("spec.template.spec.creationTimeout"), "{told:?}");
+    assert!(named("spec.creationTimeout"), "{told:?}");
+    cluster.delete("alone").await;
+    cluster.until("it can be deleted", |w| w.machine("alone").is_none()).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use millwright_controllers::wiring::{Clients, Component, Components, Parts, star
 use millwright_controllers::{Cluster, Drivers, Listener};
 use plan::Policy;
 use runtime::client::Api;
-use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::client::{ClientSpec, Qps, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
 use runtime::tasks::Ended;
@@ -31,6 +31,8 @@ pub(crate) struct TestCluster {
     pub(crate) metrics: Metrics,
     /// Who is told of every decision, in processes started from now on.
     pub(crate) listener: Option<Listener>,
+    /// Rate limit of each client that is made from now on.
+    pub(crate) limit: Option<Qps>,
     /// When it began.
     pub(crate) began: Timestamp,
     random: Random,
@@ -130,6 +132,7 @@ impl TestCluster {
             metrics: Metrics::new().unwrap(),
             policy: Policy::default(),
             listener: None,
+            limit: None,
             outside: Tasks::new(),
             began: start,
             server,
@@ -147,6 +150,7 @@ impl TestCluster {
 
     fn counted_client(&self, agent: &str, metrics: &Metrics) -> kube::Client {
         let spec = ClientSpec::new(UserAgent::new(agent, "0", "test")).within(Duration::from_secs(20));
+        let spec = ClientSpec { limit: self.limit, ..spec };
         in_process(self.server.service(), NAMESPACE, &spec, &metrics.rest)
     }
 

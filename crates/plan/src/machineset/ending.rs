@@ -7,8 +7,8 @@
 //!
 //! What is wrong with the spec does not matter here: an object that became invalid must still be able to go.
 
-use api::Object;
 use api::names::finalizers;
+use api::{MachineSet, Object};
 
 use super::member::{Unreadable, claimed};
 use super::replicas::{delete, rest};
@@ -39,6 +39,11 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
     let deletes: Vec<MachineDelete> = staying.chain(unread).collect();
     let steps = if deletes.is_empty() { Vec::new() } else { vec![Step::Delete(deletes)] };
     Plan::of(steps, Wake::On(Awaited::Machines), Reason::DeletionAsked { left })
+}
+
+/// Whether the deletion of this set deletes its Machines.
+pub(super) fn takes_machines(set: &MachineSet) -> bool {
+    set.has_finalizer(finalizers::MACHINE) && !set.has_finalizer(ORPHAN)
 }
 
 /// Nobody is left, as far as we have seen.

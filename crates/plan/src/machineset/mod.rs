@@ -16,6 +16,7 @@
 
 mod claim;
 mod create;
+mod early_failures;
 mod ending;
 pub mod interest;
 mod member;
@@ -38,9 +39,11 @@ use crate::{Event, EventType};
 
 pub use claim::{OwnerChange, Ownership};
 pub use create::NameSeed;
+pub use early_failures::EarlyFailures;
 pub use member::{Member, Unreadable};
 pub use policy::{InPlaceRank, MinReady, Replacement, SetPolicy};
 pub use reason::Reason;
+pub(crate) use status::available_at;
 pub use status::{Doing, Failure, StatusWrite, status, with_counts};
 pub use step::{Asked, MachineCreate, MachineDelete, MachinePatch, Mark, Plan, Step};
 pub use victims::Why;
@@ -58,6 +61,8 @@ pub struct Observed<'a> {
     pub outstanding: &'a Outstanding,
     /// Machines whose claim did not go through, and when that was tried.
     pub refused: &'a BTreeMap<Uid, Timestamp>,
+    /// Replacements in a row that failed early.
+    pub early_failures: EarlyFailures,
     /// Randomness for names.
     pub name_seed: NameSeed,
     /// Limits and periods.

@@ -1,5 +1,7 @@
 //! How sets keep their machines, where users may choose.
 
+use std::time::Duration;
+
 /// Limits and choices of the MachineSet controller. Defaults are the reference's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetPolicy {
@@ -13,6 +15,14 @@ pub struct SetPolicy {
     pub min_ready: MinReady,
     /// Where machines in an in-place update stand when a set shrinks (`--spare-in-place-updates`).
     pub in_place_rank: InPlaceRank,
+    /// A Machine that fails within this time after its creation failed early.
+    pub early_failure: Duration,
+    /// Number of replacements in a row of early failures that are not delayed.
+    pub undelayed_replacements: u32,
+    /// Delay of the next such replacement; each further one is delayed twice as long.
+    pub replacement_delay: Duration,
+    /// Maximum delay of a replacement.
+    pub longest_replacement_delay: Duration,
 }
 
 impl Default for SetPolicy {
@@ -23,6 +33,10 @@ impl Default for SetPolicy {
             replacement: Replacement::default(),
             min_ready: MinReady::default(),
             in_place_rank: InPlaceRank::default(),
+            early_failure: Duration::from_mins(5),
+            undelayed_replacements: 2,
+            replacement_delay: Duration::from_secs(10),
+            longest_replacement_delay: Duration::from_mins(10),
         }
     }
 }

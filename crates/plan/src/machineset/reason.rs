@@ -38,6 +38,8 @@ pub enum Reason {
         /// How many there are to be.
         wanted: usize,
     },
+    /// Failed Machines are to be replaced, and replacements have kept failing early.
+    ReplacementDelayed(String),
     /// Some machines differ from the template, or their preservation has to change.
     Differs(usize),
     /// Requests were sent whose result nobody has seen.
@@ -76,6 +78,7 @@ impl fmt::Display for Reason {
             Self::Surplus { leaving, present, wanted } => {
                 write!(f, "{present} machines are there and {wanted} wanted, {leaving} must go")
             }
+            Self::ReplacementDelayed(why) => f.write_str(why),
             Self::Differs(machines) => write!(f, "{machines} of its machines are not as they should be"),
             Self::Unseen(requests) => write!(f, "the result of {requests} requests has not been seen yet"),
             Self::Converged => f.write_str("everything is as it should be"),

@@ -9,13 +9,14 @@ use api::names::{annotations, labels};
 use api::{MachineSet, Object, Uid};
 
 use super::create::{InvalidTemplate, creates};
+use super::early_failures::failed_early;
 use super::member::{Member, claimed};
 use super::policy::Replacement;
 use super::status::{Doing, Failure};
 use super::step::{Asked, MachineDelete, MachinePatch, Mark, Plan, Step};
 use super::victims::{Why, is_marked, sort};
 use super::{Observed, Reason, preservation, status, template};
-use crate::{Awaited, Wake};
+use crate::{Awaited, Event, EventType, Wake};
 
 pub(super) fn plan(seen: &Observed<'_>) -> Plan {
     let machines: Vec<&Member<'_>> = claimed(seen).collect();
@@ -109,26 +110,51 @@ fn take(
     let unreadable = seen.unreadable.iter().filter(|machine| !machine.leaving).count();
     let surplus = Surplus::of(seen, &mut candidates, unreadable, replicas);
     let changed = seen.set.annotation(annotations::LAST_REPLICA_CHANGE_BY_SCALER).and_then(|text| text.parse().ok());
+    let policy = &seen.policy.set;
+    let failures = seen.early_failures.current(machines, policy, seen.now);
+    let delay = failures.delay(policy, seen.now);
+    let is_replaced =
+        |member: &Member<'_>| member.has_failed() && !preservation::is_kept(member, mark(member), seen.now);
+    let is_delayed = |member: &Member<'_>| delay.is_some() && failed_early(member, policy);
     let why = |member: &Member<'_>| {
         if surplus.has(member) {
             Some(Why::Surplus)
         } else if is_marked(member.machine, changed) {
             Some(Why::Marked)
         } else {
-            (member.has_failed() && !preservation::is_kept(member, mark(member), seen.now)).then_some(Why::Failed)
+            (is_replaced(member) && !is_delayed(member)).then_some(Why::Failed)
         }
     };
+    let waiting = candidates.iter().any(|member| why(member).is_none() && is_replaced(member));
+    let delay = delay.filter(|_| waiting).map(|delay| (delay.until, delay.message(policy)));
+    let replaced = candidates.iter().any(|member| why(member) == Some(Why::Failed) && failed_early(member, policy));
     let mut deletes: Vec<MachineDelete> =
         candidates.iter().copied().filter_map(|member| Some(delete(seen, member, why(member)?))).collect();
     deletes.sort_by_key(|delete| delete.why); // the surplus first, then the marked, then the failed: matters for the limit only
     if deletes.is_empty() {
         let because = if count.unseen > 0 { Reason::Unseen(count.unseen) } else { Reason::Converged };
-        return Plan::of(Vec::new(), rest_of(seen, machines), because);
+        let plan = Plan::of(Vec::new(), rest_of(seen, machines), because);
+        return match delay {
+            Some((until, why)) => delayed(seen, Plan { wake: plan.wake.no_later_than(Some(until)), ..plan }, why),
+            None => plan,
+        };
     }
     let because = Reason::Surplus { leaving: deletes.len(), present: count.present, wanted: replicas };
     let deletes = deletes.into_iter().take(seen.policy.set.batch).collect();
     // Who goes is replaced at once: the deletion leaves a place.
-    Plan::of(vec![Step::Delete(deletes)], Wake::Again, because)
+    let plan = Plan::of(vec![Step::Delete(deletes)], Wake::Again, because);
+    let failure = delay.map(|(_, message)| Failure { doing: Doing::Replace, message });
+    Plan { failure, early_failures: replaced.then(|| failures.replaced(seen.now)), ..plan }
+}
+
+/// A plan that replaces no Failed Machine yet. The condition is the status' affair; the Event is sent once per message.
+fn delayed(seen: &Observed<'_>, mut plan: Plan, why: String) -> Plan {
+    if !status::is_reported(seen.set, &why) {
+        let reason = api::names::events::ours::REPLACEMENT_DELAYED;
+        plan.steps.push(Step::Tell(Event { event_type: EventType::Warning, reason, message: why.clone() }));
+    }
+    let failure = Some(Failure { doing: Doing::Replace, message: why.clone() });
+    Plan { failure, because: Reason::ReplacementDelayed(why), ..plan }
 }
 
 /// The machines beyond the number wanted.

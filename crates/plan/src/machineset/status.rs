@@ -8,7 +8,7 @@
 //! health by it must not take a spec that nobody acts on for one that is done.
 
 use api::names::annotations::DESIRED_REPLICAS;
-use api::names::conditions::ours::{INVALID, INVALID_SPEC};
+use api::names::conditions::ours::{INVALID, INVALID_SPEC, REPLACEMENT_DELAYED};
 use api::names::conditions::set::{FAILED_CREATE, FAILED_DELETE, REPLICA_FAILURE};
 use api::{
     ConditionStatus, MachinePhase, MachineSet, MachineSetCondition, MachineSetStatus, MachineSummary, Object,
@@ -46,6 +46,8 @@ pub enum Doing {
     Create,
     /// Deleting one.
     Delete,
+    /// Replacing one that failed.
+    Replace,
 }
 
 /// A status to write.
@@ -114,6 +116,11 @@ impl StatusWrite {
     }
 }
 
+/// Whether the set's ReplicaFailure condition has this message.
+pub(super) fn is_reported(set: &MachineSet, message: &str) -> bool {
+    set.status.conditions.iter().any(|condition| condition.kind == REPLICA_FAILURE && condition.message == message)
+}
+
 /// The condition that says what is wrong with the spec.
 pub(super) fn invalid(set: &MachineSet) -> Option<&MachineSetCondition> {
     set.status.conditions.iter().find(|condition| condition.kind == INVALID)
@@ -121,7 +128,7 @@ pub(super) fn invalid(set: &MachineSet) -> Option<&MachineSetCondition> {
 
 /// When a machine becomes available; `None` if it is not on its way there. Its phase is enough, unless the set's
 /// `minReadySeconds` are to be awaited.
-pub(super) fn available_at(set: &MachineSet, member: &Member<'_>, policy: &Policy) -> Option<Timestamp> {
+pub(crate) fn available_at(set: &MachineSet, member: &Member<'_>, policy: &Policy) -> Option<Timestamp> {
     let current = &member.machine.status.current_status;
     if member.is_leaving() || !matches!(current.phase, MachinePhase::Running | MachinePhase::Available) {
         return None;
@@ -222,6 +229,7 @@ fn replica_failure(failure: &Failure, now: Timestamp) -> MachineSetCondition {
     let reason = match failure.doing {
         Doing::Create => FAILED_CREATE,
         Doing::Delete => FAILED_DELETE,
+        Doing::Replace => REPLACEMENT_DELAYED,
     };
     condition(REPLICA_FAILURE, reason, failure.message.clone(), now)
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::Reason;
 use super::claim::{OwnerChange, Ownership};
+use super::early_failures::EarlyFailures;
 use super::status::Failure;
 use super::victims::Why;
 use crate::Event;
@@ -25,6 +26,8 @@ pub struct Plan {
     pub because: Reason,
     /// What cannot even be tried, for the status.
     pub failure: Option<Failure>,
+    /// The count of early failures after this plan, if the plan changes it.
+    pub early_failures: Option<EarlyFailures>,
 }
 
 /// One thing to do.
@@ -139,7 +142,7 @@ impl MachinePatch {
 
 impl Plan {
     pub(super) fn of(steps: Vec<Step>, wake: Wake, because: Reason) -> Self {
-        Self { steps, wake, because, failure: None }
+        Self { steps, wake, because, failure: None, early_failures: None }
     }
 }
 

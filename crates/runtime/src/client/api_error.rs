@@ -31,6 +31,8 @@ pub enum RetryClass {
     },
     /// Our own rate limit refused the request; it never left.
     Dropped,
+    /// The check before sending failed; the request never left. Decide again.
+    Withdrawn,
     /// Permissions are missing.
     Forbidden,
     /// The credentials are wrong or have expired.
@@ -54,7 +56,7 @@ impl RetryClass {
             Self::Forbidden | Self::Unauthorized | Self::Throttled { .. } => true,
             Self::Dropped | Self::Unreachable | Self::Transient => true,
             Self::Conflict | Self::AlreadyExists | Self::NotFound | Self::Gone => false,
-            Self::Invalid | Self::Undecodable => false,
+            Self::Invalid | Self::Undecodable | Self::Withdrawn => false,
         }
     }
 
@@ -75,6 +77,7 @@ impl RetryClass {
             Self::Gone => "gone",
             Self::Throttled { .. } => "throttled",
             Self::Dropped => "dropped",
+            Self::Withdrawn => "withdrawn",
             Self::Forbidden => "forbidden",
             Self::Unauthorized => "unauthorized",
             Self::Invalid => "invalid",
@@ -136,6 +139,7 @@ impl ApiError {
         let class = match failure {
             Failure::Dial(_) | Failure::Unsent { .. } => RetryClass::Unreachable,
             Failure::BucketEmpty => RetryClass::Dropped,
+            Failure::Withdrawn => RetryClass::Withdrawn,
             Failure::NotLeading { .. } | Failure::Lost(_) | Failure::Deadline { .. } => RetryClass::Transient,
         };
         let sentence = match failure {
@@ -148,6 +152,7 @@ impl ApiError {
             }
             Failure::NotLeading { why, .. } => why.to_string(),
             Failure::BucketEmpty => "dropped by the rate limit of this client".to_owned(),
+            Failure::Withdrawn => failure.to_string(),
         };
         Self { class, sentence }
     }

@@ -44,6 +44,9 @@ pub enum Failure {
     /// The client's own rate limit is used up, and this client drops rather than waits.
     #[error("failed to send the request: the rate limit of this client is used up")]
     BucketEmpty,
+    /// The request's [`SendCheck`](super::SendCheck) failed after the request had waited for the rate limit.
+    #[error("did not send the request: the decision behind it no longer holds")]
+    Withdrawn,
 }
 
 /// Whether a request that failed may still have had an effect.
@@ -59,7 +62,7 @@ impl Failure {
     /// Whether the API server may have acted on the request.
     pub fn effect(&self) -> Effect {
         match self {
-            Self::Dial(_) | Self::Unsent { .. } | Self::BucketEmpty => Effect::None,
+            Self::Dial(_) | Self::Unsent { .. } | Self::BucketEmpty | Self::Withdrawn => Effect::None,
             Self::NotLeading { effect, .. } => *effect,
             Self::Lost(_) | Self::Deadline { .. } => Effect::Unknown,
         }

@@ -48,7 +48,7 @@ pub use files::FileError;
 pub use kubeconfig::{InCluster, KubeconfigText, Source};
 pub use objects::Api;
 pub use ready::{Obstacle, Place, RequiredKind, Waited, check_ready, wait_until_ready};
-pub use spec::{ClientSpec, ConnectionUse, Qps, WhenFull};
+pub use spec::{ClientSpec, ConnectionUse, Qps, SendCheck, WhenFull};
 pub use tls::TlsError;
 
 use crate::metrics::RestMetrics;

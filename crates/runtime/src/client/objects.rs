@@ -14,11 +14,14 @@ use kube::{Client, Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::SendCheck;
+
 /// See the module.
 pub struct Api<K> {
     client: Client,
     request: Request,
     namespace: Option<String>,
+    check: Option<SendCheck>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -29,6 +32,7 @@ impl<K> Clone for Api<K> {
             client: self.client.clone(),
             request: Request::new(&self.request.url_path),
             namespace,
+            check: self.check.clone(),
             kind: PhantomData,
         }
     }
@@ -53,7 +57,13 @@ impl<K: Object + DeserializeOwned> Api<K> {
 
     fn new(client: Client, namespace: Option<String>) -> Self {
         let request = Request::new(K::url_path(namespace.as_deref()));
-        Self { client, request, namespace, kind: PhantomData }
+        Self { client, request, namespace, check: None, kind: PhantomData }
+    }
+
+    /// The same objects. Each request is sent only if `check` holds when it is about to leave.
+    #[must_use]
+    pub fn checked(&self, check: SendCheck) -> Self {
+        Self { check: Some(check), ..self.clone() }
     }
 
     /// The namespace that it was made for.
@@ -131,14 +141,21 @@ impl<K: Object + DeserializeOwned> Api<K> {
     /// Deletes an object: the object, if it is only marked by that, or the status of its deletion.
     pub async fn delete(&self, name: &str, parameters: &DeleteParams) -> Result<Either<K, Status>> {
         let request = self.request.delete(name, parameters).map_err(Error::BuildRequest)?;
-        self.client.request_status(request).await
+        self.client.request_status(self.with_check(request)).await
     }
 
     async fn ask<T: DeserializeOwned>(
         &self,
         request: std::result::Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T> {
-        self.client.request(request.map_err(Error::BuildRequest)?).await
+        self.client.request(self.with_check(request.map_err(Error::BuildRequest)?)).await
+    }
+
+    fn with_check(&self, mut request: http::Request<Vec<u8>>) -> http::Request<Vec<u8>> {
+        if let Some(check) = &self.check {
+            request.extensions_mut().insert(check.clone());
+        }
+        request
     }
 }
 

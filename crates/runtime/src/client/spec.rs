@@ -1,5 +1,6 @@
 //! What one client is allowed to do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::agent::UserAgent;
@@ -23,6 +24,22 @@ pub struct ClientSpec {
     pub connections: ConnectionUse,
     /// Whose right its writes depend on.
     pub right: Option<Leadership>,
+}
+
+/// A condition that is evaluated after a request has waited for the rate limit, immediately before it is sent. If it no longer
+/// holds, the request is not sent and fails with [`Failure::Withdrawn`](super::Failure::Withdrawn).
+#[derive(Clone)]
+pub struct SendCheck(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl SendCheck {
+    /// Wraps a condition. It must neither block nor wait.
+    pub fn new(holds: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(holds))
+    }
+
+    pub(crate) fn holds(&self) -> bool {
+        (self.0)()
+    }
 }
 
 /// A rate limit.

@@ -28,7 +28,7 @@ use tower::{BoxError, Service, ServiceExt};
 
 use super::address;
 use super::failure::{Effect, Failure};
-use super::spec::{ClientSpec, WhenFull};
+use super::spec::{ClientSpec, SendCheck, WhenFull};
 use crate::bucket::TokenBucket;
 use crate::lease::Leadership;
 use crate::metrics::{RestCall, RestMetrics};
@@ -108,6 +108,9 @@ impl Rules {
         B::Error: Into<BoxError>,
     {
         self.admit().await?;
+        if request.extensions().get::<SendCheck>().is_some_and(|check| !check.holds()) {
+            return Err(Failure::Withdrawn.into());
+        }
         request.headers_mut().insert(USER_AGENT, self.agent.clone());
         let is_watch = address::is_watch(request.uri());
         let recorded =
@@ -367,6 +370,28 @@ mod tests {
         assert!(ended(api.get("a")).await.is_ok(), "reading needs no right");
         let sent = metrics.encode().unwrap();
         assert!(sent.contains(r#"rest_client_requests_total{code="200",host="in-process",method="POST"} 1"#), "{sent}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_is_not_sent_when_its_check_fails_after_the_wait() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let (metrics, wanted) = (Metrics::new().unwrap(), Arc::new(AtomicBool::new(true)));
+        let service = tower::service_fn(|_| async { Ok::<_, Infallible>(Response::new(text(r#"{"metadata":{}}"#))) });
+        let client = in_process(service, "ns", &spec().limited(1.0, 1), &metrics.rest);
+        let check = wanted.clone();
+        let machines = crate::client::Api::<::api::Machine>::namespaced(client, "ns")
+            .checked(super::super::SendCheck::new(move || check.load(Ordering::Relaxed)));
+        let parameters = kube::api::DeleteParams::default();
+        ended(machines.delete("a", &parameters)).await.unwrap();
+        let (second, ()) =
+            tokio::join!(machines.delete("b", &parameters), async { wanted.store(false, Ordering::Relaxed) });
+        let error = ApiError::from(second.unwrap_err());
+        assert_eq!((error.class, error.class.effect()), (RetryClass::Withdrawn, Effect::None));
+        let sent = metrics.encode().unwrap();
+        assert!(
+            sent.contains(r#"rest_client_requests_total{code="200",host="in-process",method="DELETE"} 1"#),
+            "{sent}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

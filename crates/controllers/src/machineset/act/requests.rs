@@ -2,14 +2,15 @@
 
 use api::names::events::{messages, reference};
 use api::{Machine, MachineName, MachineSet, Object, Uid};
-use plan::machineset::interest::still_makes;
-use plan::machineset::{Asked, MachineCreate, MachineDelete};
+use plan::machineset::interest::{DeleteCheck, still_deletes, still_makes};
+use plan::machineset::{Asked, MachineCreate, MachineDelete, Member};
 use plan::{Event, EventType};
 use runtime::Key;
-use runtime::client::{ApiError, Effect, RetryClass};
+use runtime::client::{ApiError, Effect, RetryClass, SendCheck};
 use serde_json::Value;
 
 use super::Acting;
+use crate::machineset::observe::{node_of, outstanding, staying};
 use crate::write::{Deletion, Guard, Held, Part, Retry, WriteError, Written};
 
 /// How one request about one machine went.
@@ -42,13 +43,26 @@ impl Acting<'_> {
         if self.fleet.leadership.check().is_err() {
             return Went::Halted;
         }
-        if !self.fleet.sets.get(self.key).is_some_and(|now| still_makes(&self.seen.set, &now)) {
-            return Went::SetChanged;
-        }
         let (machines, name) = (&self.fleet.writers.machines, create.name.as_str());
         let key = Key::new(self.key.namespace.clone(), name);
-        self.fleet.expectations.expect_create(self.key, key.clone());
-        let Err(error) = machines.create(&create.machine, &"create a machine").await else {
+        let still = {
+            let (sets, decided, set) = (self.fleet.sets.clone(), self.seen.set.clone(), self.key.clone());
+            move || sets.get(&set).is_some_and(|now| still_makes(&decided, &now))
+        };
+        if !still() {
+            return Went::SetChanged;
+        }
+        let check = {
+            let (expectations, set, key) = (self.fleet.expectations.clone(), self.key.clone(), key.clone());
+            SendCheck::new(move || {
+                let sends = still();
+                if sends {
+                    expectations.expect_create(&set, key.clone());
+                }
+                sends
+            })
+        };
+        let Err(error) = machines.create_if(check, &create.machine, &"create a machine").await else {
             self.fleet.expectations.created(&key);
             self.tell(&Event {
                 event_type: EventType::Normal,
@@ -59,6 +73,7 @@ impl Acting<'_> {
         };
         let WriteError::Api { api_error, .. } = error else { return Went::of(error) };
         match api_error.class {
+            RetryClass::Withdrawn => Went::SetChanged,
             // An earlier create of ours whose answer was lost, or somebody else's machine: one look tells.
             RetryClass::AlreadyExists => match machines.read(name).await {
                 Ok(found) => {
@@ -87,6 +102,10 @@ impl Acting<'_> {
             return Went::Halted;
         }
         let (name, uid) = (delete.name.as_str(), delete.uid.as_str());
+        let still = self.still_deletes(delete);
+        if !still() {
+            return Went::SetChanged;
+        }
         let guard = Guard { name, uid, version: Some(&delete.resource_version) };
         let machine = match self.fleet.writers.machines.hold(guard, &"delete a machine").await {
             Ok(machine) => machine,
@@ -94,8 +113,18 @@ impl Acting<'_> {
         };
         let as_it_was = self.shared.machines.get(&Key::new(self.key.namespace.clone(), name));
         let expectations = &self.fleet.expectations;
-        expectations.expect_delete(self.key, uid);
-        let error = match machine.delete().await {
+        // The delete counts as pending from the check on: the next delete of this batch is checked against what this one leaves.
+        let check = {
+            let (expectations, set, uid) = (expectations.clone(), self.key.clone(), delete.uid.clone());
+            SendCheck::new(move || {
+                let sends = still();
+                if sends {
+                    expectations.expect_delete(&set, uid.as_str());
+                }
+                sends
+            })
+        };
+        let error = match machine.delete_if(check).await {
             Ok(deletion) => {
                 expectations.deleted(uid);
                 if deletion != Deletion::AlreadyGone {
@@ -112,6 +141,9 @@ impl Acting<'_> {
             }
             Err(error) => error,
         };
+        if error.api_error().is_some_and(|api_error| api_error.class == RetryClass::Withdrawn) {
+            return Went::SetChanged;
+        }
         if error.retry() == Retry::Stale {
             let went = catch_up(&machine).await;
             if let Went::Stale = went {
@@ -129,6 +161,25 @@ impl Acting<'_> {
             message: messages::delete_failed(&api_error.to_string()),
         });
         Went::Wrong(api_error)
+    }
+
+    /// Whether the delete is still to be sent, as the caches show the set and its Machines at the moment of the call.
+    fn still_deletes(&self, delete: &MachineDelete) -> impl Fn() -> bool + Send + Sync + 'static {
+        let (shared, sets, expectations) =
+            (self.shared.clone(), self.fleet.sets.clone(), self.fleet.expectations.clone());
+        let (key, decided, delete) = (self.key.clone(), self.seen.set.clone(), delete.clone());
+        let machine_key = Key::new(self.key.namespace.clone(), delete.name.as_str());
+        move || {
+            let now = sets.get(&key);
+            let machine = shared.machines.get(&machine_key);
+            let node = machine.as_ref().map_or(plan::Presence::Absent, |machine| node_of(&shared, machine));
+            let member = machine.as_deref();
+            let member = member.map(|machine| Member { machine, node: node.as_ref().map(|node| &**node) });
+            let staying = || staying(&shared, &decided, &outstanding(&shared, &expectations, &key));
+            let at = shared.clock.now();
+            let (now, decided, delete) = (now.as_deref(), &decided, &delete);
+            still_deletes(DeleteCheck { decided, now, delete, member, staying, at })
+        }
     }
 
     pub(super) async fn patch_one(&self, edit: Edit<'_>) -> Went {

@@ -233,7 +233,7 @@ fn a_delete_that_repeats_a_lost_one_says_so() {
 fn a_template_that_makes_nothing_of_its_own_is_told_instead_of_tried() {
     let mut fixture = SetFixture::new(1);
     fixture.edit_set(|set| {
-        set["spec"]["selector"] = json!({});
+        set["spec"]["selector"] = json!({ "matchExpressions": [{ "key": "pool", "operator": "DoesNotExist" }] });
         set["spec"]["template"]["metadata"] = json!({});
     });
     fixture.reconcile();

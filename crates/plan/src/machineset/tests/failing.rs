@@ -84,6 +84,85 @@ fn a_preserved_machine_goes_last_and_goes_when_nobody_else_is_left() {
     assert_eq!(deleted(&fixture.plan()), ["healthy", "kept"]);
 }
 
+/// Marks each living Machine Failed now.
+fn fail_all(fixture: &mut SetFixture) {
+    let now = json!(api::Time::from(fixture.now));
+    for name in fixture.living().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>() {
+        fixture.edit(&name, |m| {
+            m["status"]["currentStatus"] = json!({ "phase": "Failed", "lastUpdateTime": now });
+        });
+    }
+}
+
+#[test]
+fn machines_that_fail_at_once_are_replaced_with_backoff() {
+    let mut fixture = SetFixture::new(2);
+    let (mut created, mut told) = (0, 0);
+    let begin = fixture.now;
+    while fixture.now.duration_since(begin).as_secs() < 600 {
+        for _ in 0..10 {
+            created += created_by(&fixture);
+            fixture.reconcile();
+            fixture.catch_up();
+        }
+        fail_all(&mut fixture);
+        fixture.now = fixture.now.checked_add(jiff::SignedDuration::from_secs(1)).unwrap();
+        told = told.max(fixture.told.len());
+    }
+    // Two at the start, two undelayed replacements, then one each after 10, 20, 40, 80, 160 and 320 s.
+    assert!((8..=18).contains(&created), "{created}");
+    assert_eq!(told, 6, "one Event for each delay: {:?}", fixture.told);
+    assert!(fixture.told[0].starts_with("waiting 10s (until 2026-01-01T12:00:1"), "{:?}", fixture.told);
+    let condition = fixture.set.status.conditions.iter().find(|condition| condition.kind == "ReplicaFailure");
+    assert_eq!(condition.map(|condition| condition.reason.as_str()), Some("ReplacementDelayed"));
+}
+
+fn created_by(fixture: &SetFixture) -> usize {
+    created(&fixture.plan()).iter().sum()
+}
+
+#[test]
+fn single_early_failure_is_replaced_at_once() {
+    let mut fixture = SetFixture::new(2);
+    fixture.settle();
+    for name in fixture.living().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>() {
+        fixture.edit(&name, |m| m["status"]["currentStatus"]["phase"] = json!("Running"));
+    }
+    let victim = fixture.living()[0].to_owned();
+    let now = json!(api::Time::from(fixture.now));
+    fixture.edit(&victim, |m| m["status"]["currentStatus"] = json!({ "phase": "Failed", "lastUpdateTime": now }));
+    assert_eq!(deleted(&fixture.plan()), [victim.as_str()]);
+    fixture.settle();
+    assert_eq!((fixture.living().len(), fixture.told.len()), (2, 0));
+}
+
+#[test]
+fn delayed_machine_is_deleted_at_once_when_the_set_shrinks() {
+    let mut fixture = SetFixture::new(1);
+    for _ in 0..3 {
+        fixture.settle();
+        fail_all(&mut fixture);
+    }
+    assert_eq!(deleted(&fixture.plan()), [""; 0]);
+    assert!(matches!(fixture.plan().because, Reason::ReplacementDelayed(_)), "{:?}", fixture.plan().because);
+    fixture.edit_set(|set| set["spec"]["replicas"] = json!(0));
+    assert_eq!(deleted(&fixture.plan()).len(), 1);
+}
+
+#[test]
+fn new_process_waits_the_first_delay_when_the_condition_shows_one() {
+    let mut fixture = SetFixture::new(1);
+    for _ in 0..3 {
+        fixture.settle();
+        fail_all(&mut fixture);
+    }
+    fixture.reconcile();
+    fixture.early_failures = EarlyFailures::restored(&fixture.set, &fixture.policy.set);
+    assert_eq!(deleted(&fixture.plan()), [""; 0]);
+    fixture.now = fixture.now.checked_add(jiff::SignedDuration::from_secs(10)).unwrap();
+    assert_eq!(deleted(&fixture.plan()).len(), 1);
+}
+
 fn auto_preserved(fixture: &SetFixture) -> Vec<&str> {
     let asks = |m: &&api::Machine| api::Object::annotation(*m, PRESERVE) == Some("auto-preserved");
     fixture.machines.values().filter(asks).map(api::Object::name).collect()

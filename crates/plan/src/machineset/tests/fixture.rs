@@ -36,6 +36,7 @@ pub(super) struct SetFixture {
     pub(super) nodes: BTreeMap<String, NodeView>,
     pub(super) outstanding: Outstanding,
     pub(super) refused: BTreeMap<Uid, Timestamp>,
+    pub(super) early_failures: EarlyFailures,
     pub(super) fates: Vec<Fate>,
     pub(super) failures: Vec<Failure>,
     pub(super) policy: Policy,
@@ -72,6 +73,7 @@ impl SetFixture {
             nodes: BTreeMap::new(),
             outstanding: Outstanding::default(),
             refused: BTreeMap::new(),
+            early_failures: EarlyFailures::default(),
             fates: Vec::new(),
             failures: Vec::new(),
             policy: Policy::default(),
@@ -190,6 +192,7 @@ impl SetFixture {
             unreadable: &self.unreadable,
             outstanding: &outstanding,
             refused: &self.refused,
+            early_failures: self.early_failures,
             name_seed: NameSeed(self.name_seed),
             policy: &self.policy,
             now: self.now,
@@ -207,6 +210,7 @@ impl SetFixture {
         }
         let plan = self.plan();
         self.failures = plan.failure.clone().into_iter().collect();
+        self.early_failures = plan.early_failures.unwrap_or(self.early_failures);
         for step in &plan.steps {
             self.carry_out(step);
         }
