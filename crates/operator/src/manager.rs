@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::names::annotations::UNFREEZE;
 use api::{MachineDeployment, MachinePhase, MachineSet, Object};
-use plan::deployment::{Named, SeenMachine, SeenSet, TargetCluster, machines_named};
+use plan::deployment::{Named, SeenMachine, SeenSet, TargetCluster, UndecodableSet, machines_named};
 use plan::machineset::{Member, NameSeed, Outstanding, Unreadable};
 use plan::{Policy, Presence};
 
@@ -102,11 +102,15 @@ pub(crate) fn deployment(snapshot: &Snapshot, deployment: &Arc<MachineDeployment
             (name, found)
         })
         .collect();
+    let unreadable = snapshot.sets.unreadable_of(uid.as_str()).filter(|set| !set.deleting);
+    let undecodable_sets: Vec<UndecodableSet> =
+        unreadable.map(|set| UndecodableSet { name: set.name.clone(), error: set.error.clone() }).collect();
     let policy = Policy::default();
     let plan = plan::deployment::plan(&plan::deployment::Observed {
         deployment,
         sets: &sets,
         names_in_use: &names_in_use,
+        undecodable_sets: &undecodable_sets,
         named: &named,
         target: if snapshot.cluster().is_some() { TargetCluster::Seen } else { TargetCluster::None },
         policy: &policy,

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use api::names::events::components;
+use api::names::events::ours::DELETION_REQUEST_INVALID;
 use api::view::NodeView;
 use api::{MachineDeployment, Object};
 use futures::stream::{self, StreamExt};
@@ -212,6 +213,10 @@ impl<'a> Acting<'a> {
     }
 
     fn tell(&self, event: &Event) {
+        if event.reason == DELETION_REQUEST_INVALID {
+            let (deployment, message) = (self.deployment.name(), &event.message);
+            tracing::warn!(deployment, message, "removed entries from the list of machines to delete");
+        }
         crate::events::emit(&self.events, self.deployment.object_ref(), event);
     }
 }

@@ -1,12 +1,12 @@
 //! The MachineDeployment controller: one reconcile of one deployment.
 
 mod act;
+mod lookups;
 mod observe;
 mod reported;
 mod rollouts;
 pub(crate) mod wake;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::{MachineDeployment, Object};
@@ -21,6 +21,7 @@ use crate::decision::{Ending, Subject};
 use crate::fleet::Fleet;
 use crate::outcome::outcome;
 use act::Acting;
+pub use lookups::Lookups;
 pub use reported::Reported;
 pub use rollouts::RollOuts;
 
@@ -43,13 +44,20 @@ pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, key: Key) 
         return Outcome::Again { after: shared.policy.short_retry };
     }
     let mut acting = Acting::new(&shared, &fleet, deployment.clone());
-    let mut gone = BTreeSet::new();
+    let mut gone = fleet.lookups.listed(&deployment.uid(), |ticket| shared.machines.has_refreshed(ticket));
     loop {
         let seen = observe::observe(&shared, &fleet, deployment.clone(), &gone);
         let (sets, named) = (seen.sets(), seen.named());
         let input = seen.as_input(&sets, &named, &shared);
         let plan = plan(&input);
         if let [Step::AskForMachines(names)] = plan.steps.as_slice() {
+            if names.len() > shared.policy.fleet.lookups_per_reconcile {
+                fleet.lookups.request(deployment.uid(), names, || shared.machines.request_refresh());
+                let ending = Ending::Postponed(format!("listing all Machines to look up {} names", names.len()));
+                let decision = Decision::prevented(Subject::Deployment, &key, &plan.because, ending);
+                shared.journal.decided(&decision);
+                return Outcome::Again { after: shared.policy.short_retry };
+            }
             match acting.ask_for(names).await {
                 Ok(missing) => gone.extend(missing),
                 Err(write_error) => {
@@ -65,6 +73,7 @@ pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, key: Key) 
             }
             continue; // every name is either in sight now or known to be gone, so this happens once
         }
+        fleet.lookups.forget(&deployment.uid());
         // Before anything is done: at the end of a roll-out nobody may annotate a node after it was given back.
         fleet.rollouts.note(deployment.uid(), plan.guarded.clone());
         let wake = plan.wake.no_later_than(seen.until());

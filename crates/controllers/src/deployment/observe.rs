@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::view::NodeView;
-use api::{Machine, MachineDeployment, MachineSet, Object};
+use api::{Machine, MachineDeployment, MachineSet, Object, OwnerReference};
 use jiff::{SignedDuration, Timestamp};
-use plan::deployment::{Named, Observed, SeenMachine, SeenSet, TargetCluster, machines_named};
+use plan::deployment::{Named, Observed, SeenMachine, SeenSet, TargetCluster, UndecodableSet, machines_named};
 use runtime::Key;
-use runtime::cache::Lookup;
+use runtime::cache::{Lookup, UndecodableObject};
 use runtime::expectations::Expected;
 
 use crate::cluster::Shared;
@@ -20,6 +20,7 @@ pub(super) struct DeploymentSnapshot {
     deployment: Arc<MachineDeployment>,
     sets: Vec<FoundSet>,
     names_in_use: BTreeSet<String>,
+    undecodable_sets: Vec<UndecodableSet>,
     named: BTreeMap<String, Found>,
     reported: Option<Timestamp>,
     /// When the last machine that was asked for and not seen is no longer waited for.
@@ -74,6 +75,16 @@ pub(super) fn observe(
     let sets = owned.into_iter().chain(orphans).map(found).collect();
     let readable = fleet.sets.list().into_iter().map(|set| set.name().to_owned());
     let names_in_use = readable.chain(fleet.sets.undecodable().iter().map(|object| object.name.clone())).collect();
+    let undecodable_sets = fleet.sets.undecodable();
+    let is_owned = |object: &&Arc<UndecodableObject>| {
+        let by_deployment =
+            |owner: &OwnerReference| owner.controller == Some(true) && owner.uid == deployment.uid().as_str();
+        object.owners.iter().any(by_deployment) && object.deletion_timestamp.is_none()
+    };
+    let undecodable_sets = undecodable_sets.iter().filter(is_owned);
+    let undecodable_sets = undecodable_sets
+        .map(|object| UndecodableSet { name: object.name.clone(), error: object.error.clone() })
+        .collect();
     let look_up = |name: String| {
         let found = match shared.machines.look_up(&Key::new(deployment.namespace(), name.as_str())) {
             Lookup::Present(machine) => Found::Seen(machine),
@@ -85,7 +96,7 @@ pub(super) fn observe(
     };
     let named = machines_named(&deployment).into_iter().map(look_up).collect();
     let reported = fleet.reported.at(&deployment.uid());
-    DeploymentSnapshot { deployment, sets, names_in_use, named, reported, until, now }
+    DeploymentSnapshot { deployment, sets, names_in_use, undecodable_sets, named, reported, until, now }
 }
 
 fn node_of(shared: &Shared, machine: &Machine) -> Option<Arc<NodeView>> {
@@ -134,6 +145,7 @@ impl DeploymentSnapshot {
             deployment: &self.deployment,
             sets,
             names_in_use: &self.names_in_use,
+            undecodable_sets: &self.undecodable_sets,
             named,
             target: if shared.nodes.is_some() { TargetCluster::Seen } else { TargetCluster::None },
             policy: &shared.policy,

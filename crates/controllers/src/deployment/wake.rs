@@ -23,9 +23,11 @@ use crate::indexes::MACHINES_BY_NODE;
 /// A deployment wakes itself.
 pub(crate) fn on_deployments(reflector: &mut Reflector<MachineDeployment>, fleet: &Fleet) {
     let (wake, reported, rollouts) = (fleet.wake_deployment.clone(), fleet.reported.clone(), fleet.rollouts.clone());
+    let lookups = fleet.lookups.clone();
     reflector.on_delta(move |key, delta| {
         if let Delta::Removed { last, .. } = delta {
             reported.forget(&last.uid());
+            lookups.forget(&last.uid());
             rollouts.note(last.uid(), Vec::new());
         }
         wake.add(key.clone());
@@ -39,6 +41,12 @@ pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, fleet: &Fleet) {
         let owners = [delta.before(), delta.now()].into_iter().flatten().filter_map(|set| set.controller_owner());
         for owner in owners.filter(|owner| *owner.kind == *MachineDeployment::kind()) {
             wake.add(Key::new(key.namespace.clone(), owner.name.as_str()));
+        }
+        if let Delta::Undecodable { object, .. } | Delta::RemovedUndecodable { last: object, .. } = delta {
+            let owners = object.owners.iter().filter(|owner| owner.controller == Some(true));
+            for owner in owners.filter(|owner| *owner.kind == *MachineDeployment::kind()) {
+                wake.add(Key::new(key.namespace.clone(), owner.name.as_str()));
+            }
         }
         if let Some(orphan) = delta.now().filter(|set| set.controller_owner().is_none()) {
             for deployment in deployments.list() {

@@ -10,7 +10,7 @@ use runtime::queue::{Coalesced, Queue, RetryPolicy};
 use runtime::{Clock, Expectations, Random};
 
 use super::{Fleet, FleetWriters};
-use crate::deployment::{Reported, RollOuts};
+use crate::deployment::{Lookups, Reported, RollOuts};
 use crate::indexes::{ORPHAN_SETS, SETS_BY_OWNER};
 use crate::machineset::Memory;
 use crate::measure::{self, Replacements};
@@ -82,6 +82,7 @@ impl Declared {
             expectations: Expectations::with_patience(clock.clone(), policy.expectation_patience),
             memory: Memory::default(),
             reported: Reported::default(),
+            lookups: Lookups::default(),
             rollouts: RollOuts::default(),
             random: random.fork(),
             sets,

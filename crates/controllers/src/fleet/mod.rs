@@ -18,7 +18,7 @@ use runtime::{Expectations, Key, Random};
 
 pub(crate) use declare::{Declared, FleetParts};
 
-use crate::deployment::{Reported, RollOuts};
+use crate::deployment::{Lookups, Reported, RollOuts};
 use crate::machineset::Memory;
 use crate::measure::Replacements;
 use crate::write::Writer;
@@ -56,6 +56,8 @@ pub struct Fleet {
     pub(crate) memory: Memory,
     /// When the status of each deployment was last written.
     pub(crate) reported: Reported,
+    /// Machines that deployments name and the cache does not show.
+    pub(crate) lookups: Lookups,
     /// Whose nodes are kept from the autoscaler.
     pub(crate) rollouts: RollOuts,
     /// What this component has to have seen before it acts.

@@ -7,7 +7,7 @@ use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object, names};
 use apiserver::ChangeKind;
 use apiserver::faults::{After, Verb};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
-use runtime::client::Api;
+use runtime::client::{Api, Qps};
 use serde_json::{Value, json};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
@@ -344,6 +344,48 @@ async fn the_autoscaler_s_chosen_machines_go_and_no_others() {
     cluster.until("three are left", |w| complete(w, "small", 3)).await;
     assert!(machines(&cluster).iter().all(|machine| !chosen.contains(&machine.name().to_owned())));
     assert_eq!(deployment(&cluster).unwrap().annotation(names::annotations::TRIGGER_DELETION), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_names_cost_one_list_and_delay_no_other_deployment() {
+    let mut cluster = TestCluster::new(16);
+    cluster.limit = Some(Qps { qps: 20.0, burst: 30 });
+    cluster.server.insert(&class("quick", &quick())).unwrap();
+    let _process = cluster.start();
+    create(&cluster, 2, &rolling(&json!(1), &json!(0))).await;
+    cluster.until("all run", |w| complete(w, "small", 2)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    cluster.server.forget_requests();
+    let known = machines(&cluster)[0].name().to_owned();
+    let list: Vec<String> = (0..36_000).map(|n| format!("m{n}")).chain([known.clone()]).collect();
+    let asked = api::Time::from(cluster.clock.now()).to_string();
+    let annotations = json!({
+        names::annotations::TRIGGER_DELETION: list.join(","), names::annotations::LAST_REPLICA_CHANGE_BY_SCALER: asked,
+    });
+    edit(&cluster, json!({ "metadata": { "annotations": annotations }, "spec": { "replicas": 4 } })).await;
+    let other = json!({
+        "metadata": { "name": "other" },
+        "spec": {
+            "replicas": 1,
+            "strategy": rolling(&json!(1), &json!(0)),
+            "selector": { "matchLabels": { "name": "other" } },
+            "template": {
+                "metadata": { "labels": { "name": "other" } },
+                "spec": { "class": { "kind": "MachineClass", "name": "quick" } },
+            },
+        },
+    });
+    let begin = cluster.clock.now();
+    deployments(&cluster).create(&PostParams::default(), &serde_json::from_value(other).unwrap()).await.unwrap();
+    cluster.until("the other has its machine", |w| machines(w).iter().any(|m| m.spec.class.name == "quick")).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() < 3);
+    cluster.until("it is scaled up", |w| running(w, "small") == 4 && machines(w).len() == 5).await;
+    let waited = cluster.clock.now().duration_since(begin);
+    assert!(waited.as_secs() < 120, "{waited}");
+    assert_eq!(deployment(&cluster).unwrap().annotation(names::annotations::TRIGGER_DELETION), None);
+    assert!(cluster.machine(&known).is_none(), "the Machine that exists is deleted");
+    let reads = cluster.requests().iter().filter(|request| request.starts_with("get machines")).count();
+    assert!(reads <= 10, "{reads}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use super::status::{self, Report};
 use super::step::{DeploymentEdit, MachineEdit, Plan, Purpose, Step};
 use super::template::same_template;
 use super::{Observed, history, in_place, recreate, rolling};
-use crate::{Awaited, Due, Wake};
+use crate::{Awaited, Due, Event, Wake};
 
 /// The draft that all rules of a reconcile change.
 pub(super) struct PlanBuilder<'a> {
@@ -36,6 +36,8 @@ pub(super) struct PlanBuilder<'a> {
     pub(super) progress: Option<status::Progress>,
     /// Whether the autoscaler is kept away from its nodes.
     pub(super) guard: AutoscalerGuard,
+    /// Events that are sent once the deployment itself is written.
+    pub(super) events: Vec<Event>,
     claims: Vec<Step>,
 }
 
@@ -65,6 +67,7 @@ impl<'a> PlanBuilder<'a> {
                 machines: &candidate.machines,
                 unseen: candidate.unseen,
                 preserved: draft::preserved(&candidate.machines, seen.now),
+                available: draft::available(candidate, seen.policy, seen.now),
             };
             // The oldest wins, and one that is being deleted is nobody's future.
             let matches = !candidate.set.is_deleting()
@@ -85,6 +88,7 @@ impl<'a> PlanBuilder<'a> {
             removals: Vec::new(),
             progress: None,
             guard: AutoscalerGuard::Off,
+            events: Vec::new(),
             claims: claim.steps,
             seen,
         }
@@ -127,6 +131,7 @@ impl<'a> PlanBuilder<'a> {
         let edit = merge::changes(self.seen.deployment, &self.deployment)
             .map(|changes| Step::Deployment(DeploymentEdit { purpose, changes }));
         let mut steps: Vec<Step> = edit.into_iter().collect();
+        steps.extend(std::mem::take(&mut self.events).into_iter().map(Step::Tell));
         steps.append(&mut self.claims);
         steps.extend(std::mem::take(&mut self.machines).into_iter().map(Step::Machine));
         steps

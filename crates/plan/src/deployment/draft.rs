@@ -14,10 +14,11 @@ use api::{Machine, MachinePhase, MachineSet, Object, TextMap, merge};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::SeenMachine;
 use super::limits::Limits;
 use super::step::{NewSet, SetChange, SetEdit, Step};
-use crate::{Event, EventType};
+use super::{SeenMachine, SeenSet};
+use crate::machineset::{Member, available_at};
+use crate::{Event, EventType, Policy, Presence};
 
 /// One set, and what is to become of it.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub(super) struct Draft<'a> {
     pub(super) unseen: usize,
     /// How many of its machines have failed and are preserved. A set deletes these last.
     pub(super) preserved: i32,
+    /// How many of its machines are available now. Its status may be behind: it is written in steps of up to a fifth.
+    pub(super) available: i32,
 }
 
 impl Draft<'_> {
@@ -53,11 +56,11 @@ impl Draft<'_> {
         self.size() > 0
     }
 
-    /// How many of its machines are available and will be once it has its size. Its status may still count some that are leaving or
-    /// have failed, and of its places the preserved ones keep theirs to the last.
+    /// How many of its machines are available and will be once it has its size. Of its places the preserved ones keep theirs to the
+    /// last.
     pub(super) fn available(&self) -> i32 {
         let others = self.size().min(self.live()).saturating_sub(self.preserved).max(0);
-        self.set.status.available_replicas.clamp(0, others)
+        self.available.clamp(0, others)
     }
 
     /// How many machines it has that nobody has asked to leave.
@@ -240,6 +243,15 @@ pub(super) fn preserved(machines: &[SeenMachine<'_>], now: Timestamp) -> i32 {
             && current.preserve_expiry_time.is_some_and(|expiry| expiry.timestamp() > now)
     };
     count(machines.iter().filter(|seen| !is_leaving(seen.machine) && is_kept(seen.machine)).count())
+}
+
+/// How many machines of this set are available, counted on the machines themselves.
+pub(super) fn available(seen: &SeenSet<'_>, policy: &Policy, now: Timestamp) -> i32 {
+    let is_available = |machine| {
+        let member = Member { machine, node: Presence::Absent };
+        available_at(seen.set, &member, policy).is_some_and(|at| at <= now)
+    };
+    count(seen.machines.iter().filter(|seen| is_available(seen.machine)).count())
 }
 
 /// A sum of replicas. Each is a number that somebody wrote, so that together they may be more than the largest there is; then it is

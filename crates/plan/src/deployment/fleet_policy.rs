@@ -9,6 +9,8 @@ pub struct FleetPolicy {
     pub autoscaler_guard: AutoscalerGuard,
     /// How many nodes of a deployment are written in one builder, so that a large one does not hold up the others.
     pub nodes_per_reconcile: usize,
+    /// Maximum number of Machines named for deletion that one reconcile looks up one by one. For more, the Machines are listed once.
+    pub lookups_per_reconcile: usize,
     /// So many machines beyond what a set may have at most freeze it (`--safety-up`).
     pub safety_up: i32,
     /// So many below that limit it thaws (`--safety-down`).
@@ -44,6 +46,7 @@ impl Default for FleetPolicy {
         Self {
             autoscaler_guard: AutoscalerGuard::On,
             nodes_per_reconcile: 100,
+            lookups_per_reconcile: 10,
             safety_up: 2,
             safety_down: 1,
             overshooting_period: Duration::from_mins(1),

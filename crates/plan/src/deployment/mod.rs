@@ -62,6 +62,8 @@ pub struct Observed<'a> {
     pub sets: &'a [SeenSet<'a>],
     /// The names of all sets of the namespace, readable or not: a new one needs another.
     pub names_in_use: &'a BTreeSet<String>,
+    /// Sets it owns that cannot be decoded.
+    pub undecodable_sets: &'a [UndecodableSet],
     /// The machines that [`machines_named`] names.
     pub named: &'a BTreeMap<String, Named<'a>>,
     /// Whether nodes join a cluster that we see.
@@ -84,6 +86,15 @@ pub struct SeenSet<'a> {
     /// How many more there are or may be: those that cannot be read, and those that were asked for and that nobody has seen yet. They
     /// count as present.
     pub unseen: usize,
+}
+
+/// A set of the deployment that cannot be decoded. It counts as present, and its template and size are unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndecodableSet {
+    /// Its name.
+    pub name: String,
+    /// Why it cannot be decoded.
+    pub error: String,
 }
 
 /// A machine and its node.
@@ -127,14 +138,15 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
     if let Some(refusal) = refusal::plan(seen) {
         return refusal;
     }
-    let (annotations, marks) = match requested_deletions::read(seen, &claim.sets) {
+    let (annotations, marks, dropped) = match requested_deletions::read(seen, &claim.sets) {
         RequestedDeletions::Ask(names) => {
             return Plan::of(vec![Step::AskForMachines(names)], Wake::Again, Reason::UnknownMachinesNamed);
         }
-        RequestedDeletions::Known { annotations, marks } => (annotations, marks),
+        RequestedDeletions::Known { annotations, marks, dropped } => (annotations, marks, dropped),
     };
     let backfill = backfill::steps(seen, &claim.sets);
     let mut builder = PlanBuilder::begin(*seen, claim, &annotations, marks);
+    builder.events.extend(dropped);
     if let Some((set, steps)) = backfill {
         let steps = builder.opening().into_iter().chain(steps).collect();
         return Plan::of(steps, Wake::On(Awaited::Sets), Reason::HashMissing(set));

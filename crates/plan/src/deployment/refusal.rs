@@ -15,13 +15,13 @@ use crate::{Awaited, Wake};
 use crate::{Event, EventType};
 
 pub(super) fn plan(seen: &Observed<'_>) -> Option<Plan> {
-    let (reason, fault) = fault(seen)?;
+    let Fault { event: reason, condition, message: fault } = fault(seen)?;
     let deployment = seen.deployment;
     let mut status = deployment.status.clone();
     let mut conditions = Conditions { list: status.conditions, now: seen.now.into() };
     let said = conditions.find(ours::INVALID).is_some_and(|condition| condition.message == fault);
     if !said {
-        conditions.restate(ours::INVALID, ConditionStatus::True, ours::INVALID_SPEC, fault.clone());
+        conditions.restate(ours::INVALID, ConditionStatus::True, condition, fault.clone());
     }
     status.conditions = conditions.list;
     if reason == reference::SELECTING_ALL {
@@ -36,20 +36,35 @@ pub(super) fn plan(seen: &Observed<'_>) -> Option<Plan> {
     Some(Plan::of(steps, Wake::On(Awaited::Change), Reason::Invalid(fault)))
 }
 
-/// What is wrong, and under which word it is told.
-fn fault(seen: &Observed<'_>) -> Option<(&'static str, String)> {
+/// What is wrong, and under which words it is told.
+struct Fault {
+    event: &'static str,
+    condition: &'static str,
+    message: String,
+}
+
+fn fault(seen: &Observed<'_>) -> Option<Fault> {
+    let invalid = |event, message| Some(Fault { event, condition: ours::INVALID_SPEC, message });
     let errors = validation::machine_deployment(seen.deployment);
     if !errors.is_empty() {
-        return Some((events::ours::INVALID, validation::joined(&errors)));
+        return invalid(events::ours::INVALID, validation::joined(&errors));
     }
     let spec = &seen.deployment.spec;
     if spec.selector.as_ref().is_none_or(LabelSelector::is_empty) {
-        let fault = "spec.selector: Required value: an empty selector would select all machines; it must match spec.template.metadata.labels";
-        return Some((reference::SELECTING_ALL, fault.to_owned()));
+        let fault = format!("spec.selector: Required value: {}", validation::EMPTY_SELECTOR);
+        return invalid(reference::SELECTING_ALL, fault);
     }
     if spec.strategy.kind == StrategyType::InPlaceUpdate && seen.target == TargetCluster::None {
         let fault = "spec.strategy.type: Invalid value: \"InPlaceUpdate\": in-place updates are not supported if running without a target cluster; use RollingUpdate or Recreate";
-        return Some((events::ours::INVALID, fault.to_owned()));
+        return invalid(events::ours::INVALID, fault.to_owned());
     }
-    None
+    // A set that cannot be decoded may be the one of the current template. A second one would double the pool.
+    seen.undecodable_sets.first().map(|set| Fault {
+        event: events::ours::INVALID,
+        condition: ours::UNDECODABLE_SET,
+        message: format!(
+            "MachineSet {:?} of this deployment cannot be decoded: {}; correct or delete it",
+            set.name, set.error
+        ),
+    })
 }

@@ -115,7 +115,7 @@ pub(super) fn make_new(builder: &mut PlanBuilder<'_>, size: i32) {
     };
     builder.deployment.status.collision_count = collisions;
     builder.progress = Some(Progress::Created(name));
-    builder.sets.new = Some(Draft { before: None, set, machines: &[], unseen: 0, preserved: 0 });
+    builder.sets.new = Some(Draft { before: None, set, machines: &[], unseen: 0, preserved: 0, available: 0 });
 }
 
 /// Five digits clash easily. A name that is taken is passed over at once, instead of being found out by failing.

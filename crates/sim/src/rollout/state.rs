@@ -253,6 +253,7 @@ impl State {
             deployment: &self.deployment,
             sets: &sets,
             names_in_use: &names_in_use,
+            undecodable_sets: &[],
             named: &BTreeMap::new(),
             target: TargetCluster::None,
             policy,

@@ -83,7 +83,8 @@ fn kept_available(fixture: &DeploymentFixture) -> i32 {
         let live = fixture.machines_of(set).filter(|seen| !seen.machine.is_deleting());
         let (preserved, others): (Vec<_>, Vec<_>) = live.partition(|seen| fixture.is_preserved(seen.machine));
         let places = set.spec.replicas - i32::try_from(preserved.len()).unwrap();
-        set.status.available_replicas.min(places).min(i32::try_from(others.len()).unwrap()).max(0)
+        let available = others.iter().filter(|seen| *seen.machine.phase() == MachinePhase::Running).count();
+        i32::try_from(available).unwrap().min(places).max(0)
     };
     fixture.sets.values().filter(|set| !set.is_deleting()).map(kept).sum()
 }

@@ -108,6 +108,7 @@ impl DeploymentFixture {
             deployment: &self.deployment,
             sets: &sets,
             names_in_use: &names_in_use,
+            undecodable_sets: &[],
             named: &named,
             target: self.target,
             policy: &self.policy,

@@ -302,6 +302,19 @@ fn an_empty_selector_selects_nothing() {
 }
 
 #[test]
+fn no_second_set_is_created_when_a_set_cannot_be_decoded() {
+    let fixture = DeploymentFixture::settled(2, &rolling(1, 0));
+    let undecodable = [UndecodableSet { name: "md-1".into(), error: "invalid type".into() }];
+    let plan = fixture.observe(|seen| plan(&Observed { sets: &[], undecodable_sets: &undecodable, ..*seen }));
+    let message = "MachineSet \"md-1\" of this deployment cannot be decoded: invalid type; correct or delete it";
+    assert_eq!(plan.because, Reason::Invalid(message.to_owned()));
+    let [Step::Status(edit), Step::Tell(event)] = &plan.steps[..] else { panic!("{plan:#?}") };
+    let condition = edit.status.conditions.iter().find(|condition| condition.kind == "Invalid").unwrap();
+    assert_eq!((condition.reason.as_str(), condition.message.as_str()), ("UndecodableMachineSet", message));
+    assert_eq!(event.message, message);
+}
+
+#[test]
 fn nothing_that_can_be_written_crashes() {
     for spec in [
         json!({}),

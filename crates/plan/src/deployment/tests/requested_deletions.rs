@@ -112,3 +112,56 @@ fn a_machine_out_of_sight_is_asked_for_before_anything_happens() {
     let plan = fixture.observe(|seen| plan(&Observed { sets: &sets, named: &named, ..*seen }));
     assert_eq!(plan.steps, [Step::AskForMachines(vec!["unseen".to_owned()])]);
 }
+
+#[test]
+fn names_are_trimmed_and_entries_that_are_no_names_are_reported() {
+    let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
+    let names: Vec<String> = fixture.machines.keys().cloned().collect();
+    let list = format!(" {} ~ {ASKED} , no such,<x>,A\u{1b},../nodes, {}", names[0], names[1]);
+    fixture.annotate(TRIGGER_DELETION, &list);
+    fixture.annotate(LAST_REPLICA_CHANGE_BY_SCALER, ASKED);
+    let plan = fixture.reconcile();
+    assert_eq!(listed(&fixture), Some(format!("{}~{ASKED},{}~{ASKED}", names[0], names[1]).as_str()));
+    assert_eq!(fixture.machines[&names[0]].annotation(PRIORITY), Some("1"));
+    assert_eq!(fixture.machines[&names[1]].annotation(PRIORITY), Some("1"));
+    let told: Vec<_> =
+        plan.steps.iter().filter_map(|step| if let Step::Tell(event) = step { Some(event) } else { None }).collect();
+    let [event] = told[..] else { panic!("{told:?}") };
+    assert_eq!((event.event_type, event.reason), (crate::EventType::Warning, "DeletionRequestInvalid"));
+    assert_eq!(
+        event.message,
+        "removed entries from the annotation node.machine.sapcloud.io/trigger-deletion-by-mcm that are no Machine names: \
+         \"no such\", \"<x>\", \"A\\u{1b}\" and 1 more; write Machine names separated by commas"
+    );
+    let plan = fixture.reconcile();
+    assert!(!plan.steps.iter().any(|step| matches!(step, Step::Tell(_))), "it is reported once");
+}
+
+#[test]
+fn machine_that_is_named_twice_is_marked_once() {
+    let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
+    let name = fixture.machines.keys().next().unwrap().clone();
+    fixture.annotate(TRIGGER_DELETION, &[name.as_str(); 50].join(","));
+    fixture.annotate(LAST_REPLICA_CHANGE_BY_SCALER, ASKED);
+    let plan = fixture.reconcile();
+    assert_eq!(plan.steps.iter().filter(|step| matches!(step, Step::Machine(_))).count(), 1);
+    assert_eq!(listed(&fixture), Some(format!("{name}~{ASKED}").as_str()));
+}
+
+#[rstest::rstest]
+#[case("m", true)]
+#[case("m-1.pool.example", true)]
+#[case("", false)]
+#[case("M", false)]
+#[case("a b", false)]
+#[case("<x>", false)]
+#[case("a/b", false)]
+#[case("..", false)]
+#[case("-a", false)]
+#[case("a.", false)]
+#[case("é", false)]
+fn machines_named_are_those_with_a_valid_name(#[case] name: &str, #[case] expected: bool) {
+    let mut fixture = DeploymentFixture::settled(1, &rolling(1, 0));
+    fixture.annotate(TRIGGER_DELETION, name);
+    assert_eq!(machines_named(&fixture.deployment).len(), usize::from(expected));
+}

@@ -204,6 +204,13 @@ fn old_machines_go_as_new_ones_become_available(
     let status = fixture.sets[&name].status.clone();
     fixture.run_set(&name);
     fixture.sets.get_mut(&name).unwrap().status = status;
+    for (class, (_, available)) in [("small", old), ("large", new)] {
+        let machines = fixture.machines_of(fixture.set_of(class)).map(|seen| seen.machine.name().to_owned());
+        for (place, name) in machines.collect::<Vec<_>>().iter().enumerate() {
+            let runs = place < usize::try_from(available).unwrap();
+            fixture.set_phase(name, if runs { MachinePhase::Running } else { MachinePhase::Unknown });
+        }
+    }
     fixture.reconcile();
     assert_eq!(fixture.size_of("small"), expected);
 }
@@ -266,6 +273,25 @@ fn a_roll_out_goes_on_while_failed_machines_are_preserved(
     let updated = (fixture.running_of("large"), fixture.size_of("small"));
     assert_eq!(updated, (usize::try_from(replicas).unwrap(), 0), "the roll-out does not wait for four days");
     assert!(fixture.plan().steps.is_empty());
+}
+
+#[test]
+fn rollout_does_not_count_unhealthy_machines_as_available() {
+    let mut fixture = DeploymentFixture::settled(4, &rolling(2, 0));
+    fixture.use_class("large");
+    fixture.reconcile();
+    let large = fixture.set_of("large").name().to_owned();
+    fixture.run_set(&large);
+    fixture.run_machines();
+    fixture.run_set(&large);
+    assert_eq!(fixture.set_of("large").status.available_replicas, 2);
+    // The status of the set is behind: both new Machines are unhealthy.
+    let new: Vec<String> = fixture.machines_of(fixture.set_of("large")).map(|m| m.machine.name().to_owned()).collect();
+    for name in &new {
+        fixture.set_phase(name, MachinePhase::Unknown);
+    }
+    fixture.reconcile();
+    assert_eq!(fixture.size_of("small"), 4, "no old Machine is deleted until a new one is available");
 }
 
 #[test]

@@ -59,7 +59,10 @@ fn a_change_in_mid_roll_is_shared_in_proportion(
 fn rounding_takes_machines_that_are_not_available_before_those_that_are() {
     let mut fixture = mid_roll([4, 0, 5], (7, 9));
     let new = fixture.set_of("large").metadata.name.clone();
-    fixture.sets.get_mut(&new).unwrap().status.available_replicas = 0;
+    let machines = fixture.machines_of(&fixture.sets[&new]).map(|seen| seen.machine.name().to_owned());
+    for name in machines.collect::<Vec<_>>() {
+        fixture.set_phase(&name, api::MachinePhase::Unknown);
+    }
     fixture.edit(|deployment| deployment.spec.replicas = 4);
     fixture.reconcile();
     assert!(fixture.size_of("small") >= 4 && fixture.size_of("small") + fixture.size_of("large") <= 6);
