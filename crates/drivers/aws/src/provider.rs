@@ -84,7 +84,7 @@ impl AwsDriver {
     }
 
     /// The ids of what a delete has to terminate. An instance that EC2 does not show is terminated by its id all the same: it may be too
-    /// young to be shown.
+    /// young to be shown. One that EC2 shows as terminated is not terminated again.
     async fn doomed(
         &self,
         session: &Session<'_>,
@@ -101,14 +101,14 @@ impl AwsDriver {
         let Some(instance) = find::shown(session, id, "instance_get_by_id", During::Elsewhere).await? else {
             return Ok(vec![id.to_owned()]);
         };
+        if !instance.lives() {
+            return Ok(Vec::new());
+        }
         // A provider id is only a text. What carries another cluster's tag and not ours is not ours to terminate.
         let of_a_cluster = |key: &&String| key.contains("kubernetes.io/cluster/");
         if let Some(other) = instance.tags.keys().find(of_a_cluster)
             && !instance.tags.contains_key(&scope.marks.cluster)
         {
-            if !instance.lives() {
-                return Ok(Vec::new());
-            }
             let message = format!(
                 "instance {id} belongs to another cluster: it has the tag {other}, and not {}",
                 scope.marks.cluster

@@ -38,14 +38,16 @@ async fn delete_succeeds_if_ec2_does_not_know_the_id_at_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delete_of_a_terminated_foreign_instance_sends_nothing() {
-    let memory = Memory::new(Settings::default());
-    let tags = [("kubernetes.io/cluster/theirs".to_owned(), "1".to_owned())].into();
-    let id = memory.with(|cloud, now| cloud.plant(now, Planted { tags }));
-    memory.with(|cloud, now| cloud.reclaim(now, &id));
-    let request = known(&request(spec()), &format!("aws:///eu-west-1/{id}"));
-    memory.driver().delete(&Call::default(), &request).await.unwrap();
-    assert_eq!(memory.asked(), ["DescribeInstances"]);
+async fn delete_of_a_terminated_instance_terminates_nothing() {
+    for cluster in ["kubernetes.io/cluster/shoot", "kubernetes.io/cluster/theirs"] {
+        let memory = Memory::new(Settings::default());
+        let tags = [(cluster.to_owned(), "1".to_owned())].into();
+        let id = memory.with(|cloud, now| cloud.plant(now, Planted { tags }));
+        memory.with(|cloud, now| cloud.reclaim(now, &id));
+        let request = known(&request(spec()), &format!("aws:///eu-west-1/{id}"));
+        memory.driver().delete(&Call::default(), &request).await.unwrap();
+        assert_eq!(memory.asked(), ["DescribeInstances"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
