@@ -8,6 +8,7 @@
 
 mod begin;
 mod component;
+mod driver_changes;
 mod reflectors;
 
 use std::sync::Arc;
@@ -171,15 +172,15 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
         events: component.events,
     });
     let cluster = Cluster { shared, machine_controller, fleet };
-    spawn_components(&cluster, &parts.drivers, &parts.components);
+    spawn_components(&cluster, &parts.drivers, &parts.components, &parts.random);
     Ok(Arc::new(cluster))
 }
 
 /// Starts each component that this process runs.
-fn spawn_components(cluster: &Cluster, drivers: &Drivers, components: &Components) {
+fn spawn_components(cluster: &Cluster, drivers: &Drivers, components: &Components, random: &Random) {
     let Cluster { shared, machine_controller, fleet } = cluster;
     if let Some(component) = components.machines() {
-        drivers.changes().for_each(|changes| follow_driver(machine_controller, changes));
+        drivers.changes().for_each(|changes| follow_driver(machine_controller, changes, random.fork()));
         shared.tasks.spawn("machine controller", begin::machines(machine_controller.clone(), component.concurrency));
     }
     if let (Some(fleet), Some(component)) = (fleet, components.fleet()) {
@@ -230,16 +231,12 @@ fn wake_for_class(
 }
 
 /// Another driver than before may do what the last one could not.
-fn follow_driver(controller: &MachineController, mut changes: watch::Receiver<u64>) {
+fn follow_driver(controller: &MachineController, changes: watch::Receiver<u64>, random: Random) {
     let (limiter, queue, stopping) =
         (controller.limiter.clone(), controller.queue.clone(), controller.shared.tasks.stopping());
     controller.shared.tasks.spawn("driver changes", async move {
-        let follow = async {
-            while changes.changed().await.is_ok() {
-                limiter.try_all_again().into_iter().for_each(|machine| queue.add(machine));
-            }
-        };
-        stopping.run_until_cancelled(follow).await;
+        let retry = || limiter.try_all_again().into_iter().for_each(|machine| queue.add(machine));
+        stopping.run_until_cancelled(driver_changes::follow(changes, random, retry)).await;
     });
 }
 

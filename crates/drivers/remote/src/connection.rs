@@ -32,6 +32,8 @@ const REACHED_WITHIN: Duration = Duration::from_secs(10);
 const WAITS: Exponential = Exponential::new(Duration::from_millis(200), Duration::from_secs(10));
 /// Spreads the return of many callers to a driver that comes back.
 const JITTER: f64 = 0.5;
+/// A connection that lasted this long resets the backoff of connections that did not last.
+const STABLE_AFTER: Duration = Duration::from_secs(30);
 /// How often a silent connection is asked whether it is alive. Servers in Go hang up on clients that ask more than every five minutes.
 const PING_EVERY: Duration = Duration::from_secs(310);
 const PING_ANSWERED_WITHIN: Duration = Duration::from_secs(20);
@@ -72,15 +74,45 @@ struct Described {
     capabilities: Capabilities,
 }
 
-enum State {
+struct State {
+    link: Link,
+    /// Number of connections in a row that did not last for [`STABLE_AFTER`].
+    short_lived: u32,
+}
+
+enum Link {
     Untried,
-    Up(Client, http2::SendRequest<tonic::body::Body>),
+    Up { client: Client, connection: http2::SendRequest<tonic::body::Body>, since: Instant, next: Instant },
     Down { setbacks: u32, until: Instant, why: Arc<LinkError> },
+}
+
+impl State {
+    /// Returns the connection, or the number of failed attempts before the next one.
+    fn usable(&mut self, place: impl FnOnce() -> String) -> Result<Usable, Arc<LinkError>> {
+        match &self.link {
+            Link::Untried => Ok(Usable::Attempt { setbacks: 0 }),
+            Link::Up { client, connection, .. } if !connection.is_closed() => Ok(Usable::Client(client.clone())),
+            Link::Up { next, .. } if Instant::now() < *next => Err(Arc::new(LinkError::Unstable { place: place() })),
+            Link::Up { since, .. } => {
+                let lasted = Instant::now() >= *since + STABLE_AFTER;
+                self.short_lived = if lasted { 0 } else { self.short_lived.saturating_add(1) };
+                self.link = Link::Untried;
+                Ok(Usable::Attempt { setbacks: 0 })
+            }
+            Link::Down { until, why, .. } if Instant::now() < *until => Err(why.clone()),
+            Link::Down { setbacks, .. } => Ok(Usable::Attempt { setbacks: *setbacks }),
+        }
+    }
+}
+
+enum Usable {
+    Client(Client),
+    Attempt { setbacks: u32 },
 }
 
 impl DriverConnection {
     pub(crate) fn new(dial: Box<dyn Dial>, caller: Caller) -> Self {
-        let state = tokio::sync::Mutex::new(State::Untried);
+        let state = tokio::sync::Mutex::new(State { link: Link::Untried, short_lived: 0 });
         Self { dial, caller, state, described: Mutex::new(None), changes: watch::Sender::default() }
     }
 
@@ -97,15 +129,19 @@ impl DriverConnection {
     /// A connection on which the driver has said who it is.
     pub(crate) async fn client(&self) -> Result<Client, Arc<LinkError>> {
         let mut state = self.state.lock().await;
-        let setbacks = match &*state {
-            State::Up(client, connection) if !connection.is_closed() => return Ok(client.clone()),
-            State::Down { until, why, .. } if Instant::now() < *until => return Err(why.clone()),
-            State::Down { setbacks, .. } => *setbacks,
-            State::Untried | State::Up(..) => 0,
+        let setbacks = match state.usable(|| self.dial.place())? {
+            Usable::Client(client) => return Ok(client),
+            Usable::Attempt { setbacks } => setbacks,
         };
         match self.reach().await {
             Ok((client, connection)) => {
-                *state = State::Up(client.clone(), connection);
+                let since = Instant::now();
+                // The first connection that breaks is replaced at once.
+                let next = match state.short_lived {
+                    0 => since,
+                    times => since + self.caller.random.stretched(WAITS.after(times), JITTER),
+                };
+                state.link = Link::Up { client: client.clone(), connection, since, next };
                 Ok(client)
             }
             Err(why) => {
@@ -113,7 +149,7 @@ impl DriverConnection {
                 let wait = WAITS.after(setbacks.saturating_add(1));
                 let until = Instant::now() + self.caller.random.stretched(wait, JITTER);
                 tracing::debug!(why = %why.sentence(), setbacks, "the driver was not reached");
-                *state = State::Down { setbacks: setbacks.saturating_add(1), until, why: why.clone() };
+                state.link = Link::Down { setbacks: setbacks.saturating_add(1), until, why: why.clone() };
                 Err(why)
             }
         }
@@ -121,9 +157,10 @@ impl DriverConnection {
 
     /// When the next attempt makes sense.
     pub(crate) async fn next_attempt(&self) -> Instant {
-        match &*self.state.lock().await {
-            State::Down { until, .. } => *until,
-            State::Untried | State::Up(..) => Instant::now(),
+        match self.state.lock().await.link {
+            Link::Down { until, .. } => until,
+            Link::Up { next, .. } => next.max(Instant::now()),
+            Link::Untried => Instant::now(),
         }
     }
 

@@ -68,6 +68,12 @@ pub enum LinkError {
         #[source]
         source: Box<tonic::Status>,
     },
+    /// The driver closes each connection soon after it was opened. The next attempt waits.
+    #[error("failed to keep a connection to {place}")]
+    Unstable {
+        /// The endpoint.
+        place: String,
+    },
     /// The other side accepts connections and says nothing.
     #[error("failed to reach {place} within {}s", after.as_secs())]
     Timeout {
@@ -112,6 +118,9 @@ impl LinkError {
                     printable(source.message())
                 ),
             },
+            Self::Unstable { place } => {
+                format!("the driver at {place} closes its connections soon after they are opened: look at its log")
+            }
             Self::Timeout { place, after } => format!(
                 "{place} accepts connections but did not say who it is within {}s: look at the driver's log",
                 after.as_secs()

@@ -55,6 +55,35 @@ async fn a_driver_that_is_not_there_is_not_hammered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn driver_that_closes_each_connection_is_reached_with_backoff() {
+    let environment = Environment::new(Config::default()).await;
+    let (process, cloud) = (&environment.process, &environment.cloud);
+    // Ten times a second: a call, after which the driver closes the connection and listens again.
+    let play = async |calls: usize| {
+        let before = process.dialed();
+        for _ in 0..calls {
+            let _any = environment.driver.status(&Call::default(), &request("m")).await;
+            process.kill();
+            process.restart(Arc::new(cloud.clone()));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        process.dialed() - before
+    };
+    let connects = play(600).await;
+    assert!((5..15).contains(&connects), "{connects} connections in a minute");
+    let error = environment.driver.status(&Call::default(), &request("m")).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(error.message().contains("closes its connections"), "{error}");
+
+    // The connection lasts for half a minute: the next one that breaks is replaced at once.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    environment.driver.reach().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(play(2).await, 1);
+    environment.driver.reach().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_version_at_the_other_end_is_told() {
     let environment = Environment::new(Config::default()).await;
     let changes = environment.driver.changes().unwrap();
