@@ -4,6 +4,27 @@
 //! them. So they are the reference's to the letter, and are put together here from the pieces in
 //! [`names::descriptions`](crate::names::descriptions). Those of a deletion end with the marker of the step that comes next.
 
+/// Maximum number of bytes of a text in a status or in a log line. Larger than the text of a driver (4 KiB) with what surrounds it.
+pub const LONGEST_TEXT: usize = 8192;
+/// Number of bytes that are kept of the end of a longer text. It holds the marker of a deletion's next step.
+const KEPT_TAIL: usize = 1024;
+/// Space for the remark between both ends.
+const REMARK: usize = 64;
+
+/// Returns the text, or its beginning and its end if it is longer than [`LONGEST_TEXT`].
+///
+/// Texts contain names of objects, and fields such as `spec.class.name` have no limit of their own. Both ends are kept: programs
+/// match how a text begins, and the marker of a deletion's next step is at its end.
+#[must_use]
+pub fn bounded(text: String) -> String {
+    if text.len() <= LONGEST_TEXT {
+        return text;
+    }
+    let head = text.get(..text.floor_char_boundary(LONGEST_TEXT - KEPT_TAIL - REMARK)).unwrap_or_default();
+    let tail = text.get(text.ceil_char_boundary(text.len() - KEPT_TAIL)..).unwrap_or_default();
+    format!("{head}… ({} bytes left out) …{tail}", text.len() - head.len() - tail.len())
+}
+
 /// While a machine is being made. The machine controller writes these.
 pub mod creation {
     use crate::names::{descriptions as text, steps};
@@ -286,5 +307,25 @@ mod tests {
     )]
     fn the_text_is_the_reference_s_to_the_letter(#[case] ours: String, #[case] theirs: &str) {
         assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn text_is_kept_when_it_fits() {
+        let whole = "x".repeat(LONGEST_TEXT);
+        assert_eq!(bounded(whole.clone()), whole);
+    }
+
+    #[test]
+    fn long_text_keeps_its_beginning_and_its_marker() {
+        for unit in ["x", "é", "€", "𝄞"] {
+            let class = unit.repeat(900_000 / unit.len());
+            for step in crate::deletion::Step::ALL {
+                let text = bounded(step.describe(&format!("MachineClass \"{class}\" does not exist.")));
+                assert!(text.len() <= LONGEST_TEXT, "{}", text.len());
+                assert!(text.starts_with("MachineClass \"") && text.contains("bytes left out"), "{text}");
+                assert_eq!(crate::deletion::Step::from_description(&text), Some(step));
+                assert_eq!(bounded(text.clone()), text, "a bounded text is not changed again");
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use api::Machine;
+use api::descriptions::bounded;
 use jiff::Timestamp;
 use plan::Wake;
 use plan::machine::Stage;
@@ -88,8 +89,8 @@ impl Decision {
         Self {
             about,
             key: key.clone(),
-            did: steps.iter().map(ToString::to_string).collect(),
-            because: because.to_string(),
+            did: steps.iter().map(|step| bounded(step.to_string())).collect(),
+            because: bounded(because.to_string()),
             awaits,
             outcome: Ending::Done,
             standing: None,
@@ -98,19 +99,37 @@ impl Decision {
 
     /// One that could not be made.
     pub fn prevented(about: Subject, key: &Key, because: &impl fmt::Display, outcome: Ending) -> Self {
-        let (key, because) = (key.clone(), because.to_string());
-        Self { about, key, did: Vec::new(), because, awaits: String::new(), outcome, standing: None }
+        let (key, because) = (key.clone(), bounded(because.to_string()));
+        let (did, awaits, outcome) = (Vec::new(), String::new(), outcome.bounded());
+        Self { about, key, did, because, awaits, outcome, standing: None }
     }
 
     /// The same, and what came of it.
     #[must_use]
     pub fn ended(self, outcome: Ending) -> Self {
-        Self { outcome, ..self }
+        Self { outcome: outcome.bounded(), ..self }
     }
 
     /// The same, about a machine that stood there.
     #[must_use]
     pub fn in_life(self, standing: Standing) -> Self {
         Self { standing: Some(standing), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decision_is_bounded_when_a_name_has_900_kilobytes() {
+        let (key, long) = (Key::new("ns", "m"), "x".repeat(900_000));
+        let decision = Decision::of(Subject::Machine, &key, &[&long], &long, Wake::Again);
+        let failed = decision.ended(Ending::Failed(long.clone()));
+        let prevented = Decision::prevented(Subject::Machine, &key, &long, Ending::Postponed(long.clone()));
+        for decision in [failed, prevented] {
+            let size = decision.did.concat().len() + decision.because.len() + decision.outcome.to_string().len();
+            assert!(size <= 3 * api::descriptions::LONGEST_TEXT, "{size}");
+        }
     }
 }

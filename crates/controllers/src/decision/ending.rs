@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use api::descriptions::bounded;
 use runtime::client::{ApiError, RetryClass};
 
 /// How the steps of a decision went.
@@ -23,6 +24,15 @@ impl Ending {
         match api_error.class {
             RetryClass::Conflict => Self::Postponed(why),
             _ => Self::Failed(why),
+        }
+    }
+
+    /// The same, with a text that is not too long for a log line.
+    pub(super) fn bounded(self) -> Self {
+        match self {
+            Self::Done | Self::UnderWay => self,
+            Self::Postponed(why) => Self::Postponed(bounded(why)),
+            Self::Failed(why) => Self::Failed(bounded(why)),
         }
     }
 

@@ -230,7 +230,7 @@ impl Conditions {
             last_update_time: Some(self.now),
             last_transition_time: Some(since.unwrap_or(self.now)),
             reason: reason.to_owned(),
-            message,
+            message: api::descriptions::bounded(message),
         });
     }
 

@@ -283,6 +283,7 @@ impl fmt::Display for StatusWrite {
 }
 
 fn operation(kind: OperationType, state: OperationState, description: String, now: Timestamp) -> LastOperation {
+    let description = text::bounded(description);
     LastOperation { description, error_code: String::new(), last_update_time: Some(Time::from(now)), state, kind }
 }
 

@@ -240,7 +240,7 @@ fn condition(kind: &str, reason: &str, message: String, now: Timestamp) -> Machi
         status: ConditionStatus::True,
         last_transition_time: Some(Time::from(now)),
         reason: reason.to_owned(),
-        message,
+        message: api::descriptions::bounded(message),
     }
 }
 

@@ -152,6 +152,20 @@ fn without_its_class_a_machine_says_so_and_waits_for_it(
 }
 
 #[test]
+fn status_is_bounded_when_a_class_name_has_900_kilobytes() {
+    let mut fixture = MachineFixture::new();
+    fixture.class = Presence::Absent;
+    fixture.edit(|m| m["spec"]["class"]["name"] = json!("x".repeat(900_000)));
+    fixture.settle();
+    let text = fixture.text();
+    assert!(text.starts_with("MachineClass \"xxx") && text.ends_with("xxx\" does not exist"), "{text}");
+    assert!(text.len() <= api::descriptions::LONGEST_TEXT, "{}", text.len());
+    fixture.diary.clear();
+    fixture.settle();
+    assert_eq!(fixture.diary, [""; 0], "the same text is not written again");
+}
+
+#[test]
 fn an_invalid_spec_is_told_with_its_field_and_waits_for_a_change() {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| m["spec"]["class"]["name"] = json!(""));
