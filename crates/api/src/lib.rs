@@ -28,6 +28,7 @@ mod metadata;
 pub mod names;
 mod object;
 mod operation;
+pub mod printable;
 mod quantity;
 pub mod record;
 mod selector;

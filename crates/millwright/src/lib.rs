@@ -128,7 +128,7 @@ fn concluded(program: &str, outcome: anyhow::Result<ExitCode>) -> ExitCode {
     })
 }
 
-/// An error and what led to it, in one line.
+/// An error and what led to it, fit for a terminal.
 fn sentence(error: &anyhow::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for part in error.chain().map(ToString::to_string) {
@@ -136,5 +136,6 @@ fn sentence(error: &anyhow::Error) -> String {
             parts.push(part);
         }
     }
-    parts.join(": ")
+    // Errors quote names and fields of objects. Line breaks remain: some errors show a part of a file.
+    parts.join(": ").split('\n').map(api::printable::printable).collect::<Vec<_>>().join("\n")
 }

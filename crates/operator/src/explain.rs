@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::printable::printable;
 use api::{Machine, MachineDeployment, MachineSet, Object};
 use jiff::Timestamp;
 use plan::Presence;
@@ -249,11 +250,11 @@ impl Explanation {
     #[must_use]
     pub fn text(&self) -> String {
         let at = self.at.strftime("%Y-%m-%d %H:%M:%S UTC");
-        let mut out = vec![format!("{} in namespace {}, {at}", self.object, self.namespace)];
+        let mut out = vec![format!("{} in namespace {}, {at}", printable(&self.object), printable(&self.namespace))];
         let mut section = |title: &str, lines: &[String]| {
             for (place, line) in lines.iter().enumerate() {
                 let title = if place == 0 { title } else { "" };
-                out.push(format!("  {title:<13}{line}"));
+                out.push(format!("  {title:<13}{}", printable(line)));
             }
         };
         let verdict = &self.verdict;

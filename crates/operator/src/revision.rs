@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use api::names::annotations::REVISION;
+use api::printable::printable;
 use api::{MachineDeployment, MachineSet, MachineTemplateSpec, Object};
 use jiff::Timestamp;
 use plan::deployment::same_template;
@@ -66,11 +67,11 @@ pub fn table(revisions: &[Revision], now: Timestamp) -> String {
         let current = if one.current { " (current)" } else { "" };
         rows.push([
             format!("{}{current}", one.revision),
-            one.machine_set.clone(),
+            printable(&one.machine_set),
             one.replicas.to_string(),
-            one.class.clone(),
+            printable(&one.class),
             age(one.created, now).unwrap_or_else(|| "<unknown>".to_owned()),
-            one.change_cause.clone().unwrap_or_else(|| "<none>".to_owned()),
+            one.change_cause.as_deref().map_or_else(|| "<none>".to_owned(), printable),
         ]);
     }
     aligned(&rows)

@@ -4,6 +4,7 @@
 //! Clouds quote requests in their errors, and requests hold credentials and user data. So before a text goes anywhere, whatever is
 //! in the Secret is taken out of it: each value of eight bytes or more (a shorter one is no secret, and would tear holes into
 //! ordinary words), as it is, trimmed, escaped as in JSON and in URLs, and in base64 wherever in a longer base64 text it may stand.
+//! White space does not count: a form is also recognized if it was wrapped or indented.
 //!
 //! Programs take some values apart before they quote them, so their parts are kept as well: the leaves of a value that is JSON (a
 //! service account), and the lines of a key in PEM, also where such a key is a leaf.
@@ -28,6 +29,8 @@ pub const SHORTEST: usize = 8;
 #[derive(Clone, Default)]
 pub struct Scrubber {
     unspeakable: BTreeSet<String>,
+    /// The same without white space: programs wrap base64 after 64 or 76 columns, and indent what they quote.
+    squeezed: BTreeSet<String>,
 }
 
 impl Scrubber {
@@ -69,8 +72,12 @@ impl Scrubber {
             return self.scrub(text);
         }
         let mut head = self.scrub(text.get(..text.floor_char_boundary(at_most)).unwrap_or_default());
-        let begun = self.unspeakable.iter().filter_map(|form| begins(&head, form)).min();
-        let end = begun.unwrap_or_else(|| head.len().saturating_sub(SHORTEST - 1));
+        head.truncate(head.trim_end_matches('\\').len()); // half of an escape
+        let squeezed = Squeezed::of(&head);
+        let plain = self.unspeakable.iter().filter_map(|form| begins(&head, form)).min();
+        let wrapped = self.squeezed.iter().filter_map(|form| begins(&squeezed.text, form)).min();
+        let begun = plain.into_iter().chain(wrapped.and_then(|at| squeezed.place(at))).min();
+        let end = begun.or_else(|| squeezed.place(squeezed.text.len().checked_sub(SHORTEST - 1)?)).unwrap_or(0);
         head.truncate(head.floor_char_boundary(end));
         head
     }
@@ -81,17 +88,29 @@ impl Scrubber {
                 continue;
             }
             if let Ok(text) = std::str::from_utf8(value) {
-                self.unspeakable.extend([text.to_owned(), json_escaped(text), percent::encoded(text)]);
+                for form in [text.to_owned(), json_escaped(text), percent::encoded(text)] {
+                    self.insert(form);
+                }
             }
             for engine in [STANDARD, URL_SAFE] {
-                self.unspeakable.insert(engine.encode(value));
+                self.insert(engine.encode(value));
                 self.keep_inside_base64(&engine, value);
             }
         }
     }
 
     fn keep_inside_base64(&mut self, engine: &impl base64::Engine, value: &[u8]) {
-        self.unspeakable.extend((0..3).filter_map(|offset| inside_base64(engine, value, offset)));
+        for form in (0..3).filter_map(|offset| inside_base64(engine, value, offset)) {
+            self.insert(form);
+        }
+    }
+
+    fn insert(&mut self, form: String) {
+        let Squeezed { text: squeezed, .. } = Squeezed::of(&form);
+        if squeezed.len() >= SHORTEST {
+            self.squeezed.insert(squeezed);
+        }
+        self.unspeakable.insert(form);
     }
 
     /// Each line of a key in PEM, and all of them as one. Not its first and last: they are the same in all keys.
@@ -116,7 +135,7 @@ impl Scrubber {
     /// A line is base64 itself, so there are fewer forms of it: bundles have thousands.
     fn keep_line(&mut self, line: &str) {
         if line.len() >= SHORTEST {
-            self.unspeakable.insert(line.to_owned());
+            self.insert(line.to_owned());
             self.keep_inside_base64(&STANDARD, line.as_bytes());
         }
     }
@@ -151,6 +170,17 @@ impl Scrubber {
                 from = text.ceil_char_boundary(from + at + 1);
             }
         }
+        let squeezed = Squeezed::of(text);
+        for form in &self.squeezed {
+            let mut from = 0;
+            while let Some(at) = squeezed.text.get(from..).and_then(|rest| rest.find(form.as_str())) {
+                let ends = (squeezed.place(from + at), squeezed.place(from + at + form.len() - 1));
+                let (Some(first), Some(last)) = ends else { break };
+                found = true;
+                covered.iter_mut().take(last + 1).skip(first).for_each(|byte| *byte = true);
+                from = squeezed.text.ceil_char_boundary(from + at + 1);
+            }
+        }
         if !found {
             return None;
         }
@@ -172,6 +202,34 @@ impl Scrubber {
 impl fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Scrubber({} forms)", self.unspeakable.len())
+    }
+}
+
+/// A text without white space and without the escapes of it (`\n`, `\r`, `\t`), and where each of its bytes was.
+struct Squeezed {
+    text: String,
+    places: Vec<usize>,
+}
+
+impl Squeezed {
+    fn of(whole: &str) -> Self {
+        let (mut text, mut places) = (String::with_capacity(whole.len()), Vec::with_capacity(whole.len()));
+        let mut chars = whole.char_indices().peekable();
+        while let Some((at, c)) = chars.next() {
+            if c == '\\' && chars.next_if(|(_, next)| matches!(next, 'n' | 'r' | 't')).is_some() {
+                continue;
+            }
+            if !c.is_whitespace() {
+                text.push(c);
+                places.extend(at..at + c.len_utf8());
+            }
+        }
+        Self { text, places }
+    }
+
+    /// Where a byte was in the whole text.
+    fn place(&self, at: usize) -> Option<usize> {
+        self.places.get(at).copied()
     }
 }
 
@@ -235,6 +293,35 @@ mod tests {
             assert!(scrubbed.contains(MASK), "{before}: {scrubbed}");
             assert!(scrubbed.len() < said.len() - 12, "{before}: {scrubbed}");
         }
+    }
+
+    const USER_DATA: &str = "#cloud-config\nwrite_files:\n- path: /etc/token\n  content: hunter2hunter2\nruncmd:\n- systemctl start kubelet\n";
+
+    #[rstest]
+    #[case::lines("\n")]
+    #[case::lines_of_windows("\r\n")]
+    #[case::indented("\n        ")]
+    #[case::escaped("\\n")]
+    fn base64_is_masked_when_it_is_wrapped(#[case] between: &str) {
+        let encoded = STANDARD.encode(USER_DATA);
+        for columns in [20, 64, 76] {
+            let lines: Vec<&str> =
+                encoded.as_bytes().chunks(columns).map(|line| std::str::from_utf8(line).unwrap()).collect();
+            let said = format!("bad user data: {}!", lines.join(between));
+            let scrubber = Scrubber::of(&SecretData::from_iter([("userData", USER_DATA)]));
+            assert_eq!(scrubber.scrub(&said), "bad user data: ***!", "{columns}");
+            for at_most in 0..said.len() {
+                let head = scrubber.scrub_beginning(&said, at_most);
+                assert!(!lines.iter().any(|line| head.contains(line)), "cut after {at_most} bytes: {head}");
+            }
+        }
+    }
+
+    #[test]
+    fn user_data_is_masked_when_it_is_indented() {
+        let scrubber = Scrubber::of(&SecretData::from_iter([("userData", USER_DATA)]));
+        let indented = USER_DATA.trim_end().replace('\n', "\n    ");
+        assert_eq!(scrubber.scrub(&format!("rejected:\n    {indented}\nend")), "rejected:\n    ***\nend");
     }
 
     #[test]

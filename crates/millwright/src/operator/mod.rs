@@ -20,6 +20,7 @@ use std::future::Future;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use api::printable::{is_deceptive, printable_json};
 use serde::Serialize;
 
 pub(crate) use cluster::unreadable;
@@ -56,9 +57,20 @@ fn wait_for<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
 fn answer(form: Form, answer: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
     let printed = match form {
         Form::Text => text(),
-        Form::Json => serde_json::to_string_pretty(answer).context("failed to write JSON")?,
-        Form::Yaml => serde_saphyr::to_string(answer).context("failed to write YAML")?,
+        Form::Json => json(answer)?,
+        Form::Yaml => yaml(answer)?,
     };
     print::line(printed.trim_end());
     Ok(())
+}
+
+fn json(answer: &impl Serialize) -> anyhow::Result<String> {
+    Ok(printable_json(&serde_json::to_string_pretty(answer).context("failed to write JSON")?))
+}
+
+/// YAML. If a value holds a character that must not reach a terminal, the answer is written as JSON, which is YAML as well and
+/// can escape it.
+fn yaml(answer: &impl Serialize) -> anyhow::Result<String> {
+    let text = serde_saphyr::to_string(answer).context("failed to write YAML")?;
+    if text.chars().any(|c| c != '\n' && is_deceptive(c)) { json(answer) } else { Ok(text) }
 }

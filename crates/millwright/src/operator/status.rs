@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use api::printable::printable_json;
 use operator::tree::{self, Fold, Paint, Tree, render};
 use serde_json::Value;
 
-use super::answer;
 use super::cluster::{Clusters, Depth, Freshness};
+use super::{answer, yaml};
 use crate::cli::{Form, Status};
 
 /// How often somebody who watches is shown the state.
@@ -44,8 +45,8 @@ async fn watch(options: &Status, clusters: &Clusters) -> anyhow::Result<ExitCode
         let shown = match options.output {
             Form::Text if redraws => format!("\x1b[H\x1b[2J{}", text(options, &tree)),
             Form::Text => text(options, &tree),
-            Form::Json => serde_json::to_string(&tree).context("failed to write JSON")?,
-            Form::Yaml => format!("---\n{}", serde_saphyr::to_string(&tree).context("failed to write YAML")?),
+            Form::Json => printable_json(&serde_json::to_string(&tree).context("failed to write JSON")?),
+            Form::Yaml => format!("---\n{}", yaml(&tree)?),
         };
         if (redraws || state != before) && writeln!(std::io::stdout(), "{}", shown.trim_end()).is_err() {
             return Ok(ExitCode::SUCCESS);

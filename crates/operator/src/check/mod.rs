@@ -15,6 +15,7 @@ mod template;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use api::printable::printable;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -60,7 +61,8 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { object, field, problem, fix } = self;
+        let [object, field, problem, fix] =
+            [&self.object, &self.field, &self.problem, &self.fix].map(|part| printable(part));
         write!(f, "{object}  {field}\n    {problem}\n    fix: {fix}")
     }
 }
@@ -80,7 +82,7 @@ impl Report {
     #[must_use]
     pub fn text(&self) -> String {
         let mut lines: Vec<String> = self.findings.iter().map(ToString::to_string).collect();
-        lines.extend(self.not_checked.iter().map(|what| format!("not checked: {what}")));
+        lines.extend(self.not_checked.iter().map(|what| format!("not checked: {}", printable(what))));
         lines.push(match self.findings.len() {
             0 => "Nothing is wrong.".to_owned(),
             some => format!("{} found.", count(some, "mistake")),

@@ -86,3 +86,39 @@ fn nodes_that_may_not_be_read_leave_the_words_of_the_status() {
     let tree = tree::of(&snapshot, &[]).unwrap();
     same_as("status-without-nodes", &render(&tree, Fold::Fine, Paint::Plain));
 }
+
+/// Fields of objects that would paint on a terminal, forge a line, or hide: in no view a character of them is shown raw.
+#[test]
+fn views_escape_control_and_bidi_characters_of_objects() {
+    const HOSTILE: &str = "x\u{1b}[2J\u{1b}]0;t\u{7}\u{202e}\u{200b}\n✓ machine/forged";
+    let mut world = super::rollouts::rolling();
+    for set in &mut world.sets {
+        set["spec"]["template"]["spec"]["class"]["name"] = json!(HOSTILE);
+        set["metadata"]["annotations"]["kubernetes.io/change-cause"] = json!(HOSTILE);
+    }
+    for deployment in &mut world.deployments {
+        deployment["spec"]["template"]["spec"]["class"]["name"] = json!(HOSTILE);
+        deployment["status"]["conditions"] = json!([{ "type": HOSTILE, "status": "True", "message": HOSTILE }]);
+    }
+    for machine in &mut world.machines {
+        machine["spec"]["class"]["name"] = json!(HOSTILE);
+        machine["spec"]["providerID"] = json!(HOSTILE);
+        machine["status"]["lastOperation"]["description"] = json!(HOSTILE);
+    }
+    let snapshot = world.snapshot();
+    let machine = snapshot.machines.readable[0].metadata.name.clone();
+    let explain = |kind, name: &str| crate::explain::of(&snapshot, kind, name).unwrap().text();
+    let revisions = crate::revision::history(&snapshot, &snapshot.deployments.readable[0]);
+    let views = [
+        render(&tree::of(&snapshot, &[]).unwrap(), Fold::Nothing, Paint::Plain),
+        explain(crate::explain::Explained::MachineDeployment, "pool"),
+        explain(crate::explain::Explained::Machine, &machine),
+        crate::revision::table(&revisions, super::fixture::now()),
+    ];
+    for view in views {
+        let raw = view.chars().find(|c| *c != '\n' && api::printable::is_deceptive(*c));
+        assert_eq!(raw, None, "{view:?}");
+        assert!(view.contains("x\\u{1b}[2J"), "{view}");
+        assert!(!view.lines().any(|line| line.starts_with("✓ machine/forged")), "{view}");
+    }
+}

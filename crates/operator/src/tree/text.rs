@@ -1,5 +1,6 @@
 //! The tree as text.
 
+use api::printable::printable;
 use jiff::Timestamp;
 
 use super::{DeploymentBranch, MachineLeaf, SetBranch, Tree};
@@ -37,8 +38,11 @@ struct Branch {
 /// The tree, for people. Ends with a line that counts what needs somebody.
 #[must_use]
 pub fn render(tree: &Tree, fold: Fold, paint: Paint) -> String {
-    let mut out: Vec<String> =
-        tree.remarks.iter().map(|remark| format!("{} {remark}", mark(Standing::Troubled, paint))).collect();
+    let mut out: Vec<String> = tree
+        .remarks
+        .iter()
+        .map(|remark| format!("{} {}", mark(Standing::Troubled, paint), printable(remark)))
+        .collect();
     let now = tree.at;
     let deployments = tree.machine_deployments.iter().map(|deployment| of_deployment(deployment, fold, now));
     let sets = tree.machine_sets.iter().map(|set| of_set(set, fold, now));
@@ -181,12 +185,12 @@ fn mark(standing: Standing, paint: Paint) -> String {
 }
 
 fn write(branch: &Branch, first: &str, rest: &str, paint: Paint, out: &mut Vec<String>) {
-    out.push(format!("{first}{} {}", mark(branch.standing, paint), branch.text));
+    out.push(format!("{first}{} {}", mark(branch.standing, paint), printable(&branch.text)));
     let bar = if branch.children.is_empty() { "  " } else { "│ " };
     for (what, text) in &branch.details {
         let what = format!("{what:<8}");
         let what = if paint == Paint::Ansi { format!("\x1b[2m{what}\x1b[0m") } else { what };
-        out.push(format!("{rest}{bar}  {what}{text}"));
+        out.push(format!("{rest}{bar}  {what}{}", printable(text)));
     }
     for (place, child) in branch.children.iter().enumerate() {
         let last = place + 1 == branch.children.len();
