@@ -50,6 +50,15 @@ pub(super) const COMBINATIONS: &[Combination] = &[
 - {name: millwright, newName: registry.example/millwright, newTag: v9}
 ",
     },
+    Combination {
+        values: &["driver.kind=aws", "networkPolicy.prometheusNamespace=observability"],
+        resources: &["one-process"],
+        components: &["aws"],
+        more: r#"patches:
+- target: {kind: NetworkPolicy}
+  patch: '[{"op": "replace", "path": "/spec/ingress/0/from/0/namespaceSelector/matchLabels/kubernetes.io~1metadata.name", "value": "observability"}]'
+"#,
+    },
     // As deploy/examples/aws has it, and everything that can be had beside it.
     Combination {
         values: &[
@@ -81,6 +90,7 @@ pub(super) const REFUSED: &[(&[&str], &str)] = &[
     (&["driver.kind=own"], "driver.image.repository: set the image of your driver"),
     (&["driver.kind=aws", "form=three"], "form"),
     (&["driver.kind=aws", "admission=maybe"], "admission"),
+    (&["driver.kind=aws", "networkPolicy.prometheusNamespace="], "prometheusNamespace"),
     (&["driver.kind=aws", "replicas=none"], "replicas"),
     (&["driver.kind=aws", "imagge.tag=v1"], "imagge"),
 ];

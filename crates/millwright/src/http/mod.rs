@@ -21,6 +21,7 @@ mod controller_state;
 mod last_decisions;
 mod pages;
 mod readiness;
+mod rebinding;
 mod state;
 
 use std::convert::Infallible;
@@ -42,6 +43,8 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) use accept::accept;
 pub(crate) use controller_state::ControllerState;
 pub(crate) use last_decisions::LastDecisions;
+#[cfg(feature = "operator")]
+pub(crate) use rebinding::requested_host;
 
 use pages::Pages;
 
@@ -108,7 +111,7 @@ async fn attend(socket: TcpStream, pages: Arc<Pages>) {
     let answer = service_fn(move |request: Request<Incoming>| {
         let pages = pages.clone();
         async move {
-            let answer = pages.answer(request.method(), request.uri()).await;
+            let answer = pages.answer(request.method(), request.uri(), request.headers()).await;
             Ok::<Response<Full<Bytes>>, Infallible>(answer)
         }
     });

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use http::{Method, Response, StatusCode, Uri};
+use http::{HeaderMap, Method, Response, StatusCode, Uri};
 use http_body_util::Full;
 use tokio::sync::Semaphore;
 
-use super::{Served, StatePage, readiness, state};
+use super::{Served, StatePage, readiness, rebinding, state};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
@@ -89,13 +89,17 @@ impl Pages {
         Self { served, laborious: Semaphore::new(1) }
     }
 
-    pub(super) async fn answer(&self, method: &Method, uri: &Uri) -> Response<Full<Bytes>> {
+    pub(super) async fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<Full<Bytes>> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             let mut refusal = response(PageBody::text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD.\n"));
             refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return refusal;
         }
-        response(self.page(Page::of(uri)).await)
+        let page = Page::of(uri);
+        if matches!(page, Page::Metrics | Page::State(_)) && rebinding::is_suspected(uri, headers) {
+            return response(PageBody::text(StatusCode::FORBIDDEN, "Use an IP address or localhost.\n"));
+        }
+        response(self.page(page).await)
     }
 
     async fn page(&self, page: Page) -> PageBody {

@@ -1,5 +1,5 @@
 use super::*;
-use ::http::{Method, StatusCode};
+use ::http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use runtime::Random;
 use runtime::queue::{Outcome, Queue, RetryPolicy, spawn_workers};
@@ -17,7 +17,7 @@ fn served(tasks: &Tasks, state_page: StatePage) -> Served {
 }
 
 async fn ask(pages: &Pages, uri: &str) -> (StatusCode, String, String) {
-    let answer = pages.answer(&Method::GET, &uri.parse().unwrap()).await;
+    let answer = pages.answer(&Method::GET, &uri.parse().unwrap(), &HeaderMap::new()).await;
     let form = answer.headers()["content-type"].to_str().unwrap().to_owned();
     let (status, body) = (answer.status(), answer.into_body().collect().await.unwrap().to_bytes());
     (status, form, String::from_utf8(body.to_vec()).unwrap())
@@ -86,9 +86,26 @@ async fn pages_have_the_forms_that_others_expect() {
     let (status, _, body) = ask(&pages, "/debug/state").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert!(body.contains("--profiling"), "{body}");
-    let refused = pages.answer(&Method::POST, &"/healthz".parse().unwrap()).await;
+    let refused = pages.answer(&Method::POST, &"/healthz".parse().unwrap(), &HeaderMap::new()).await;
     assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(refused.headers()["allow"], "GET, HEAD");
+}
+
+#[tokio::test]
+async fn pages_are_refused_when_a_browser_uses_a_foreign_name() {
+    let pages = Pages::new(served(&Tasks::new(), StatePage::Shown));
+    let browser = |host: &'static str| {
+        HeaderMap::from_iter(
+            [("host", host), ("accept-language", "en")]
+                .map(|(name, value)| (::http::HeaderName::from_static(name), ::http::HeaderValue::from_static(value))),
+        )
+    };
+    for (uri, foreign) in [("/metrics", 403), ("/debug/state", 403), ("/debug/state?o=json", 403), ("/healthz", 200)] {
+        for (host, expected) in [("evil.example", foreign), ("10.0.0.1:10258", 200)] {
+            let answer = pages.answer(&Method::GET, &uri.parse().unwrap(), &browser(host)).await;
+            assert_eq!(answer.status(), expected, "{uri} of {host}");
+        }
+    }
 }
 
 /// A server on a port of its own, until the guard is dropped.

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, HOST};
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode, Uri};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -93,11 +93,7 @@ impl Access {
 
 /// Whether it was asked under a name that only this host can mean.
 fn is_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
-    let host = uri.host().or_else(|| headers.get(HOST)?.to_str().ok()).unwrap_or_default();
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
+    let name = crate::http::requested_host(uri, headers);
     name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
@@ -168,6 +164,7 @@ impl Reviews {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header::HOST;
     use http::{HeaderValue, Request, Response};
     use kube::client::Body;
     use rstest::rstest;
