@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use api::names::descriptions::VM_STATUS_RETRY;
 use api::view::{PodDisruptionBudgetView, PodView};
 use api::{Code, CodedText, Machine, MachinePhase, Object, OperationState, OperationType, SecretData};
 use plan::drain::{Answer, Note, Refusal, Request, Step as DrainStep, Verb, Watched};
@@ -296,6 +297,8 @@ fn secret(snapshot: &Snapshot, machine: &Machine) -> SecretState {
     for (namespace, name) in plan::secret::named_by(class) {
         let key = format!("{namespace}/{name}");
         match snapshot.secrets.get(&key) {
+            // The controllers read Secrets of the class's namespace only.
+            _ if namespace != class.namespace() => held.push((key, None)),
             None | Some(Secret::NotRead(_)) => return SecretState::Ready,
             Some(Secret::Missing) => held.push((key, None)),
             // The values were never kept. Which keys there are is all that is asked.
@@ -320,10 +323,14 @@ fn last_word(machine: &Machine) -> VmState {
     if last.state != OperationState::Failed {
         return VmState::Unasked;
     }
+    // The reference's text for a driver that is away names no code.
+    let is_away = last.description.starts_with(VM_STATUS_RETRY);
     let coded = CodedText::parse(&last.description).map(|coded| coded.code);
+    let coded = if is_away { Some(Code::Unavailable) } else { coded };
     let code = if last.error_code.is_empty() { coded } else { Some(Code::from_name(&last.error_code)) };
     let call = match last.kind {
         OperationType::Create => Call::Create,
+        OperationType::Delete if is_away => Call::Status,
         OperationType::Delete => Call::Delete,
         _ => return VmState::Unasked,
     };

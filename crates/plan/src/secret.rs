@@ -106,11 +106,17 @@ pub fn state(class: Option<&MachineClass>, named: &[Reference<'_>], machine: &st
         return SecretState::Ready;
     }
     if let Some(missing) = named.iter().find(|reference| matches!(reference.content, Content::Missing)) {
-        let sentence = format!(
-            "Secret {} does not exist; create it with the key userData, or name another one in its MachineClass",
-            missing.secret
-        );
-        return SecretState::Unusable(sentence);
+        let secret = &missing.secret;
+        let elsewhere = class.map(Object::namespace).filter(|own| !secret.starts_with(&format!("{own}/")));
+        return SecretState::Unusable(match elsewhere {
+            Some(own) => format!(
+                "Secret {secret} is not read, because only Secrets in namespace {own} are; create it there with the key userData, and \
+                 name it there in its MachineClass"
+            ),
+            None => format!(
+                "Secret {secret} does not exist; create it with the key userData, or name another one in its MachineClass"
+            ),
+        });
     }
     let fix = match class.and_then(|class| class.secret_ref.as_ref()) {
         Some(secret) => format!("add the key userData to Secret {:?}", secret.name),
@@ -177,6 +183,19 @@ mod tests {
             let named = [reference("ns/a", Content::Read(&full)), reference("ns/b", content)];
             assert_eq!(state(None, &named, "m", at(0)), SecretState::Fetching);
         }
+    }
+
+    #[test]
+    fn secret_is_reported_as_not_read_when_it_is_in_another_namespace() {
+        let mut class = MachineClass::default();
+        class.metadata.namespace = "ns".into();
+        let told = |secret| match state(Some(&class), &[reference(secret, Content::Missing)], "m", at(0)) {
+            SecretState::Unusable(why) => why,
+            other => panic!("{other:?}"),
+        };
+        let why = told("other/b");
+        assert!(why.starts_with("Secret other/b is not read, because only Secrets in namespace ns are;"), "{why}");
+        assert!(told("ns/b").starts_with("Secret ns/b does not exist;"));
     }
 
     #[test]

@@ -32,6 +32,14 @@ pub(super) fn check(found: &mut Findings<'_>) {
             }
             let namespace = if reference.namespace.is_empty() { class.namespace() } else { &reference.namespace };
             let key = format!("{namespace}/{}", reference.name);
+            let own = class.namespace();
+            if namespace != own && !own.is_empty() {
+                let problem = format!("Secret {key} is not read: only Secrets in namespace {own} are");
+                let fix = format!("create the Secret in namespace {own} and name it there");
+                found.add(&object, &format!("{field}.namespace"), problem, fix);
+                all_known = false; // said already
+                continue;
+            }
             match (snapshot.secrets.get(&key), found.input.references) {
                 (Some(Secret::Keys(keys)), _) => has_user_data |= keys.iter().any(|key| key == USER_DATA),
                 (Some(Secret::Missing), References::Known) => {

@@ -64,6 +64,7 @@ fn alone(kind: &str) -> Value {
 #[case::class_missing("machinedeployment/pool spec.template.spec.class.name", |world: &mut World| template(world, "/spec/class/name", json!("large")))]
 #[case::class_of_another_kind("machinedeployment/pool spec.template.spec.class.kind", |world: &mut World| template(world, "/spec/class/kind", json!("AWSMachineClass")))]
 #[case::secret_missing("machineclass/small secretRef", |world: &mut World| world.secret = Secret::Missing)]
+#[case::secret_of_another_namespace("machineclass/small secretRef.namespace", |world: &mut World| world.classes[0]["secretRef"]["namespace"] = json!("other"))]
 #[case::credentials_missing("machineclass/small credentialsSecretRef.name", |world: &mut World| world.classes[0]["credentialsSecretRef"] = json!({ "namespace": "default" }))]
 #[case::user_data_missing("machineclass/small secretRef", |world: &mut World| world.secret = Secret::Keys(vec!["token".into()]))]
 #[case::no_secret_at_all("machineclass/small secretRef", |world: &mut World| { world.classes[0].as_object_mut().unwrap().remove("secretRef"); })]

@@ -212,3 +212,27 @@ fn a_machine_without_a_target_cluster_has_no_node_to_wait_for() {
     assert_eq!(told.verdict.standing, Standing::Fine, "{}", told.text());
     assert_eq!(told.at, now());
 }
+
+/// The text of the reference for a driver that is away names no cause.
+#[test]
+fn deletion_is_in_trouble_when_the_driver_is_away() {
+    let mut world = World::shrinking(4);
+    world.machines[2]["status"]["lastOperation"] = json!({
+        "type": "Delete", "state": "Failed", "lastUpdateTime": ago(4),
+        "description": "Error occurred with decoding machine error status while getting VM status, aborting with retry. Set machine status to termination. Now, getting VM Status",
+    });
+    world.machines[2]["metadata"]["labels"].as_object_mut().unwrap().remove("node");
+    let explanation = of(&world.snapshot(), Explained::Machine, &format!("{SET}-c")).unwrap();
+    assert_eq!(explanation.verdict.standing, Standing::Troubled, "{}", explanation.text());
+}
+
+#[test]
+fn secret_of_another_namespace_is_reported_as_not_read() {
+    let mut world = World::growing();
+    world.classes[0]["secretRef"]["namespace"] = json!("other");
+    let told = third(&world);
+    assert!(
+        told.contains("Secret other/bootstrap is not read, because only Secrets in namespace default are"),
+        "{told}"
+    );
+}

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use api::names::{annotations, events};
+use api::printable::printable;
 use api::{Code, CodedText, MachinePhase, Object};
 use jiff::Timestamp;
 
@@ -81,7 +82,11 @@ fn create_or_trust(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
             node_name: facts.node_name.unwrap_or_default().into(),
             addresses: Vec::new(),
             initialized: Initialized::Yes,
-            unusable: None,
+            unusable: Some(format!(
+                "the driver finds no VM for spec.providerID {:?}, and no label names its Node; correct spec.providerID, or delete \
+                 the Machine",
+                printable(id)
+            )),
             origin: Origin::Found,
             at: seen.now,
         };

@@ -145,7 +145,9 @@ impl HealthCheck<'_> {
         let Observed { machine, now, .. } = *self.seen;
         let last = &machine.status.last_operation;
         if last.kind == OperationType::Create && last.state != OperationState::Successful {
-            let text = text::joined(machine.name(), elapsed(machine.created_at().unwrap_or(now), now));
+            // The API server's clock may be ahead of ours.
+            let created = machine.created_at().map_or(now, |created| created.min(now));
+            let text = text::joined(machine.name(), elapsed(created, now));
             let tell = Event { event_type: EventType::Normal, reason: events::ours::JOINED, message: text.clone() };
             let operation = (OperationType::Create, OperationState::Successful);
             return self.becomes(MachinePhase::Running, operation, text, tell, Reason::Joined);

@@ -244,6 +244,17 @@ fn a_machine_whose_vm_cannot_be_used_is_marked_failed_at_its_creation_timeout() 
 }
 
 #[test]
+fn status_names_the_provider_id_when_it_leads_to_no_vm() {
+    let mut fixture = MachineFixture::new();
+    fixture.edit(|m| m["spec"]["providerID"] = json!("nonsense\u{1b}"));
+    fixture.settle();
+    let text = fixture.text();
+    assert!(text.contains("no VM for spec.providerID \"nonsense\\\\u{1b}\""), "{text}");
+    assert!(text.contains("code = [Internal]") && !text.contains("the driver answered"), "{text}");
+    assert_eq!(fixture.created, 0);
+}
+
+#[test]
 fn a_vm_that_was_written_down_is_trusted_though_the_cloud_does_not_show_it() {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| {

@@ -35,6 +35,18 @@ fn a_healthy_node_makes_the_machine_run_and_is_marked_as_ours() {
 }
 
 #[test]
+fn join_duration_is_zero_when_the_api_server_clock_is_ahead() {
+    let mut fixture = pending();
+    fixture.edit(|m| m["metadata"]["creationTimestamp"] = json!("2026-01-01T02:00:00Z"));
+    fixture.register("True");
+    fixture.settle();
+    assert_eq!(
+        fixture.machine().status.last_operation.description,
+        "Machine m-1 successfully joined the cluster in 0s"
+    );
+}
+
+#[test]
 fn a_node_that_is_not_ready_is_waited_for() {
     let mut fixture = pending();
     fixture.register("False");
