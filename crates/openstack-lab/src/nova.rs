@@ -85,6 +85,16 @@ pub fn release() -> Result<String, LabError> {
 mod tests {
     use super::*;
 
+    /// Nova's fixtures turn warnings into exceptions, and a request that meets one is answered with HTTP 500.
+    #[test]
+    fn served_nova_installs_no_warning_filter_that_raises() {
+        let script = fs::read_to_string(folder().join("serve.py")).unwrap();
+        let at = |line: &str| script.find(line).unwrap_or_else(|| panic!("serve.py has no line {line:?}"));
+        for filter in ["warnings.filterwarnings = without_errors(", "warnings.simplefilter = without_errors("] {
+            assert!(at(filter) < at("\nimport nova"), "{filter} comes after the fixtures are imported");
+        }
+    }
+
     #[test]
     fn a_release_of_nova_is_pinned_and_every_package_has_its_checksum() {
         assert_eq!(release().unwrap(), "34.0.0");
