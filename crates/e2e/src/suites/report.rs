@@ -71,7 +71,7 @@ impl Report {
         Ok(self.tally())
     }
 
-    fn tally(&self) -> Tally {
+    pub(crate) fn tally(&self) -> Tally {
         let failed = self.cases.iter().filter(|case| case.complaint.is_some()).count();
         let skipped = u64::try_from(self.skipped.len()).unwrap_or(u64::MAX);
         Tally { skipped, ..Tally::of(self.cases.len() - failed, failed) }

@@ -15,6 +15,7 @@ mod in_place;
 mod leftovers;
 mod memory;
 mod pods_as_machines;
+mod qemu;
 mod quick;
 pub(super) mod servers;
 mod storage;
@@ -69,7 +70,7 @@ pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
 async fn built(full: bool) -> anyhow::Result<()> {
     let tell = |line: &str| eprintln!("node-image: {line}");
-    if full {
+    if full && qemu::missing().is_none() {
         VmBoot::build(tell).await?;
     } else {
         Boot::build(tell).await?;
@@ -114,9 +115,14 @@ pub(super) async fn outer(suite: &str, reported_as: &str, full: bool) -> anyhow:
 async fn inner(binaries: Binaries, folder: &Path, full: bool) -> anyhow::Result<Tally> {
     let boot = Boot::find()?.context("what machines boot from is gone")?;
     let mut report = Report::of(NAME);
+    let missing = if full { qemu::missing() } else { None };
+    if let Some(why) = &missing {
+        qemu::skip(&mut report, why);
+    }
+    let has_virtual_machines = full && missing.is_none();
     let cluster = Cluster::start(binaries, folder, &boot).await?;
     let outcome = if full { full::play(&cluster, &mut report).await } else { quick::play(&cluster, &mut report).await };
-    let cluster = if full && outcome.is_ok() {
+    let cluster = if has_virtual_machines && outcome.is_ok() {
         let boot = VmBoot::find()?.context("what virtual machines boot from is gone")?;
         let cluster = cluster.with_virtual_machines(boot);
         virtual_machines::play(&cluster, &mut report).await?;
@@ -126,6 +132,6 @@ async fn inner(binaries: Binaries, folder: &Path, full: bool) -> anyhow::Result<
     };
     cluster.stop().await?;
     outcome?;
-    up::play(folder, full, &mut report).await?;
+    up::play(folder, has_virtual_machines, &mut report).await?;
     report.conclude()
 }

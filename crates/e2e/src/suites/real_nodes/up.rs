@@ -27,7 +27,13 @@ struct Laptop {
     kubectl: PathBuf,
 }
 
-pub(super) async fn play(folder: &Path, full: bool, report: &mut Report) -> anyhow::Result<()> {
+/// The cases with a virtual machine.
+pub(super) const VIRTUAL: [&str; 2] = [
+    "`millwright up --provider=qemu` makes a cluster that runs a Deployment",
+    "`millwright down` leaves nothing of it",
+];
+
+pub(super) async fn play(folder: &Path, has_virtual_machines: bool, report: &mut Report) -> anyhow::Result<()> {
     let binaries = Binaries::find(&Cache::of_this_user()?, &Recipe::of_this_repository()?)?;
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let laptop = Laptop {
@@ -38,14 +44,10 @@ pub(super) async fn play(folder: &Path, full: bool, report: &mut Report) -> anyh
         kubectl: binaries.path(Program::Kubectl),
     };
     let before = laptop.traces()?;
-    if full {
-        report
-            .case(
-                "`millwright up --provider=qemu` makes a cluster that runs a Deployment",
-                laptop.runs_virtual_machines(),
-            )
-            .await;
-        report.case("`millwright down` leaves nothing of it", laptop.down(&before)).await;
+    if has_virtual_machines {
+        let [comes_up, goes_down] = VIRTUAL;
+        report.case(comes_up, laptop.runs_virtual_machines()).await;
+        report.case(goes_down, laptop.down(&before)).await;
     }
     report.case("`millwright up` makes a cluster that runs a Deployment, with logs and exec", laptop.runs()).await;
     report.case("`millwright down` leaves nothing of it", laptop.down(&before)).await;

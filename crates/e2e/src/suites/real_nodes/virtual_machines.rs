@@ -18,19 +18,30 @@ const JUMP: &str = "busybox date -s @$(($(busybox date +%s) + 3600))";
 /// All that is free on the disk, but for less than a kubelet wants to have free.
 const FILL: &str = "free=$(busybox df -k /host | busybox awk 'NR == 2 { print $4 }'); busybox fallocate -l $(((free - 8192) * 1024)) /host/fill";
 
+/// Every case, in the order in which they are played.
+pub(super) const CASES: [&str; 7] = [
+    "a virtual machine boots from its seed, and its kubelet joins",
+    "a pod runs on it",
+    "a machine whose clock jumps by an hour is left alone",
+    "a machine whose disk fills is replaced, and its pod runs on the next",
+    "a pool of none drains it and switches it off",
+    "asked to end, the controllers end cleanly",
+    "no process, mount, link or file of it is left",
+];
+
 pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
     let before = leftovers::list(&cluster.pool)?;
     let controllers = cluster.start_controllers("virtual-machines", Lease::Long)?;
     cluster.apply_pool("virtual", 1)?;
-    let joined = report.case("a virtual machine boots from its seed, and its kubelet joins", joins(cluster)).await;
-    if joined.is_some() {
-        report.case("a pod runs on it", runs(cluster)).await;
-        report.case("a machine whose clock jumps by an hour is left alone", jumps(cluster)).await;
-        report.case("a machine whose disk fills is replaced, and its pod runs on the next", fills(cluster)).await;
+    let [joined, ran, jumped, filled, went, ended, left] = CASES;
+    if report.case(joined, joins(cluster)).await.is_some() {
+        report.case(ran, runs(cluster)).await;
+        report.case(jumped, jumps(cluster)).await;
+        report.case(filled, fills(cluster)).await;
     }
-    report.case("a pool of none drains it and switches it off", goes(cluster)).await;
-    report.case("asked to end, the controllers end cleanly", async { controllers.terminate() }).await;
-    report.case("no process, mount, link or file of it is left", async { cluster.leaves_nothing(&before) }).await;
+    report.case(went, goes(cluster)).await;
+    report.case(ended, async { controllers.terminate() }).await;
+    report.case(left, async { cluster.leaves_nothing(&before) }).await;
     Ok(())
 }
 
